@@ -1,0 +1,42 @@
+"""Pan-private stream statistics: count who showed up while the memory never holds who.
+
+    >>> import panprivacy as pp
+    >>> est = pp.Density(universe=1_000_000, epsilon=1.0)
+    >>> est.update_many(range(0, 1_000_000, 4))
+    >>> r = est.release()
+    >>> abs(r.density - 0.25) < 0.01
+    True
+"""
+
+from panprivacy.budget import Budget
+from panprivacy.density import Density
+from panprivacy.density_state import from_bytes as load
+from panprivacy.density_state import merge
+from panprivacy.errors import (
+    BudgetExhausted,
+    CannotMerge,
+    CorruptState,
+    NotPrivate,
+    OutsideUniverse,
+    PanPrivacyError,
+)
+from panprivacy.release import Release
+from panprivacy.slots import Edges, Users
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Budget",
+    "BudgetExhausted",
+    "CannotMerge",
+    "CorruptState",
+    "Density",
+    "Edges",
+    "NotPrivate",
+    "OutsideUniverse",
+    "PanPrivacyError",
+    "Release",
+    "Users",
+    "load",
+    "merge",
+]

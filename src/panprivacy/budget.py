@@ -1,0 +1,218 @@
+r"""How one budget is split between the state and what is released, and what has been spent of it.
+
+One user's bit is all that user touches, so the exact worst case over every pattern of that user's insertions and
+deletions, with one reading of the state anywhere among them, is
+
+    total = eps_state + ln(1 + p1*(e^R - 1)),                   R = the sum of the releases' epsilons.
+
+The second term is the case of a user who stays away until the reading and appears after it: the reading fixed the
+bit, the appearance redraws it as 1 with probability p1, and the releases see that 1 through noise of epsilon R.
+
+J announced readings, the state being redrawn through randomised response of eps_r after each, add one more factor
+each. The worst case puts all releases before the first redraw, on the bit that the redraw then shows:
+
+    total = eps_state + ln(1 + p1*(e^(R + eps_r) - 1)) + sum over j = 1..J-1 of ln(1 + p1_j*(e^eps_r - 1)),
+
+p1_j being the pair after j redraws. At most one reading, announced or not, may fall between two redraws.
+"""
+
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from functools import lru_cache
+from math import exp, floor, log, log1p
+
+from panprivacy import exact, noise
+from panprivacy.coins import ONE
+from panprivacy.errors import NotPrivate
+from panprivacy.pairs import Pair, response, symmetric
+
+RELEASE_STEPS = 2**40
+"""The epsilon of a release is a whole number of these steps, so its noise is drawn exactly."""
+
+_LARGEST_STATE_EPSILON = 22.0  # beyond it a 32-bit coin cannot be more certain
+
+
+@dataclass(frozen=True)
+class Split:
+    """The decided split of a total epsilon: the pair of the state, the noise of releases and redraws."""
+
+    epsilon: float
+    pair: Pair
+    release: Fraction
+    releases: int
+    flip: int
+    intrusions: int
+
+    def __post_init__(self) -> None:
+        if self.exact_loss(self.releases, self.intrusions) > exact.decimal(self.epsilon):
+            raise NotPrivate(f"this split loses more than the {self.epsilon} it was given")
+
+    def pair_after(self, redraws: int) -> Pair:
+        """The pair in force after that many announced intrusions."""
+        pair = self.pair
+        for _ in range(redraws):
+            pair = pair.seen_through(self.flip)
+        return pair
+
+    def exact_loss(self, releases: int, redraws: int) -> Decimal:
+        """The worst-case loss of a reading in every stretch between redraws, and that many releases."""
+        released = exact.decimal(releases * self.release)
+        state = self.pair.exact_loss
+        if not redraws:
+            return exact.add(state, exact.log_mixture(self.pair.p1, released))
+        redraw = exact.ln(exact.decimal(Fraction(ONE - self.flip, self.flip)))
+        first = exact.log_mixture(self.pair.p1, exact.add(released, redraw))
+        later = (exact.log_mixture(self.pair_after(j).p1, redraw) for j in range(1, redraws))
+        return exact.add(state, first, *later)
+
+    def loss(self, releases: int, redraws: int) -> float:
+        """`exact_loss`, rounded up."""
+        return exact.round_up(self.exact_loss(releases, redraws))
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Where an estimator's epsilon goes: planned shares, what is spent, what is left."""
+
+    epsilon: float
+    """The total that was promised."""
+    state: float
+    """Share of the state: spent as soon as the estimator exists, since it may be read at any time."""
+    releases: tuple[float, ...]
+    """Epsilon of each planned release."""
+    redraws: tuple[float, ...]
+    """Epsilon of each planned rerandomisation."""
+    spent: float
+    """Worst-case loss of what has happened so far."""
+    total: float
+    """Worst-case loss once everything planned has happened: at most `epsilon`."""
+    releases_made: int
+    redraws_made: int
+
+    @property
+    def remaining(self) -> float:
+        """What the releases and rerandomisations still planned may spend."""
+        return max(self.total - self.spent, 0.0)
+
+    def __str__(self) -> str:
+        each = f" x {self.releases[0]:.4g}" if self.releases else ""
+        lines = [
+            f"total     {self.total:.6f} of epsilon {self.epsilon:g}",
+            f"state     {self.state:.6f}",
+            f"releases  {self.releases_made} of {len(self.releases)} made{each}",
+            f"spent     {self.spent:.6f}",
+            f"remaining {self.remaining:.6f}",
+        ]
+        if self.redraws:
+            made = f"{self.redraws_made} of {len(self.redraws)} made x {self.redraws[0]:.4g}"
+            lines.insert(3, f"redraws   {made}")
+        return "\n".join(lines)
+
+
+def budget_of(split: Split, releases_made: int, redraws_made: int) -> Budget:
+    """Lay a split open, with what has been spent of it."""
+    redraw = log((ONE - split.flip) / split.flip) if split.intrusions else 0.0
+    return Budget(
+        epsilon=split.epsilon,
+        state=split.pair.loss,
+        releases=(float(split.release),) * split.releases,
+        redraws=(redraw,) * split.intrusions,
+        spent=split.loss(releases_made, redraws_made),
+        total=split.loss(split.releases, split.intrusions),
+        releases_made=releases_made,
+        redraws_made=redraws_made,
+    )
+
+
+@lru_cache(maxsize=256)
+def best_split(epsilon: float, size: int, releases: int = 1, intrusions: int = 0) -> Split:
+    """Split a total epsilon so that a table of `size` bits errs least.
+
+    Minimises ``(size*p1*p0 + Var(noise)) / (size*(p1-p0))**2`` for the pair that is left after all intrusions.
+
+    >>> split = best_split(0.4, 1000)
+    >>> round(split.pair.loss, 3), round(split.loss(1, 0), 6)
+    (0.313, 0.4)
+    """
+    if not 0 < epsilon < float("inf"):
+        raise ValueError(f"epsilon must be positive and finite, got {epsilon}")
+    if size < 1:
+        raise ValueError(f"the table needs at least one bit, got {size}")
+    if releases < 1:
+        raise ValueError(f"plan at least one release, got releases={releases}")
+    if intrusions < 0:
+        raise ValueError(f"intrusions must not be negative, got {intrusions}")
+    state, redraw = _best_shares(epsilon, size, releases, intrusions)
+    pair = symmetric(state)
+    flip = response(redraw) if intrusions else 0
+    rest = epsilon - pair.loss
+    if intrusions:  # the flip is rounded: take what it really loses
+        redraw = log((ONE - flip) / flip)
+        rest -= _later_redraws(pair.loss, redraw, intrusions)
+    each = _released(rest, float(pair.p1), redraw) / releases
+    steps = floor(each * RELEASE_STEPS)
+    while steps > 0:  # floats may have erred in the last digits: step down until the exact loss fits
+        try:
+            return Split(epsilon, pair, Fraction(steps, RELEASE_STEPS), releases, flip, intrusions)
+        except NotPrivate:
+            steps -= max(1, steps >> 40)
+    raise ValueError(f"epsilon = {epsilon} is too small for {releases} releases and {intrusions} intrusions")
+
+
+def _best_shares(epsilon: float, size: int, releases: int, intrusions: int) -> tuple[float, float]:
+    """The shares of state and redraw that minimise the error of the last release."""
+    from scipy.optimize import minimize, minimize_scalar
+
+    top = min(epsilon, _LARGEST_STATE_EPSILON)
+
+    def log_error(state: float, redraw: float) -> float:
+        rest = epsilon - state - _later_redraws(state, redraw, intrusions)
+        p1 = _logistic(state)
+        released = _released(rest, p1, redraw)
+        if released <= 0:
+            return float("inf")
+        for _ in range(intrusions):
+            p1 = _through(p1, redraw)
+        if p1 <= 0.5:
+            return float("inf")
+        spread = size * p1 * (1 - p1) + noise.variance(released / releases)
+        return log(spread) - 2 * log(size * (2 * p1 - 1))
+
+    if not intrusions:
+        found = minimize_scalar(
+            lambda share: log_error(share * top, 0.0),
+            bounds=(0.0, 1.0),
+            method="bounded",
+            options={"xatol": 1e-9},
+        )
+        return float(found.x) * top, 0.0
+    start = (0.9 * top / (intrusions + 1),) * 2
+    best = minimize(lambda x: log_error(*x) if min(x) > 0 else float("inf"), start, method="Nelder-Mead")
+    return float(best.x[0]), float(best.x[1])
+
+
+def _logistic(x: float) -> float:
+    return 1 / (1 + exp(-x))
+
+
+def _through(p: float, redraw: float) -> float:
+    q = 1 - _logistic(redraw)
+    return p * (1 - q) + (1 - p) * q
+
+
+def _later_redraws(state: float, redraw: float, intrusions: int) -> float:
+    """The last sum of the formula at the top of this file."""
+    p1, total = _logistic(state), 0.0
+    for _ in range(1, intrusions):
+        p1 = _through(p1, redraw)
+        total += log1p(p1 * (exp(redraw) - 1))
+    return total
+
+
+def _released(rest: float, p1: float, redraw: float) -> float:
+    """The R for which ``ln(1 + p1*(e^(R + redraw) - 1)) = rest``."""
+    if rest > 500:
+        return rest - log(p1) - redraw
+    grown = (exp(rest) - 1) / p1
+    return log1p(grown) - redraw if grown > 0 else 0.0

@@ -1,0 +1,152 @@
+"""The only source of randomness in the library.
+
+Whoever finds a generator's key replays its coins and undoes every bit they set, so the coins are part of the
+state. `SystemCoins` therefore keeps nothing between two calls: each batch draws a fresh key from the operating
+system, expands it with AES-256-CTR, replaces the key after every block by bytes of that block (fast key erasure),
+and wipes keys and words before it returns.
+"""
+
+import os
+import secrets
+from abc import ABC, abstractmethod
+from fractions import Fraction
+from io import FileIO
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from numpy.typing import NDArray
+
+from panprivacy.noise import discrete_laplace
+
+Flips: TypeAlias = NDArray[np.bool_]
+
+ONE = 2**32
+"""Probabilities are ``threshold / ONE``."""
+
+BLOCK = 131_072
+"""Flips that one key expands to: 256 KiB of 16-bit words. Long work is cut into chunks of this many."""
+
+_KEY_BYTES = 32
+_COUNTER_START = bytes(16)  # a key is used for one block only, so the counter may start at zero
+
+
+class Coins(ABC):
+    """Where flips, keys and noise come from.
+
+    An estimator asks for randomness in these four ways and no other, so a source that enumerates every outcome
+    can drive the very code that ships.
+    """
+
+    secure: bool = False
+    """True only if nobody who reads the memory afterwards can learn the coins."""
+
+    @abstractmethod
+    def below(self, threshold: int, n: int) -> Flips:
+        """Return n independent flips, each true with probability ``threshold / 2**32``."""
+
+    @abstractmethod
+    def randbelow(self, n: int) -> int:
+        """Return a uniform integer in 0..n-1."""
+
+    def flip(self, threshold: int) -> bool:
+        """Return one flip; the same as ``below(threshold, 1)[0]``."""
+        return bool(self.below(threshold, 1)[0])
+
+    def laplace(self, epsilon: Fraction) -> int:
+        """Return exact discrete Laplace noise of parameter epsilon."""
+        return discrete_laplace(epsilon, self.randbelow)
+
+
+class SystemCoins(Coins):
+    """Coins from the operating system that leave nothing behind.
+
+    >>> flips = SystemCoins().below(ONE // 4, 100_000)
+    >>> 0.24 < flips.mean() < 0.26
+    True
+    """
+
+    secure = True
+
+    def below(self, threshold: int, n: int) -> Flips:
+        """Compare n words of 32 bits with the threshold, drawing their low halves only where the high ones tie.
+
+        The high 16 bits decide all but one flip in 65,536, which halves the keystream.
+        """
+        check_threshold(threshold)
+        high, low = divmod(threshold, 2**16)
+        flips = np.empty(n, dtype=np.bool_)
+        key = bytearray(_KEY_BYTES)
+        buffer = np.zeros(2 * min(n, BLOCK) + _KEY_BYTES, dtype=np.uint8)
+        try:
+            fill_from_system(key)
+            for start in range(0, n, BLOCK):
+                out = flips[start : start + BLOCK]
+                block = buffer[: 2 * len(out) + _KEY_BYTES]  # the words of the block, then the next key
+                _encrypt_in_place(key, block)
+                words = block[:-_KEY_BYTES].view(np.uint16)
+                np.equal(words, high, out=out)
+                ties = np.flatnonzero(out)
+                np.less(words, high, out=out)
+                for i in ties:
+                    out[i] = _word_below(low, 2)
+                key[:] = block[-_KEY_BYTES:].data
+                block.fill(0)
+        finally:
+            buffer.fill(0)
+            key[:] = bytes(_KEY_BYTES)
+        return flips
+
+    def flip(self, threshold: int) -> bool:
+        return _word_below(threshold, 4)
+
+    def randbelow(self, n: int) -> int:
+        return secrets.randbelow(n)
+
+
+def check_threshold(threshold: int) -> None:
+    """Refuse a threshold that is no probability strictly inside (0, 1)."""
+    if not 0 < threshold < ONE:
+        raise ValueError(f"a coin needs a threshold in 1..2**32-1, got {threshold}")
+
+
+def _encrypt_in_place(key: bytearray, zeros: NDArray[np.uint8]) -> None:
+    """Turn zeros into the AES-256-CTR keystream of a key that is used this once."""
+    Cipher(algorithms.AES256(key), modes.CTR(_COUNTER_START)).encryptor().update_into(zeros, zeros)
+
+
+def _word_below(bound: int, width: int) -> bool:
+    """Draw a word of `width` bytes and tell whether it is below the bound.
+
+    Big-endian bytes compare like the number they spell, and unlike an int they can be wiped.
+    """
+    word = bytearray(width)
+    fill_from_system(word)
+    answer = word < bound.to_bytes(width, "big")
+    word[:] = bytes(width)
+    return answer
+
+
+def _open_system_device() -> FileIO | None:
+    try:
+        return Path("/dev/urandom").open("rb", buffering=0)
+    except OSError:
+        return None
+
+
+_device = _open_system_device()
+
+
+def fill_from_system(buffer: bytearray) -> None:
+    """Overwrite a buffer with bytes of the operating system.
+
+    Reading the device writes straight into the caller's buffer, which the caller can wipe. `os.urandom`, used
+    where there is no such device, leaves its answer in a bytes object that nobody can.
+    """
+    if _device is None or _device.readinto(buffer) != len(buffer):
+        buffer[:] = os.urandom(len(buffer))
+
+
+system = SystemCoins()
+"""The source that every estimator uses unless it is given another."""

@@ -1,0 +1,25 @@
+"""What can go wrong, in the user's words."""
+
+
+class PanPrivacyError(Exception):
+    """The parent of every error of this library."""
+
+
+class OutsideUniverse(PanPrivacyError, ValueError):
+    """An id is not one of the users the estimator was built for; nothing was changed."""
+
+
+class BudgetExhausted(PanPrivacyError):
+    """The planned releases or rerandomisations are used up; nothing was spent."""
+
+
+class NotPrivate(PanPrivacyError, ValueError):
+    """The request would not be private, whatever its result."""
+
+
+class CorruptState(PanPrivacyError, ValueError):
+    """The bytes are not a whole, unaltered state of this library."""
+
+
+class CannotMerge(PanPrivacyError, ValueError):
+    """The estimators are not disjoint parts of one design."""

@@ -1,0 +1,35 @@
+"""Memory as people write it."""
+
+import re
+
+_UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
+
+
+def parse_bytes(text: str | int) -> int:
+    """Read ``"16 KiB"``, ``"2MB"`` or a plain number of bytes.
+
+    >>> parse_bytes("16 KiB"), parse_bytes("2MB"), parse_bytes(512)
+    (16384, 2000000, 512)
+    """
+    if isinstance(text, int):
+        size = text
+    else:
+        match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([a-z]*)\s*", text.lower())
+        if not match or (match[2] or "b") not in _UNITS:
+            raise ValueError(f'memory {text!r} is not understood; write it like "16 KiB" or "2 MB"')
+        size = int(float(match[1]) * _UNITS[match[2] or "b"])
+    if size < 1:
+        raise ValueError(f"memory must be at least one byte, got {text!r}")
+    return size
+
+
+def format_bytes(size: int) -> str:
+    """Write a number of bytes the same way.
+
+    >>> format_bytes(16384), format_bytes(100)
+    ('16.0 KiB', '100 B')
+    """
+    for unit in ("GiB", "MiB", "KiB"):
+        if size >= _UNITS[unit.lower()]:
+            return f"{size / _UNITS[unit.lower()]:.1f} {unit}"
+    return f"{size} B"

@@ -1,0 +1,43 @@
+"""Slots: which bit, if any, does this user own?"""
+
+from typing import Any, Protocol
+
+from panprivacy.slots.edges import Edges
+from panprivacy.slots.places import LARGEST_UNIVERSE, Every, Indices, Sampled, Slots
+from panprivacy.slots.range import Range
+from panprivacy.slots.users import Users
+
+__all__ = ["Edges", "Every", "Range", "Sampled", "Slots", "Universe", "Users", "universe_of"]
+
+
+class Universe(Protocol):
+    """The users there could be, each with a position."""
+
+    @property
+    def size(self) -> int:
+        """How many there are."""
+
+    def as_batch(self, ids: Any) -> Any:
+        """Bring ids as they were given into a form that `batches` can cut by rows."""
+
+    def index(self, user: Any) -> int:
+        """The position of one user, or `OutsideUniverse`."""
+
+    def check(self, chunk: Any) -> None:
+        """Raise `OutsideUniverse` if anyone in the chunk is not in the universe."""
+
+    def indices(self, chunk: Any) -> Indices:
+        """The positions of a chunk that was checked."""
+
+    def describe(self) -> str:
+        """What the universe is, in a few words."""
+
+
+def universe_of(given: Any) -> Universe:
+    """Turn what the user gave, a number or a universe, into a universe."""
+    universe = Range(given.__index__()) if hasattr(given, "__index__") else given
+    if not isinstance(universe, Range | Users | Edges):
+        raise TypeError(f"universe must be a number, pp.Users(...) or pp.Edges(...), got {given!r}")
+    if not 1 <= universe.size <= LARGEST_UNIVERSE:
+        raise ValueError(f"a universe has 1 to 2**44 users, got {universe.size}")
+    return universe

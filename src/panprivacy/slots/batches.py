@@ -1,0 +1,123 @@
+"""Batches of ids as people have them, cut into chunks that the kernels take.
+
+A batch is checked whole before its first bit is touched, so it is walked twice; an iterator cannot be, and counts
+as many batches. Nothing is copied that is already an array, and no more than a chunk at a time otherwise.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from panprivacy.coins import BLOCK
+
+_ITERATOR_BATCH = 8 * BLOCK
+
+Column: TypeAlias = NDArray[Any]
+
+
+class Batch(Protocol):
+    """Anything of known length that can be cut by rows."""
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, rows: slice, /) -> Any: ...
+
+
+def batches(ids: object) -> Iterator[list[Batch]]:
+    """Yield the batches in `ids`, each a list of pieces of known length."""
+    pieces = _pieces(ids)
+    if pieces is not None:
+        yield pieces
+        return
+    if not isinstance(ids, Iterable) or isinstance(ids, str | bytes):
+        raise TypeError(f"update_many takes many ids; for one, such as {ids!r}, use update")
+    iterator = iter(ids)
+    while batch := list(islice(iterator, _ITERATOR_BATCH)):
+        yield [batch]
+
+
+def chunks(pieces: list[Batch]) -> Iterator[Any]:
+    """Cut the pieces of a batch into chunks."""
+    for piece in pieces:
+        for start in range(0, len(piece), BLOCK):
+            yield piece[start : start + BLOCK]
+
+
+def _pieces(ids: object) -> list[Batch] | None:
+    if isinstance(ids, np.ndarray):
+        return [ids]
+    if is_polars(ids):
+        return _of_polars(ids)
+    if is_arrow(ids):
+        return _of_arrow(ids)
+    if isinstance(ids, Sequence) and not isinstance(ids, str | bytes):
+        return [ids]
+    return None
+
+
+def is_polars(ids: object) -> bool:
+    """Whether this is a Polars column, without importing Polars to find out."""
+    return type(ids).__module__.partition(".")[0] == "polars" and hasattr(ids, "get_chunks")
+
+
+def is_arrow(ids: object) -> bool:
+    """Whether this is an Arrow array or chunked array."""
+    return type(ids).__module__.partition(".")[0] == "pyarrow" and hasattr(ids, "null_count")
+
+
+def _of_polars(series: Any) -> list[Batch]:
+    refuse_missing(series.null_count())
+    if series.dtype.is_integer():
+        return [part.to_numpy() for part in series.get_chunks()]
+    return [series]
+
+
+def _of_arrow(array: Any) -> list[Batch]:
+    refuse_missing(array.null_count)
+    parts = getattr(array, "chunks", [array])
+    if str(array.type).startswith(("int", "uint")):
+        return [part.to_numpy() for part in parts]
+    import polars as pl
+
+    return [pl.Series(part) for part in parts]
+
+
+def refuse_missing(missing: int) -> None:
+    """Refuse a column with nulls: who a missing id is, nobody knows."""
+    if missing:
+        raise ValueError(f"{missing} ids are missing (null); drop those rows first")
+
+
+def integers(chunk: Any) -> NDArray[np.integer]:
+    """Turn a chunk into an integer array, refusing what only looks like one."""
+    array = np.asarray(chunk)
+    if array.dtype == object and all(isinstance(x, int | np.integer) for x in array.flat):
+        return array  # integers beyond 64 bits: no universe has them, and the check will say which
+    if array.size == 0:
+        return np.empty(0, dtype=np.uint64)
+    if not np.issubdtype(array.dtype, np.integer):
+        kind = {"O": "mixed objects", "U": "strings", "S": "bytes", "T": "strings"}.get(array.dtype.kind)
+        raise TypeError(
+            f"ids must be integers, got {kind or array.dtype}; for other ids, list them with pp.Users(...)"
+        )
+    return array
+
+
+def check_weights(weight: object, pieces: list[Batch]) -> None:
+    """Refuse weights that are not all positive, or not as many as the ids."""
+    rows = sum(len(piece) for piece in pieces)
+    given = _pieces(weight)
+    if given is None or sum(len(part) for part in given) != rows:
+        raise ValueError(f"weight needs one positive number for each of the {rows} ids")
+    row = 0
+    for chunk in chunks(given):
+        bad = np.flatnonzero(~(np.asarray(chunk) > 0))
+        if len(bad):
+            value = np.asarray(chunk)[bad[0]]
+            raise ValueError(
+                f"weight {value} in row {row + int(bad[0])} is not positive; a deletion is remove_many, not a "
+                "negative weight"
+            )
+        row += len(chunk)

@@ -1,0 +1,109 @@
+"""The universe of all possible edges of a graph."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from panprivacy.errors import OutsideUniverse
+from panprivacy.slots.batches import integers, is_arrow, is_polars
+from panprivacy.slots.places import Indices
+
+
+@dataclass(frozen=True)
+class Edges:
+    """All pairs of different nodes ``0..nodes-1``: estimate the density of a graph as its edges come and go.
+
+    An undirected edge (u, v), u < v, is index ``v*(v-1)/2 + u`` of ``nodes*(nodes-1)/2``, whichever way round it
+    is given; a directed one is ``u*(nodes-1) + v - [v > u]`` of ``nodes*(nodes-1)``. A node has no edge to itself.
+
+    >>> import panprivacy as pp
+    >>> graph = pp.Density(universe=pp.Edges(nodes=1000), epsilon=1.0)
+    >>> graph.update((3, 7)); graph.update_many([(1, 2), (2, 9)]); graph.remove((7, 3))
+    >>> pp.Edges(nodes=1000).size
+    499500
+    """
+
+    nodes: int
+    directed: bool = False
+
+    def __post_init__(self) -> None:
+        if self.nodes < 2:
+            raise ValueError(f"a graph needs at least 2 nodes, got {self.nodes}")
+
+    @property
+    def size(self) -> int:
+        """How many edges there could be."""
+        pairs = self.nodes * (self.nodes - 1)
+        return pairs if self.directed else pairs // 2
+
+    def as_batch(self, ids: Any) -> Any:
+        """Read a tuple of two columns, or a Polars frame of two, as one column of pairs."""
+        columns = ids.get_columns() if hasattr(ids, "get_columns") else ids
+        if isinstance(ids, tuple | list) and not (len(ids) == 2 and all(_is_column(end) for end in ids)):
+            return ids
+        if isinstance(columns, tuple | list):
+            if len(columns) != 2:
+                raise TypeError(f"edges are two columns, source and target, got {len(columns)}")
+            return Pairs(*columns)
+        return ids
+
+    def index(self, user: Any) -> int:
+        """The position of one edge."""
+        edge = np.asarray([user])
+        self.check(edge)
+        return int(self.indices(edge)[0])
+
+    def check(self, chunk: Any) -> None:
+        """Refuse a chunk with an edge that the graph cannot have."""
+        source, target = self._ends(chunk)
+        bad = (source == target) | (source < 0) | (target < 0) | (source >= self.nodes) | (target >= self.nodes)
+        if bad.any():
+            edges = list(zip(source[bad].tolist(), target[bad].tolist(), strict=True))
+            named = ", ".join(str(edge) for edge in edges[:3])
+            raise OutsideUniverse(
+                f"edges {named}{' and more' if len(edges) > 3 else ''} join no two different nodes of "
+                f"0..{self.nodes - 1}; nothing was changed"
+            )
+
+    def indices(self, chunk: Any) -> Indices:
+        """The positions of a chunk that was checked."""
+        source, target = (ends.astype(np.uint64) for ends in self._ends(chunk))
+        if self.directed:
+            return source * np.uint64(self.nodes - 1) + target - (target > source)
+        low, high = np.minimum(source, target), np.maximum(source, target)
+        return high * (high - np.uint64(1)) // np.uint64(2) + low
+
+    def describe(self) -> str:
+        """What the universe is, in a few words."""
+        kind = "directed" if self.directed else "undirected"
+        return f"{self.size:,} {kind} edges of {self.nodes:,} nodes"
+
+    def _ends(self, chunk: Any) -> tuple[NDArray[np.integer], NDArray[np.integer]]:
+        ends = integers(chunk)
+        if ends.size == 0:
+            return ends.ravel(), ends.ravel()
+        if ends.ndim != 2 or ends.shape[1] != 2:
+            raise TypeError(f"edges are pairs (source, target), got an array of shape {ends.shape}")
+        return ends[:, 0], ends[:, 1]
+
+
+class Pairs(Sequence[Any]):
+    """Two columns, source and target, read as one column of pairs without copying them whole."""
+
+    def __init__(self, source: Any, target: Any) -> None:
+        if len(source) != len(target):
+            raise ValueError(f"an edge has two ends: got {len(source)} sources and {len(target)} targets")
+        self._ends = (source, target)
+
+    def __len__(self) -> int:
+        return len(self._ends[0])
+
+    def __getitem__(self, rows: Any) -> Any:
+        return np.column_stack([integers(end[rows]) for end in self._ends])
+
+
+def _is_column(ids: Any) -> bool:
+    return isinstance(ids, np.ndarray) or is_polars(ids) or is_arrow(ids)

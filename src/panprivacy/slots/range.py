@@ -1,0 +1,60 @@
+"""The universe 0..N-1."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from panprivacy.errors import OutsideUniverse
+from panprivacy.slots.batches import integers
+from panprivacy.slots.places import Indices
+
+
+@dataclass(frozen=True)
+class Range:
+    """The users 0..size-1, each known by its number."""
+
+    size: int
+
+    def as_batch(self, ids: Any) -> Any:
+        """Ids of this universe are one column already."""
+        return ids
+
+    def index(self, user: Any) -> int:
+        """The position of one user."""
+        try:
+            if 0 <= user < self.size:
+                return user.__index__()  # type: ignore[no-any-return]
+        except (TypeError, AttributeError):
+            raise TypeError(f"ids must be integers, got {user!r}; for other ids, list them with pp.Users(...)") from None
+        raise outside([user], self.size)
+
+    def check(self, chunk: Any) -> None:
+        """Refuse a chunk with a user outside the range."""
+        ids = integers(chunk)
+        # A negative number read as unsigned is larger than any universe: one comparison does for both ends.
+        unsigned = ids.view(f"u{ids.dtype.itemsize}") if ids.dtype != object else ids
+        if len(ids) and (unsigned.max() >= self.size or (ids.dtype == object and ids.min() < 0)):
+            raise outside(ids[(ids < 0) | (ids >= self.size)].tolist(), self.size)
+
+    def indices(self, chunk: Any) -> Indices:
+        """The positions of a chunk that was checked."""
+        ids = integers(chunk)
+        return ids if ids.dtype != object else ids.astype(np.uint64)
+
+    def describe(self) -> str:
+        """What the universe is, in a few words."""
+        return f"{self.size:,} users"
+
+
+def outside(bad: list[Any], size: int) -> OutsideUniverse:
+    """Name the first few ids that are outside ``0..size-1``."""
+    return outside_of(bad, f"the universe 0..{size - 1}")
+
+
+def outside_of(bad: list[Any], place: str) -> OutsideUniverse:
+    """Name the first few ids that are outside a universe."""
+    named = ", ".join(str(user) for user in bad[:3])
+    more = f" and {len(bad) - 3} more" if len(bad) > 3 else ""
+    users, verb = ("user", "is") if len(bad) == 1 else ("users", "are")
+    return OutsideUniverse(f"{users} {named}{more} {verb} outside {place}; nothing was changed")

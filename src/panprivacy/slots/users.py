@@ -1,0 +1,174 @@
+"""A universe that is a list: the enrolled patients, the customers, the fleet."""
+
+from collections.abc import Hashable, Iterable
+from functools import cached_property
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from panprivacy.slots.batches import is_arrow, is_polars, refuse_missing
+from panprivacy.slots.places import Indices
+from panprivacy.slots.range import outside_of
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_PLACE = "the listed users"
+
+
+class Users:
+    """The users are these, and no others.
+
+    `ids` is a list, a set, an array, a Polars or Arrow column, or the path of a file (``.parquet``, ``.csv``,
+    ``.ndjson``, ``.arrow`` with a `column`, or ``.txt`` with one id a line). Duplicates count once, and the order does
+    not matter: the same set of ids is the same universe. The list is needed to feed events; it is public knowledge
+    by the design of density estimation, and it is never part of an estimator's bytes, which hold only its
+    fingerprint. Ids other than integers, strings and bytes need a `repr` that spells out their value.
+
+    >>> import panprivacy as pp
+    >>> clinic = pp.Density(universe=pp.Users(["ada", "grace", "mary", "rosalind"]), epsilon=2.0)
+    >>> clinic.update("ada")
+    >>> clinic.update("ida")
+    Traceback (most recent call last):
+        ...
+    panprivacy.errors.OutsideUniverse: user 'ida' is outside the listed users; nothing was changed
+    """
+
+    def __init__(self, ids: Any, column: str | None = None) -> None:
+        if isinstance(ids, str | Path):
+            ids = read_column(Path(ids), column)
+        self._ids = _as_column(ids)
+        self.size = len(self._ids)
+        if not self.size:
+            raise ValueError("the list of users is empty")
+
+    @cached_property
+    def fingerprint(self) -> bytes:
+        """SHA-256 of the ids in their canonical order."""
+        digest = sha256(f"{self._kind}:{self.size}:".encode())
+        if isinstance(self._ids, list):
+            texts = [f"{type(user).__name__}:{user!r}".encode() for user in self._ids]
+        elif self._kind == "int":
+            digest.update(self._ids.to_numpy().astype("<i8" if self._ids.dtype.is_signed_integer() else "<u8"))
+            return digest.digest()
+        else:
+            texts = [x.encode() if isinstance(x, str) else x for x in self._ids]
+        for text in texts:
+            digest.update(len(text).to_bytes(8, "little") + text)
+        return digest.digest()
+
+    def as_batch(self, ids: Any) -> Any:
+        """Ids of this universe are one column already."""
+        return ids
+
+    def index(self, user: Any) -> int:
+        """The position of one user."""
+        try:
+            return self._position[user]
+        except (KeyError, TypeError):
+            raise outside_of([repr(user)], _PLACE) from None
+
+    def check(self, chunk: Any) -> None:
+        """Refuse a chunk with a user that is not listed."""
+        self._find(chunk)
+
+    def indices(self, chunk: Any) -> Indices:
+        """The positions of a chunk that was checked."""
+        return self._find(chunk)
+
+    def describe(self) -> str:
+        """What the universe is, in a few words."""
+        return f"{self.size:,} listed users"
+
+    @property
+    def _kind(self) -> str:
+        if isinstance(self._ids, list):
+            return "any"
+        return "int" if self._ids.dtype.is_integer() else str(self._ids.dtype)
+
+    @cached_property
+    def _position(self) -> dict[Hashable, int]:
+        return {user: i for i, user in enumerate(self._ids)}
+
+    @cached_property
+    def _sorted(self) -> Any:
+        return self._ids.to_numpy()
+
+    @cached_property
+    def _enum(self) -> "pl.Enum":
+        import polars as pl
+
+        return pl.Enum(self._ids)
+
+    def _find(self, chunk: Any) -> Indices:
+        if self._kind == "int" and getattr(chunk, "dtype", None) != object:
+            ids = np.asarray(chunk)
+            if np.issubdtype(ids.dtype, np.integer):
+                return self._find_integers(ids)
+        if self._kind == "String" and is_polars(chunk):
+            return self._find_strings(chunk)
+        return np.fromiter((self.index(user) for user in _plain(chunk)), dtype=np.uint64, count=len(chunk))
+
+    def _find_integers(self, ids: Any) -> Indices:
+        """Binary search; the ids are sorted."""
+        place = np.minimum(np.searchsorted(self._sorted, ids), self.size - 1)
+        missing = self._sorted[place] != ids
+        if missing.any():
+            raise outside_of(ids[missing].tolist(), _PLACE)
+        return place
+
+    def _find_strings(self, series: "pl.Series") -> Indices:
+        import polars as pl
+
+        codes = series.cast(pl.String).cast(self._enum, strict=False).to_physical()
+        if codes.null_count():
+            raise outside_of([repr(x) for x in series.filter(codes.is_null())], _PLACE)
+        return codes.to_numpy()
+
+
+def read_column(path: Path, column: str | None) -> Any:
+    """Read the ids of a universe from a file."""
+    import polars as pl
+
+    if path.suffix == ".txt":
+        return path.read_text(encoding="utf-8").splitlines()
+    readers: dict[str, Any] = {
+        ".parquet": pl.read_parquet,
+        ".csv": pl.read_csv,
+        ".ndjson": pl.read_ndjson,
+        ".arrow": pl.read_ipc,
+    }
+    if path.suffix not in readers:
+        raise ValueError(f"{path}: cannot read ids from {path.suffix or 'a file without suffix'}; use {', '.join(readers)} or .txt")
+    frame = readers[path.suffix](path)
+    if column is None and frame.width > 1:
+        raise ValueError(f"{path}: which column holds the ids? It has {', '.join(frame.columns)}")
+    if column is not None and column not in frame.columns:
+        raise ValueError(f"{path}: no column {column!r}; it has {', '.join(frame.columns)}")
+    return frame[column] if column is not None else frame.to_series()
+
+
+def _as_column(ids: Any) -> "pl.Series | list[Hashable]":
+    """Bring the ids into canonical form: unique, sorted, in one type."""
+    import polars as pl
+
+    if is_polars(ids) or is_arrow(ids) or (isinstance(ids, np.ndarray) and ids.dtype != object):
+        series = pl.Series(ids)
+    elif isinstance(ids, Iterable):
+        listed = list(ids)
+        kinds = {type(user) for user in listed}
+        if not (kinds <= {int} or kinds <= {str} or kinds <= {bytes}):
+            return sorted(set(listed), key=lambda user: (type(user).__name__, repr(user)))
+        series = pl.Series(listed)
+    else:
+        raise TypeError(f"pp.Users takes a list, a column or a file, got {type(ids).__name__}")
+    refuse_missing(series.null_count())
+    if not (series.dtype.is_integer() or series.dtype in (pl.String, pl.Binary)):
+        return _as_column(list(series))
+    return series.unique().sort()
+
+
+def _plain(chunk: Any) -> Any:
+    return chunk.tolist() if isinstance(chunk, np.ndarray) else chunk

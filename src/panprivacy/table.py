@@ -1,0 +1,94 @@
+"""The table: one bit a slot, packed in 64-bit words, redrawn from the coins of a pair."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from panprivacy.coins import BLOCK, Coins
+from panprivacy.pairs import Pair
+
+
+@dataclass
+class Table:
+    """Bits that are only ever drawn, never computed from what they were.
+
+    A bit says nothing but the coin that drew it last: `p0` before its user appeared or after a deletion, `p1` after
+    an event. The bits beyond `size` in the last word are zero.
+    """
+
+    size: int
+    words: NDArray[np.uint64]
+    _cells: memoryview = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._cells = memoryview(self.words)  # type: ignore[arg-type]
+
+    @classmethod
+    def drawn(cls, size: int, pair: Pair, coins: Coins) -> "Table":
+        """A table in which nobody has appeared: every bit a flip of p0."""
+        table = cls.empty(size)
+        for start in range(0, size, BLOCK):
+            flips = coins.below(pair.absent, min(BLOCK, size - start))
+            table._pack(start, flips)
+        return table
+
+    @classmethod
+    def empty(cls, size: int) -> "Table":
+        """A table of zeros, to be filled from elsewhere."""
+        return cls(size, np.zeros(-(-size // 64), dtype=np.uint64))
+
+    def redraw_one(self, slot: int, flip: bool) -> None:
+        """Set one bit to a flip."""
+        word, bit = slot >> 6, slot & 63
+        self._cells[word] = self._cells[word] & ~(1 << bit) | (flip << bit)
+
+    def redraw(self, slots: NDArray[np.integer], threshold: int, coins: Coins) -> None:
+        """Redraw the bits of these slots, each with a coin of its own."""
+        from panprivacy.kernels import redraw
+
+        redraw(self.words, slots, coins.below(threshold, len(slots)))
+
+    def flip_each(self, threshold: int, coins: Coins) -> None:
+        """Flip every bit with the same probability: randomised response on the whole table."""
+        for start in range(0, self.size, BLOCK):
+            flips = coins.below(threshold, min(BLOCK, self.size - start))
+            packed = _packed(flips)
+            self.words[start // 64 : start // 64 + len(packed)] ^= packed
+
+    def ones(self) -> int:
+        """How many bits are 1."""
+        step = 2**20
+        return sum(
+            int(np.bitwise_count(self.words[i : i + step]).sum(dtype=np.int64))
+            for i in range(0, len(self.words), step)
+        )
+
+    def tail_is_clear(self) -> bool:
+        """Whether the bits beyond `size` are zero, as they must be."""
+        used = self.size % 64
+        return not used or int(self.words[-1]) >> used == 0
+
+    def copy_bits(self, source: "Table", at: int) -> None:
+        """Write another table's bits from position `at` on."""
+        for start in range(0, source.size, BLOCK):
+            stop = min(start + BLOCK, source.size)
+            self._pack(at + start, source.bits(start, stop))
+
+    def bits(self, start: int, stop: int) -> NDArray[np.bool_]:
+        """The bits from `start`, a multiple of 64, up to `stop`."""
+        words = self.words[start // 64 : -(-stop // 64)]
+        return np.unpackbits(words.astype("<u8").view(np.uint8), bitorder="little", count=stop - start).view(np.bool_)
+
+    def _pack(self, at: int, bits: NDArray[np.bool_]) -> None:
+        """Or the bits into zeros from position `at` on."""
+        packed = _packed(np.concatenate([np.zeros(at % 64, dtype=np.bool_), bits]))
+        self.words[at // 64 : at // 64 + len(packed)] |= packed
+
+
+def _packed(bits: NDArray[np.bool_]) -> NDArray[np.uint64]:
+    """Pack bits into words, the first bit lowest."""
+    padded = np.zeros(-(-len(bits) // 64) * 8, dtype=np.uint8)
+    octets = np.packbits(bits, bitorder="little")
+    padded[: len(octets)] = octets
+    return padded.view("<u8").astype(np.uint64)
