@@ -11,6 +11,7 @@ import secrets
 from abc import ABC, abstractmethod
 from fractions import Fraction
 from io import FileIO
+from math import copysign, log1p
 from pathlib import Path
 from typing import TypeAlias
 
@@ -25,9 +26,10 @@ Flips: TypeAlias = NDArray[np.bool_]
 ONE = 2**32
 """Probabilities are ``threshold / ONE``."""
 
-BLOCK = 131_072
-"""Flips that one key expands to: 256 KiB of 16-bit words. Long work is cut into chunks of this many."""
+CHUNK = 131_072
+"""Flips drawn at a time in long work."""
 
+_BLOCK = 131_072  # flips that one key expands to: 256 KiB of 16-bit words
 _KEY_BYTES = 32
 _COUNTER_START = bytes(16)  # a key is used for one block only, so the counter may start at zero
 
@@ -35,7 +37,7 @@ _COUNTER_START = bytes(16)  # a key is used for one block only, so the counter m
 class Coins(ABC):
     """Where flips, keys and noise come from.
 
-    An estimator asks for randomness in these four ways and no other, so a source that enumerates every outcome
+    An estimator asks for randomness in these ways and no other, so a source that enumerates every outcome
     can drive the very code that ships.
     """
 
@@ -54,9 +56,14 @@ class Coins(ABC):
         """Return one flip; the same as ``below(threshold, 1)[0]``."""
         return bool(self.below(threshold, 1)[0])
 
-    def laplace(self, epsilon: Fraction) -> int:
-        """Return exact discrete Laplace noise of parameter epsilon."""
-        return discrete_laplace(epsilon, self.randbelow)
+    def noisy(self, value: int, epsilon: Fraction) -> int:
+        """Return an integer plus exact discrete Laplace noise of parameter epsilon."""
+        return value + discrete_laplace(epsilon, self.randbelow)
+
+    def noisy_real(self, value: float, scale: float) -> float:
+        """Return a number plus Laplace noise in floating point, as papers print it and no release should use it."""
+        uniform = (self.randbelow(2**53) + 0.5) / 2**53 - 0.5
+        return value - scale * copysign(log1p(-2 * abs(uniform)), uniform)
 
 
 class SystemCoins(Coins):
@@ -74,25 +81,23 @@ class SystemCoins(Coins):
 
         The high 16 bits decide all but one flip in 65,536, which halves the keystream.
         """
+        from panprivacy.kernels import compare
+
         check_threshold(threshold)
         high, low = divmod(threshold, 2**16)
         flips = np.empty(n, dtype=np.bool_)
         key = bytearray(_KEY_BYTES)
-        buffer = np.zeros(2 * min(n, BLOCK) + _KEY_BYTES, dtype=np.uint8)
+        buffer = np.zeros(2 * min(n, _BLOCK) + _KEY_BYTES, dtype=np.uint8)
         try:
             fill_from_system(key)
-            for start in range(0, n, BLOCK):
-                out = flips[start : start + BLOCK]
+            for start in range(0, n, _BLOCK):
+                out = flips[start : start + _BLOCK]
                 block = buffer[: 2 * len(out) + _KEY_BYTES]  # the words of the block, then the next key
                 _encrypt_in_place(key, block)
-                words = block[:-_KEY_BYTES].view(np.uint16)
-                np.equal(words, high, out=out)
-                ties = np.flatnonzero(out)
-                np.less(words, high, out=out)
-                for i in ties:
-                    out[i] = _word_below(low, 2)
                 key[:] = block[-_KEY_BYTES:].data
-                block.fill(0)
+                for tie in compare(block[:-_KEY_BYTES].view(np.uint16), high, out):  # zeroes the words
+                    out[tie] = _word_below(low, 2)
+                block[-_KEY_BYTES:] = 0
         finally:
             buffer.fill(0)
             key[:] = bytes(_KEY_BYTES)
@@ -136,6 +141,7 @@ def _open_system_device() -> FileIO | None:
 
 
 _device = _open_system_device()
+_read_system = _device.readinto if _device else None
 
 
 def fill_from_system(buffer: bytearray) -> None:
@@ -144,7 +150,7 @@ def fill_from_system(buffer: bytearray) -> None:
     Reading the device writes straight into the caller's buffer, which the caller can wipe. `os.urandom`, used
     where there is no such device, leaves its answer in a bytes object that nobody can.
     """
-    if _device is None or _device.readinto(buffer) != len(buffer):
+    if _read_system is None or _read_system(buffer) != len(buffer):
         buffer[:] = os.urandom(len(buffer))
 
 

@@ -153,7 +153,7 @@ class Density:
                 )
             self._spread.interval(0.5, level)  # refuses a bad level before anything is spent
             self._releases_made += 1
-            noisy = self._table.ones() + self._coins.laplace(self._split.release)
+            noisy = self._coins.noisy(self._table.ones(), self._split.release)
             return self._remember(noisy, level)
 
     def _remember(self, noisy: int, level: float) -> Release:

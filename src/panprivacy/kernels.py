@@ -10,9 +10,31 @@ Numba widens 32-bit arithmetic to 64 bits; the casts below keep it at 32, so tha
 import numpy as np
 from numba import njit
 
-_WINDOW = 4_096  # ids permuted at a time: their halves stay in the first-level cache
+_WINDOW = 2_048  # ids permuted at a time: their halves stay in the first-level cache
 
 u32, u64 = np.uint32, np.uint64
+
+
+@njit(nogil=True, cache=True)
+def compare(words, bound, below):
+    """Tell of each 16-bit word whether it is below the bound, wipe it, and return where words equal the bound."""
+    ties = np.empty(len(words), np.int64)
+    bound = np.uint16(bound)
+    found = 0
+    for start in range(0, len(words), _WINDOW):
+        window = words[start : start + _WINDOW]
+        out = below[start : start + _WINDOW]
+        tied = False
+        for i in range(len(window)):
+            out[i] = window[i] < bound
+            tied |= window[i] == bound
+        if tied:
+            for i in range(len(window)):
+                if window[i] == bound:
+                    ties[found] = start + i
+                    found += 1
+        window[:] = 0
+    return ties[:found].copy()
 
 
 @njit(nogil=True, inline="always")
@@ -23,27 +45,29 @@ def _mix(value, key, tweak):
 
 
 @njit(nogil=True, cache=True)
-def _two_rounds(left, right, shift, blocks, key_a, tweak_a, key_b, tweak_b):
-    """Add a hash of `right` to `left` modulo `blocks`, then a hash of the new `left` to `right` modulo 2**shift.
+def _two_rounds(left, right, down, blocks, key_a, tweak_a, key_b, tweak_b):
+    """Add a hash of `left` to `right` modulo 2**shift, then a hash of the new `right` to `left` modulo `blocks`.
 
-    Either step can be undone, so any number of them is a permutation: an unbalanced Feistel network.
+    Either step can be undone, so any number of them is a permutation: an unbalanced Feistel network. `left` comes
+    last because it alone decides, but for one block, who is in a sample.
     """
-    down = u32(u32(32) - shift)
     for i in range(len(left)):
-        a = u32(u32(_mix(right[i], key_a, tweak_a) >> u32(16)) * blocks)  # blocks is at most 2**16
-        moved = u32(left[i] + u32(a >> u32(16)))
-        # The remainder by `blocks`: below it, subtracting wraps around to something larger.
-        left[i] = min(moved, u32(moved - blocks))
-        right[i] = u32(right[i] ^ u32(_mix(left[i], key_b, tweak_b) >> down))
+        a, b = left[i], right[i]
+        b = u32(b ^ u32(_mix(a, key_a, tweak_a) >> down))
+        add = u32(u32(_mix(b, key_b, tweak_b) >> u32(16)) * blocks)  # blocks is at most 2**16
+        a = u32(a + u32(add >> u32(16)))
+        left[i] = min(a, u32(a - blocks))  # the remainder: below `blocks`, subtracting wraps to something larger
+        right[i] = b
 
 
 @njit(nogil=True, cache=True)
-def locate(ids, shift, blocks, keys, first, size, slots):
+def locate(ids, network, first, size, slots):
     """Permute the ids; write the places that fall in ``first .. first+size-1``, less `first`, to the front of `slots`.
 
     Returns how many there are. Three loops over a window instead of one, since each of them vectorises by itself.
-    `slots` needs room for one more than there are ids.
+    `slots` needs room for one more than there are ids. `network` is shift, blocks and the keys of the rounds.
     """
+    shift, down, blocks, keys = network[0], u32(u32(32) - network[0]), network[1], network[2:]
     left = np.empty(_WINDOW, u32)
     right = np.empty(_WINDOW, u32)
     mask = (u64(1) << u64(shift)) - u64(1)
@@ -56,7 +80,7 @@ def locate(ids, shift, blocks, keys, first, size, slots):
             left[i] = u32(index >> u64(shift))
             right[i] = u32(index & mask)
         for r in range(0, len(keys), 4):
-            _two_rounds(left[:n], right[:n], shift, blocks, keys[r], keys[r + 1], keys[r + 2], keys[r + 3])
+            _two_rounds(left[:n], right[:n], down, blocks, keys[r], keys[r + 1], keys[r + 2], keys[r + 3])
         for i in range(n):
             place = ((u64(left[i]) << u64(shift)) | u64(right[i])) - first
             slots[found] = place
@@ -65,12 +89,13 @@ def locate(ids, shift, blocks, keys, first, size, slots):
 
 
 @njit(nogil=True, cache=True)
-def permute_one(index, shift, blocks, keys):
+def permute_one(index, network):
     """The place of one index; the same as `locate` for an array of one."""
+    shift, down, blocks, keys = network[0], u32(u32(32) - network[0]), network[1], network[2:]
     left = np.full(1, u64(index) >> u64(shift), u32)
     right = np.full(1, u64(index) & ((u64(1) << u64(shift)) - u64(1)), u32)
     for r in range(0, len(keys), 4):
-        _two_rounds(left, right, shift, blocks, keys[r], keys[r + 1], keys[r + 2], keys[r + 3])
+        _two_rounds(left, right, down, blocks, keys[r], keys[r + 1], keys[r + 2], keys[r + 3])
     return (u64(left[0]) << u64(shift)) | u64(right[0])
 
 

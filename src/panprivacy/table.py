@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from panprivacy.coins import BLOCK, Coins
+from panprivacy.coins import CHUNK, Coins
 from panprivacy.pairs import Pair
 
 
@@ -28,8 +28,8 @@ class Table:
     def drawn(cls, size: int, pair: Pair, coins: Coins) -> "Table":
         """A table in which nobody has appeared: every bit a flip of p0."""
         table = cls.empty(size)
-        for start in range(0, size, BLOCK):
-            flips = coins.below(pair.absent, min(BLOCK, size - start))
+        for start in range(0, size, CHUNK):
+            flips = coins.below(pair.absent, min(CHUNK, size - start))
             table._pack(start, flips)
         return table
 
@@ -47,12 +47,12 @@ class Table:
         """Redraw the bits of these slots, each with a coin of its own."""
         from panprivacy.kernels import redraw
 
-        redraw(self.words, slots, coins.below(threshold, len(slots)))
+        redraw(self.words, slots, coins.below(threshold, len(slots)).view(np.uint8))
 
     def flip_each(self, threshold: int, coins: Coins) -> None:
         """Flip every bit with the same probability: randomised response on the whole table."""
-        for start in range(0, self.size, BLOCK):
-            flips = coins.below(threshold, min(BLOCK, self.size - start))
+        for start in range(0, self.size, CHUNK):
+            flips = coins.below(threshold, min(CHUNK, self.size - start))
             packed = _packed(flips)
             self.words[start // 64 : start // 64 + len(packed)] ^= packed
 
@@ -71,8 +71,8 @@ class Table:
 
     def copy_bits(self, source: "Table", at: int) -> None:
         """Write another table's bits from position `at` on."""
-        for start in range(0, source.size, BLOCK):
-            stop = min(start + BLOCK, source.size)
+        for start in range(0, source.size, CHUNK):
+            stop = min(start + CHUNK, source.size)
             self._pack(at + start, source.bits(start, stop))
 
     def bits(self, start: int, stop: int) -> NDArray[np.bool_]:

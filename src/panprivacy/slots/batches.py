@@ -11,9 +11,9 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from panprivacy.coins import BLOCK
+from panprivacy.coins import CHUNK
 
-_ITERATOR_BATCH = 8 * BLOCK
+_ITERATOR_BATCH = 8 * CHUNK
 
 Column: TypeAlias = NDArray[Any]
 
@@ -41,8 +41,8 @@ def batches(ids: object) -> Iterator[list[Batch]]:
 def chunks(pieces: list[Batch]) -> Iterator[Any]:
     """Cut the pieces of a batch into chunks."""
     for piece in pieces:
-        for start in range(0, len(piece), BLOCK):
-            yield piece[start : start + BLOCK]
+        for start in range(0, len(piece), CHUNK):
+            yield piece[start : start + CHUNK]
 
 
 def _pieces(ids: object) -> list[Batch] | None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
-from typing import NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,6 +67,9 @@ class Sampled:
     size: int
     key: bytes
 
+    def __post_init__(self) -> None:
+        _ = self.users  # counted now: counted at the first event, its presence would tell of that event
+
     @property
     def population(self) -> int:
         """How many users the bits speak for."""
@@ -80,28 +83,29 @@ class Sampled:
 
     def slot(self, index: int) -> int:
         """The bit of one user; -1 if the user has none."""
-        from panprivacy.kernels import permute_one
-
-        net = self._network
-        place: int = permute_one(index, net.shift, net.blocks, net.keys) - self.first
+        place: int = self._kernels.permute_one(index, self._network) - self.first
         return place if 0 <= place < self.size else _NOWHERE
 
     def select(self, indices: Indices) -> Indices:
         """The bits of those users that have one, in order."""
-        from panprivacy.kernels import locate
-
-        net = self._network
         slots = np.empty(len(indices) + 1, dtype=np.uint64)
         first, size = np.uint64(self.first), np.uint64(self.size)
-        return slots[: locate(indices, net.shift, net.blocks, net.keys, first, size, slots)]
+        return slots[: self._kernels.locate(indices, self._network, first, size, slots)]
 
     @cached_property
-    def _network(self) -> "Network":
+    def _kernels(self) -> Any:
+        from panprivacy import kernels  # numba takes longer to import than all the rest
+
+        return kernels
+
+    @cached_property
+    def _network(self) -> NDArray[np.uint32]:
         return network(self.universe, self.key)
 
     def _padding(self) -> Iterator[Indices]:
         """The indices behind the last user, in chunks."""
-        end, step = self._network.domain, 2**20
+        shift, blocks = self._network[:2].tolist()
+        end, step = blocks << shift, 2**20
         for start in range(self.universe, end, step):
             yield np.arange(start, min(start + step, end), dtype=np.uint64)
 
@@ -109,31 +113,19 @@ class Sampled:
 Slots: TypeAlias = Every | Sampled
 
 
-class Network(NamedTuple):
-    """The numbers that define a keyed permutation of ``0 .. blocks * 2**shift - 1`` (see `kernels.locate`)."""
-
-    shift: np.uint32
-    blocks: np.uint32
-    keys: NDArray[np.uint32]
-
-    @property
-    def domain(self) -> int:
-        """How many indices are permuted."""
-        return int(self.blocks) << int(self.shift)
-
-
 ROUNDS = 6
 """Four rounds leave the number of sampled users in a block of ids up to 29 % too variable; six do not."""
 
 
-def network(universe: int, key: bytes) -> Network:
-    """Choose the smallest network that covers a universe.
+def network(universe: int, key: bytes) -> NDArray[np.uint32]:
+    """Choose the smallest permutation that covers a universe: its shift, its blocks, and the keys of its rounds.
 
-    An index is ``(left, right)`` with left below `blocks`, at most 2**16, and right below ``2**shift``: about half
-    the bits each, so that little is wasted and both halves mix.
+    It permutes ``0 .. blocks * 2**shift - 1`` (see `kernels.locate`). An index is ``(left, right)`` with left below
+    `blocks`, at most 2**16, and right below ``2**shift``: about half the bits each, so that little is wasted and both
+    halves mix.
     """
     bits = (universe - 1).bit_length()
     shift = max(bits // 2, bits - 16, 1)
+    blocks = -(-universe >> shift)
     digest = blake2b(key, digest_size=8 * ROUNDS, person=b"panprivacy slots").digest()
-    keys = np.frombuffer(digest, dtype="<u4").astype(np.uint32)
-    return Network(np.uint32(shift), np.uint32(-(-universe >> shift)), keys)
+    return np.concatenate([[shift, blocks], np.frombuffer(digest, dtype="<u4")]).astype(np.uint32)

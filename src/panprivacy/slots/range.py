@@ -1,6 +1,7 @@
 """The universe 0..N-1."""
 
 from dataclasses import dataclass
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -23,10 +24,11 @@ class Range:
     def index(self, user: Any) -> int:
         """The position of one user."""
         try:
-            if 0 <= user < self.size:
-                return user.__index__()  # type: ignore[no-any-return]
-        except (TypeError, AttributeError):
+            number = index(user)
+        except TypeError:
             raise TypeError(f"ids must be integers, got {user!r}; for other ids, list them with pp.Users(...)") from None
+        if 0 <= number < self.size:
+            return number
         raise outside([user], self.size)
 
     def check(self, chunk: Any) -> None:

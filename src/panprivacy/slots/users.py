@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from panprivacy.slots.batches import is_arrow, is_polars, refuse_missing
+from panprivacy.slots.batches import integers, is_arrow, is_polars, refuse_missing
 from panprivacy.slots.places import Indices
 from panprivacy.slots.range import outside_of
 
@@ -43,6 +43,11 @@ class Users:
         self.size = len(self._ids)
         if not self.size:
             raise ValueError("the list of users is empty")
+        # All that looking up needs is built now: built at the first event, its presence would tell of that event.
+        self._kind = _kind(self._ids)
+        self._sorted = self._ids.to_numpy() if self._kind == "int" else None
+        self._position = {user: i for i, user in enumerate(self._ids)} if self._kind != "int" else {}
+        self._enum = _enum(self._ids) if self._kind == "str" else None
 
     @cached_property
     def fingerprint(self) -> bytes:
@@ -65,6 +70,8 @@ class Users:
 
     def index(self, user: Any) -> int:
         """The position of one user."""
+        if self._kind == "int":
+            return int(self._find_integers(integers([user]))[0])
         try:
             return self._position[user]
         except (KeyError, TypeError):
@@ -82,34 +89,13 @@ class Users:
         """What the universe is, in a few words."""
         return f"{self.size:,} listed users"
 
-    @property
-    def _kind(self) -> str:
-        if isinstance(self._ids, list):
-            return "any"
-        return "int" if self._ids.dtype.is_integer() else str(self._ids.dtype)
-
-    @cached_property
-    def _position(self) -> dict[Hashable, int]:
-        return {user: i for i, user in enumerate(self._ids)}
-
-    @cached_property
-    def _sorted(self) -> Any:
-        return self._ids.to_numpy()
-
-    @cached_property
-    def _enum(self) -> "pl.Enum":
-        import polars as pl
-
-        return pl.Enum(self._ids)
-
     def _find(self, chunk: Any) -> Indices:
-        if self._kind == "int" and getattr(chunk, "dtype", None) != object:
-            ids = np.asarray(chunk)
-            if np.issubdtype(ids.dtype, np.integer):
-                return self._find_integers(ids)
-        if self._kind == "String" and is_polars(chunk):
+        if self._kind == "int":
+            return self._find_integers(integers(chunk))
+        if self._kind == "str" and is_polars(chunk):
             return self._find_strings(chunk)
-        return np.fromiter((self.index(user) for user in _plain(chunk)), dtype=np.uint64, count=len(chunk))
+        plain = chunk.tolist() if isinstance(chunk, np.ndarray) else chunk
+        return np.fromiter((self.index(user) for user in plain), dtype=np.uint64, count=len(chunk))
 
     def _find_integers(self, ids: Any) -> Indices:
         """Binary search; the ids are sorted."""
@@ -170,5 +156,13 @@ def _as_column(ids: Any) -> "pl.Series | list[Hashable]":
     return series.unique().sort()
 
 
-def _plain(chunk: Any) -> Any:
-    return chunk.tolist() if isinstance(chunk, np.ndarray) else chunk
+def _kind(ids: "pl.Series | list[Hashable]") -> str:
+    if isinstance(ids, list):
+        return "any"
+    return "int" if ids.dtype.is_integer() else {"String": "str"}.get(str(ids.dtype), "bytes")
+
+
+def _enum(ids: "pl.Series") -> "pl.Enum":
+    import polars as pl
+
+    return pl.Enum(ids)

@@ -1,0 +1,32 @@
+"""The `panprivacy` command."""
+
+from typing import Annotated
+
+import typer
+
+from panprivacy import __version__
+from panprivacy.cli.demo import demo
+
+app = typer.Typer(
+    help="Count who showed up in a stream while the memory never holds who.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"panprivacy {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and stop.")
+    ] = False,
+) -> None:
+    pass
+
+
+app.command()(demo)

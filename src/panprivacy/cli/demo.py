@@ -1,0 +1,55 @@
+"""`panprivacy demo`: a simulated stream of clinic visits, seen to the end."""
+
+from typing import Annotated
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from panprivacy.density import Density
+
+_PATIENTS = 1_000_000
+_BATCH = 100_000
+
+
+def demo(
+    epsilon: Annotated[float, typer.Option(help="Total privacy budget.")] = 1.0,
+    visits: Annotated[int, typer.Option(help="Visits to simulate.")] = 10_000_000,
+    memory: Annotated[str, typer.Option(help="Memory for the bits.")] = "64 KiB",
+) -> None:
+    """Stream simulated clinic visits through [bold]Density[/bold] and compare its answer with the truth.
+
+    Example: [bold]panprivacy demo --epsilon 0.5 --memory "16 KiB"[/bold]
+    """
+    console = Console()
+    # The visits are simulated and need no secrecy; the estimator's own coins come from the operating system.
+    generator = np.random.default_rng()
+    seen = np.zeros(_PATIENTS, dtype=np.bool_)  # the truth, which only a demo may keep
+    try:
+        est = Density(universe=_PATIENTS, epsilon=epsilon, memory=memory)
+    except ValueError as error:
+        console.print(f"[red]error:[/red] {error}")
+        raise typer.Exit(2) from None
+    console.print(f"{_PATIENTS:,} patients could visit; {est.users:,} of them own one bit each.")
+    columns = (TextColumn("visits"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console) as progress:
+        task = progress.add_task("visits", total=visits)
+        for start in range(0, visits, _BATCH):
+            # A few patients come often, many never: the square root of a uniform, cubed, makes it so.
+            patients = (generator.random(min(_BATCH, visits - start)) ** 3 * _PATIENTS).astype(np.int64)
+            est.update_many(patients)
+            seen[patients] = True
+            progress.advance(task, len(patients))
+    release = est.release()
+    low, high = release.interval
+    table = Table("", "share of patients who came", "patients")
+    table.add_row("private estimate", f"{release.density:.4f} ± {release.stderr:.4f}", f"{release.count:,.0f}")
+    table.add_row(f"{release.level:.0%} interval", f"{low:.4f} to {high:.4f}", f"{low * _PATIENTS:,.0f} to {high * _PATIENTS:,.0f}")
+    table.add_row("truth (only the demo knows)", f"{seen.mean():.4f}", f"{seen.sum():,}")
+    console.print(table)
+    console.print(
+        f"Whoever read the {est.memory:,} bytes of state at any one moment, and this release, learned at most "
+        f"epsilon = {release.epsilon_spent:.3g} about any one patient."
+    )
