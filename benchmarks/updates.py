@@ -37,7 +37,9 @@ def contestants(universe: int, events: int) -> dict[str, Callable[[], object]]:
         "Density, all users": lambda: everyone.update_many(ids),
         "Density, 5 % sample": lambda: some.update_many(ids),
         "Polars approx_n_unique": column.approx_n_unique,
-        "DuckDB approx_count_distinct": lambda: database.sql("select approx_count_distinct(user) from events").fetchall(),
+        "DuckDB approx_count_distinct": lambda: database.sql(
+            "select approx_count_distinct(user) from events"
+        ).fetchall(),
     }
 
 

@@ -65,9 +65,7 @@ def mse_by_enumeration(algorithm: str, epsilon: float, sample: int, present: int
 
 
 @pytest.mark.parametrize("algorithm", ["dwork", "optbern"])
-@pytest.mark.parametrize(
-    ("sample", "present", "universe"), [(1, 1, 1), (3, 2, 6), (4, 7, 7), (5, 3, 5), (2, 0, 4)]
-)
+@pytest.mark.parametrize(("sample", "present", "universe"), [(1, 1, 1), (3, 2, 6), (4, 7, 7), (5, 3, 5), (2, 0, 4)])
 def test_mse_equals_the_average_over_every_sample_and_every_bit(
     algorithm: str, sample: int, present: int, universe: int
 ) -> None:
@@ -95,9 +93,7 @@ def test_a_huge_universe_is_as_good_as_an_infinite_one() -> None:
 
 def test_the_printed_mse_bounds_are_as_printed_and_hold() -> None:
     epsilon, m = np.array([0.05, 0.2, 0.5]), 700
-    np.testing.assert_allclose(
-        theory.mse_bound("dwork", epsilon, m), 2 * (2 * m + 1) / (m**2 * epsilon**2), rtol=1e-12
-    )
+    np.testing.assert_allclose(theory.mse_bound("dwork", epsilon, m), 2 * (2 * m + 1) / (m**2 * epsilon**2), rtol=1e-12)
     np.testing.assert_allclose(
         theory.mse_bound("optbern", epsilon, m),
         1 / (4 * m * np.tanh(epsilon / 2) ** 2) + 2 / (m * epsilon) ** 2,
@@ -105,8 +101,7 @@ def test_the_printed_mse_bounds_are_as_printed_and_hold() -> None:
     level, universe = 6, 100_000
     np.testing.assert_allclose(
         theory.mse_bound("ppds", epsilon, None, universe, level=level),
-        2 ** (level - 2) / (universe * np.tanh(epsilon / 2) ** 2)
-        + 2 ** (2 * level + 1) / (universe * epsilon) ** 2,
+        2 ** (level - 2) / (universe * np.tanh(epsilon / 2) ** 2) + 2 ** (2 * level + 1) / (universe * epsilon) ** 2,
     )
     density = np.linspace(0, 1, 21)[:, None]
     for algorithm in TAIL_ALGORITHMS:
@@ -185,9 +180,7 @@ def test_error_bound_falls_as_the_sample_grows() -> None:
         assert bounds[-1] < 0.2
 
 
-def sizes_of_the_paper(
-    algorithm: str, epsilon: float, alpha: float, beta: float
-) -> Callable[..., np.ndarray]:
+def sizes_of_the_paper(algorithm: str, epsilon: float, alpha: float, beta: float) -> Callable[..., np.ndarray]:
     """max(m_1, m_2, m_3) of section 3.2 as a function of delta_1..delta_4."""
     second = 8 / epsilon**2 if algorithm == "dwork" else 1 / (2 * math.tanh(epsilon / 2) ** 2)
 
@@ -239,9 +232,7 @@ def test_sample_sizes_at_epsilon_one_fifth_are_known_numbers() -> None:
 
 def test_optbern_needs_about_half_an_order_of_magnitude_fewer_users_than_dwork() -> None:
     epsilon = np.linspace(0.05, 0.5, 19)
-    fewer = theory.sample_size("dwork", epsilon, 0.1, 0.05) / theory.sample_size(
-        "optbern", epsilon, 0.1, 0.05
-    )
+    fewer = theory.sample_size("dwork", epsilon, 0.1, 0.05) / theory.sample_size("optbern", epsilon, 0.1, 0.05)
     assert np.all((fewer >= 2.9) & (fewer <= 3.9))
 
 
@@ -257,9 +248,7 @@ def laplace(distance: np.ndarray, scale: float) -> np.ndarray:
     return np.asarray(np.exp(-np.abs(distance) / scale))
 
 
-def worst_ratio(
-    algorithm: str, epsilon: float, sample: int, *, moved: bool, deletions: bool = False
-) -> float:
+def worst_ratio(algorithm: str, epsilon: float, sample: int, *, moved: bool, deletions: bool = False) -> float:
     """Compare the joint law of seen bit and printed output for every two patterns of one user's events."""
     p_init, p_upd = pair_of(algorithm, epsilon)
     step, scale = 1 / (sample * (p_upd - p_init)), 1 / (epsilon * sample)
@@ -316,9 +305,7 @@ def test_joint_loss_at_one_tenth_is_far_above_the_claimed_one_fifth() -> None:
 
 def test_joint_loss_depends_neither_on_the_sample_nor_vanishes_with_epsilon() -> None:
     assert theory.joint_loss("optbern", 0.1, 10) == theory.joint_loss("optbern", 0.1, 10**6)
-    assert worst_ratio("optbern", 0.1, 10, moved=True) == pytest.approx(
-        worst_ratio("optbern", 0.1, 10**6, moved=True)
-    )
+    assert worst_ratio("optbern", 0.1, 10, moved=True) == pytest.approx(worst_ratio("optbern", 0.1, 10**6, moved=True))
     assert theory.joint_loss("optbern", 1e-6) == pytest.approx(math.log((1 + math.e**2) / 2), abs=1e-5)
 
 
@@ -363,9 +350,7 @@ def worst_total(epsilon_state: float, releases: list[float]) -> float:
 def test_total_loss_is_the_worst_over_every_pattern_of_insertions_and_deletions(
     epsilon_state: float, releases: list[float]
 ) -> None:
-    assert theory.total_loss(epsilon_state, releases) == pytest.approx(
-        worst_total(epsilon_state, releases), rel=1e-12
-    )
+    assert theory.total_loss(epsilon_state, releases) == pytest.approx(worst_total(epsilon_state, releases), rel=1e-12)
 
 
 def test_total_loss_has_its_known_values_and_never_exceeds_the_sum() -> None:

@@ -1,17 +1,15 @@
 """Pan-private stream statistics: count who showed up while the memory never holds who.
 
-    >>> import panprivacy as pp
-    >>> est = pp.Density(universe=1_000_000, epsilon=1.0)
-    >>> est.update_many(range(0, 1_000_000, 4))
-    >>> r = est.release()
-    >>> abs(r.density - 0.25) < 0.01
-    True
+>>> import panprivacy as pp
+>>> est = pp.Density(universe=1_000_000, epsilon=1.0)
+>>> est.update_many(range(0, 1_000_000, 4))
+>>> r = est.release()
+>>> abs(r.density - 0.25) < 0.01
+True
 """
 
 from panprivacy.budget import Budget
 from panprivacy.density import Density
-from panprivacy.density_state import from_bytes as load
-from panprivacy.density_state import merge
 from panprivacy.errors import (
     BudgetExhausted,
     CannotMerge,
@@ -20,6 +18,7 @@ from panprivacy.errors import (
     OutsideUniverse,
     PanPrivacyError,
 )
+from panprivacy.merging import load, merge
 from panprivacy.release import Release
 from panprivacy.slots import Edges, Users
 

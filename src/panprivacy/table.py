@@ -38,6 +38,14 @@ class Table:
         """A table of zeros, to be filled from elsewhere."""
         return cls(size, np.zeros(-(-size // 64), dtype=np.uint64))
 
+    @classmethod
+    def from_words(cls, size: int, words: NDArray[np.uint64]) -> "Table":
+        """A table that was saved."""
+        used = size % 64
+        if len(words) != -(-size // 64) or (used and int(words[-1]) >> used):
+            raise ValueError(f"these words do not hold {size} bits")
+        return cls(size, words)
+
     def redraw_one(self, slot: int, flip: bool) -> None:
         """Set one bit to a flip."""
         word, bit = slot >> 6, slot & 63
@@ -60,14 +68,8 @@ class Table:
         """How many bits are 1."""
         step = 2**20
         return sum(
-            int(np.bitwise_count(self.words[i : i + step]).sum(dtype=np.int64))
-            for i in range(0, len(self.words), step)
+            int(np.bitwise_count(self.words[i : i + step]).sum(dtype=np.int64)) for i in range(0, len(self.words), step)
         )
-
-    def tail_is_clear(self) -> bool:
-        """Whether the bits beyond `size` are zero, as they must be."""
-        used = self.size % 64
-        return not used or int(self.words[-1]) >> used == 0
 
     def copy_bits(self, source: "Table", at: int) -> None:
         """Write another table's bits from position `at` on."""

@@ -46,7 +46,11 @@ def demo(
     low, high = release.interval
     table = Table("", "share of patients who came", "patients")
     table.add_row("private estimate", f"{release.density:.4f} ± {release.stderr:.4f}", f"{release.count:,.0f}")
-    table.add_row(f"{release.level:.0%} interval", f"{low:.4f} to {high:.4f}", f"{low * _PATIENTS:,.0f} to {high * _PATIENTS:,.0f}")
+    table.add_row(
+        f"{release.level:.0%} interval",
+        f"{low:.4f} to {high:.4f}",
+        f"{low * _PATIENTS:,.0f} to {high * _PATIENTS:,.0f}",
+    )
     table.add_row("truth (only the demo knows)", f"{seen.mean():.4f}", f"{seen.sum():,}")
     console.print(table)
     console.print(

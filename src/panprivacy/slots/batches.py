@@ -99,9 +99,7 @@ def integers(chunk: Any) -> NDArray[np.integer]:
         return np.empty(0, dtype=np.uint64)
     if not np.issubdtype(array.dtype, np.integer):
         kind = {"O": "mixed objects", "U": "strings", "S": "bytes", "T": "strings"}.get(array.dtype.kind)
-        raise TypeError(
-            f"ids must be integers, got {kind or array.dtype}; for other ids, list them with pp.Users(...)"
-        )
+        raise TypeError(f"ids must be integers, got {kind or array.dtype}; for other ids, list them with pp.Users(...)")
     return array
 
 

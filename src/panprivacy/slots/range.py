@@ -26,7 +26,9 @@ class Range:
         try:
             number = index(user)
         except TypeError:
-            raise TypeError(f"ids must be integers, got {user!r}; for other ids, list them with pp.Users(...)") from None
+            raise TypeError(
+                f"ids must be integers, got {user!r}; for other ids, list them with pp.Users(...)"
+            ) from None
         if 0 <= number < self.size:
             return number
         raise outside([user], self.size)

@@ -127,7 +127,9 @@ def read_column(path: Path, column: str | None) -> Any:
         ".arrow": pl.read_ipc,
     }
     if path.suffix not in readers:
-        raise ValueError(f"{path}: cannot read ids from {path.suffix or 'a file without suffix'}; use {', '.join(readers)} or .txt")
+        raise ValueError(
+            f"{path}: cannot read ids from {path.suffix or 'a file without suffix'}; use {', '.join(readers)} or .txt"
+        )
     frame = readers[path.suffix](path)
     if column is None and frame.width > 1:
         raise ValueError(f"{path}: which column holds the ids? It has {', '.join(frame.columns)}")

@@ -7,9 +7,7 @@ from panprivacy.theory._arguments import FloatArray, Real, count, plain, positiv
 from panprivacy.theory.pairs import actual_epsilon, find_algorithm
 
 
-def joint_loss(
-    algorithm: str, epsilon: ArrayLike, sample: ArrayLike | None = None, moved: bool = True
-) -> Real:
+def joint_loss(algorithm: str, epsilon: ArrayLike, sample: ArrayLike | None = None, moved: bool = True) -> Real:
     """True loss of an algorithm exactly as printed, to someone who sees its state once and its output.
 
     Thm 3.1, 4.1 and 5.1 claim ``2 * epsilon``. In truth, with ``e_s`` the loss of the state and ``x`` the

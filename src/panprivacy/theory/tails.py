@@ -43,9 +43,7 @@ def error_bound(algorithm: str, epsilon: ArrayLike, alpha: ArrayLike, sample: Ar
     return plain(bound(coins.epsilon, coins.gap, error, count("sample", sample)))
 
 
-def sample_size(
-    algorithm: str, epsilon: ArrayLike, alpha: ArrayLike, beta: ArrayLike
-) -> int | NDArray[np.int64]:
+def sample_size(algorithm: str, epsilon: ArrayLike, alpha: ArrayLike, beta: ArrayLike) -> int | NDArray[np.int64]:
     """Smallest sample that Thm 3.3 (Dwork) or 4.3 (OptBern) proves sufficient: the paper's m*.
 
     The minimum over ``delta_1, ..., delta_4`` of ``max(m_1, m_2, m_3)`` (section 3.2 of the paper), rounded
@@ -107,10 +105,7 @@ def _tightest_bound(epsilon: float, gap: float, alpha: float, m: float) -> float
     offsets = [math.log(4 * math.sqrt(square) / slope) for square in squares]
 
     def shares(t: float) -> list[float]:
-        return [
-            math.sqrt(_convex_root(t + offset) / square)
-            for offset, square in zip(offsets, squares, strict=True)
-        ]
+        return [math.sqrt(_convex_root(t + offset) / square) for offset, square in zip(offsets, squares, strict=True)]
 
     def excess(t: float) -> float:
         return sum(shares(t)) + t / slope - 1

@@ -1,0 +1,185 @@
+"""What every private estimator has in common: slots, a table, a ledger, and the verbs on them."""
+
+import struct
+from abc import ABC, abstractmethod
+from threading import Lock
+from typing import Any, ClassVar, Generic, Self, TypeVar
+
+from panprivacy import coins as coin_sources
+from panprivacy import state
+from panprivacy.budget import Budget
+from panprivacy.coins import Coins
+from panprivacy.errors import CorruptState, NotPrivate, PanPrivacyError
+from panprivacy.ledger import Ledger, Published
+from panprivacy.slots import Slots, Universe
+from panprivacy.slots.batches import batches, check_weights, chunks
+from panprivacy.table import Table
+
+R = TypeVar("R")
+"""What a release of this estimator is."""
+
+
+class Estimator(ABC, Generic[R]):
+    """Bits of a symmetric pair, and a ledger of what has been spent.
+
+    A subclass says which slots users own, which counts a release adds noise to, and what it makes of them.
+    """
+
+    KIND: ClassVar[int]
+    """Which estimator a saved state is of."""
+
+    def _assemble(self, universe: Universe, slots: Slots, ledger: Ledger, table: Table, coins: Coins) -> None:
+        self._universe = universe
+        self._slots = slots
+        self._ledger = ledger
+        self._table = table
+        self._coins = coins
+        self._drawn_securely = True
+        self._lock = Lock()
+
+    @abstractmethod
+    def _counts(self) -> tuple[int, ...]:
+        """The integers that a release adds noise to; one user changes one of them, by at most 1."""
+
+    @abstractmethod
+    def _interpret(self, published: Published) -> R:
+        """Make a release of noisy counts. They are public: all this is post-processing."""
+
+    @abstractmethod
+    def _parameters(self) -> bytes:
+        """What a saved state needs besides ledger and bits, in a length that does not depend on the stream."""
+
+    @classmethod
+    @abstractmethod
+    def _from_parameters(cls, parameters: bytes, universe: Any) -> tuple[Universe, Slots]:
+        """Read `_parameters`."""
+
+    # --- events -------------------------------------------------------------------------------------------------
+
+    def update(self, user: Any) -> None:
+        """Note that a user appeared."""
+        self._redraw_one(user, self._ledger.pair.present)
+
+    def remove(self, user: Any) -> None:
+        """Note that a user was deleted: as if it had never appeared."""
+        self._redraw_one(user, self._ledger.pair.absent)
+
+    def update_many(self, ids: Any, weight: Any = None) -> None:
+        """Note that these users appeared.
+
+        `ids` is an array, a Polars or Arrow column, a list or an iterator; for `pp.Edges` an (n, 2) array, a list of
+        pairs or a tuple of two columns. A positive `weight` means one appearance. A batch with a user outside the
+        universe is refused whole; an iterator is taken in chunks, each a batch. Feeding a batch twice does no harm.
+        """
+        self._redraw_many(ids, weight, remove=False)
+
+    def remove_many(self, ids: Any, weight: Any = None) -> None:
+        """Note that these users were deleted; takes what `update_many` takes."""
+        self._redraw_many(ids, weight, remove=True)
+
+    def _redraw_one(self, user: Any, threshold: int) -> None:
+        slot = self._slots.slot(self._universe.index(user))
+        if slot >= 0:
+            with self._lock:
+                self._table.redraw_one(slot, self._coins.flip(threshold))
+
+    def _redraw_many(self, ids: Any, weight: Any, remove: bool) -> None:
+        for pieces in batches(self._universe.as_batch(ids)):
+            if weight is not None:
+                check_weights(weight, pieces)
+            for chunk in chunks(pieces):
+                self._universe.check(chunk)
+            for chunk in chunks(pieces):
+                slots = self._slots.select(self._universe.indices(chunk))
+                with self._lock:
+                    pair = self._ledger.pair
+                    self._table.redraw(slots, pair.absent if remove else pair.present, self._coins)
+
+    # --- what leaves --------------------------------------------------------------------------------------------
+
+    def release(self, level: float = 0.95) -> R:
+        """Spend one planned release on an estimate, with a confidence interval of the given level."""
+        if not 0 < level < 1:
+            raise ValueError(f"level must be between 0 and 1, got {level}")
+        with self._lock:
+            self._ledger.spend_release()
+            epsilon = self._ledger.split.release
+            noisy = tuple(self._coins.noisy(count, epsilon) for count in self._counts())
+            return self._interpret(self._ledger.publish(noisy, level))
+
+    @property
+    def last(self) -> R | None:
+        """The last release again, at no cost; None before the first."""
+        published = self._ledger.published
+        return self._interpret(published) if published else None
+
+    def rerandomize(self) -> None:
+        """After an announced reading of the state: redraw every bit through randomised response.
+
+        The next reading then costs no more than planned. The estimate stays unbiased; its error grows.
+        """
+        with self._lock:
+            self._ledger.spend_redraw()
+            self._table.flip_each(self._ledger.split.flip, self._coins)
+
+    # --- what it says of itself ---------------------------------------------------------------------------------
+
+    @property
+    def budget(self) -> Budget:
+        """Where epsilon goes: shares, spent, left, and the exact total."""
+        return self._ledger.budget
+
+    @property
+    def secure(self) -> bool:
+        """Whether every coin so far came from the operating system."""
+        return self._drawn_securely and self._coins.secure
+
+    @property
+    def epsilon(self) -> float:
+        """The total budget."""
+        return self._ledger.split.epsilon
+
+    @property
+    def universe(self) -> Universe:
+        """The users there could be."""
+        return self._universe
+
+    @property
+    def memory(self) -> int:
+        """Bytes that the bits take."""
+        return self._table.words.nbytes
+
+    # --- bytes --------------------------------------------------------------------------------------------------
+
+    def to_bytes(self, *, insecure: bool = False) -> bytes:
+        """The whole state, to be read by `pp.load`.
+
+        An estimator on seeded coins is refused unless `insecure=True` says that this is known.
+        """
+        if not (self.secure or insecure):
+            raise NotPrivate("this estimator used seeded coins and protects nobody; to_bytes(insecure=True) saves it")
+        with self._lock:
+            parameters = self._ledger.to_bytes(len(self._counts())) + self._parameters()
+            return state.seal(self.KIND, self.secure, parameters, self._table.words)
+
+    @classmethod
+    def from_bytes(cls, blob: bytes, universe: Any = None) -> Self:
+        """Read what `to_bytes` wrote; a list of users must be given again before more can be fed."""
+        kind, secure, parameters, words = state.unseal(blob)
+        if kind != cls.KIND:
+            raise CorruptState(f"this state is not that of a {cls.__name__}")
+        est = cls.__new__(cls)
+        try:
+            ledger, rest = Ledger.from_bytes(parameters)
+            known, slots = cls._from_parameters(rest, universe)
+            table = Table.from_words(slots.size, words)
+            est._assemble(known, slots, ledger, table, coin_sources.system)
+            if ledger.published and len(ledger.published.noisy) != len(est._counts()):
+                raise CorruptState("the last release has the wrong number of counts")
+        except (PanPrivacyError, ValueError, ArithmeticError, struct.error) as error:
+            raise CorruptState(f"the state contradicts itself: {error}") from error
+        est._drawn_securely = secure
+        return est
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self).from_bytes, (self.to_bytes(), self._universe)

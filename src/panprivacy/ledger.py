@@ -1,0 +1,104 @@
+"""The ledger of one estimator: the decided split, what has been spent of it, and what was published last."""
+
+import struct
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import NamedTuple
+
+from panprivacy.budget import RELEASE_STEPS, Budget, Split, budget_of
+from panprivacy.coins import ONE
+from panprivacy.errors import BudgetExhausted, CorruptState
+from panprivacy.pairs import Pair
+
+
+class Published(NamedTuple):
+    """What left in a release, so that it can be given again: noisy counts, and the moment they were taken."""
+
+    noisy: tuple[int, ...]
+    level: float
+    number: int
+    redraws: int
+
+
+@dataclass
+class Ledger:
+    """Counts releases and redraws against the plan, and refuses what was not planned."""
+
+    split: Split
+    releases: int = 0
+    redraws: int = 0
+    published: Published | None = None
+
+    def __post_init__(self) -> None:
+        self.pair = self.split.pair_after(self.redraws)
+
+    def spend_release(self) -> None:
+        """Book one release, before anything of it is drawn."""
+        if self.releases >= self.split.releases:
+            raise BudgetExhausted(
+                f"all {self.split.releases} planned releases are made; .last gives the last one again, and a new "
+                "estimator with releases=K plans for more"
+            )
+        self.releases += 1
+
+    def spend_redraw(self) -> None:
+        """Book one rerandomisation; from now on the pair is the one behind it."""
+        if self.redraws >= self.split.intrusions:
+            raise BudgetExhausted(
+                f"all {self.split.intrusions} planned rerandomisations are made; plan them with intrusions=J"
+            )
+        self.redraws += 1
+        self.pair = self.split.pair_after(self.redraws)
+
+    def publish(self, noisy: tuple[int, ...], level: float) -> Published:
+        """Note what leaves."""
+        self.published = Published(noisy, level, self.releases, self.redraws)
+        return self.published
+
+    @property
+    def budget(self) -> Budget:
+        """The budget as it stands now."""
+        return budget_of(self.split, self.releases, self.redraws)
+
+    def to_bytes(self, counts: int) -> bytes:
+        """Write the ledger of an estimator whose releases have this many counts."""
+        split, last = self.split, self.published or Published((0,) * counts, 0.0, 0, 0)
+        head = _LEDGER.pack(
+            split.epsilon,
+            split.pair.present,
+            int(split.release * RELEASE_STEPS),
+            split.releases,
+            split.flip,
+            split.intrusions,
+            self.releases,
+            self.redraws,
+            last.number,
+            last.level,
+            last.redraws,
+            counts,
+        )
+        return head + struct.pack(f"<{counts}q", *last.noisy)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> tuple["Ledger", bytes]:
+        """Read a ledger off the front of some bytes, and return what is left of them."""
+        (epsilon, present, steps, planned, flip, intrusions, made, redraws, number, level, then, counts) = (
+            _LEDGER.unpack_from(data)
+        )
+        end = _LEDGER.size + 8 * counts
+        noisy = struct.unpack(f"<{counts}q", data[_LEDGER.size : end])
+        sane = {
+            "pair": 2 * present > ONE,
+            "releases": made <= planned and steps > 0,
+            "redraws": redraws <= intrusions and bool(flip) == bool(intrusions),
+            "last release": (0 < level < 1 and then <= redraws and number <= made) if number else not any(noisy),
+        }
+        wrong = [name for name, holds in sane.items() if not holds]
+        if wrong:
+            raise CorruptState(f"the state contradicts itself in its {' and '.join(wrong)}")
+        split = Split(epsilon, Pair(ONE - present, present), Fraction(steps, RELEASE_STEPS), planned, flip, intrusions)
+        published = Published(noisy, level, number, then) if number else None
+        return cls(split, made, redraws, published), data[end:]
+
+
+_LEDGER = struct.Struct("<dIQIIIIIIdII")

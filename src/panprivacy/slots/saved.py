@@ -1,0 +1,89 @@
+"""Universes and slots as bytes: a list of users only by its fingerprint."""
+
+import struct
+from typing import Any, NoReturn
+
+from panprivacy.errors import PanPrivacyError
+from panprivacy.slots import LARGEST_UNIVERSE, Universe
+from panprivacy.slots.edges import Edges
+from panprivacy.slots.places import Every, Sampled, Slots
+from panprivacy.slots.range import Range
+from panprivacy.slots.users import Users
+
+_UNIVERSE = struct.Struct("<BBQQ32s")  # kind, directed, size, nodes, fingerprint
+_SLOTS = struct.Struct("<B16sQQ")  # sampled, key, first, size
+_RANGE, _USERS, _EDGES = 0, 1, 2
+
+
+class Unlisted:
+    """A list of users that was left out when the estimator was loaded: it can release, but not be fed."""
+
+    def __init__(self, size: int, fingerprint: bytes) -> None:
+        self.size = size
+        self.fingerprint = fingerprint
+
+    def as_batch(self, ids: Any) -> Any:
+        """Refuse."""
+        self._refuse(ids)
+
+    def index(self, user: Any) -> int:
+        """Refuse."""
+        self._refuse(user)
+
+    def check(self, chunk: Any) -> None:
+        """Refuse."""
+        self._refuse(chunk)
+
+    def indices(self, chunk: Any) -> Any:
+        """Refuse."""
+        self._refuse(chunk)
+
+    def describe(self) -> str:
+        """What the universe is, in a few words."""
+        return f"{self.size:,} listed users (list not loaded)"
+
+    def _refuse(self, _: Any) -> NoReturn:
+        raise PanPrivacyError("this estimator was loaded without its users: pp.load(blob, universe=pp.Users(...))")
+
+
+def universe_bytes(universe: Universe) -> bytes:
+    """Write what identifies a universe."""
+    if isinstance(universe, Edges):
+        return _UNIVERSE.pack(_EDGES, universe.directed, universe.size, universe.nodes, b"")
+    if isinstance(universe, Users | Unlisted):
+        return _UNIVERSE.pack(_USERS, 0, universe.size, 0, universe.fingerprint)
+    return _UNIVERSE.pack(_RANGE, 0, universe.size, 0, b"")
+
+
+def universe_from(data: bytes, given: Any) -> tuple[Universe, bytes]:
+    """Read a universe off the front of some bytes, matching the list that is given again; return what is left."""
+    kind, directed, size, nodes, fingerprint = _UNIVERSE.unpack_from(data)
+    universe: Universe
+    if kind == _EDGES:
+        universe = Edges(nodes, bool(directed))
+    elif kind == _RANGE:
+        universe = Range(size)
+    elif kind == _USERS:
+        universe = Unlisted(size, fingerprint) if given is None else given
+        if getattr(universe, "fingerprint", None) != fingerprint:
+            raise ValueError("this list of users is not the one that the estimator was built with")
+    else:
+        raise ValueError(f"there is no universe of kind {kind}")
+    if universe.size != size or not 1 <= size <= LARGEST_UNIVERSE:
+        raise ValueError(f"a universe of {size} users is not possible")
+    return universe, data[_UNIVERSE.size :]
+
+
+def slots_bytes(slots: Slots) -> bytes:
+    """Write which slots a table has."""
+    if isinstance(slots, Sampled):
+        return _SLOTS.pack(True, slots.key, slots.first, slots.size)
+    return _SLOTS.pack(False, b"", slots.first, slots.size)
+
+
+def slots_from(data: bytes, universe: int) -> Slots:
+    """Read which slots a table has."""
+    sampled, key, first, size = _SLOTS.unpack(data)
+    if not size or first + size > universe:
+        raise ValueError(f"{size} slots from {first} on do not fit {universe} users")
+    return Sampled(universe, first, size, key) if sampled else Every(universe, first, size)
