@@ -22,6 +22,9 @@ from fractions import Fraction
 from functools import lru_cache
 from math import exp, floor, log, log1p
 
+import numpy as np
+from numpy.typing import NDArray
+
 from panprivacy import exact, noise
 from panprivacy.coins import ONE
 from panprivacy.errors import NotPrivate
@@ -187,9 +190,14 @@ def _best_shares(epsilon: float, size: int, releases: int, intrusions: int) -> t
             options={"xatol": 1e-9},
         )
         return float(found.x) * top, 0.0
-    start = (0.9 * top / (intrusions + 1),) * 2
-    best = minimize(lambda x: log_error(*x) if min(x) > 0 else float("inf"), start, method="Nelder-Mead")
-    return float(best.x[0]), float(best.x[1])
+
+    def objective(shares: NDArray[np.float64]) -> float:
+        state, redraw = shares.tolist()
+        return log_error(state, redraw) if min(state, redraw) > 0 else float("inf")
+
+    start = np.full(2, 0.9 * top / (intrusions + 1))
+    state, redraw = minimize(objective, start, method="Nelder-Mead").x.tolist()
+    return state, redraw
 
 
 def _logistic(x: float) -> float:

@@ -118,7 +118,7 @@ def check_threshold(threshold: int) -> None:
 
 def _encrypt_in_place(key: bytearray, zeros: NDArray[np.uint8]) -> None:
     """Turn zeros into the AES-256-CTR keystream of a key that is used this once."""
-    Cipher(algorithms.AES256(key), modes.CTR(_COUNTER_START)).encryptor().update_into(zeros, zeros)
+    Cipher(algorithms.AES256(key), modes.CTR(_COUNTER_START)).encryptor().update_into(zeros.data, zeros.data)
 
 
 def _word_below(bound: int, width: int) -> bool:

@@ -124,8 +124,8 @@ class Density(Estimator[Release]):
         tracked = "all" if self.users == self._universe.size else f"{self.users:,}"
         return (
             f"<Density of {self._universe.describe()}, {tracked} tracked in {format_bytes(self.memory)}; epsilon "
-            f"{self.epsilon:g}: {budget.spent:.3g} spent, {budget.releases_made} of {len(budget.releases)} releases made"
-            f"{'' if self.secure else '; NOT SECURE: seeded coins'}>"
+            f"{self.epsilon:g}: {budget.spent:.3g} spent, {budget.releases_made} of {len(budget.releases)} releases"
+            f" made{'' if self.secure else '; NOT SECURE: seeded coins'}>"
         )
 
     def __rich__(self) -> "RichTable":

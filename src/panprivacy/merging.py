@@ -1,6 +1,7 @@
 """Saved estimators back to life, and several as one."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 from panprivacy import state
@@ -40,7 +41,7 @@ def merge(parts: Sequence[Density]) -> Density:
     if not parts:
         raise CannotMerge("there is nothing to merge")
     ordered = sorted(parts, key=lambda part: part._slots.first)
-    for before, part in zip(ordered, ordered[1:], strict=False):
+    for before, part in pairwise(ordered):
         _check_neighbours(before, part)
     head = ordered[0]
     first, size = head._slots.first, sum(part._slots.size for part in ordered)

@@ -4,9 +4,9 @@ import struct
 from typing import Any, NoReturn
 
 from panprivacy.errors import PanPrivacyError
-from panprivacy.slots import LARGEST_UNIVERSE, Universe
+from panprivacy.slots import Universe
 from panprivacy.slots.edges import Edges
-from panprivacy.slots.places import Every, Sampled, Slots
+from panprivacy.slots.places import LARGEST_UNIVERSE, Every, Sampled, Slots
 from panprivacy.slots.range import Range
 from panprivacy.slots.users import Users
 

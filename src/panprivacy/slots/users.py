@@ -39,28 +39,24 @@ class Users:
     def __init__(self, ids: Any, column: str | None = None) -> None:
         if isinstance(ids, str | Path):
             ids = read_column(Path(ids), column)
-        self._ids = _as_column(ids)
-        self.size = len(self._ids)
+        listed = _as_column(ids)
+        self.size = len(listed)
         if not self.size:
             raise ValueError("the list of users is empty")
         # All that looking up needs is built now: built at the first event, its presence would tell of that event.
-        self._kind = _kind(self._ids)
-        self._sorted = self._ids.to_numpy() if self._kind == "int" else None
-        self._position = {user: i for i, user in enumerate(self._ids)} if self._kind != "int" else {}
-        self._enum = _enum(self._ids) if self._kind == "str" else None
+        self._kind = _kind(listed)
+        self._sorted: Any = listed.to_numpy() if self._kind == "int" and not isinstance(listed, list) else None
+        self._position: dict[Any, int] = {user: i for i, user in enumerate(listed)} if self._kind != "int" else {}
+        self._enum: Any = _enum(listed) if self._kind == "str" and not isinstance(listed, list) else None
 
     @cached_property
     def fingerprint(self) -> bytes:
         """SHA-256 of the ids in their canonical order."""
         digest = sha256(f"{self._kind}:{self.size}:".encode())
-        if isinstance(self._ids, list):
-            texts = [f"{type(user).__name__}:{user!r}".encode() for user in self._ids]
-        elif self._kind == "int":
-            digest.update(self._ids.to_numpy().astype("<i8" if self._ids.dtype.is_signed_integer() else "<u8"))
-            return digest.digest()
-        else:
-            texts = [x.encode() if isinstance(x, str) else x for x in self._ids]
-        for text in texts:
+        if self._kind == "int":
+            digest.update(self._sorted.astype("<i8" if self._sorted.dtype.kind == "i" else "<u8").tobytes())
+        for user in self._position:
+            text = user.encode() if self._kind == "str" else user if self._kind == "bytes" else _spelled(user)
             digest.update(len(text).to_bytes(8, "little") + text)
         return digest.digest()
 
@@ -103,7 +99,7 @@ class Users:
         missing = self._sorted[place] != ids
         if missing.any():
             raise outside_of(ids[missing].tolist(), _PLACE)
-        return place
+        return np.asarray(place)
 
     def _find_strings(self, series: "pl.Series") -> Indices:
         import polars as pl
@@ -148,7 +144,7 @@ def _as_column(ids: Any) -> "pl.Series | list[Hashable]":
         listed = list(ids)
         kinds = {type(user) for user in listed}
         if not (kinds <= {int} or kinds <= {str} or kinds <= {bytes}):
-            return sorted(set(listed), key=lambda user: (type(user).__name__, repr(user)))
+            return sorted(set(listed), key=_spelled)
         series = pl.Series(listed)
     else:
         raise TypeError(f"pp.Users takes a list, a column or a file, got {type(ids).__name__}")
@@ -156,6 +152,10 @@ def _as_column(ids: Any) -> "pl.Series | list[Hashable]":
     if not (series.dtype.is_integer() or series.dtype in (pl.String, pl.Binary)):
         return _as_column(list(series))
     return series.unique().sort()
+
+
+def _spelled(user: Hashable) -> bytes:
+    return f"{type(user).__name__}:{user!r}".encode()
 
 
 def _kind(ids: "pl.Series | list[Hashable]") -> str:
