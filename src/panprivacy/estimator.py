@@ -2,6 +2,7 @@
 
 import struct
 from abc import ABC, abstractmethod
+from contextlib import AbstractContextManager, nullcontext
 from threading import Lock
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
@@ -12,7 +13,7 @@ from panprivacy.coins import Coins
 from panprivacy.errors import CorruptState, NotPrivate, PanPrivacyError
 from panprivacy.ledger import Ledger, Published
 from panprivacy.slots import Slots, Universe
-from panprivacy.slots.batches import batches, check_weights, chunks
+from panprivacy.slots.batches import Batch, batches, check_weights, chunks
 from panprivacy.table import Table
 
 R = TypeVar("R")
@@ -87,13 +88,23 @@ class Estimator(ABC, Generic[R]):
         for pieces in batches(self._universe.as_batch(ids)):
             if weight is not None:
                 check_weights(weight, pieces)
-            for chunk in chunks(pieces):
-                self._universe.check(chunk)
-            for chunk in chunks(pieces):
-                slots = self._slots.select(self._universe.indices(chunk))
-                with self._lock:
-                    pair = self._ledger.pair
-                    self._table.redraw(slots, pair.absent if remove else pair.present, self._coins)
+            with self._lock, self._whole_or_not_at_all(pieces):
+                threshold = self._ledger.pair.absent if remove else self._ledger.pair.present
+                for chunk in chunks(pieces):
+                    slots = self._slots.select(self._universe.indices(chunk))
+                    self._table.redraw(slots, threshold, self._coins)
+
+    def _whole_or_not_at_all(self, pieces: list[Batch]) -> AbstractContextManager[None]:
+        """See to it that a batch with a bad id changes nothing.
+
+        Either every id is looked up before the first bit is touched, and then again; or, where copying the table is
+        less work than that, the bits are put back as they were.
+        """
+        if self._table.words.nbytes <= sum(len(piece) for piece in pieces):
+            return self._table.restored_on_error()
+        for chunk in chunks(pieces):
+            self._universe.indices(chunk)
+        return nullcontext()
 
     # --- what leaves --------------------------------------------------------------------------------------------
 

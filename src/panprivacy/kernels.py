@@ -10,7 +10,11 @@ Numba widens 32-bit arithmetic to 64 bits; the casts below keep it at 32, so tha
 import numpy as np
 from numba import njit
 
+from panprivacy.prefetch import prefetch
+
 _WINDOW = 2_048  # ids permuted at a time: their halves stay in the first-level cache
+
+_AHEAD = 64  # events between asking for a word and using it
 
 u32, u64 = np.uint32, np.uint64
 
@@ -99,11 +103,24 @@ def permute_one(index, network):
     return (u64(left[0]) << u64(shift)) | u64(right[0])
 
 
+@njit(nogil=True, inline="always")
+def _set_bit(words, slot, flip):
+    word = slot >> u64(6)
+    bit = slot & u64(63)
+    words[word] = (words[word] & ~(u64(1) << bit)) | (u64(flip) << bit)
+
+
 @njit(nogil=True, cache=True)
 def redraw(words, slots, flips):
-    """Set the bit of each slot to its flip."""
+    """Set the bit of each slot to its flip, 0 or 1 in a byte."""
     for i in range(len(slots)):
-        slot = u64(slots[i])
-        word = slot >> u64(6)
-        bit = slot & u64(63)
-        words[word] = (words[word] & ~(u64(1) << bit)) | (u64(flips[i]) << bit)
+        _set_bit(words, u64(slots[i]), flips[i])
+
+
+@njit(nogil=True, cache=True)
+def redraw_far(words, slots, flips):
+    """`redraw` for a table beyond the caches: ask for each word some events before its turn."""
+    last = len(slots) - 1
+    for i in range(len(slots)):
+        prefetch(words, u64(slots[min(i + _AHEAD, last)]) >> u64(6))  # type: ignore[call-arg]
+        _set_bit(words, u64(slots[i]), flips[i])

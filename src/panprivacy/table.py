@@ -1,5 +1,7 @@
 """The table: one bit a slot, packed in 64-bit words, redrawn from the coins of a pair."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -7,6 +9,8 @@ from numpy.typing import NDArray
 
 from panprivacy.coins import CHUNK, Coins
 from panprivacy.pairs import Pair
+
+_FAR = 2**24  # bytes from which on most words are in no cache
 
 
 @dataclass
@@ -53,9 +57,22 @@ class Table:
 
     def redraw(self, slots: NDArray[np.integer], threshold: int, coins: Coins) -> None:
         """Redraw the bits of these slots, each with a coin of its own."""
-        from panprivacy.kernels import redraw
+        from panprivacy.kernels import redraw, redraw_far
 
-        redraw(self.words, slots, coins.below(threshold, len(slots)).view(np.uint8))
+        flips = coins.below(threshold, len(slots)).view(np.uint8)
+        (redraw if self.words.nbytes < _FAR else redraw_far)(self.words, slots, flips)
+
+    @contextmanager
+    def restored_on_error(self) -> Iterator[None]:
+        """Put the bits back as they were if anything goes wrong; the copy is wiped in any case."""
+        before = self.words.copy()
+        try:
+            yield
+        except BaseException:
+            self.words[:] = before
+            raise
+        finally:
+            before.fill(0)
 
     def flip_each(self, threshold: int, coins: Coins) -> None:
         """Flip every bit with the same probability: randomised response on the whole table."""

@@ -23,11 +23,8 @@ class Universe(Protocol):
     def index(self, user: Any) -> int:
         """The position of one user, or `OutsideUniverse`."""
 
-    def check(self, chunk: Any) -> None:
-        """Raise `OutsideUniverse` if anyone in the chunk is not in the universe."""
-
     def indices(self, chunk: Any) -> Indices:
-        """The positions of a chunk that was checked."""
+        """The positions of a chunk of users, or `OutsideUniverse`."""
 
     def describe(self) -> str:
         """What the universe is, in a few words."""

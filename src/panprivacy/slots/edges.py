@@ -52,12 +52,10 @@ class Edges:
 
     def index(self, user: Any) -> int:
         """The position of one edge."""
-        edge = np.asarray([user])
-        self.check(edge)
-        return int(self.indices(edge)[0])
+        return int(self.indices(np.asarray([user]))[0])
 
-    def check(self, chunk: Any) -> None:
-        """Refuse a chunk with an edge that the graph cannot have."""
+    def indices(self, chunk: Any) -> Indices:
+        """The positions of a chunk of edges."""
         source, target = self._ends(chunk)
         bad = (source == target) | (source < 0) | (target < 0) | (source >= self.nodes) | (target >= self.nodes)
         if bad.any():
@@ -67,14 +65,11 @@ class Edges:
                 f"edges {named}{' and more' if len(edges) > 3 else ''} join no two different nodes of "
                 f"0..{self.nodes - 1}; nothing was changed"
             )
-
-    def indices(self, chunk: Any) -> Indices:
-        """The positions of a chunk that was checked."""
-        source, target = (ends.astype(np.uint64) for ends in self._ends(chunk))
+        source, target = source.astype(np.uint64), target.astype(np.uint64)
         if self.directed:
-            return source * np.uint64(self.nodes - 1) + target - (target > source)
+            return np.asarray(source * np.uint64(self.nodes - 1) + target - (target > source))
         low, high = np.minimum(source, target), np.maximum(source, target)
-        return high * (high - np.uint64(1)) // np.uint64(2) + low
+        return np.asarray(high * (high - np.uint64(1)) // np.uint64(2) + low)
 
     def describe(self) -> str:
         """What the universe is, in a few words."""

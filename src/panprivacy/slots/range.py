@@ -33,17 +33,13 @@ class Range:
             return number
         raise outside([user], self.size)
 
-    def check(self, chunk: Any) -> None:
-        """Refuse a chunk with a user outside the range."""
+    def indices(self, chunk: Any) -> Indices:
+        """The positions of a chunk of users."""
         ids = integers(chunk)
         # A negative number read as unsigned is larger than any universe: one comparison does for both ends.
         unsigned = ids.view(f"u{ids.dtype.itemsize}") if ids.dtype != object else ids
         if len(ids) and (unsigned.max() >= self.size or (ids.dtype == object and ids.min() < 0)):
             raise outside(ids[(ids < 0) | (ids >= self.size)].tolist(), self.size)
-
-    def indices(self, chunk: Any) -> Indices:
-        """The positions of a chunk that was checked."""
-        ids = integers(chunk)
         return ids if ids.dtype != object else ids.astype(np.uint64)
 
     def describe(self) -> str:

@@ -30,10 +30,6 @@ class Unlisted:
         """Refuse."""
         self._refuse(user)
 
-    def check(self, chunk: Any) -> None:
-        """Refuse."""
-        self._refuse(chunk)
-
     def indices(self, chunk: Any) -> Any:
         """Refuse."""
         self._refuse(chunk)

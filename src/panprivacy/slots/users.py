@@ -73,19 +73,12 @@ class Users:
         except (KeyError, TypeError):
             raise outside_of([repr(user)], _PLACE) from None
 
-    def check(self, chunk: Any) -> None:
-        """Refuse a chunk with a user that is not listed."""
-        self._find(chunk)
-
-    def indices(self, chunk: Any) -> Indices:
-        """The positions of a chunk that was checked."""
-        return self._find(chunk)
-
     def describe(self) -> str:
         """What the universe is, in a few words."""
         return f"{self.size:,} listed users"
 
-    def _find(self, chunk: Any) -> Indices:
+    def indices(self, chunk: Any) -> Indices:
+        """The positions of a chunk of users."""
         if self._kind == "int":
             return self._find_integers(integers(chunk))
         if self._kind == "str" and is_polars(chunk):

@@ -1,0 +1,24 @@
+"""Ask the processor for a memory line before it is needed: the one instruction that numba does not offer."""
+
+# mypy: disallow-untyped-defs=False, disallow-untyped-decorators=False, disallow-untyped-calls=False
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.extending import intrinsic
+
+_READ, _LOW_LOCALITY, _DATA = 0, 1, 1  # into the outer caches only: the line is used once
+
+
+@intrinsic
+def prefetch(typing_context, array, index):  # noqa: ARG001 - the signature is numba's
+    """Start to load ``array[index]`` into the cache; changes nothing and cannot fail."""
+
+    def generate(context, builder, signature, arguments):
+        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        word, byte_pointer = ir.IntType(32), ir.IntType(8).as_pointer()
+        kind = ir.FunctionType(ir.VoidType(), [byte_pointer, word, word, word])
+        instruction = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        address = builder.bitcast(builder.gep(data, [arguments[1]]), byte_pointer)
+        builder.call(instruction, [address, *(ir.Constant(word, n) for n in (_READ, _LOW_LOCALITY, _DATA))])
+        return context.get_dummy_value()
+
+    return types.void(array, types.uint64), generate
