@@ -8,6 +8,9 @@
 True
 """
 
+from importlib import import_module
+from typing import Any
+
 from panprivacy.budget import Budget
 from panprivacy.density import Density
 from panprivacy.errors import (
@@ -39,3 +42,16 @@ __all__ = [
     "load",
     "merge",
 ]
+
+_ON_DEMAND = {"audit", "paper", "theory"}
+
+
+def __getattr__(name: str) -> Any:
+    """Import the parts that few programs need when they are first used."""
+    if name in _ON_DEMAND:
+        return import_module(f"panprivacy.{name}")
+    raise AttributeError(f"module 'panprivacy' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, *_ON_DEMAND})

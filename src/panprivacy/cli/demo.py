@@ -16,7 +16,7 @@ _BATCH = 100_000
 
 def demo(
     epsilon: Annotated[float, typer.Option(help="Total privacy budget.")] = 1.0,
-    visits: Annotated[int, typer.Option(help="Visits to simulate.")] = 10_000_000,
+    visits: Annotated[int, typer.Option(help="Visits to simulate.")] = 5_000_000,
     memory: Annotated[str, typer.Option(help="Memory for the bits.")] = "64 KiB",
 ) -> None:
     """Stream simulated clinic visits through [bold]Density[/bold] and compare its answer with the truth.
@@ -37,21 +37,21 @@ def demo(
     with Progress(*columns, console=console) as progress:
         task = progress.add_task("visits", total=visits)
         for start in range(0, visits, _BATCH):
-            # A few patients come often, many never: the square root of a uniform, cubed, makes it so.
-            patients = (generator.random(min(_BATCH, visits - start)) ** 3 * _PATIENTS).astype(np.int64)
+            # A few patients come often and many never: a high power of a uniform number crowds at zero.
+            patients = (generator.random(min(_BATCH, visits - start)) ** 6 * _PATIENTS).astype(np.int64)
             est.update_many(patients)
             seen[patients] = True
             progress.advance(task, len(patients))
     release = est.release()
     low, high = release.interval
-    table = Table("", "share of patients who came", "patients")
+    table = Table("", "share who came", "patients")
     table.add_row("private estimate", f"{release.density:.4f} ± {release.stderr:.4f}", f"{release.count:,.0f}")
     table.add_row(
         f"{release.level:.0%} interval",
         f"{low:.4f} to {high:.4f}",
         f"{low * _PATIENTS:,.0f} to {high * _PATIENTS:,.0f}",
     )
-    table.add_row("truth (only the demo knows)", f"{seen.mean():.4f}", f"{seen.sum():,}")
+    table.add_row("truth, which only the demo knows", f"{seen.mean():.4f}", f"{seen.sum():,}")
     console.print(table)
     console.print(
         f"Whoever read the {est.memory:,} bytes of state at any one moment, and this release, learned at most "
