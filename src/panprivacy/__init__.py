@@ -12,7 +12,9 @@ from importlib import import_module
 from typing import Any
 
 from panprivacy.budget import Budget
+from panprivacy.count_release import CountRelease
 from panprivacy.density import Density
+from panprivacy.distinct import DistinctCount
 from panprivacy.errors import (
     BudgetExhausted,
     CannotMerge,
@@ -32,7 +34,9 @@ __all__ = [
     "BudgetExhausted",
     "CannotMerge",
     "CorruptState",
+    "CountRelease",
     "Density",
+    "DistinctCount",
     "Edges",
     "NotPrivate",
     "OutsideUniverse",

@@ -34,6 +34,7 @@ RELEASE_STEPS = 2**40
 """The epsilon of a release is a whole number of these steps, so its noise is drawn exactly."""
 
 _LARGEST_STATE_EPSILON = 22.0  # beyond it a 32-bit coin cannot be more certain
+_IMPOSSIBLE = 1e9  # the log error of shares that exceed the budget; finite, since the search subtracts errors
 
 
 @dataclass(frozen=True)
@@ -113,6 +114,7 @@ class Budget:
         return "\n".join(lines)
 
 
+@lru_cache(maxsize=256)
 def budget_of(split: Split, releases_made: int, redraws_made: int) -> Budget:
     """Lay a split open, with what has been spent of it."""
     redraw = log((ONE - split.flip) / split.flip) if split.intrusions else 0.0
@@ -154,13 +156,20 @@ def best_split(epsilon: float, size: int, releases: int = 1, intrusions: int = 0
         redraw = log((ONE - flip) / flip)
         rest -= _later_redraws(pair.loss, redraw, intrusions)
     each = _released(rest, float(pair.p1), redraw) / releases
-    steps = floor(each * RELEASE_STEPS)
+    steps = floor(each * RELEASE_STEPS) if _left_of(pair, flip, intrusions) else 0
     while steps > 0:  # floats may have erred in the last digits: step down until the exact loss fits
         try:
             return Split(epsilon, pair, Fraction(steps, RELEASE_STEPS), releases, flip, intrusions)
         except NotPrivate:
             steps -= max(1, steps >> 40)
     raise ValueError(f"epsilon = {epsilon} is too small for {releases} releases and {intrusions} intrusions")
+
+
+def _left_of(pair: Pair, flip: int, redraws: int) -> bool:
+    """Whether the two coins of a pair still differ after so many redraws."""
+    for _ in range(redraws):
+        pair = pair.seen_through(flip)
+    return pair.present > pair.absent
 
 
 def _best_shares(epsilon: float, size: int, releases: int, intrusions: int) -> tuple[float, float]:
@@ -174,11 +183,11 @@ def _best_shares(epsilon: float, size: int, releases: int, intrusions: int) -> t
         p1 = _logistic(state)
         released = _released(rest, p1, redraw)
         if released <= 0:
-            return float("inf")
+            return _IMPOSSIBLE
         for _ in range(intrusions):
             p1 = _through(p1, redraw)
         if p1 <= 0.5:
-            return float("inf")
+            return _IMPOSSIBLE
         spread = size * p1 * (1 - p1) + noise.variance(released / releases)
         return log(spread) - 2 * log(size * (2 * p1 - 1))
 
@@ -193,7 +202,7 @@ def _best_shares(epsilon: float, size: int, releases: int, intrusions: int) -> t
 
     def objective(shares: NDArray[np.float64]) -> float:
         state, redraw = shares.tolist()
-        return log_error(state, redraw) if min(state, redraw) > 0 else float("inf")
+        return log_error(state, redraw) if min(state, redraw) > 0 else _IMPOSSIBLE
 
     start = np.full(2, 0.9 * top / (intrusions + 1))
     state, redraw = minimize(objective, start, method="Nelder-Mead").x.tolist()

@@ -10,9 +10,7 @@ import os
 import secrets
 from abc import ABC, abstractmethod
 from fractions import Fraction
-from io import FileIO
 from math import copysign, log1p
-from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
@@ -56,9 +54,25 @@ class Coins(ABC):
         """Return one flip; the same as ``below(threshold, 1)[0]``."""
         return bool(self.below(threshold, 1)[0])
 
+    def subset(self, universe: int, size: int) -> NDArray[np.int64]:
+        """Return a uniform random subset of 0..universe-1, in ascending order, by Floyd's algorithm."""
+        chosen: set[int] = set()
+        for last in range(universe - size, universe):
+            pick = self.randbelow(last + 1)
+            chosen.add(last if pick in chosen else pick)
+        return np.array(sorted(chosen), dtype=np.int64)
+
     def noisy(self, value: int, epsilon: Fraction) -> int:
         """Return an integer plus exact discrete Laplace noise of parameter epsilon."""
         return value + discrete_laplace(epsilon, self.randbelow)
+
+    def noisy_inside(self, value: int, epsilon: Fraction) -> int:
+        """The same, for a number that stays in the state and is not published: an auditor must take its branches."""
+        return self.noisy(value, epsilon)
+
+    def reaches(self, value: int, bar: int, epsilon: Fraction) -> bool:
+        """Tell whether an integer plus discrete Laplace noise, seen by nobody, is at least the bar."""
+        return self.noisy(value, epsilon) >= bar
 
     def noisy_real(self, value: float, scale: float) -> float:
         """Return a number plus Laplace noise in floating point, as papers print it and no release should use it."""
@@ -70,7 +84,7 @@ class SystemCoins(Coins):
     """Coins from the operating system that leave nothing behind.
 
     >>> flips = SystemCoins().below(ONE // 4, 100_000)
-    >>> 0.24 < flips.mean() < 0.26
+    >>> bool(0.24 < flips.mean() < 0.26)
     True
     """
 
@@ -96,7 +110,7 @@ class SystemCoins(Coins):
                 _encrypt_in_place(key, block)
                 key[:] = block[-_KEY_BYTES:].data
                 for tie in compare(block[:-_KEY_BYTES].view(np.uint16), high, out):  # zeroes the words
-                    out[tie] = _word_below(low, 2)
+                    out[tie] = _low_half_below(low)
                 block[-_KEY_BYTES:] = 0
         finally:
             buffer.fill(0)
@@ -104,10 +118,33 @@ class SystemCoins(Coins):
         return flips
 
     def flip(self, threshold: int) -> bool:
-        return _word_below(threshold, 4)
+        # Opening the device would take longer than all the rest of an update. The price is a word of 4 bytes that
+        # Python frees and cannot wipe; it names no user, and the bit it set is in the table for all to see.
+        return os.urandom(4) < threshold.to_bytes(4, "big")
 
     def randbelow(self, n: int) -> int:
         return secrets.randbelow(n)
+
+    def subset(self, universe: int, size: int) -> NDArray[np.int64]:
+        """The first distinct values of uniform draws, of which the missing are drawn again: by symmetry, uniform."""
+        few = min(size, universe - size)
+        chosen = np.empty(0, dtype=np.int64)
+        while len(chosen) < few:
+            more = _uniform_below(universe, few - len(chosen))
+            both = np.sort(np.concatenate([chosen, more]))
+            chosen = both[np.diff(both, prepend=-1) > 0]
+        return chosen if few == size else np.delete(np.arange(universe), chosen)
+
+
+def _uniform_below(n: int, most: int) -> NDArray[np.int64]:
+    """At most so many uniform integers in 0..n-1: words of a keystream, cut to the bits of n, if they are below n."""
+    key = bytearray(_KEY_BYTES)
+    fill_from_system(key)
+    words = np.zeros(16 * most, dtype=np.uint8)  # at least half of them are below n: twice as many will mostly do
+    _encrypt_in_place(key, words)
+    key[:] = bytes(_KEY_BYTES)
+    cut: NDArray[np.int64] = words.view(np.int64) & (2 ** (n - 1).bit_length() - 1)
+    return cut[cut < n][:most]
 
 
 def check_threshold(threshold: int) -> None:
@@ -121,37 +158,35 @@ def _encrypt_in_place(key: bytearray, zeros: NDArray[np.uint8]) -> None:
     Cipher(algorithms.AES256(key), modes.CTR(_COUNTER_START)).encryptor().update_into(zeros.data, zeros.data)
 
 
-def _word_below(bound: int, width: int) -> bool:
-    """Draw a word of `width` bytes and tell whether it is below the bound.
+def _low_half_below(bound: int) -> bool:
+    """Draw 16 bits and tell whether they are below the bound.
 
     Big-endian bytes compare like the number they spell, and unlike an int they can be wiped.
     """
-    word = bytearray(width)
+    word = bytearray(2)
     fill_from_system(word)
-    answer = word < bound.to_bytes(width, "big")
-    word[:] = bytes(width)
+    answer = word < bound.to_bytes(2, "big")
+    word[:] = bytes(2)
     return answer
-
-
-def _open_system_device() -> FileIO | None:
-    try:
-        return Path("/dev/urandom").open("rb", buffering=0)
-    except OSError:
-        return None
-
-
-_device = _open_system_device()
-_read_system = _device.readinto if _device else None
 
 
 def fill_from_system(buffer: bytearray) -> None:
     """Overwrite a buffer with bytes of the operating system.
 
     Reading the device writes straight into the caller's buffer, which the caller can wipe. `os.urandom`, used
-    where there is no such device, leaves its answer in a bytes object that nobody can.
+    where there is no such device, leaves its answer in a bytes object that nobody can. The device is opened each
+    time: a descriptor that is kept may have been closed by others, and by now be another file's.
     """
-    if _read_system is None or _read_system(buffer) != len(buffer):
-        buffer[:] = os.urandom(len(buffer))
+    try:
+        device = os.open("/dev/urandom", os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+        try:
+            if os.readv(device, [buffer]) == len(buffer):
+                return
+        finally:
+            os.close(device)
+    except (OSError, AttributeError):
+        pass
+    buffer[:] = os.urandom(len(buffer))
 
 
 system = SystemCoins()

@@ -1,5 +1,6 @@
 """`Density`: what fraction of these users has shown up?"""
 
+from operator import index
 from typing import TYPE_CHECKING, Any
 
 from panprivacy import coins as coin_sources
@@ -13,7 +14,6 @@ from panprivacy.sizes import format_bytes, parse_bytes
 from panprivacy.slots import Every, Sampled, Slots, Universe, universe_of
 from panprivacy.slots.places import KEY_BYTES
 from panprivacy.slots.saved import slots_bytes, slots_from, universe_bytes, universe_from
-from panprivacy.table import Table
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
@@ -61,6 +61,7 @@ class Density(Estimator[Release]):
     """
 
     KIND = 1
+    _slots: Slots
 
     def __init__(
         self,
@@ -77,10 +78,11 @@ class Density(Estimator[Release]):
     ) -> None:
         source = coins or coin_sources.system
         users = universe_of(universe)
+        sample = None if sample is None else index(sample)
         size = _table_size(users.size, sample, memory)
-        split = best_split(float(epsilon), size, releases, intrusions)
+        split = best_split(float(epsilon), size, index(releases), index(intrusions))
         slots = _choose_slots(users.size, size, shard, key, source)
-        table = Table.drawn(slots.size, split.pair, source)
+        table = self.TABLE.drawn(slots.size, split.pair, source)
         self._assemble(users, slots, Ledger(split), table, source)
 
     def _counts(self) -> tuple[int, ...]:
@@ -123,15 +125,15 @@ class Density(Estimator[Release]):
         budget = self.budget
         tracked = "all" if self.users == self._universe.size else f"{self.users:,}"
         return (
-            f"<Density of {self._universe.describe()}, {tracked} tracked in {format_bytes(self.memory)}; epsilon "
-            f"{self.epsilon:g}: {budget.spent:.3g} spent, {budget.releases_made} of {len(budget.releases)} releases"
-            f" made{'' if self.secure else '; NOT SECURE: seeded coins'}>"
+            f"<{type(self).__name__} of {self._universe.describe()}, {tracked} tracked in {format_bytes(self.memory)}; "
+            f"epsilon {self.epsilon:g}: {budget.spent:.3g} spent, {budget.releases_made} of {len(budget.releases)} "
+            f"releases made{'' if self.secure else '; NOT SECURE: seeded coins'}>"
         )
 
     def __rich__(self) -> "RichTable":
         from rich.table import Table as Grid
 
-        grid = Grid(title="Density", show_header=False)
+        grid = Grid(title=type(self).__name__, show_header=False)
         grid.add_row("universe", self._universe.describe())
         grid.add_row("tracked", f"{self.users:,} users in {format_bytes(self.memory)}")
         for line in str(self.budget).splitlines():
@@ -175,5 +177,13 @@ def _choose_slots(universe: int, size: int, shard: tuple[int, int] | None, key: 
         return Every(universe, first, end - first)
     if key is None and parts > 1:
         raise ValueError("sampled shards must share a key: pass the same key=secrets.token_bytes(16) to each")
-    key = key or coins.randbelow(2 ** (8 * KEY_BYTES)).to_bytes(KEY_BYTES, "little")
-    return Sampled(universe, first, end - first, key)
+    slots = Sampled(universe, first, end - first, key or _drawn_key(coins))
+    while not slots.users and key is None:  # a few slots are nobody's: take others
+        slots = Sampled(universe, first, end - first, _drawn_key(coins))
+    if not slots.users:
+        raise ValueError(f"under this key the {slots.size} slots are nobody's; take a larger sample or another key")
+    return slots
+
+
+def _drawn_key(coins: Coins) -> bytes:
+    return coins.randbelow(2 ** (8 * KEY_BYTES)).to_bytes(KEY_BYTES, "little")

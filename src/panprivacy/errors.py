@@ -23,3 +23,7 @@ class CorruptState(PanPrivacyError, ValueError):
 
 class CannotMerge(PanPrivacyError, ValueError):
     """The estimators are not disjoint parts of one design."""
+
+
+class CannotPlan(PanPrivacyError, ValueError):
+    """Nothing that could be built does what was asked; the message says what would be possible."""

@@ -12,7 +12,7 @@ from panprivacy.budget import Budget
 from panprivacy.coins import Coins
 from panprivacy.errors import CorruptState, NotPrivate, PanPrivacyError
 from panprivacy.ledger import Ledger, Published
-from panprivacy.slots import Slots, Universe
+from panprivacy.slots import SlotMap, Universe
 from panprivacy.slots.batches import Batch, batches, check_weights, chunks
 from panprivacy.table import Table
 
@@ -29,7 +29,10 @@ class Estimator(ABC, Generic[R]):
     KIND: ClassVar[int]
     """Which estimator a saved state is of."""
 
-    def _assemble(self, universe: Universe, slots: Slots, ledger: Ledger, table: Table, coins: Coins) -> None:
+    TABLE: ClassVar[type[Table]] = Table
+    """How the bits are kept."""
+
+    def _assemble(self, universe: Universe, slots: SlotMap, ledger: Ledger, table: Table, coins: Coins) -> None:
         self._universe = universe
         self._slots = slots
         self._ledger = ledger
@@ -52,18 +55,18 @@ class Estimator(ABC, Generic[R]):
 
     @classmethod
     @abstractmethod
-    def _from_parameters(cls, parameters: bytes, universe: Any) -> tuple[Universe, Slots]:
+    def _from_parameters(cls, parameters: bytes, universe: Any) -> tuple[Universe, SlotMap]:
         """Read `_parameters`."""
 
     # --- events -------------------------------------------------------------------------------------------------
 
     def update(self, user: Any) -> None:
         """Note that a user appeared."""
-        self._redraw_one(user, self._ledger.pair.present)
+        self._redraw_one(user, remove=False)
 
     def remove(self, user: Any) -> None:
         """Note that a user was deleted: as if it had never appeared."""
-        self._redraw_one(user, self._ledger.pair.absent)
+        self._redraw_one(user, remove=True)
 
     def update_many(self, ids: Any, weight: Any = None) -> None:
         """Note that these users appeared.
@@ -78,11 +81,12 @@ class Estimator(ABC, Generic[R]):
         """Note that these users were deleted; takes what `update_many` takes."""
         self._redraw_many(ids, weight, remove=True)
 
-    def _redraw_one(self, user: Any, threshold: int) -> None:
+    def _redraw_one(self, user: Any, remove: bool) -> None:
         slot = self._slots.slot(self._universe.index(user))
         if slot >= 0:
             with self._lock:
-                self._table.redraw_one(slot, self._coins.flip(threshold))
+                pair = self._ledger.pair  # read under the lock: `rerandomize` replaces it
+                self._table.redraw_one(slot, self._coins.flip(pair.absent if remove else pair.present))
 
     def _redraw_many(self, ids: Any, weight: Any, remove: bool) -> None:
         for pieces in batches(self._universe.as_batch(ids)):
@@ -183,7 +187,7 @@ class Estimator(ABC, Generic[R]):
         try:
             ledger, rest = Ledger.from_bytes(parameters)
             known, slots = cls._from_parameters(rest, universe)
-            table = Table.from_words(slots.size, words)
+            table = cls.TABLE.from_words(slots.size, words)
             est._assemble(known, slots, ledger, table, coin_sources.system)
             if ledger.published and len(ledger.published.noisy) != len(est._counts()):
                 raise CorruptState("the last release has the wrong number of counts")

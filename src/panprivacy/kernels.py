@@ -124,3 +124,36 @@ def redraw_far(words, slots, flips):
     for i in range(len(slots)):
         prefetch(words, u64(slots[min(i + _AHEAD, last)]) >> u64(6))  # type: ignore[call-arg]
         _set_bit(words, u64(slots[i]), flips[i])
+
+
+@njit(nogil=True, cache=True)
+def hash_ids(ids, first_key, second_key, hashes):
+    """Mix 64-bit ids under two keys: two rounds of xorshift and multiply, and a last shift.
+
+    The constants are those of Evensen's moremur, a finaliser chosen by search for its avalanche.
+    """
+    for i in range(len(ids)):
+        h = ids[i] ^ first_key
+        h = (h ^ (h >> u64(33))) * u64(0x3C79AC492BA7B653)
+        h = (h ^ (h >> u64(27)) ^ second_key) * u64(0x1C69B3F74AC4AE35)
+        hashes[i] = h ^ (h >> u64(33))
+
+
+@njit(nogil=True, cache=True)
+def cells(hashes, levels, buckets, slots):
+    """Find the cell of each hash: level = trailing zeros, at most levels-1; bucket = high half times buckets / 2**32.
+
+    The lowest set bit is turned into a float, whose exponent is its position: unlike counting zeros this vectorises.
+    """
+    cap = u64(1) << u64(levels - 1)
+    lowest = np.empty(_WINDOW, np.float64)
+    exponents = lowest.view(np.uint64)
+    for start in range(0, len(hashes), _WINDOW):
+        window = hashes[start : start + _WINDOW]
+        out = slots[start : start + _WINDOW]
+        for i in range(len(window)):
+            low = np.int64(window[i] | cap)
+            lowest[i] = np.float64(low & -low)
+        for i in range(len(window)):
+            level = (exponents[i] >> u64(52)) - u64(1023)
+            out[i] = level * u64(buckets) + (((window[i] >> u64(32)) * u64(buckets)) >> u64(32))

@@ -1,19 +1,23 @@
 """Saved estimators back to life, and several as one."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, overload
 
 from panprivacy import state
 from panprivacy.density import Density
+from panprivacy.distinct import DistinctCount
 from panprivacy.errors import CannotMerge
 from panprivacy.ledger import Ledger
+from panprivacy.overlap import kernel, merge_tables, merged_pair
 from panprivacy.slots import Every, Sampled, Slots, Universe
+from panprivacy.slots.hashed import Hashed
 from panprivacy.table import Table
 
 
-def load(blob: bytes, universe: Any = None) -> Density:
-    """Read what `to_bytes` wrote.
+def load(blob: bytes, universe: Any = None) -> Density | DistinctCount:
+    """Read what `to_bytes` wrote, whichever estimator it was.
 
     A list of users is not part of the bytes: give the same `pp.Users` again to feed more events. Without it the
     estimator can still release.
@@ -23,15 +27,36 @@ def load(blob: bytes, universe: Any = None) -> Density:
     >>> pp.load(est.to_bytes()).to_bytes() == est.to_bytes()
     True
     """
-    state.unseal(blob)
-    return Density.from_bytes(blob, universe)
+    kind = state.unseal(blob)[0]
+    return (DistinctCount if kind == DistinctCount.KIND else Density).from_bytes(blob, universe)
 
 
-def merge(parts: Sequence[Density]) -> Density:
-    """Join estimators over neighbouring parts of one universe into one: counts add, one noise.
+@overload
+def merge(parts: Sequence[Density]) -> Density: ...
+@overload
+def merge(parts: Sequence[DistinctCount], *, overlapping: bool = False) -> DistinctCount: ...
 
-    Each user has a bit in one part only, so what the parts spent is not added up: the merged ledger is that of the
-    part that spent most.
+
+def merge(parts: Sequence[Density] | Sequence[DistinctCount], *, overlapping: bool = False) -> Density | DistinctCount:
+    """Make one estimator of several.
+
+    `Density`: shards of one universe become one table; counts add, one noise.
+
+    `DistinctCount`: tables that saw disjoint users stay side by side in one object that releases their sum. A user is
+    in one table only, so that costs no more than one of them, and loses nothing; it cannot be fed any more. Whether
+    the users are disjoint is for the caller to know: one who is in two tables counts twice, and loses twice.
+
+    Either way each user has a bit in one part only, so what the parts spent is not added up: the merged ledger is that
+    of the part that spent most.
+
+    `DistinctCount` with ``overlapping=True``: tables that may have seen the same users become one table, as if it had
+    seen them all (see `panprivacy.overlap`), which can be fed and released. The price is a noisier state: of the
+    states' epsilons only ``-ln(1 - prod(1 - e^-eps_i))`` is left, which `panprivacy.overlap.merged_epsilon` tells
+    beforehand. A user may have been in every part, so the releases of all parts are added up and come off those that
+    were planned. The promise is then kept against one reading of one table, be it a part or the merge; against one
+    reading of all the parts at once, a user in k of them is protected by k times epsilon.
+
+    Ledgers do not know of each other: after a merge, release from the merge and no more from its parts.
 
     >>> import panprivacy as pp
     >>> north, south = (pp.Density(universe=1000, epsilon=1.0, shard=(i, 2)) for i in range(2))
@@ -40,6 +65,77 @@ def merge(parts: Sequence[Density]) -> Density:
     """
     if not parts:
         raise CannotMerge("there is nothing to merge")
+    tables = [part for part in parts if isinstance(part, DistinctCount)]
+    shards = [part for part in parts if isinstance(part, Density)]
+    if len(tables) == len(parts):
+        return _united(tables) if overlapping else _side_by_side(tables)
+    if len(shards) < len(parts):
+        raise CannotMerge(f"a {type(parts[0]).__name__} and a {type(parts[-1]).__name__} have nothing in common")
+    if overlapping:
+        raise CannotMerge("the shards of a Density do not overlap: merge them without overlapping=True")
+    return _joined(shards)
+
+
+def _side_by_side(parts: Sequence[DistinctCount]) -> DistinctCount:
+    """Keep the tables one after the other: their counts are released apart, and their estimates added."""
+    head = parts[0]
+    for part in parts:
+        _check_alike(head, part)
+        if part._ledger.split.pair != head._ledger.split.pair or part._ledger.redraws != head._ledger.redraws:
+            raise CannotMerge("the parts have states of different epsilon")
+    slots = Hashed(head.levels, head.buckets, sum(part._slots.parts for part in parts))
+    table, at = Table.empty(slots.size), 0
+    for part in parts:
+        table.copy_bits(part._table, at)
+        at += part._table.size
+    made = max(part._ledger.releases for part in parts)
+    return _as_one(parts, slots, Ledger(head._ledger.split, made, head._ledger.redraws), table)
+
+
+def _united(parts: Sequence[DistinctCount]) -> DistinctCount:
+    """Draw one table from all of them, two at a time."""
+    head = parts[0]
+    made = sum(part._ledger.releases for part in parts)
+    for part in parts:
+        _check_alike(head, part)
+        if part._slots.parts > 1 or part._ledger.split.intrusions:
+            raise CannotMerge("tables side by side, or planned for announced readings, cannot be merged with others")
+    planned = head._ledger.split.releases
+    if made > planned:
+        raise CannotMerge(f"the parts have made {made} releases together, and {planned} were planned")
+    pair, table = head._ledger.pair, Table(head._table.size, head._table.words.copy())
+    for part in parts[1:]:
+        table = merge_tables(table, part._table, kernel(pair, part._ledger.pair), head._coins)
+        pair = merged_pair(pair, part._ledger.pair)
+    return _as_one(parts, head._slots, Ledger(replace(head._ledger.split, pair=pair), made), table)
+
+
+def _as_one(parts: Sequence[DistinctCount], slots: Hashed, ledger: Ledger, table: Table) -> DistinctCount:
+    merged = DistinctCount.__new__(DistinctCount)
+    merged._assemble(parts[0]._universe, slots, ledger, table, parts[0]._coins)
+    merged._drawn_securely = all(part.secure for part in parts)
+    return merged
+
+
+def _check_alike(one: DistinctCount, other: DistinctCount) -> None:
+    same = {
+        "keys": one._universe == other._universe,
+        "sizes": (one.levels, one.buckets) == (other.levels, other.buckets),
+        "budgets": _plan(one) == _plan(other),
+    }
+    different = [name for name, equal in same.items() if not equal]
+    if different:
+        raise CannotMerge(f"the parts have different {' and '.join(different)}")
+
+
+def _plan(part: DistinctCount) -> tuple[object, ...]:
+    """The budget, but for the pair, which is another one after a merge."""
+    split = part._ledger.split
+    return split.epsilon, split.release, split.releases, split.flip, split.intrusions
+
+
+def _joined(parts: Sequence[Density]) -> Density:
+    """Put shards that own neighbouring slots together."""
     ordered = sorted(parts, key=lambda part: part._slots.first)
     for before, part in pairwise(ordered):
         _check_neighbours(before, part)

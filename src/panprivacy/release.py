@@ -49,7 +49,7 @@ class Release:
         low, high = self.interval
         warning = "" if self.secure else "; NOT PRIVATE: seeded coins"
         return (
-            f"density {self.density:.4f} ± {self.stderr:.4f} ({self.level:.0%} interval {low:.4f} to {high:.4f}), "
+            f"density {self.density:.4f} ± {self.stderr:.4f} ({100 * self.level:g}% interval {low:.4f} to {high:.4f}), "
             f"about {self.count:,.0f} of {self.universe:,} users; epsilon spent {self.epsilon_spent:.4g}, "
             f"left {self.epsilon_remaining:.4g}{warning}"
         )
@@ -60,7 +60,7 @@ class Release:
         low, high = self.interval
         grid = Table(title=f"Release {self.number}", show_header=False)
         grid.add_row("density", f"{self.density:.4f} ± {self.stderr:.4f}")
-        grid.add_row(f"{self.level:.0%} interval", f"{low:.4f} to {high:.4f}")
+        grid.add_row(f"{100 * self.level:g}% interval", f"{low:.4f} to {high:.4f}")
         grid.add_row("users", f"about {self.count:,.0f} of {self.universe:,}")
         grid.add_row("epsilon", f"{self.epsilon_spent:.4g} spent, {self.epsilon_remaining:.4g} left")
         if not self.secure:

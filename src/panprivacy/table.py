@@ -52,8 +52,8 @@ class Table:
 
     def redraw_one(self, slot: int, flip: bool) -> None:
         """Set one bit to a flip."""
-        word, bit = slot >> 6, slot & 63
-        self._cells[word] = self._cells[word] & ~(1 << bit) | (flip << bit)
+        cells, word, bit = self._cells, slot >> 6, slot & 63
+        cells[word] = cells[word] & ~(1 << bit) | (flip << bit)
 
     def redraw(self, slots: NDArray[np.integer], threshold: int, coins: Coins) -> None:
         """Redraw the bits of these slots, each with a coin of its own."""

@@ -1,6 +1,7 @@
 """Seeded coins, for tests and experiments only: whoever knows the seed can undo everything."""
 
 import numpy as np
+from numpy.typing import NDArray
 
 from panprivacy.coins import Coins, Flips, check_threshold
 
@@ -27,3 +28,6 @@ class SeededCoins(Coins):
         # More bits than needed by 64: the remainder is uniform up to 2**-64.
         width = n.bit_length() // 8 + 9
         return int.from_bytes(self._generator.bytes(width), "little") % n
+
+    def subset(self, universe: int, size: int) -> NDArray[np.int64]:
+        return np.sort(self._generator.choice(universe, size, replace=False, shuffle=False))

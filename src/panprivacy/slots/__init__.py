@@ -7,7 +7,7 @@ from panprivacy.slots.places import LARGEST_UNIVERSE, Every, Indices, Sampled, S
 from panprivacy.slots.range import Range
 from panprivacy.slots.users import Users
 
-__all__ = ["Edges", "Every", "Range", "Sampled", "Slots", "Universe", "Users", "universe_of"]
+__all__ = ["Edges", "Every", "Range", "Sampled", "SlotMap", "Slots", "Universe", "Users", "universe_of"]
 
 
 class Universe(Protocol):
@@ -28,6 +28,20 @@ class Universe(Protocol):
 
     def describe(self) -> str:
         """What the universe is, in a few words."""
+
+
+class SlotMap(Protocol):
+    """Which bit a position owns."""
+
+    @property
+    def size(self) -> int:
+        """How many bits there are."""
+
+    def slot(self, index: int) -> int:
+        """The bit of one position; -1 if it has none."""
+
+    def select(self, indices: Indices) -> Indices:
+        """The bits of those positions that have one, in order."""
 
 
 def universe_of(given: Any) -> Universe:

@@ -4,6 +4,7 @@ A batch is checked whole before its first bit is touched, so it is walked twice;
 as many batches. Nothing is copied that is already an array, and no more than a chunk at a time otherwise.
 """
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, Protocol, TypeAlias
@@ -31,7 +32,7 @@ def batches(ids: object) -> Iterator[list[Batch]]:
     if pieces is not None:
         yield pieces
         return
-    if not isinstance(ids, Iterable) or isinstance(ids, str | bytes):
+    if not isinstance(ids, Iterable) or isinstance(ids, str | bytes) or getattr(ids, "ndim", 1) == 0:
         raise TypeError(f"update_many takes many ids; for one, such as {ids!r}, use update")
     iterator = iter(ids)
     while batch := list(islice(iterator, _ITERATOR_BATCH)):
@@ -46,20 +47,26 @@ def chunks(pieces: list[Batch]) -> Iterator[Any]:
 
 
 def _pieces(ids: object) -> list[Batch] | None:
-    if isinstance(ids, np.ndarray):
+    if isinstance(ids, np.ndarray) and ids.ndim:
+        refuse_missing(int(ids.mask.sum()) if isinstance(ids, np.ma.MaskedArray) else 0)
         return [ids]
     if is_polars(ids):
         return _of_polars(ids)
     if is_arrow(ids):
         return _of_arrow(ids)
     if isinstance(ids, Sequence) and not isinstance(ids, str | bytes):
-        return [ids]
+        return [list(ids) if isinstance(ids, deque) else ids]  # a deque cannot be cut
     return None
 
 
 def is_polars(ids: object) -> bool:
     """Whether this is a Polars column, without importing Polars to find out."""
     return type(ids).__module__.partition(".")[0] == "polars" and hasattr(ids, "get_chunks")
+
+
+def is_wide(series: Any) -> bool:
+    """Whether this is a column of 128-bit integers, which NumPy does not have."""
+    return str(series.dtype) in ("Int128", "UInt128")
 
 
 def is_arrow(ids: object) -> bool:
@@ -69,6 +76,8 @@ def is_arrow(ids: object) -> bool:
 
 def _of_polars(series: Any) -> list[Batch]:
     refuse_missing(series.null_count())
+    if is_wide(series):
+        return [series.to_list()]
     if series.dtype.is_integer():
         return [part.to_numpy() for part in series.get_chunks()]
     return [series]
@@ -93,13 +102,23 @@ def refuse_missing(missing: int) -> None:
 def integers(chunk: Any) -> NDArray[np.integer]:
     """Turn a chunk into an integer array, refusing what only looks like one."""
     array = np.asarray(chunk)
-    if array.dtype == object and all(isinstance(x, int | np.integer) for x in array.flat):
-        return array  # integers beyond 64 bits: no universe has them, and the check will say which
     if array.size == 0:
         return np.empty(0, dtype=np.uint64)
-    if not np.issubdtype(array.dtype, np.integer):
-        kind = {"O": "mixed objects", "U": "strings", "S": "bytes", "T": "strings"}.get(array.dtype.kind)
-        raise TypeError(f"ids must be integers, got {kind or array.dtype}; for other ids, list them with pp.Users(...)")
+    if array.dtype.kind in "iu":
+        return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+    # Integers that no 64-bit type holds together stay what they are: the check will say which of them are outside.
+    objects = np.asarray(chunk, dtype=object)
+    if all(isinstance(x, int | np.integer) and not isinstance(x, bool) for x in objects.flat):
+        return objects
+    kind = {"O": "mixed objects", "U": "strings", "S": "bytes", "T": "strings"}.get(array.dtype.kind)
+    raise TypeError(f"ids must be integers, got {kind or array.dtype}; for other ids, list them with pp.Users(...)")
+
+
+def column(chunk: Any) -> NDArray[np.integer]:
+    """Turn a chunk into an integer array of one column."""
+    array = integers(chunk)
+    if array.ndim != 1:
+        raise TypeError(f"ids must be one column, got an array of shape {array.shape}")
     return array
 
 

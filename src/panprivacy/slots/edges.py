@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panprivacy.errors import OutsideUniverse
-from panprivacy.slots.batches import integers, is_arrow, is_polars
+from panprivacy.slots.batches import column, integers, is_arrow, is_polars
 from panprivacy.slots.places import Indices
 
 
@@ -97,7 +97,10 @@ class Pairs(Sequence[Any]):
         return len(self._ends[0])
 
     def __getitem__(self, rows: Any) -> Any:
-        return np.column_stack([integers(end[rows]) for end in self._ends])
+        ends = [column(end[rows]) for end in self._ends]
+        if np.result_type(*ends).kind == "f":  # signed beside unsigned: stacked as they are, they would be rounded
+            ends = [end.astype(object) for end in ends]
+        return np.column_stack(ends)
 
 
 def _is_column(ids: Any) -> bool:

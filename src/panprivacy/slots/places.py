@@ -68,7 +68,7 @@ class Sampled:
     key: bytes
 
     def __post_init__(self) -> None:
-        _ = self.users  # counted now: counted at the first event, its presence would tell of that event
+        _ = self.users, self._kernels  # found now: found at the first event, their presence would tell of that event
 
     @property
     def population(self) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from panprivacy.errors import OutsideUniverse
-from panprivacy.slots.batches import integers
+from panprivacy.slots.batches import column
 from panprivacy.slots.places import Indices
 
 
@@ -23,28 +23,35 @@ class Range:
 
     def index(self, user: Any) -> int:
         """The position of one user."""
-        try:
-            number = index(user)
-        except TypeError:
-            raise TypeError(
-                f"ids must be integers, got {user!r}; for other ids, list them with pp.Users(...)"
-            ) from None
+        number = user if type(user) is int else _integer(user)
         if 0 <= number < self.size:
             return number
         raise outside([user], self.size)
 
     def indices(self, chunk: Any) -> Indices:
         """The positions of a chunk of users."""
-        ids = integers(chunk)
-        # A negative number read as unsigned is larger than any universe: one comparison does for both ends.
-        unsigned = ids.view(f"u{ids.dtype.itemsize}") if ids.dtype != object else ids
-        if len(ids) and (unsigned.max() >= self.size or (ids.dtype == object and ids.min() < 0)):
+        ids = column(chunk)
+        # A negative number of 64 bits, read as unsigned, is beyond any universe: one comparison does for both ends.
+        # A shorter one is not: -1 of 8 bits would be user 255.
+        wide = ids.dtype in (np.int64, np.uint64)
+        top = ids.view(np.uint64) if wide else ids
+        if len(ids) and (top.max() >= self.size or (not wide and ids.min() < 0)):
             raise outside(ids[(ids < 0) | (ids >= self.size)].tolist(), self.size)
         return ids if ids.dtype != object else ids.astype(np.uint64)
 
     def describe(self) -> str:
         """What the universe is, in a few words."""
         return f"{self.size:,} users"
+
+
+def _integer(user: Any) -> int:
+    """The number that an id is; True is none, though Python would let it pass for 1."""
+    try:
+        if not isinstance(user, bool):
+            return index(user)
+    except TypeError:
+        pass
+    raise TypeError(f"ids must be integers, got {user!r}; for other ids, list them with pp.Users(...)")
 
 
 def outside(bad: list[Any], size: int) -> OutsideUniverse:

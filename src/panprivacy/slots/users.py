@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from panprivacy.slots.batches import integers, is_arrow, is_polars, refuse_missing
+from panprivacy.slots.batches import column, is_arrow, is_polars, is_wide, refuse_missing
 from panprivacy.slots.places import Indices
 from panprivacy.slots.range import outside_of
 
@@ -67,7 +67,7 @@ class Users:
     def index(self, user: Any) -> int:
         """The position of one user."""
         if self._kind == "int":
-            return int(self._find_integers(integers([user]))[0])
+            return int(self._find_integers(column([user]))[0])
         try:
             return self._position[user]
         except (KeyError, TypeError):
@@ -80,7 +80,7 @@ class Users:
     def indices(self, chunk: Any) -> Indices:
         """The positions of a chunk of users."""
         if self._kind == "int":
-            return self._find_integers(integers(chunk))
+            return self._find_integers(column(chunk))
         if self._kind == "str" and is_polars(chunk):
             return self._find_strings(chunk)
         plain = chunk.tolist() if isinstance(chunk, np.ndarray) else chunk
@@ -88,7 +88,9 @@ class Users:
 
     def _find_integers(self, ids: Any) -> Indices:
         """Binary search; the ids are sorted."""
-        place = np.minimum(np.searchsorted(self._sorted, ids), self.size - 1)
+        # Searched in the list's own type: signed beside unsigned, NumPy would compare rounded floats.
+        like = ids if ids.dtype == object else ids.astype(self._sorted.dtype)
+        place = np.minimum(np.searchsorted(self._sorted, like), self.size - 1)
         missing = self._sorted[place] != ids
         if missing.any():
             raise outside_of(ids[missing].tolist(), _PLACE)
@@ -134,21 +136,27 @@ def _as_column(ids: Any) -> "pl.Series | list[Hashable]":
     if is_polars(ids) or is_arrow(ids) or (isinstance(ids, np.ndarray) and ids.dtype != object):
         series = pl.Series(ids)
     elif isinstance(ids, Iterable):
-        listed = list(ids)
+        listed = [user.item() if isinstance(user, np.generic) else user for user in ids]
         kinds = {type(user) for user in listed}
-        if not (kinds <= {int} or kinds <= {str} or kinds <= {bytes}):
+        if not kinds or not (kinds <= {str} or kinds <= {bytes} or (kinds <= {int} and _fit_a_word(listed))):
             return sorted(set(listed), key=_spelled)
         series = pl.Series(listed)
     else:
         raise TypeError(f"pp.Users takes a list, a column or a file, got {type(ids).__name__}")
     refuse_missing(series.null_count())
-    if not (series.dtype.is_integer() or series.dtype in (pl.String, pl.Binary)):
+    if not (series.dtype.is_integer() or series.dtype in (pl.String, pl.Binary)) or is_wide(series):
         return _as_column(list(series))
     return series.unique().sort()
 
 
 def _spelled(user: Hashable) -> bytes:
     return f"{type(user).__name__}:{user!r}".encode()
+
+
+def _fit_a_word(numbers: list[int]) -> bool:
+    """Whether one 64-bit type holds them all."""
+    low, high = min(numbers, default=0), max(numbers, default=0)
+    return high < 2**63 if -(2**63) <= low < 0 else low >= 0 and high < 2**64
 
 
 def _kind(ids: "pl.Series | list[Hashable]") -> str:

@@ -1,0 +1,61 @@
+"""How large a table of levels and buckets a wanted error takes."""
+
+from functools import lru_cache
+from math import ceil, log2
+
+from panprivacy.budget import best_split
+from panprivacy.likelihood import CountModel
+from panprivacy.pairs import Pair
+from panprivacy.slots.hashed import LARGEST_BUCKETS, LARGEST_LEVELS
+
+LARGEST_COUNT = 10**12
+"""The count that the levels have room for unless told otherwise."""
+
+
+def levels_for(buckets: int) -> int:
+    """Levels enough for half of the last one to stay empty at `LARGEST_COUNT` users or so; at most 32.
+
+    >>> levels_for(4096)
+    29
+    """
+    return min(max(1 + ceil(log2(LARGEST_COUNT / buckets)), 1), LARGEST_LEVELS)
+
+
+def buckets_for(error: float, epsilon: float, releases: int = 1, intrusions: int = 0) -> int:
+    """The least number of buckets, give or take 1 %, whose relative standard error is at most `error`.
+
+    >>> buckets_for(0.02, epsilon=1.0)
+    9598
+    """
+    if not 0 < error < 1:
+        raise ValueError(f"error is a relative standard error between 0 and 1, got {error}")
+
+    def excess(buckets: int) -> float:
+        split = best_split(epsilon, buckets, releases, intrusions)
+        return relative_error(split.pair_after(intrusions), buckets, float(split.release)) / error
+
+    buckets = 64
+    for _ in range(8):  # the error is nearly one over the square root of the buckets: a few steps come close
+        buckets = min(max(ceil(buckets * excess(buckets) ** 2), 2), LARGEST_BUCKETS)
+    while excess(buckets) > 1:
+        if buckets == LARGEST_BUCKETS:
+            raise ValueError(f"an error of {error} takes more than {buckets:,} buckets; allow more error or epsilon")
+        buckets = min(buckets + max(buckets // 256, 1), LARGEST_BUCKETS)
+    return buckets
+
+
+def relative_error(pair: Pair, buckets: int, release: float) -> float:
+    """The relative standard error at every count from about 4 x buckets on, for releases with this epsilon.
+
+    >>> from panprivacy.pairs import symmetric
+    >>> round(relative_error(symmetric(0.9), 4096, 0.14), 4)
+    0.0317
+    """
+    count = 1024.0 * buckets
+    return model_of(pair, 24, buckets, release).stderr(count) / count
+
+
+@lru_cache(maxsize=64)
+def model_of(pair: Pair, levels: int, buckets: int, release: float) -> CountModel:
+    """The law of the counts of such a table, kept for the next release."""
+    return CountModel(pair, levels, buckets, release)

@@ -1,0 +1,82 @@
+"""Alg. 1: the conventional pan-private density estimator."""
+
+from typing import Self
+
+from panprivacy.coins import Coins
+from panprivacy.paper import flaws, printed_pairs
+from panprivacy.paper.printed import Printed
+from panprivacy.paper.sample import BitState, SampledBits, size_for
+from panprivacy.slots import Universe, universe_of
+from panprivacy.slots.places import Indices
+
+
+class Dwork(Printed):
+    r"""The density estimator of Dwork et al. (2010), as the paper prints it.
+
+    Every user of a random sample of m owns a bit, at first Bernoulli(1/2); an appearance redraws it as
+    Bernoulli(1/2 + epsilon/4). The estimate is
+
+        (4/epsilon) * (share of ones - 1/2) + Laplace(1/(epsilon m)).
+
+    Parameters
+    ----------
+    universe
+        The users there could be: a number N for ids 0..N-1, `pp.Users` or `pp.Edges`.
+    epsilon
+        The paper's budget, in (0, 2); the theorems ask for at most 1/2 and claim ``2 * epsilon``.
+    sample
+        Number of sampled users m. `for_accuracy` takes the printed inputs (alpha, beta) instead.
+    coins
+        The source of randomness.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> warnings.simplefilter("ignore", flaws.NotPrivateAsPrinted)
+    >>> est = Dwork(universe=100_000, epsilon=0.5, sample=50_000)
+    >>> est.update_many(range(25_000))
+    >>> abs(est.estimate() - 0.25) < 0.1
+    True
+    >>> est.claimed_epsilon
+    1.0
+    >>> est.known_flaws[0][-56:]
+    'state and output together lose 3.829 where 1 is claimed.'
+
+    Notes
+    -----
+    Alg. 1; Thm 3.1-3.3 are in `panprivacy.theory`. **Not private as printed**: see `known_flaws`, and use
+    `panprivacy.Density`.
+    """
+
+    def __init__(self, universe: int | Universe, epsilon: float, sample: int, *, coins: Coins | None = None) -> None:
+        super().__init__(universe, epsilon, coins)
+        self._pair = printed_pairs.dwork(self._epsilon)
+        self._bits = SampledBits(self._universe.size, sample, self._pair.coins, self._coins)
+        flaws.warn(self)
+
+    @classmethod
+    def for_accuracy(
+        cls, universe: int | Universe, epsilon: float, alpha: float, beta: float, *, coins: Coins | None = None
+    ) -> Self:
+        """The first line of Alg. 1: sample m*, for which ``P(|estimate - density| >= alpha) <= beta`` is proved."""
+        size = size_for("dwork", universe_of(universe).size, epsilon, alpha, beta)
+        return cls(universe, epsilon, size, coins=coins)
+
+    def _redraw(self, indices: Indices, remove: bool) -> None:
+        self._bits.redraw(indices, remove, self._coins)
+
+    def estimate(self) -> float:
+        return self._coins.noisy_real(self._pair.density(self._bits.share), 1 / (self._epsilon * self.sample))
+
+    @property
+    def sample(self) -> int:
+        """The number of sampled users m."""
+        return self._bits.size
+
+    @property
+    def known_flaws(self) -> tuple[str, ...]:
+        return flaws.noise_too_small("dwork", self._epsilon), flaws.budget_unused(self._epsilon)
+
+    @property
+    def state(self) -> BitState:
+        return self._bits.state

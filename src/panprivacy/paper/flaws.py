@@ -1,0 +1,95 @@
+"""What is wrong with the printed algorithms, in numbers, and the warning that says so."""
+
+from math import exp, inf, log, log1p, tanh
+from typing import TYPE_CHECKING
+
+from panprivacy import theory
+
+if TYPE_CHECKING:
+    from panprivacy.paper.printed import Printed
+
+
+class NotPrivateAsPrinted(UserWarning):
+    """The algorithm does not keep the promise that its paper makes; it is here to be studied.
+
+    It is given once for each algorithm. Whoever knows turns it off as any warning:
+
+    >>> import warnings
+    >>> warnings.simplefilter("ignore", NotPrivateAsPrinted)
+    """
+
+
+_warned: set[type["Printed"]] = set()
+
+
+def warn(algorithm: "Printed") -> None:
+    """Warn of an algorithm's first flaw, unless that was done before; to be called by its constructor."""
+    import warnings
+
+    kind = type(algorithm)
+    if kind in _warned:
+        return
+    warnings.warn(
+        f"{kind.__name__} is not private as printed. {algorithm.known_flaws[0]} "
+        f"Use it for study only, and {algorithm.alternative} for people.",
+        NotPrivateAsPrinted,
+        stacklevel=3,
+    )
+    _warned.add(kind)  # only now: a warning that was raised as an error is due again
+
+
+def noise_too_small(algorithm: str, epsilon: float, c: float = 0.5) -> str:
+    """The output noise of Alg. 1-3 is that of a sum of ones, added after the sum was scaled."""
+    if c == 0.5:
+        bound, loss = "", float(theory.joint_loss(algorithm, epsilon))
+        step = "4/(epsilon m)" if algorithm == "dwork" else "1/(m tanh(epsilon/2))"
+    else:
+        bound, loss = "at least ", _loss_seen_from_zero(epsilon, c)
+        step = "1/(2c m tanh(epsilon/2))"
+    return (
+        f"The output noise Laplace(1/(epsilon m)) is too small: one bit moves the estimate by {step}, not 1/m, so "
+        f"state and output together lose {bound}{loss:.3f} where {2 * epsilon:g} is claimed."
+    )
+
+
+def _loss_seen_from_zero(epsilon: float, c: float) -> float:
+    """A user seen as 0 who came after the reading, against one who came before it; see `theory.joint_loss`."""
+    p_init, p_upd = (float(p) for p in theory.symmetric_pair(epsilon, c))
+    step = epsilon / (2 * c * tanh(epsilon / 2))
+    return log((1 - p_init) / (1 - p_upd)) + log1p(p_upd * (exp(step) - 1))
+
+
+def budget_unused(epsilon: float) -> str:
+    """Section 4.1 of the paper."""
+    spent = theory.actual_epsilon(theory.dwork_pair(epsilon))
+    return f"The state spends only {spent:.4f} of the {epsilon:g} it is given, so the estimate errs more than it must."
+
+
+def centre_too_high(epsilon: float, c: float) -> str:
+    """Section 4.2 of the paper allows c up to 4/5; its condition on R(0) is printed with c instead of 1 - c."""
+    loss = theory.actual_epsilon(theory.symmetric_pair(epsilon, c))
+    return f"c = {c:g} is above 1/2, and the state alone then loses {loss:.3f} where {epsilon:g} is claimed."
+
+
+def unbounded_state(epsilon: float, cut_loss: float) -> str:
+    """Section 4.4 of the paper: noise for a change of 1/m does not hide that of a number without bounds."""
+    return (
+        f"Given the value seen, a later appearance moves the estimate by an unbounded amount, so where "
+        f"{2 * epsilon:g} is claimed, state and output together lose {inf} with real numbers and {cut_loss:.3f} with "
+        f"those cut here."
+    )
+
+
+LEVEL_LEAKS = (
+    f"The level leaks: a user who comes k times has k chances to fill the set, so some states can be reached only if "
+    f"that user came, and the loss is {inf}."
+)
+LINEAR_HASH = (
+    "The linear hash keeps an arithmetic progression of ids with stride 2**L, so a stream of every other id is "
+    "estimated as 0 or 1."
+)
+ROUNDED_SAMPLE = (
+    "The output divides by |U|/2**L, and the number of users that qualify differs from it by up to one: under a given "
+    "hash with few of them, the estimate is off."
+)
+IDS_IN_THE_CLEAR = f"The set holds the ids of users who came, so one reading of it loses {inf}."

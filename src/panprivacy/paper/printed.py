@@ -1,0 +1,102 @@
+"""What all of the paper's algorithms have in common: the verbs, and what they say of themselves."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Hashable
+from typing import Any, ClassVar
+
+import numpy as np
+
+from panprivacy import coins as coin_sources
+from panprivacy.coins import Coins
+from panprivacy.slots import Universe, universe_of
+from panprivacy.slots.batches import batches, chunks
+from panprivacy.slots.places import Indices
+
+
+class Printed(ABC):
+    """A density estimator as the paper prints it, flaws included.
+
+    A subclass says what an event does to the state, and how the estimate is computed from it.
+    """
+
+    alternative: ClassVar[str] = "panprivacy.Density"
+    """What to use instead."""
+
+    def __init__(self, universe: int | Universe, epsilon: float, coins: Coins | None) -> None:
+        self._universe = universe_of(universe)
+        self._epsilon = float(epsilon)
+        self._coins = coins or coin_sources.system
+
+    @abstractmethod
+    def _redraw(self, indices: Indices, remove: bool) -> None:
+        """Process insertions or deletions of the users at these positions, in order."""
+
+    @abstractmethod
+    def estimate(self) -> float:
+        """The printed estimate of the density, noise included.
+
+        It may be asked at any time, and the stream may go on after it. Asking twice spends twice: the noise is drawn
+        anew, and the printed theorems cover one output.
+        """
+
+    @property
+    @abstractmethod
+    def known_flaws(self) -> tuple[str, ...]:
+        """What is wrong with the algorithm as printed, the worst first."""
+
+    @property
+    @abstractmethod
+    def state(self) -> Hashable:
+        """Everything that the algorithm keeps, in a form that can be read and compared."""
+
+    # --- events -------------------------------------------------------------------------------------------------
+
+    def update(self, user: Any) -> None:
+        """Note that a user appeared."""
+        self._redraw(np.array([self._universe.index(user)]), remove=False)
+
+    def remove(self, user: Any) -> None:
+        """Note that a user was deleted (second remark of section 3): its state is redrawn as at the start."""
+        self._redraw(np.array([self._universe.index(user)]), remove=True)
+
+    def update_many(self, ids: Any) -> None:
+        """Note that these users appeared, in this order; takes what `Density.update_many` takes."""
+        self._redraw_many(ids, remove=False)
+
+    def remove_many(self, ids: Any) -> None:
+        """Note that these users were deleted, in this order."""
+        self._redraw_many(ids, remove=True)
+
+    def _redraw_many(self, ids: Any, remove: bool) -> None:
+        for pieces in batches(self._universe.as_batch(ids)):
+            known = [self._universe.indices(chunk) for chunk in chunks(pieces)]  # all, before the first is processed
+            for indices in known:
+                self._redraw(indices, remove)
+
+    # --- what it says of itself ---------------------------------------------------------------------------------
+
+    @property
+    def universe(self) -> Universe:
+        """The users there could be; the paper numbers them from 1, here they are 0..N-1."""
+        return self._universe
+
+    @property
+    def epsilon(self) -> float:
+        """The paper's privacy budget: of the state alone."""
+        return self._epsilon
+
+    @property
+    def claimed_epsilon(self) -> float:
+        """The pan-privacy that the paper claims: ``2 * epsilon``."""
+        return 2 * self._epsilon
+
+    @property
+    def secure(self) -> bool:
+        """Whether the coins came from the operating system. It says nothing of the algorithm."""
+        return self._coins.secure
+
+    def __repr__(self) -> str:
+        return (
+            f"<{type(self).__name__} over {self._universe.describe()}, epsilon {self._epsilon:g} as printed; "
+            f"see known_flaws>"
+        )

@@ -1,0 +1,138 @@
+"""The open universe: any id at all, known by its 64-bit hash under a key.
+
+Two ids are the same user if they are the same number, or the same text or bytes: 5 is one user whatever integer type
+holds it, "5" is another, b"5" is the same as "5", and a `UUID` is the same as its canonical text. A negative integer is
+read as two's complement: -1 and 2**64 - 1 are one user.
+
+Integers go through a keyed mixer, texts and bytes through XXH3 seeded from the key. Neither is cryptographic: whoever
+knows the key may craft ids that share a bit. The estimate would suffer, privacy would not: it rests on the coins alone.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+import xxhash
+from numpy.typing import NDArray
+
+from panprivacy.errors import OutsideUniverse
+from panprivacy.slots.batches import is_arrow, is_polars
+from panprivacy.slots.places import Indices
+
+_WORD = 2**64
+_MASK = _WORD - 1
+_TEXT = ("String", "Binary", "Categorical", "Enum")  # what Polars calls the columns that hold texts and bytes
+
+
+@dataclass(frozen=True)
+class Anyone:
+    """Every integer of 64 bits, every text, bytes and `UUID` is a user; its position is its hash under a key."""
+
+    key: bytes = field(repr=False)
+    _keys: tuple[int, int, int] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        digest = blake2b(self.key, digest_size=24, person=b"panprivacy ids").digest()
+        keys = tuple(int.from_bytes(digest[i : i + 8], "little") for i in (0, 8, 16))
+        object.__setattr__(self, "_keys", keys)
+
+    @property
+    def size(self) -> int:
+        """How many hashes there are."""
+        return _WORD
+
+    def as_batch(self, ids: Any) -> Any:
+        """Arrow's UUIDs are 16 bytes each: read them as what they stand for. All else is one column already."""
+        return ids.to_pylist() if is_arrow(ids) and str(ids.type) == "extension<arrow.uuid>" else ids
+
+    def index(self, user: Any) -> int:
+        """The hash of one user."""
+        if isinstance(user, int | np.integer) and not isinstance(user, bool):
+            return self._mix(_word(int(user)))
+        if isinstance(user, str | UUID):
+            user = str(user).encode()
+        if isinstance(user, bytes):
+            return xxhash.xxh3_64_intdigest(user, self._keys[2])
+        raise _no_id(type(user).__name__)
+
+    def indices(self, chunk: Any) -> Indices:
+        """The hashes of a chunk of users."""
+        if isinstance(chunk, np.ndarray):
+            if chunk.ndim != 1:
+                raise TypeError(f"ids must be one column, got an array of shape {chunk.shape}")
+            if chunk.dtype.kind in "iu":
+                return self._hash_integers(_words(chunk))
+            if chunk.dtype.kind not in "OUST":
+                raise _no_id(str(chunk.dtype))
+            return self._hash_listed(chunk.tolist())
+        if is_polars(chunk):
+            kind = str(chunk.dtype.base_type())
+            if chunk.dtype.is_integer():
+                return self.indices(chunk.to_numpy())
+            if kind in _TEXT:
+                return self._hash_texts(chunk)
+            if kind != "Object":
+                raise _no_id(f"a column of {chunk.dtype}")
+        return self._hash_listed(chunk)
+
+    def describe(self) -> str:
+        """What the universe is, in a few words."""
+        return "any ids"
+
+    def _hash_listed(self, ids: Sequence[Any]) -> Indices:
+        import polars as pl
+
+        kinds = set(map(type, ids))
+        if kinds <= {int}:
+            return self._hash_integers(_words(ids))
+        if kinds in ({str}, {bytes}):
+            return self._hash_texts(pl.Series(ids))
+        return np.fromiter(map(self.index, ids), dtype=np.uint64, count=len(ids))
+
+    def _hash_integers(self, ids: NDArray[np.uint64]) -> Indices:
+        from panprivacy.kernels import hash_ids
+
+        hashes = np.empty(len(ids), dtype=np.uint64)
+        hash_ids(ids, np.uint64(self._keys[0]), np.uint64(self._keys[1]), hashes)
+        return hashes
+
+    def _hash_texts(self, texts: Any) -> Indices:
+        import polars as pl
+        import polars_hash
+
+        column = texts if texts.dtype == pl.Binary else texts.cast(pl.String)
+        hashed = polars_hash.col("ids").nchash.xxh3_64(seed=self._keys[2])
+        hashes: Indices = column.to_frame("ids").select(hashed).to_series().to_numpy()
+        return hashes
+
+    def _mix(self, word: int) -> int:
+        """`kernels.hash_ids` for one id."""
+        h = word ^ self._keys[0]
+        h = (h ^ h >> 33) * 0x3C79AC492BA7B653 & _MASK
+        h = (h ^ h >> 27 ^ self._keys[1]) * 0x1C69B3F74AC4AE35 & _MASK
+        return h ^ h >> 33
+
+
+def _word(user: int) -> int:
+    """An integer as a 64-bit word, a negative one in two's complement."""
+    if not -(_WORD // 2) <= user < _WORD:
+        raise OutsideUniverse(f"user {user} does not fit 64 bits; pass it as text; nothing was changed")
+    return user & _MASK
+
+
+def _words(ids: Any) -> NDArray[np.uint64]:
+    """`_word` for a list or an array of integers."""
+    try:
+        array = np.ascontiguousarray(ids, dtype=getattr(ids, "dtype", np.int64))
+    except OverflowError:
+        return np.fromiter(map(_word, ids), dtype=np.uint64, count=len(ids))
+    if array.dtype == np.uint64:
+        return array
+    return array.astype(np.int64, copy=False).view(np.uint64)
+
+
+def _no_id(what: str) -> TypeError:
+    return TypeError(f"ids are integers, strings, bytes or UUIDs, got {what}")

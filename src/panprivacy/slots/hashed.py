@@ -1,0 +1,65 @@
+"""Cells: a 64-bit hash owns one bit of levels x buckets.
+
+The level is the number of trailing zeros of the hash, so half of all users fall in level 0, a quarter in level 1 and
+so on; the bucket comes from the high half of the hash, which the level never looks at.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from panprivacy.errors import PanPrivacyError
+from panprivacy.slots.places import Indices
+
+LARGEST_LEVELS = 32
+LARGEST_BUCKETS = 2**24
+
+
+@dataclass(frozen=True)
+class Hashed:
+    """One bit for every level and bucket, in `parts` tables one after the other.
+
+    A user is in level l with probability ``2**-(l+1)``, in the last level with what is left, and in each bucket of
+    its level alike. Several parts are tables that saw disjoint users: which part a user belongs to, a hash cannot
+    tell, so such slots only count.
+    """
+
+    levels: int
+    buckets: int
+    parts: int = 1
+
+    def __post_init__(self) -> None:
+        if not 2 <= self.buckets <= LARGEST_BUCKETS:
+            raise ValueError(f"buckets must be between 2 and {LARGEST_BUCKETS:,}, got {self.buckets}")
+        if not 1 <= self.levels <= LARGEST_LEVELS:
+            raise ValueError(f"levels must be between 1 and {LARGEST_LEVELS}, got {self.levels}")
+        if self.parts < 1:
+            raise ValueError(f"there is at least one part, got {self.parts}")
+
+    @property
+    def size(self) -> int:
+        """How many bits there are."""
+        return self.parts * self.levels * self.buckets
+
+    def slot(self, index: int) -> int:
+        """The bit of one hash; the same as `select` for an array of one."""
+        self._refuse_parts()
+        marked = index | 1 << self.levels - 1
+        level = (marked & -marked).bit_length() - 1
+        return level * self.buckets + ((index >> 32) * self.buckets >> 32)
+
+    def select(self, indices: Indices) -> Indices:
+        """The bits of these hashes, in order: every user has one."""
+        from panprivacy.kernels import cells
+
+        self._refuse_parts()
+        slots = np.empty(len(indices), dtype=np.uint64)
+        cells(indices, self.levels, self.buckets, slots)
+        return slots
+
+    def _refuse_parts(self) -> None:
+        if self.parts > 1:
+            raise PanPrivacyError(
+                "this is a merge of tables over disjoint users, and a hash does not tell whose table a user is in: "
+                "feed the parts, and merge them afterwards"
+            )

@@ -1,0 +1,233 @@
+import ast
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import panprivacy
+from checks import assert_binomial, assert_flips, assert_independent
+from panprivacy import coins, kernels
+from panprivacy.coins import ONE, SystemCoins
+from panprivacy.testing import SeededCoins
+
+BLOCK = coins._BLOCK
+THRESHOLDS = [1, 2, 2**16 - 1, 2**16, 2**16 + 1, 2**20 + 77, 2**31 - 1, 2**31, 2**31 + 2**15, 2**32 - 2**16, 2**32 - 1]
+
+Fill = Callable[[bytearray], None]
+
+# --- probability ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("repeatable_system")
+@pytest.mark.parametrize("threshold", THRESHOLDS)
+def test_flips_of_the_system_have_their_thresholds_probability(threshold: int) -> None:
+    assert_flips(SystemCoins().below(threshold, 2_000_000), threshold)
+
+
+@pytest.mark.parametrize("threshold", THRESHOLDS)
+def test_seeded_flips_have_their_thresholds_probability(threshold: int) -> None:
+    assert_flips(SeededCoins(3).below(threshold, 2_000_000), threshold)
+
+
+def test_a_probability_that_is_30_percent_off_is_rejected(seeded: SeededCoins) -> None:
+    with pytest.raises(AssertionError):
+        assert_flips(seeded.below(int(1.3 * 2**30), 10_000), 2**30)
+
+
+@pytest.mark.usefixtures("repeatable_system")
+@pytest.mark.parametrize("low", [0, 1, 2**14, 2**15, 2**16 - 1])
+@pytest.mark.parametrize("high", [1, 40_000, 2**16 - 1])
+def test_where_high_halves_tie_the_low_half_decides(monkeypatch: pytest.MonkeyPatch, high: int, low: int) -> None:
+    def all_tie(key: bytearray, block: NDArray[np.uint8]) -> None:  # noqa: ARG001
+        block[:-32].view(np.uint16)[:] = high
+
+    monkeypatch.setattr(coins, "_encrypt_in_place", all_tie)
+    flips = SystemCoins().below(high * 2**16 + low, 4_000)
+    assert_binomial(int(flips.sum()), len(flips), low / 2**16)
+
+
+@pytest.mark.parametrize("word", [0, 1, 2**16 - 1, 2**16, 2**31, 2**32 - 1])
+@pytest.mark.parametrize("offset", [-1, 0, 1])
+def test_one_flip_and_many_compare_the_same_word_with_the_threshold(
+    monkeypatch: pytest.MonkeyPatch, word: int, offset: int
+) -> None:
+    threshold = min(max(word + offset, 1), ONE - 1)
+    high, low = divmod(word, 2**16)
+
+    def high_half(key: bytearray, block: NDArray[np.uint8]) -> None:  # noqa: ARG001
+        block[:-32].view(np.uint16)[:] = high
+
+    def low_half_or_all(buffer: bytearray) -> None:
+        buffer[:] = low.to_bytes(2, "big") if len(buffer) == 2 else word.to_bytes(4, "big") * (len(buffer) // 4)
+
+    monkeypatch.setattr(coins, "_encrypt_in_place", high_half)
+    monkeypatch.setattr(coins, "fill_from_system", low_half_or_all)
+    monkeypatch.setattr(coins.os, "urandom", lambda n: word.to_bytes(n, "big"))
+    assert SystemCoins().flip(threshold) == (word < threshold)
+    assert SystemCoins().below(threshold, 3).tolist() == [word < threshold] * 3
+
+
+@pytest.mark.usefixtures("repeatable_system")
+@pytest.mark.parametrize("threshold", [2**31, 2**30 + 5])
+def test_single_flips_have_their_thresholds_probability(threshold: int) -> None:
+    source = SystemCoins()
+    assert_flips(np.array([source.flip(threshold) for _ in range(20_000)]), threshold)
+
+
+# --- independence ---------------------------------------------------------------------------------------------------
+
+
+def assert_blocks_differ(source: SystemCoins) -> None:
+    flips = source.below(2**31, 3 * BLOCK + 17)
+    first, second, third = (flips[i * BLOCK : (i + 1) * BLOCK] for i in range(3))
+    for pair in ((first, second), (second, third), (first, third), (flips[:-1], flips[1:]), (flips[:-16], flips[16:])):
+        assert_independent(*pair, 2**31)
+
+
+@pytest.mark.usefixtures("repeatable_system")
+def test_flips_are_independent_across_blocks_and_neighbours() -> None:
+    assert_blocks_differ(SystemCoins())
+
+
+@pytest.mark.usefixtures("repeatable_system")
+def test_a_key_that_is_never_replaced_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    encrypt = coins._encrypt_in_place
+
+    def same_key(key: bytearray, block: NDArray[np.uint8]) -> None:  # noqa: ARG001
+        encrypt(bytearray(32), block)
+
+    monkeypatch.setattr(coins, "_encrypt_in_place", same_key)
+    with pytest.raises(AssertionError):
+        assert_blocks_differ(SystemCoins())
+
+
+def test_two_calls_never_share_their_coins() -> None:
+    first, second = (coins.system.below(2**31, 200_000) for _ in range(2))
+    assert_independent(first, second, 2**31)
+
+
+@pytest.mark.parametrize("n", [0, 1, 63, BLOCK - 1, BLOCK, BLOCK + 1])
+def test_any_number_of_flips_can_be_had(n: int) -> None:
+    flips = coins.system.below(2**31, n)
+    assert flips.dtype == np.bool_
+    assert flips.shape == (n,)
+
+
+# --- nothing is left behind -----------------------------------------------------------------------------------------
+
+
+class Witness:
+    """Looks on while blocks are encrypted, and keeps the buffers to see what is left in them."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.keys: list[bytes] = []
+        self.successors: list[bytes] = []
+        self.buffers: list[bytearray | NDArray[np.uint8]] = []
+        self._encrypt = coins._encrypt_in_place
+        monkeypatch.setattr(coins, "_encrypt_in_place", self)
+
+    def __call__(self, key: bytearray, block: NDArray[np.uint8]) -> None:
+        self.keys.append(bytes(key))
+        assert not block.any(), "the buffer must be zero, or the block is not the keystream"
+        self._encrypt(key, block)
+        self.successors.append(block[-32:].tobytes())
+        self.buffers += [key, block]
+
+    def left(self) -> int:
+        """How many bytes of keys and words are still in memory."""
+        return sum(int(np.count_nonzero(np.frombuffer(buffer, np.uint8))) for buffer in self.buffers)
+
+
+def test_a_long_batch_replaces_its_key_by_bytes_of_each_block_and_wipes_everything(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    witness = Witness(monkeypatch)
+    SystemCoins().below(2**30, 4 * BLOCK + 5)
+    assert len(witness.keys) == 5
+    assert len(set(witness.keys)) == 5
+    assert witness.keys[1:] == witness.successors[:-1]
+    assert witness.left() == 0
+
+
+def test_a_batch_that_breaks_off_wipes_everything_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    witness = Witness(monkeypatch)
+    monkeypatch.setattr(kernels, "compare", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        SystemCoins().below(2**30, 1000)
+    assert witness.keys
+    assert witness.left() == 0
+
+
+def test_the_source_holds_nothing_between_calls() -> None:
+    coins.system.below(2**31, 10)
+    assert vars(coins.system) == {}
+
+
+def test_no_descriptor_is_kept_that_others_could_close_and_reuse() -> None:
+    """A daemon closes all descriptors and opens others: coins must not be read from one of those."""
+    before = set(os.listdir("/proc/self/fd")) if Path("/proc/self/fd").exists() else set()
+    coins.system.below(2**31, 10)
+    coins.system.flip(2**31)
+    assert (set(os.listdir("/proc/self/fd")) if before else set()) <= before
+
+
+# --- what is refused ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("threshold", [0, -1, ONE, ONE + 1])
+@pytest.mark.parametrize("source", [SystemCoins(), SeededCoins(1)], ids=["system", "seeded"])
+def test_a_coin_that_is_certain_is_refused(source: coins.Coins, threshold: int) -> None:
+    with pytest.raises(ValueError, match="threshold"):
+        source.below(threshold, 10)
+
+
+def test_only_the_systems_coins_call_themselves_secure(seeded: SeededCoins) -> None:
+    assert coins.system.secure
+    assert not seeded.secure
+
+
+# --- no other randomness --------------------------------------------------------------------------------------------
+
+# Simulated streams need no secrecy: what they feed is an estimator with coins of its own.
+MAY_SIMULATE = ("testing.py", "experiments/", "cli/demo.py", "cli/bench.py")
+
+
+def foreign_randomness(source: str) -> list[str]:
+    """Every use of `random`, `numpy.random` or `os.urandom` in a source text."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found += [name.name for name in node.names if name.name in ("random", "numpy.random")]
+        elif isinstance(node, ast.ImportFrom) and node.module in ("random", "numpy.random"):
+            found.append(node.module)
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            dotted = f"{node.value.id}.{node.attr}"
+            found += [dotted] if dotted in ("np.random", "numpy.random", "os.urandom") else []
+    return found
+
+
+def test_no_other_generator_is_used_anywhere_in_the_package() -> None:
+    root = Path(panprivacy.__file__).parent
+    for path in sorted(root.rglob("*.py")):
+        name = path.relative_to(root).as_posix()
+        if not name.startswith((*MAY_SIMULATE, "coins.py")):
+            assert not foreign_randomness(path.read_text(encoding="utf-8")), name
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import random",
+        "from random import randint",
+        "import numpy as np\nnp.random.default_rng()",
+        "import numpy.random",
+    ],
+)
+def test_the_scan_finds_another_generator(source: str) -> None:
+    assert foreign_randomness(source)

@@ -1,0 +1,257 @@
+"""What `Density` does, verb by verb."""
+
+import io
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pytest
+from rich.console import Console
+from sources import Always
+
+import panprivacy as pp
+from panprivacy.testing import SeededCoins
+
+UNIVERSE = 1000
+
+
+def set_bits(est: pp.Density) -> set[int]:
+    """The slots whose bit is 1."""
+    return set(np.flatnonzero(est._table.bits(0, est._table.size)).tolist())
+
+
+def all_zero() -> pp.Density:
+    """An estimator whose bits are all 0, and whose next flips are all 1."""
+    est = pp.Density(UNIVERSE, 1.0, coins=Always(False))
+    est._coins = Always(True)
+    return est
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        [3, 1, 4],
+        (3, 1, 4),
+        range(0),
+        np.array([3, 1, 4], dtype=np.int8),
+        np.array([3, 1, 4], dtype=np.uint64),
+        np.array([9, 3, 9, 1, 9, 4])[1::2],
+        np.array([3, 1, 4], dtype=">i4"),
+        pl.Series([3, 1, 4]),
+        pl.concat([pl.Series([3, 1]), pl.Series([4])], rechunk=False),
+        pa.array([3, 1, 4]),
+        pa.chunked_array([[3], [1, 4]]),
+        [],
+        np.array([], dtype=np.int64),
+        pl.Series([], dtype=pl.Int64),
+    ],
+    ids=lambda ids: type(ids).__module__ + str(getattr(ids, "dtype", "")),
+)
+def test_ids_come_in_any_container(ids: object) -> None:
+    est = all_zero()
+    est.update_many(ids)
+    assert set_bits(est) == set(map(int, ids))  # type: ignore[call-overload]
+
+
+def test_iterators_are_taken_in_chunks() -> None:
+    est = all_zero()
+    est.update_many(i % UNIVERSE for i in range(5, 300_005))
+    assert len(set_bits(est)) == UNIVERSE
+
+
+def test_one_update_sets_one_bit_and_a_removal_draws_from_the_other_coin() -> None:
+    est = all_zero()
+    est.update(np.int16(7))
+    assert set_bits(est) == {7}
+    est._coins = Always(False)
+    est.remove(7)
+    assert set_bits(est) == set()
+
+
+@pytest.mark.parametrize(
+    ("ids", "named"),
+    [
+        ([1, 2, 1000], "user 1000 is outside the universe 0..999"),
+        (np.array([1, -1], dtype=np.int8), "user -1 "),
+        (np.array([2**64 - 1], dtype=np.uint64), f"user {2**64 - 1} "),
+        ([2**70, 1], f"user {2**70} "),
+        (list(range(998, 1005)), "users 1000, 1001, 1002 and 2 more are"),
+        (np.append(np.zeros(400_000, dtype=np.int64), 5000), "user 5000 "),  # found after many bits were redrawn
+    ],
+)
+def test_a_batch_with_a_bad_id_is_refused_whole(ids: object, named: str) -> None:
+    est = pp.Density(UNIVERSE, 1.0)
+    before = est.to_bytes()
+    with pytest.raises(pp.OutsideUniverse, match=named):
+        est.update_many(ids)
+    with pytest.raises(pp.OutsideUniverse):
+        est.remove_many(ids)
+    assert est.to_bytes() == before
+
+
+@pytest.mark.parametrize("ids", [[1.5], [True], ["7"], np.array([1.0]), 7, "7", None, pl.Series([1, None])])
+def test_what_is_no_column_of_integers_is_refused(ids: object) -> None:
+    est = pp.Density(UNIVERSE, 1.0)
+    before = est.to_bytes()
+    with pytest.raises((TypeError, ValueError)):
+        est.update_many(ids)
+    assert est.to_bytes() == before
+
+
+@pytest.mark.parametrize("user", [-1, 1000, 2**80])
+def test_one_bad_id_is_refused(user: int) -> None:
+    with pytest.raises(pp.OutsideUniverse, match=f"user {user} is outside the universe 0..999; nothing was changed"):
+        pp.Density(UNIVERSE, 1.0).update(user)
+
+
+def test_a_positive_weight_is_one_appearance_and_others_are_errors() -> None:
+    est = all_zero()
+    est.update_many([1, 2], weight=[3, 0.5])
+    assert set_bits(est) == {1, 2}
+    for bad in ([1, 0], [1, -2], [1, float("nan")], [1], pl.Series([1])):
+        with pytest.raises(ValueError, match="positive"):
+            est.update_many([3, 4], weight=bad)
+    assert set_bits(est) == {1, 2}
+
+
+def test_releases_beyond_the_plan_spend_nothing() -> None:
+    est = pp.Density(UNIVERSE, 1.0, releases=2)
+    assert est.last is None
+    first, second = est.release(), est.release()
+    assert (first.number, second.number) == (1, 2)
+    assert first.epsilon_spent < second.epsilon_spent <= 1.0
+    assert first.epsilon_remaining > 0 == second.epsilon_remaining
+    before = est.budget
+    with pytest.raises(pp.BudgetExhausted, match="all 2 planned releases are made"):
+        est.release()
+    assert est.budget == before
+    assert est.last == second
+
+
+@pytest.mark.parametrize("level", [0, 1, -1, 2, float("nan")])
+def test_a_bad_level_is_refused_before_anything_is_spent(level: float) -> None:
+    est = pp.Density(UNIVERSE, 1.0)
+    with pytest.raises(ValueError, match="level must be between 0 and 1"):
+        est.release(level=level)
+    assert est.release().number == 1
+
+
+def test_a_release_keeps_the_raw_value_and_clamps_the_density() -> None:
+    est = pp.Density(UNIVERSE, 1.0, coins=Always(False))  # no ones at all: far below what absent users give
+    release = est.release(level=0.9)
+    assert release.raw_density < 0 == release.density == release.count
+    assert release.interval == (0.0, 0.0)
+    assert release.level == 0.9
+    assert release.count_interval == (0.0, 0.0)
+
+
+def test_wider_levels_have_wider_intervals() -> None:
+    est = pp.Density(UNIVERSE, 1.0, releases=3, coins=SeededCoins(1))
+    est.update_many(range(500))
+    widths = [(r.interval[1] - r.interval[0]) for r in (est.release(level) for level in (0.5, 0.9, 0.99))]
+    assert widths == sorted(widths)
+
+
+def test_rerandomising_is_planned_and_weakens_the_pair() -> None:
+    est = pp.Density(UNIVERSE, 2.0, intrusions=1)
+    strong, error = est._ledger.pair.gap, est.stderr_at(0.5)
+    est.rerandomize()
+    assert est._ledger.pair.gap < strong
+    assert est.stderr_at(0.5) > error
+    with pytest.raises(pp.BudgetExhausted, match="intrusions=J"):
+        est.rerandomize()
+    with pytest.raises(pp.BudgetExhausted):
+        pp.Density(UNIVERSE, 2.0).rerandomize()
+
+
+def test_the_last_release_stays_what_it_was_after_rerandomising() -> None:
+    est = pp.Density(UNIVERSE, 2.0, intrusions=1)
+    release = est.release()
+    est.rerandomize()
+    assert est.last == release
+
+
+def test_memory_and_sample_say_the_same() -> None:
+    by_memory = pp.Density(1_000_000, 1.0, memory="16 KiB", key=bytes(16))
+    by_sample = pp.Density(1_000_000, 1.0, sample=131_072, key=bytes(16))
+    assert by_memory.users == by_sample.users
+    assert by_memory.memory == 16_384
+    assert len(by_memory.to_bytes()) < 16_384 + 4096
+    assert pp.Density(100, 1.0, memory="1 MiB").users == 100
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"epsilon": 0}, "epsilon must be positive"),
+        ({"epsilon": float("nan")}, "epsilon must be positive"),
+        ({"epsilon": 1, "sample": 0}, "sample must be between 1"),
+        ({"epsilon": 1, "sample": 1001}, "sample must be between 1"),
+        ({"epsilon": 1, "sample": 10, "memory": "1 KiB"}, "sample or memory, not both"),
+        ({"epsilon": 1, "memory": "many"}, "16 KiB"),
+        ({"epsilon": 1, "releases": 0}, "at least one release"),
+        ({"epsilon": 1, "intrusions": -1}, "must not be negative"),
+        ({"epsilon": 1, "shard": (2, 2)}, "shard"),
+        ({"epsilon": 1, "sample": 10, "shard": (0, 2)}, "share a key"),
+        ({"epsilon": 1, "sample": 10, "key": b"short"}, "16 bytes"),
+    ],
+)
+def test_wrong_options_are_refused_in_words(options: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        pp.Density(UNIVERSE, **options)  # type: ignore[arg-type]
+
+
+def test_threads_do_not_lose_each_others_bits() -> None:
+    est = pp.Density(100_000, 1.0, coins=Always(False))
+    est._coins = Always(True)
+    halves = [np.arange(0, 100_000, 2), np.arange(1, 100_000, 2)]  # neighbouring bits: every word is shared
+    workers = [threading.Thread(target=lambda ids=ids: [est.update_many(ids) for _ in range(20)]) for ids in halves]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert est._table.ones() == 100_000
+
+
+def test_an_update_takes_no_memory_that_grows_with_the_batch() -> None:
+    """Beside the ids themselves: a chunk's flips and slots, whatever the length."""
+    import tracemalloc
+
+    est = pp.Density(100_000, 1.0, sample=50_000)
+    peaks = []
+    for length in (1_000_000, 4_000_000):
+        ids = np.zeros(length, dtype=np.int32)
+        tracemalloc.start()
+        est.update_many(ids)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 1.1 * peaks[0] + 100_000
+
+
+def test_seeded_coins_are_named_everywhere() -> None:
+    est = pp.Density(UNIVERSE, 1.0, coins=SeededCoins(1))
+    assert not est.secure
+    assert not est.release().secure
+    assert "NOT SECURE" in repr(est)
+    assert "NOT PRIVATE" in str(est.last)
+
+
+def test_what_a_person_sees_fits_a_glance() -> None:
+    est = pp.Density(UNIVERSE, 1.0)
+    est.release()
+    assert repr(est).startswith("<Density of 1,000 users, all tracked in 128 B; epsilon 1: 1 spent, 1 of 1 releases")
+    console = Console(width=100, record=True, file=io.StringIO())
+    for shown in (est, est.last, str(est.budget)):
+        console.print(shown)
+    text = console.export_text()
+    for word in ("universe", "tracked", "error", "interval", "epsilon", "remaining"):
+        assert word in text
+
+
+def test_importing_the_package_imports_nothing_heavy() -> None:
+    code = "import sys, panprivacy; print([m for m in ('numba', 'scipy', 'polars', 'matplotlib') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,81 @@
+"""The universe of a graph's edges."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import panprivacy as pp
+from feeding import refused, touched
+
+
+@pytest.mark.parametrize("nodes", [2, 3, 5, 40])
+@pytest.mark.parametrize("directed", [False, True])
+def test_every_edge_has_an_index_of_its_own(nodes: int, directed: bool) -> None:
+    graph = pp.Edges(nodes, directed)
+    pairs = [(u, v) for u in range(nodes) for v in range(nodes) if u != v]
+    alone = [graph.index(pair) for pair in pairs]
+    assert graph.indices(np.array(pairs)).tolist() == alone
+    assert sorted(set(alone)) == list(range(graph.size))
+    assert len(alone) == (graph.size if directed else 2 * graph.size)
+    if not directed:
+        assert alone == [graph.index((v, u)) for u, v in pairs]
+
+
+@given(nodes=st.integers(2, 5_000_000), data=st.data())
+def test_edges_of_large_graphs_stay_inside(nodes: int, data: st.DataObject) -> None:
+    source = data.draw(st.integers(0, nodes - 1))
+    target = data.draw(st.integers(0, nodes - 1).filter(lambda v: v != source))
+    for directed in (False, True):
+        graph = pp.Edges(nodes, directed)
+        assert 0 <= graph.index((source, target)) < graph.size
+        assert graph.index((nodes - 1, nodes - 2)) < graph.size
+
+
+COLUMNS: dict[str, Callable[[list[int], list[int]], Any]] = {
+    "list of pairs": lambda s, t: list(zip(s, t, strict=True)),
+    "generator of pairs": lambda s, t: zip(s, t, strict=True),
+    "array of pairs": lambda s, t: np.column_stack([s, t]),
+    "two arrays": lambda s, t: (np.array(s), np.array(t)),
+    "signed and unsigned": lambda s, t: (np.array(s), np.array(t, dtype=np.uint64)),
+    "two widths": lambda s, t: (np.array(s, dtype=np.int8), np.array(t, dtype=np.uint32)),
+    "polars columns": lambda s, t: (pl.Series(s), pl.Series(t)),
+    "polars frame": lambda s, t: pl.DataFrame({"from": s, "to": t}),
+    "arrow columns": lambda s, t: (pa.array(s), pa.chunked_array([t])),
+}
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_edges_come_as_pairs_or_columns(name: str) -> None:
+    source, target = [0, 3, 4], [1, 2, 0]
+    expected = sorted(pp.Edges(5).index(pair) for pair in zip(source, target, strict=True))
+    assert touched(pp.Edges(5), lambda est: est.update_many(COLUMNS[name](source, target))) == expected
+
+
+@pytest.mark.parametrize(
+    ("ids", "kind", "words"),
+    [
+        ([(1, 1)], pp.OutsideUniverse, r"\(1, 1\) join no two different nodes of 0\.\.9"),
+        ([(1, 2), (3, 10), (-1, 2)], pp.OutsideUniverse, r"\(3, 10\), \(-1, 2\) join"),
+        ([(1, 2**70)], pp.OutsideUniverse, str(2**70)),
+        (np.array([[1, -1]], dtype=np.int8), pp.OutsideUniverse, r"\(1, -1\)"),
+        ((np.array([1, 2]), np.array([1, 3])), pp.OutsideUniverse, r"\(1, 1\)"),
+        ([(1, 2, 3)], TypeError, "pairs"),
+        ([5, 6], TypeError, "pairs"),
+        ([(1.0, 2.0)], TypeError, "float64"),
+        ([("a", "b")], TypeError, "strings"),
+        ((np.array([1, 2]), np.array([1])), ValueError, "2 sources and 1 targets"),
+    ],
+)
+def test_what_is_no_edge_of_the_graph_is_refused(ids: object, kind: type[Exception], words: str) -> None:
+    refused(pp.Edges(10), ids, kind, words)
+
+
+def test_a_graph_has_two_nodes_at_least() -> None:
+    with pytest.raises(ValueError, match="at least 2 nodes"):
+        pp.Edges(1)

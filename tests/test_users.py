@@ -1,0 +1,173 @@
+"""The universe that is a list."""
+
+from datetime import date
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import panprivacy as pp
+from feeding import touched
+
+BIG = 2**62
+
+
+NAMES = ["ada", "grace", "mary", "rosalind", "émilie", ""]
+LISTS: dict[str, list[Any]] = {
+    "strings": NAMES,
+    "integers": [7, -3, 2**40, 0],
+    "integers up to 64 bits": [2**64 - 1, 2**63, 5],
+    "integers beyond 64 bits": [UUID(int=2**100 + 7).int, 2**64, -1, 5],
+    "bytes": [b"a", b"\x00\xff", b""],
+    "tuples": [("ward", 1), ("ward", 2)],
+    "dates": [date(2024, 1, 1), date(2025, 1, 1)],
+    "uuids": [UUID(int=1), UUID(int=2)],
+    "floats": [0.5, 1.5],
+    "a mixture": ["a", 1, b"c", (2, 3), None, 2.5],
+}
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_a_list_of_anything_hashable_is_a_universe(name: str) -> None:
+    ids = LISTS[name]
+    users = pp.Users([*ids, *ids])
+    assert users.size == len(ids)
+    alone = [users.index(user) for user in ids]
+    assert sorted(alone) == list(range(len(ids)))
+    assert users.indices(ids).tolist() == alone
+    assert touched(users, lambda est: est.update_many(iter(ids))) == list(range(len(ids)))
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_the_same_set_of_ids_is_the_same_universe(name: str) -> None:
+    ids = LISTS[name]
+    users, others = pp.Users(ids), pp.Users(reversed([*ids, ids[0]]))
+    assert users.fingerprint == others.fingerprint
+    assert len(users.fingerprint) == 32
+    assert [users.index(user) for user in ids] == [others.index(user) for user in ids]
+    assert users.fingerprint != pp.Users(ids[1:]).fingerprint
+
+
+def test_different_lists_have_different_fingerprints() -> None:
+    lists = [
+        ["a", "b"],
+        ["ab"],
+        ["a", "b", ""],
+        [b"a", b"b"],
+        [1, 2],
+        ["1", "2"],
+        [12],
+        [1, "2"],
+        [1.0, 2.0],
+        [2, 1, 0],
+    ]
+    assert len({pp.Users(ids).fingerprint for ids in lists}) == len(lists)
+
+
+COLUMN_KINDS = {
+    "numpy": np.array,
+    "numpy scalars": lambda ids: list(np.array(ids)),
+    "objects": lambda ids: np.array(ids, dtype=object),
+    "polars": pl.Series,
+    "arrow": pa.array,
+    "chunked": lambda ids: pa.chunked_array([ids[:1], ids[1:]]),
+    "generator": iter,
+    "set": set,
+    "keys": dict.fromkeys,
+}
+
+
+@pytest.mark.parametrize("kind", COLUMN_KINDS)
+@pytest.mark.parametrize("ids", [["b", "a", "c"], [3, 1, 2]], ids=["strings", "integers"])
+def test_a_list_may_come_as_any_column_and_be_fed_from_any_column(ids: list[object], kind: str) -> None:
+    users = pp.Users(COLUMN_KINDS[kind](ids))
+    assert users.fingerprint == pp.Users(ids).fingerprint
+    assert touched(users, lambda est: est.update_many(COLUMN_KINDS[kind](ids[:2]))) == sorted(map(users.index, ids[:2]))
+
+
+@pytest.mark.parametrize("dtype", [pl.Categorical, pl.Enum(NAMES), pl.String])
+def test_strings_may_be_encoded_as_categories(dtype: pl.DataType) -> None:
+    users = pp.Users(NAMES)
+    column = pl.Series(["mary", "ada"], dtype=dtype)
+    assert users.indices(column).tolist() == [users.index("mary"), users.index("ada")]
+    assert pp.Users(pl.Series(NAMES, dtype=dtype)).fingerprint == users.fingerprint
+
+
+@pytest.mark.parametrize("listed", [np.int64, np.uint64])
+@pytest.mark.parametrize("asked", [np.int64, np.uint64])
+def test_large_neighbouring_ids_are_told_apart_whatever_their_sign(
+    listed: type[np.integer], asked: type[np.integer]
+) -> None:
+    """Signed beside unsigned, NumPy compares rounded floats, to which these ids are all one."""
+    ids = [BIG + i for i in range(100)]
+    users = pp.Users(np.array(ids, dtype=listed))
+    assert users.indices(np.array(ids, dtype=asked)).tolist() == list(range(100))
+    assert users.index(BIG + 57) == 57
+    with pytest.raises(pp.OutsideUniverse):
+        users.indices(np.array([BIG + 100], dtype=asked))
+    with pytest.raises(pp.OutsideUniverse):
+        users.indices(np.array([-1]))
+
+
+@pytest.mark.parametrize(
+    ("listed", "bad"),
+    [
+        (NAMES, ["ada", "ida", "eve"]),
+        (NAMES, pl.Series(["ada", "ida", "eve"])),
+        (NAMES, np.array(["ada", "ida", "eve"])),
+        (NAMES, ["ada", 3, ["x"]]),
+        ([1, 2, 300], [1, 3]),
+        ([1, 2, 300], np.array([44], dtype=np.uint8)),
+        (np.array([1, 2, 100, 3, 4], dtype=np.int8), np.array([257])),
+        ([1, 2, 300], [2**70]),
+        ([("a", 1), 2], [("a", 1), ("a", 2)]),
+    ],
+)
+def test_someone_who_is_not_listed_is_refused_and_nothing_changes(listed: object, bad: object) -> None:
+    est = pp.Density(pp.Users(listed), 1.0)
+    before = est.to_bytes()
+    with pytest.raises(pp.OutsideUniverse, match="outside the listed users; nothing was changed"):
+        est.update_many(bad)
+    assert est.to_bytes() == before
+
+
+def test_a_list_may_be_read_from_a_file(tmp_path: Path) -> None:
+    frame = pl.DataFrame({"name": NAMES[:4], "age": [36, 85, 47, 37]})
+    frame.write_parquet(tmp_path / "a.parquet")
+    frame.write_csv(tmp_path / "a.csv")
+    frame.write_ndjson(tmp_path / "a.ndjson")
+    frame.write_ipc(tmp_path / "a.arrow")
+    (tmp_path / "a.txt").write_text("\n".join(NAMES[:4]) + "\n", encoding="utf-8")
+    expected = pp.Users(NAMES[:4]).fingerprint
+    for suffix in ("parquet", "csv", "ndjson", "arrow"):
+        path = tmp_path / f"a.{suffix}"
+        assert pp.Users(path, column="name").fingerprint == expected
+        assert pp.Users(str(path), column="age").size == 4
+        with pytest.raises(ValueError, match="which column"):
+            pp.Users(path)
+        with pytest.raises(ValueError, match="no column 'who'"):
+            pp.Users(path, column="who")
+    assert pp.Users(tmp_path / "a.txt").fingerprint == expected
+    with pytest.raises(ValueError, match="cannot read ids"):
+        pp.Users(tmp_path / "a.xlsx")
+
+
+@pytest.mark.parametrize("ids", [[], np.array([]), pl.Series([]), set()])
+def test_an_empty_list_is_no_universe(ids: object) -> None:
+    with pytest.raises(ValueError, match="empty"):
+        pp.Users(ids)
+
+
+@pytest.mark.parametrize("ids", [5, None, 2.5])
+def test_what_is_no_list_is_no_universe(ids: object) -> None:
+    with pytest.raises(TypeError, match="takes a list"):
+        pp.Users(ids)
+
+
+def test_missing_ids_are_no_users() -> None:
+    with pytest.raises(ValueError, match="1 ids are missing"):
+        pp.Users(pl.Series(["a", None]))
