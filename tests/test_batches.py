@@ -92,7 +92,6 @@ def test_one_bad_id_anywhere_in_a_long_batch_leaves_every_byte_as_it_was(univers
         (pl.Series([1], dtype=pl.Duration), "timedelta64"),
         (pa.array([True]), "bool"),
     ],
-    ids=repr,
 )
 def test_what_is_not_a_column_of_integers_is_refused_in_words(ids: object, words: str) -> None:
     refused(10, ids, TypeError, words)

@@ -1,17 +1,20 @@
 import ast
 import os
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy import stats
 
 import panprivacy
 from checks import assert_binomial, assert_flips, assert_independent
 from panprivacy import coins, kernels
 from panprivacy.coins import ONE, SystemCoins
 from panprivacy.testing import SeededCoins
+from sources import Always
 
 BLOCK = coins._BLOCK
 THRESHOLDS = [1, 2, 2**16 - 1, 2**16, 2**16 + 1, 2**20 + 77, 2**31 - 1, 2**31, 2**31 + 2**15, 2**32 - 2**16, 2**32 - 1]
@@ -65,14 +68,14 @@ def test_one_flip_and_many_compare_the_same_word_with_the_threshold(
 
     monkeypatch.setattr(coins, "_encrypt_in_place", high_half)
     monkeypatch.setattr(coins, "fill_from_system", low_half_or_all)
-    monkeypatch.setattr(coins.os, "urandom", lambda n: word.to_bytes(n, "big"))
+    monkeypatch.setattr(os, "urandom", lambda n: word.to_bytes(n, "big"))
     assert SystemCoins().flip(threshold) == (word < threshold)
     assert SystemCoins().below(threshold, 3).tolist() == [word < threshold] * 3
 
 
-@pytest.mark.usefixtures("repeatable_system")
 @pytest.mark.parametrize("threshold", [2**31, 2**30 + 5])
-def test_single_flips_have_their_thresholds_probability(threshold: int) -> None:
+def test_single_flips_have_their_thresholds_probability(threshold: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "urandom", np.random.default_rng(1).bytes)
     source = SystemCoins()
     assert_flips(np.array([source.flip(threshold) for _ in range(20_000)]), threshold)
 
@@ -171,10 +174,32 @@ def test_the_source_holds_nothing_between_calls() -> None:
 
 def test_no_descriptor_is_kept_that_others_could_close_and_reuse() -> None:
     """A daemon closes all descriptors and opens others: coins must not be read from one of those."""
-    before = set(os.listdir("/proc/self/fd")) if Path("/proc/self/fd").exists() else set()
+    descriptors = Path("/proc/self/fd")
+    before = len(list(descriptors.iterdir())) if descriptors.exists() else 0
     coins.system.below(2**31, 10)
     coins.system.flip(2**31)
-    assert (set(os.listdir("/proc/self/fd")) if before else set()) <= before
+    assert not before or len(list(descriptors.iterdir())) == before
+
+
+# --- subsets --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("source", [SystemCoins(), SeededCoins(1), Always(False)], ids=["system", "seeded", "plain"])
+@pytest.mark.parametrize(("universe", "size"), [(1, 0), (1, 1), (5, 5), (10, 9), (1000, 3), (1000, 700)])
+def test_a_subset_has_its_size_is_sorted_and_holds_nobody_twice(source: coins.Coins, universe: int, size: int) -> None:
+    chosen = source.subset(universe, size)
+    assert len(chosen) == size
+    assert np.all(np.diff(chosen) > 0)
+    assert size == 0 or (chosen[0] >= 0 and chosen[-1] < universe)
+
+
+@pytest.mark.usefixtures("repeatable_system")
+@pytest.mark.parametrize("source", [SystemCoins(), SeededCoins(1)], ids=["system", "seeded"])
+@pytest.mark.parametrize("size", [2, 4])
+def test_every_subset_is_as_likely_as_any_other(source: coins.Coins, size: int) -> None:
+    found = Counter(tuple(source.subset(6, size).tolist()) for _ in range(6_000))
+    assert len(found) == 15
+    assert stats.chisquare(list(found.values())).pvalue > 1e-6
 
 
 # --- what is refused ------------------------------------------------------------------------------------------------

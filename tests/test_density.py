@@ -9,11 +9,12 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 import pytest
+from numpy.typing import NDArray
 from rich.console import Console
-from sources import Always
 
 import panprivacy as pp
 from panprivacy.testing import SeededCoins
+from sources import Always
 
 UNIVERSE = 1000
 
@@ -208,7 +209,12 @@ def test_threads_do_not_lose_each_others_bits() -> None:
     est = pp.Density(100_000, 1.0, coins=Always(False))
     est._coins = Always(True)
     halves = [np.arange(0, 100_000, 2), np.arange(1, 100_000, 2)]  # neighbouring bits: every word is shared
-    workers = [threading.Thread(target=lambda ids=ids: [est.update_many(ids) for _ in range(20)]) for ids in halves]
+
+    def feed(ids: NDArray[np.int64]) -> None:
+        for _ in range(20):
+            est.update_many(ids)
+
+    workers = [threading.Thread(target=feed, args=(ids,)) for ids in halves]
     for worker in workers:
         worker.start()
     for worker in workers:

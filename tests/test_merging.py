@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from sources import Always
 
 import panprivacy as pp
+from sources import Always
 
 KEY = bytes(range(16))
 

@@ -33,6 +33,9 @@ from panprivacy.pairs import Pair, response, symmetric
 RELEASE_STEPS = 2**40
 """The epsilon of a release is a whole number of these steps, so its noise is drawn exactly."""
 
+MOST_INTRUSIONS = 1000
+"""No budget makes sense of more, and their worst case takes long to compute."""
+
 _LARGEST_STATE_EPSILON = 22.0  # beyond it a 32-bit coin cannot be more certain
 _IMPOSSIBLE = 1e9  # the log error of shares that exceed the budget; finite, since the search subtracts errors
 
@@ -148,6 +151,8 @@ def best_split(epsilon: float, size: int, releases: int = 1, intrusions: int = 0
         raise ValueError(f"plan at least one release, got releases={releases}")
     if intrusions < 0:
         raise ValueError(f"intrusions must not be negative, got {intrusions}")
+    if intrusions > MOST_INTRUSIONS:
+        raise ValueError(f"plan at most {MOST_INTRUSIONS} intrusions, got {intrusions}")
     state, redraw = _best_shares(epsilon, size, releases, intrusions)
     pair = symmetric(state)
     flip = response(redraw) if intrusions else 0

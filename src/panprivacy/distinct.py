@@ -15,6 +15,7 @@ from panprivacy.errors import PanPrivacyError
 from panprivacy.estimator import Estimator
 from panprivacy.ledger import Ledger, Published
 from panprivacy.likelihood import CountModel
+from panprivacy.overlap import union_pair
 from panprivacy.pairs import Pair
 from panprivacy.sizes import format_bytes
 from panprivacy.slots import SlotMap, Universe
@@ -26,7 +27,7 @@ from panprivacy.table import Table
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
-_PARAMETERS = struct.Struct("<III16s")  # levels, buckets, parts, key
+_PARAMETERS = struct.Struct("<IIII16s")  # levels, buckets, parts, unions, key
 
 
 class DistinctCount(Estimator[CountRelease]):
@@ -106,6 +107,11 @@ class DistinctCount(Estimator[CountRelease]):
         users = Anyone(key or source.randbelow(2 ** (8 * KEY_BYTES)).to_bytes(KEY_BYTES, "little"))
         self._assemble(users, slots, Ledger(split), Table.drawn(slots.size, split.pair, source), source)
 
+    def _assemble(self, universe: Universe, slots: SlotMap, ledger: Ledger, table: Table, coins: Coins) -> None:
+        super()._assemble(universe, slots, ledger, table, coins)
+        # The plan stays that of the tables that were merged, any of which may have been read; the coins do not.
+        ledger.pair = union_pair(ledger.pair, self._slots.unions)
+
     # --- events -------------------------------------------------------------------------------------------------
 
     def remove(self, user: Any) -> NoReturn:  # noqa: ARG002 - whoever it is
@@ -135,7 +141,7 @@ class DistinctCount(Estimator[CountRelease]):
 
     def _interpret(self, published: Published) -> CountRelease:
         split = self._ledger.split
-        model = self._model(split.pair_after(published.redraws))
+        model = self._model(union_pair(split.pair_after(published.redraws), self._slots.unions))
         noisy = np.array(published.noisy, dtype=np.float64).reshape(self._slots.parts, self._slots.levels)
         raw = total([model.fit(part, published.level) for part in noisy])
         found = not_negative(raw)
@@ -162,7 +168,7 @@ class DistinctCount(Estimator[CountRelease]):
 
     @property
     def relative_error(self) -> float:
-        """The relative standard error of a release now, at every count from about 4 x buckets on."""
+        """The relative standard error of a release now, at every count from about 4 x buckets on (of each part)."""
         return relative_error(self._ledger.pair, self._slots.buckets, float(self._ledger.split.release))
 
     @property
@@ -179,10 +185,12 @@ class DistinctCount(Estimator[CountRelease]):
         return model_of(pair, self.levels, self.buckets, float(self._ledger.split.release))
 
     def __repr__(self) -> str:
-        budget = self.budget
+        budget, slots = self.budget, self._slots
+        tables = f"{slots.parts} side by side, " * (slots.parts > 1) + f"union of {slots.unions}, " * (slots.unions > 1)
         return (
-            f"<DistinctCount within {self.relative_error:.1%}, {format_bytes(self.memory)}; epsilon {self.epsilon:g}: "
-            f"{budget.spent:.3g} spent, {budget.releases_made} of {len(budget.releases)} releases made"
+            f"<DistinctCount within {self.relative_error:.1%}, {tables}{format_bytes(self.memory)}; "
+            f"epsilon {self.epsilon:g}: {budget.spent:.3g} spent, "
+            f"{budget.releases_made} of {len(budget.releases)} releases made"
             f"{'' if self.secure else '; NOT SECURE: seeded coins'}>"
         )
 
@@ -193,6 +201,8 @@ class DistinctCount(Estimator[CountRelease]):
         grid.add_row("memory", f"{self.levels} levels x {self.buckets:,} buckets in {format_bytes(self.memory)}")
         for line in str(self.budget).splitlines():
             grid.add_row(*line.split(maxsplit=1))
+        if self._slots.unions > 1:
+            grid.add_row("union", f"of {self._slots.unions} tables: {self._ledger.pair.loss:.4g} of its epsilon left")
         grid.add_row("error", f"± {self.relative_error:.2%} (standard error from {4 * self.buckets:,} users on)")
         if not self.secure:
             grid.add_row("warning", "[bold red]not private: seeded coins")
@@ -202,15 +212,15 @@ class DistinctCount(Estimator[CountRelease]):
 
     def _parameters(self) -> bytes:
         slots = self._slots
-        return _PARAMETERS.pack(slots.levels, slots.buckets, slots.parts, self._universe.key)
+        return _PARAMETERS.pack(slots.levels, slots.buckets, slots.parts, slots.unions, self._universe.key)
 
     @classmethod
     def _from_parameters(cls, parameters: bytes, universe: Any) -> tuple[Universe, SlotMap]:
-        levels, buckets, parts, key = _PARAMETERS.unpack(parameters)
+        levels, buckets, parts, unions, key = _PARAMETERS.unpack(parameters)
         known = Anyone(key)
         if universe not in (None, known):
             raise ValueError("this universe is not the one that the estimator was built with")
-        return known, Hashed(levels, buckets, parts)
+        return known, Hashed(levels, buckets, parts, unions)
 
 
 def _ones(table: Table, start: int, stop: int) -> int:

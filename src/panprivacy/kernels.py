@@ -156,4 +156,4 @@ def cells(hashes, levels, buckets, slots):
             lowest[i] = np.float64(low & -low)
         for i in range(len(window)):
             level = (exponents[i] >> u64(52)) - u64(1023)
-            out[i] = level * u64(buckets) + (((window[i] >> u64(32)) * u64(buckets)) >> u64(32))
+            out[i] = u32(level * u64(buckets) + (((window[i] >> u64(32)) * u64(buckets)) >> u64(32)))

@@ -53,8 +53,9 @@ def merge(parts: Sequence[Density] | Sequence[DistinctCount], *, overlapping: bo
     seen them all (see `panprivacy.overlap`), which can be fed and released. The price is a noisier state: of the
     states' epsilons only ``-ln(1 - prod(1 - e^-eps_i))`` is left, which `panprivacy.overlap.merged_epsilon` tells
     beforehand. A user may have been in every part, so the releases of all parts are added up and come off those that
-    were planned. The promise is then kept against one reading of one table, be it a part or the merge; against one
-    reading of all the parts at once, a user in k of them is protected by k times epsilon.
+    were planned, and the budget stays that of a part, which may have been read. The promise is then kept against one
+    reading of one table, be it a part or the merge; against one reading of all the parts at once, a user in k of them
+    is protected by k times epsilon.
 
     Ledgers do not know of each other: after a merge, release from the merge and no more from its parts.
 
@@ -81,38 +82,39 @@ def _side_by_side(parts: Sequence[DistinctCount]) -> DistinctCount:
     head = parts[0]
     for part in parts:
         _check_alike(head, part)
-        if part._ledger.split.pair != head._ledger.split.pair or part._ledger.redraws != head._ledger.redraws:
-            raise CannotMerge("the parts have states of different epsilon")
-    slots = Hashed(head.levels, head.buckets, sum(part._slots.parts for part in parts))
+        if part._slots.unions != head._slots.unions:
+            raise CannotMerge("some of the parts are unions of more tables than others")
+    slots = replace(head._slots, parts=sum(part._slots.parts for part in parts))
     table, at = Table.empty(slots.size), 0
     for part in parts:
         table.copy_bits(part._table, at)
         at += part._table.size
-    made = max(part._ledger.releases for part in parts)
-    return _as_one(parts, slots, Ledger(head._ledger.split, made, head._ledger.redraws), table)
+    return _as_one(parts, slots, max(part._ledger.releases for part in parts), table)
 
 
 def _united(parts: Sequence[DistinctCount]) -> DistinctCount:
     """Draw one table from all of them, two at a time."""
     head = parts[0]
-    made = sum(part._ledger.releases for part in parts)
     for part in parts:
         _check_alike(head, part)
         if part._slots.parts > 1 or part._ledger.split.intrusions:
             raise CannotMerge("tables side by side, or planned for announced readings, cannot be merged with others")
-    planned = head._ledger.split.releases
+    made, planned = sum(part._ledger.releases for part in parts), head._ledger.split.releases
     if made > planned:
         raise CannotMerge(f"the parts have made {made} releases together, and {planned} were planned")
     pair, table = head._ledger.pair, Table(head._table.size, head._table.words.copy())
     for part in parts[1:]:
         table = merge_tables(table, part._table, kernel(pair, part._ledger.pair), head._coins)
         pair = merged_pair(pair, part._ledger.pair)
-    return _as_one(parts, head._slots, Ledger(replace(head._ledger.split, pair=pair), made), table)
+    return _as_one(parts, replace(head._slots, unions=sum(part._slots.unions for part in parts)), made, table)
 
 
-def _as_one(parts: Sequence[DistinctCount], slots: Hashed, ledger: Ledger, table: Table) -> DistinctCount:
+def _as_one(parts: Sequence[DistinctCount], slots: Hashed, releases: int, table: Table) -> DistinctCount:
+    head = parts[0]
     merged = DistinctCount.__new__(DistinctCount)
-    merged._assemble(parts[0]._universe, slots, ledger, table, parts[0]._coins)
+    merged._assemble(
+        head._universe, slots, Ledger(head._ledger.split, releases, head._ledger.redraws), table, head._coins
+    )
     merged._drawn_securely = all(part.secure for part in parts)
     return merged
 
@@ -121,17 +123,12 @@ def _check_alike(one: DistinctCount, other: DistinctCount) -> None:
     same = {
         "keys": one._universe == other._universe,
         "sizes": (one.levels, one.buckets) == (other.levels, other.buckets),
-        "budgets": _plan(one) == _plan(other),
+        "budgets": one._ledger.split == other._ledger.split,
+        "numbers of rerandomisations": one._ledger.redraws == other._ledger.redraws,
     }
     different = [name for name, equal in same.items() if not equal]
     if different:
         raise CannotMerge(f"the parts have different {' and '.join(different)}")
-
-
-def _plan(part: DistinctCount) -> tuple[object, ...]:
-    """The budget, but for the pair, which is another one after a merge."""
-    split = part._ledger.split
-    return split.epsilon, split.release, split.releases, split.flip, split.intrusions
 
 
 def _joined(parts: Sequence[Density]) -> Density:

@@ -57,6 +57,14 @@ def merged_pair(one: Pair, other: Pair) -> Pair:
     return Pair(ONE - present, present)
 
 
+def union_pair(pair: Pair, tables: int) -> Pair:
+    """The pair of the union of so many tables of one pair."""
+    merged = pair
+    for _ in range(1, tables):
+        merged = merged_pair(merged, pair)
+    return merged
+
+
 def kernel(one: Pair, other: Pair) -> Kernel:
     """The thresholds K of the four patterns of two bits."""
     present = Fraction(merged_pair(one, other).present - 1, ONE)

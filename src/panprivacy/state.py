@@ -26,7 +26,7 @@ def seal(kind: int, secure: bool, parameters: bytes, words: NDArray[np.uint64]) 
 
 def unseal(blob: bytes) -> tuple[int, bool, bytes, NDArray[np.uint64]]:
     """Take a state apart, refusing anything that was not sealed here: kind, secure, parameters, words."""
-    blob = bytes(blob)
+    blob = bytes(memoryview(blob))  # a number is no blob, though bytes(5) would make one of it
     if len(blob) < _HEAD.size + _CHECK:
         raise CorruptState(f"{len(blob)} bytes are too short for a state")
     magic, version, kind, secure, parameters, words = _HEAD.unpack_from(blob)

@@ -81,7 +81,7 @@ class Users:
         """The positions of a chunk of users."""
         if self._kind == "int":
             return self._find_integers(column(chunk))
-        if self._kind == "str" and is_polars(chunk):
+        if self._kind == "str" and is_polars(chunk) and str(chunk.dtype).startswith(("String", "Categorical", "Enum")):
             return self._find_strings(chunk)
         plain = chunk.tolist() if isinstance(chunk, np.ndarray) else chunk
         return np.fromiter((self.index(user) for user in plain), dtype=np.uint64, count=len(chunk))

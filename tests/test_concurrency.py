@@ -1,0 +1,109 @@
+"""Several threads on one estimator."""
+
+import threading
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import panprivacy as pp
+from panprivacy.coins import Flips
+from sources import Always, Scripted
+
+
+def run_together(*tasks: Callable[[], object]) -> list[BaseException]:
+    """Run tasks in threads of their own; return what they raised."""
+    raised: list[BaseException] = []
+    ready = threading.Barrier(len(tasks))
+
+    def guarded(task: Callable[[], object]) -> None:
+        ready.wait()
+        try:
+            task()
+        except BaseException as error:
+            raised.append(error)
+
+    threads = [threading.Thread(target=guarded, args=(task,)) for task in tasks]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return raised
+
+
+def feed_often(est: pp.Density, ids: NDArray[np.int64]) -> None:
+    for _ in range(10):
+        est.update_many(ids)
+
+
+def feed_singly(est: pp.Density, users: range) -> None:
+    for user in users:
+        est.update(user)
+
+
+@pytest.mark.parametrize("options", [{}, {"sample": 30_000}], ids=["all", "sampled"])
+def test_threads_with_disjoint_users_lose_no_bit(options: dict[str, int]) -> None:
+    est = pp.Density(50_000, 1.0, coins=Always(False), **options)  # type: ignore[arg-type]
+    est._coins = Always(True)
+    quarters = [np.arange(i, 50_000, 4) for i in range(4)]  # neighbours share words
+    singles = range(0, 50_000, 97)
+    tasks = [partial(feed_often, est, ids) for ids in quarters]
+    assert run_together(*tasks, partial(feed_singly, est, singles)) == []
+    assert est._table.ones() == est.users
+
+
+def test_as_many_releases_are_made_as_planned_however_many_threads_ask() -> None:
+    est = pp.Density(1000, 1.0, releases=5)
+    raised = run_together(*(est.release for _ in range(12)))
+    assert len(raised) == 7
+    assert all(isinstance(error, pp.BudgetExhausted) for error in raised)
+    assert est.budget.releases_made == 5
+
+
+def test_a_batch_that_is_refused_takes_no_other_threads_events_with_it() -> None:
+    """The bits are put back under the lock: what others drew meanwhile is drawn before or after."""
+    est = pp.Density(20_000, 1.0, coins=Always(False))
+    est._coins = Always(True)
+    bad = np.append(np.zeros(200_000, dtype=np.int64), -1)
+
+    def refused() -> None:
+        for _ in range(20):
+            with pytest.raises(pp.OutsideUniverse):
+                est.update_many(bad)
+
+    assert run_together(refused, partial(feed_singly, est, range(1, 20_000))) == []
+    assert est._table.ones() == 19_999
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_an_event_that_waits_for_a_redraw_is_drawn_from_the_pair_behind_it(many: bool) -> None:
+    """A bit drawn from the older, surer pair after the redraw would give its user away."""
+    asked: list[int] = []
+
+    def note(threshold: int, n: int) -> Flips:
+        asked.append(threshold)
+        return np.zeros(n, dtype=bool)
+
+    est = pp.Density(100, 2.0, intrusions=1, coins=Scripted(note))
+    sure = est._ledger.pair.present
+    lock = est._lock
+
+    class Overtaken:
+        """A lock that `rerandomize` gets just before whoever asks for it."""
+
+        def __enter__(self) -> None:
+            est._lock = lock
+            est.rerandomize()
+            lock.acquire()
+
+        def __exit__(self, *_: object) -> None:
+            lock.release()
+
+    est._lock = Overtaken()  # type: ignore[assignment]
+    if many:
+        est.update_many([7])
+    else:
+        est.update(7)
+    assert asked[-1] == est._ledger.pair.present < sure

@@ -1,0 +1,163 @@
+"""What is said from a noisy count."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+from scipy import integrate, stats
+
+import panprivacy as pp
+from panprivacy import noise
+from panprivacy.coins import ONE
+from panprivacy.pairs import symmetric
+from panprivacy.release import Spread, normal_laplace_cdf, spread_of
+from sources import Always
+
+
+def spread(epsilon: float = 1.0, users: int = 1000, population: int = 1000, release: float = 0.5) -> Spread:
+    return spread_of(symmetric(epsilon), users, users, population, release)
+
+
+# --- the law of the estimate ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sigma", [0.1, 1.0, 7.0])
+@pytest.mark.parametrize("scale", [0.01, 0.5, 1.0, 20.0])
+def test_the_distribution_function_is_that_of_normal_plus_laplace(sigma: float, scale: float) -> None:
+    for x in np.linspace(-4, 4, 9) * (sigma + scale):
+        nodes = sorted({x - 8 * sigma, x, x + 8 * sigma, 0.0})
+        summed, _ = integrate.quad(
+            lambda y, x=x: stats.laplace.pdf(y, scale=scale) * stats.norm.cdf((x - y) / sigma),
+            -60 * scale - 9 * sigma - abs(x),
+            60 * scale + 9 * sigma + abs(x),
+            points=nodes,
+            limit=500,
+        )
+        assert normal_laplace_cdf(float(x), sigma, scale) == pytest.approx(summed, abs=1e-7)
+
+
+@given(
+    x=st.floats(-1e6, 1e6),
+    log_sigma=st.floats(-20, 20),
+    log_ratio=st.floats(-20, 20),
+)
+def test_the_distribution_function_stays_between_0_and_1_and_is_even_about_one_half(
+    x: float, log_sigma: float, log_ratio: float
+) -> None:
+    sigma = float(np.exp(log_sigma))
+    scale = sigma * float(np.exp(log_ratio))
+    value = normal_laplace_cdf(x, sigma, scale)
+    assert -1e-9 <= value <= 1 + 1e-9
+    assert value + normal_laplace_cdf(-x, sigma, scale) == pytest.approx(1, abs=1e-6)
+
+
+def test_where_the_noise_is_lost_beside_the_bits_both_formulas_meet() -> None:
+    for x in (-3.0, -1.0, 0.5, 2.0):
+        below, above = (normal_laplace_cdf(x, 1.0, 1e-3 * factor) for factor in (0.999999, 1.000001))
+        assert below == pytest.approx(above, abs=1e-6)
+
+
+@pytest.mark.parametrize(("users", "population"), [(1000, 1000), (1000, 50_000), (300, 301), (1, 1), (1, 2)])
+@pytest.mark.parametrize("density", [0.0, 0.3, 1.0])
+def test_the_variance_adds_bits_sampling_and_noise(users: int, population: int, density: float) -> None:
+    law = spread(users=users, population=population)
+    p1, gap = float(law.pair.p1), law.pair.gap
+    bits = users * p1 * (1 - p1) / (users * gap) ** 2  # a symmetric pair's coins vary alike
+    sampling = density * (1 - density) / users * (population - users) / max(population - 1, 1)
+    noisy = noise.variance(0.5) / (users * gap) ** 2
+    assert law.stderr(density) ** 2 == pytest.approx(bits + sampling + noisy)
+
+
+def test_slots_that_are_nobodys_are_taken_for_absent() -> None:
+    pair = symmetric(2.0)
+    law = Spread(pair, bits=1100, users=1000, population=5000, noise_variance=1.0)
+    expected_ones = 250 * float(pair.p1) + 850 * float(pair.p0)
+    assert law.density(round(expected_ones)) == pytest.approx(0.25, abs=1e-3)
+
+
+# --- intervals ------------------------------------------------------------------------------------------------------
+
+
+@given(
+    estimate=st.floats(-0.5, 1.5),
+    level=st.floats(0.5, 0.999),
+    epsilon=st.floats(0.1, 8),
+    users=st.integers(50, 10**6),
+)
+def test_an_interval_holds_the_densities_that_a_test_would_not_reject(
+    estimate: float, level: float, epsilon: float, users: int
+) -> None:
+    law = spread(epsilon, users, 2 * users)
+    low, high = law.interval(estimate, level)
+    assert 0 <= low <= high <= 1
+    tail = (1 - level) / 2
+    half = 0.5 / (users * law.pair.gap)  # counts are whole numbers
+    for density in np.linspace(0, 1, 41):
+        above = 1 - law._cdf(estimate - half - density, density)
+        below = law._cdf(estimate + half - density, density)
+        if low + 1e-9 < density < high - 1e-9:
+            assert min(above, below) >= tail - 1e-9
+        elif density < low - 1e-9 or density > high + 1e-9:
+            assert min(above, below) <= tail + 1e-9
+
+
+def test_an_interval_narrows_with_the_level_and_with_more_users() -> None:
+    def width(level: float, users: int) -> float:
+        low, high = spread(users=users, population=users).interval(0.5, level)
+        return high - low
+
+    assert width(0.5, 10**4) < width(0.95, 10**4) < width(0.999, 10**4)
+    assert width(0.95, 10**6) < width(0.95, 10**4)
+
+
+def test_sampling_widens_an_interval() -> None:
+    everyone = spread(epsilon=5.0, users=1000, population=1000, release=5.0).interval(0.5, 0.95)
+    some = spread(epsilon=5.0, users=1000, population=10**6, release=5.0).interval(0.5, 0.95)
+    assert some[0] < everyone[0] < everyone[1] < some[1]
+
+
+@pytest.mark.parametrize("level", [0.0, 1.0, -0.5, 95, float("nan")])
+def test_a_level_outside_0_to_1_is_refused(level: float) -> None:
+    with pytest.raises(ValueError, match="level"):
+        spread().interval(0.5, level)
+
+
+# --- the release itself ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("outcome", [False, True])
+def test_a_raw_value_outside_0_to_1_is_kept_and_the_density_clamped(outcome: bool) -> None:
+    est = pp.Density(1000, 1.0, coins=Always(outcome))
+    release = est.release()
+    p0, gap = est._ledger.pair.absent / ONE, est._ledger.pair.gap
+    assert release.raw_density == pytest.approx((outcome - p0) / gap)
+    assert release.density == outcome
+    assert release.interval == (float(outcome), float(outcome))
+    assert release.count == 1000 * outcome
+
+
+def test_a_release_says_what_it_cost_and_what_is_left() -> None:
+    est = pp.Density(1000, 1.0, releases=3)
+    for number in (1, 2, 3):
+        release = est.release(level=0.9)
+        assert release.number == number
+        assert release.epsilon_spent == est.budget.spent
+        assert release.epsilon_remaining == est.budget.remaining
+        assert release.universe == 1000
+        assert release.count == release.density * 1000
+        assert release.count_interval == tuple(1000 * end for end in release.interval)
+        assert release.stderr == pytest.approx(est.stderr_at(release.density))
+    assert est.budget.remaining == 0
+
+
+@pytest.mark.parametrize(("level", "shown"), [(0.95, "95% interval"), (0.999, "99.9% interval"), (0.5, "50% interval")])
+def test_a_release_reads_at_a_glance(level: float, shown: str) -> None:
+    release = pp.Density(1000, 1.0).release(level)
+    console = Console(width=100)
+    with console.capture() as drawn:
+        console.print(release)
+    for text in (str(release), drawn.get()):
+        assert shown in text
+        assert "of 1,000" in text
+        assert "seeded" not in text
