@@ -144,6 +144,7 @@ def _uniform_below(n: int, most: int) -> NDArray[np.int64]:
     _encrypt_in_place(key, words)
     key[:] = bytes(_KEY_BYTES)
     cut: NDArray[np.int64] = words.view(np.int64) & (2 ** (n - 1).bit_length() - 1)
+    words.fill(0)
     return cut[cut < n][:most]
 
 

@@ -10,6 +10,7 @@ import panprivacy as pp
 from checks import assert_discrete_laplace
 from panprivacy import coins, pairs, table
 from panprivacy.coins import Coins, Flips
+from panprivacy.noise import discrete_laplace
 from panprivacy.testing import SeededCoins
 
 Patch = Callable[[pytest.MonkeyPatch], None]
@@ -55,7 +56,7 @@ def bits_are_independent() -> None:
 
 
 def wrong_scale(patch: pytest.MonkeyPatch) -> None:
-    right = coins.discrete_laplace
+    right = discrete_laplace
     patch.setattr(coins, "discrete_laplace", lambda epsilon, draw: right(epsilon * 10 / 13, draw))
 
 
@@ -84,7 +85,7 @@ def reused_noise(patch: pytest.MonkeyPatch) -> None:
 
     def noisy(self: Coins, value: int, epsilon: Fraction) -> int:
         if value not in kept:
-            kept[value] = coins.discrete_laplace(epsilon, self.randbelow)
+            kept[value] = discrete_laplace(epsilon, self.randbelow)
         return value + kept[value]
 
     patch.setattr(SeededCoins, "noisy", noisy)

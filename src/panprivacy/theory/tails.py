@@ -96,7 +96,7 @@ def _tightest_bound(epsilon: float, gap: float, alpha: float, m: float) -> float
     likewise B b^2. Then a + b + c grows with t, and only its crossing of 1 remains to be found. No crossing:
     nowhere below 1.
     """
-    from scipy.optimize import brentq  # noqa: PLC0415 - importing panprivacy must stay quick
+    from scipy.optimize import brentq
 
     squares = (2 * m * alpha**2, 2 * m * (gap * alpha) ** 2)
     if min(squares) <= math.log(2):

@@ -1,0 +1,249 @@
+"""A year of an epidemic, watched privately: the numbers and the figure of docs/continual.md.
+
+    python benchmarks/epidemic.py                                  # the numbers
+    python benchmarks/epidemic.py --figure docs/img/epidemic.png   # and the figure
+
+A million people, of whom some fall ill, see a clinic up to four times, recover, and become susceptible again. Every
+visit is an event. The epidemic and the coins are seeded, so that each run prints the same.
+"""
+
+import argparse
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from math import cos, exp, log, pi, sqrt
+from pathlib import Path
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.table import Table
+
+import panprivacy as pp
+from panprivacy.continual import Continual, Observation
+from panprivacy.release import Release
+from panprivacy.testing import SeededCoins
+from panprivacy.windows import Windows
+
+PEOPLE, WEEKS, HOURS = 1_000_000, 52, 24
+DAYS = 7 * WEEKS
+EPSILON, MEMORY, STEP = 1.0, "16 KiB", 0.05
+START = "2026-01-05"
+_TRAVEL = 5e-5  # chance to bring it home from elsewhere, each day
+
+# Okabe and Ito's colours, which stay apart for the colour-blind.
+BLUE, ORANGE, VERMILLION, GREY = "#0072B2", "#E69F00", "#D55E00", "#999999"
+
+
+@dataclass(frozen=True)
+class Hour:
+    """The visits of one hour, and what only a simulation may know after it."""
+
+    number: int
+    visitors: NDArray[np.int64]
+    ever: float
+    """Share of people who have been to a clinic so far."""
+    this_week: float
+    """Share of people who have been to one since the week began."""
+
+
+def epidemic(seed: int = 2026) -> Iterator[Hour]:
+    """Simulate the year: infections spread by the day, visits fall into hours."""
+    generator = np.random.default_rng(seed)
+    susceptible = np.ones(PEOPLE, dtype=np.bool_)
+    ill = np.zeros(PEOPLE, dtype=np.bool_)
+    ill[generator.choice(PEOPLE, 3000, replace=False)] = True
+    ever, week = np.zeros(PEOPLE, dtype=np.bool_), np.zeros(PEOPLE, dtype=np.bool_)
+    for day in range(DAYS):
+        if day % 7 == 0:
+            week[:] = False
+        spread = 0.2 + 0.07 * cos(2 * pi * (day + 30) / 365)  # more in winter
+        catch = 1 - exp(-spread * ill.sum() / PEOPLE)
+        fresh = np.flatnonzero(susceptible)
+        fresh = fresh[generator.random(len(fresh)) < catch + _TRAVEL]
+        susceptible[fresh] = False
+        ill[fresh] = True
+        patients = np.flatnonzero(ill)
+        visits = generator.permutation(np.concatenate([fresh, patients[generator.random(len(patients)) < 0.3]]))
+        for hour, visitors in enumerate(np.array_split(visits, HOURS)):
+            ever[visitors] = week[visitors] = True
+            yield Hour(day * HOURS + hour, visitors, float(ever.mean()), float(week.mean()))
+        recovered = patients[generator.random(len(patients)) < 1 / 7]
+        ill[recovered] = False
+        immune = np.flatnonzero(~susceptible & ~ill)
+        susceptible[immune[generator.random(len(immune)) < 1 / 100]] = True
+
+
+@dataclass
+class Year:
+    """Everything that was released, beside the truth."""
+
+    ever: list[float]
+    this_week: list[float]
+    weekly: list[Release]
+    hourly: list[Release]
+    watched: list[Observation]
+    windows: Windows[Release]
+    watch: Continual
+
+
+def watch_the_year() -> Year:
+    """Feed all estimators the same visits."""
+    coins = SeededCoins(7)
+    weekly = pp.Density(PEOPLE, EPSILON, memory=MEMORY, releases=WEEKS, coins=coins)
+    hourly = pp.Density(PEOPLE, EPSILON, releases=DAYS * HOURS, coins=coins)
+    watch = Continual(PEOPLE, EPSILON, step=STEP, observations=DAYS * HOURS, coins=coins)
+    windows = Windows(lambda: pp.Density(PEOPLE, EPSILON, memory=MEMORY, coins=coins), every="7d", start=START)
+    year = Year([], [], [], [], [], windows, watch)
+    for hour in epidemic():
+        for est in (weekly, hourly, watch):
+            est.update_many(hour.visitors)
+        windows.update_many(hour.visitors, time_of(hour.number))
+        year.ever.append(hour.ever)
+        year.watched.append(watch.observe())
+        year.hourly.append(hourly.release())
+        if (hour.number + 1) % (7 * HOURS) == 0:
+            year.weekly.append(weekly.release())
+            year.this_week.append(hour.this_week)
+    windows.advance(time_of(DAYS * HOURS))
+    return year
+
+
+def time_of(hour: int) -> str:
+    """The moment after so many hours."""
+    return (datetime.fromisoformat(START) + timedelta(hours=hour)).isoformat()
+
+
+def show(year: Year, console: Console) -> None:
+    """Print what the documentation says."""
+    at_weeks = year.ever[7 * HOURS - 1 :: 7 * HOURS]
+    windows = [window.release for window in year.windows.closed]
+    table = Table("what", "releases", "95 % intervals that hold the truth", "largest error", "stated")
+    for name, releases, truth in (
+        ("ever ill, every week", year.weekly, at_weeks),
+        ("ever ill, every hour, planned", year.hourly, year.ever),
+        ("ill this week, windows", windows, year.this_week),
+    ):
+        held = np.mean([r.interval[0] <= d <= r.interval[1] for r, d in zip(releases, truth, strict=True)])
+        error = np.max([abs(r.density - d) for r, d in zip(releases, truth, strict=True)])
+        stated = f"± {np.mean([r.stderr for r in releases]):.4f} standard error"
+        table.add_row(name, f"{len(releases):,}", f"{held:.1%}", f"{error:.4f}", stated)
+    errors = [abs(seen.density - d) for seen, d in zip(year.watched, year.ever, strict=True)]
+    moves = sum(seen.moved for seen in year.watched)
+    inside = np.mean([s.interval[0] <= d <= s.interval[1] for s, d in zip(year.watched, year.ever, strict=True)])
+    alpha = f"at most {year.watch.accuracy().alpha:.4f}"
+    table.add_row("ever ill, every hour, Continual", f"{moves} moves", f"{inside:.1%}", f"{max(errors):.4f}", alpha)
+    console.print(table)
+    console.print(f"Continual: {year.watch.accuracy()}", highlight=False)
+    console.print(
+        f"Windows: a patient seen in one week loses {year.windows.loss():.3f}, in four {year.windows.loss(4):.3f}; "
+        f"if the state is read once in the year, {year.windows.loss(4, readings=1):.3f}",
+        highlight=False,
+    )
+
+
+def compare(console: Console) -> None:
+    """Which is better for how many looks: planned releases or an observer? Bounds that hold for all looks at once."""
+    table = Table("looks", "planned releases", *(f"Continual, step {step}" for step in (0.1, 0.05, 0.02)))
+    for looks in (52, 365, 1000, 3000, 8736, 50_000):
+        cells = [f"{planned_alpha(looks):.3f}"]
+        for step in (0.1, 0.05, 0.02):
+            alpha = Continual(PEOPLE, EPSILON, step=step, observations=looks, coins=SeededCoins(1)).accuracy().alpha
+            cells.append(f"{alpha:.3f}")
+        table.add_row(f"{looks:,}", *cells)
+    console.print(f"Error that no look exceeds, with probability 0.95 ({PEOPLE:,} users, epsilon {EPSILON:g}):")
+    console.print(table)
+
+
+def planned_alpha(looks: int, beta: float = 0.05) -> float:
+    """What no planned release errs by, but for a probability of beta: the noise, and the coins of the bits."""
+    split = pp.Density(PEOPLE, EPSILON, releases=looks, coins=SeededCoins(1))._ledger.split
+    pair, each = split.pair, float(split.release)
+    noise = log(4 * looks / beta / (1 + exp(-each))) / each
+    bits = sqrt(PEOPLE * pair.gap / pair.loss * log(4 * looks / beta))
+    return min((noise + bits) / (PEOPLE * pair.gap), 1.0)
+
+
+# --- the figure -----------------------------------------------------------------------------------------------------
+
+
+def draw(year: Year, path: Path) -> None:
+    """Three panels: weekly releases, hourly observations, weekly windows."""
+    plt.rcParams.update({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False})
+    figure, panels = plt.subplots(3, 1, figsize=(8, 9.5), sharex=True, layout="constrained")
+    weeks = np.arange(1, WEEKS + 1)
+    hours = np.arange(1, DAYS * HOURS + 1) / (7 * HOURS)
+    _truth(panels[0], hours, year.ever)
+    _released(panels[0], weeks, year.weekly)
+    panels[0].set_title(f"Ever been to a clinic: 52 planned releases, {MEMORY} of state, epsilon {EPSILON:g} in all")
+    _hourly(panels[1], hours, year)
+    panels[1].set_title(f"Ever been to a clinic: looked at every hour, epsilon {EPSILON:g} in all")
+    _truth(panels[2], weeks, year.this_week)
+    _released(panels[2], weeks, [window.release for window in year.windows.closed])
+    panels[2].set_title(f"Been to a clinic this week: a new {MEMORY} window each week, epsilon {EPSILON:g} a window")
+    panels[2].set_xlabel("week of the year")
+    for panel in panels:
+        panel.set_ylabel("share of a million people")
+        panel.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+        panel.set_xlim(0, WEEKS + 0.5)
+        panel.set_ylim(bottom=0)
+    for panel, place in zip(panels, ("lower right", "upper left", "upper center"), strict=True):
+        panel.legend(frameon=False, loc=place)
+    figure.savefig(path, dpi=130)
+    plt.close(figure)
+
+
+def _truth(panel: Axes, at: NDArray[Any], truth: list[float]) -> None:
+    panel.plot(at, truth, color="black", linewidth=1, label="truth, which only a simulation knows", zorder=1)
+
+
+def _released(panel: Axes, at: NDArray[Any], releases: list[Release]) -> None:
+    middle = np.array([r.density for r in releases])
+    ends = np.array([r.interval for r in releases]).T
+    panel.errorbar(
+        at,
+        middle,
+        yerr=np.abs(ends - middle),
+        fmt="o",
+        color=BLUE,
+        markersize=3,
+        elinewidth=1,
+        capsize=2,
+        label="released, with 95 % interval",
+        zorder=2,
+    )
+
+
+def _hourly(panel: Axes, hours: NDArray[np.float64], year: Year) -> None:
+    planned = np.array([r.density for r in year.hourly])
+    panel.plot(hours[::6], planned[::6], ".", color=GREY, markersize=1.5, alpha=0.6, label="8,736 planned releases")
+    low, high = np.array([seen.interval for seen in year.watched]).T
+    panel.fill_between(
+        hours, low, high, color=ORANGE, alpha=0.25, linewidth=0, label="Continual: 95 % band for all hours"
+    )
+    _truth(panel, hours, year.ever)
+    panel.step(hours, [seen.density for seen in year.watched], color=VERMILLION, where="post", label="Continual")
+    moved = [i for i, seen in enumerate(year.watched) if seen.moved]
+    panel.plot(hours[moved], [year.watched[i].density for i in moved], "o", color=VERMILLION, markersize=3)
+    panel.set_ylim(0, 1)
+
+
+def main() -> None:
+    """Print the numbers, and draw the figure if asked."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--figure", type=Path, help="draw the figure into this file")
+    asked = parser.parse_args()
+    console = Console(width=140)
+    with console.status("a year passes"):
+        year = watch_the_year()
+    show(year, console)
+    compare(console)
+    if asked.figure:
+        draw(year, asked.figure)
+
+
+if __name__ == "__main__":
+    main()

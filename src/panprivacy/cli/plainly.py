@@ -1,0 +1,72 @@
+"""How commands speak: errors in one line, answers for people or for programs."""
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import Any
+
+import typer
+
+from panprivacy.errors import PanPrivacyError
+
+
+@contextmanager
+def plain_errors() -> Iterator[None]:
+    """Turn what a user can mend into one line on standard error and exit status 2."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except (PanPrivacyError, ValueError, OSError) as error:
+        typer.echo(f"panprivacy: {' '.join(_cause(error).split())}", err=True)
+        raise typer.Exit(2) from None
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+
+
+def _cause(error: Exception) -> str:
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {(error.strerror or str(error)).lower()}"
+    return str(error)
+
+
+class Speaker:
+    """Shows answers on standard output, and everything else on standard error."""
+
+    def __init__(self, *, as_json: bool, quiet: bool) -> None:
+        self._as_json = as_json
+        self._quiet = quiet
+
+    @property
+    def shows_progress(self) -> bool:
+        """Whether somebody is looking."""
+        return not self._quiet and sys.stderr.isatty()
+
+    def answer(self, thing: Any) -> None:
+        """Show a result: a table on a terminal, one line in a pipe, one JSON object a line if asked."""
+        if self._as_json:
+            typer.echo(json.dumps(as_fields(thing)))
+        elif sys.stdout.isatty():
+            from rich.console import Console
+
+            Console().print(thing)
+        else:
+            typer.echo(str(thing))
+        sys.stdout.flush()  # a pipe may be read long before this process ends
+
+    def note(self, text: str) -> None:
+        """Say something that is not the answer."""
+        if not self._quiet:
+            typer.echo(f"panprivacy: {text}", err=True)
+
+
+def as_fields(release: Any) -> dict[str, Any]:
+    """The fields of a release, by their names in the library."""
+    if isinstance(release, dict):
+        return release
+    fields = asdict(release)
+    if hasattr(release, "count_interval"):
+        fields["count_interval"] = release.count_interval
+    return fields

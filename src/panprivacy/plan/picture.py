@@ -1,0 +1,103 @@
+"""A picture of a plan: error against memory, with the chosen point."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from panprivacy.plan.counting import OPEN_UNIVERSE, Counter, counter
+from panprivacy.plan.result import Plan
+from panprivacy.plan.search import about_alpha
+from panprivacy.plan.terms import Terms
+from panprivacy.sizes import format_bytes
+from panprivacy.slots.hashed import LARGEST_BUCKETS
+from panprivacy.theory import sample_size
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Colours of Okabe and Ito, which the colour-blind tell apart; the dashes do for grey.
+_DENSITY: dict[str, Any] = {"color": "#0072B2", "lw": 2.2, "ls": "-"}
+_COUNTER: dict[str, Any] = {"color": "#D55E00", "lw": 2.2, "ls": "--"}
+_PAPER: dict[str, dict[str, Any]] = {
+    "OptBern": {"color": "#009E73", "lw": 1.5, "ls": "-."},
+    "Dwork": {"color": "#CC79A7", "lw": 1.5, "ls": ":"},
+}
+_POINTS = 60
+_LEAST_BITS = 64
+
+
+def draw(plan: Plan, path: str | Path) -> None:
+    """Draw the error that is exceeded with probability beta against memory, into a PNG, SVG or PDF file.
+
+    The point is the plan's own. The curve of `Density` is that at density 1/2 and takes ones for normal, which does
+    not show at this scale. The paper's curves are what Thm 3.3 and 4.3 ask for at half the epsilon, a bit to a user.
+    """
+    from matplotlib.figure import Figure
+
+    terms = Terms(
+        population=plan.universe.size if plan.universe else OPEN_UNIVERSE,
+        epsilon=plan.epsilon,
+        releases=plan.split.releases,
+        intrusions=plan.split.intrusions,
+    )
+    figure = Figure(figsize=(7.2, 5.2), layout="constrained")
+    axes = figure.subplots()
+    _label(axes, plan)
+    if plan.universe:
+        _draw_density(axes, terms, plan.beta)
+    if plan.estimator == "DistinctCount" or plan.density not in (None, 0.5):
+        _draw_counter(axes, terms, plan)
+    label = f"the plan: {plan.estimator} in {format_bytes(plan.memory)}, error {plan.alpha:.3g}"
+    axes.plot([plan.memory], [plan.alpha], "o", ms=9, color="black", mfc="white", mew=2, zorder=5, label=label)
+    figure.legend(loc="outside lower left", frameon=False, fontsize=9, ncols=2)
+    figure.savefig(path, dpi=160)
+
+
+def _label(axes: "Axes", plan: Plan) -> None:
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda size, _: format_bytes(round(size)).replace(".0 ", " ")))
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda error, _: f"{error:g}"))
+    axes.yaxis.set_minor_formatter(NullFormatter())
+    axes.set_xlabel("memory for the bits")
+    axes.set_ylabel(f"{'' if plan.universe else 'relative '}error exceeded with probability {plan.beta:g}")
+    whom = plan.universe.describe() if plan.universe else "Open universe"
+    axes.set_title(f"{whom}, total epsilon {plan.epsilon:g}", fontsize=11)
+    axes.grid(True, which="major", alpha=0.25)
+
+
+def _draw_density(axes: "Axes", terms: Terms, beta: float) -> None:
+    sizes = np.unique(np.geomspace(min(_LEAST_BITS, terms.population), terms.population, _POINTS).astype(np.int64))
+    errors = np.array([about_alpha(terms.design(size), beta) for size in sizes.tolist()])
+    told = errors < 1
+    axes.plot(sizes[told] / 8, errors[told], label="Density, up to a bit for each user", **_DENSITY)
+    if terms.releases == 1 and not terms.intrusions and told.any():
+        _draw_paper(axes, terms, beta, errors[told])
+
+
+def _draw_paper(axes: "Axes", terms: Terms, beta: float, errors: NDArray[np.float64]) -> None:
+    """What the paper proves to be enough; it prints bounds for one release and no announced intrusion."""
+    alphas = np.geomspace(max(errors.min(), 1e-5), errors.max(), _POINTS // 2)
+    for name, style in _PAPER.items():
+        if name == "Dwork" and terms.epsilon >= 4:
+            continue  # its pair needs an epsilon below 2, and the paper gives half the total to the state
+        needed = np.asarray(sample_size(name.lower(), terms.epsilon / 2, alphas, beta))
+        fits = needed <= terms.population
+        axes.plot(needed[fits] / 8, alphas[fits], label=f"{name}, as the paper's bound sizes it", **style)
+
+
+def _draw_counter(axes: "Axes", terms: Terms, plan: Plan) -> None:
+    density = plan.density if plan.universe else None
+    most = max(min(terms.population // 2, LARGEST_BUCKETS), _LEAST_BITS)
+    found = [counter(terms, density, int(width)) for width in np.geomspace(_LEAST_BITS, most, _POINTS)]
+    best: list[Counter] = []
+    for each in found:  # more buckets than are of use only add noise: leave them out
+        if each.sound and (not best or each.stderr < best[-1].stderr):
+            best.append(each)
+    label = "DistinctCount" + (f", densities up to {plan.density:g}" if plan.universe else "")
+    axes.plot([each.size / 8 for each in best], [each.alpha(plan.beta) for each in best], label=label, **_COUNTER)

@@ -1,0 +1,115 @@
+"""`plan`: from what is wanted to what to build."""
+
+from operator import index
+
+from panprivacy.errors import CannotPlan
+from panprivacy.plan.options import Wish, as_fraction, best_counter, best_density
+from panprivacy.plan.result import Plan
+from panprivacy.sizes import parse_bytes
+from panprivacy.slots import Universe, universe_of
+
+_LEAST_BETA = 1e-8  # the law is summed to within 1e-9
+
+
+def plan(
+    universe: int | Universe | None = None,
+    epsilon: float | None = None,
+    *,
+    alpha: float | None = None,
+    beta: float = 0.05,
+    memory: str | int | None = None,
+    releases: int = 1,
+    intrusions: int = 0,
+    density: float | None = None,
+) -> Plan:
+    r"""Say what to build so that a release errs by `alpha` or more with a probability of at most `beta`.
+
+    For `Density` the probability is exact and holds at every density d. It is summed from the true law,
+
+        S ~ Hypergeometric(N, N*d, users),    ones ~ Binomial(S, p1) + Binomial(bits - S, p0),
+        estimate = (ones + DiscreteLaplace - bits*p0) / (users*(p1-p0)),  brought into [0, 1],
+
+    not bounded as in Thm 3.3 and 4.3 of the paper, and the size is the smallest: one bit less does not do.
+
+    Parameters
+    ----------
+    universe
+        The users there could be, as for `pp.Density`. None if nobody knows them: then `pp.DistinctCount` is planned
+        for, and `alpha` is relative to the count.
+    epsilon
+        The total budget. None asks for the smallest, to four digits, that keeps to alpha and beta.
+    alpha, beta
+        The error, and how probable it may be. Without alpha the plan says which alpha goes with beta.
+    memory
+        The most memory for the bits, such as ``"16 KiB"``. Without alpha all of it is used.
+    releases, intrusions
+        As for `pp.Density`. The error is that of the last release, after all intrusions.
+    density
+        The expected density. If it is small, `pp.DistinctCount` may do with less memory, and is planned for if it
+        does. What is then said of its error is approximate and holds only up to this density.
+
+    Examples
+    --------
+    >>> from panprivacy.plan import plan
+    >>> wanted = plan(universe=1_000_000, epsilon=0.4, alpha=0.1)
+    >>> wanted.sample, wanted.memory, round(wanted.probability, 4)
+    (4085, 512, 0.0493)
+    >>> wanted.build()  # doctest: +ELLIPSIS
+    <Density of 1,000,000 users, 4,0... tracked in 512 B; epsilon 0.4: ... spent, 0 of 1 releases made>
+    >>> plan(universe=1000, epsilon=0.4, alpha=0.1)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+        ...
+    panprivacy.errors.CannotPlan: alpha = 0.1 ... possible: alpha = 0.2352 at epsilon = 0.4; or epsilon = 0.8181 for ...
+
+    Notes
+    -----
+    Some bits of a sample are nobody's, and how many is up to its key (see `slots.Sampled`). The plan counts on the
+    expected number; a built sample has a few users more or fewer, and one user in a hundred moves the probability by
+    about 4 in a hundred. There are no such bits where every user has one.
+
+    The probability is not quite monotone in the size, since counts are whole numbers: a size slightly above the
+    smallest can exceed beta by a hair. `docs/plan.md` says how the smallest is found, and what is certain about it.
+    """
+    wish = Wish(
+        universe=None if universe is None else universe_of(universe),
+        epsilon=None if epsilon is None else float(epsilon),
+        alpha=None if alpha is None else as_fraction("alpha", alpha),
+        beta=float(as_fraction("beta", beta)),
+        bits=None if memory is None else 8 * parse_bytes(memory),
+        releases=index(releases),
+        intrusions=index(intrusions),
+        density=None if density is None else float(as_fraction("density", density)),
+    )
+    if wish.epsilon is not None and not 0 < wish.epsilon < float("inf"):
+        raise ValueError(f"epsilon must be positive and finite, got {epsilon}")
+    if wish.releases < 1 or wish.intrusions < 0:
+        raise ValueError(f"plan at least one release and no negative intrusions, got {releases} and {intrusions}")
+    if wish.beta < _LEAST_BETA:
+        raise ValueError(f"beta = {beta} is too small to be told from zero; take at least {_LEAST_BETA:g}")
+    if wish.epsilon is None and (wish.alpha is None or wish.universe is None):
+        raise ValueError("give epsilon; or universe and alpha, to be told the smallest epsilon")
+    if wish.universe is None and wish.density is not None:
+        raise ValueError("an expected density needs a universe")
+    return _choose(wish)
+
+
+def _choose(wish: Wish) -> Plan:
+    """The estimator that does what is wished for: of two, the one in less memory or, within one memory, of less error.
+
+    Equal ones are decided for `Density`, whose error is exact, holds at every density, and which can remove users.
+    """
+    if wish.universe is None:
+        return best_counter(wish)
+    if wish.density is None or wish.epsilon is None:
+        return best_density(wish)
+    try:
+        sparse = best_counter(wish)
+    except ValueError:  # too few buckets, or too little epsilon
+        return best_density(wish)
+    try:
+        every = best_density(wish)
+    except CannotPlan:
+        return sparse
+    if wish.alpha is None:
+        return sparse if sparse.stderr < every.stderr else every
+    return sparse if sparse.memory < every.memory else every

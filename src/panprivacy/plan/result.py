@@ -1,0 +1,164 @@
+"""A plan: what to build, and what it will do."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from panprivacy.budget import Split, budget_of
+from panprivacy.coins import Coins
+from panprivacy.density import Density
+from panprivacy.distinct import DistinctCount
+from panprivacy.sizes import format_bytes
+from panprivacy.slots import Range, Universe
+
+if TYPE_CHECKING:
+    from rich.table import Table as RichTable
+
+
+@dataclass(frozen=True, repr=False)
+class Plan:
+    """An estimator to build, and the error that its last release will have, after all planned intrusions."""
+
+    estimator: Literal["Density", "DistinctCount"]
+    """What to build."""
+    universe: Universe | None
+    """The users there could be; None for an open universe."""
+    size: int
+    """Bits of the table: one for each user, or for each of a sample; levels x buckets for `DistinctCount`."""
+    users: int | None
+    """How many users own a bit: all, or of a sample the expected number; None where users share bits."""
+    buckets: int | None
+    """Buckets of a `DistinctCount`."""
+    levels: int | None
+    """Levels of a `DistinctCount`."""
+    split: Split
+    """How the total epsilon is split between the state and what is released."""
+    density: float | None
+    """The density at which `stderr` is stated: the expected one, or 1/2, where sampling errs most."""
+    stderr: float
+    """Standard error of the density; for an open universe, relative standard error of the count."""
+    alpha: float
+    """The error in question, in the unit of `stderr`."""
+    beta: float
+    """How probable such an error may be."""
+    probability: float
+    """P(error >= alpha). For `Density`, exact and at the worst density; else about, and at the stated density."""
+    worst_density: float | None
+    """The density at which `probability` is reached; None for an open universe."""
+
+    @property
+    def epsilon(self) -> float:
+        """The total budget."""
+        return self.split.epsilon
+
+    @property
+    def exact(self) -> bool:
+        """Whether `probability` is summed from the true law, and holds at every density."""
+        return self.estimator == "Density"
+
+    @property
+    def memory(self) -> int:
+        """Bytes that the bits take."""
+        return table_bytes(self.size)
+
+    @property
+    def sample(self) -> int | None:
+        """The sample of a `Density`; None where it has a bit for every user, and for `DistinctCount`."""
+        everyone = self.universe is None or self.size == self.universe.size
+        return None if everyone or self.estimator != "Density" else self.size
+
+    def build(self, *, coins: Coins | None = None) -> Density | DistinctCount:
+        """Return the planned estimator, new and empty."""
+        rest: dict[str, Any] = {"releases": self.split.releases, "intrusions": self.split.intrusions, "coins": coins}
+        if self.universe is None or self.estimator == "DistinctCount":
+            return DistinctCount(self.epsilon, self.buckets, levels=self.levels, **rest)
+        return Density(self.universe, self.epsilon, sample=self.sample, **rest)
+
+    @property
+    def code(self) -> str:
+        """What `build` does, as a line of Python."""
+        words = {"epsilon": self.epsilon, "sample": self.sample, "buckets": self.buckets, "levels": self.levels}
+        words |= {"releases": self.split.releases, "intrusions": self.split.intrusions}
+        usual = {"releases": 1, "intrusions": 0}
+        told = ", ".join(f"{word}={value}" for word, value in words.items() if value != usual.get(word))
+        if self.estimator == "DistinctCount" or self.universe is None:
+            return f"pp.DistinctCount({told})"
+        return f"pp.Density({_spelled(self.universe)}, {told})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything in the plan as plain numbers and words, for JSON."""
+        budget = budget_of(self.split, self.split.releases, self.split.intrusions)
+        return {
+            "estimator": self.estimator,
+            "universe": self.universe.size if self.universe else None,
+            "sample": self.sample,
+            "users": self.users,
+            "buckets": self.buckets,
+            "levels": self.levels,
+            "bits": self.size,
+            "memory": self.memory,
+            "epsilon": self.epsilon,
+            "epsilon_state": budget.state,
+            "epsilon_releases": list(budget.releases),
+            "epsilon_redraws": list(budget.redraws),
+            "epsilon_total": budget.total,
+            "density": self.density,
+            "stderr": self.stderr,
+            "alpha": self.alpha,
+            "beta": self.beta,
+            "probability": self.probability,
+            "worst_density": self.worst_density,
+            "exact": self.exact,
+        }
+
+    def __repr__(self) -> str:
+        return (
+            f"<Plan: {self._what()} in {format_bytes(self.memory)}; epsilon {self.epsilon:g}; standard error "
+            f"{self._error(self.stderr)}; P(error >= {self._error(self.alpha)}) {self._how_likely()}>"
+        )
+
+    def __rich__(self) -> "RichTable":
+        from rich.table import Table as Grid
+
+        budget = budget_of(self.split, self.split.releases, self.split.intrusions)
+        grid = Grid(title="Plan", show_header=False)
+        grid.add_row("build", self._what())
+        grid.add_row("memory", f"{format_bytes(self.memory)} ({self.size:,} bits)")
+        grid.add_row("epsilon in all", f"{self.epsilon:g}")
+        grid.add_row("of the state", f"{budget.state:.4g}")
+        grid.add_row("of each release", f"{budget.releases[0]:.4g} (x {len(budget.releases)})")
+        if budget.redraws:
+            grid.add_row("of each redraw", f"{budget.redraws[0]:.4g} (x {len(budget.redraws)})")
+        at = "" if self.density is None else f" (at density {self.density:g})"
+        grid.add_row("standard error", self._error(self.stderr) + at)
+        grid.add_row(f"P(error >= {self._error(self.alpha)})", self._how_likely())
+        grid.add_row("in Python", self.code)
+        return grid
+
+    def _what(self) -> str:
+        if self.universe is None or self.users is None:
+            return f"{self.estimator} of {self.levels} levels x {self.buckets:,} buckets"
+        whom = "a bit for each" if self.sample is None else f"a sample of {self.sample:,}"
+        return f"{self.estimator} of {self.universe.describe()}, {whom}"
+
+    def _error(self, error: float) -> str:
+        return f"{error:.4g}" if self.universe else f"{100 * error:.4g} %"
+
+    def _how_likely(self) -> str:
+        if self.exact:
+            return f"= {self.probability:.4g} at worst (density {self.worst_density:.4g})"
+        where = "" if self.density is None else f" for densities up to {self.density:g}"
+        return f"about {self.probability:.2g}{where}"
+
+
+def _spelled(universe: Universe) -> str:
+    """A universe as one would write it: listed users are too many to."""
+    return str(universe.size) if isinstance(universe, Range) else "universe"
+
+
+def table_bytes(bits: int) -> int:
+    """Bytes of a table: bits come in words of 64.
+
+    >>> table_bytes(64), table_bytes(65)
+    (8, 16)
+    """
+    return 8 * -(-bits // 64)

@@ -1,0 +1,188 @@
+"""`plan`: from what is wanted to what to build."""
+
+import re
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from panprivacy.density import Density
+from panprivacy.distinct import DistinctCount
+from panprivacy.errors import CannotPlan
+from panprivacy.plan import Plan, law, plan
+from panprivacy.slots import Edges, Users
+
+
+def test_with_alpha_and_beta_the_smallest_table_is_planned() -> None:
+    planned = plan(universe=10**6, epsilon=0.4, alpha=0.1, beta=0.05)
+    assert planned.estimator == "Density"
+    assert planned.sample == planned.size == 4085
+    assert planned.memory == 512
+    assert 0.049 < planned.probability <= 0.05
+    assert planned.exact
+
+
+def test_without_alpha_all_memory_is_used_and_the_error_told() -> None:
+    planned = plan(universe=10**6, epsilon=1.0, memory="4 KiB")
+    assert planned.memory == 4096
+    assert planned.probability <= planned.beta == 0.05
+    assert planned.alpha == pytest.approx(1.96 * planned.stderr, rel=0.02)
+    assert plan(universe=10**6, epsilon=1.0, memory="4 KiB", beta=0.01).alpha > planned.alpha
+
+
+def test_without_memory_either_every_user_has_a_bit() -> None:
+    planned = plan(universe=5000, epsilon=1.0)
+    assert planned.sample is None
+    assert planned.size == planned.users == 5000
+    assert plan(universe=5000, epsilon=1.0, memory="1 MiB") == planned
+
+
+def test_without_epsilon_the_least_is_told() -> None:
+    planned = plan(universe=10**5, alpha=0.05, memory="1 KiB")
+    assert planned.probability <= 0.05
+    with pytest.raises(CannotPlan, match="epsilon = "):  # not even a smaller size, on a luckier tooth
+        plan(universe=10**5, epsilon=0.98 * planned.epsilon, alpha=0.05, memory="1 KiB")
+
+
+def test_memory_is_a_limit_when_alpha_is_given() -> None:
+    small = plan(universe=10**6, epsilon=1.0, alpha=0.05, memory="16 KiB")
+    assert small == plan(universe=10**6, epsilon=1.0, alpha=0.05)
+    with pytest.raises(CannotPlan, match=r"in 800 bits; possible: alpha = .*; or memory of 320 B for alpha = 0.05"):
+        plan(universe=10**6, epsilon=1.0, alpha=0.05, memory=100)
+
+
+def possible(message: str, word: str) -> float:
+    found = re.search(rf"{word} = ([0-9.e-]+) (at|for)", message.split("possible:")[1])
+    assert found, message
+    return float(found[1])
+
+
+@pytest.mark.parametrize(
+    "wish",
+    [
+        {"universe": 1000, "epsilon": 0.4, "alpha": 0.1},
+        {"universe": 10**6, "epsilon": 0.4, "alpha": 0.02, "memory": "1 KiB"},
+        {"universe": 10**4, "epsilon": 1.0, "alpha": 0.05, "intrusions": 2},
+        {"universe": 10**4, "epsilon": 0.2, "alpha": 0.1, "releases": 5},
+    ],
+)
+def test_what_a_refusal_says_is_possible_is_possible(wish: dict[str, Any]) -> None:
+    with pytest.raises(CannotPlan) as refusal:
+        plan(**wish)
+    message = str(refusal.value)
+    assert plan(**wish | {"alpha": possible(message, "alpha")}).epsilon == wish["epsilon"]
+    assert plan(**wish | {"epsilon": possible(message, "epsilon")}).alpha == wish["alpha"]
+
+
+def test_a_budget_too_small_to_tell_anything_is_refused_with_what_would_do() -> None:
+    with pytest.raises(CannotPlan, match=r"any alpha below 1 .* possible: epsilon = [0-9.]+ for alpha = 0.5"):
+        plan(universe=3, epsilon=0.1)
+    with pytest.raises(CannotPlan, match=r"at any epsilon, in 80 bits; possible: alpha = [0-9.]+ at epsilon = 50"):
+        plan(universe=10**6, alpha=0.01, memory=10)
+
+
+def test_where_few_of_many_are_expected_a_distinct_count_is_planned() -> None:
+    sparse = plan(universe=10**6, epsilon=1.0, alpha=0.001, density=0.01)
+    assert sparse.estimator == "DistinctCount"
+    assert not sparse.exact
+    assert sparse.probability <= 0.05
+    with pytest.raises(CannotPlan):
+        plan(universe=10**6, epsilon=1.0, alpha=0.001)  # a bit for every user is not enough
+    dense = plan(universe=10**6, epsilon=1.0, alpha=0.01, density=0.4)
+    assert dense.estimator == "Density"
+    assert dense.size == plan(universe=10**6, epsilon=1.0, alpha=0.01).size
+    within = plan(universe=10**6, epsilon=1.0, memory="4 KiB", density=0.01)
+    assert within.estimator == "DistinctCount"
+    assert within.memory <= 4096
+    assert within.stderr < plan(universe=10**6, epsilon=1.0, memory="4 KiB").stderr
+
+
+def test_in_an_open_universe_the_error_is_relative() -> None:
+    planned = plan(epsilon=1.0, alpha=0.05)
+    assert planned.estimator == "DistinctCount"
+    assert planned.universe is None
+    assert planned.stderr == pytest.approx(0.05 / 1.96, rel=0.01)
+    fewer = plan(epsilon=1.0, memory="4 KiB")
+    assert fewer.memory <= 4096
+    assert fewer.alpha > 0.05
+    assert plan(epsilon=1.0).buckets == 4096
+    with pytest.raises(CannotPlan, match=r"in 8,192 bits; possible: alpha = 0\.3"):
+        plan(epsilon=1.0, alpha=0.01, memory="1 KiB")
+
+
+@pytest.mark.parametrize(
+    "wish",
+    [
+        {"universe": 5000, "epsilon": 1.0},
+        {"universe": 10**6, "epsilon": 0.4, "alpha": 0.1},
+        {"universe": 10**6, "epsilon": 2.0, "alpha": 0.1, "releases": 3, "intrusions": 1},
+        {"universe": Users(["ada", "grace", "mary"]), "epsilon": 5.0},
+        {"universe": Edges(nodes=100), "epsilon": 1.0, "alpha": 0.1},
+        {"universe": 10**6, "epsilon": 1.0, "alpha": 0.001, "density": 0.01},
+        {"epsilon": 1.0, "alpha": 0.05},
+    ],
+)
+def test_build_returns_what_was_planned(wish: dict[str, Any]) -> None:
+    planned = plan(**wish)
+    est = planned.build()
+    assert type(est).__name__ == planned.estimator
+    assert est.secure
+    assert est.memory == planned.memory
+    assert est._ledger.split == planned.split
+    assert est.epsilon == planned.epsilon == wish["epsilon"]
+    if isinstance(est, Density):
+        for _ in range(planned.split.intrusions):
+            est.rerandomize()
+        assert est.stderr_at(0.5) == pytest.approx(planned.stderr, rel=0.02)
+    if isinstance(est, DistinctCount) and planned.universe is not None:
+        assert est.stderr_at(0.01 * planned.universe.size) == pytest.approx(planned.stderr * planned.universe.size)
+
+
+def test_a_plan_can_be_read() -> None:
+    planned = plan(universe=10**6, epsilon=0.4, alpha=0.1, releases=2)
+    assert repr(planned).startswith("<Plan: Density of 1,000,000 users, a sample of ")
+    assert f"P(error >= 0.1) = {planned.probability:.4g} at worst" in repr(planned)
+    assert planned.code == f"pp.Density(1000000, epsilon=0.4, sample={planned.sample}, releases=2)"
+    assert plan(universe=Edges(nodes=9), epsilon=3.0).code == "pp.Density(universe, epsilon=3.0)"
+    assert repr(plan(epsilon=1.0)).startswith("<Plan: DistinctCount of 29 levels x 4,096 buckets")
+    console = Console(width=100, record=True, quiet=True)
+    console.print(planned)
+    console.print(plan(universe=10**4, epsilon=1.0, intrusions=1))
+
+
+@pytest.mark.parametrize(
+    ("wish", "words"),
+    [
+        ({"universe": 100}, "give epsilon; or universe and alpha"),
+        ({"alpha": 0.1}, "give epsilon; or universe and alpha"),
+        ({"universe": 100, "epsilon": 0.0}, "epsilon must be positive"),
+        ({"universe": 100, "epsilon": 1.0, "alpha": 0.0}, "alpha must be between 0 and 1"),
+        ({"universe": 100, "epsilon": 1.0, "alpha": 1.5}, "alpha must be between 0 and 1"),
+        ({"universe": 100, "epsilon": 1.0, "beta": 1.0}, "beta must be between 0 and 1"),
+        ({"universe": 100, "epsilon": 1.0, "beta": 1e-9}, "too small to be told from zero"),
+        ({"universe": 100, "epsilon": 1.0, "density": 2.0}, "density must be between 0 and 1"),
+        ({"epsilon": 1.0, "density": 0.1}, "needs a universe"),
+        ({"universe": 100, "epsilon": 1.0, "releases": 0}, "at least one release"),
+        ({"universe": 100, "epsilon": 1.0, "memory": "lots"}, "is not understood"),
+        ({"universe": 0, "epsilon": 1.0}, "1 to 2"),
+    ],
+)
+def test_nonsense_is_refused_with_what_is_wrong(wish: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        plan(**wish)
+
+
+@pytest.mark.parametrize("alpha", [0.1, 0.001, None])
+def test_a_billion_users_take_few_sums_of_few_terms(alpha: float | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clock on a busy machine proves nothing; the number of sums and their terms do not depend on it."""
+    made: list[int] = []
+    build = law.Ones.__init__
+
+    def counted(self: law.Ones, *args: Any) -> None:
+        build(self, *args)
+        made.append(len(self._theta))
+
+    monkeypatch.setattr(law.Ones, "__init__", counted)
+    assert isinstance(plan(universe=10**9, epsilon=0.4, alpha=alpha), Plan)
+    assert len(made) < 200
+    assert max(made) < 200

@@ -1,0 +1,74 @@
+"""`panprivacy plan` on the command line."""
+
+import json
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner, Result
+
+from panprivacy.cli.plan import plan
+from panprivacy.plan import plan as planned
+
+
+def run(*arguments: str) -> Result:
+    app = typer.Typer(rich_markup_mode="rich")
+    app.command()(plan)
+    return CliRunner().invoke(app, arguments)
+
+
+ASKED = ("--universe", "1000000", "--epsilon", "0.4", "--alpha", "0.1")
+
+
+def test_the_answer_is_the_plan() -> None:
+    result = run(*ASKED)
+    assert result.exit_code == 0
+    assert result.stdout == f"{planned(universe=10**6, epsilon=0.4, alpha=0.1)!r}\n"
+
+
+def test_json_holds_everything() -> None:
+    result = run(*ASKED, "--beta", "0.01", "--releases", "2", "--intrusions", "1", "--json")
+    answer = json.loads(result.stdout)
+    expected = planned(universe=10**6, epsilon=0.4, alpha=0.1, beta=0.01, releases=2, intrusions=1)
+    assert answer == expected.to_dict()
+    assert answer["probability"] <= answer["beta"]
+    assert len(answer["epsilon_releases"]) == 2
+    assert answer["epsilon_total"] <= 0.4
+
+
+def test_memory_and_density_are_heeded() -> None:
+    answer = json.loads(run("-n", "1000000", "-e", "1", "--memory", "4 KiB", "--density", "0.01", "--json").stdout)
+    assert answer["estimator"] == "DistinctCount"
+    assert answer["memory"] <= 4096
+
+
+@pytest.mark.parametrize(
+    ("name", "start", "arguments"),
+    [
+        ("plan.png", b"\x89PNG", ASKED),
+        ("plan.svg", b"<?xml", ("-e", "1", "--alpha", "0.1")),
+        ("plan.png", b"\x89PNG", ("-n", "9999", "-e", "9", "--density", "0.1")),
+    ],
+)
+def test_a_picture_is_drawn(name: str, start: bytes, arguments: tuple[str, ...], tmp_path: Path) -> None:
+    result = run(*arguments, "--plot", str(tmp_path / name))
+    assert result.exit_code == 0, result.output
+    assert (tmp_path / name).read_bytes().startswith(start)
+
+
+def test_the_impossible_is_one_line_and_status_two() -> None:
+    result = run("--universe", "1000", "--epsilon", "0.4", "--alpha", "0.1")
+    assert result.exit_code == 2
+    assert result.stderr.count("\n") == 1
+    assert "possible: alpha = " in result.stderr
+
+
+def test_a_picture_of_no_known_kind_is_refused_before_anything_is_done(tmp_path: Path) -> None:
+    result = run(*ASKED, "--plot", str(tmp_path / "plan.doc"))
+    assert result.exit_code == 2
+    assert ".png, .svg, .pdf" in result.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_help_has_an_example() -> None:
+    assert "Example: panprivacy plan --universe 1000000" in " ".join(run("--help").stdout.split())
