@@ -20,7 +20,7 @@ from panprivacy.continual import Continual
 from panprivacy.continual.watch import Watch
 
 EPSILON = 8.0  # noise of a few counts, so that most of its outcomes can be followed
-OBSERVATIONS = (1, 2, 4, 6, 8, 10)
+OBSERVATIONS = (1, 2, 4, 6, 8)
 
 
 class Observed(Continual):

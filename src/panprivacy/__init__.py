@@ -9,7 +9,7 @@ True
 """
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from panprivacy.budget import Budget
 from panprivacy.count_release import CountRelease
@@ -18,14 +18,21 @@ from panprivacy.distinct import DistinctCount
 from panprivacy.errors import (
     BudgetExhausted,
     CannotMerge,
+    CannotPlan,
     CorruptState,
     NotPrivate,
+    OtherUniverse,
     OutsideUniverse,
     PanPrivacyError,
 )
 from panprivacy.merging import load, merge
+from panprivacy.plan import Plan, plan
 from panprivacy.release import Release
 from panprivacy.slots import Edges, Users
+
+if TYPE_CHECKING:
+    from panprivacy.continual import Continual
+    from panprivacy.windows import Windows
 
 __version__ = "0.1.0"
 
@@ -33,29 +40,38 @@ __all__ = [
     "Budget",
     "BudgetExhausted",
     "CannotMerge",
+    "CannotPlan",
+    "Continual",
     "CorruptState",
     "CountRelease",
     "Density",
     "DistinctCount",
     "Edges",
     "NotPrivate",
+    "OtherUniverse",
     "OutsideUniverse",
     "PanPrivacyError",
+    "Plan",
     "Release",
     "Users",
+    "Windows",
     "load",
     "merge",
+    "plan",
 ]
 
-_ON_DEMAND = {"audit", "paper", "theory"}
+_MODULES_ON_DEMAND = {"audit", "paper", "theory"}
+_ON_DEMAND = {"Continual": "panprivacy.continual", "Windows": "panprivacy.windows"}
 
 
 def __getattr__(name: str) -> Any:
     """Import the parts that few programs need when they are first used."""
-    if name in _ON_DEMAND:
+    if name in _MODULES_ON_DEMAND:
         return import_module(f"panprivacy.{name}")
+    if name in _ON_DEMAND:
+        return getattr(import_module(_ON_DEMAND[name]), name)
     raise AttributeError(f"module 'panprivacy' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*__all__, *_ON_DEMAND})
+    return sorted({*__all__, *_MODULES_ON_DEMAND})

@@ -21,6 +21,10 @@ class CorruptState(PanPrivacyError, ValueError):
     """The bytes are not a whole, unaltered state of this library."""
 
 
+class OtherUniverse(PanPrivacyError, ValueError):
+    """A saved estimator was built for other users than those it is now given with."""
+
+
 class CannotMerge(PanPrivacyError, ValueError):
     """The estimators are not disjoint parts of one design."""
 

@@ -10,7 +10,7 @@ from panprivacy import coins as coin_sources
 from panprivacy import state
 from panprivacy.budget import Budget
 from panprivacy.coins import Coins
-from panprivacy.errors import CorruptState, NotPrivate, PanPrivacyError
+from panprivacy.errors import CorruptState, NotPrivate, OtherUniverse, PanPrivacyError
 from panprivacy.ledger import Ledger, Published
 from panprivacy.slots import SlotMap, Universe
 from panprivacy.slots.batches import Batch, batches, check_weights, chunks
@@ -191,6 +191,8 @@ class Estimator(ABC, Generic[R]):
             est._assemble(known, slots, ledger, table, coin_sources.system)
             if ledger.published and len(ledger.published.noisy) != len(est._counts()):
                 raise CorruptState("the last release has the wrong number of counts")
+        except OtherUniverse:
+            raise
         except (PanPrivacyError, ValueError, ArithmeticError, struct.error) as error:
             raise CorruptState(f"the state contradicts itself: {error}") from error
         est._drawn_securely = secure

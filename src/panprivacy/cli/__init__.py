@@ -5,7 +5,14 @@ from typing import Annotated
 import typer
 
 from panprivacy import __version__
+from panprivacy.cli.audit import audit
+from panprivacy.cli.bench import bench
 from panprivacy.cli.demo import demo
+from panprivacy.cli.density import density
+from panprivacy.cli.distinct import distinct
+from panprivacy.cli.plan import plan
+from panprivacy.cli.reproduce import reproduce
+from panprivacy.cli.states import merge, release, rerandomize, show
 
 app = typer.Typer(
     help="Count who showed up in a stream while the memory never holds who.",
@@ -29,4 +36,5 @@ def _options(
     pass
 
 
-app.command()(demo)
+for command in (density, distinct, show, release, merge, rerandomize, plan, audit, reproduce, bench, demo):
+    app.command()(command)

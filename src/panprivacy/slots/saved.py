@@ -3,7 +3,7 @@
 import struct
 from typing import Any, NoReturn
 
-from panprivacy.errors import PanPrivacyError
+from panprivacy.errors import OtherUniverse, PanPrivacyError
 from panprivacy.slots import Universe, universe_of
 from panprivacy.slots.edges import Edges
 from panprivacy.slots.places import LARGEST_UNIVERSE, Every, Sampled, Slots
@@ -62,11 +62,13 @@ def universe_from(data: bytes, given: Any) -> tuple[Universe, bytes]:
     elif kind == _USERS:
         universe = Unlisted(size, fingerprint) if given is None else given
         if getattr(universe, "fingerprint", None) != fingerprint:
-            raise ValueError("this list of users is not the one that the estimator was built with")
+            raise OtherUniverse("this list of users is not the one that the estimator was built with")
     else:
         raise ValueError(f"there is no universe of kind {kind}")
     if kind != _USERS and given is not None and universe_of(given) != universe:
-        raise ValueError(f"the estimator was built for {universe.describe()}, not for {universe_of(given).describe()}")
+        raise OtherUniverse(
+            f"the estimator was built for {universe.describe()}, not for {universe_of(given).describe()}"
+        )
     if universe.size != size or not 1 <= size <= LARGEST_UNIVERSE:
         raise ValueError(f"a universe of {size} users is not possible")
     return universe, data[_UNIVERSE.size :]

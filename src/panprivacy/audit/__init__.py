@@ -1,0 +1,24 @@
+"""Run the shipping code under every outcome of its coins, and find the worst that anybody can learn.
+
+`exact` enumerates small cases and proves; `sampled` runs large ones many times and can only disprove.
+"""
+
+from panprivacy.audit.auditor import Removal, exact
+from panprivacy.audit.outcomes import EveryOutcome, TooManyOutcomes
+from panprivacy.audit.result import Result, Witness
+from panprivacy.audit.sampling import Bound, sampled
+from panprivacy.audit.search import READ, REDRAW, RELEASE
+
+__all__ = [
+    "READ",
+    "REDRAW",
+    "RELEASE",
+    "Bound",
+    "EveryOutcome",
+    "Removal",
+    "Result",
+    "TooManyOutcomes",
+    "Witness",
+    "exact",
+    "sampled",
+]

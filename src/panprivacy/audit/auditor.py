@@ -1,0 +1,132 @@
+"""The exact auditor."""
+
+from collections.abc import Sequence
+from itertools import product
+from typing import Any, NamedTuple
+
+from panprivacy import exact as arithmetic
+from panprivacy.audit.delivery import batches_agree
+from panprivacy.audit.judge import Judge
+from panprivacy.audit.laws import Laws
+from panprivacy.audit.machine import Machine, Make, Step
+from panprivacy.audit.result import Result
+from panprivacy.audit.search import ESTIMATE, RELEASE, AllStreams, Left, ListedStreams, Search, Streams
+from panprivacy.audit.wording import witness_of
+
+
+class Removal(NamedTuple):
+    """In a stream: the deletion of a user, where the user alone means an appearance."""
+
+    user: Any
+
+
+def exact(
+    make: Make,
+    users: int | Sequence[Any],
+    length: int = 3,
+    *,
+    releases: int = 1,
+    intrusions: int = 0,
+    deletions: bool = False,
+    readings: int = 1,
+    streams: Sequence[Sequence[Any]] | None = None,
+) -> Result:
+    r"""Find the exact worst-case privacy loss of an estimator, by running it under every outcome of its coins.
+
+    The loss is the largest ``|ln P(seen | S) - ln P(seen | S')|`` over all streams S and S' that differ in one user's
+    events (some or all of them added, removed or moved: Def. 2.5 of the paper, user-level adjacency), all moments of
+    the readings and releases, and all that can be seen in them together: the whole memory of the estimator at each
+    reading, and every release (Def. 2.6, pan-privacy, for all releases jointly).
+
+    Parameters
+    ----------
+    make
+        ``make(coins)`` builds the estimator on the coins it is given. The estimator has ``update(user)`` and
+        ``release()`` or ``estimate()``; ``update_many``, ``remove`` and ``rerandomize`` where they are asked for; and
+        says what it promises, as ``budget.total`` or ``claimed_epsilon``.
+    users
+        How many users there are, 0..users-1, or their ids.
+    length
+        Every stream of up to so many events is audited.
+    releases
+        How many releases are made, at any moments.
+    intrusions
+        How many readings are announced: after each of them, at any later moment, `rerandomize` is called. One more
+        reading comes unannounced.
+    deletions
+        Whether users may also be removed.
+    readings
+        Readings in each stretch between two redraws. One is what pan-privacy covers; two show that it covers no
+        more; none leaves the releases alone.
+    streams
+        Audit these streams and all their beginnings instead, each a sequence of users and of `Removal`.
+
+    Examples
+    --------
+    >>> import panprivacy as pp
+    >>> from panprivacy import audit
+    >>> result = audit.exact(lambda coins: pp.Density(2, epsilon=1.0, coins=coins), users=2, length=2)
+    >>> result.holds, round(result.worst_loss, 6)
+    (True, 1.0)
+    >>> print(result.witness)  # doctest: +ELLIPSIS
+    Streams that differ in the events of user 0:
+      A: state read, 0 appears, release
+      B: 0 appears, state read, release
+    Seen: state table.words=00; released >= 1
+    Moment: read after 0 events of A and 1 of B
+    Probability: 0.1... under A, 0.03... under B
+
+    Notes
+    -----
+    It proves what it says for the sizes it is given, and nothing for others; an event is processed whole, without a
+    reading in its midst. Noise is taken as the law its source promises, not as the floats or integers that the
+    source computes. A draw with too many outcomes, such as a key, must be fixed by `make`. Numbers that stay in the
+    state with noise on them are followed up to ``EveryOutcome.REACH`` from zero.
+    """
+    if min(length, releases, intrusions, readings) < 0:
+        raise ValueError("length, releases, intrusions and readings cannot be negative")
+    machine = Machine(make, range(users) if isinstance(users, int) else users)
+    laws = Laws(machine)
+    judge = Judge(laws)
+    trees = _trees(machine, length, streams)
+    removing = deletions or any(isinstance(event, Removal) for stream in streams or () for event in stream)
+    verbs = ("update", "remove") if removing else ("update",)
+    release = RELEASE if machine.can("release") else ESTIMATE
+    for batched in (False, True):
+        if batched and (judge.ratio_is_infinite() or batches_agree(machine, verbs, length)):
+            break
+        searches = [Search(laws, tree, verbs, release, batched, judge.hear, judge.ratio_is_infinite) for tree in trees]
+        # What the state alone gives away is searched first: it makes the plainer witness.
+        for made, search, user in product(sorted({0, releases}), searches, range(len(machine.users))):
+            search.around(user, Left(readings, intrusions, made, readings))
+    return Result(
+        worst_loss=arithmetic.round_up(judge.loss),
+        claimed=claim_of(machine.sample),
+        settled=judge.settled or judge.ratio_is_infinite(),
+        witness=witness_of(judge.worst, machine) if judge.worst else None,
+        timelines=judge.timelines,
+        states=len(machine.memories),
+        reach=machine.reach,
+    )
+
+
+def claim_of(est: Any) -> float:
+    """What an estimator promises in all: the total of its budget, or its `claimed_epsilon`."""
+    budget = getattr(est, "budget", None)
+    return float(budget.total if budget is not None else est.claimed_epsilon)
+
+
+def _trees(machine: Machine, length: int, streams: Sequence[Sequence[Any]] | None) -> list[Streams]:
+    """The streams to audit; all of them in order of length, so that the first witness found is a short one."""
+    if streams is None:
+        return [AllStreams(longest) for longest in range(1, length + 1)]
+    position = {user: i for i, user in enumerate(machine.users)}
+
+    def event(given: Any) -> Step:
+        removed = isinstance(given, Removal)
+        user = given.user if removed else given
+        if user not in position:
+            raise ValueError(f"user {user!r} of a stream is none of the {len(position)} users of the audit")
+        return Step("remove" if removed else "update", (position[user],))
+
+    return [ListedStreams([[event(given) for given in stream] for stream in streams])]

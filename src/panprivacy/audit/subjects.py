@@ -1,0 +1,204 @@
+"""Whom the auditor knows: every estimator of the package, small enough to be enumerated.
+
+An estimator that the package exports and that has no entry here fails the tests.
+"""
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from panprivacy import paper
+from panprivacy.audit.adapters import Mechanism, Observer, Shards
+from panprivacy.audit.auditor import exact
+from panprivacy.audit.result import Result
+from panprivacy.coins import Coins
+from panprivacy.continual import Continual
+from panprivacy.density import Density
+from panprivacy.distinct import DistinctCount
+from panprivacy.slots import Edges, Users
+
+_KEY = bytes([3] * 16)  # any will do: a key decides who owns which bit, and the state shows it
+
+
+@dataclass(frozen=True)
+class Case:
+    """What an audit asks for."""
+
+    epsilon: float = 0.2
+    """The total that is claimed; the printed algorithms claim twice the epsilon they are given."""
+    users: int = 3
+    events: int = 3
+    releases: int = 1
+    intrusions: int = 0
+    deletions: bool = False
+
+
+@dataclass(frozen=True)
+class Subject:
+    """One estimator in one of its uses."""
+
+    name: str
+    kind: type
+    build: Callable[[Case, Coins], Any]
+    private: bool = True
+    """Whether the package recommends it; an audit of a printed algorithm is expected to fail."""
+    ids: Callable[[int], Sequence[Any]] = range
+    """The users, of whom there are that many."""
+    readings: int = 1
+    """A mechanism that holds its data in the clear promises nothing to someone who reads it: 0."""
+    deletes: bool = True
+    """Whether users can be removed."""
+    releases: bool = True
+    """Whether more than one release can be planned; if not, its claim is for one."""
+    redraws: bool = True
+    """Whether announced readings can be planned."""
+    tight: bool = True
+    """Whether the claim is the exact loss, and not only a bound of it."""
+
+    def audit(self, case: Case) -> Result:
+        """Find the exact worst-case loss under a case, as far as the estimator can follow it."""
+        case = replace(
+            case,
+            deletions=case.deletions and self.deletes,
+            releases=case.releases if self.releases else 1,
+            intrusions=case.intrusions if self.redraws else 0,
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", paper.NotPrivateAsPrinted)
+            return exact(
+                lambda coins: self.build(case, coins),
+                self.ids(case.users),
+                case.events,
+                releases=case.releases,
+                intrusions=case.intrusions,
+                deletions=case.deletions,
+                readings=self.readings,
+            )
+
+
+def _density(case: Case, coins: Coins, universe: Any = None, **more: Any) -> Density:
+    return Density(
+        universe or case.users,
+        case.epsilon,
+        releases=case.releases,
+        intrusions=case.intrusions,
+        coins=coins,
+        **more,
+    )
+
+
+def _two(users: int) -> range:  # noqa: ARG001
+    return range(2)
+
+
+def _names(users: int) -> list[str]:
+    return [f"user{i}" for i in range(users)]
+
+
+def _edges(users: int) -> list[tuple[int, int]]:
+    """The first edges of the smallest graph that has so many."""
+    pairs = [(low, high) for high in range(_nodes(users)) for low in range(high)]
+    return pairs[:users]
+
+
+def _nodes(edges: int) -> int:
+    return next(nodes for nodes in range(2, edges + 3) if nodes * (nodes - 1) // 2 >= edges)
+
+
+def _shards(case: Case, coins: Coins) -> Shards:
+    return Shards([_density(case, coins, shard=(i, 2)) for i in range(2)])
+
+
+def _distinct(case: Case, coins: Coins) -> DistinctCount:
+    # Two levels of two bits: some of the users share a bit.
+    return DistinctCount(
+        case.epsilon, 2, levels=2, releases=case.releases, intrusions=case.intrusions, key=_KEY, coins=coins
+    )
+
+
+def _continual(case: Case, coins: Coins) -> Observer:
+    # With a small epsilon the walk of its threshold goes too far to be followed, and the bar is beyond so few users.
+    observer = Observer(2, max(case.epsilon, 8.0), step=1.0, moves=1, observations=case.releases, coins=coins)
+    observer._kept.watch.bar = 1
+    return observer
+
+
+def _fixed_level(case: Case, coins: Coins) -> paper.FixedLevelPPDS:
+    return paper.FixedLevelPPDS(
+        case.users,
+        case.epsilon,
+        case.users + 1,
+        releases=case.releases,
+        intrusions=case.intrusions,
+        key=_KEY,
+        coins=coins,
+    )
+
+
+def _printed(kind: Any, *, sample: int, least: float = 0.0, **more: Any) -> Callable[[Case, Coins], Any]:
+    return lambda case, coins: kind(case.users, max(case.epsilon / 2, least), sample, coins=coins, **more)
+
+
+SUBJECTS: tuple[Subject, ...] = (
+    Subject("Density", Density, _density),
+    Subject("Density, sampled", Density, lambda case, coins: _density(case, coins, sample=case.users - 1, key=_KEY)),
+    Subject(
+        "Density, listed", Density, lambda case, coins: _density(case, coins, Users(_names(case.users))), ids=_names
+    ),
+    Subject(
+        "Density, edges", Density, lambda case, coins: _density(case, coins, Edges(_nodes(case.users))), ids=_edges
+    ),
+    Subject("Density, one shard", Density, lambda case, coins: _density(case, coins, shard=(0, 2))),
+    Subject("Density, merged", Density, _shards),
+    Subject("DistinctCount", DistinctCount, _distinct, deletes=False),
+    Subject("Continual", Continual, _continual, ids=_two, redraws=False, tight=False),
+    Subject("FixedLevelPPDS", paper.FixedLevelPPDS, _fixed_level),
+    Subject(
+        "RandomizedResponse",
+        paper.RandomizedResponse,
+        lambda case, coins: Mechanism(case.users, paper.RandomizedResponse(coins=coins)),
+        readings=0,
+        releases=False,
+        redraws=False,
+    ),
+    Subject(
+        "LaplaceMechanism",
+        paper.LaplaceMechanism,
+        lambda case, coins: Mechanism(case.users, paper.LaplaceMechanism(case.epsilon, coins=coins)),
+        readings=0,
+        releases=False,
+        redraws=False,
+    ),
+    Subject("Dwork", paper.Dwork, _printed(paper.Dwork, sample=2), private=False, releases=False, redraws=False),
+    Subject("OptBern", paper.OptBern, _printed(paper.OptBern, sample=2), private=False, releases=False, redraws=False),
+    Subject(
+        "OptBern, c = 0.8",
+        paper.OptBern,
+        _printed(paper.OptBern, sample=2, c=0.8),
+        private=False,
+        releases=False,
+        redraws=False,
+    ),
+    # With a small epsilon its numbers have too many values to enumerate.
+    Subject(
+        "Continuous",
+        paper.Continuous,
+        _printed(paper.Continuous, sample=1, least=4.0, grid=1),
+        private=False,
+        releases=False,
+        redraws=False,
+    ),
+    Subject("PPDS", paper.PPDS, _printed(paper.PPDS, sample=2), private=False, releases=False, redraws=False),
+    Subject(
+        "DistinctSampling",
+        paper.DistinctSampling,
+        lambda case, coins: paper.DistinctSampling(case.users, 2, coins=coins),
+        private=False,
+        releases=False,
+        redraws=False,
+    ),
+)
+
+COMPOSED = {"Windows": "each window is one of the estimators above, and `Windows.loss` adds up what they lose"}
+"""What holds estimators and no state of its own."""

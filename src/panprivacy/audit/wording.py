@@ -1,0 +1,149 @@
+"""Evidence in words: the streams, the moment, the state and the release of a finding."""
+
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+
+from panprivacy.audit.judge import Finding
+from panprivacy.audit.machine import Machine, Step
+from panprivacy.audit.memory import CODE, LOCKS, METHODS, attributes, tombstones
+from panprivacy.audit.outcomes import EveryOutcome, Noised
+from panprivacy.audit.result import Witness
+
+_WORDS = {
+    "update": "{} appears",
+    "remove": "{} is deleted",
+    "read": "state read",
+    "rerandomize": "redraw",
+    "release": "release",
+    "estimate": "release",
+}
+
+
+def witness_of(finding: Finding, machine: Machine) -> Witness:
+    """Put a finding into words."""
+    a, b, gap = finding.steps_a, finding.steps_b, finding.gap
+    readings = [i for i, part in enumerate(finding.visible) if part[0] == "state"]
+    states = [
+        describe(finding.visible[i][1], {sight[i][1] for sight in finding.rivals if sight[i][0] == "state"}, machine)
+        for i in readings
+    ]
+    return Witness(
+        user=_whose(a, b, machine),
+        stream_a=_say(a, machine),
+        stream_b=_say(b, machine),
+        moment=_moment(a, b),
+        state=f"state {', then '.join(states)}" if states else "",
+        release=_release(finding, machine),
+        probability_a=float(gap.above),
+        probability_b=float(gap.below),
+    )
+
+
+def describe(state: Any, rivals: set[Any], machine: Machine) -> str:
+    """Those parts of a state's memory in which it differs from some other state that could have been read.
+
+    What an estimator shows as its `state` is easier to read than its memory, and used if it tells all states apart.
+    """
+    estimators = [machine.estimators[i] for i in [state, *(rivals - {state})]]
+    shown = [getattr(est, "state", None) for est in estimators]
+    things = shown if shown.count(shown[0]) == 1 else estimators
+    here, *others = ({name: _plain(value) for name, value in leaves(thing)} for thing in things)
+    parts = [
+        f"{name}={_show(value, [other[name] for other in others if name in other])}"
+        for name, value in here.items()
+        if any(other.get(name) != value for other in others)
+    ]
+    parts += [f"no {name}" for name in dict.fromkeys(name for other in others for name in other if name not in here)]
+    return " ".join(parts) or "that is always the same"
+
+
+def leaves(thing: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """The named values in a memory."""
+    if isinstance(thing, (EveryOutcome, memoryview, *LOCKS, *CODE, *METHODS)):
+        return
+    if isinstance(thing, np.ndarray):
+        yield name, thing
+    elif isinstance(thing, dict):
+        for key, value in thing.items():
+            yield from leaves(value, f"{name}.{key}" if name else str(key))
+    elif isinstance(thing, set | frozenset):
+        yield name, sorted(thing, key=repr)
+        yield f"{name} (removed)", tombstones(thing)
+    elif hasattr(thing, "_asdict"):
+        yield from leaves(thing._asdict(), name)
+    elif isinstance(thing, list | tuple) and any(hasattr(item, "__dict__") for item in thing):
+        for i, item in enumerate(thing):
+            yield from leaves(item, f"{name}[{i}]")
+    elif hasattr(thing, "__dict__"):
+        for attribute, value in attributes(thing):
+            yield from leaves(value, f"{name}.{attribute.lstrip('_')}" if name else attribute.lstrip("_"))
+    elif not repr(thing).endswith(f" object at {id(thing):#x}>"):
+        yield name, thing
+
+
+def _plain(value: Any) -> Any:
+    return value.tolist() if isinstance(value, np.ndarray) else value
+
+
+def _show(value: Any, rivals: Sequence[Any]) -> str:
+    """Print a value; packed bits as bits, the first lowest."""
+    everyone = [value, *rivals]
+    if all(isinstance(x, list) and len(x) == 1 and isinstance(x[0], int) and x[0] >= 0 for x in everyone):
+        width = max(x[0].bit_length() for x in everyone)
+        if width <= 24:
+            return f"{value[0]:0{width}b}"[::-1]
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _say(steps: Sequence[Step], machine: Machine) -> tuple[str, ...]:
+    """A stream in words, repetitions counted."""
+    said = []
+    for step, run in groupby(steps):
+        times = len(list(run))
+        words = _WORDS[step.verb].format(*(machine.users[i] for i in step.users))
+        said.append(words if times == 1 else f"{words} {times} times")
+    return tuple(said)
+
+
+def _whose(a: Sequence[Step], b: Sequence[Step], machine: Machine) -> str:
+    """The user whose events the two streams differ in: without them, the streams are the same."""
+    for i, user in enumerate(machine.users):
+        if [step for step in a if step.users != (i,)] == [step for step in b if step.users != (i,)]:
+            return str(user)
+    raise AssertionError("the streams are not adjacent")
+
+
+def _moment(a: Sequence[Step], b: Sequence[Step]) -> str:
+    """When the state is read, in events of either stream."""
+    when = [
+        [sum(bool(step.users) for step in steps[:i]) for i, step in enumerate(steps) if step.verb == "read"]
+        for steps in (a, b)
+    ]
+    if not when[0]:
+        return "the state is not read"
+    return " and ".join(f"read after {n} events of A and {m} of B" for n, m in zip(*when, strict=True))
+
+
+def _release(finding: Finding, machine: Machine) -> str:
+    """What was released: noisy numbers, or where there is no noise, what was returned."""
+    gap = finding.gap
+    columns = zip(*(one.numbers for one in gap.hidden), strict=True)
+    shown = [_number(seen, column) for seen, column in zip(gap.point, columns, strict=True)]
+    shown = shown or [machine.returned[part[1]] for part in finding.visible if part[0] == "released"]
+    return f"released {', '.join(shown)}" if shown else ""
+
+
+def _number(seen: Any, column: Sequence[Noised]) -> str:
+    """A noisy number. Beyond the outermost values that noise can hide, all outputs tell the same."""
+    if isinstance(seen, Decimal):
+        return "far above" if seen > 0 else "far below"
+    values = [number.value for number in column]
+    text = f"{float(seen):.6g}"
+    if max(values) == min(values):
+        return text
+    return f">= {text}" if seen == max(values) else f"<= {text}" if seen == min(values) else text

@@ -1,0 +1,99 @@
+"""`panprivacy audit`: what each estimator claims, and what it exactly loses."""
+
+import json
+from math import isinf
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from panprivacy.audit.result import Result
+    from panprivacy.audit.subjects import Case, Subject
+
+
+def audit(
+    estimator: Annotated[
+        str | None, typer.Argument(help="Which estimator, such as [bold]Density[/bold]; all of them if left out.")
+    ] = None,
+    epsilon: Annotated[
+        float, typer.Option(help="Total that is claimed; at least 8 for Continual and Continuous.")
+    ] = 0.2,
+    users: Annotated[int, typer.Option(help="Users there are.", min=2, max=5)] = 3,
+    events: Annotated[int, typer.Option(help="Events in the longest stream.", min=1, max=6)] = 3,
+    releases: Annotated[int, typer.Option(help="Releases, where more than one can be planned.", min=1, max=4)] = 1,
+    intrusions: Annotated[int, typer.Option(help="Announced readings, where they can be planned.", min=0, max=2)] = 0,
+    deletions: Annotated[bool, typer.Option("--deletions", help="Let users be deleted, too.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Run estimators under every outcome of their coins and print the exact loss beside the claimed one.
+
+    The exit status is 1 if an estimator that is meant to be private loses more than it claims.
+
+    Example: [bold]panprivacy audit Density --releases 2 --deletions[/bold]
+    """
+    from panprivacy.audit.subjects import Case
+
+    console = Console()
+    subjects = _chosen(estimator, console)
+    case = Case(epsilon, users, events, releases, intrusions, deletions)
+    results = _audited(subjects, case, Console(stderr=True))
+    if as_json:
+        rows = [{"name": s.name, "private": s.private, **r.as_dict()} for s, r in zip(subjects, results, strict=True)]
+        typer.echo(json.dumps(rows, indent=2))
+    elif estimator and len(subjects) == 1:
+        console.print(f"[bold]{subjects[0].name}[/bold]: {results[0]}", highlight=False)
+    else:
+        console.print(_table(subjects, results))
+    if any(subject.private and not result.holds for subject, result in zip(subjects, results, strict=True)):
+        raise typer.Exit(1)
+
+
+def _chosen(name: str | None, console: Console) -> "list[Subject]":
+    """The subjects of that name, whatever is said behind a comma; all without a name."""
+    from panprivacy.audit.subjects import SUBJECTS
+
+    if name is None:
+        return list(SUBJECTS)
+    exactly = [subject for subject in SUBJECTS if subject.name.lower() == name.lower()]
+    found = exactly or [subject for subject in SUBJECTS if subject.kind.__name__.lower() == name.lower()]
+    if not found:
+        names = ", ".join(subject.name for subject in SUBJECTS)
+        console.print(f"[red]error:[/red] there is no estimator {name!r} to audit; there are {names}", soft_wrap=True)
+        raise typer.Exit(2)
+    return found
+
+
+def _audited(subjects: "list[Subject]", case: "Case", console: Console) -> "list[Result]":
+    from rich.progress import track
+
+    try:
+        return [
+            subject.audit(case)
+            for subject in track(subjects, "auditing", console=console, transient=True, disable=not console.is_terminal)
+        ]
+    except ValueError as error:
+        console.print(f"[red]error:[/red] {error}", soft_wrap=True)
+        raise typer.Exit(2) from None
+
+
+def _table(subjects: "list[Subject]", results: "list[Result]") -> Table:
+    table = Table("estimator", "claimed", "exact", "verdict", "witness", row_styles=["", "dim"])
+    for subject, result in zip(subjects, results, strict=True):
+        table.add_row(
+            subject.name,
+            "nothing" if isinf(result.claimed) else f"{result.claimed:.6f}",
+            "infinite" if isinf(result.worst_loss) else f"{result.worst_loss:.6f}",
+            _verdict(subject, result),
+            result.witness.sentence if result.witness else "nothing seen depends on anybody",
+        )
+    return table
+
+
+def _verdict(subject: "Subject", result: "Result") -> str:
+    if isinf(result.claimed):
+        return "not private"
+    if result.holds:
+        return "[green]holds"
+    return "[bold red]FAILS" if subject.private else "[yellow]fails as printed"

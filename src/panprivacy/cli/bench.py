@@ -1,0 +1,163 @@
+"""`panprivacy bench`: this machine's own numbers, from a file to an answer."""
+
+import tempfile
+import time
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import typer
+
+from panprivacy.cli.plainly import plain_errors
+
+
+class Answer(NamedTuple):
+    """What a contestant says, and the bytes of what it remembers, if it shows them."""
+
+    users: float
+    state: int | None
+
+
+class Contestant(NamedTuple):
+    """Somebody who can count the different users in a file."""
+
+    name: str
+    private: str
+    run: Callable[[str], Answer]
+
+
+class Result(NamedTuple):
+    """The best time of a contestant, and its last answer."""
+
+    contestant: Contestant
+    seconds: float
+    answer: Answer
+
+
+def bench(
+    events: Annotated[int, typer.Option(help="Events in the file.")] = 10_000_000,
+    users: Annotated[int, typer.Option(help="Users there could be.")] = 1_000_000,
+    epsilon: Annotated[float, typer.Option(help="Total privacy budget of the private ones.")] = 1.0,
+    rounds: Annotated[int, typer.Option(help="Rounds; the best time of each counts.")] = 3,
+) -> None:
+    """Time panprivacy beside sketches that are not private, on a Parquet file that it makes.
+
+    Example: [bold]panprivacy bench --events 50000000[/bold]
+
+    DuckDB and DataSketches take part where they are installed: pip install 'panprivacy[bench]'
+    """
+    with plain_errors(), tempfile.TemporaryDirectory() as folder:
+        if min(events, users, rounds) < 1:
+            raise ValueError("events, users and rounds are at least 1")
+        file = str(Path(folder) / "events.parquet")
+        truth = _write_events(file, events, users)
+        results = _race(_contestants(users, epsilon), file, rounds)
+        _print(results, events, truth)
+
+
+def _write_events(file: str, events: int, users: int) -> int:
+    """Write a file of events, in which three fifths of the users may appear, and tell how many do."""
+    import numpy as np
+    import polars as pl
+
+    # Simulated events need no secrecy; the estimators' own coins come from the operating system.
+    ids = pl.Series("user", np.random.default_rng().integers(0, max(3 * users // 5, 1), events))
+    ids.to_frame().write_parquet(file)
+    return ids.n_unique()
+
+
+def _contestants(users: int, epsilon: float) -> list[Contestant]:
+    from panprivacy.density import Density
+    from panprivacy.distinct import DistinctCount
+
+    def density(file: str) -> Answer:
+        return _fed(Density(users, epsilon), file)
+
+    def distinct(file: str) -> Answer:
+        return _fed(DistinctCount(epsilon), file)
+
+    promise = f"yes, epsilon {epsilon:g}"
+    entered = [
+        Contestant("Density", promise, density),
+        Contestant("DistinctCount", promise, distinct),
+        Contestant("Polars", "no", _polars),
+    ]
+    if find_spec("duckdb"):
+        entered.append(Contestant("DuckDB", "no", _duckdb))
+    if find_spec("datasketches"):
+        entered.append(Contestant("DataSketches HLL", "no", _datasketches))
+    return entered
+
+
+def _fed(est: Any, file: str) -> Answer:
+    from panprivacy.events import Columns, Feed, Kind, read
+
+    columns = Columns(("user",), Kind.integers)
+    feed = Feed(est, columns)
+    for batch in read([file], columns):
+        feed.take(batch)
+    return Answer(est.release().count, len(est.to_bytes()))
+
+
+def _polars(file: str) -> Answer:
+    import polars as pl
+
+    return Answer(pl.scan_parquet(file).select(pl.col("user").approx_n_unique()).collect().item(), None)
+
+
+def _duckdb(file: str) -> Answer:
+    import duckdb
+    import polars as pl
+
+    with duckdb.connect(config={"threads": pl.thread_pool_size()}) as database:
+        row = database.execute("select approx_count_distinct(user) from read_parquet(?)", [file]).fetchone()
+    assert row is not None
+    return Answer(row[0], None)
+
+
+def _datasketches(file: str) -> Answer:
+    import polars as pl
+    from datasketches import hll_sketch
+
+    sketch = hll_sketch(12)
+    for batch in pl.scan_parquet(file).collect_batches():
+        for user in batch["user"].to_list():  # its Python interface takes one value at a time
+            sketch.update(user)
+    return Answer(sketch.get_estimate(), len(sketch.serialize_compact()))
+
+
+def _race(contestants: list[Contestant], file: str, rounds: int) -> list[Result]:
+    """Time everybody; the rounds are interleaved, so that a slow spell of the machine hits all alike."""
+    from rich.console import Console
+    from rich.progress import track
+
+    for contestant in contestants[:-1]:  # compile and warm up; the last one is slow and compiles nothing
+        contestant.run(file)
+    best: dict[str, Result] = {}
+    turns = [contestant for _ in range(rounds) for contestant in contestants]
+    for contestant in track(turns, description="timing", transient=True, console=Console(stderr=True)):
+        start = time.perf_counter()
+        answer = contestant.run(file)
+        seconds = time.perf_counter() - start
+        if contestant.name in best:
+            seconds = min(seconds, best[contestant.name].seconds)
+        best[contestant.name] = Result(contestant, seconds, answer)
+    return list(best.values())
+
+
+def _print(results: list[Result], events: int, truth: int) -> None:
+    import polars as pl
+    from rich.console import Console
+    from rich.table import Table
+
+    from panprivacy.sizes import format_bytes
+
+    title = f"{events:,} events of {truth:,} users, Parquet to answer, {pl.thread_pool_size()} threads"
+    table = Table("", "ns an event", "state", "relative error", "private", title=title)
+    for result in results:
+        state = format_bytes(result.answer.state) if result.answer.state is not None else "not shown"
+        error = abs(result.answer.users - truth) / truth
+        nanoseconds = f"{result.seconds / events * 1e9:.1f}"
+        table.add_row(result.contestant.name, nanoseconds, state, f"{error:.2%}", result.contestant.private)
+    Console().print(table)

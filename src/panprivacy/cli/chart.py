@@ -1,0 +1,94 @@
+"""A series of releases as a picture with its band, and the line under it that says what it cost."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from panprivacy.coins import Coins
+from panprivacy.density import Density
+from panprivacy.estimator import Estimator
+from panprivacy.ledger import Ledger
+from panprivacy.periods import DAY
+from panprivacy.slots import Every, Range
+from panprivacy.table import Table
+
+if TYPE_CHECKING:
+    from panprivacy.budget import Split
+    from panprivacy.cli.series import Dated
+
+_MOST_ENUMERATED = 10  # releases; the outcomes to compare double with each
+_BLUE = "#0072B2"
+_FORMATS = {".png", ".svg", ".pdf", ".jpg", ".jpeg"}
+
+
+def check_picture(path: str) -> None:
+    """Refuse a picture that could not be drawn, before anything is read."""
+    where = Path(path)
+    if where.suffix.lower() not in _FORMATS:
+        raise ValueError(f"{path}: a picture ends in {', '.join(sorted(_FORMATS))}")
+    if not where.parent.is_dir():
+        raise ValueError(f"{path}: there is no such folder")
+
+
+class Audited(dict[str, Any]):
+    """What anybody can have lost so far, and whether the auditor finds the same: as JSON, and as a line for people.
+
+    The exact auditor runs one user's bit under this very plan, through every outcome of its coins. All that a user
+    touches is one bit, so what it finds for one holds for each of many.
+    """
+
+    def __init__(self, est: Estimator[Any]) -> None:
+        budget, split = est.budget, est._ledger.split
+        super().__init__(epsilon=budget.epsilon, epsilon_spent=budget.spent, epsilon_total=budget.total)
+        self.made = f"{budget.releases_made} of {len(budget.releases)} releases"
+        enumerable = split.releases <= _MOST_ENUMERATED and not split.intrusions
+        self["exact_total"] = _exact_total(split) if enumerable else None
+        self["holds"] = budget.total <= budget.epsilon and (self["exact_total"] or 0.0) <= budget.total * (1 + 1e-12)
+
+    def __str__(self) -> str:
+        found = self["exact_total"]
+        by = "by the formula of docs/guarantee.md" if found is None else f"by enumeration {found:.6f} in all"
+        verdict = "holds" if self["holds"] else "DOES NOT HOLD"
+        return (
+            f"audit: {self.made}, one reading of the state: nobody has lost more than {self['epsilon_spent']:.6f} "
+            f"of epsilon {self['epsilon']:g} ({by}): {verdict}"
+        )
+
+    __rich__ = __str__
+
+
+def _exact_total(split: "Split") -> float:
+    from panprivacy import audit
+
+    return audit.exact(lambda coins: _one_bit(split, coins), users=1, length=2, releases=split.releases).worst_loss
+
+
+def _one_bit(split: "Split", coins: Coins) -> Density:
+    est = Density.__new__(Density)
+    table = Table.drawn(1, split.pair, coins)
+    est._assemble(Range(1), Every(1, 0, 1), Ledger(split), table, coins)
+    return est
+
+
+def draw(series: "Sequence[Dated]", path: str, line: str) -> None:
+    """Draw the released densities over time with their band."""
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    with mpl.rc_context({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "svg.hashsalt": "0"}):
+        figure = Figure(figsize=(8, 4), layout="constrained")
+        panel = figure.subplots()
+        until = [dated.until / DAY for dated in series]  # Matplotlib counts days since 1970, too
+        releases = [dated.release for dated in series]
+        low, high = [r.interval[0] for r in releases], [r.interval[1] for r in releases]
+        level = f"{100 * releases[0].level:g} % interval"
+        panel.fill_between(until, low, high, color=_BLUE, alpha=0.25, linewidth=0, label=level)
+        panel.plot(until, [r.density for r in releases], "o-", color=_BLUE, markersize=3, linewidth=1, label="released")
+        panel.xaxis_date()
+        panel.set_ylim(bottom=0)
+        panel.set_ylabel(f"share of {releases[0].universe:,} users")
+        panel.yaxis.set_major_formatter(lambda value, _: f"{100 * value:g}%")
+        panel.legend(frameon=False)
+        figure.autofmt_xdate(rotation=30)
+        figure.supxlabel(line, fontsize=6.5, color="#666666")
+        figure.savefig(path, dpi=150)

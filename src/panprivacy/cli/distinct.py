@@ -1,0 +1,81 @@
+"""`panprivacy distinct`: how many different users are in these files, whoever they are?"""
+
+from typing import Annotated, Any
+
+import typer
+
+from panprivacy.cli import options as opt
+from panprivacy.cli.plainly import Speaker, plain_errors
+from panprivacy.cli.run import Run, Source, continued_or_new, kept_in, planned
+from panprivacy.distinct import DistinctCount
+from panprivacy.errors import PanPrivacyError
+from panprivacy.events import Columns, Kind, Layout
+
+
+def distinct(
+    files: opt.Files,
+    column: opt.Column = None,
+    ids: Annotated[
+        Kind | None,
+        typer.Option(metavar="KIND", help="integers or text; else the first file tells.", rich_help_panel=opt.EVENTS),
+    ] = None,
+    weight: opt.Weight = None,
+    skip_missing: opt.SkipMissing = False,
+    format_: opt.FileFormat = None,
+    separator: opt.Separator = ",",
+    no_header: opt.NoHeader = False,
+    missing: opt.Missing = "",
+    epsilon: opt.Epsilon = None,
+    error: Annotated[
+        float | None,
+        typer.Option(help="Relative standard error, such as 0.02; decides the memory.", rich_help_panel=opt.BUDGET),
+    ] = None,
+    buckets: Annotated[
+        int | None, typer.Option(help="... or buckets a level. Default: 4096.", rich_help_panel=opt.BUDGET)
+    ] = None,
+    releases: opt.Releases = None,
+    intrusions: opt.Intrusions = None,
+    key: Annotated[
+        str | None,
+        typer.Option(metavar="HEX", help="32 digits that states to be merged share.", rich_help_panel=opt.BUDGET),
+    ] = None,
+    state: opt.State = None,
+    release: opt.MakeRelease = None,
+    release_every: opt.ReleaseEvery = None,
+    level: opt.Level = 0.95,
+    as_json: opt.Json = False,
+    quiet: opt.Quiet = False,
+) -> None:
+    """Estimate how many different users appear in events, whoever they may be.
+
+    Example: [bold]panprivacy distinct visits.csv.gz --column visitor --epsilon 1 --error 0.02[/bold]
+    """
+    with plain_errors(), kept_in(state) as kept:
+        if column is None:
+            raise ValueError("which column holds the ids? Say --column NAME")
+        plan = {"epsilon": epsilon, "releases": releases, "intrusions": intrusions}
+        size: dict[str, Any] = {"error": error, "buckets": buckets, "key": _parse_key(key)}
+        est = continued_or_new(
+            kept, None, {"estimator": "DistinctCount", **plan}, lambda: DistinctCount(**planned(plan), **size)
+        )
+        _check_size(est, plan, size)
+        columns = Columns((column,), ids, weight=weight)
+        source = Source(files, columns, format_, Layout(separator, not no_header, missing), skip_missing)
+        Run(est, kept, level, Speaker(as_json=as_json, quiet=quiet)).feed(source, release_every, release)
+
+
+def _parse_key(text: str | None) -> bytes | None:
+    try:
+        return bytes.fromhex(text) if text is not None else None
+    except ValueError:
+        raise ValueError(f"key {text!r} is not hexadecimal; make one with: openssl rand -hex 16") from None
+
+
+def _check_size(est: Any, plan: dict[str, Any], size: dict[str, Any]) -> None:
+    """Refuse to go on with a state that has other buckets, or another key, than was asked for."""
+    if size["error"] is not None or size["buckets"] is not None:
+        fresh = DistinctCount(**planned(plan | {"epsilon": est.epsilon}), **size)
+        if fresh.buckets != est.buckets:
+            raise PanPrivacyError(f"this state has {est.buckets:,} buckets, and {fresh.buckets:,} were asked for")
+    if size["key"] not in (None, est.universe.key):
+        raise PanPrivacyError("this state has another key than was asked for")

@@ -1,0 +1,65 @@
+"""Options that several commands share, in the groups that `--help` shows."""
+
+from typing import Annotated, TypeAlias
+
+import typer
+
+from panprivacy.events.sources import Format
+
+EVENTS = "Events in FILE: CSV, TSV, NDJSON (also .gz, .zst), Parquet, Arrow, a glob; - is a pipe"
+BUDGET = "Users and budget"
+
+# The argument is described where the example is: a panel of its own would push the options off the screen.
+Files: TypeAlias = Annotated[list[str], typer.Argument(metavar="FILE", hidden=True)]
+Column: TypeAlias = Annotated[
+    str | None, typer.Option("--column", "-c", metavar="NAME", help="Column of ids.", rich_help_panel=EVENTS)
+]
+Weight: TypeAlias = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="Column of weights; all positive.", rich_help_panel=EVENTS),
+]
+SkipMissing: TypeAlias = Annotated[
+    bool, typer.Option("--skip-missing", help="Leave out rows without id, uncounted.", rich_help_panel=EVENTS)
+]
+FileFormat: TypeAlias = Annotated[
+    Format | None,
+    typer.Option(
+        "--format",
+        "-f",
+        metavar="KIND",
+        help="csv, tsv, ndjson, parquet or arrow, if names do not tell.",
+        rich_help_panel=EVENTS,
+    ),
+]
+Separator: TypeAlias = Annotated[str, typer.Option(metavar="CHAR", help="Separator of CSV.", rich_help_panel=EVENTS)]
+NoHeader: TypeAlias = Annotated[
+    bool, typer.Option("--no-header", help="The columns of CSV are called 1, 2, 3...", rich_help_panel=EVENTS)
+]
+Missing: TypeAlias = Annotated[
+    str, typer.Option(metavar="TEXT", help="How CSV writes a missing id, if not as nothing.", rich_help_panel=EVENTS)
+]
+Epsilon: TypeAlias = Annotated[
+    float | None,
+    typer.Option("--epsilon", "-e", help="Total privacy budget of the estimator's life.", rich_help_panel=BUDGET),
+]
+Releases: TypeAlias = Annotated[
+    int | None, typer.Option(help="Plan for so many releases. Default: 1.", rich_help_panel=BUDGET)
+]
+Intrusions: TypeAlias = Annotated[
+    int | None, typer.Option(help="Plan for so many announced readings. Default: 0.", rich_help_panel=BUDGET)
+]
+State: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--state", "-s", metavar="FILE.pp", help="Continue from here; save here."),
+]
+MakeRelease: TypeAlias = Annotated[
+    bool | None,
+    typer.Option("--release/--no-release", help="At the end. Default: no for files with --state."),
+]
+ReleaseEvery: TypeAlias = Annotated[
+    str | None,
+    typer.Option(metavar="60s", help="Release from a pipe so often (also: at SIGUSR1)."),
+]
+Level: TypeAlias = Annotated[float, typer.Option(help="Confidence level of the interval.")]
+Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Each release as one line of JSON.")]
+Quiet: TypeAlias = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no notes: only releases.")]

@@ -1,0 +1,64 @@
+"""A bar by bytes, with events a second and the time left, for somebody who is looking."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from panprivacy.events import Batch
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+
+class Meter:
+    """Shows how far reading has come; does nothing if nobody looks.
+
+    Rows without id count like others here, so the bar does not tell how many there were.
+    """
+
+    def __init__(self, files: Sequence[str], *, shown: bool) -> None:
+        self._sizes = {file: Path(file).stat().st_size for file in files}
+        self._shown = shown
+        self._done = 0
+        self._last: Batch | None = None
+        self._events = 0
+        self._progress: Progress | None = None
+
+    def __enter__(self) -> Self:
+        if self._shown:
+            from rich.console import Console
+            from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+            known = bool(self._sizes)
+            columns = [
+                TextColumn("{task.description}"),
+                BarColumn(),
+                DownloadColumn(),
+                TextColumn("{task.fields[rate]}"),
+            ]
+            self._progress = Progress(
+                *columns, *([TimeRemainingColumn()] if known else []), console=Console(stderr=True), transient=True
+            )
+            total = sum(self._sizes.values()) if known else None
+            self._task = self._progress.add_task("reading", total=total, rate="")
+            self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._progress is not None:
+            self._progress.stop()
+
+    def advance(self, batch: Batch) -> None:
+        """Note that a batch has been counted."""
+        if self._progress is None:
+            return
+        if self._last is not None and self._last.file != batch.file:
+            self._done += self._sizes.get(self._last.file, 0)
+        self._last = batch
+        self._events += len(batch.rows)
+        elapsed = self._progress.tasks[0].elapsed or 0.0
+        rate = f"{self._events / elapsed:,.0f} events/s" if elapsed > 0.1 else ""
+        self._progress.update(self._task, completed=self._done + batch.position, description=batch.file, rate=rate)

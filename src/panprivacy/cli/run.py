@@ -1,0 +1,178 @@
+"""What `density` and `distinct` do with events: feed, save, release, and show, in this order."""
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+from panprivacy import merging
+from panprivacy.cli.plainly import Speaker
+from panprivacy.cli.progress import Meter
+from panprivacy.errors import BudgetExhausted, CorruptState, PanPrivacyError
+from panprivacy.estimator import Estimator
+from panprivacy.events import STDIN, Bell, Columns, Feed, Format, Layout, Live, expand, read
+from panprivacy.periods import parse_period
+from panprivacy.statefile import StateFile
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where events come from and how they are read."""
+
+    files: Sequence[str]
+    columns: Columns
+    format: Format | None
+    layout: Layout
+    skip_missing: bool
+
+    @property
+    def live(self) -> bool:
+        """Whether this is standard input."""
+        return list(self.files) == [STDIN]
+
+
+@dataclass
+class Run:
+    """One command: an estimator, the file it is kept in, if any, and what is shown."""
+
+    est: Estimator[Any]
+    kept: StateFile | None
+    level: float
+    speaker: Speaker
+
+    def __post_init__(self) -> None:
+        if not 0 < self.level < 1:  # said now, not after an hour of reading
+            raise ValueError(f"level must be between 0 and 1, got {self.level}")
+
+    def feed(self, source: Source, every: str | None, final: bool | None) -> None:
+        """Count everything; nothing is saved or shown before the end, but for releases that were asked for."""
+        period = parse_period(every) if every is not None else None
+        if period is not None and not source.live:
+            raise ValueError("--release-every goes by the clock of a pipe (-), or by --time COLUMN of files")
+        final = final if final is not None else self.kept is None or source.live
+        if final and not source.live:
+            self.check_left()  # now, not after an hour of reading
+        feed = Feed(self.est, source.columns, skip_missing=source.skip_missing)
+        if source.live:
+            self._feed_live(source, feed, period, final)
+        else:
+            self._feed_files(source, feed)
+        self._finish(final, source.live)
+
+    def _feed_files(self, source: Source, feed: Feed) -> None:
+        files = expand(source.files)
+        with Meter(files, shown=self.speaker.shows_progress) as meter:
+            for batch in read(files, source.columns, kind=source.format, layout=source.layout):
+                feed.take(batch)
+                meter.advance(batch)
+
+    def _feed_live(self, source: Source, feed: Feed, period: float | None, final: bool) -> None:
+        # Where releases are shown on the same terminal, a bar would be in their way.
+        shown = self.speaker.shows_progress and not sys.stdout.isatty()
+        with Bell(period) as bell:
+            self.speaker.note(
+                f"reading standard input; kill -USR1 {os.getpid()} spends a release, Ctrl-C ends the input"
+            )
+            live = Live(sys.stdin.fileno(), source.columns, source.format, source.layout, bell)
+            with Meter([], shown=shown) as meter:
+                for batch in live.batches():
+                    if batch is not None:
+                        feed.take(batch)
+                        meter.advance(batch)
+                    elif bell.rings():
+                        self._release_between(final)
+
+    def _release_between(self, final: bool) -> None:
+        left = self.left
+        if left > final:
+            self.release()
+        elif left:
+            self.speaker.note("the last planned release is kept for the end of input")
+        else:
+            self.speaker.note("no planned release is left")
+
+    def _finish(self, final: bool, live: bool) -> None:
+        if final and (self.left or not live):
+            self.release()
+        elif self.kept is not None:
+            self.save(self.kept)
+
+    def save(self, kept: StateFile) -> None:
+        """Write the state, and say what can be done with it."""
+        kept.write(self.est.to_bytes())
+        self.speaker.note(
+            f"{kept.path}: saved; {self.left} of {len(self.est.budget.releases)} releases left"
+            f"{f', and panprivacy release {kept.path} spends one' if self.left else ''}"
+        )
+
+    @property
+    def left(self) -> int:
+        """How many planned releases are not made yet."""
+        budget = self.est.budget
+        return len(budget.releases) - budget.releases_made
+
+    def check_left(self) -> None:
+        """Refuse to go on if all planned releases are made."""
+        if not self.left and self.kept is not None:
+            path, plan = self.kept.path, len(self.est.budget.releases)
+            raise BudgetExhausted(
+                f"{path}: all {plan} planned releases are made; panprivacy show {path} shows the last one again"
+            )
+
+    def release(self) -> None:
+        """Spend one planned release and show it."""
+        self.speaker.answer(self.spend())
+
+    def spend(self) -> Any:
+        """Spend one planned release. What was spent is on disk before anybody can show it."""
+        self.check_left()
+        released = self.est.release(level=self.level)
+        if self.kept is not None:
+            self.kept.write(self.est.to_bytes())
+        return released
+
+
+@contextmanager
+def kept_in(path: str | None) -> Iterator[StateFile | None]:
+    """Lock the state file, if there is to be one."""
+    with StateFile(path).locked() if path is not None else nullcontext() as file:
+        yield file
+
+
+def load_state(file: StateFile, universe: Any = None) -> Estimator[Any]:
+    """Bring the estimator in a file back to life; an error names the file."""
+    blob = file.read()
+    try:
+        return merging.load(blob, universe)
+    except CorruptState as error:
+        raise CorruptState(f"{file.path}: {error}") from None
+
+
+def continued_or_new(
+    file: StateFile | None, universe: Any, asked: dict[str, Any], make: Callable[[], Estimator[Any]]
+) -> Estimator[Any]:
+    """The estimator that a state file holds, if it is the one that was asked for, or a new one."""
+    if file is None or not file.exists:
+        return make()
+    est = load_state(file, universe)
+    budget = est.budget
+    found = {
+        "estimator": type(est).__name__,
+        "epsilon": est.epsilon,
+        "releases": len(budget.releases),
+        "intrusions": len(budget.redraws),
+        "universe": est.universe.describe(),
+    }
+    for what, wanted in asked.items():
+        if wanted is not None and wanted != found[what]:
+            raise PanPrivacyError(f"{file.path}: its {what} is {found[what]}, and {wanted} was asked for")
+    return est
+
+
+def planned(plan: dict[str, Any]) -> dict[str, Any]:
+    """Arguments of a new estimator: what was said, and the defaults of what was not."""
+    if plan["epsilon"] is None:
+        raise ValueError("how much privacy? Say --epsilon E, the total budget; 1 is usual")
+    return {name: value for name, value in plan.items() if value is not None}

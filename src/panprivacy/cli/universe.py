@@ -1,0 +1,51 @@
+"""Who is counted: the options that say it, as a universe and the columns its ids are in."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from panprivacy.errors import PanPrivacyError
+from panprivacy.events import Columns, Kind, kind_of, read_ids
+from panprivacy.slots import Edges, Range, Universe, Users
+from panprivacy.slots.saved import Unlisted
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The options that say which users there could be, and which columns name them."""
+
+    column: str | None
+    edges: str | None
+    size: int | None
+    file: str | None
+    nodes: int | None
+    directed: bool
+
+    def universe(self) -> tuple[Universe | None, Kind]:
+        """The universe, or None if nothing was said about it, and what its ids are."""
+        said = {"--universe": self.size, "--universe-file": self.file, "--nodes": self.nodes}
+        given = [name for name, value in said.items() if value is not None]
+        if len(given) > 1:
+            raise ValueError(f"{' and '.join(given)}: only one of them can say who is counted")
+        if self.size is not None:
+            return Range(self.size), Kind.integers
+        if self.nodes is not None:
+            return Edges(self.nodes, self.directed), Kind.integers
+        if self.file is not None:
+            ids = read_ids(self.file)
+            return Users(ids), kind_of(ids.dtype) or Kind.integers
+        return None, Kind.integers
+
+    def columns(self, universe: Any, kind: Kind, action: str | None, weight: str | None) -> Columns:
+        """The columns that hold the ids of this universe."""
+        if isinstance(universe, Unlisted):
+            raise PanPrivacyError("this state is of listed users: give the same --universe-file again")
+        if isinstance(universe, Edges):
+            ends = tuple(end.strip() for end in (self.edges or "").split(","))
+            if len(ends) != 2 or not all(ends) or self.column is not None:
+                raise ValueError("a graph needs --edges SRC,DST: the columns of the two ends")
+            return Columns(ends, kind, action, weight)
+        if self.column is None or self.edges is not None:
+            raise ValueError(
+                "--edges is for a graph of --nodes N" if self.edges else "which column holds the ids? Say --column NAME"
+            )
+        return Columns((self.column,), kind, action, weight)

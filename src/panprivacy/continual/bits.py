@@ -1,0 +1,53 @@
+"""The bits behind an observer: a `Density` whose planned releases are the observer's moves."""
+
+from operator import index
+from typing import Any
+
+from panprivacy import coins as coin_sources
+from panprivacy.budget import Split
+from panprivacy.coins import Coins
+from panprivacy.continual.shares import Shares, best_shares
+from panprivacy.density import Density, _choose_slots, _table_size
+from panprivacy.ledger import Ledger
+from panprivacy.slots import universe_of
+
+
+def new_bits(
+    universe: Any,
+    epsilon: float,
+    moves: int,
+    observations: int,
+    *,
+    sample: int | None,
+    memory: str | int | None,
+    coins: Coins | None,
+) -> tuple[Density, Shares]:
+    """Draw the bits of a new observer."""
+    source = coins or coin_sources.system
+    users = universe_of(universe)
+    size = _table_size(users.size, None if sample is None else index(sample), memory)
+    shares = best_shares(epsilon, size, moves, observations)
+    slots = _choose_slots(users.size, size, None, None, source)
+    density = Density.__new__(Density)
+    table = Density.TABLE.drawn(slots.size, shares.pair, source)
+    density._assemble(users, slots, Ledger(split_of(shares)), table, source)
+    return density, shares
+
+
+def taken_over(est: Density, moves: int, observations: int) -> tuple[Density, Shares]:
+    """Take the bits and the budget of an estimator that has released nothing; it has no release left afterwards."""
+    ledger = est._ledger
+    if ledger.releases or ledger.split.intrusions:
+        raise ValueError("only a Density that has released nothing, and plans no announced readings, can be taken over")
+    shares = best_shares(ledger.split.epsilon, est._slots.size, moves, observations, ledger.pair)
+    density = Density.__new__(Density)
+    density._assemble(est._universe, est._slots, Ledger(split_of(shares)), est._table, est._coins)
+    density._drawn_securely = est.secure
+    density._lock = est._lock  # the bits are still one table
+    ledger.releases = ledger.split.releases
+    return density, shares
+
+
+def split_of(shares: Shares) -> Split:
+    """What the moves spend, as the releases of a `Density`; the tests spend more beside it."""
+    return Split(shares.epsilon, shares.pair, shares.value, shares.moves, flip=0, intrusions=0)

@@ -1,0 +1,249 @@
+"""`Continual`: the density at any time, any number of times, within one budget."""
+
+from math import ceil
+from operator import index
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Self
+
+from panprivacy.coins import Coins
+from panprivacy.continual import saved
+from panprivacy.continual.accuracy import Accuracy, Scale, accuracy_of, bar_for
+from panprivacy.continual.bits import new_bits, taken_over
+from panprivacy.continual.observation import ContinualBudget, Observation, budget_of
+from panprivacy.continual.saved import Observed
+from panprivacy.continual.watch import Watch
+from panprivacy.density import Density
+from panprivacy.slots import Universe
+
+if TYPE_CHECKING:
+    from rich.table import Table as RichTable
+
+
+class Continual:
+    r"""Look at the density at any time, any number of times: the published one moves when the true one has drifted.
+
+    Each `observe` asks a sparse-vector test whether the number of ones is further than a bar from the last released
+    one: ``|ones - last| + noise >= bar + threshold noise``. Only if it is, a new count is released. So the budget is
+    spent on moves, of which a stream without deletions causes at most ``ceil(1/step)``, and not on observations.
+    Whoever reads the whole state once, at any moment, and sees every observation, however many, learns at most
+    `epsilon` about any one user. `panprivacy.continual.shares` has the formula and why it holds.
+
+    Parameters
+    ----------
+    universe, epsilon
+        The users there could be and the total budget, as in `pp.Density`. Or, in place of both, a `pp.Density` that
+        has released nothing: its bits and its whole epsilon are taken over, and it has no release left.
+    step
+        The published density moves when the true one has drifted by more than this; a smaller step costs more noise.
+    moves
+        Plan for a stream *with deletions*, and for so many moves. Without it users cannot be removed, ``ceil(1/step)``
+        moves are planned, and the published density never falls.
+    observations, beta
+        For how many observations the accuracy is promised, but for a probability of beta. Privacy holds for any
+        number; beyond this one the error grows, like its square root.
+    sample, memory, coins
+        As in `pp.Density`.
+
+    Examples
+    --------
+    >>> from panprivacy.continual import Continual
+    >>> watch = Continual(universe=2_000_000, epsilon=2.0, step=0.1, observations=100)
+    >>> max(watch.observe().density for _ in range(50))
+    0.0
+    >>> watch.update_many(range(600_000))
+    >>> now = watch.observe()
+    >>> 0.29 < now.density < 0.31, now.moved, now.moves_left
+    (True, True, 9)
+
+    Notes
+    -----
+    The paper's section 2.2 points to Dwork's density estimator under continual observation ("Differential privacy in
+    new settings", 2010); this is one for a bit a user, and safe from an intruder who reads the threshold. Where the
+    number of releases is known and not in the thousands, ``pp.Density(..., releases=K)`` errs less: it shows every
+    change, not only those beyond a step. Once all moves are spent the value stands still, and its interval says so.
+    Announced readings (`rerandomize`) are not planned for.
+    """
+
+    KIND = saved.KIND
+
+    def __init__(
+        self,
+        universe: int | Universe | Density,
+        epsilon: float | None = None,
+        *,
+        step: float = 0.05,
+        moves: int | None = None,
+        observations: int = 1000,
+        beta: float = 0.05,
+        sample: int | None = None,
+        memory: str | int | None = None,
+        coins: Coins | None = None,
+    ) -> None:
+        if not 0 < step <= 1:
+            raise ValueError(f"step is a part of the universe, above 0 and at most 1, got {step}")
+        if not 0 < beta < 1:
+            raise ValueError(f"beta is a probability between 0 and 1, got {beta}")
+        planned = index(observations)
+        most = ceil(1 / step) if moves is None else index(moves)
+        if isinstance(universe, Density):
+            if (epsilon, sample, memory, coins) != (None,) * 4:
+                raise ValueError("a Density brings its own epsilon, size and coins: give none of them again")
+            self._density, shares = taken_over(universe, most, planned)
+        elif epsilon is None:
+            raise ValueError("how much privacy? Give epsilon, the total budget; 1 is usual")
+        else:
+            size: Any = {"sample": sample, "memory": memory, "coins": coins}
+            self._density, shares = new_bits(universe, float(epsilon), most, planned, **size)
+        bar = bar_for(step, shares, _scale_of(self._density), planned, beta)
+        self._kept = Observed(Watch(shares, bar), float(step), float(beta), planned, moves is None)
+        self._lock = Lock()
+
+    # --- events -------------------------------------------------------------------------------------------------
+
+    def update(self, user: Any) -> None:
+        """Note that a user appeared."""
+        self._density.update(user)
+
+    def update_many(self, ids: Any, weight: Any = None) -> None:
+        """Note that these users appeared; takes what `Density.update_many` takes."""
+        self._density.update_many(ids, weight)
+
+    def remove(self, user: Any) -> None:
+        """Note that a user was deleted."""
+        self._check_deletions()
+        self._density.remove(user)
+
+    def remove_many(self, ids: Any, weight: Any = None) -> None:
+        """Note that these users were deleted."""
+        self._check_deletions()
+        self._density.remove_many(ids, weight)
+
+    def _check_deletions(self) -> None:
+        if self._kept.insert_only:
+            raise ValueError("this observer was planned for a stream without deletions; plan them with moves=K")
+
+    # --- what is seen -------------------------------------------------------------------------------------------
+
+    def observe(self) -> Observation:
+        """Return the published density, which moves now if the test says that the true one has drifted."""
+        kept = self._kept
+        with self._lock:
+            kept.observations += 1
+            moved = self.moves_left > 0 and kept.watch.has_drifted(self._distance(), self._density._coins)
+            if moved:
+                released = self._density.release().density
+                # Without deletions the true density never falls, so the largest one published is as close as the last.
+                kept.published = max(released, kept.published) if kept.insert_only else released
+            return self._observation(moved)
+
+    def _distance(self) -> int:
+        """How far the number of ones is from the last released one, or from its mean while nobody has appeared."""
+        published, pair = self._density._ledger.published, self._kept.watch.shares.pair
+        last = published.noisy[0] if published else round(self._density._slots.size * pair.p0)
+        with self._density._lock:
+            return abs(self._density._table.ones() - last)
+
+    def _observation(self, moved: bool) -> Observation:
+        kept, density = self._kept, self._kept.published
+        # Beyond the plan, promised in powers of two: to work out an accuracy takes longer than to observe.
+        beyond = kept.observations > kept.planned
+        alpha = self.accuracy(2 ** (kept.observations - 1).bit_length() if beyond else None).alpha
+        low, high = density - alpha, density + alpha
+        if not self.moves_left and not moved:  # it stands still, whatever happens
+            low, high = (low, 1.0) if kept.insert_only else (0.0, 1.0)
+        return Observation(
+            density=density,
+            interval=(max(low, 0.0), min(high, 1.0)),
+            level=1 - kept.beta,
+            moved=moved,
+            number=kept.observations,
+            moves_left=self.moves_left,
+            universe=self._density._slots.population,
+            epsilon_spent=self.budget.spent,
+            secure=self.secure,
+        )
+
+    # --- what it says of itself ---------------------------------------------------------------------------------
+
+    def accuracy(self, observations: int | None = None, beta: float | None = None) -> Accuracy:
+        """How far the published density can be from the truth, over so many observations, but for a probability."""
+        kept = self._kept
+        times = kept.planned if observations is None else index(observations)
+        chance = kept.beta if beta is None else beta
+        if times < 1 or not 0 < chance < 1:
+            raise ValueError(f"an accuracy needs at least one observation and 0 < beta < 1, got {times} and {chance}")
+        step = kept.step if kept.insert_only else None
+        scale, shares = _scale_of(self._density), kept.watch.shares
+        return accuracy_of(kept.watch.bar, step, shares, scale, observations=times, beta=chance)
+
+    @property
+    def budget(self) -> ContinualBudget:
+        """Where epsilon goes: shares, spent, left, and the total."""
+        return budget_of(self._kept.watch.shares, self._density._ledger.releases)
+
+    @property
+    def moves_left(self) -> int:
+        """How often the published density may still move."""
+        return self._kept.watch.shares.moves - self._density._ledger.releases
+
+    @property
+    def epsilon(self) -> float:
+        """The total budget."""
+        return self._kept.watch.shares.epsilon
+
+    @property
+    def universe(self) -> Universe:
+        """The users there could be."""
+        return self._density.universe
+
+    @property
+    def secure(self) -> bool:
+        """Whether every coin so far came from the operating system."""
+        return self._density.secure
+
+    @property
+    def memory(self) -> int:
+        """Bytes that the bits take."""
+        return self._density.memory
+
+    def __repr__(self) -> str:
+        insecure = "" if self.secure else "; NOT SECURE: seeded coins"
+        return (
+            f"<Continual of {self.universe.describe()}, step {self._kept.step:g}; epsilon {self.epsilon:g}: "
+            f"{self.budget.spent:.3g} spent, {self.moves_left} of {self.budget.moves} moves left{insecure}>"
+        )
+
+    def __rich__(self) -> "RichTable":
+        from rich.table import Table as Grid
+
+        grid = Grid(title="Continual", show_header=False)
+        grid.add_row("universe", self.universe.describe())
+        for line in str(self.budget).splitlines():
+            grid.add_row(*line.split(maxsplit=1))
+        grid.add_row("accuracy", str(self.accuracy()))
+        if not self.secure:
+            grid.add_row("warning", "[bold red]not private: seeded coins")
+        return grid
+
+    # --- bytes --------------------------------------------------------------------------------------------------
+
+    def to_bytes(self, *, insecure: bool = False) -> bytes:
+        """The whole state, to be read by `from_bytes`; refused on seeded coins unless `insecure=True` says so."""
+        with self._lock:
+            return saved.to_bytes(self._density, self._kept, insecure=insecure)
+
+    @classmethod
+    def from_bytes(cls, blob: bytes, universe: Any = None) -> Self:
+        """Read what `to_bytes` wrote; a list of users must be given again before more can be fed."""
+        observer = cls.__new__(cls)
+        observer._density, observer._kept = saved.from_bytes(blob, universe)
+        observer._lock = Lock()
+        return observer
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self).from_bytes, (self.to_bytes(), self.universe)
+
+
+def _scale_of(density: Density) -> Scale:
+    slots = density._slots
+    return Scale(slots.size, slots.users, slots.population, density._ledger.pair.gap)

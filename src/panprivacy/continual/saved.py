@@ -1,0 +1,87 @@
+"""An observer as bytes: what it planned, where its walk is, and the bits behind it."""
+
+import struct
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from panprivacy import state
+from panprivacy.budget import RELEASE_STEPS
+from panprivacy.coins import ONE
+from panprivacy.continual.bits import split_of
+from panprivacy.continual.shares import Shares
+from panprivacy.continual.watch import Watch
+from panprivacy.density import Density
+from panprivacy.errors import CorruptState, NotPrivate, PanPrivacyError
+from panprivacy.pairs import Pair
+
+KIND = 3
+"""Which estimator a saved state is of; `Density` is 1, `DistinctCount` 2."""
+
+# epsilon, present, moves, three shares, bar, walk, step, beta, planned, insert-only, observed, published
+_OBSERVER = struct.Struct("<dII3QqqddQ?Qd")
+
+
+@dataclass
+class Observed:
+    """What an observer keeps beside its bits."""
+
+    watch: Watch
+    step: float
+    beta: float
+    planned: int
+    insert_only: bool
+    observations: int = 0
+    """How many have been made."""
+    published: float = 0.0
+
+
+def to_bytes(density: Density, kept: Observed, *, insecure: bool) -> bytes:
+    """Seal the parts together; the length depends on the parameters alone."""
+    if not (density.secure or insecure):
+        raise NotPrivate("this observer used seeded coins and protects nobody; to_bytes(insecure=True) saves it")
+    shares = kept.watch.shares
+    head = _OBSERVER.pack(
+        shares.epsilon,
+        shares.pair.present,
+        shares.moves,
+        *(int(share * RELEASE_STEPS) for share in (shares.threshold, shares.test, shares.value)),
+        kept.watch.bar,
+        kept.watch.walk,
+        kept.step,
+        kept.beta,
+        kept.planned,
+        kept.insert_only,
+        kept.observations,
+        kept.published,
+    )
+    with density._lock:
+        parameters = head + density._ledger.to_bytes(1) + density._parameters()
+        return state.seal(KIND, density.secure, parameters, density._table.words)
+
+
+def from_bytes(blob: bytes, universe: Any) -> tuple[Density, Observed]:
+    """Take an observer apart again, refusing what contradicts itself."""
+    kind, secure, parameters, words = state.unseal(blob)
+    if kind != KIND:
+        raise CorruptState("this state is not that of a Continual")
+    try:
+        kept = _read(parameters)
+        density = Density.from_bytes(state.seal(Density.KIND, secure, parameters[_OBSERVER.size :], words), universe)
+        if density._ledger.split != split_of(kept.watch.shares):
+            raise CorruptState("its bits have another plan")
+    except (PanPrivacyError, ValueError, ArithmeticError, struct.error) as error:
+        raise CorruptState(f"the state contradicts itself: {error}") from error
+    return density, kept
+
+
+def _read(parameters: bytes) -> Observed:
+    (epsilon, present, moves, *rest) = _OBSERVER.unpack_from(parameters)
+    threshold, test, value = (Fraction(steps, RELEASE_STEPS) for steps in rest[:3])
+    bar, walk, step, beta, planned, insert_only, observations, published = rest[3:]
+    if not (0 < step <= 1 and 0 < beta < 1 and planned and bar > 0 and 0 <= published <= 1):
+        raise CorruptState("its plan is impossible")
+    if not (2 * present > ONE and min(threshold, test, value) > 0):
+        raise CorruptState("its shares are impossible")
+    shares = Shares(epsilon, Pair(ONE - present, present), moves, threshold, test, value)
+    return Observed(Watch(shares, bar, walk), step, beta, planned, insert_only, observations, published)

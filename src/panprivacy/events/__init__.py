@@ -1,0 +1,52 @@
+"""Events: files and pipes as batches of columns, and how they are counted."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from panprivacy.events.batch import BadInput, Batch, Columns, Kind
+from panprivacy.events.bell import Bell
+from panprivacy.events.columnar import kind_of, read_columnar
+from panprivacy.events.delimited import Layout
+from panprivacy.events.feeding import Feed
+from panprivacy.events.listed import read_ids
+from panprivacy.events.live import Live
+from panprivacy.events.sources import STDIN, Format, expand, format_of
+from panprivacy.events.text import layout_of, read_text
+
+__all__ = [
+    "STDIN",
+    "BadInput",
+    "Batch",
+    "Bell",
+    "Columns",
+    "Feed",
+    "Format",
+    "Kind",
+    "Layout",
+    "Live",
+    "expand",
+    "kind_of",
+    "read",
+    "read_ids",
+]
+
+
+def read(
+    files: Sequence[str], columns: Columns, *, kind: Format | None = None, layout: Layout | None = None
+) -> Iterator[Batch]:
+    """Yield the batches of some files, in order, with constant memory.
+
+    `kind` is what the files are, where their names do not tell; `layout` is how CSV files are written. Anything
+    wrong with a file or a row is a `BadInput` that names it.
+    """
+    for file in files:
+        format_ = format_of(file, kind)
+        batches = (
+            read_columnar(file, columns, format_)
+            if format_ in (Format.parquet, Format.arrow)
+            else read_text(file, columns, format_, layout_of(format_, layout))
+        )
+        for batch in batches:
+            if columns.kind is None:  # from now on, ids are what they were in the first file
+                columns = replace(columns, kind=kind_of(batch.rows[columns.ids[0]].dtype))
+            yield batch

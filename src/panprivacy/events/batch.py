@@ -1,0 +1,95 @@
+"""What readers hand on: which columns were asked for, batches of them, and what is wrong with a file."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, TypeAlias
+
+from panprivacy.errors import PanPrivacyError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    Types: TypeAlias = dict[str, type[pl.DataType]]
+    """The type that each column is to be read as."""
+
+
+class BadInput(PanPrivacyError, ValueError):
+    """A file, or one row of it, that cannot be counted.
+
+    Rows are counted from 1; the header of a CSV file is not a row.
+
+    >>> print(BadInput("visits.csv", "user 'x' is not a whole number", row=7))
+    visits.csv: row 7: user 'x' is not a whole number
+    """
+
+    def __init__(self, file: str, cause: str, row: int | None = None) -> None:
+        place = file if row is None else f"{file}: row {row}"
+        line = " ".join(cause.split())
+        # What a file holds may be quoted here, and a terminal would obey some characters.
+        super().__init__(f"{place}: {''.join(c if c.isprintable() else '?' for c in line)}")
+
+
+class Kind(StrEnum):
+    """What ids can be."""
+
+    integers = "integers"
+    text = "text"
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The columns that a command asks for.
+
+    `kind` is what ids are to be: integers, text, or, if it is None, what the first file says.
+    """
+
+    ids: tuple[str, ...]
+    """One column, or the two ends of an edge."""
+    kind: Kind | None = None
+    action: str | None = None
+    weight: str | None = None
+    time: str | None = None
+
+    def __post_init__(self) -> None:
+        if len(set(self.names)) != len(self.names):
+            raise ValueError(f"a column has one role only, and here it has more: {', '.join(self.names)}")
+
+    @property
+    def names(self) -> list[str]:
+        """All columns, ids first."""
+        return [*self.ids, *(name for name in (self.action, self.weight, self.time) if name is not None)]
+
+    def check_names(self, file: str, present: list[str]) -> None:
+        """Refuse a file that lacks one of the columns."""
+        for name in self.names:
+            if name not in present:
+                shown = ", ".join(found[:40] for found in present[:20]) + (", ..." if len(present) > 20 else "")
+                raise BadInput(file, f"no column {name!r}; it has {shown}")
+            if present.count(name) > 1:
+                raise BadInput(file, f"{present.count(name)} columns are called {name!r}")
+
+    def types(self, kind: Kind) -> "Types":
+        """How text is to be read, given the kind of the ids."""
+        import polars as pl
+
+        ids = pl.String if kind is Kind.text else pl.Int64
+        types: Types = dict.fromkeys(self.ids, ids)
+        if self.action is not None:
+            types[self.action] = pl.String
+        if self.weight is not None:
+            types[self.weight] = pl.Float64
+        if self.time is not None:
+            types[self.time] = pl.String
+        return types
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Some rows of a file, in order."""
+
+    file: str
+    rows: "pl.DataFrame"
+    before: int
+    """How many rows of the file came before."""
+    position: int
+    """How many bytes of the file have been read, for a progress bar."""

@@ -1,0 +1,73 @@
+"""When is a release due? At a signal, or when a period is over."""
+
+import select
+import signal
+import socket
+import time
+from types import FrameType, TracebackType
+from typing import Any, Self
+
+
+class Bell:
+    """Rings for each SIGUSR1 and at the end of each period; SIGINT and SIGTERM end the input.
+
+    Python runs a signal's handler and goes back to waiting. So that it does not, every signal also writes to a
+    socket that `wait` watches beside the input.
+    """
+
+    def __init__(self, every: float | None = None) -> None:
+        self._every = every
+        self._next = time.monotonic() + every if every else None
+        self._asked = 0
+        self.over = False
+        """Whether the input is to end here."""
+
+    def __enter__(self) -> Self:
+        self._woken, self._waker = socket.socketpair()
+        self._waker.setblocking(False)
+        self._woken.setblocking(False)
+        self._old_waker = signal.set_wakeup_fd(self._waker.fileno(), warn_on_full_buffer=False)
+        self._old: dict[int, Any] = {
+            number: signal.signal(number, handler)
+            for number, handler in (
+                (signal.SIGUSR1, self._ask),
+                (signal.SIGINT, self._end),
+                (signal.SIGTERM, self._end),
+            )
+        }
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        for number, handler in self._old.items():
+            signal.signal(number, handler)
+        signal.set_wakeup_fd(self._old_waker)
+        self._woken.close()
+        self._waker.close()
+
+    def _ask(self, _number: int, _frame: FrameType | None) -> None:
+        self._asked += 1
+
+    def _end(self, _number: int, _frame: FrameType | None) -> None:
+        self.over = True
+
+    def wait(self, handle: int, *, at_most: float | None = None) -> bool:
+        """Wait until there is input, the bell rings, or a time is over; tell whether there is input."""
+        times = [t for t in (at_most, self._next and max(self._next - time.monotonic(), 0.0)) if t is not None]
+        ready, _, _ = select.select([handle, self._woken.fileno()], [], [], min(times, default=None))
+        if self._woken.fileno() in ready:
+            self._woken.recv(4096)
+        return handle in ready
+
+    def rings(self) -> bool:
+        """Whether a release is due; each is told once."""
+        if self._next is not None and time.monotonic() >= self._next:
+            assert self._every is not None
+            # Periods missed while something else took long are not made up for: their releases would be alike.
+            self._next += self._every * ((time.monotonic() - self._next) // self._every + 1)
+            return True
+        if self._asked:
+            self._asked -= 1
+            return True
+        return False

@@ -1,0 +1,132 @@
+"""CSV and TSV: a header, and blocks of rows parsed by Polars."""
+
+import csv
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from panprivacy.events.batch import Columns, Kind
+from panprivacy.events.blocks import record_ends
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from panprivacy.events.batch import Types
+
+_BOM = b"\xef\xbb\xbf"
+_LOOKED_AT = 1_000  # rows that tell integers from text
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How the fields of a row are told apart, and named."""
+
+    separator: str = ","
+    header: bool = True
+    """Whether the first row names the columns; otherwise they are called 1, 2, 3..."""
+    missing: str = ""
+    """What a missing value looks like, besides nothing at all."""
+
+    def __post_init__(self) -> None:
+        if len(self.separator) != 1 or self.separator in '"\r\n' or not self.separator.isascii():
+            raise ValueError(f"a separator is one plain character, got {self.separator!r}")
+
+
+class Delimited:
+    """Parses blocks of one CSV file, whose columns its first block tells."""
+
+    quotes = True
+
+    def __init__(self, file: str, columns: Columns, layout: Layout, first_block: bytes) -> None:
+        self._layout = layout
+        end = record_ends(first_block, quotes=True)[0]
+        first_row = split_row(first_block[:end], layout.separator)
+        self.names = first_row if layout.header else [str(i + 1) for i in range(len(first_row))]
+        columns.check_names(file, self.names)
+        self.skip = end if layout.header else 0
+        """Bytes of the first block that are the header."""
+        self.kind = columns.kind or self._kind_in(columns, first_block[self.skip :])
+        self._types = columns.types(self.kind)
+        # Polars calls the columns of a file without header so; the header was in the first block only.
+        self._places = {name: f"column_{self.names.index(name) + 1}" for name in self._types}
+
+    def parse(self, block: bytes) -> "pl.DataFrame":
+        """Read the columns that were asked for; raises what Polars raises, or `ValueError` for a ragged row."""
+        from panprivacy.events.fields import first_ragged  # compiles: only where there is something to parse
+
+        if first_ragged(block, self._layout.separator, len(self.names)) >= 0:
+            raise ValueError("ragged")
+        frame = self._read(block, self._types)
+        return frame.rename({place: name for name, place in self._places.items()})
+
+    def _read(self, block: bytes, types: "Types") -> "pl.DataFrame":
+        import polars as pl
+
+        schema: dict[str, type[pl.DataType]] = {f"column_{i + 1}": pl.String for i in range(len(self.names))}
+        schema.update({self._places[name]: kind for name, kind in types.items()})
+        return pl.read_csv(
+            block,
+            has_header=False,
+            separator=self._layout.separator,
+            schema=schema,
+            columns=[self._places[name] for name in types],
+            null_values=[self._layout.missing] if self._layout.missing else None,
+        )
+
+    def cause(self, row: bytes) -> str:
+        """Say what is wrong with one row that `parse` refuses."""
+        fields = split_row(row, self._layout.separator)
+        if len(fields) != len(self.names):
+            return f"{len(fields)} fields where the header has {len(self.names)}"
+        for name, type_ in self._types.items():
+            value = fields[self.names.index(name)]
+            problem = unreadable(value, type_)
+            if problem and value != self._layout.missing:
+                return f"{name} {value!r} {problem}"
+        return "the row is malformed: look at its quotes"
+
+    def _kind_in(self, columns: Columns, block: bytes) -> Kind:
+        """Tell integers from text by the first rows: text as soon as one of them is not spelled like a number."""
+        places = [self.names.index(name) for name in columns.ids]
+        ends = [0, *record_ends(block, quotes=True)[:_LOOKED_AT]]
+        for start, end in pairwise(ends):
+            fields = split_row(block[start:end], self._layout.separator)
+            found = [fields[i] for i in places if i < len(fields) and fields[i] not in ("", self._layout.missing)]
+            if not all(map(is_canonical, found)):
+                return Kind.text
+        return Kind.integers
+
+
+def unreadable(value: str, type_: "type[pl.DataType]") -> str | None:
+    """Why a value is not of a type, or None."""
+    import polars as pl
+
+    if type_ == pl.String or value == "":
+        return None
+    parsed = pl.Series([value]).cast(type_, strict=False)
+    if parsed.null_count() == 0:
+        return None
+    return "is not a whole number of 64 bits" if type_ == pl.Int64 else "is not a number"
+
+
+def is_canonical(value: str) -> bool:
+    """Whether a text is just how an integer is spelled: then nothing is lost by reading it as one.
+
+    >>> is_canonical("-12"), is_canonical("007"), is_canonical("12a"), is_canonical("99999999999999999999")
+    (True, False, False, False)
+    """
+    digits = value.removeprefix("-")
+    return digits.isascii() and digits.isdigit() and str(int(value)) == value and -(2**63) <= int(value) < 2**63
+
+
+def split_row(row: bytes, separator: str) -> list[str]:
+    """The fields of one row.
+
+    >>> split_row(b'1,"a,b"\\r\\n', ",")
+    ['1', 'a,b']
+    """
+    text = row.removeprefix(_BOM).decode("utf-8", errors="replace").rstrip("\r\n")
+    try:
+        return next(csv.reader([text], delimiter=separator), [""])
+    except csv.Error:  # a field of more than 128 KiB, or a line break where none should be
+        return text.split(separator)

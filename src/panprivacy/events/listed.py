@@ -1,0 +1,57 @@
+"""The ids of a universe, from a file of any format that events may have."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from panprivacy.events.batch import BadInput, Columns, Kind
+from panprivacy.events.columnar import column_names, read_columnar
+from panprivacy.events.sources import Format, expand, format_of
+from panprivacy.events.text import first_names, layout_of, read_text
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+def read_ids(given: str) -> "pl.Series":
+    """Read ``FILE`` or ``FILE:COLUMN`` whole; ids that text files spell like integers are integers."""
+    import polars as pl
+
+    file, column = _split(given)
+    expand([file])
+    if Path(file).suffix == ".txt":
+        return _typed(pl.Series(Path(file).read_text(encoding="utf-8").splitlines()))
+    kind = format_of(file)
+    columnar = kind in (Format.parquet, Format.arrow)
+    names = column_names(file, kind) if columnar else first_names(file, kind, layout_of(kind, None))
+    if column is None and len(names) != 1:
+        raise BadInput(file, f"which column holds the ids? Say {file}:COLUMN; it has {', '.join(names)}")
+    name = column if column is not None else names[0]
+    batches = (
+        read_columnar(file, Columns((name,)), kind)
+        if columnar
+        else read_text(
+            file, Columns((name,), None if kind is Format.ndjson else Kind.text), kind, layout_of(kind, None)
+        )
+    )
+    parts = [batch.rows[name] for batch in batches]
+    ids = pl.concat(parts) if parts else pl.Series(name, [], dtype=pl.String)
+    if ids.null_count():
+        raise BadInput(file, "the id is missing", (ids.is_null().arg_true()[0]) + 1)
+    return ids if columnar else _typed(ids)
+
+
+def _split(given: str) -> tuple[str, str | None]:
+    if Path(given).exists() or ":" not in given:
+        return given, None
+    file, _, column = given.rpartition(":")
+    return file, column
+
+
+def _typed(ids: "pl.Series") -> "pl.Series":
+    """Read text as integers if that loses nothing."""
+    import polars as pl
+
+    if ids.dtype != pl.String:
+        return ids
+    numbers = ids.cast(pl.Int64, strict=False)
+    return numbers if not numbers.null_count() and (numbers.cast(pl.String) == ids).all() else ids

@@ -1,0 +1,78 @@
+"""Standard input, counted as it arrives."""
+
+import os
+from collections.abc import Iterator
+from functools import partial
+
+from panprivacy.events.batch import BadInput, Batch, Columns
+from panprivacy.events.bell import Bell
+from panprivacy.events.blocks import BLOCK
+from panprivacy.events.delimited import Layout
+from panprivacy.events.sources import Format, is_packed
+from panprivacy.events.text import Text, layout_of
+
+_NAME = "standard input"
+
+
+class Live:
+    """A pipe of CSV or NDJSON, read as far as it has come.
+
+    Whatever has arrived is parsed at once, so a slow pipe is counted line by line and a fast one in blocks.
+    """
+
+    def __init__(self, handle: int, columns: Columns, kind: Format | None, layout: Layout | None, bell: Bell) -> None:
+        if kind in (Format.parquet, Format.arrow):
+            raise BadInput(_NAME, f"CSV and NDJSON can be piped; read {kind} from a file")
+        self._handle = handle
+        self._columns = columns
+        self._kind = kind
+        self._layout = layout
+        self._bell = bell
+        self._read = 0
+
+    def batches(self) -> Iterator[Batch | None]:
+        """Yield batches as they come, and None when the bell woke the wait: then a release may be due."""
+        text: Text | None = None
+        for piece in self._pieces():
+            if piece is None:
+                yield None
+                continue
+            text = text or self._text(piece)
+            block = text.block(piece, last=not piece)
+            if block:
+                yield text.batch(block, partial(text.parse, block), self._read)
+            text.refuse_endless()
+
+    def _pieces(self) -> Iterator[bytes | None]:
+        """Yield what has arrived, None for a wake without input, and at the end of input nothing, b""."""
+        ended = False
+        while not (ended or self._bell.over):
+            ended, arrived = self._arrived(at_once=False)
+            if arrived:
+                yield arrived
+            yield None
+        if not ended:  # a signal ended it: what is in the pipe has come before that
+            yield self._arrived(at_once=True)[1] or None
+        yield b""
+
+    def _arrived(self, at_once: bool) -> tuple[bool, bytes]:
+        """Wait for input, unless it has to be there at once; whether it has ended, and a block of it at most."""
+        pieces: list[bytes] = []
+        size = 0
+        while size < BLOCK and self._bell.wait(self._handle, at_most=0 if pieces or at_once else None):
+            piece = os.read(self._handle, BLOCK)
+            if not piece:
+                return True, b"".join(pieces)
+            pieces.append(piece)
+            size += len(piece)
+            self._read += len(piece)
+        return False, b"".join(pieces)
+
+    def _text(self, first: bytes) -> Text:
+        if not first:
+            raise BadInput(_NAME, "nothing came")
+        if is_packed(first):
+            raise BadInput(_NAME, "is compressed; unpack it on the way (zcat, zstdcat)")
+        guess = Format.ndjson if first.lstrip()[:1] == b"{" else Format.csv
+        kind = self._kind or guess
+        return Text(_NAME, self._columns, kind, layout_of(kind, self._layout))

@@ -1,0 +1,168 @@
+"""Which files are meant, what they are, and their bytes."""
+
+import errno
+import glob
+import gzip
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path, PurePath
+from typing import IO, Any
+
+from panprivacy.events.batch import BadInput
+from panprivacy.events.blocks import BLOCK
+
+STDIN = "-"
+_GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+_PACKED = {".gz", ".zst", ".zstd"}
+
+
+class Format(StrEnum):
+    """What a file can be."""
+
+    csv = "csv"
+    tsv = "tsv"
+    ndjson = "ndjson"
+    parquet = "parquet"
+    arrow = "arrow"
+
+
+_SUFFIXES = {
+    ".csv": Format.csv,
+    ".tsv": Format.tsv,
+    ".tab": Format.tsv,
+    ".ndjson": Format.ndjson,
+    ".jsonl": Format.ndjson,
+    ".parquet": Format.parquet,
+    ".pq": Format.parquet,
+    ".arrow": Format.arrow,
+    ".ipc": Format.arrow,
+    ".feather": Format.arrow,
+}
+
+
+def expand(given: Sequence[str]) -> list[str]:
+    """Turn what was given into files: globs in alphabetical order, everything else as it is.
+
+    >>> expand(["-"])
+    ['-']
+    """
+    if STDIN in given:
+        if len(given) > 1:
+            raise BadInput(STDIN, "standard input comes alone, without other files")
+        return [STDIN]
+    files: list[str] = []
+    for pattern in given:
+        found = [pattern] if Path(pattern).exists() or not glob.has_magic(pattern) else _matches(pattern)
+        for file in found:
+            _check_readable(file)
+        files += found
+    return files
+
+
+def _matches(pattern: str) -> list[str]:
+    found = glob.glob(pattern, recursive=True)  # noqa: PTH207 (a Path cannot glob what is absolute)
+    found = sorted(file for file in found if not Path(file).is_dir())
+    if not found:
+        raise BadInput(pattern, "no file matches")
+    return found
+
+
+def _check_readable(file: str) -> None:
+    """Refuse what cannot be opened before anything has been read."""
+    path = Path(file)
+    try:
+        if path.is_dir():
+            raise BadInput(file, f"is a directory; name its files, such as '{path / '*.parquet'}'")
+        with path.open("rb") as opened:
+            empty = path.is_file() and not opened.read(1)
+    except OSError as error:
+        raise BadInput(file, reason(error)) from None
+    if empty:
+        raise BadInput(file, "the file is empty")
+
+
+def reason(error: OSError) -> str:
+    """Say what the operating system refused."""
+    plain = {errno.ENOENT: "there is no such file", errno.EACCES: "permission denied"}
+    return plain.get(error.errno or 0, (error.strerror or str(error) or type(error).__name__).lower())
+
+
+def format_of(file: str, asked: Format | None = None) -> Format:
+    """Tell the format by the name, or, for Parquet and Arrow, by the first bytes.
+
+    >>> format_of("visits.csv.gz"), format_of("visits.jsonl")
+    (<Format.csv: 'csv'>, <Format.ndjson: 'ndjson'>)
+    """
+    if asked is not None:
+        return asked
+    path = PurePath(file)
+    bare = PurePath(path.stem) if path.suffix.lower() in _PACKED else path
+    known = _SUFFIXES.get(bare.suffix.lower())
+    if known in (Format.parquet, Format.arrow) and bare != path:
+        raise BadInput(file, f"{known} files are compressed inside; unpack this one, or let its writer compress it")
+    if known is not None:
+        return known
+    with Path(file).open("rb") as opened:
+        magic = opened.read(6)
+    if magic[:4] == b"PAR1":
+        return Format.parquet
+    if magic == b"ARROW1":
+        return Format.arrow
+    raise BadInput(file, f"its name does not tell what it is; say --format {' or '.join(Format)}")
+
+
+@contextmanager
+def opened(file: str) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
+    """Open a file: the raw one, whose position tells the progress, and its unpacked bytes."""
+    with Path(file).open("rb", buffering=0) as raw:
+        magic = raw.read(4)
+        raw.seek(0)
+        yield raw, _unpacked(raw, magic)
+
+
+def is_packed(first: bytes) -> bool:
+    """Whether bytes that begin so are compressed."""
+    return first[:2] == _GZIP or first[:4] == _ZSTD
+
+
+def _unpacked(raw: Any, magic: bytes) -> Any:
+    if magic[:2] == _GZIP:
+        return gzip.GzipFile(fileobj=raw)
+    if magic == _ZSTD:
+        return _zstd().ZstdFile(raw)
+    return raw
+
+
+def _zstd() -> Any:
+    try:
+        from compression import zstd  # type: ignore[import-not-found]  # Python 3.14
+    except ImportError:
+        from backports import zstd
+    return zstd
+
+
+def pieces(file: str, unpacked: IO[bytes], rows: Callable[[], int] = int) -> Iterator[bytes]:
+    """Read until nothing comes, and yield that nothing too: it is the sign to finish.
+
+    `rows` tells how many rows have been read when something goes wrong.
+    """
+    piece = b"."
+    while piece:
+        try:
+            piece = unpacked.read(BLOCK)
+        except Exception as error:
+            cause = _cause(error)
+            if cause is None:
+                raise
+            raise BadInput(file, f"{cause}, somewhere after row {rows()}") from None
+        yield piece
+
+
+def _cause(error: Exception) -> str | None:
+    if isinstance(error, EOFError):
+        return "its compressed bytes are cut off"
+    if isinstance(error, zlib.error | gzip.BadGzipFile) or type(error).__name__ == "ZstdError":
+        return "its compressed bytes are damaged"
+    return reason(error) if isinstance(error, OSError) else None

@@ -1,0 +1,138 @@
+"""Files of text: blocks are read in order, parsed on all cores, and handed on in order."""
+
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from panprivacy.events.batch import BadInput, Batch, Columns
+from panprivacy.events.blocks import LONGEST, Cutter, record_ends
+from panprivacy.events.delimited import Delimited, Layout, split_row
+from panprivacy.events.jsonlines import JsonLines, keys_of
+from panprivacy.events.sources import Format, opened, pieces
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_WORKERS = 2
+
+
+class Text:
+    """One stream of text: takes its bytes in pieces of any length, gives blocks of whole rows, and parses them."""
+
+    def __init__(self, file: str, columns: Columns, kind: Format, layout: Layout) -> None:
+        self._file = file
+        self._columns = columns
+        self._kind = kind
+        self._layout = layout
+        self._cutter = Cutter(quotes=kind is not Format.ndjson)
+        self._parser: Delimited | JsonLines | None = None
+        self._waiting = b""  # the header, until the first row has come
+        self.rows = 0
+        """How many rows have been handed on."""
+        self.endless = False
+        """Whether a row has begun that does not end; `refuse_endless` says which, once the rows before it are read."""
+
+    def block(self, piece: bytes, last: bool = False) -> bytes:
+        """Take a piece; give back the whole rows that are there now, without the header."""
+        block = self._waiting + self._cutter.cut(piece)
+        self.endless = self._cutter.stuck or (last and self._cutter.quoted)
+        if last and not self.endless:
+            block += self._cutter.rest
+        if self._parser is None:
+            return self._first(block, last)
+        return block
+
+    def refuse_endless(self) -> None:
+        """Refuse a row that does not end."""
+        if self.endless:
+            cause = f"a row does not end within {LONGEST:,} bytes, or not at all; is a quote left open?"
+            raise BadInput(self._file, cause, self.rows + 1)
+
+    def _first(self, block: bytes, last: bool) -> bytes:
+        if not block.strip():
+            self._waiting = block
+            if last and not self.endless:
+                raise BadInput(self._file, "there is nothing in it")
+            return b""
+        if self._kind is Format.ndjson:
+            self._parser = JsonLines(self._file, self._columns, block)
+        elif last or not self._layout.header or len(record_ends(block, quotes=True)) > 1:
+            self._parser = Delimited(self._file, self._columns, self._layout, block)
+        else:
+            self._waiting = block
+            return b""
+        self._waiting = b""
+        return block[self._parser.skip :]
+
+    def parse(self, block: bytes) -> "pl.DataFrame":
+        """Read one block; safe on several threads."""
+        assert self._parser is not None
+        return self._parser.parse(block)
+
+    def batch(self, block: bytes, parsed: "Callable[[], pl.DataFrame]", position: int) -> Batch:
+        """Number the rows of a block, or say which of them could not be parsed."""
+        import polars as pl
+
+        try:
+            frame = parsed()
+        except (pl.exceptions.PolarsError, pl.exceptions.PanicException, ValueError):
+            raise self._blame(block) from None
+        batch = Batch(self._file, frame, self.rows, position)
+        self.rows += len(frame)
+        return batch
+
+    def _blame(self, block: bytes) -> BadInput:
+        """Find the first row without which the rows before it can be parsed."""
+        assert self._parser is not None
+        ends = record_ends(block, self._parser.quotes)
+        place = bisect_left(ends, True, key=lambda end: not self._parses(block[:end]))
+        if place == len(ends):
+            return BadInput(self._file, "cannot be read as text in rows", self.rows + 1)
+        row = block[ends[place - 1] if place else 0 : ends[place]]
+        return BadInput(self._file, self._parser.cause(row), self.rows + place + 1)
+
+    def _parses(self, block: bytes) -> bool:
+        import polars as pl
+
+        try:
+            self.parse(block)
+        except (pl.exceptions.PolarsError, pl.exceptions.PanicException, ValueError):
+            return False
+        return True
+
+
+def layout_of(kind: Format, asked: Layout | None) -> Layout:
+    """How a file of text is written, unless it was said."""
+    layout = asked or Layout()
+    return replace(layout, separator="\t") if kind is Format.tsv else layout
+
+
+def first_names(file: str, kind: Format, layout: Layout) -> list[str]:
+    """What the columns are called, or the keys of the first object."""
+    with opened(file) as (_, unpacked):
+        first = next(pieces(file, unpacked))
+    block = first[: record_ends(first, quotes=kind is not Format.ndjson)[0]]
+    return keys_of(block) if kind is Format.ndjson else split_row(block, layout.separator)
+
+
+class _Job(NamedTuple):
+    block: bytes
+    parsed: "Callable[[], pl.DataFrame]"
+    position: int
+
+
+def read_text(file: str, columns: Columns, kind: Format, layout: Layout) -> Iterator[Batch]:
+    """Yield the batches of a file of text, in order; memory holds a few blocks."""
+    text = Text(file, columns, kind, layout)
+    jobs: deque[_Job] = deque()
+    with opened(file) as (raw, unpacked), ThreadPoolExecutor(_WORKERS) as pool:
+        for piece in pieces(file, unpacked, lambda: text.rows):
+            block = text.block(piece, last=not piece)
+            if block:
+                jobs.append(_Job(block, pool.submit(text.parse, block).result, raw.tell()))
+            while jobs and (len(jobs) > _WORKERS or not piece or text.endless):
+                yield text.batch(*jobs.popleft())
+            text.refuse_endless()

@@ -1,0 +1,1 @@
+"""Section 6 of the paper run again, figure by figure, and what it does not show."""

@@ -1,0 +1,210 @@
+"""`Windows`: a new estimator for every week, or whatever the window is."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from panprivacy import exact
+from panprivacy.errors import PanPrivacyError
+from panprivacy.estimator import Estimator
+from panprivacy.periods import DAY, as_datetime, length_of, moment_of, moments_of
+from panprivacy.slots.batches import is_polars
+
+R = TypeVar("R")
+"""What a release of the estimators is."""
+
+_FIRST_MONDAY = 4 * DAY  # 5 January 1970: weeks start on Mondays, days at midnight
+_MOST_AT_ONCE = 10_000  # windows that one event may close; a time further ahead is a mistake
+
+
+class LateEvent(PanPrivacyError, ValueError):
+    """An event belongs to a window that is closed; nothing was changed."""
+
+
+@dataclass(frozen=True)
+class Window(Generic[R]):
+    """One window that is over: from when, until when, and what was released of it."""
+
+    start: datetime
+    end: datetime
+    release: R
+
+
+class Windows(Generic[R]):
+    r"""Count users anew in every window of time: one estimator for each, released and erased when its window ends.
+
+    A user is protected by `epsilon` in each window. One who appears in w of them loses at most ``w * epsilon`` in all,
+    even if the state is read once in *every* window; if it is read once in all, the other windows give away their
+    releases only. `loss` states both. In the terms of Kellaris, Papadopoulos, Xiao and Papadias (2014) this is w-event
+    privacy of ``w * epsilon`` for every w, at the level of users within each window.
+
+    Parameters
+    ----------
+    make
+        Builds the estimator of one window: ``lambda: pp.Density(universe=1000, epsilon=0.1)``.
+    every
+        The length of a window: ``"7d"``, ``"12h"``, a `timedelta`, or seconds.
+    start
+        When the first window starts. Without it, windows start at multiples of their length from a Monday midnight, and
+        the first one is that of the first event, whose time it thereby shows.
+    level
+        Confidence level of the intervals.
+
+    Examples
+    --------
+    >>> import panprivacy as pp
+    >>> weeks = Windows(lambda: pp.Density(universe=100_000, epsilon=1.0), every="7d", start="2026-01-05")
+    >>> weeks.update_many(range(30_000), "2026-01-06")
+    >>> weeks.update_many(range(10_000), "2026-01-14")
+    >>> [f"{week.start:%d %b}: {week.release.density:.1f}" for week in weeks.advance("2026-01-20")]
+    ['12 Jan: 0.1']
+    >>> [f"{week.start:%d %b}: {week.release.density:.1f}" for week in weeks.closed]
+    ['05 Jan: 0.3', '12 Jan: 0.1']
+    >>> round(weeks.loss(windows=2), 6)
+    2.0
+
+    Notes
+    -----
+    A window closes when an event or `advance` tells that it is over. Let a clock call `advance`: if events alone close
+    windows, the moment of a release shows when the next event came. Windows in which nothing happened are released
+    like any other. An event of a closed window is refused (`LateEvent`).
+    """
+
+    def __init__(
+        self,
+        make: Callable[[], Estimator[R]],
+        every: str | float | timedelta,
+        *,
+        start: Any = None,
+        level: float = 0.95,
+    ) -> None:
+        if not 0 < level < 1:
+            raise ValueError(f"level must be between 0 and 1, got {level}")
+        self._make = make
+        self._length = length_of(every)
+        self._level = level
+        self._first = _FIRST_MONDAY if start is None else moment_of(start)
+        self._now: int | None = None if start is None else 0
+        self._closed: list[Window[R]] = []
+        self._open = make()
+        if not hasattr(self._open, "release"):
+            raise TypeError(f"windows are released when they end, and a {type(self._open).__name__} has no release()")
+
+    # --- events -------------------------------------------------------------------------------------------------
+
+    def update(self, user: Any, time: Any) -> None:
+        """Note that a user appeared at a time."""
+        self._go_to(self._window_of(moment_of(time)))
+        self._open.update(user)
+
+    def update_many(self, ids: Any, times: Any) -> None:
+        """Note that these users appeared: all at one time, or each at its own.
+
+        The batch is taken window by window, in order of time. In each it is taken whole, or refused with nothing
+        changed in that window.
+        """
+        if isinstance(times, str) or not hasattr(times, "__len__"):
+            self._go_to(self._window_of(moment_of(times)))
+            self._open.update_many(ids)
+            return
+        numbers = (moments_of(times) - self._first) // self._length
+        if len(numbers) != _length(ids):
+            raise ValueError(f"there are {_length(ids)} ids and {len(numbers)} times")
+        windows = np.unique(numbers)
+        if len(windows):
+            self._check(int(windows[0]))
+            self._check_ahead(int(windows[-1]), after=int(windows[0]))
+        for window in windows:
+            self._go_to(int(window))
+            self._open.update_many(ids if len(windows) == 1 else _rows(ids, numbers == window))
+
+    # --- what leaves --------------------------------------------------------------------------------------------
+
+    def advance(self, time: Any) -> list[Window[R]]:
+        """Close every window that is over at this time, and return those that were closed just now."""
+        before = len(self._closed)
+        self._go_to(self._window_of(moment_of(time)))
+        return self._closed[before:]
+
+    @property
+    def closed(self) -> tuple[Window[R], ...]:
+        """All windows that are over."""
+        return tuple(self._closed)
+
+    @property
+    def open(self) -> Estimator[R]:
+        """The estimator of the window that is not over yet."""
+        return self._open
+
+    def loss(self, windows: int = 1, *, readings: int | None = None) -> float:
+        """What a user who appears in so many windows loses at most.
+
+        The state may be read once in every window; with `readings`, in so many of them only.
+        """
+        if windows < 0 or (readings is not None and readings < 0):
+            raise ValueError(f"windows and readings are numbers from 0 on, got {windows} and {readings}")
+        read = windows if readings is None else min(readings, windows)
+        return read * self._open.budget.total + (windows - read) * self.unread_loss
+
+    @property
+    def unread_loss(self) -> float:
+        """What a window gives away by its releases alone.
+
+        One release of epsilon r shows a bit that is 1 with probability p0 or p1: ``ln((1 + p1*(e^r - 1)) /
+        (1 + p0*(e^r - 1)))``. Of several, no more is used than that their epsilons add up.
+        """
+        split = self._open._ledger.split
+        released = exact.decimal(split.releases * split.release)
+        if split.releases > 1:
+            return exact.round_up(released)
+        present, absent = (exact.log_mixture(p, released) for p in (split.pair.p1, split.pair.p0))
+        return exact.round_up(exact.add(present, -absent))
+
+    # --- windows ------------------------------------------------------------------------------------------------
+
+    def _window_of(self, moment: int) -> int:
+        window = (moment - self._first) // self._length
+        self._check(window)
+        self._check_ahead(window)
+        return window
+
+    def _check(self, window: int) -> None:
+        if window < (self._now if self._now is not None else window):
+            start = as_datetime(self._first + self._length * window)
+            raise LateEvent(f"the window from {start:%Y-%m-%d %H:%M:%S} on is closed; nothing was changed")
+
+    def _check_ahead(self, window: int, after: int | None = None) -> None:
+        now = self._now if self._now is not None else after
+        if now is not None and window - now > _MOST_AT_ONCE:
+            raise ValueError(f"this time would close {window - now:,} windows at once; are times in seconds?")
+
+    def _go_to(self, window: int) -> None:
+        """Close all windows before this one."""
+        if self._now is None:
+            self._now = window
+        while self._now < window:
+            release = self._open.release(self._level)
+            start = self._first + self._length * self._now
+            self._closed.append(Window(as_datetime(start), as_datetime(start + self._length), release))
+            self._open._table.words.fill(0)  # what is over must not lie around in freed memory
+            self._open = self._make()
+            self._now += 1
+
+
+def _length(ids: Any) -> int:
+    return len(ids[0]) if isinstance(ids, tuple) and hasattr(ids[0], "__len__") else len(ids)
+
+
+def _rows(ids: Any, wanted: np.ndarray[Any, np.dtype[np.bool_]]) -> Any:
+    """Some rows of ids as people have them: a column, two columns in a tuple, or a list."""
+    if isinstance(ids, tuple) and hasattr(ids[0], "__len__"):
+        return tuple(_rows(column, wanted) for column in ids)
+    if isinstance(ids, np.ndarray):
+        return ids[wanted]
+    if hasattr(ids, "filter"):  # a column of Polars or Arrow, which takes a mask of its own kind only
+        return ids.filter(wanted if is_polars(ids) else wanted.tolist())
+    assert isinstance(ids, Sequence)
+    return [user for user, keep in zip(ids, wanted, strict=True) if keep]

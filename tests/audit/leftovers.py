@@ -1,0 +1,51 @@
+"""A process that draws coins from a known key and then holds still, to be searched from outside.
+
+Run as ``python leftovers.py KEYFILE PLANT``. The key comes from the file straight into the buffer that the coins hand
+out, so no other copy of it is ever in this process, and no word of its keystream but those the coins make.
+"""
+
+import os
+import pickle
+import sys
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from panprivacy import Density, coins
+
+FLIPS = 300_000
+"""Three blocks, each with a key of its own."""
+USERS = 9_000
+
+
+def main(key_file: Path, plant: str) -> None:
+    """Use the coins as a program would, plant a leak if asked to, and wait."""
+    kept: list[object] = []
+
+    def fill(buffer: bytearray) -> None:
+        device = os.open(key_file, os.O_RDONLY)
+        os.readv(device, [buffer])
+        os.close(device)
+
+    encrypt = coins._encrypt_in_place
+
+    def encrypt_and_keep(key: bytearray, zeros: NDArray[np.uint8]) -> None:
+        if plant == "keys":
+            kept.append(bytes(key))
+        encrypt(key, zeros)
+        if plant == "words":
+            kept.append(zeros[1001:1025].tobytes())
+
+    coins.fill_from_system = fill
+    coins._encrypt_in_place = encrypt_and_keep
+    kept.append(int(coins.system.below(2**31, FLIPS).sum()))
+    est = Density(USERS, 1.0)
+    est.update_many(np.arange(USERS))
+    kept += [est, est.to_bytes(), pickle.dumps(est), coins.system]
+    print("ready", flush=True)
+    sys.stdin.read()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2])

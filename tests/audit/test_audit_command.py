@@ -1,0 +1,89 @@
+"""`panprivacy audit` says what holds, and fails when something private does not."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from panprivacy.audit import subjects
+from panprivacy.cli.audit import audit
+
+app = typer.Typer()
+app.command()(audit)
+RUN = CliRunner(env={"COLUMNS": "118", "NO_COLOR": "1", "TERM": "dumb"})
+PAGE = Path(__file__).parents[2] / "docs" / "audit.md"
+
+
+def test_without_a_name_it_prints_the_table_of_the_documentation() -> None:
+    result = RUN.invoke(app, [])
+
+    assert result.exit_code == 0
+    assert result.stdout in PAGE.read_text(encoding="utf-8"), "COLUMNS=118 panprivacy audit prints the new table"
+    for subject in subjects.SUBJECTS:
+        assert subject.name in result.output
+    assert "3.423372" in result.output
+    assert "infinite" in result.output
+    assert "fails as printed" in result.output
+    assert "FAILS" not in result.output
+
+
+def test_one_estimator_is_shown_with_its_witness() -> None:
+    result = RUN.invoke(app, ["DistinctCount", "--epsilon", "1", "--users", "2", "--events", "2"])
+
+    assert result.exit_code == 0
+    assert "worst loss 1.000000, claimed 1.000000: the claim holds" in result.output
+    assert "Streams that differ in the events of user 0" in result.output
+
+
+def test_a_name_with_several_uses_prints_them_all() -> None:
+    result = RUN.invoke(app, ["optbern", "--users", "2", "--events", "1", "--json"])
+    rows = json.loads(result.output)
+
+    assert [row["name"] for row in rows] == ["OptBern"]
+    several = json.loads(RUN.invoke(app, ["fixedlevelppds", "--users", "2", "--events", "1", "--json"]).output)
+    assert several[0]["private"] is True
+
+
+def test_json_has_the_witness_and_names_the_infinite() -> None:
+    result = RUN.invoke(app, ["PPDS", "--json"])
+    (row,) = json.loads(result.output)
+
+    assert row["worst_loss"] == "infinite"
+    assert row["private"] is False
+    assert row["witness"]["stream_a"]
+    assert result.exit_code == 0
+
+
+def test_options_reach_the_audit() -> None:
+    options = ["--releases", "2", "--intrusions", "1", "--deletions", "--users", "2", "--events", "2", "--json"]
+    (row, *_) = json.loads(RUN.invoke(app, ["Density, one shard", *options]).output)
+
+    assert "redraw" in " ".join(row["witness"]["stream_a"])
+    assert row["witness"]["release"].count(">=") == 2
+
+
+def test_the_exit_status_tells_of_a_private_one_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    dwork = next(subject for subject in subjects.SUBJECTS if subject.name == "Dwork")
+    monkeypatch.setattr(subjects, "SUBJECTS", (replace(dwork, private=True),))
+    result = RUN.invoke(app, ["--users", "2", "--events", "1"])
+
+    assert result.exit_code == 1
+    assert "FAILS" in result.output
+
+
+def test_an_unknown_name_is_an_error_in_one_line() -> None:
+    result = RUN.invoke(app, ["nobody"])
+
+    assert result.exit_code == 2
+    assert "there is no estimator 'nobody'" in result.output
+
+
+def test_an_impossible_budget_is_an_error_in_one_line() -> None:
+    result = RUN.invoke(app, ["Density", "--epsilon", "-1"])
+
+    assert result.exit_code == 2
+    assert "epsilon must be positive" in result.output
+    assert "Traceback" not in result.output

@@ -1,0 +1,59 @@
+"""Every estimator that the package exports is audited, and the private ones hold."""
+
+import math
+from typing import Any
+
+import pytest
+
+import panprivacy
+from panprivacy import paper
+from panprivacy.audit.subjects import COMPOSED, SUBJECTS, Case, Subject
+
+PRIVATE = [subject for subject in SUBJECTS if subject.private]
+PRINTED = [subject for subject in SUBJECTS if not subject.private]
+
+
+def name_of(subject: Subject) -> str:
+    return subject.name
+
+
+def exported() -> list[type]:
+    """Everything exported that answers something about users."""
+    things: list[Any] = [getattr(module, name) for module in (panprivacy, paper) for name in module.__all__]
+    verbs = ("update", "release", "estimate", "answer", "observe")
+    return [thing for thing in things if isinstance(thing, type) and any(hasattr(thing, verb) for verb in verbs)]
+
+
+def test_every_exported_estimator_is_audited() -> None:
+    known = {subject.kind for subject in SUBJECTS}
+
+    assert {kind.__name__ for kind in exported() if kind not in known} == set(COMPOSED)
+    assert len(exported()) >= 9
+
+
+def test_names_are_given_once() -> None:
+    assert len({subject.name for subject in SUBJECTS}) == len(SUBJECTS)
+
+
+@pytest.mark.parametrize("subject", PRIVATE, ids=name_of)
+def test_a_private_estimator_loses_what_it_claims_and_no_more(subject: Subject) -> None:
+    result = subject.audit(Case(epsilon=1.0))
+
+    assert result.holds, str(result)
+    assert not subject.tight or result.worst_loss > result.claimed - 1e-6
+
+
+@pytest.mark.parametrize("subject", [s for s in PRIVATE if s.releases], ids=name_of)
+def test_a_private_estimator_keeps_its_plan(subject: Subject) -> None:
+    result = subject.audit(Case(epsilon=0.8, users=2, events=1, releases=2, intrusions=1, deletions=True))
+
+    assert result.holds, str(result)
+    assert not subject.tight or result.worst_loss > result.claimed - 1e-6
+
+
+@pytest.mark.parametrize("subject", PRINTED, ids=name_of)
+def test_a_printed_algorithm_does_not_hold(subject: Subject) -> None:
+    result = subject.audit(Case())
+
+    assert result.witness is not None
+    assert not result.holds or result.claimed == math.inf

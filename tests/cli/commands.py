@@ -1,0 +1,40 @@
+"""Running commands in this process, and as processes of their own."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from typer.testing import CliRunner, Result
+
+from panprivacy.cli import app
+
+
+def run(*arguments: str | int | float | Path) -> Result:
+    """Run a command here."""
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def answer(*arguments: str | int | float | Path) -> dict[str, Any]:
+    """Run a command with --json; its last answer."""
+    result = run(*arguments, "--json")
+    assert result.exit_code == 0, result.output
+    found: dict[str, Any] = json.loads(result.stdout.splitlines()[-1])
+    return found
+
+
+def refused(*arguments: str | int | float | Path) -> str:
+    """Run a command that must fail: exit status 2, one line on standard error, and nothing else."""
+    result = run(*arguments)
+    assert result.exit_code == 2, result.output
+    assert result.stdout == ""
+    (line,) = result.stderr.splitlines()
+    return line
+
+
+def start(*arguments: str | int | float | Path, **options: Any) -> subprocess.Popen[bytes]:
+    """Start a command as a process with pipes."""
+    command = [sys.executable, "-c", "from panprivacy.cli import app; app()", *(str(word) for word in arguments)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen(command, **{**pipes, **options})

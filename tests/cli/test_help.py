@@ -1,0 +1,53 @@
+"""Help fits a screen and opens with an example; completion works; the benchmark runs."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from commands import run
+
+from panprivacy import __version__
+from panprivacy.cli import app
+
+COMMANDS = ["density", "distinct", "show", "release", "merge", "rerandomize", "bench"]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_fits_a_screen_and_opens_with_an_example(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setenv("TERMINAL_WIDTH", "100")
+    lines = run(command, "--help").stdout.strip().splitlines()
+    assert len(lines) <= 40
+    opening = [line for line in lines if line.strip()][:4]
+    assert any(f"Example: panprivacy {command}" in line for line in opening)
+    assert all(len(line) <= 100 for line in lines)
+
+
+def test_every_command_is_listed() -> None:
+    listed = run("--help").stdout
+    assert all(command in listed for command in COMMANDS)
+    assert run("--version").stdout == f"panprivacy {__version__}\n"
+
+
+def test_completion_knows_commands_and_options() -> None:
+    for words, expected in (("panprivacy den", "density"), ("panprivacy density --uni", "--universe-file")):
+        environment = {"_PANPRIVACY_COMPLETE": "complete_zsh", "_TYPER_COMPLETE_ARGS": words}
+        code = "import sys; sys.argv[0] = 'panprivacy'; from panprivacy.cli import app; app(prog_name='panprivacy')"
+        result = subprocess.run(
+            [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
+        )
+        assert expected in result.stdout, result.stderr
+
+
+def test_bench_prints_who_is_private() -> None:
+    result = run("bench", "--events", 20_000, "--users", 1000, "--rounds", 1)
+    assert result.exit_code == 0, result.output
+    for name in ("Density", "DistinctCount", "Polars", "yes, epsilon 1", "no"):
+        assert name in result.stdout
+
+
+def test_the_commands_are_functions_of_their_own_names() -> None:
+    names = {command.callback.__name__ for command in app.registered_commands if command.callback}
+    assert set(COMMANDS) <= names
+    assert json.dumps(sorted(names))

@@ -1,0 +1,107 @@
+"""Standard input, counted as it arrives: signals, periods, the end of input, and kill -9 at any moment."""
+
+import json
+import random
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import IO
+
+import pytest
+from commands import start
+
+import panprivacy as pp
+
+DENSITY = ("density", "-", "-c", "user", "-n", 100, "-e", 30, "--json")
+
+
+def _wait_for(file: IO[bytes] | None, text: bytes) -> bytes:
+    """Read lines until one has this text."""
+    assert file is not None
+    for line in file:
+        if text in line:
+            return line
+    raise AssertionError(f"{text!r} did not come")
+
+
+def _ended(process: subprocess.Popen[bytes], data: bytes = b"") -> tuple[list[float], str]:
+    """Send the last input; the densities that were shown, and the notes."""
+    out, err = process.communicate(data, timeout=60)
+    assert process.returncode == 0, err
+    return [json.loads(line)["density"] for line in out.splitlines()], err.decode()
+
+
+def _lines(first: int, last: int) -> bytes:
+    return b"".join(b"%d\n" % i for i in range(first, last))
+
+
+def test_a_signal_spends_a_release_and_the_end_the_last(tmp_path: Path) -> None:
+    state = tmp_path / "s.pp"
+    process = start(*DENSITY, "--releases", 2, "--state", state)
+    assert process.stdin is not None
+    _wait_for(process.stderr, b"reading standard input")
+    process.stdin.write(b"user\n" + _lines(0, 50) + b"5")  # the last line has not ended yet
+    process.stdin.flush()
+    process.send_signal(signal.SIGUSR1)  # what is in the pipe by now is counted first
+    assert json.loads(_wait_for(process.stdout, b"density"))["density"] == pytest.approx(0.5, abs=0.1)
+    assert pp.load(state.read_bytes()).budget.releases_made == 1
+    process.send_signal(signal.SIGUSR1)
+    _wait_for(process.stderr, b"the last planned release is kept for the end of input")
+    densities, _ = _ended(process, b"0\n" + _lines(51, 75))
+    assert densities == [pytest.approx(0.75, abs=0.1)]
+    assert pp.load(state.read_bytes()).budget.releases_made == 2
+
+
+def test_a_period_spends_releases_while_lines_trickle_in() -> None:
+    process = start(*DENSITY, "--releases", 3, "--release-every", "100ms", "-q")
+    assert process.stdin is not None
+    process.stdin.write(b'{"user": 1}\n')
+    process.stdin.flush()
+    _wait_for(process.stdout, b"density")
+    _wait_for(process.stdout, b"density")
+    densities, notes = _ended(process, b'{"user": 2}\n')
+    assert len(densities) == 1
+    assert notes == ""
+
+
+def test_ctrl_c_ends_the_input_and_keeps_what_came(tmp_path: Path) -> None:
+    state = tmp_path / "s.pp"
+    process = start(*DENSITY, "--state", state, "--no-release", "--no-header", "-c", "1")
+    assert process.stdin is not None
+    process.stdin.write(_lines(0, 50))
+    process.stdin.flush()
+    _wait_for(process.stderr, b"reading standard input")
+    process.send_signal(signal.SIGINT)
+    densities, notes = _ended(process)
+    assert densities == []
+    assert "saved; 1 of 1 releases left" in notes
+    assert pp.load(state.read_bytes()).release().density == pytest.approx(0.5, abs=0.1)
+
+
+def test_bad_input_is_named_by_its_row_and_changes_nothing(tmp_path: Path) -> None:
+    process = start(*DENSITY, "--state", tmp_path / "s.pp", "-q")
+    out, err = process.communicate(b"user\n" + _lines(0, 101), timeout=60)
+    assert (process.returncode, out) == (2, b"")
+    assert err == b"panprivacy: standard input: row 101: user 100 is outside the universe 0..99\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_was_shown_was_spent_on_disk_before_whenever_it_is_killed(tmp_path: Path) -> None:
+    state = tmp_path / "s.pp"
+    generator, shown = random.Random(1), 0
+    for _ in range(2):
+        command = (*DENSITY, "--releases", 5000, "--release-every", "1ms", "--state", state, "-q")
+        process = start(*command)
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(b"user\n" + _lines(0, 100))
+        process.stdin.flush()
+        _wait_for(process.stdout, b"density")
+        shown += 1
+        time.sleep(generator.uniform(0.0, 0.1))
+        process.kill()
+        shown += process.communicate()[0].count(b"\n")
+        budget = pp.load(state.read_bytes()).budget
+        # At most one release of each run was written and not yet shown.
+        assert shown <= budget.releases_made <= shown + 2

@@ -1,0 +1,75 @@
+"""A bar for somebody who is looking, and silence in a pipe."""
+
+import io
+import sys
+import time
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from panprivacy.cli.plainly import Speaker
+from panprivacy.cli.progress import Meter
+from panprivacy.events import Batch
+
+
+class Terminal(io.StringIO):
+    """A place to write that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def _shown(files: list[str], batches: list[Batch], monkeypatch: pytest.MonkeyPatch) -> str:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "120")
+    with Meter(files, shown=Speaker(as_json=False, quiet=False).shows_progress) as meter:
+        time.sleep(0.15)
+        for batch in batches:
+            meter.advance(batch)
+    return terminal.getvalue()
+
+
+def test_the_bar_tells_bytes_events_a_second_and_the_time_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = pl.DataFrame({"user": range(1000)})
+    for name in ("a.csv", "b.csv"):
+        (tmp_path / name).write_bytes(bytes(1000))
+    a, b = str(tmp_path / "a.csv"), str(tmp_path / "b.csv")
+    shown = _shown([a, b], [Batch(a, rows, 0, 600), Batch(b, rows, 0, 500)], monkeypatch)
+    assert "b.csv" in shown
+    assert "1.5/2.0 kB" in shown
+    assert "events/s" in shown
+    assert ":" in shown
+
+
+def test_a_pipe_has_no_end_to_wait_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = _shown([], [Batch("standard input", pl.DataFrame({"user": [1]}), 0, 2000)], monkeypatch)
+    assert "2.0" in shown
+    assert "events/s" in shown
+
+
+def test_nobody_looking_nothing_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    out = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", out)
+    speaker = Speaker(as_json=False, quiet=False)
+    with Meter([], shown=speaker.shows_progress) as meter:
+        meter.advance(Batch("f", pl.DataFrame({"user": [1]}), 0, 1))
+    assert out.getvalue() == ""
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    assert not Speaker(as_json=False, quiet=True).shows_progress
+
+
+def test_a_person_sees_a_table_and_a_program_a_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import panprivacy as pp
+
+    release = pp.Density(1000, epsilon=1.0).release()
+    Speaker(as_json=False, quiet=False).answer(release)
+    assert capsys.readouterr().out == f"{release}\n"
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stdout", terminal)
+    Speaker(as_json=False, quiet=False).answer(release)
+    assert "Release 1" in terminal.getvalue()

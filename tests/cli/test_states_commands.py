@@ -1,0 +1,105 @@
+"""`panprivacy show`, `release`, `merge`, `rerandomize`."""
+
+import json
+from pathlib import Path
+
+import pytest
+from commands import answer, refused, run
+
+import panprivacy as pp
+from panprivacy.statefile import StateFile
+
+
+def _shard(tmp_path: Path, i: int) -> Path:
+    events, state = tmp_path / "f.csv", tmp_path / f"{i}.pp"
+    events.write_text("user\n" + "\n".join(map(str, range(600))))
+    command = ("density", events, "-c", "user", "-n", 1000, "-e", 20, "--shard", f"{i}/2", "-s", state)
+    assert run(*command).exit_code == 0
+    return state
+
+
+def test_shards_are_merged_into_the_whole(tmp_path: Path) -> None:
+    north, south, whole = _shard(tmp_path, 0), _shard(tmp_path, 1), tmp_path / "all.pp"
+    result = run("merge", north, south, "-o", whole)
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert answer("release", whole)["density"] == pytest.approx(0.6, abs=0.02)
+    assert "there is a file already" in refused("merge", north, south, "-o", whole)
+    assert "overlap" in refused("merge", north, north, "-o", tmp_path / "x.pp")
+    assert not (tmp_path / "x.pp").exists()
+
+
+def test_sampled_shards_share_a_key(tmp_path: Path) -> None:
+    events = tmp_path / "f.csv"
+    events.write_text("user\n1\n")
+    command = ("density", events, "-c", "user", "-n", 1000, "-e", 1, "--sample", 100)
+    for i in range(2):
+        shard = f"{i}/2:00112233445566778899aabbccddeeff"
+        assert run(*command, "--shard", shard, "-s", tmp_path / f"{i}.pp").exit_code == 0
+    assert run("merge", tmp_path / "0.pp", tmp_path / "1.pp", "-o", tmp_path / "all.pp").exit_code == 0
+    assert "sampled shards must share a key" in refused(*command, "--shard", "0/2")
+
+
+def test_counts_of_different_and_of_the_same_users_are_merged(tmp_path: Path) -> None:
+    events = tmp_path / "f.csv"
+    key = "00112233445566778899aabbccddeeff"
+    for i in range(2):
+        events.write_text("user\n" + "\n".join(map(str, range(5000 * i, 5000 * i + 10_000))))
+        command = ("distinct", events, "-c", "user", "-e", 20, "--buckets", 1024, "--key", key)
+        assert run(*command, "-s", tmp_path / f"{i}.pp").exit_code == 0
+    parts = (tmp_path / "0.pp", tmp_path / "1.pp")
+    for options, count in (((), 20_000), (("--overlapping",), 15_000)):
+        whole = tmp_path / f"{count}.pp"
+        assert run("merge", *parts, "-o", whole, *options).exit_code == 0
+        assert answer("release", whole)["count"] == pytest.approx(count, rel=0.15)
+    (tmp_path / "other").mkdir()
+    shard = _shard(tmp_path / "other", 0)
+    assert "have nothing in common" in refused("merge", parts[1], shard, "-o", tmp_path / "x.pp")
+
+
+def test_rerandomize_spends_what_was_planned(tmp_path: Path) -> None:
+    state = tmp_path / "s.pp"
+    StateFile(state).write(pp.Density(1000, epsilon=2.0, intrusions=1).to_bytes())
+    before = state.read_bytes()
+    result = run("rerandomize", state)
+    assert "every bit is redrawn; 0 more planned" in result.stderr
+    assert state.read_bytes() != before
+    assert json.loads(run("show", state, "--json").stdout)["rerandomizations_made"] == 1
+    assert "all 1 planned rerandomisations are made" in refused("rerandomize", state)
+
+
+def test_show_costs_nothing_and_changes_nothing(tmp_path: Path) -> None:
+    state = tmp_path / "s.pp"
+    StateFile(state).write(pp.Density(1000, epsilon=1.0, releases=2).to_bytes())
+    before = state.read_bytes()
+    assert "0 of 2 releases made" in run("show", state).stdout
+    assert json.loads(run("show", state, "--json").stdout)["last"] is None
+    first = answer("release", state)
+    shown = run("show", state)
+    assert f"density {first['density']:.4f}" in shown.stdout
+    assert state.read_bytes() != before
+    after = state.read_bytes()
+    run("show", state)
+    assert state.read_bytes() == after
+
+
+def test_a_state_in_use_is_refused_but_can_be_shown(tmp_path: Path) -> None:
+    state = tmp_path / "s.pp"
+    StateFile(state).write(pp.Density(1000, epsilon=1.0).to_bytes())
+    with StateFile(state).locked():
+        assert "another process is using this state" in refused("release", state)
+        assert run("show", state).exit_code == 0
+
+
+def test_a_state_on_seeded_coins_cannot_be_passed_off_as_safe(tmp_path: Path) -> None:
+    from panprivacy.testing import SeededCoins
+
+    state = tmp_path / "s.pp"
+    StateFile(state).write(pp.Density(1000, epsilon=1.0, coins=SeededCoins(1)).to_bytes(insecure=True))
+    assert "NOT SECURE" in run("show", state).stdout
+    assert "seeded coins" in refused("release", state)
+
+
+def test_what_is_not_there_is_named(tmp_path: Path) -> None:
+    for command in ("show", "release", "rerandomize"):
+        assert "no.pp: cannot be read: no such file" in refused(command, tmp_path / "no.pp")
+    assert list(tmp_path.iterdir()) == []

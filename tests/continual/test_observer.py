@@ -1,0 +1,295 @@
+"""What an observer does, refuses and says."""
+
+import pickle
+import struct
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+import panprivacy as pp
+from panprivacy import state
+from panprivacy.continual import Continual, saved
+from panprivacy.errors import BudgetExhausted, CorruptState, NotPrivate
+from panprivacy.testing import SeededCoins
+
+USERS = 100_000
+
+
+def observer(**changes: object) -> Continual:
+    options = {"universe": USERS, "epsilon": 4.0, "step": 0.1, "observations": 50, "coins": SeededCoins(1)}
+    return Continual(**(options | changes))  # type: ignore[arg-type]
+
+
+def test_before_anybody_appears_zero_is_published_at_no_cost() -> None:
+    est = observer()
+    seen = [est.observe() for _ in range(50)]
+
+    assert {one.density for one in seen} == {0.0}
+    assert not any(one.moved for one in seen)
+    assert [one.number for one in seen] == list(range(1, 51))
+    assert est.budget.spent == est.budget.total - est.budget.remaining < est.epsilon
+
+
+def test_it_moves_when_the_density_has_drifted_and_not_before() -> None:
+    est = observer()
+    est.update_many(range(5000))
+    assert not est.observe().moved
+
+    est.update_many(range(40_000))
+    now = est.observe()
+
+    assert now.moved
+    assert abs(now.density - 0.4) < 0.03
+    assert now.moves_left == 9
+    assert now.count == now.density * USERS
+    assert not est.observe().moved
+    low, high = now.interval
+    assert low < 0.4 < high
+
+
+def test_a_user_may_appear_again_and_again() -> None:
+    est = observer()
+    for user in (3, 3, 3):
+        est.update(user)
+
+    assert not est.observe().moved
+
+
+def test_with_deletions_planned_the_published_density_falls_again() -> None:
+    est = observer(moves=4)
+    est.update_many(range(60_000))
+    up = est.observe()
+    est.remove_many(range(1, 50_000))
+    est.remove(0)
+    down = est.observe()
+
+    assert abs(up.density - 0.6) < 0.03
+    assert down.moved
+    assert abs(down.density - 0.1) < 0.03
+
+
+@pytest.mark.parametrize("verb", ["remove", "remove_many"])
+def test_without_deletions_planned_nobody_can_be_removed(verb: str) -> None:
+    with pytest.raises(ValueError, match="plan them with moves=K"):
+        getattr(observer(), verb)(3)
+
+
+def test_once_all_moves_are_spent_it_stands_still_and_says_so() -> None:
+    est = observer(moves=1)
+    est.update_many(range(50_000))
+    last_move = est.observe()
+    est.remove_many(range(50_000))
+    stuck = est.observe()
+
+    assert last_move.moved
+    assert (stuck.density, stuck.moved, stuck.moves_left) == (last_move.density, False, 0)
+    assert stuck.interval == (0.0, 1.0)
+    assert est.budget.spent == est.budget.total
+
+
+def test_once_all_moves_are_spent_without_deletions_the_density_is_at_least_what_is_published() -> None:
+    est = observer(step=0.5, epsilon=8.0)
+    for upto in (60_000, 100_000):
+        est.update_many(range(upto))
+        est.observe()
+    est._density._ledger.releases = 2
+    stuck = est.observe()
+
+    assert stuck.interval[0] > 0
+    assert stuck.interval[1] == 1.0
+
+
+def test_the_budget_is_shared_out_and_all_used() -> None:
+    est = Continual(1_000_000, 1.0)
+    budget = est.budget
+
+    assert budget.total == pytest.approx(1.0, abs=1e-9)
+    assert budget.total <= 1.0
+    assert budget.moves == 20
+    assert budget.state + 3 * budget.threshold < budget.spent < 1.0
+    assert "moves     0 of 20 made" in str(budget)
+
+
+@pytest.mark.parametrize(("step", "moves"), [(0.05, 20), (0.3, 4), (1.0, 1), (0.07, 15)])
+def test_one_over_the_step_moves_are_planned(step: float, moves: int) -> None:
+    assert observer(step=step).budget.moves == moves
+
+
+def test_the_bits_and_the_budget_of_a_density_can_be_taken_over() -> None:
+    density = pp.Density(USERS, 4.0, releases=10, coins=SeededCoins(2))
+    density.update_many(range(50_000))
+    est = Continual(density, step=0.1, observations=50)
+    seen = est.observe()
+
+    assert est.epsilon == 4.0
+    assert est.budget.state == density.budget.state
+    assert est.budget.total <= 4.0
+    assert seen.moved
+    assert abs(seen.density - 0.5) < 0.03
+    with pytest.raises(BudgetExhausted):
+        density.release()
+
+
+def test_a_density_that_has_released_cannot_be_taken_over() -> None:
+    density = pp.Density(USERS, 4.0, releases=10)
+    density.release()
+
+    with pytest.raises(ValueError, match="released nothing"):
+        Continual(density)
+
+
+def test_a_density_that_plans_for_announced_readings_cannot_be_taken_over() -> None:
+    with pytest.raises(ValueError, match="announced readings"):
+        Continual(pp.Density(USERS, 4.0, intrusions=1))
+
+
+def test_a_density_brings_its_own_epsilon() -> None:
+    with pytest.raises(ValueError, match="brings its own"):
+        Continual(pp.Density(USERS, 4.0), 1.0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"step": 0.0}, "step is a part"),
+        ({"step": 1.5}, "step is a part"),
+        ({"beta": 1.0}, "beta is a probability"),
+        ({"epsilon": None}, "how much privacy"),
+        ({"epsilon": -1.0}, "epsilon must be positive"),
+        ({"moves": 0}, "at least one move"),
+        ({"observations": 0}, "at least one move"),
+        ({"epsilon": 1e-12}, "too small"),
+    ],
+)
+def test_an_impossible_plan_is_refused(changes: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        observer(**changes)
+
+
+@pytest.mark.parametrize("plan", [(0, 0.1), (10, 0.0), (10, 1.0)])
+def test_an_impossible_accuracy_is_refused(plan: tuple[int, float]) -> None:
+    with pytest.raises(ValueError, match="an accuracy needs"):
+        observer().accuracy(*plan)
+
+
+def test_a_sample_and_other_universes_work_as_in_density() -> None:
+    sampled = observer(universe=1_000_000, sample=USERS)
+    sampled.update_many(range(500_000))
+    listed = Continual(pp.Users([f"user{i}" for i in range(2000)]), 50.0, step=0.5, observations=2)
+    listed.update_many([f"user{i}" for i in range(1900)])
+
+    assert abs(sampled.observe().density - 0.5) < 0.03
+    assert sampled.accuracy().sampling > 0
+    assert listed.observe().moved
+
+
+# --- bytes --------------------------------------------------------------------------------------------------------
+
+
+def used() -> Continual:
+    est = Continual(2000, 40.0, step=0.2, observations=10)
+    est.update_many(range(1000))
+    est.observe()
+    return est
+
+
+def test_bytes_bring_it_back_as_it_was() -> None:
+    est = used()
+    back = Continual.from_bytes(est.to_bytes())
+
+    assert back.to_bytes() == est.to_bytes()
+    assert back.budget == est.budget
+    assert back.accuracy() == est.accuracy()
+    assert back.observe().density == est.observe().density
+
+
+def test_it_can_be_pickled() -> None:
+    est = used()
+
+    assert pickle.loads(pickle.dumps(est)).to_bytes() == est.to_bytes()
+
+
+def test_the_length_of_the_bytes_does_not_depend_on_the_stream() -> None:
+    assert len(used().to_bytes()) == len(Continual(2000, 40.0, step=0.2, observations=10).to_bytes())
+
+
+def test_seeded_coins_are_told_and_not_saved_by_mistake() -> None:
+    est = observer()
+
+    assert not est.observe().secure
+    assert "NOT SECURE" in repr(est)
+    with pytest.raises(NotPrivate, match="insecure=True"):
+        est.to_bytes()
+    assert not Continual.from_bytes(est.to_bytes(insecure=True)).secure
+
+
+def test_the_state_of_something_else_is_refused() -> None:
+    with pytest.raises(CorruptState, match="not that of a Continual"):
+        Continual.from_bytes(pp.Density(2000, 1.0).to_bytes())
+    with pytest.raises(CorruptState, match="not that of a Density"):
+        pp.Density.from_bytes(used().to_bytes())
+
+
+def test_altered_bytes_are_refused() -> None:
+    blob = bytearray(used().to_bytes())
+    generator = np.random.default_rng(7)
+    for _ in range(100):
+        position, bit = int(generator.integers(len(blob))), 1 << int(generator.integers(8))
+        blob[position] ^= bit
+        with pytest.raises(CorruptState):
+            Continual.from_bytes(bytes(blob))
+        blob[position] ^= bit
+
+
+@pytest.mark.parametrize(
+    "forge",
+    [
+        {"step": 0.0},
+        {"beta": 2.0},
+        {"planned": 0},
+        {"published": 1.5},
+    ],
+)
+def test_a_forged_plan_is_refused(forge: dict[str, float]) -> None:
+    est = used()
+    for name, value in forge.items():
+        setattr(est._kept, name, value)
+
+    with pytest.raises(CorruptState, match="impossible"):
+        Continual.from_bytes(est.to_bytes())
+
+
+def test_forged_shares_are_refused() -> None:
+    est = used()
+    blob = est.to_bytes()
+    threshold = est._kept.watch.shares.threshold
+    old, new = (struct.pack("<Q", int(share * 2**40)) for share in (threshold, threshold + Fraction(10)))
+    kind, secure, parameters, words = state.unseal(blob)
+    assert parameters.count(old) == 1
+
+    with pytest.raises(CorruptState, match="lose more"):
+        Continual.from_bytes(state.seal(kind, secure, parameters.replace(old, new), words))
+    with pytest.raises(CorruptState, match="contradicts"):
+        Continual.from_bytes(state.seal(kind, secure, parameters[: saved._OBSERVER.size - 1], words))
+
+
+# --- words --------------------------------------------------------------------------------------------------------
+
+
+def test_it_says_what_it_is_and_what_it_saw() -> None:
+    est = observer()
+    est.update_many(range(60_000))
+    seen = est.observe()
+    console = Console(width=200)
+    with console.capture() as shown:
+        console.print(est)
+        console.print(seen)
+
+    assert repr(est).startswith("<Continual of 100,000 users, step 0.1; epsilon 4:")
+    assert "err by at most" in shown.get()
+    assert "not private" in shown.get()
+    assert "Observation 1" in shown.get()
+    assert "moved at observation 1, 9 moves left" in str(seen)
+    assert "NOT PRIVATE" in str(seen)

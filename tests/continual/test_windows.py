@@ -1,0 +1,234 @@
+"""One estimator for each window, and what it costs to be in several."""
+
+from datetime import UTC, date, datetime, timedelta, timezone
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import panprivacy as pp
+from panprivacy import audit
+from panprivacy.continual import Continual
+from panprivacy.errors import OutsideUniverse
+from panprivacy.periods import moment_of, moments_of
+from panprivacy.release import Release
+from panprivacy.windows import LateEvent, Windows
+
+USERS = 20_000
+MONDAY = datetime(2026, 1, 5, tzinfo=UTC)
+
+
+def weeks(start: Any = MONDAY, **options: Any) -> Windows[Release]:
+    return Windows(lambda: pp.Density(USERS, 4.0), "7d", start=start, **options)
+
+
+def densities(windows: Windows[Release]) -> list[float]:
+    return [round(window.release.density, 1) for window in windows.closed]
+
+
+def test_every_window_counts_anew() -> None:
+    windows = weeks()
+    windows.update_many(range(10_000), MONDAY + timedelta(days=1))
+    windows.update_many(range(4000), MONDAY + timedelta(days=7))
+    windows.update(3, MONDAY + timedelta(days=13))
+    closed = windows.advance(MONDAY + timedelta(days=14))
+
+    assert densities(windows) == [0.5, 0.2]
+    assert [window.start for window in windows.closed] == [MONDAY, MONDAY + timedelta(days=7)]
+    assert [window.end for window in closed] == [MONDAY + timedelta(days=14)]
+
+
+def test_a_batch_may_reach_over_several_windows_in_any_order() -> None:
+    windows = weeks()
+    days = np.repeat([15, 1, 8], [10_000, 2000, 6000])
+    windows.update_many(np.arange(18_000), [MONDAY + timedelta(days=int(day)) for day in days])
+    windows.advance(MONDAY + timedelta(days=21))
+
+    assert densities(windows) == [0.1, 0.3, 0.5]
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        list(range(USERS)),
+        range(USERS),
+        np.arange(USERS),
+        pl.Series(range(USERS)),
+        pa.array(range(USERS)),
+        pa.chunked_array([range(9), range(9, USERS)]),
+    ],
+    ids=lambda ids: type(ids).__module__ + "." + type(ids).__name__,
+)
+def test_ids_come_in_any_form(ids: Any) -> None:
+    windows = weeks()
+    windows.update_many(ids, [MONDAY + timedelta(days=7 * (user % 2)) for user in range(USERS)])
+    windows.advance(MONDAY + timedelta(days=14))
+
+    assert densities(windows) == [0.5, 0.5]
+
+
+def test_edges_come_as_two_columns() -> None:
+    windows = Windows(lambda: pp.Density(pp.Edges(200), 4.0), "1d", start=0)
+    low, high = np.triu_indices(200, 1)
+    windows.update_many((low, high), np.where(low < high[-1] // 2, 0.0, 86_400.0))
+    windows.advance(2 * 86_400.0)
+
+    assert [round(window.release.density, 2) for window in windows.closed] == pytest.approx([0.75, 0.25], abs=0.04)
+
+
+def test_windows_in_which_nothing_happened_are_released_too() -> None:
+    windows = weeks()
+    windows.update_many(range(USERS), MONDAY)
+    windows.advance(MONDAY + timedelta(days=28))
+
+    assert densities(windows) == [1.0, 0.0, 0.0, 0.0]
+
+
+def test_without_a_start_weeks_begin_on_mondays() -> None:
+    windows = weeks(start=None)
+    windows.update(3, MONDAY + timedelta(days=16))
+    windows.advance(MONDAY + timedelta(days=21))
+
+    assert [window.start for window in windows.closed] == [MONDAY + timedelta(days=14)]
+
+
+def test_an_event_of_a_closed_window_is_refused_with_nothing_changed() -> None:
+    windows = weeks()
+    windows.advance(MONDAY + timedelta(days=7))
+    before = windows.open.to_bytes()
+
+    with pytest.raises(LateEvent, match="2026-01-05 00:00:00 on is closed"):
+        windows.update(3, MONDAY)
+    with pytest.raises(LateEvent):
+        windows.update_many([3, 4], [MONDAY + timedelta(days=8), MONDAY])
+    assert windows.open.to_bytes() == before
+    assert len(windows.closed) == 1
+
+
+def test_a_user_outside_the_universe_is_refused() -> None:
+    with pytest.raises(OutsideUniverse):
+        weeks().update(USERS, MONDAY)
+
+
+def test_as_many_times_as_ids_are_needed() -> None:
+    with pytest.raises(ValueError, match="3 ids and 2 times"):
+        weeks().update_many([1, 2, 3], [MONDAY, MONDAY])
+
+
+def test_a_time_far_ahead_is_taken_for_a_mistake() -> None:
+    windows = weeks()
+
+    with pytest.raises(ValueError, match="are times in seconds"):
+        windows.update(3, 1.7e11)
+    with pytest.raises(ValueError, match="are times in seconds"):
+        weeks(start=None).update_many([1, 2], [0.0, 1.7e11])
+    assert windows.closed == ()
+
+
+def test_what_is_over_is_overwritten() -> None:
+    windows = weeks()
+    first = windows.open
+    windows.advance(MONDAY + timedelta(days=7))
+
+    assert not first._table.words.any()
+    assert windows.open is not first
+
+
+def test_the_level_is_that_of_the_intervals() -> None:
+    windows = weeks(level=0.5)
+    windows.advance(MONDAY + timedelta(days=7))
+
+    assert windows.closed[0].release.level == 0.5
+    with pytest.raises(ValueError, match="level"):
+        weeks(level=1.0)
+
+
+def test_a_distinct_count_has_windows_too() -> None:
+    windows = Windows(lambda: pp.DistinctCount(4.0, 1024), "1h", start=0)
+    windows.update_many([f"user{i}" for i in range(5000)], 10.0)
+    windows.advance(3600)
+
+    assert windows.closed[0].release.count == pytest.approx(5000, rel=0.4)
+
+
+def test_what_has_no_release_has_no_windows() -> None:
+    with pytest.raises(TypeError, match="a Continual has no release"):
+        Windows(lambda: Continual(USERS, 1.0), "7d")  # type: ignore[arg-type, return-value]
+
+
+# --- what it costs ------------------------------------------------------------------------------------------------
+
+
+def test_a_user_in_w_windows_loses_w_times_epsilon_if_each_is_read() -> None:
+    windows = weeks()
+
+    assert windows.loss() == pytest.approx(4.0)
+    assert windows.loss(windows=5) == pytest.approx(20.0)
+    assert windows.loss(windows=0) == 0.0
+
+
+def test_a_window_that_is_not_read_gives_away_its_release_only() -> None:
+    windows = weeks()
+
+    assert 0 < windows.unread_loss < 4.0
+    assert windows.loss(windows=5, readings=1) == pytest.approx(4.0 + 4 * windows.unread_loss)
+    assert windows.loss(windows=2, readings=7) == windows.loss(windows=2)
+    with pytest.raises(ValueError, match="from 0 on"):
+        windows.loss(windows=-1)
+
+
+@pytest.mark.parametrize(("releases", "exactly"), [(1, True), (2, False)])
+def test_the_auditor_confirms_what_an_unread_window_gives_away(releases: int, exactly: bool) -> None:
+    windows = Windows(lambda: pp.Density(2, 1.0, releases=releases), "1d")
+    found = audit.exact(
+        lambda coins: pp.Density(2, 1.0, releases=releases, coins=coins),
+        users=2,
+        length=3,
+        releases=releases,
+        readings=0,
+        deletions=True,
+    )
+
+    assert found.worst_loss <= windows.unread_loss * (1 + 1e-12)
+    assert not exactly or found.worst_loss == pytest.approx(windows.unread_loss, abs=1e-12)
+
+
+# --- times --------------------------------------------------------------------------------------------------------
+
+EAST = timezone(timedelta(hours=2))
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        [datetime(2026, 1, 5), datetime(2026, 1, 5, 1)],
+        [MONDAY, datetime(2026, 1, 5, 3, tzinfo=EAST)],
+        ["2026-01-05", "2026-01-05T01:00:00"],
+        np.array(["2026-01-05T00", "2026-01-05T01"], dtype="datetime64[h]"),
+        pl.Series([datetime(2026, 1, 5), datetime(2026, 1, 5, 1)]),
+        pl.Series([MONDAY, MONDAY + timedelta(hours=1)]),
+        pl.Series(["2026-01-05", "2026-01-05T01:00:00"]),
+        [1_767_571_200, 1_767_574_800.0],
+    ],
+    ids=repr,
+)
+def test_times_come_in_any_form(times: Any) -> None:
+    assert moments_of(times).tolist() == [1_767_571_200_000_000, 1_767_574_800_000_000]
+
+
+def test_dates_are_midnights() -> None:
+    assert moment_of(date(2026, 1, 5)) == moment_of(MONDAY)
+
+
+@pytest.mark.parametrize("times", [[None], [float("nan")], ["soon"], [1e300], pl.Series([MONDAY, None])], ids=repr)
+def test_what_is_no_time_is_refused(times: Any) -> None:
+    with pytest.raises((ValueError, TypeError)):
+        moments_of(times)
+
+
+@pytest.mark.parametrize("period", ["soon", "7 parsecs", "-1d", "0s", 0, timedelta(0)])
+def test_what_is_no_period_is_refused(period: Any) -> None:
+    with pytest.raises(ValueError, match="period"):
+        Windows(lambda: pp.Density(USERS, 1.0), period)

@@ -1,0 +1,38 @@
+"""Observers small enough for the auditor, right and with planted bugs."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from panprivacy.coins import Coins
+from panprivacy.continual import Continual
+from panprivacy.continual.watch import Watch
+
+
+class Watched(Continual):
+    """An observer whose observations are the releases that the auditor asks for."""
+
+    release = Continual.observe
+
+
+@dataclass
+class KeptThreshold(Watch):
+    """Planted: the textbook's test, whose threshold noise is drawn once and kept."""
+
+    def has_drifted(self, distance: int, coins: Coins) -> bool:
+        return coins.reaches(distance, self.bar + self.walk, self.shares.test)
+
+
+def one_user(
+    epsilon: float, *, observations: int, moves: int = 1, bar: int = 1, watch: type[Watch] = Watch
+) -> Callable[[Coins], Any]:
+    """How to make an observer of a single user, with a bar that its one bit can reach."""
+
+    def make(coins: Coins) -> Watched:
+        observer = Watched(1, epsilon, step=1.0, moves=moves, observations=observations, coins=coins)
+        shares = observer._kept.watch.shares
+        walk = coins.noisy_inside(0, shares.threshold) if watch is KeptThreshold else 0
+        observer._kept.watch = watch(shares, bar, walk)
+        return observer
+
+    return make

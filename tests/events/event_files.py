@@ -1,0 +1,68 @@
+"""Files of events in every format, and estimators that show exactly who is in them."""
+
+import gzip
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from backports import zstd
+
+import panprivacy as pp
+from panprivacy.coins import ONE
+from panprivacy.estimator import Estimator
+from panprivacy.events import Columns, Feed, Kind, read
+from sources import Scripted
+
+SUFFIXES = [
+    ".csv",
+    ".tsv",
+    ".ndjson",
+    ".jsonl",
+    ".csv.gz",
+    ".csv.zst",
+    ".ndjson.gz",
+    ".ndjson.zst",
+    ".parquet",
+    ".arrow",
+    ".feather",
+]
+
+
+def write(frame: pl.DataFrame, path: Path) -> Path:
+    """Write a frame in the format that the name tells."""
+    name = path.name
+    if name.endswith(".parquet"):
+        frame.write_parquet(path)
+    elif name.endswith((".arrow", ".feather")):
+        frame.write_ipc(path, compression="zstd" if name.endswith(".feather") else "uncompressed")
+    else:
+        tabs = "\t" if ".tsv" in name else ","
+        text = frame.write_csv(separator=tabs) if ".csv" in name or ".tsv" in name else frame.write_ndjson()
+        path.write_bytes(_packed(text.encode(), path.suffix))
+    return path
+
+
+def _packed(data: bytes, suffix: str) -> bytes:
+    if suffix == ".gz":
+        return gzip.compress(data)
+    return zstd.compress(data) if suffix == ".zst" else data
+
+
+def revealing(universe: Any) -> pp.Density:
+    """A Density without privacy: its bit is 1 if and only if its user appeared and was not deleted since."""
+    return pp.Density(universe, epsilon=1.0, coins=Scripted(lambda threshold, n: np.full(n, threshold > ONE // 2)))
+
+
+def seen(est: pp.Density) -> set[int]:
+    """Who is in a revealing estimator."""
+    return set(np.flatnonzero(est._table.bits(0, est._table.size)).tolist())
+
+
+def fed(est: Estimator[Any], files: list[Path] | Path, columns: Columns | None = None, **options: Any) -> None:
+    """Feed whole files to an estimator."""
+    columns = columns or Columns(("user",), Kind.integers)
+    skip = options.pop("skip_missing", False)
+    feed = Feed(est, columns, skip_missing=skip)
+    for batch in read([str(file) for file in (files if isinstance(files, list) else [files])], columns, **options):
+        feed.take(batch)

@@ -1,0 +1,133 @@
+"""Feeding: insertions and deletions in order, weights, missing ids."""
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from event_files import fed, revealing, seen, write
+from hypothesis import given
+from hypothesis import strategies as st
+
+import panprivacy as pp
+from panprivacy.distinct import DistinctCount
+from panprivacy.events import BadInput, Batch, Columns, Feed, Kind
+from sources import Recorded
+
+ACTIONS = Columns(("user",), Kind.integers, action="do")
+EDGES = Columns(("src", "dst"), Kind.integers, action="do")
+
+
+def _take(est: Any, columns: Columns, rows: pl.DataFrame, **options: Any) -> None:
+    Feed(est, columns, **options).take(Batch("f", rows, 0, 0))
+
+
+events = st.lists(st.tuples(st.integers(0, 9), st.sampled_from(["insert", "delete"])), min_size=1, max_size=30)
+
+
+@given(events, st.integers(1, 30))
+def test_batches_of_insertions_and_deletions_end_as_row_by_row(rows: list[tuple[int, str]], size: int) -> None:
+    est = revealing(10)
+    present: set[int] = set()
+    for user, action in rows:
+        (present.add if action == "insert" else present.discard)(user)
+    for start in range(0, len(rows), size):
+        part = rows[start : start + size]
+        _take(est, ACTIONS, pl.DataFrame(part, schema=["user", "do"], orient="row"))
+    assert seen(est) == present
+
+
+pairs = st.tuples(st.integers(0, 3), st.integers(0, 3)).filter(lambda edge: edge[0] != edge[1])
+
+
+@given(st.lists(st.tuples(pairs, st.sampled_from(["insert", "delete"])), min_size=1, max_size=30), st.booleans())
+def test_an_edge_is_the_same_whichever_way_round_unless_directed(
+    rows: list[tuple[tuple[int, int], str]], directed: bool
+) -> None:
+    universe = pp.Edges(4, directed)
+    est = revealing(universe)
+    present: set[int] = set()
+    for edge, action in rows:
+        (present.add if action == "insert" else present.discard)(universe.index(edge))
+    _take(est, EDGES, pl.DataFrame([(*edge, do) for edge, do in rows], schema=["src", "dst", "do"], orient="row"))
+    assert seen(est) == present
+
+
+def test_only_the_last_action_of_a_user_is_drawn() -> None:
+    coins = Recorded(revealing(10)._coins)
+    est = pp.Density(10, epsilon=1.0, coins=coins)
+    coins.flips_asked.clear()
+    _take(est, ACTIONS, pl.DataFrame({"user": [1, 1, 1, 2], "do": ["insert", "delete", "insert", "delete"]}))
+    assert sum(n for _, n in coins.flips_asked) == 2
+
+
+@pytest.mark.parametrize(("insert", "delete"), [("insert", "delete"), ("INSERT", "Delete"), ("+", "-"), (1, -1)])
+def test_actions_are_spelled_in_several_ways(insert: Any, delete: Any) -> None:
+    est = revealing(10)
+    _take(est, ACTIONS, pl.DataFrame({"user": [1, 2, 1], "do": [insert, insert, delete]}))
+    assert seen(est) == {2}
+
+
+def test_an_unknown_action_is_named() -> None:
+    rows = pl.DataFrame({"user": [None, 1, 2], "do": ["x", "insert", "upsert"]})
+    with pytest.raises(BadInput, match="f: row 3: action 'upsert' is neither insert nor delete"):
+        _take(revealing(10), ACTIONS, rows, skip_missing=True)
+    with pytest.raises(BadInput, match="f: row 1: action None is neither"):
+        _take(revealing(10), ACTIONS, pl.DataFrame({"user": [1], "do": [None]}))
+
+
+@pytest.mark.parametrize(
+    ("weight", "cause"), [(0.0, "weight 0.0"), (-2.5, "weight -2.5"), (None, "the weight is missing")]
+)
+def test_a_weight_that_is_not_positive_is_named(weight: Any, cause: str) -> None:
+    columns = Columns(("user",), Kind.integers, weight="w")
+    rows = pl.DataFrame({"user": [None, 1, 2, 3], "w": [1.0, 2.0, weight, 1.0]})
+    with pytest.raises(BadInput, match=f"f: row 3: {cause}"):
+        _take(revealing(10), columns, rows, skip_missing=True)
+    est = revealing(10)
+    _take(est, columns, pl.DataFrame({"user": [1, 2], "w": [0.5, 7]}))
+    assert seen(est) == {1, 2}
+
+
+def test_skipped_rows_leave_no_trace() -> None:
+    rows = pl.DataFrame({"user": [1, None, 3, None]})
+    feed = Feed(revealing(10), Columns(("user",), Kind.integers), skip_missing=True)
+    before = dict(vars(feed))
+    feed.take(Batch("f", rows, 0, 0))
+    assert vars(feed) == before
+
+
+def test_an_edge_with_one_end_is_missing(tmp_path: Path) -> None:
+    columns = Columns(("src", "dst"), Kind.integers)
+    file = write(pl.DataFrame({"src": [0, None, 2], "dst": [1, 1, None]}), tmp_path / "f.csv")
+    with pytest.raises(BadInput, match="row 2: the id is missing"):
+        fed(revealing(pp.Edges(4)), file, columns)
+    est = revealing(pp.Edges(4))
+    fed(est, file, columns, skip_missing=True)
+    assert len(seen(est)) == 1
+
+
+def test_an_edge_outside_the_graph_is_named(tmp_path: Path) -> None:
+    file = write(pl.DataFrame({"src": [0, 1], "dst": [1, 9]}), tmp_path / "f.parquet")
+    with pytest.raises(BadInput, match=r"row 2: edges \(1, 9\) join no two different nodes of 0..3"):
+        fed(revealing(pp.Edges(4)), file, Columns(("src", "dst"), Kind.integers))
+
+
+@pytest.mark.parametrize("bad", [0, 1, 2, 500, 998, 999])
+def test_the_first_id_outside_is_found_among_many(bad: int) -> None:
+    ids = [f"u{i}" for i in range(1000)]
+    rows = pl.DataFrame({"user": [*ids[:bad], "stranger", *ids[bad + 1 : 999], "other stranger"]})
+    with pytest.raises(BadInput, match=f"f: row {bad + 1}: user '(other )?stranger' is outside the listed users$"):
+        _take(revealing(pp.Users(ids)), Columns(("user",), Kind.text), rows)
+
+
+def test_a_column_has_one_role() -> None:
+    with pytest.raises(ValueError, match="one role only"):
+        Columns(("user",), Kind.integers, action="user")
+
+
+def test_an_open_universe_takes_integers_and_text(tmp_path: Path) -> None:
+    for ids in ([1, 2, -3], ["a", "b"]):
+        est = DistinctCount(5.0)
+        fed(est, write(pl.DataFrame({"user": ids}), tmp_path / "f.parquet"), Columns(("user",)))
+        assert est.release().interval[0] < len(ids) + 1

@@ -1,0 +1,132 @@
+"""Standard input: whatever has arrived is counted; bells ring between batches."""
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from panprivacy.events import BadInput, Bell, Columns, Format, Kind, Layout, Live
+from panprivacy.periods import parse_period
+
+USER = Columns(("user",), Kind.integers)
+
+
+@pytest.fixture
+def pipe() -> Iterator[tuple[int, int]]:
+    """Two ends of a pipe; the one to write is closed by the test."""
+    read, write = os.pipe()
+    yield read, write
+    os.close(read)
+
+
+def _ids(live: Live) -> list[list[int]]:
+    return [batch.rows["user"].to_list() for batch in live.batches() if batch is not None]
+
+
+def _live(handle: int, bell: Bell, kind: Format | None = None, layout: Layout | None = None) -> Live:
+    return Live(handle, USER, kind, layout, bell)
+
+
+def test_lines_are_counted_as_they_arrive_and_halves_when_they_are_whole(pipe: tuple[int, int]) -> None:
+    read, write = pipe
+    with Bell() as bell:
+        batches = (batch for batch in _live(read, bell).batches() if batch is not None)
+        for data, expected in ((b"user\n1\n2\n3", [1, 2]), (b"4\n", [34]), (b"5\n6", [5])):
+            os.write(write, data)
+            assert next(batches).rows["user"].to_list() == expected
+        os.close(write)
+        last = next(batches)
+        assert (last.rows["user"].to_list(), last.before) == ([6], 4)
+        assert next(batches, None) is None
+
+
+@pytest.mark.parametrize(
+    ("data", "kind", "layout"),
+    [
+        (b'{"user": 1}\n{"user": 2}\n', None, None),
+        (b"user\tx\n1\ta\n2\tb\n", Format.tsv, None),
+        (b"1\n2\n", None, Layout(header=False)),
+    ],
+)
+def test_formats_are_guessed_or_told(
+    data: bytes, kind: Format | None, layout: Layout | None, pipe: tuple[int, int]
+) -> None:
+    read, write = pipe
+    os.write(write, data)
+    os.close(write)
+    columns = Columns(("1",), Kind.integers) if layout else USER
+    with Bell() as bell:
+        batches = [batch for batch in Live(read, columns, kind, layout, bell).batches() if batch is not None]
+    assert [batch.rows.to_series().to_list() for batch in batches] == [[1, 2]]
+
+
+@pytest.mark.parametrize(
+    ("data", "cause"),
+    [
+        (b"", "standard input: nothing came"),
+        (b"user\n1\nx\n", "standard input: row 2: user 'x' is not a whole number of 64 bits"),
+        (b'user,x\n1,"a\n', "standard input: row 1: a row does not end"),
+        (b"\x1f\x8b\x08\x00", "standard input: is compressed; unpack it on the way"),
+    ],
+)
+def test_what_cannot_be_counted_is_named(data: bytes, cause: str, pipe: tuple[int, int]) -> None:
+    read, write = pipe
+    os.write(write, data)
+    os.close(write)
+    with Bell() as bell, pytest.raises(BadInput, match=cause):
+        _ids(_live(read, bell))
+
+
+def test_columnar_formats_cannot_be_piped(pipe: tuple[int, int]) -> None:
+    os.close(pipe[1])
+    with Bell() as bell, pytest.raises(BadInput, match="CSV and NDJSON can be piped; read parquet from a file"):
+        _live(pipe[0], bell, Format.parquet)
+
+
+def test_a_signal_wakes_the_wait_and_rings_once(pipe: tuple[int, int]) -> None:
+    read, write = pipe
+    with Bell() as bell:
+        for _ in range(2):
+            timer = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGUSR1))
+            timer.start()
+            assert not bell.wait(read)
+            timer.join()
+        assert [bell.rings() for _ in range(3)] == [True, True, False]
+    os.close(write)
+
+
+def test_what_was_in_the_pipe_before_the_signal_is_counted_before_it_ends(pipe: tuple[int, int]) -> None:
+    read, write = pipe
+    with Bell() as bell:
+        os.write(write, b"user\n1\n2\n")
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert _ids(_live(read, bell)) == [[1, 2]]
+        assert bell.over
+    os.close(write)
+
+
+def test_handlers_are_put_back() -> None:
+    before = [signal.getsignal(number) for number in (signal.SIGUSR1, signal.SIGINT, signal.SIGTERM)]
+    with Bell():
+        assert signal.getsignal(signal.SIGUSR1) != before[0]
+    assert [signal.getsignal(number) for number in (signal.SIGUSR1, signal.SIGINT, signal.SIGTERM)] == before
+
+
+def test_periods_that_were_missed_are_not_made_up_for(pipe: tuple[int, int]) -> None:
+    read, write = pipe
+    with Bell(1000.0) as bell:
+        assert not bell.rings()
+        bell._next = time.monotonic() - 2500.0
+        assert not bell.wait(read)
+        assert [bell.rings(), bell.rings()] == [True, False]
+        assert 0 < bell._next - time.monotonic() <= 500.0
+    os.close(write)
+
+
+@pytest.mark.parametrize("text", ["", "s", "0s", "-1s", "1 fortnight", "1e3s"])
+def test_periods_that_are_none_are_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"period .* is not understood; write it like 60s, 15m, 12h or 7d"):
+        parse_period(text)

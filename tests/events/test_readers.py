@@ -1,0 +1,269 @@
+"""Readers: every format, the same events; anything wrong is named by file and row."""
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+from event_files import SUFFIXES, fed, revealing, seen, write
+
+import panprivacy as pp
+from panprivacy.events import BadInput, Columns, Format, Kind, Layout, expand, read, read_ids
+from panprivacy.events import blocks as blocks_module
+from panprivacy.events import sources as sources_module
+
+IDS = [5, 0, 7, 7, 3, 99]
+USER = Columns(("user",), Kind.integers)
+
+
+def _bytes(path: Path, data: bytes) -> Path:
+    path.write_bytes(data)
+    return path
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_every_format_gives_the_same_users(suffix: str, tmp_path: Path) -> None:
+    file = write(pl.DataFrame({"other": list("abcdef"), "user": IDS}), tmp_path / f"f{suffix}")
+    est = revealing(100)
+    fed(est, file)
+    assert seen(est) == set(IDS)
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_text_ids_are_found_in_a_listed_universe(suffix: str, tmp_path: Path) -> None:
+    file = write(pl.DataFrame({"user": ["ada", "mary", "ada"]}), tmp_path / f"f{suffix}")
+    est = revealing(pp.Users(["ada", "grace", "mary"]))
+    fed(est, file, Columns(("user",), Kind.text))
+    assert seen(est) == {0, 2}
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".ndjson", ".csv.gz", ".parquet", ".arrow"])
+def test_a_file_of_many_blocks_is_read_whole_and_in_order(
+    suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sources_module, "BLOCK", 1000)
+    ids = list(range(20_000))
+    file = write(pl.DataFrame({"note": [f'a "{i}"\n,' for i in ids], "user": ids}), tmp_path / f"f{suffix}")
+    batches = list(read([str(file)], USER))
+    assert pl.concat([batch.rows["user"] for batch in batches]).to_list() == ids
+    assert [batch.before for batch in batches] == [0, *pl.Series([len(b.rows) for b in batches]).cum_sum()[:-1]]
+    positions = [batch.position for batch in batches]
+    assert positions == sorted(positions)
+    assert positions[-1] == file.stat().st_size
+
+
+def test_quoted_newlines_and_separators_belong_to_their_field(tmp_path: Path) -> None:
+    file = _bytes(tmp_path / "f.csv", b'note,user\n"a\n1,2",3\n"say ""no""",4\n')
+    est = revealing(10)
+    fed(est, file)
+    assert seen(est) == {3, 4}
+
+
+@pytest.mark.parametrize("data", [b"\xef\xbb\xbfuser\n3\n", b"user\r\n3\r\n", b"user\n3", b'"user"\n"3"\n'])
+def test_csv_as_other_programs_write_it_is_read(data: bytes, tmp_path: Path) -> None:
+    est = revealing(10)
+    fed(est, _bytes(tmp_path / "f.csv", data))
+    assert seen(est) == {3}
+
+
+def test_a_file_without_header_has_numbered_columns(tmp_path: Path) -> None:
+    est = revealing(10)
+    file = _bytes(tmp_path / "f.csv", b"a;3\nb;4\n")
+    fed(est, file, Columns(("2",), Kind.integers), layout=Layout(";", header=False))
+    assert seen(est) == {3, 4}
+
+
+def test_missing_ids_may_have_a_name(tmp_path: Path) -> None:
+    est = revealing(10)
+    file = _bytes(tmp_path / "f.csv", b"user,x\n3,NA\nNA,a\n,b\n4,c\n")
+    with pytest.raises(BadInput, match="row 2: user 'NA' is not a whole number"):
+        fed(est, file)
+    with pytest.raises(BadInput, match="row 2: the id is missing"):
+        fed(est, file, layout=Layout(missing="NA"))
+    fed(est, file, layout=Layout(missing="NA"), skip_missing=True)
+    assert seen(est) == {3, 4}
+    (batch,) = read([str(file)], Columns(("user",)), layout=Layout(missing="NA"))
+    assert batch.rows["user"].to_list() == [3, None, None, 4]
+
+
+def test_a_header_alone_is_a_file_without_events(tmp_path: Path) -> None:
+    est = revealing(10)
+    fed(
+        est, [_bytes(tmp_path / "f.csv", b"user\n"), write(pl.DataFrame({"user": [1]}).head(0), tmp_path / "f.parquet")]
+    )
+    assert seen(est) == set()
+
+
+def test_small_and_unsigned_integers_and_categories_are_ids(tmp_path: Path) -> None:
+    for type_ in (pl.Int8, pl.UInt64, pl.UInt32):
+        est = revealing(10)
+        fed(est, write(pl.DataFrame({"user": pl.Series([3], dtype=type_)}), tmp_path / "f.parquet"))
+        assert seen(est) == {3}
+    est = revealing(pp.Users(["ada", "mary"]))
+    frame = pl.DataFrame({"user": pl.Series(["mary"], dtype=pl.Categorical)})
+    fed(est, write(frame, tmp_path / "f.parquet"), Columns(("user",), Kind.text))
+    assert seen(est) == {1}
+
+
+def test_integers_are_spelled_out_where_users_are_known_by_text(tmp_path: Path) -> None:
+    est = revealing(pp.Users(["12", "x"]))
+    fed(est, write(pl.DataFrame({"user": [12]}), tmp_path / "f.parquet"), Columns(("user",), Kind.text))
+    assert seen(est) == {0}
+
+
+@pytest.mark.parametrize(
+    ("first", "kind"),
+    [("1\n2\n", pl.Int64), ("1\nx\n", pl.String), ("007\n", pl.String), ("\n99999999999999999999\n", pl.String)],
+)
+def test_without_a_universe_the_first_rows_tell_integers_from_text(
+    first: str, kind: type[pl.DataType], tmp_path: Path
+) -> None:
+    file = _bytes(tmp_path / "f.csv", f"user\n{first}".encode())
+    assert next(read([str(file)], Columns(("user",)))).rows["user"].dtype == kind
+
+
+def test_what_ids_are_in_the_first_file_they_are_in_all(tmp_path: Path) -> None:
+    number = write(pl.DataFrame({"user": [1]}), tmp_path / "a.parquet")
+    text = write(pl.DataFrame({"user": ["x"]}), tmp_path / "b.parquet")
+    with pytest.raises(BadInput, match=r"b\.parquet: column 'user' holds text, and the users are known by integers"):
+        list(read([str(number), str(text)], Columns(("user",))))
+    later = list(read([str(text), str(number)], Columns(("user",))))
+    assert later[1].rows["user"].to_list() == ["1"]
+
+
+# --- what can be wrong ------------------------------------------------------------------------------------------------
+
+BAD = {
+    "f.csv: no column 'user'; it has usr, x": b"usr,x\n1,2\n",
+    "f.csv: row 2: user 'x' is not a whole number of 64 bits": b"user\n1\nx\n3\n",
+    "f.csv: row 2: user '1.5' is not a whole number of 64 bits": b"user\n1\n1.5\n",
+    "f.csv: row 1: user '99999999999999999999' is not a whole": b"user\n99999999999999999999\n",
+    "f.csv: row 3: 1 fields where the header has 2": b"user,x\n1,a\n2,b\n3\n4,d\n",
+    "f.csv: row 1: 3 fields where the header has 2": b"user,x\n1,a,b\n",
+    "f.csv: row 2: a row does not end within 16,777,216 bytes, or not at all": b'user,x\n1,a\n2,"b\n3,c\n',
+    "f.csv: 2 columns are called 'user'": b"user,user\n1,2\n",
+    "f.csv: row 2: user 100 is outside the universe 0..99": b"user\n1\n100\n3\n",
+    "f.csv: row 1: user -1 is outside the universe 0..99": b"user\n-1\n",
+    "f.csv: row 2: the id is missing; --skip-missing leaves such rows out": b"user,x\n1,a\n,b\n",
+    "f.csv: row 3: the id is missing": b"user\n1\n2\n\n4\n",
+    "f.ndjson: row 2: not a JSON object: ": b'{"user":1}\n{"user":\n',
+    "f.ndjson: row 2: not a JSON object: '7'": b'{"user":1}\n7\n',
+    'f.ndjson: row 2: user "x" is not a whole number of 64 bits': b'{"user":1}\n{"user":"x"}\n',
+    "f.ndjson: row 1: user 1.5 is not a whole number of 64 bits": b'{"user":1.5}\n',
+    "f.ndjson: row 3: the id is missing": b'{"user":1}\n{"user":2}\n{"usr":3}\n',
+    "f.ndjson: no column 'user'; it has usr": b'{"usr":1}\n',
+    "f.parquet: not a whole Parquet file": b"PAR1 and nothing else",
+    "f.arrow: not a whole Arrow file": b"ARROW1 and nothing else",
+    "f.csv.gz: its compressed bytes are damaged": b"\x1f\x8b\x08\x00no gzip at all",
+    "f.csv: there is nothing in it": b"\n\n",
+}
+
+
+@pytest.mark.parametrize("message", BAD)
+def test_bad_files_are_named_with_row_and_cause(message: str, tmp_path: Path) -> None:
+    file = _bytes(tmp_path / message.partition(":")[0], BAD[message])
+    with pytest.raises(BadInput) as error:
+        fed(revealing(100), file)
+    assert str(error.value).removeprefix(f"{tmp_path}/").startswith(message)
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".arrow", ".csv.gz", ".csv.zst"])
+def test_a_file_that_was_cut_off_is_refused(suffix: str, tmp_path: Path) -> None:
+    file = write(pl.DataFrame({"user": range(10_000)}), tmp_path / f"f{suffix}")
+    whole = file.read_bytes()
+    for length in (len(whole) // 2, len(whole) - 1):
+        file.write_bytes(whole[:length])
+        with pytest.raises(BadInput, match=f"f{suffix}: (not a whole|its compressed bytes are)"):
+            fed(revealing(10_000), file)
+
+
+def test_the_row_of_a_bad_id_is_counted_over_all_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sources_module, "BLOCK", 1000)
+    ids = [str(i % 50) for i in range(5000)]
+    ids[4321] = "x"
+    file = _bytes(tmp_path / "f.csv", ("user\n" + "\n".join(ids)).encode())
+    with pytest.raises(BadInput, match="row 4322: user 'x'"):
+        fed(revealing(50), file)
+    ids[4321] = "50"
+    file.write_text("user\n" + "\n".join(ids))
+    with pytest.raises(BadInput, match="row 4322: user 50 is outside"):
+        fed(revealing(50), file)
+
+
+def test_the_row_of_a_bad_id_is_counted_past_missing_ones(tmp_path: Path) -> None:
+    frame = pl.DataFrame({"user": [1, None, None, 4, 100, None, 7]})
+    file = write(frame, tmp_path / "f.parquet")
+    with pytest.raises(BadInput, match="row 5: user 100 is outside"):
+        fed(revealing(10), file, skip_missing=True)
+
+
+def test_a_record_that_never_ends_is_refused_early(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sources_module, "BLOCK", 1000)
+    monkeypatch.setattr(blocks_module, "LONGEST", 5000)
+    file = _bytes(tmp_path / "f.csv", b'user,x\n1,a\n2,"' + b"b\n" * 50_000)
+    with pytest.raises(BadInput, match=r"row 2: a row does not end .*; is a quote left open\?"):
+        fed(revealing(50), file)
+
+
+def test_ids_that_are_no_ids_are_refused_by_their_type(tmp_path: Path) -> None:
+    for column in ([1.0], [True], [[1]]):
+        file = write(pl.DataFrame({"user": column}), tmp_path / "f.parquet")
+        with pytest.raises(BadInput, match=r"column 'user' holds .*; ids are integers or text"):
+            fed(revealing(10), file)
+
+
+def test_a_name_that_does_not_tell_the_format_asks_for_it(tmp_path: Path) -> None:
+    file = _bytes(tmp_path / "events.log", b"user\n1\n")
+    with pytest.raises(BadInput, match="say --format csv or tsv or ndjson or parquet or arrow"):
+        fed(revealing(10), file)
+    est = revealing(10)
+    fed(est, file, kind=Format.csv)
+    assert seen(est) == {1}
+    parquet = write(pl.DataFrame({"user": [1]}), tmp_path / "x.parquet").rename(tmp_path / "events")
+    fed(est, parquet)
+
+
+def test_a_parquet_file_that_was_packed_as_a_whole_is_explained(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="parquet files are compressed inside"):
+        fed(revealing(10), _bytes(tmp_path / "f.parquet.gz", b"\x1f\x8b"))
+
+
+def test_globs_are_sorted_and_what_is_not_there_is_named(tmp_path: Path) -> None:
+    for name in ("b.csv", "a.csv", "[x].csv"):
+        _bytes(tmp_path / name, b"user\n")
+    assert expand([f"{tmp_path}/[ab].csv"]) == [f"{tmp_path}/a.csv", f"{tmp_path}/b.csv"]
+    assert expand([f"{tmp_path}/[x].csv"]) == [f"{tmp_path}/[x].csv"]
+    for given, cause in (
+        (f"{tmp_path}/*.parquet", "no file matches"),
+        (f"{tmp_path}/c.csv", "there is no such file"),
+        (f"{tmp_path}", "is a directory; name its files"),
+    ):
+        with pytest.raises(BadInput, match=cause):
+            expand([given])
+    with pytest.raises(BadInput, match="the file is empty"):
+        expand([str(_bytes(tmp_path / "empty.csv", b""))])
+    with pytest.raises(BadInput, match="comes alone"):
+        expand(["-", str(tmp_path / "a.csv")])
+
+
+# --- the list of a universe -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_a_universe_is_read_from_any_format(suffix: str, tmp_path: Path) -> None:
+    file = write(pl.DataFrame({"id": [3, 1, 2], "name": ["x", "y", "z"]}), tmp_path / f"u{suffix}")
+    assert read_ids(f"{file}:id").to_list() == [3, 1, 2]
+    assert read_ids(f"{file}:name").to_list() == ["x", "y", "z"]
+    with pytest.raises(BadInput, match="which column holds the ids"):
+        read_ids(str(file))
+    with pytest.raises(BadInput, match="no column 'nope'; it has id, name"):
+        read_ids(f"{file}:nope")
+
+
+def test_a_list_of_ids_keeps_leading_zeros(tmp_path: Path) -> None:
+    assert read_ids(str(_bytes(tmp_path / "u.csv", b"id\n7\n007\n"))).to_list() == ["7", "007"]
+    assert read_ids(str(_bytes(tmp_path / "u.txt", b"7\n8\n"))).to_list() == [7, 8]
+
+
+def test_a_missing_id_in_a_universe_is_named_by_its_row(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="row 2: the id is missing"):
+        read_ids(str(write(pl.DataFrame({"id": [1, None]}), tmp_path / "u.parquet")))

@@ -1,0 +1,55 @@
+"""Runs that were never run: errors drawn from the laws that the algorithms should have, or from wrong ones."""
+
+from collections.abc import Callable
+
+import numpy as np
+import polars as pl
+
+from panprivacy import theory
+from panprivacy.experiments.cells import Runs, Stream, Trial
+from panprivacy.experiments.figures import STUDIES
+from panprivacy.experiments.scale import Scale
+
+Distortion = Callable[[Trial, Stream], float]
+"""By how much the mean squared error of a trial is multiplied."""
+
+_DENSITIES = {"uniform": 0.632, "zipf": 0.2436, "random half": 0.5, "even ids": 0.5, "one block": 0.5}
+
+
+def right(trial: Trial, stream: Stream) -> float:  # noqa: ARG001
+    return 1.0
+
+
+def table(number: int, scale: Scale, seed: int, distortion: Distortion = right) -> pl.DataFrame:
+    """The table of a figure that is made of runs."""
+    study = STUDIES[number]
+    generator = np.random.default_rng(seed)
+    frames = [_invented(cell, generator, distortion) for cell in study.cells(scale) if isinstance(cell, Runs)]
+    return study.table({Runs: pl.concat(frames)}, scale)
+
+
+def _invented(cell: Runs, generator: np.random.Generator, distortion: Distortion) -> pl.DataFrame:
+    truth = _DENSITIES[cell.stream.name]
+    frames = []
+    for trial in cell.trials:
+        square = mean_squared_error(trial, cell.stream) * distortion(trial, cell.stream)
+        estimates = truth + generator.normal(0, np.sqrt(square), cell.count)
+        if cell.stream.name == "even ids" and trial.algorithm == "PPDS":
+            estimates += generator.choice([-0.5, 0.5], cell.count)  # everyone or nobody
+        setting = {"stream": cell.stream.name, "algorithm": trial.algorithm, "total": trial.total, "size": trial.size}
+        numbers = {"repetition": np.arange(cell.first, cell.first + cell.count), "estimate": estimates}
+        frames.append(pl.DataFrame(numbers).with_columns(truth=truth, **{k: pl.lit(v) for k, v in setting.items()}))
+    return pl.concat(frames)
+
+
+def mean_squared_error(trial: Trial, stream: Stream) -> float:
+    """About what each algorithm has: exact for Dwork and OptBern, PPDS at the level where its set just fits."""
+    density, epsilon = _DENSITIES[stream.name], trial.total / 2
+    if trial.algorithm in ("Dwork", "OptBern"):
+        name = trial.algorithm.lower()
+        return float(theory.mse(name, epsilon, trial.size, density, stream.universe))
+    if trial.algorithm == "Density":
+        return float(theory.mse("optbern", 0.9 * trial.total, trial.size, density, stream.universe))
+    share = 0.5 + (density - 0.5) * np.tanh(epsilon / 2)
+    level = next(level for level in range(18) if stream.universe / 2**level * share < trial.size)
+    return float(theory.mse("ppds", epsilon, None, density, stream.universe, level=level))

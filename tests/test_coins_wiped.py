@@ -1,0 +1,114 @@
+"""Nothing random survives a call, and nothing random comes from elsewhere."""
+
+import ast
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import panprivacy
+from panprivacy import coins, kernels
+from panprivacy.coins import SystemCoins
+
+BLOCK = coins._BLOCK
+
+
+class Witness:
+    """Looks on while blocks are encrypted, and keeps the buffers to see what is left in them."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.keys: list[bytes] = []
+        self.successors: list[bytes] = []
+        self.buffers: list[bytearray | NDArray[np.uint8]] = []
+        self._encrypt = coins._encrypt_in_place
+        monkeypatch.setattr(coins, "_encrypt_in_place", self)
+
+    def __call__(self, key: bytearray, block: NDArray[np.uint8]) -> None:
+        self.keys.append(bytes(key))
+        assert not block.any(), "the buffer must be zero, or the block is not the keystream"
+        self._encrypt(key, block)
+        self.successors.append(block[-32:].tobytes())
+        self.buffers += [key, block]
+
+    def left(self) -> int:
+        """How many bytes of keys and words are still in memory."""
+        return sum(int(np.count_nonzero(np.frombuffer(buffer, np.uint8))) for buffer in self.buffers)
+
+
+def test_a_long_batch_replaces_its_key_by_bytes_of_each_block_and_wipes_everything(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    witness = Witness(monkeypatch)
+    SystemCoins().below(2**30, 4 * BLOCK + 5)
+    assert len(witness.keys) == 5
+    assert len(set(witness.keys)) == 5
+    assert witness.keys[1:] == witness.successors[:-1]
+    assert witness.left() == 0
+
+
+def test_a_batch_that_breaks_off_wipes_everything_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    witness = Witness(monkeypatch)
+    monkeypatch.setattr(kernels, "compare", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        SystemCoins().below(2**30, 1000)
+    assert witness.keys
+    assert witness.left() == 0
+
+
+def test_the_source_holds_nothing_between_calls() -> None:
+    coins.system.below(2**31, 10)
+    assert vars(coins.system) == {}
+
+
+def test_no_descriptor_is_kept_that_others_could_close_and_reuse() -> None:
+    """A daemon closes all descriptors and opens others: coins must not be read from one of those."""
+    descriptors = Path("/proc/self/fd")
+    before = len(list(descriptors.iterdir())) if descriptors.exists() else 0
+    coins.system.below(2**31, 10)
+    coins.system.flip(2**31)
+    assert not before or len(list(descriptors.iterdir())) == before
+
+
+# --- no other randomness --------------------------------------------------------------------------------------------
+
+# Simulated streams need no secrecy: what they feed is an estimator with coins of its own.
+MAY_SIMULATE = ("testing.py", "experiments/", "cli/demo.py", "cli/bench.py")
+
+
+def foreign_randomness(source: str) -> list[str]:
+    """Every use of `random`, `numpy.random` or `os.urandom` in a source text."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found += [name.name for name in node.names if name.name in ("random", "numpy.random")]
+        elif isinstance(node, ast.ImportFrom) and node.module in ("random", "numpy.random"):
+            found.append(node.module)
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            dotted = f"{node.value.id}.{node.attr}"
+            found += [dotted] if dotted in ("np.random", "numpy.random", "os.urandom") else []
+    return found
+
+
+def test_no_other_generator_is_used_anywhere_in_the_package() -> None:
+    root = Path(panprivacy.__file__).parent
+    for path in sorted(root.rglob("*.py")):
+        name = path.relative_to(root).as_posix()
+        if not name.startswith((*MAY_SIMULATE, "coins.py")):
+            assert not foreign_randomness(path.read_text(encoding="utf-8")), name
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import random",
+        "from random import randint",
+        "import numpy as np\nnp.random.default_rng()",
+        "import numpy.random",
+    ],
+)
+def test_the_scan_finds_another_generator(source: str) -> None:
+    assert foreign_randomness(source)
