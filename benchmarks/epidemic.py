@@ -2,6 +2,7 @@
 
     python benchmarks/epidemic.py                                  # the numbers
     python benchmarks/epidemic.py --figure docs/img/epidemic.png   # and the figure
+    python benchmarks/epidemic.py --events visits.parquet          # only the visits, as a file
 
 A million people, of whom some fall ill, see a clinic up to four times, recover, and become susceptible again. Every
 visit is an event. The epidemic and the coins are seeded, so that each run prints the same.
@@ -17,6 +18,7 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
+import polars as pl
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 from rich.console import Console
@@ -231,11 +233,24 @@ def _hourly(panel: Axes, hours: NDArray[np.float64], year: Year) -> None:
     panel.set_ylim(0, 1)
 
 
+def write_events(path: Path) -> None:
+    """Write all visits as a file of patients and times."""
+    hours = [
+        pl.DataFrame({"patient": hour.visitors}).with_columns(visited=datetime.fromisoformat(time_of(hour.number)))
+        for hour in epidemic()
+    ]
+    pl.concat(hours).write_parquet(path)
+
+
 def main() -> None:
     """Print the numbers, and draw the figure if asked."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--figure", type=Path, help="draw the figure into this file")
+    parser.add_argument("--events", type=Path, help="only write the visits into this Parquet file")
     asked = parser.parse_args()
+    if asked.events:
+        write_events(asked.events)
+        return
     console = Console(width=140)
     with console.status("a year passes"):
         year = watch_the_year()

@@ -93,6 +93,8 @@ def search(tmp_path: Path, plant: str) -> list[bytes]:
         assert process.stdout.readline() == "ready\n"
         try:
             return found_in(process.pid, secrets_of(leftovers.FLIPS) + secrets_of(leftovers.USERS))
+        except PermissionError:
+            pytest.skip("this kernel does not let a parent read the memory of its child")
         finally:
             process.communicate()
 

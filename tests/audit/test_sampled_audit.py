@@ -41,10 +41,10 @@ def test_it_refutes_the_printed_dwork_with_a_thousand_users() -> None:
 
 
 def test_it_lets_density_stand() -> None:
-    bound = audit.sampled(lambda coins: Density(USERS, 1.0, coins=coins), LATE, EARLY, runs=2000)
+    bound = audit.sampled(lambda coins: Density(USERS, 1.0, coins=coins), LATE, EARLY, runs=1000)
 
     assert not bound.refutes
-    assert 0.1 < bound.loss_at_least < 1  # the reading of the bit is noticed
+    assert 0.05 < bound.loss_at_least < 1  # the reading of the bit is noticed
     assert "not refuted" in str(bound)
 
 

@@ -89,6 +89,8 @@ def test_events_after_the_last_planned_release_are_counted_and_not_released(parq
 
     assert [week["density"] for week in weeks] == pytest.approx([0.25, 0.5], abs=0.05)
     assert audit["epsilon_spent"] == audit["epsilon_total"]
+    result = run("density", parquet, *BUDGET, "--releases", 2, *WEEKLY, "--time", "when@2026-01-05")
+    assert result.stderr == "panprivacy: no planned release is left: later events are counted, and not released\n"
 
 
 def test_many_releases_are_audited_by_the_formula(parquet: Path) -> None:

@@ -81,7 +81,7 @@ def test_whatever_others_do_between_observations_no_more_is_lost_than_is_claimed
         streams = product(("nothing", "appears", "removed"), repeat=len(timeline))
         worst = max(worst, loss_of(likelihoods(model, timeline, streams, bars)))
 
-    assert 0.3 * shares.loss(2) < worst < shares.loss(2)
+    assert shares.pair.loss < worst < shares.loss(2)
 
 
 def test_two_moves_lose_no_more_than_is_claimed() -> None:

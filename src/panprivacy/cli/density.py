@@ -83,7 +83,8 @@ def density(
         part, key = _parse_shard(shard)
         size = {"sample": sample, "memory": memory, "shard": part, "key": key}
         est = continued_or_new(kept, users, wanted, lambda: _new(users, plan, size))
-        _check_size(est, plan, size)
+        if kept is not None:
+            _check_size(est, plan, size)
         run = Run(est, kept, level, Speaker(as_json=as_json, quiet=quiet))
         series = series_of(run, time, release_every, plot)
         columns = asked.columns(est.universe, kind, action, weight)

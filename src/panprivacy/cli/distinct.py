@@ -58,7 +58,8 @@ def distinct(
         est = continued_or_new(
             kept, None, {"estimator": "DistinctCount", **plan}, lambda: DistinctCount(**planned(plan), **size)
         )
-        _check_size(est, plan, size)
+        if kept is not None:
+            _check_size(est, plan, size)
         columns = Columns((column,), ids, weight=weight)
         source = Source(files, columns, format_, Layout(separator, not no_header, missing), skip_missing)
         Run(est, kept, level, Speaker(as_json=as_json, quiet=quiet)).feed(source, release_every, release)

@@ -61,4 +61,5 @@ class Meter:
         self._events += len(batch.rows)
         elapsed = self._progress.tasks[0].elapsed or 0.0
         rate = f"{self._events / elapsed:,.0f} events/s" if elapsed > 0.1 else ""
-        self._progress.update(self._task, completed=self._done + batch.position, description=batch.file, rate=rate)
+        name, completed = Path(batch.file).name, self._done + batch.position
+        self._progress.update(self._task, completed=completed, description=name, rate=rate)

@@ -94,6 +94,8 @@ class Series:
                 return
             self._release()
             at = end
+            if not self.run.left:
+                self.run.speaker.note("no planned release is left: later events are counted, and not released")
 
     def _end_of_period(self, moments: NDArray[np.int64], at: int) -> int | None:
         """The first row that is beyond this period, from one row on; None if there is none that matters."""

@@ -116,8 +116,8 @@ def slack_of(shares: Shares, size: int, observations: int, beta: float) -> Slack
 def _bits(shares: Shares, size: int, observations: int, beta: float) -> float:
     """Of the number of ones around its mean, by the sub-Gaussian constant of a coin.
 
-    A coin of probability p0 or p1 = 1 - p0 is sub-Gaussian with variance ``(p1-p0) / (2*ln(p1/p0))`` (Kearns and
-    Saul 1998), and no less for a smaller one.
+    The smallest variance with which a coin of probability p0, or of ``p1 = 1 - p0``, is sub-Gaussian is
+    ``(p1-p0) / (2*ln(p1/p0))`` (Kearns and Saul 1998).
     """
     pair = shares.pair
     variance = size * pair.gap / (2 * pair.loss)

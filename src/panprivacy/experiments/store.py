@@ -2,7 +2,7 @@
 
 import hashlib
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
@@ -17,6 +17,17 @@ _SHOWING = ("cli", "plan", "events", "experiments")
 _COMPUTING = Path("experiments", "cells")
 
 
+@cache
+def fingerprint() -> str:
+    """A hash of the code that numbers depend on, and of NumPy's version, whose generators they come from."""
+    digest = hashlib.sha256(np.__version__.encode())
+    for file in sorted(_PACKAGE.rglob("*.py")):
+        name = file.relative_to(_PACKAGE)
+        if name.is_relative_to(_COMPUTING) or name.parts[0] not in _SHOWING:
+            digest.update(name.as_posix().encode() + file.read_bytes())
+    return digest.hexdigest()
+
+
 @dataclass(frozen=True)
 class Store:
     """A folder with one Parquet file a cell.
@@ -27,10 +38,12 @@ class Store:
 
     folder: Path
     seed: int
+    code: str = field(default_factory=fingerprint)
+    """The code's hash, taken once: processes that start later must give a cell the same name."""
 
     def path(self, cell: Cell) -> Path:
         """Where a cell is, or will be."""
-        key = f"{cell!r} seed={self.seed} code={fingerprint()}"
+        key = f"{cell!r} seed={self.seed} code={self.code}"
         return self.folder / f"{type(cell).__name__.lower()}-{hashlib.sha256(key.encode()).hexdigest()[:24]}.parquet"
 
     def has(self, cell: Cell) -> bool:
@@ -58,14 +71,3 @@ class Store:
             return pl.read_parquet(path)
         except pl.exceptions.PolarsError as error:
             raise ValueError(f"{path} is damaged; delete it and run again") from error
-
-
-@cache
-def fingerprint() -> str:
-    """A hash of the code that numbers depend on, and of NumPy's version, whose generators they come from."""
-    digest = hashlib.sha256(np.__version__.encode())
-    for file in sorted(_PACKAGE.rglob("*.py")):
-        name = file.relative_to(_PACKAGE)
-        if name.is_relative_to(_COMPUTING) or name.parts[0] not in _SHOWING:
-            digest.update(name.as_posix().encode() + file.read_bytes())
-    return digest.hexdigest()
