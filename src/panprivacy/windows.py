@@ -56,7 +56,7 @@ class Windows(Generic[R]):
     Examples
     --------
     >>> import panprivacy as pp
-    >>> weeks = Windows(lambda: pp.Density(universe=100_000, epsilon=1.0), every="7d", start="2026-01-05")
+    >>> weeks = pp.Windows(lambda: pp.Density(universe=100_000, epsilon=1.0), every="7d", start="2026-01-05")
     >>> weeks.update_many(range(30_000), "2026-01-06")
     >>> weeks.update_many(range(10_000), "2026-01-14")
     >>> [f"{week.start:%d %b}: {week.release.density:.1f}" for week in weeks.advance("2026-01-20")]

@@ -46,8 +46,8 @@ class Continual:
 
     Examples
     --------
-    >>> from panprivacy.continual import Continual
-    >>> watch = Continual(universe=2_000_000, epsilon=2.0, step=0.1, observations=100)
+    >>> import panprivacy as pp
+    >>> watch = pp.Continual(universe=2_000_000, epsilon=2.0, step=0.1, observations=100)
     >>> max(watch.observe().density for _ in range(50))
     0.0
     >>> watch.update_many(range(600_000))

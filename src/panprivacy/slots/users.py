@@ -47,7 +47,6 @@ class Users:
         self._kind = _kind(listed)
         self._sorted: Any = listed.to_numpy() if self._kind == "int" and not isinstance(listed, list) else None
         self._position: dict[Any, int] = {user: i for i, user in enumerate(listed)} if self._kind != "int" else {}
-        self._enum: Any = _enum(listed) if self._kind == "str" and not isinstance(listed, list) else None
 
     @cached_property
     def fingerprint(self) -> bytes:
@@ -97,12 +96,13 @@ class Users:
         return np.asarray(place)
 
     def _find_strings(self, series: "pl.Series") -> Indices:
-        import polars as pl
-
-        codes = series.cast(pl.String).cast(self._enum, strict=False).to_physical()
-        if codes.null_count():
-            raise outside_of([repr(x) for x in series.filter(codes.is_null())], _PLACE)
-        return codes.to_numpy()
+        # Polars could look them up itself, but takes the whole list of users in hand for every call.
+        listed = series.cast(str).to_list()
+        places = np.fromiter((self._position.get(user, -1) for user in listed), dtype=np.int64, count=len(listed))
+        missing = np.flatnonzero(places < 0)
+        if len(missing):
+            raise outside_of([repr(listed[i]) for i in missing], _PLACE)
+        return places
 
 
 def read_column(path: Path, column: str | None) -> Any:
@@ -163,9 +163,3 @@ def _kind(ids: "pl.Series | list[Hashable]") -> str:
     if isinstance(ids, list):
         return "any"
     return "int" if ids.dtype.is_integer() else {"String": "str"}.get(str(ids.dtype), "bytes")
-
-
-def _enum(ids: "pl.Series") -> "pl.Enum":
-    import polars as pl
-
-    return pl.Enum(ids)
