@@ -56,3 +56,13 @@ def test_a_mended_checksum_does_not_buy_more_releases() -> None:
     assert struct.unpack_from("<I", blob, releases) == (1,)
     with pytest.raises(pp.CorruptState, match="loses more"):
         pp.load(resealed(blob, releases, struct.pack("<I", 2)))
+
+
+def test_states_of_other_classes_name_the_class_that_reads_them() -> None:
+    watched = pp.Continual(100, epsilon=8.0)
+    with pytest.raises(pp.CorruptState, match=r"read it with panprivacy.Continual.from_bytes"):
+        pp.load(watched.to_bytes())
+    fixed = pp.paper.FixedLevelPPDS(100, 1.0, sample=50)
+    with pytest.raises(pp.CorruptState, match=r"read it with panprivacy.paper.FixedLevelPPDS.from_bytes"):
+        pp.load(fixed.to_bytes())
+    assert fixed.KIND != watched.KIND

@@ -8,12 +8,14 @@ from typing import Any, overload
 from panprivacy import state
 from panprivacy.density import Density
 from panprivacy.distinct import DistinctCount
-from panprivacy.errors import CannotMerge
+from panprivacy.errors import CannotMerge, CorruptState
 from panprivacy.ledger import Ledger
 from panprivacy.overlap import kernel, merge_tables, merged_pair
 from panprivacy.slots import Every, Sampled, Slots, Universe
 from panprivacy.slots.hashed import Hashed
 from panprivacy.table import Table
+
+_READ_ELSEWHERE = {3: "panprivacy.paper.FixedLevelPPDS", 4: "panprivacy.Continual"}
 
 
 def load(blob: bytes, universe: Any = None) -> Density | DistinctCount:
@@ -28,6 +30,8 @@ def load(blob: bytes, universe: Any = None) -> Density | DistinctCount:
     True
     """
     kind = state.unseal(blob)[0]
+    if kind in _READ_ELSEWHERE:
+        raise CorruptState(f"this is the state of another class: read it with {_READ_ELSEWHERE[kind]}.from_bytes")
     return (DistinctCount if kind == DistinctCount.KIND else Density).from_bytes(blob, universe)
 
 

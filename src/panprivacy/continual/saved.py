@@ -15,7 +15,7 @@ from panprivacy.density import Density
 from panprivacy.errors import CorruptState, NotPrivate, PanPrivacyError
 from panprivacy.pairs import Pair
 
-KIND = 3
+KIND = 4
 """Which estimator a saved state is of; `Density` is 1, `DistinctCount` 2."""
 
 # epsilon, present, moves, three shares, bar, walk, step, beta, planned, insert-only, observed, published
