@@ -25,10 +25,12 @@ def assert_flips(flips: NDArray[np.bool_], threshold: int) -> None:
     assert_binomial(int(np.count_nonzero(flips)), flips.size, threshold / ONE)
 
 
-def assert_independent(first: NDArray[np.bool_], second: NDArray[np.bool_], threshold: int) -> None:
+def assert_independent(
+    first: NDArray[np.bool_], second: NDArray[np.bool_], threshold: int, alarm: float = ALARM
+) -> None:
     """Assert that two rows of flips agree as often as independent ones do: ``p^2 + (1-p)^2`` of the time."""
     p = threshold / ONE
-    assert_binomial(int(np.count_nonzero(first == second)), first.size, p**2 + (1 - p) ** 2)
+    assert_binomial(int(np.count_nonzero(first == second)), first.size, p**2 + (1 - p) ** 2, alarm)
 
 
 def laplace_pmf(epsilon: float | Fraction, x: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -3,6 +3,7 @@
 import array
 from collections import deque
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -34,6 +35,22 @@ def test_a_negative_number_of_any_width_is_outside_every_universe(dtype: str, si
     ids = np.array([5, -1, 7, -2], dtype=dtype)
     with pytest.raises(pp.OutsideUniverse, match="users -1, -2 are outside"):
         Range(size).indices(ids)
+
+
+@pytest.mark.parametrize("options", [{}, {"sample": 50}, {"shard": (1, 2)}], ids=str)
+@pytest.mark.parametrize("dtype", INTEGERS)
+@pytest.mark.parametrize("length", [3, 100], ids=["looked up first", "bits put back"])
+def test_whatever_finds_it_a_number_outside_is_refused_and_nothing_changes(
+    options: dict[str, Any], dtype: str, length: int
+) -> None:
+    est = pp.Density(120, epsilon=1.0, **options)
+    before = est.to_bytes()
+    for bad in (-1, 120, 127):
+        if bad > 0 or "i" in dtype:
+            ids = np.array([5] * length + [bad], dtype=dtype)
+            with pytest.raises(pp.OutsideUniverse, match=f"user {bad} is outside the universe 0..119; nothing"):
+                est.update_many(ids)
+            assert est.to_bytes() == before
 
 
 @pytest.mark.parametrize(

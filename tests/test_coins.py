@@ -1,27 +1,41 @@
 import os
+import sys
 from collections import Counter
 from collections.abc import Callable
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from scipy import stats
 
-from checks import assert_binomial, assert_flips, assert_independent
+from checks import ALARM, assert_binomial, assert_flips, assert_independent
 from panprivacy import coins
 from panprivacy.coins import ONE, SystemCoins
 from panprivacy.testing import SeededCoins
 from sources import Always
 
 BLOCK = coins._BLOCK
-THRESHOLDS = [1, 2, 2**16 - 1, 2**16, 2**16 + 1, 2**20 + 77, 2**31 - 1, 2**31, 2**31 + 2**15, 2**32 - 2**16, 2**32 - 1]
+THRESHOLDS = [1, 2, 2**16, 2**20 + 77, 2**24 - 1, 2**24, 2**24 + 1, 2**31 - 1, 2**31, 2**31 + 2**23, 2**32 - 1]
 
-Fill = Callable[[bytearray], None]
+
+Draw = Callable[[coins.Buffer], None]
+
+
+def tying(high: int, low: Draw) -> Callable[[bytearray], Draw]:
+    """A keystream of one block whose high bits are all the same, and whose low bits come from elsewhere."""
+
+    def same(zeros: coins.Buffer) -> None:
+        zeros[:] = bytes([high]) * len(zeros)
+
+    def keystream(_: bytearray) -> Draw:
+        steps = iter([same, same, low])  # the next key, the high bits, the low bits
+        return lambda zeros: next(steps)(zeros)  # noqa: PLW0108 - a step a call
+
+    return keystream
+
 
 # --- probability ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.usefixtures("repeatable_system")
 @pytest.mark.parametrize("threshold", THRESHOLDS)
 def test_flips_of_the_system_have_their_thresholds_probability(threshold: int) -> None:
     assert_flips(SystemCoins().below(threshold, 2_000_000), threshold)
@@ -37,34 +51,26 @@ def test_a_probability_that_is_30_percent_off_is_rejected(seeded: SeededCoins) -
         assert_flips(seeded.below(int(1.3 * 2**30), 10_000), 2**30)
 
 
-@pytest.mark.usefixtures("repeatable_system")
-@pytest.mark.parametrize("low", [0, 1, 2**14, 2**15, 2**16 - 1])
-@pytest.mark.parametrize("high", [1, 40_000, 2**16 - 1])
-def test_where_high_halves_tie_the_low_half_decides(monkeypatch: pytest.MonkeyPatch, high: int, low: int) -> None:
-    def all_tie(key: bytearray, block: NDArray[np.uint8]) -> None:  # noqa: ARG001
-        block[:-32].view(np.uint16)[:] = high
-
-    monkeypatch.setattr(coins, "_encrypt_in_place", all_tie)
-    flips = SystemCoins().below(high * 2**16 + low, 4_000)
-    assert_binomial(int(flips.sum()), len(flips), low / 2**16)
+@pytest.mark.parametrize("low", [0, 1, 2**16, 2**22, 2**23, 2**24 - 1])
+@pytest.mark.parametrize("high", [1, 100, 2**8 - 1])
+def test_where_high_bits_tie_the_low_ones_decide(monkeypatch: pytest.MonkeyPatch, high: int, low: int) -> None:
+    monkeypatch.setattr(coins, "keystream", tying(high, coins.keystream(bytearray(32))))
+    flips = SystemCoins().below(high * 2**24 + low, 4_000)
+    assert_binomial(int(flips.sum()), len(flips), low / 2**24)
 
 
-@pytest.mark.parametrize("word", [0, 1, 2**16 - 1, 2**16, 2**31, 2**32 - 1])
+@pytest.mark.parametrize("word", [0, 1, 2**16, 2**24 - 1, 2**24, 2**31, 2**32 - 1])
 @pytest.mark.parametrize("offset", [-1, 0, 1])
 def test_one_flip_and_many_compare_the_same_word_with_the_threshold(
     monkeypatch: pytest.MonkeyPatch, word: int, offset: int
 ) -> None:
     threshold = min(max(word + offset, 1), ONE - 1)
-    high, low = divmod(word, 2**16)
+    high, low = divmod(word, 2**24)
 
-    def high_half(key: bytearray, block: NDArray[np.uint8]) -> None:  # noqa: ARG001
-        block[:-32].view(np.uint16)[:] = high
+    def low_bits(buffer: coins.Buffer) -> None:
+        buffer[:] = (low << 8).to_bytes(4, sys.byteorder) * (len(buffer) // 4)
 
-    def low_half_or_all(buffer: bytearray) -> None:
-        buffer[:] = low.to_bytes(2, "big") if len(buffer) == 2 else word.to_bytes(4, "big") * (len(buffer) // 4)
-
-    monkeypatch.setattr(coins, "_encrypt_in_place", high_half)
-    monkeypatch.setattr(coins, "fill_from_system", low_half_or_all)
+    monkeypatch.setattr(coins, "keystream", tying(high, low_bits))
     monkeypatch.setattr(os, "urandom", lambda n: word.to_bytes(n, "big"))
     assert SystemCoins().flip(threshold) == (word < threshold)
     assert SystemCoins().below(threshold, 3).tolist() == [word < threshold] * 3
@@ -83,23 +89,18 @@ def test_single_flips_have_their_thresholds_probability(threshold: int, monkeypa
 def assert_blocks_differ(source: SystemCoins) -> None:
     flips = source.below(2**31, 3 * BLOCK + 17)
     first, second, third = (flips[i * BLOCK : (i + 1) * BLOCK] for i in range(3))
-    for pair in ((first, second), (second, third), (first, third), (flips[:-1], flips[1:]), (flips[:-16], flips[16:])):
-        assert_independent(*pair, 2**31)
+    pairs = ((first, second), (second, third), (first, third), (flips[:-1], flips[1:]), (flips[:-16], flips[16:]))
+    for pair in pairs:
+        assert_independent(*pair, 2**31, alarm=ALARM / len(pairs))
 
 
-@pytest.mark.usefixtures("repeatable_system")
 def test_flips_are_independent_across_blocks_and_neighbours() -> None:
     assert_blocks_differ(SystemCoins())
 
 
-@pytest.mark.usefixtures("repeatable_system")
 def test_a_key_that_is_never_replaced_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    encrypt = coins._encrypt_in_place
-
-    def same_key(key: bytearray, block: NDArray[np.uint8]) -> None:  # noqa: ARG001
-        encrypt(bytearray(32), block)
-
-    monkeypatch.setattr(coins, "_encrypt_in_place", same_key)
+    keystream = coins.keystream
+    monkeypatch.setattr(coins, "keystream", lambda _: keystream(bytearray(32)))
     with pytest.raises(AssertionError):
         assert_blocks_differ(SystemCoins())
 
@@ -128,7 +129,6 @@ def test_a_subset_has_its_size_is_sorted_and_holds_nobody_twice(source: coins.Co
     assert size == 0 or (chosen[0] >= 0 and chosen[-1] < universe)
 
 
-@pytest.mark.usefixtures("repeatable_system")
 @pytest.mark.parametrize("source", [SystemCoins(), SeededCoins(1)], ids=["system", "seeded"])
 @pytest.mark.parametrize("size", [2, 4])
 def test_every_subset_is_as_likely_as_any_other(source: coins.Coins, size: int) -> None:

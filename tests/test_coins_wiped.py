@@ -1,11 +1,11 @@
 """Nothing random survives a call, and nothing random comes from elsewhere."""
 
 import ast
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 import panprivacy
 from panprivacy import coins, kernels
@@ -15,25 +15,32 @@ BLOCK = coins._BLOCK
 
 
 class Witness:
-    """Looks on while blocks are encrypted, and keeps the buffers to see what is left in them."""
+    """Looks on while keystreams are drawn, and keeps the buffers to see what is left in them."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.keys: list[bytes] = []
         self.successors: list[bytes] = []
-        self.buffers: list[bytearray | NDArray[np.uint8]] = []
-        self._encrypt = coins._encrypt_in_place
-        monkeypatch.setattr(coins, "_encrypt_in_place", self)
+        self.buffers: list[coins.Buffer] = []
+        self._keystream = coins.keystream
+        monkeypatch.setattr(coins, "keystream", self)
 
-    def __call__(self, key: bytearray, block: NDArray[np.uint8]) -> None:
+    def __call__(self, key: bytearray) -> Callable[[coins.Buffer], None]:
         self.keys.append(bytes(key))
-        assert not block.any(), "the buffer must be zero, or the block is not the keystream"
-        self._encrypt(key, block)
-        self.successors.append(block[-32:].tobytes())
-        self.buffers += [key, block]
+        draw = self._keystream(key)
+
+        def watched(zeros: coins.Buffer) -> None:
+            assert not any(zeros), "the buffer must be zero, or it does not become the keystream"
+            draw(zeros)
+            assert any(zeros) or len(zeros) < 32
+            if zeros is key:
+                self.successors.append(bytes(key))
+            self.buffers.append(zeros)
+
+        return watched
 
     def left(self) -> int:
-        """How many bytes of keys and words are still in memory."""
-        return sum(int(np.count_nonzero(np.frombuffer(buffer, np.uint8))) for buffer in self.buffers)
+        """How many bytes of keys and words are still in memory: what is neither 0 nor 1 is no flip."""
+        return sum(int(np.count_nonzero(np.frombuffer(buffer, np.uint8) > 1)) for buffer in self.buffers)
 
 
 def test_a_long_batch_replaces_its_key_by_bytes_of_each_block_and_wipes_everything(
@@ -70,7 +77,8 @@ def test_no_descriptor_is_kept_that_others_could_close_and_reuse() -> None:
     before = len(list(descriptors.iterdir())) if descriptors.exists() else 0
     coins.system.below(2**31, 10)
     coins.system.flip(2**31)
-    assert not before or len(list(descriptors.iterdir())) == before
+    # Not "as many": what other tests left open may be closed by the garbage collector meanwhile.
+    assert not before or len(list(descriptors.iterdir())) <= before
 
 
 # --- no other randomness --------------------------------------------------------------------------------------------

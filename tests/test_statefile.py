@@ -158,11 +158,11 @@ def test_kill_9_at_random_moments_leaves_one_whole_state(tmp_path: Path) -> None
     path = tmp_path / "folder" / "flu.pp"
     path.parent.mkdir()
     generator = random.Random(1)
-    for _ in range(8):
+    for attempt in range(8):
         writer = subprocess.Popen([sys.executable, "-c", _WRITER, path, *sources], stdout=subprocess.PIPE)
         assert writer.stdout is not None
         assert writer.stdout.readline() == b"started\n"
-        time.sleep(generator.uniform(0.0, 0.08))
+        time.sleep(generator.uniform(0.0, 0.02 * 2**attempt))  # the last ones long enough for a slow disk
         writer.send_signal(signal.SIGKILL)
         writer.wait()
         writer.stdout.close()

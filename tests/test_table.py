@@ -122,3 +122,16 @@ def test_bits_are_put_back_where_they_were_if_anything_goes_wrong() -> None:
         interrupted()
     assert np.array_equal(all_bits(table), before)
     assert table.words is words, "others hold a view of the words: they stay where they are"
+
+
+@pytest.mark.parametrize("far", [False, True])
+@pytest.mark.parametrize("bad", [-1, 100, 127, 128, 2**40])
+def test_a_slot_that_is_none_is_refused_and_nothing_is_written_there(
+    monkeypatch: pytest.MonkeyPatch, far: bool, bad: int
+) -> None:
+    monkeypatch.setattr(table_module, "_FAR", 0 if far else 2**24)
+    words = np.zeros(4, dtype=np.uint64)
+    table = Table(100, words[1:3])
+    with pytest.raises(IndexError, match="outside this table of 100"):
+        table.redraw(np.array([3, bad, 5]), 2**31, Always(True))
+    assert words.tolist() == [0, 1 << 3, 0, 0]

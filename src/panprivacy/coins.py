@@ -9,6 +9,7 @@ and wipes keys and words before it returns.
 import os
 import secrets
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from fractions import Fraction
 from math import copysign, log1p
 from typing import TypeAlias
@@ -20,14 +21,15 @@ from numpy.typing import NDArray
 from panprivacy.noise import discrete_laplace
 
 Flips: TypeAlias = NDArray[np.bool_]
+Buffer: TypeAlias = bytearray | memoryview
 
 ONE = 2**32
 """Probabilities are ``threshold / ONE``."""
 
-CHUNK = 131_072
+CHUNK = 262_144
 """Flips drawn at a time in long work."""
 
-_BLOCK = 131_072  # flips that one key expands to: 256 KiB of 16-bit words
+_BLOCK = 262_144  # flips that one key expands to: 256 KiB
 _KEY_BYTES = 32
 _COUNTER_START = bytes(16)  # a key is used for one block only, so the counter may start at zero
 
@@ -91,31 +93,33 @@ class SystemCoins(Coins):
     secure = True
 
     def below(self, threshold: int, n: int) -> Flips:
-        """Compare n words of 32 bits with the threshold, drawing their low halves only where the high ones tie.
+        """Compare n words of 32 bits with the threshold, drawing their low 24 bits only where the high 8 tie.
 
-        The high 16 bits decide all but one flip in 65,536, which halves the keystream.
+        The high 8 bits decide all but one flip in 256, which takes a quarter of the keystream, and the flips
+        take the place of the words.
         """
         from panprivacy.kernels import compare
 
         check_threshold(threshold)
-        high, low = divmod(threshold, 2**16)
-        flips = np.empty(n, dtype=np.bool_)
+        high, low = divmod(threshold, 2**24)
+        flips = np.zeros(n, dtype=np.uint8)
         key = bytearray(_KEY_BYTES)
-        buffer = np.zeros(2 * min(n, _BLOCK) + _KEY_BYTES, dtype=np.uint8)
         try:
             fill_from_system(key)
             for start in range(0, n, _BLOCK):
-                out = flips[start : start + _BLOCK]
-                block = buffer[: 2 * len(out) + _KEY_BYTES]  # the words of the block, then the next key
-                _encrypt_in_place(key, block)
-                key[:] = block[-_KEY_BYTES:].data
-                for tie in compare(block[:-_KEY_BYTES].view(np.uint16), high, out):  # zeroes the words
-                    out[tie] = _low_half_below(low)
-                block[-_KEY_BYTES:] = 0
+                draw = keystream(key)
+                key[:] = bytes(_KEY_BYTES)
+                draw(key)  # the next one
+                block = flips[start : start + _BLOCK]
+                draw(block.data)
+                ties = compare(block, np.uint8(high))
+                block[ties] = _low_bits_below(low, len(ties), draw)
+        except BaseException:
+            flips.fill(0)
+            raise
         finally:
-            buffer.fill(0)
             key[:] = bytes(_KEY_BYTES)
-        return flips
+        return flips.view(np.bool_)
 
     def flip(self, threshold: int) -> bool:
         # Opening the device would take longer than all the rest of an update. The price is a word of 4 bytes that
@@ -141,7 +145,7 @@ def _uniform_below(n: int, most: int) -> NDArray[np.int64]:
     key = bytearray(_KEY_BYTES)
     fill_from_system(key)
     words = np.zeros(16 * most, dtype=np.uint8)  # at least half of them are below n: twice as many will mostly do
-    _encrypt_in_place(key, words)
+    keystream(key)(words.data)
     key[:] = bytes(_KEY_BYTES)
     cut: NDArray[np.int64] = words.view(np.int64) & (2 ** (n - 1).bit_length() - 1)
     words.fill(0)
@@ -154,21 +158,25 @@ def check_threshold(threshold: int) -> None:
         raise ValueError(f"a coin needs a threshold in 1..2**32-1, got {threshold}")
 
 
-def _encrypt_in_place(key: bytearray, zeros: NDArray[np.uint8]) -> None:
-    """Turn zeros into the AES-256-CTR keystream of a key that is used this once."""
-    Cipher(algorithms.AES256(key), modes.CTR(_COUNTER_START)).encryptor().update_into(zeros.data, zeros.data)
+def keystream(key: bytearray) -> Callable[[Buffer], None]:
+    """Start the AES-256-CTR keystream of a key that is used this once; each call turns zeros into more of it."""
+    encryptor = Cipher(algorithms.AES256(key), modes.CTR(_COUNTER_START)).encryptor()
+
+    def draw(zeros: Buffer) -> None:
+        encryptor.update_into(zeros, zeros)
+
+    return draw
 
 
-def _low_half_below(bound: int) -> bool:
-    """Draw 16 bits and tell whether they are below the bound.
-
-    Big-endian bytes compare like the number they spell, and unlike an int they can be wiped.
-    """
-    word = bytearray(2)
-    fill_from_system(word)
-    answer = word < bound.to_bytes(2, "big")
-    word[:] = bytes(2)
-    return answer
+def _low_bits_below(bound: int, n: int, draw: Callable[[Buffer], None]) -> Flips:
+    """Draw n words of 24 bits and tell of each whether it is below the bound."""
+    words = np.zeros(n, dtype=np.uint32)
+    try:
+        draw(words.view(np.uint8).data)
+        words >>= np.uint32(8)
+        return np.less(words, bound)
+    finally:
+        words.fill(0)
 
 
 def fill_from_system(buffer: bytearray) -> None:

@@ -95,8 +95,12 @@ class Estimator(ABC, Generic[R]):
             with self._lock, self._whole_or_not_at_all(pieces):
                 threshold = self._ledger.pair.absent if remove else self._ledger.pair.present
                 for chunk in chunks(pieces):
-                    slots = self._slots.select(self._universe.indices(chunk))
-                    self._table.redraw(slots, threshold, self._coins)
+                    try:
+                        slots = self._slots.select(self._universe.unchecked(chunk))
+                        self._table.redraw(slots, threshold, self._coins)
+                    except IndexError:
+                        self._universe.indices(chunk)  # says who is outside
+                        raise
 
     def _whole_or_not_at_all(self, pieces: list[Batch]) -> AbstractContextManager[None]:
         """See to it that a batch with a bad id changes nothing.

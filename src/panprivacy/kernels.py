@@ -10,7 +10,7 @@ Numba widens 32-bit arithmetic to 64 bits; the casts below keep it at 32, so tha
 import numpy as np
 from numba import njit
 
-from panprivacy.prefetch import prefetch
+from panprivacy.instructions import prefetch, shift_right
 
 _WINDOW = 2_048  # ids permuted at a time: their halves stay in the first-level cache
 
@@ -18,26 +18,32 @@ _AHEAD = 64  # events between asking for a word and using it
 
 u32, u64 = np.uint32, np.uint64
 
+_EACH_BYTE, _LOW_BITS, _ALL_BITS = u64(0x0101010101010101), u64(0x7F7F7F7F7F7F7F7F), u64(0xFFFFFFFFFFFFFFFF)
+
 
 @njit(nogil=True, cache=True)
-def compare(words, bound, below):
-    """Tell of each 16-bit word whether it is below the bound, wipe it, and return where words equal the bound."""
-    ties = np.empty(len(words), np.int64)
-    bound = np.uint16(bound)
+def compare(octets, bound):
+    """Put 1 for each byte below the bound and 0 for the others; return where bytes equalled the bound.
+
+    Eight bytes at a time are searched for equal ones: a byte of `differences` is zero where they are.
+    """
+    ties = np.empty(len(octets) + 8, np.uint32)  # most of it is never touched, and costs nothing
     found = 0
-    for start in range(0, len(words), _WINDOW):
-        window = words[start : start + _WINDOW]
-        out = below[start : start + _WINDOW]
-        tied = False
-        for i in range(len(window)):
-            out[i] = window[i] < bound
-            tied |= window[i] == bound
-        if tied:
-            for i in range(len(window)):
-                if window[i] == bound:
-                    ties[found] = start + i
-                    found += 1
-        window[:] = 0
+    whole = len(octets) // 8 * 8
+    words = octets[:whole].view(np.uint64)
+    pattern = u64(bound) * _EACH_BYTE
+    for w in range(len(words)):
+        differences = words[w] ^ pattern
+        if ((differences & _LOW_BITS) + _LOW_BITS | differences | _LOW_BITS) != _ALL_BITS:
+            for i in range(8 * w, 8 * w + 8):
+                ties[found] = i
+                found += int(octets[i] == bound)
+    for i in range(whole, len(octets)):
+        if octets[i] == bound:
+            ties[found] = i
+            found += 1
+    for i in range(len(octets)):
+        octets[i] = octets[i] < bound
     return ties[:found].copy()
 
 
@@ -48,47 +54,62 @@ def _mix(value, key, tweak):
     return u32(u32(h ^ u32(h >> u32(15)) ^ tweak) * u32(0x85EBCA77))
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, inline="always")
 def _two_rounds(left, right, down, blocks, key_a, tweak_a, key_b, tweak_b):
     """Add a hash of `left` to `right` modulo 2**shift, then a hash of the new `right` to `left` modulo `blocks`.
 
     Either step can be undone, so any number of them is a permutation: an unbalanced Feistel network. `left` comes
     last because it alone decides, but for one block, who is in a sample.
     """
-    for i in range(len(left)):
-        a, b = left[i], right[i]
-        b = u32(b ^ u32(_mix(a, key_a, tweak_a) >> down))
-        add = u32(u32(_mix(b, key_b, tweak_b) >> u32(16)) * blocks)  # blocks is at most 2**16
-        a = u32(a + u32(add >> u32(16)))
-        left[i] = min(a, u32(a - blocks))  # the remainder: below `blocks`, subtracting wraps to something larger
-        right[i] = b
+    right = u32(right ^ shift_right(_mix(left, key_a, tweak_a), down))  # type: ignore[call-arg]
+    add = u32(u32(_mix(right, key_b, tweak_b) >> u32(16)) * blocks)  # blocks is at most 2**16
+    left = u32(left + u32(add >> u32(16)))
+    return min(left, u32(left - blocks)), right  # the remainder: below `blocks`, subtracting wraps to something larger
 
 
 @njit(nogil=True, cache=True)
-def locate(ids, network, first, size, slots):
+def _two_rounds_each(left, right, down, blocks, key_a, tweak_a, key_b, tweak_b):
+    for i in range(len(left)):
+        left[i], right[i] = _two_rounds(left[i], right[i], down, blocks, key_a, tweak_a, key_b, tweak_b)
+
+
+@njit(nogil=True, cache=True)
+def locate(ids, network, universe, first, size, slots):
     """Permute the ids; write the places that fall in ``first .. first+size-1``, less `first`, to the front of `slots`.
 
-    Returns how many there are. Three loops over a window instead of one, since each of them vectorises by itself.
-    `slots` needs room for one more than there are ids. `network` is shift, blocks and the keys of the rounds.
+    Returns how many there are, or -1 if an id is outside ``0..universe-1``. Several loops over a window instead of
+    one, since most of them vectorise by themselves. `slots` needs room for one more than there are ids. `network` is
+    shift, blocks and the keys of the rounds.
     """
     shift, down, blocks, keys = network[0], u32(u32(32) - network[0]), network[1], network[2:]
     left = np.empty(_WINDOW, u32)
     right = np.empty(_WINDOW, u32)
     mask = (u64(1) << u64(shift)) - u64(1)
-    found = u64(0)
+    lowest = u32(first >> u64(shift))  # the left halves of the first place and of the last
+    span = u32(u32((first + size - u64(1)) >> u64(shift)) - lowest)
+    near = np.empty(_WINDOW + 1, np.uint16)
+    found = 0
     for start in range(0, len(ids), _WINDOW):
         window = ids[start : start + _WINDOW]
         n = len(window)
+        largest = u64(0)
         for i in range(n):
             index = u64(window[i])
+            largest = max(largest, index)
             left[i] = u32(index >> u64(shift))
             right[i] = u32(index & mask)
+        if largest >= universe:
+            return -1
         for r in range(0, len(keys), 4):
-            _two_rounds(left[:n], right[:n], down, blocks, keys[r], keys[r + 1], keys[r + 2], keys[r + 3])
+            _two_rounds_each(left[:n], right[:n], down, blocks, keys[r], keys[r + 1], keys[r + 2], keys[r + 3])
+        close = 0
         for i in range(n):
-            place = ((u64(left[i]) << u64(shift)) | u64(right[i])) - first
+            near[close] = i
+            close += int(u32(left[i] - lowest) <= span)
+        for k in near[:close]:
+            place = ((u64(left[k]) << u64(shift)) | u64(right[k])) - first
             slots[found] = place
-            found += u64(place < size)
+            found += int(place < size)
     return found
 
 
@@ -96,11 +117,10 @@ def locate(ids, network, first, size, slots):
 def permute_one(index, network):
     """The place of one index; the same as `locate` for an array of one."""
     shift, down, blocks, keys = network[0], u32(u32(32) - network[0]), network[1], network[2:]
-    left = np.full(1, u64(index) >> u64(shift), u32)
-    right = np.full(1, u64(index) & ((u64(1) << u64(shift)) - u64(1)), u32)
+    left, right = u32(u64(index) >> u64(shift)), u32(u64(index) & ((u64(1) << u64(shift)) - u64(1)))
     for r in range(0, len(keys), 4):
-        _two_rounds(left, right, down, blocks, keys[r], keys[r + 1], keys[r + 2], keys[r + 3])
-    return (u64(left[0]) << u64(shift)) | u64(right[0])
+        left, right = _two_rounds(left, right, down, blocks, keys[r], keys[r + 1], keys[r + 2], keys[r + 3])
+    return (u64(left) << u64(shift)) | u64(right)
 
 
 @njit(nogil=True, inline="always")
@@ -111,19 +131,27 @@ def _set_bit(words, slot, flip):
 
 
 @njit(nogil=True, cache=True)
-def redraw(words, slots, flips):
-    """Set the bit of each slot to its flip, 0 or 1 in a byte."""
+def redraw(words, size, slots, flips):
+    """Set the bit of each slot to its flip, 0 or 1 in a byte; stop, and return False, at a slot that is none."""
     for i in range(len(slots)):
-        _set_bit(words, u64(slots[i]), flips[i])
+        slot = u64(slots[i])  # a negative number becomes a huge one
+        if slot >= size:
+            return False
+        _set_bit(words, slot, flips[i])
+    return True
 
 
 @njit(nogil=True, cache=True)
-def redraw_far(words, slots, flips):
+def redraw_far(words, size, slots, flips):
     """`redraw` for a table beyond the caches: ask for each word some events before its turn."""
     last = len(slots) - 1
     for i in range(len(slots)):
         prefetch(words, u64(slots[min(i + _AHEAD, last)]) >> u64(6))  # type: ignore[call-arg]
-        _set_bit(words, u64(slots[i]), flips[i])
+        slot = u64(slots[i])
+        if slot >= size:
+            return False
+        _set_bit(words, slot, flips[i])
+    return True
 
 
 @njit(nogil=True, cache=True)

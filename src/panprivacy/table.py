@@ -56,11 +56,16 @@ class Table:
         cells[word] = cells[word] & ~(1 << bit) | (flip << bit)
 
     def redraw(self, slots: NDArray[np.integer], threshold: int, coins: Coins) -> None:
-        """Redraw the bits of these slots, each with a coin of its own."""
+        """Redraw the bits of these slots, each with a coin of its own; `IndexError` at the first that is none."""
         from panprivacy.kernels import redraw, redraw_far
 
         flips = coins.below(threshold, len(slots)).view(np.uint8)
-        (redraw if self.words.nbytes < _FAR else redraw_far)(self.words, slots, flips)
+        kernel = redraw if self.words.nbytes < _FAR else redraw_far
+        if not kernel(self.words, np.uint64(self.size), slots, flips):
+            raise self._no_slot()
+
+    def _no_slot(self) -> IndexError:
+        return IndexError(f"a slot is outside this table of {self.size}")
 
     @contextmanager
     def restored_on_error(self) -> Iterator[None]:

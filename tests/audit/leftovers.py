@@ -7,10 +7,10 @@ out, so no other copy of it is ever in this process, and no word of its keystrea
 import os
 import pickle
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from panprivacy import Density, coins
 
@@ -28,17 +28,22 @@ def main(key_file: Path, plant: str) -> None:
         os.readv(device, [buffer])
         os.close(device)
 
-    encrypt = coins._encrypt_in_place
+    keystream = coins.keystream
 
-    def encrypt_and_keep(key: bytearray, zeros: NDArray[np.uint8]) -> None:
+    def keystream_and_keep(key: bytearray) -> Callable[[coins.Buffer], None]:
         if plant == "keys":
             kept.append(bytes(key))
-        encrypt(key, zeros)
-        if plant == "words":
-            kept.append(zeros[1001:1025].tobytes())
+        draw = keystream(key)
+
+        def draw_and_keep(zeros: coins.Buffer) -> None:
+            draw(zeros)
+            if plant == "words":
+                kept.append(bytes(zeros[1001:1025]))
+
+        return draw_and_keep
 
     coins.fill_from_system = fill
-    coins._encrypt_in_place = encrypt_and_keep
+    coins.keystream = keystream_and_keep
     kept.append(int(coins.system.below(2**31, FLIPS).sum()))
     est = Density(USERS, 1.0)
     est.update_many(np.arange(USERS))

@@ -29,9 +29,9 @@ def secrets_of(flips: int) -> list[bytes]:
     """The keys and blocks by which a batch of so many flips is drawn."""
     key, secrets = KEY, []
     for start in range(0, flips, coins._BLOCK):
-        block = keystream(key, 2 * min(coins._BLOCK, flips - start) + len(KEY))
+        block = keystream(key, len(KEY) + 2 * min(coins._BLOCK, flips - start))
         secrets += [key, block]
-        key = block[-len(KEY) :]
+        key = block[: len(KEY)]
     return [*secrets, key]
 
 

@@ -10,6 +10,9 @@ Rng = np.random.Generator
 
 KEY = bytes(range(16))
 
+SURE = 1 - 1e-9
+"""A level at which an interval misses the truth less than once in a million runs, if only nearly of this level."""
+
 
 def seeded(seed: int, epsilon: float = 1.0, buckets: int = 4096, **options: object) -> pp.DistinctCount:
     """An estimator on seeded coins, with the same key as all others."""

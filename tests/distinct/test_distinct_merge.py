@@ -6,7 +6,7 @@ from math import sqrt
 
 import numpy as np
 import pytest
-from crowds import KEY, crowd, seeded, visit
+from crowds import KEY, SURE, crowd, seeded, visit
 from scipy import stats
 
 import panprivacy as pp
@@ -124,7 +124,7 @@ def test_a_merge_as_if_nobody_overlapped_counts_the_common_users_twice() -> None
     for part in parts:
         visit(part, cells)
     assert pp.merge(parts).release().interval[0] > 150_000
-    low, high = pp.merge(parts, overlapping=True).release().interval
+    low, high = pp.merge(parts, overlapping=True).release(SURE).interval
     assert low < 100_000 < high
 
 
@@ -133,9 +133,9 @@ def test_a_merge_of_overlapping_users_goes_on_counting() -> None:
     for i, part in enumerate(parts):
         part.update_many(range(10_000 * i, 10_000 * i + 20_000))
     merged = pp.merge(parts, overlapping=True)
-    first = merged.release()
+    first = merged.release(SURE)
     merged.update_many(range(35_000, 80_000))
-    second = merged.release()
+    second = merged.release(SURE)
     assert first.interval[0] < 40_000 < first.interval[1]
     assert second.interval[0] < 80_000 < second.interval[1]
     again = pp.load(merged.to_bytes(insecure=True))
@@ -204,8 +204,9 @@ def test_disjoint_tables_add_up_with_the_error_of_a_sum() -> None:
 
 
 def test_many_empty_tables_add_up_to_about_nothing() -> None:
-    r = pp.merge([seeded(i, buckets=256) for i in range(40)]).release()
-    assert abs(r.raw_count) < 5 * r.stderr
+    """False alarm: below 1e-6, the sum of 40 estimates being about normal."""
+    r = pp.merge([seeded(i, buckets=256) for i in range(40)]).release(SURE)
+    assert abs(r.raw_count) < 5.5 * r.stderr
     assert r.interval[0] <= 0 <= r.interval[1]
 
 

@@ -128,6 +128,6 @@ def test_a_column_has_one_role() -> None:
 
 def test_an_open_universe_takes_integers_and_text(tmp_path: Path) -> None:
     for ids in ([1, 2, -3], ["a", "b"]):
-        est = DistinctCount(5.0)
+        est = DistinctCount(60.0, key=bytes(16))  # next to no noise, and none of the hashes collide
         fed(est, write(pl.DataFrame({"user": ids}), tmp_path / "f.parquet"), Columns(("user",)))
-        assert est.release().interval[0] < len(ids) + 1
+        assert round(est.release().count) == len(ids)

@@ -221,19 +221,19 @@ def test_on_a_sparse_stream_it_errs_less_than_optbern_with_as_large_a_set() -> N
     assert_variance(errors, expected)
     assert expected < 0.65 * optbern
     assert np.mean(errors**2) < optbern
-    with pytest.raises(AssertionError):
-        assert_variance(1.3 * errors, expected)
+    with pytest.raises(AssertionError):  # from errors that are exactly as expected: no matter of luck
+        assert_variance(errors / np.sqrt(np.mean(errors**2) / expected) * 1.3, expected)
 
 
 def test_a_stream_of_every_other_id_is_estimated_as_nobody_or_everybody() -> None:
-    """The linear hash keeps an arithmetic progression; the truth is one half."""
+    """The linear hash keeps an arithmetic progression; the truth is one half. False alarm: 2e-7."""
     found = []
     for run in range(40):
         est = PPDS(100_000, 2.0, 1000, coins=SeededCoins(run))
         est.update_many(np.arange(0, 100_000, 2))
         found.append(est.estimate())
     assert all(min(abs(x), abs(x - 1)) < 0.3 for x in found)
-    assert 5 < sum(x > 0.5 for x in found) < 35
+    assert 4 < sum(x > 0.5 for x in found) < 36
 
 
 # What is wrong with it

@@ -35,7 +35,6 @@ def chance(subset: Callable[[int, int], NDArray[np.int64]], universe: int, size:
     return float(stats.chisquare([counts[each] for each in subsets]).pvalue)
 
 
-@pytest.mark.usefixtures("repeatable_system")
 @pytest.mark.parametrize(("universe", "size"), [(5, 2), (5, 3), (8, 3), (6, 5)])
 def test_the_fast_ways_give_every_subset_the_same_probability(universe: int, size: int) -> None:
     """False alarm: 1e-6; the coins are seeded."""

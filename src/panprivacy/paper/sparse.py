@@ -79,6 +79,8 @@ class SparseTable(Table):
     def _set(self, slots: NDArray[np.integer], flips: Flips) -> None:
         """Set the bit of each slot to its flip, the last one where a slot stands several times."""
         touched, last = np.unique(slots[::-1].astype(np.uint64), return_index=True)
+        if len(touched) and touched[-1] >= self.size:
+            raise self._no_slot()
         kept = self.words[~np.isin(self.words, touched, assume_unique=True)]
         self._replace(np.sort(np.concatenate([kept, touched[flips[::-1][last]]])))
 

@@ -26,6 +26,9 @@ class Universe(Protocol):
     def indices(self, chunk: Any) -> Indices:
         """The positions of a chunk of users, or `OutsideUniverse`."""
 
+    def unchecked(self, chunk: Any) -> Indices:
+        """The same, but users outside may have positions outside, where it is quicker to let the slots find them."""
+
     def describe(self) -> str:
         """What the universe is, in a few words."""
 
@@ -41,7 +44,7 @@ class SlotMap(Protocol):
         """The bit of one position; -1 if it has none."""
 
     def select(self, indices: Indices) -> Indices:
-        """The bits of those positions that have one, in order."""
+        """The bits of those positions that have one, in order; `IndexError` for a position outside the universe."""
 
 
 def universe_of(given: Any) -> Universe:

@@ -71,6 +71,8 @@ class Edges:
         low, high = np.minimum(source, target), np.maximum(source, target)
         return np.asarray(high * (high - np.uint64(1)) // np.uint64(2) + low)
 
+    unchecked = indices  # looking a user up is the check
+
     def describe(self) -> str:
         """What the universe is, in a few words."""
         kind = "directed" if self.directed else "undirected"

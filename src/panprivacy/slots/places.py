@@ -5,7 +5,6 @@ user has a bit, or the place that a keyed permutation gives the index when only 
 is in ``first .. first+size-1`` own a bit of the table; nobody else leaves any trace.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
@@ -20,6 +19,7 @@ Indices: TypeAlias = NDArray[np.integer]
 KEY_BYTES = 16
 LARGEST_UNIVERSE = 2**44
 _NOWHERE = -1
+_OUTSIDE = "an index is outside the universe"
 
 
 @dataclass(frozen=True)
@@ -46,10 +46,16 @@ class Every:
         return place if 0 <= place < self.size else _NOWHERE
 
     def select(self, indices: Indices) -> Indices:
-        """The bits of those users that have one, in order."""
+        """The bits of those users that have one, in order; `IndexError` for an index outside the universe.
+
+        With a bit for everyone, the table finds those itself.
+        """
         if self.size == self.universe:
             return indices
-        places = indices.astype(np.uint64) - np.uint64(self.first)
+        indices = indices.astype(np.uint64)  # a negative number becomes a huge one
+        if len(indices) and indices.max() >= self.universe:
+            raise IndexError(_OUTSIDE)
+        places = indices - np.uint64(self.first)
         return places[places < self.size]
 
 
@@ -78,8 +84,10 @@ class Sampled:
     @cached_property
     def users(self) -> int:
         """How many users own a bit."""
-        nobody = sum(len(self.select(padding)) for padding in self._padding())
-        return self.size - nobody
+        shift, blocks = self._network[:2].tolist()
+        end, step = blocks << shift, 2**20
+        behind = (np.arange(at, min(at + step, end), dtype=np.uint64) for at in range(self.universe, end, step))
+        return self.size - sum(len(self._locate(nobody, end)) for nobody in behind)
 
     def slot(self, index: int) -> int:
         """The bit of one user; -1 if the user has none."""
@@ -87,10 +95,16 @@ class Sampled:
         return place if 0 <= place < self.size else _NOWHERE
 
     def select(self, indices: Indices) -> Indices:
-        """The bits of those users that have one, in order."""
+        """The bits of those users that have one, in order; `IndexError` for an index outside the universe."""
+        return self._locate(indices, self.universe)
+
+    def _locate(self, indices: Indices, end: int) -> Indices:
         slots = np.empty(len(indices) + 1, dtype=np.uint64)
         first, size = np.uint64(self.first), np.uint64(self.size)
-        return slots[: self._kernels.locate(indices, self._network, first, size, slots)]
+        found = self._kernels.locate(indices, self._network, np.uint64(end), first, size, slots)
+        if found < 0:
+            raise IndexError(_OUTSIDE)
+        return slots[:found]
 
     @cached_property
     def _kernels(self) -> Any:
@@ -101,13 +115,6 @@ class Sampled:
     @cached_property
     def _network(self) -> NDArray[np.uint32]:
         return network(self.universe, self.key)
-
-    def _padding(self) -> Iterator[Indices]:
-        """The indices behind the last user, in chunks."""
-        shift, blocks = self._network[:2].tolist()
-        end, step = blocks << shift, 2**20
-        for start in range(self.universe, end, step):
-            yield np.arange(start, min(start + step, end), dtype=np.uint64)
 
 
 Slots: TypeAlias = Every | Sampled

@@ -31,13 +31,14 @@ class Range:
     def indices(self, chunk: Any) -> Indices:
         """The positions of a chunk of users."""
         ids = column(chunk)
-        # A negative number of 64 bits, read as unsigned, is beyond any universe: one comparison does for both ends.
-        # A shorter one is not: -1 of 8 bits would be user 255.
-        wide = ids.dtype in (np.int64, np.uint64)
-        top = ids.view(np.uint64) if wide else ids
-        if len(ids) and (top.max() >= self.size or (not wide and ids.min() < 0)):
+        if len(ids) and (ids.max() >= self.size or (ids.dtype.kind != "u" and ids.min() < 0)):
             raise outside(ids[(ids < 0) | (ids >= self.size)].tolist(), self.size)
         return ids if ids.dtype != object else ids.astype(np.uint64)
+
+    def unchecked(self, chunk: Any) -> Indices:
+        """The positions of a chunk of users; numbers outside the universe stay as they are, for slots to refuse."""
+        ids = column(chunk)
+        return ids if ids.dtype != object else self.indices(chunk)
 
     def describe(self) -> str:
         """What the universe is, in a few words."""

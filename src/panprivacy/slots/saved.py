@@ -34,6 +34,8 @@ class Unlisted:
         """Refuse."""
         self._refuse(chunk)
 
+    unchecked = indices
+
     def describe(self) -> str:
         """What the universe is, in a few words."""
         return f"{self.size:,} listed users (list not loaded)"

@@ -85,6 +85,8 @@ class Users:
         plain = chunk.tolist() if isinstance(chunk, np.ndarray) else chunk
         return np.fromiter((self.index(user) for user in plain), dtype=np.uint64, count=len(chunk))
 
+    unchecked = indices  # looking a user up is the check
+
     def _find_integers(self, ids: Any) -> Indices:
         """Binary search; the ids are sorted."""
         # Searched in the list's own type: signed beside unsigned, NumPy would compare rounded floats.

@@ -1,4 +1,4 @@
-"""Ask the processor for a memory line before it is needed: the one instruction that numba does not offer."""
+"""The two instructions that numba does not offer."""
 
 # mypy: disallow-untyped-defs=False, disallow-untyped-decorators=False, disallow-untyped-calls=False
 from llvmlite import ir
@@ -22,3 +22,13 @@ def prefetch(typing_context, array, index):  # noqa: ARG001 - the signature is n
         return context.get_dummy_value()
 
     return types.void(array, types.uint64), generate
+
+
+@intrinsic
+def shift_right(typing_context, value, bits):  # noqa: ARG001 - the signature is numba's
+    """``value >> bits`` in 32 bits; numba would widen both to 64, and halve what a vector register holds."""
+
+    def generate(context, builder, signature, arguments):  # noqa: ARG001
+        return builder.lshr(*arguments)
+
+    return types.uint32(types.uint32, types.uint32), generate
