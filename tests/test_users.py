@@ -9,9 +9,15 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 import panprivacy as pp
 from feeding import touched
+from panprivacy.slots import users as users_module
+from panprivacy.slots.anyone import Anyone
+from panprivacy.slots.directory import Directory
 
 BIG = 2**62
 
@@ -174,3 +180,38 @@ def test_what_is_no_list_is_no_universe(ids: object) -> None:
 def test_missing_ids_are_no_users() -> None:
     with pytest.raises(ValueError, match="1 ids are missing"):
         pp.Users(pl.Series(["a", None]))
+
+
+# --- looking ids up by their hashes ---------------------------------------------------------------------------------
+
+words = st.integers(0, 2**64 - 1)
+
+
+@given(st.lists(words, min_size=1, max_size=50, unique=True), st.lists(words, max_size=50))
+def test_a_directory_finds_every_hash_at_its_position_and_no_other(listed: list[int], others: list[int]) -> None:
+    directory = Directory(np.array(listed, dtype=np.uint64))
+    wanted = [*listed, *others]
+    expected = [listed.index(each) if each in listed else -1 for each in wanted]
+    assert directory.find(np.array(wanted, dtype=np.uint64)).tolist() == expected
+    assert [directory.find_one(each) for each in wanted] == expected
+
+
+class Coarse(Anyone):
+    """A hash that tells few ids apart: by their first letter, and under its first key not even by that."""
+
+    def index(self, user: Any) -> int:
+        return ord(user[0]) if any(self.key) else 7
+
+    def indices(self, chunk: Any) -> NDArray[np.uint64]:
+        return np.array([self.index(user) for user in chunk], dtype=np.uint64)
+
+
+def test_ids_whose_hashes_coincide_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(users_module, "Anyone", Coarse)
+    users = pp.Users(["ada", "grace"])
+    assert users.indices(pl.Series(["grace", "ada"])).tolist() == [1, 0]
+    for strangers in (["ada", "anna"], ["greta"], ["mary"]):
+        with pytest.raises(pp.OutsideUniverse, match=f"user '{strangers[-1]}' is outside"):
+            users.indices(pl.Series(strangers))
+        with pytest.raises(pp.OutsideUniverse, match=f"user '{strangers[-1]}' is outside"):
+            users.index(strangers[-1])

@@ -185,3 +185,14 @@ def cells(hashes, levels, buckets, slots):
         for i in range(len(window)):
             level = (exponents[i] >> u64(52)) - u64(1023)
             out[i] = u32(level * u64(buckets) + (((window[i] >> u64(32)) * u64(buckets)) >> u64(32)))
+
+
+@njit(nogil=True, cache=True)
+def find(wanted, shift, starts, hashes, positions, found):
+    """Find each wanted hash among sorted ones, of which those that begin with b stand in starts[b] .. starts[b+1]-1."""
+    for i in range(len(wanted)):
+        first = wanted[i] >> shift
+        found[i] = -1
+        for place in range(starts[first], starts[first + u64(1)]):
+            if hashes[place] == wanted[i]:
+                found[i] = positions[place]

@@ -23,7 +23,7 @@ class Range:
 
     def index(self, user: Any) -> int:
         """The position of one user."""
-        number = user if type(user) is int else _integer(user)
+        number = user if type(user) is int else integer(user)
         if 0 <= number < self.size:
             return number
         raise outside([user], self.size)
@@ -45,7 +45,7 @@ class Range:
         return f"{self.size:,} users"
 
 
-def _integer(user: Any) -> int:
+def integer(user: Any) -> int:
     """The number that an id is; True is none, though Python would let it pass for 1."""
     try:
         if not isinstance(user, bool):

@@ -3,19 +3,24 @@
 from collections.abc import Hashable, Iterable
 from functools import cached_property
 from hashlib import sha256
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from panprivacy.errors import OutsideUniverse
+from panprivacy.slots.anyone import Anyone
 from panprivacy.slots.batches import column, is_arrow, is_polars, is_wide, refuse_missing
+from panprivacy.slots.directory import Directory
 from panprivacy.slots.places import Indices
-from panprivacy.slots.range import outside_of
+from panprivacy.slots.range import integer, outside_of
 
 if TYPE_CHECKING:
     import polars as pl
 
 _PLACE = "the listed users"
+_TYPES = {"int": int, "str": str, "bytes": bytes, "any": object}
 
 
 class Users:
@@ -45,16 +50,21 @@ class Users:
             raise ValueError("the list of users is empty")
         # All that looking up needs is built now: built at the first event, its presence would tell of that event.
         self._kind = _kind(listed)
-        self._sorted: Any = listed.to_numpy() if self._kind == "int" and not isinstance(listed, list) else None
-        self._position: dict[Any, int] = {user: i for i, user in enumerate(listed)} if self._kind != "int" else {}
+        self._listed: Any = listed.to_numpy() if self._kind == "int" and not isinstance(listed, list) else listed
+        self._positions: dict[Any, int] = {}
+        if isinstance(listed, list):
+            self._positions = {user: i for i, user in enumerate(listed)}
+        else:
+            self._hasher, self._directory = _directory(self._listed)
 
     @cached_property
     def fingerprint(self) -> bytes:
         """SHA-256 of the ids in their canonical order."""
         digest = sha256(f"{self._kind}:{self.size}:".encode())
         if self._kind == "int":
-            digest.update(self._sorted.astype("<i8" if self._sorted.dtype.kind == "i" else "<u8").tobytes())
-        for user in self._position:
+            digest.update(self._listed.astype("<i8" if self._listed.dtype.kind == "i" else "<u8").tobytes())
+            return digest.digest()
+        for user in self._listed:
             text = user.encode() if self._kind == "str" else user if self._kind == "bytes" else _spelled(user)
             digest.update(len(text).to_bytes(8, "little") + text)
         return digest.digest()
@@ -65,12 +75,22 @@ class Users:
 
     def index(self, user: Any) -> int:
         """The position of one user."""
-        if self._kind == "int":
-            return int(self._find_integers(column([user]))[0])
+        wanted = integer(user) if self._kind == "int" else user
         try:
-            return self._position[user]
-        except (KeyError, TypeError):
-            raise outside_of([repr(user)], _PLACE) from None
+            place = self._place(wanted)
+        except (TypeError, OutsideUniverse):  # not hashable, or beyond 64 bits
+            place = -1
+        if place < 0:
+            raise outside_of([repr(wanted)], _PLACE)
+        return place
+
+    def _place(self, user: Any) -> int:
+        if self._kind == "any":
+            return self._positions.get(user, -1)
+        if not isinstance(user, _TYPES[self._kind]):
+            return -1
+        place = self._directory.find_one(self._hasher.index(user))
+        return place if place >= 0 and self._listed[place] == user else -1
 
     def describe(self) -> str:
         """What the universe is, in a few words."""
@@ -80,31 +100,52 @@ class Users:
         """The positions of a chunk of users."""
         if self._kind == "int":
             return self._find_integers(column(chunk))
-        if self._kind == "str" and is_polars(chunk) and str(chunk.dtype).startswith(("String", "Categorical", "Enum")):
-            return self._find_strings(chunk)
         plain = chunk.tolist() if isinstance(chunk, np.ndarray) else chunk
+        texts = self._as_texts(plain)
+        if texts is not None:
+            return self._find_texts(texts)
         return np.fromiter((self.index(user) for user in plain), dtype=np.uint64, count=len(chunk))
 
     unchecked = indices  # looking a user up is the check
 
     def _find_integers(self, ids: Any) -> Indices:
-        """Binary search; the ids are sorted."""
-        # Searched in the list's own type: signed beside unsigned, NumPy would compare rounded floats.
-        like = ids if ids.dtype == object else ids.astype(self._sorted.dtype)
-        place = np.minimum(np.searchsorted(self._sorted, like), self.size - 1)
-        missing = self._sorted[place] != ids
+        fitting = ids
+        if ids.dtype == object:
+            type_ = np.iinfo(self._listed.dtype)
+            fitting = np.where((ids >= type_.min) & (ids <= type_.max), ids, self._listed[0])
+        # In the list's own type, where some may wrap around to another's number: they are compared below.
+        place = self._directory.find(self._hasher.indices(fitting.astype(self._listed.dtype)))
+        missing = (place < 0) | (self._listed[place] != ids)
         if missing.any():
             raise outside_of(ids[missing].tolist(), _PLACE)
-        return np.asarray(place)
+        return place
 
-    def _find_strings(self, series: "pl.Series") -> Indices:
-        # Polars could look them up itself, but takes the whole list of users in hand for every call.
-        listed = series.cast(str).to_list()
-        places = np.fromiter((self._position.get(user, -1) for user in listed), dtype=np.int64, count=len(listed))
-        missing = np.flatnonzero(places < 0)
-        if len(missing):
-            raise outside_of([repr(listed[i]) for i in missing], _PLACE)
-        return places
+    def _find_texts(self, texts: "pl.Series") -> Indices:
+        place = self._directory.find(self._hasher.indices(texts))
+        # Hashes may coincide: they tell where to look, and not yet that it is the same text.
+        same = (self._listed.gather(np.maximum(place, 0)) == texts).to_numpy() & (place >= 0)
+        if not same.all():
+            raise outside_of([repr(user) for user in texts.filter(~same)], _PLACE)
+        return place
+
+    def _as_texts(self, chunk: Any) -> Any:
+        """The chunk as a column of this universe's own kind, if that is what it is."""
+        import polars as pl
+
+        if not is_polars(chunk):
+            return pl.Series(chunk) if set(map(type, chunk)) == {_TYPES[self._kind]} else None
+        own = {"str": ("String", "Categorical", "Enum"), "bytes": ("Binary",)}.get(self._kind, ())
+        return chunk.cast(self._listed.dtype) if str(chunk.dtype.base_type()) in own else None
+
+
+def _directory(listed: Any) -> tuple[Anyone, Directory]:
+    """A hash under which all the listed ids differ, and where their hashes are."""
+    for key in count():
+        hasher = Anyone(key.to_bytes(16, "little"))
+        hashes = hasher.indices(listed)
+        if len(np.unique(hashes)) == len(listed):
+            return hasher, Directory(hashes)
+    raise AssertionError("unreachable")
 
 
 def read_column(path: Path, column: str | None) -> Any:
