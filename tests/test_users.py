@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 import panprivacy as pp
 from feeding import touched
+from panprivacy import coins
 from panprivacy.slots import users as users_module
 from panprivacy.slots.anyone import Anyone
 from panprivacy.slots.directory import Directory
@@ -196,22 +197,35 @@ def test_a_directory_finds_every_hash_at_its_position_and_no_other(listed: list[
     assert [directory.find_one(each) for each in wanted] == expected
 
 
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, unique=True))
+def test_where_hashes_coincide_the_checks_decide(listed: list[tuple[int, int]]) -> None:
+    def columns(pairs: list[tuple[int, int]]) -> list[NDArray[np.uint64]]:
+        return [np.array([pair[i] for pair in pairs], dtype=np.uint64) << np.uint64(62) for i in (0, 1)]
+
+    directory = Directory(*columns(listed))
+    wanted = [(i, j) for i in range(4) for j in range(4)]
+    expected = [listed.index(pair) if pair in listed else -1 for pair in wanted]
+    assert directory.find(*columns(wanted)).tolist() == expected
+    assert [directory.find_one(i << 62, j << 62) for i, j in wanted] == expected
+
+
 class Coarse(Anyone):
-    """A hash that tells few ids apart: by their first letter, and under its first key not even by that."""
+    """A hash that tells texts apart by one letter: the first, or the last under keys that end in an odd bit."""
 
     def index(self, user: Any) -> int:
-        return ord(user[0]) if any(self.key) else 7
+        return ord(user[-(self.key[-1] & 1)])
 
     def indices(self, chunk: Any) -> NDArray[np.uint64]:
         return np.array([self.index(user) for user in chunk], dtype=np.uint64)
 
 
-def test_ids_whose_hashes_coincide_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_both_hashes_must_be_those_of_the_same_user(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(users_module, "Anyone", Coarse)
-    users = pp.Users(["ada", "grace"])
-    assert users.indices(pl.Series(["grace", "ada"])).tolist() == [1, 0]
-    for strangers in (["ada", "anna"], ["greta"], ["mary"]):
-        with pytest.raises(pp.OutsideUniverse, match=f"user '{strangers[-1]}' is outside"):
-            users.indices(pl.Series(strangers))
-        with pytest.raises(pp.OutsideUniverse, match=f"user '{strangers[-1]}' is outside"):
-            users.index(strangers[-1])
+    keys = iter([0, 1])
+    monkeypatch.setattr(coins.system, "randbelow", lambda _: next(keys), raising=False)
+    users = pp.Users(["ada", "anne", "grace"])
+    assert users.indices(pl.Series(["grace", "ada", "anne"])).tolist() == [2, 0, 1]
+    for stranger in ("greta", "mary", "ava" + "x"):
+        for ask in (lambda user: users.indices(pl.Series(["ada", user])), users.index):
+            with pytest.raises(pp.OutsideUniverse, match=f"user '{stranger}' is outside"):
+                ask(stranger)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 from panprivacy import coins as coin_sources
 from panprivacy import state
 from panprivacy.budget import Budget
-from panprivacy.coins import Coins
+from panprivacy.coins import CHUNK, Coins
 from panprivacy.errors import CorruptState, NotPrivate, OtherUniverse, PanPrivacyError
 from panprivacy.ledger import Ledger, Published
 from panprivacy.slots import SlotMap, Universe
@@ -92,18 +92,20 @@ class Estimator(ABC, Generic[R]):
         for pieces in batches(self._universe.as_batch(ids)):
             if weight is not None:
                 check_weights(weight, pieces)
-            with self._lock, self._whole_or_not_at_all(pieces):
+            short = len(pieces) == 1 and len(pieces[0]) <= CHUNK  # its ids are all looked up before the first is used
+            look_up = self._universe.indices if short else self._universe.unchecked
+            with self._lock, nullcontext() if short else self._whole_or_not_at_all(pieces):
                 threshold = self._ledger.pair.absent if remove else self._ledger.pair.present
                 for chunk in chunks(pieces):
                     try:
-                        slots = self._slots.select(self._universe.unchecked(chunk))
+                        slots = self._slots.select(look_up(chunk))
                         self._table.redraw(slots, threshold, self._coins)
                     except IndexError:
                         self._universe.indices(chunk)  # says who is outside
                         raise
 
     def _whole_or_not_at_all(self, pieces: list[Batch]) -> AbstractContextManager[None]:
-        """See to it that a batch with a bad id changes nothing.
+        """See to it that a long batch with a bad id changes nothing.
 
         Either every id is looked up before the first bit is touched, and then again; or, where copying the table is
         less work than that, the bits are put back as they were.

@@ -15,6 +15,7 @@ from panprivacy.instructions import prefetch, shift_right
 _WINDOW = 2_048  # ids permuted at a time: their halves stay in the first-level cache
 
 _AHEAD = 64  # events between asking for a word and using it
+_SOON = 32  # the same, where one thing must be there before the next can be asked for
 
 u32, u64 = np.uint32, np.uint64
 
@@ -188,11 +189,18 @@ def cells(hashes, levels, buckets, slots):
 
 
 @njit(nogil=True, cache=True)
-def find(wanted, shift, starts, hashes, positions, found):
-    """Find each wanted hash among sorted ones, of which those that begin with b stand in starts[b] .. starts[b+1]-1."""
+def find(wanted, checks, shift, starts, entries, found):
+    """Find each wanted hash among sorted entries, of which those that begin with b are starts[b] .. starts[b+1]-1.
+
+    An entry is a hash, a check that must agree too, and the position to be found.
+    """
+    last = len(wanted) - 1
+    flat = entries.ravel()
     for i in range(len(wanted)):
+        prefetch(starts, wanted[min(i + 2 * _SOON, last)] >> shift)  # type: ignore[call-arg]
+        prefetch(flat, u64(3) * u64(starts[wanted[min(i + _SOON, last)] >> shift]))
         first = wanted[i] >> shift
         found[i] = -1
         for place in range(starts[first], starts[first + u64(1)]):
-            if hashes[place] == wanted[i]:
-                found[i] = positions[place]
+            if entries[place, 0] == wanted[i] and entries[place, 1] == checks[i]:
+                found[i] = entries[place, 2]

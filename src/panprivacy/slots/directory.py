@@ -1,4 +1,4 @@
-"""Where a 64-bit hash stands in a list of them: a directory by first bits."""
+"""Where a hash stands in a list of them: a directory by first bits."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -7,34 +7,38 @@ from panprivacy.slots.places import Indices
 
 
 class Directory:
-    """The positions of hashes that are all different, found through their first bits: one or two steps each.
+    """The positions of 64-bit hashes that are all different, found through their first bits: one or two steps each.
+
+    A second hash of the same ids, if given, must agree as well: together they are as good as the ids themselves.
 
     >>> directory = Directory(np.array([70, 5, 2**63], dtype=np.uint64))
     >>> directory.find(np.array([5, 6, 2**63], dtype=np.uint64)).tolist(), directory.find_one(70)
     ([1, -1, 2], 0)
     """
 
-    def __init__(self, hashes: Indices) -> None:
+    def __init__(self, hashes: Indices, checks: Indices | None = None) -> None:
         order = np.argsort(hashes)
-        bits = max(len(hashes) - 1, 1).bit_length()
+        columns = [hashes, hashes if checks is None else checks, np.arange(len(hashes), dtype=np.uint64)]
+        self._entries = np.column_stack(columns)[order]  # hash, check and position in one line of memory
+        bits = len(hashes).bit_length()
         self._shift = 64 - bits
-        self._hashes = hashes[order]
-        self._positions = order.astype(np.uint32 if len(hashes) < 2**32 else np.uint64)
         firsts = np.arange(2**bits, dtype=np.uint64) << np.uint64(self._shift)
-        self._starts = np.append(np.searchsorted(self._hashes, firsts), len(hashes)).astype(self._positions.dtype)
+        starts = np.searchsorted(self._entries[:, 0], firsts)
+        self._starts = np.append(starts, len(hashes)).astype(np.uint32 if len(hashes) < 2**32 else np.uint64)
 
-    def find(self, hashes: Indices) -> NDArray[np.int64]:
+    def find(self, hashes: Indices, checks: Indices | None = None) -> NDArray[np.int64]:
         """The position of each hash, -1 for one that is not there."""
         from panprivacy.kernels import find
 
         found = np.empty(len(hashes), dtype=np.int64)
-        find(hashes, np.uint64(self._shift), self._starts, self._hashes, self._positions, found)
+        find(hashes, hashes if checks is None else checks, np.uint64(self._shift), self._starts, self._entries, found)
         return found
 
-    def find_one(self, wanted: int) -> int:
+    def find_one(self, wanted: int, check: int | None = None) -> int:
         """The position of one hash, -1 if it is not there."""
         first = wanted >> self._shift
         for place in range(self._starts.item(first), self._starts.item(first + 1)):
-            if self._hashes.item(place) == wanted:
-                return int(self._positions[place])
+            found, checked, position = self._entries[place].tolist()
+            if found == wanted and checked == (wanted if check is None else check):
+                return int(position)
         return -1

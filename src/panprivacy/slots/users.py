@@ -3,12 +3,12 @@
 from collections.abc import Hashable, Iterable
 from functools import cached_property
 from hashlib import sha256
-from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from panprivacy.coins import system
 from panprivacy.errors import OutsideUniverse
 from panprivacy.slots.anyone import Anyone
 from panprivacy.slots.batches import column, is_arrow, is_polars, is_wide, refuse_missing
@@ -55,7 +55,9 @@ class Users:
         if isinstance(listed, list):
             self._positions = {user: i for i, user in enumerate(listed)}
         else:
-            self._hasher, self._directory = _directory(self._listed)
+            # Two hashes of 64 bits stand for a text, under keys that are nobody's: no other text has both.
+            self._hash, self._check = (Anyone(system.randbelow(2**128).to_bytes(16)) for _ in range(2))
+            self._directory = Directory(*self._hashes(self._listed))
 
     @cached_property
     def fingerprint(self) -> bytes:
@@ -89,8 +91,10 @@ class Users:
             return self._positions.get(user, -1)
         if not isinstance(user, _TYPES[self._kind]):
             return -1
-        place = self._directory.find_one(self._hasher.index(user))
-        return place if place >= 0 and self._listed[place] == user else -1
+        if self._kind != "int":
+            return self._directory.find_one(self._hash.index(user), self._check.index(user))
+        place = self._directory.find_one(self._hash.index(user))
+        return place if self._listed[place] == user else -1
 
     def describe(self) -> str:
         """What the universe is, in a few words."""
@@ -114,19 +118,22 @@ class Users:
             type_ = np.iinfo(self._listed.dtype)
             fitting = np.where((ids >= type_.min) & (ids <= type_.max), ids, self._listed[0])
         # In the list's own type, where some may wrap around to another's number: they are compared below.
-        place = self._directory.find(self._hasher.indices(fitting.astype(self._listed.dtype)))
+        place = self._directory.find(*self._hashes(fitting.astype(self._listed.dtype)))
         missing = (place < 0) | (self._listed[place] != ids)
         if missing.any():
             raise outside_of(ids[missing].tolist(), _PLACE)
         return place
 
     def _find_texts(self, texts: "pl.Series") -> Indices:
-        place = self._directory.find(self._hasher.indices(texts))
-        # Hashes may coincide: they tell where to look, and not yet that it is the same text.
-        same = (self._listed.gather(np.maximum(place, 0)) == texts).to_numpy() & (place >= 0)
-        if not same.all():
-            raise outside_of([repr(user) for user in texts.filter(~same)], _PLACE)
+        place = self._directory.find(*self._hashes(texts))
+        missing = place < 0
+        if missing.any():
+            raise outside_of([repr(user) for user in texts.filter(missing)], _PLACE)
         return place
+
+    def _hashes(self, ids: Any) -> tuple[Indices, ...]:
+        """What the directory knows ids by: texts by two hashes, integers by one, which tells all of them apart."""
+        return tuple(hash_.indices(ids) for hash_ in (self._hash, self._check)[: 1 if self._kind == "int" else 2])
 
     def _as_texts(self, chunk: Any) -> Any:
         """The chunk as a column of this universe's own kind, if that is what it is."""
@@ -136,16 +143,6 @@ class Users:
             return pl.Series(chunk) if set(map(type, chunk)) == {_TYPES[self._kind]} else None
         own = {"str": ("String", "Categorical", "Enum"), "bytes": ("Binary",)}.get(self._kind, ())
         return chunk.cast(self._listed.dtype) if str(chunk.dtype.base_type()) in own else None
-
-
-def _directory(listed: Any) -> tuple[Anyone, Directory]:
-    """A hash under which all the listed ids differ, and where their hashes are."""
-    for key in count():
-        hasher = Anyone(key.to_bytes(16, "little"))
-        hashes = hasher.indices(listed)
-        if len(np.unique(hashes)) == len(listed):
-            return hasher, Directory(hashes)
-    raise AssertionError("unreachable")
 
 
 def read_column(path: Path, column: str | None) -> Any:
