@@ -31,7 +31,10 @@ class Range:
     def indices(self, chunk: Any) -> Indices:
         """The positions of a chunk of users."""
         ids = column(chunk)
-        if len(ids) and (ids.max() >= self.size or (ids.dtype.kind != "u" and ids.min() < 0)):
+        # Read as unsigned, a negative number of 64 bits is beyond any universe: one comparison does for both ends.
+        # A shorter one is not: -1 of 8 bits would be user 255.
+        read = ids.view(np.uint64) if ids.dtype == np.int64 else ids
+        if len(ids) and (read.max() >= self.size or (read.dtype.kind != "u" and ids.min() < 0)):
             raise outside(ids[(ids < 0) | (ids >= self.size)].tolist(), self.size)
         return ids if ids.dtype != object else ids.astype(np.uint64)
 
