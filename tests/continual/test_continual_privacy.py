@@ -40,6 +40,20 @@ def test_the_auditor_finds_in_the_shipping_code_what_the_oracle_computes(
     assert found.worst_loss == pytest.approx(worst_loss(model, observations, deletions=deletions), abs=1e-9)
 
 
+@pytest.mark.parametrize("answer", range(-3, 5))
+def test_after_any_answer_the_next_move_loses_no_more_than_is_claimed(
+    answer: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was released decides how far the count is from it afterwards; the auditor follows one answer at a time.
+
+    An answer further off only makes every later test surer to move, in all worlds alike.
+    """
+    monkeypatch.setattr(EveryOutcome, "STAND_IN", answer)
+    found = audit.exact(one_user(8.0, observations=2, moves=2), users=1, length=3, releases=2, deletions=False)
+    assert found.holds
+    assert found.worst_loss > 2
+
+
 def test_how_far_the_walk_is_followed_hardly_matters() -> None:
     shares = best_shares(8.0, 1, moves=1, observations=1)
     near, far = (worst_loss(Model.of(shares, reach=reach), 4) for reach in (6, 40))
