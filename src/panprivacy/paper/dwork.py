@@ -1,16 +1,12 @@
 """Alg. 1: the conventional pan-private density estimator."""
 
-from typing import Self
-
 from panprivacy.coins import Coins
 from panprivacy.paper import flaws, printed_pairs
-from panprivacy.paper.printed import Printed
-from panprivacy.paper.sample import BitState, SampledBits, size_for
-from panprivacy.slots import Universe, universe_of
-from panprivacy.slots.places import Indices
+from panprivacy.paper.sampled_bits import SampledBits
+from panprivacy.slots import Universe
 
 
-class Dwork(Printed):
+class Dwork(SampledBits):
     r"""The density estimator of Dwork et al. (2010), as the paper prints it.
 
     Every user of a random sample of m owns a bit, at first Bernoulli(1/2); an appearance redraws it as
@@ -48,35 +44,11 @@ class Dwork(Printed):
     `panprivacy.Density`.
     """
 
+    ALGORITHM = "dwork"
+
     def __init__(self, universe: int | Universe, epsilon: float, sample: int, *, coins: Coins | None = None) -> None:
-        super().__init__(universe, epsilon, coins)
-        self._pair = printed_pairs.dwork(self._epsilon)
-        self._bits = SampledBits(self._universe.size, sample, self._pair.coins, self._coins)
-        flaws.warn(self)
-
-    @classmethod
-    def for_accuracy(
-        cls, universe: int | Universe, epsilon: float, alpha: float, beta: float, *, coins: Coins | None = None
-    ) -> Self:
-        """The first line of Alg. 1: sample m*, for which ``P(|estimate - density| >= alpha) <= beta`` is proved."""
-        size = size_for("dwork", universe_of(universe).size, epsilon, alpha, beta)
-        return cls(universe, epsilon, size, coins=coins)
-
-    def _redraw(self, indices: Indices, remove: bool) -> None:
-        self._bits.redraw(indices, remove, self._coins)
-
-    def estimate(self) -> float:
-        return self._coins.noisy_real(self._pair.density(self._bits.share), 1 / (self._epsilon * self.sample))
-
-    @property
-    def sample(self) -> int:
-        """The number of sampled users m."""
-        return self._bits.size
+        super().__init__(universe, epsilon, sample, printed_pairs.dwork(float(epsilon)), coins)
 
     @property
     def known_flaws(self) -> tuple[str, ...]:
         return flaws.noise_too_small("dwork", self._epsilon), flaws.budget_unused(self._epsilon)
-
-    @property
-    def state(self) -> BitState:
-        return self._bits.state

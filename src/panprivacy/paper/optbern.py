@@ -1,16 +1,12 @@
 """Alg. 2: the improved pan-private density estimator."""
 
-from typing import Self
-
 from panprivacy.coins import Coins
 from panprivacy.paper import flaws, printed_pairs
-from panprivacy.paper.printed import Printed
-from panprivacy.paper.sample import BitState, SampledBits, size_for
-from panprivacy.slots import Universe, universe_of
-from panprivacy.slots.places import Indices
+from panprivacy.paper.sampled_bits import SampledBits
+from panprivacy.slots import Universe
 
 
-class OptBern(Printed):
+class OptBern(SampledBits):
     r"""Dwork's estimator with the pair of coins that uses all of the state's budget, as the paper prints it.
 
     Every user of a random sample of m owns a bit, at first Bernoulli(p_init); an appearance redraws it as
@@ -48,39 +44,15 @@ class OptBern(Printed):
     `panprivacy.Density`, which is this with noise of the right size.
     """
 
+    ALGORITHM = "optbern"
+
     def __init__(
         self, universe: int | Universe, epsilon: float, sample: int, c: float = 0.5, *, coins: Coins | None = None
     ) -> None:
-        super().__init__(universe, epsilon, coins)
         self._c = float(c)
-        self._pair = printed_pairs.optbern(self._epsilon, self._c)
-        self._bits = SampledBits(self._universe.size, sample, self._pair.coins, self._coins)
-        flaws.warn(self)
-
-    @classmethod
-    def for_accuracy(
-        cls, universe: int | Universe, epsilon: float, alpha: float, beta: float, *, coins: Coins | None = None
-    ) -> Self:
-        """The first line of Alg. 2: sample m*, for which ``P(|estimate - density| >= alpha) <= beta`` is proved."""
-        size = size_for("optbern", universe_of(universe).size, epsilon, alpha, beta)
-        return cls(universe, epsilon, size, coins=coins)
-
-    def _redraw(self, indices: Indices, remove: bool) -> None:
-        self._bits.redraw(indices, remove, self._coins)
-
-    def estimate(self) -> float:
-        return self._coins.noisy_real(self._pair.density(self._bits.share), 1 / (self._epsilon * self.sample))
-
-    @property
-    def sample(self) -> int:
-        """The number of sampled users m."""
-        return self._bits.size
+        super().__init__(universe, epsilon, sample, printed_pairs.optbern(float(epsilon), self._c), coins)
 
     @property
     def known_flaws(self) -> tuple[str, ...]:
         too_high = (flaws.centre_too_high(self._epsilon, self._c),) if self._c > 0.5 else ()
         return *too_high, flaws.noise_too_small("optbern", self._epsilon, self._c)
-
-    @property
-    def state(self) -> BitState:
-        return self._bits.state

@@ -1,16 +1,11 @@
 """Static sampling: M, a random subset of the users, and which place each has in it."""
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
 
-from panprivacy import theory
 from panprivacy.coins import Coins
-from panprivacy.pairs import Pair
 from panprivacy.slots import Every
 from panprivacy.slots.places import Indices
-from panprivacy.table import Table
 
 
 class Sample:
@@ -48,53 +43,3 @@ def drawn(universe: int, size: int, coins: Coins) -> Sample | Every:
 def members(sample: Sample | Every) -> tuple[int, ...]:
     """Who is sampled."""
     return tuple(range(sample.size)) if isinstance(sample, Every) else tuple(sample.users.tolist())
-
-
-class BitState(NamedTuple):
-    """All that Dwork and OptBern keep: the sampled users, and one bit for each."""
-
-    users: tuple[int, ...]
-    bits: tuple[bool, ...]
-
-
-class SampledBits:
-    """A bit for every user of a random sample: drawn with p0, redrawn with p1 when the user appears.
-
-    The loop that Alg. 1 and Alg. 2 share.
-    """
-
-    def __init__(self, universe: int, sample: int, pair: Pair, coins: Coins) -> None:
-        self.pair = pair
-        self._sample = drawn(universe, sample, coins)
-        self._table = Table.drawn(sample, pair, coins)
-
-    @property
-    def size(self) -> int:
-        """The paper's m."""
-        return self._table.size
-
-    def redraw(self, indices: Indices, remove: bool, coins: Coins) -> None:
-        """Redraw the bits of those users that have one."""
-        threshold = self.pair.absent if remove else self.pair.present
-        self._table.redraw(self._sample.select(indices), threshold, coins)
-
-    @property
-    def share(self) -> float:
-        """``(1/m) * sum of b_i``."""
-        return self._table.ones() / self._table.size
-
-    @property
-    def state(self) -> BitState:
-        """All that is kept, in a form that can be compared."""
-        return BitState(members(self._sample), tuple(self._table.bits(0, self.size).tolist()))
-
-
-def size_for(algorithm: str, universe: int, epsilon: float, alpha: float, beta: float) -> int:
-    """m*, the smallest sample that the paper proves sufficient, if the universe has as many."""
-    size = int(theory.sample_size(algorithm, epsilon, alpha, beta))
-    if size > universe:
-        raise ValueError(
-            f"an error below {alpha:g} with probability {1 - beta:g} is proved for {size} sampled users, and the "
-            f"universe has {universe}; give a sample instead, or allow a larger error"
-        )
-    return size

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from panprivacy.coins import system
 from panprivacy.errors import OutsideUniverse
 from panprivacy.slots.anyone import Anyone
 from panprivacy.slots.batches import column, is_arrow, is_polars, is_wide, refuse_missing
@@ -20,6 +19,9 @@ if TYPE_CHECKING:
     import polars as pl
 
 _PLACE = "the listed users"
+# Two hashes of 64 bits stand for a text. One that was made up to have both of a listed one's passes for that one: who
+# can send it can send that one as well.
+_HASH, _CHECK = Anyone(b"where it stands"), Anyone(b"that it is it")
 _TYPES = {"int": int, "str": str, "bytes": bytes, "any": object}
 
 
@@ -55,8 +57,6 @@ class Users:
         if isinstance(listed, list):
             self._positions = {user: i for i, user in enumerate(listed)}
         else:
-            # Two hashes of 64 bits stand for a text, under keys that are nobody's: no other text has both.
-            self._hash, self._check = (Anyone(system.randbelow(2**128).to_bytes(16)) for _ in range(2))
             self._directory = Directory(*self._hashes(self._listed))
 
     @cached_property
@@ -92,8 +92,8 @@ class Users:
         if not isinstance(user, _TYPES[self._kind]):
             return -1
         if self._kind != "int":
-            return self._directory.find_one(self._hash.index(user), self._check.index(user))
-        place = self._directory.find_one(self._hash.index(user))
+            return self._directory.find_one(_HASH.index(user), _CHECK.index(user))
+        place = self._directory.find_one(_HASH.index(user))
         return place if self._listed[place] == user else -1
 
     def describe(self) -> str:
@@ -133,7 +133,7 @@ class Users:
 
     def _hashes(self, ids: Any) -> tuple[Indices, ...]:
         """What the directory knows ids by: texts by two hashes, integers by one, which tells all of them apart."""
-        return tuple(hash_.indices(ids) for hash_ in (self._hash, self._check)[: 1 if self._kind == "int" else 2])
+        return tuple(hash_.indices(ids) for hash_ in ((_HASH,) if self._kind == "int" else (_HASH, _CHECK)))
 
     def _as_texts(self, chunk: Any) -> Any:
         """The chunk as a column of this universe's own kind, if that is what it is."""
