@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from panprivacy.budget import Budget
-from panprivacy.count_release import CountRelease
+from panprivacy.counting.release import CountRelease
 from panprivacy.density import Density
 from panprivacy.distinct import DistinctCount
 from panprivacy.errors import (

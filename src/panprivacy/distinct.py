@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from panprivacy import coins as coin_sources
-from panprivacy.buckets import buckets_for, levels_for, model_of, relative_error
 from panprivacy.budget import best_split, budget_of
 from panprivacy.coins import Coins
-from panprivacy.count_release import CountRelease, not_negative, total
+from panprivacy.counting.buckets import buckets_for, levels_for, model_of, relative_error
+from panprivacy.counting.likelihood import CountModel
+from panprivacy.counting.overlap import union_pair
+from panprivacy.counting.release import CountRelease, not_negative, total
 from panprivacy.errors import PanPrivacyError
 from panprivacy.estimator import Estimator
 from panprivacy.ledger import Ledger, Published
-from panprivacy.likelihood import CountModel
-from panprivacy.overlap import union_pair
 from panprivacy.pairs import Pair
 from panprivacy.sizes import format_bytes
 from panprivacy.slots import SlotMap, Universe

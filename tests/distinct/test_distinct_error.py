@@ -16,9 +16,9 @@ from scipy import stats
 
 import panprivacy as pp
 from checks import ALARM, assert_variance
-from panprivacy.buckets import buckets_for
 from panprivacy.budget import best_split
-from panprivacy.likelihood import CountModel
+from panprivacy.counting.buckets import buckets_for
+from panprivacy.counting.likelihood import CountModel
 from panprivacy.pairs import symmetric
 
 LARGE = (10**5, 10**6, 10**7)

@@ -11,7 +11,7 @@ import panprivacy as pp
 from panprivacy import audit
 from panprivacy.budget import Budget
 from panprivacy.coins import ONE, Coins
-from panprivacy.overlap import kernel
+from panprivacy.counting.overlap import kernel
 
 SHARING = [3, 4]
 """Two users that own the same bit of a table with two levels and two buckets."""

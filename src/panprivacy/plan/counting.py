@@ -10,7 +10,7 @@ from itertools import pairwise
 from math import ceil, log2
 
 from panprivacy.budget import Split
-from panprivacy.likelihood import CountModel
+from panprivacy.counting.likelihood import CountModel
 from panprivacy.plan.search import first_true
 from panprivacy.plan.terms import Terms
 from panprivacy.slots.hashed import LARGEST_BUCKETS, LARGEST_LEVELS

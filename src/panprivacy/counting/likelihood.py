@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panprivacy import noise
-from panprivacy.normal_laplace import Reals, information, score
+from panprivacy.counting.normal_laplace import Reals, information, score
 from panprivacy.pairs import Pair
 
 _STEP = 0.2  # of the grid on which the peak is first looked for

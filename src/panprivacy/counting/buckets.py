@@ -4,7 +4,7 @@ from functools import lru_cache
 from math import ceil, log2
 
 from panprivacy.budget import best_split
-from panprivacy.likelihood import CountModel
+from panprivacy.counting.likelihood import CountModel
 from panprivacy.pairs import Pair
 from panprivacy.slots.hashed import LARGEST_BUCKETS, LARGEST_LEVELS
 

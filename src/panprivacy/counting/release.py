@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from math import hypot, sqrt
 from typing import TYPE_CHECKING
 
+from panprivacy.counting.likelihood import Estimate
 from panprivacy.errors import PanPrivacyError
-from panprivacy.likelihood import Estimate
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
