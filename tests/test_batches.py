@@ -89,6 +89,7 @@ def test_one_bad_id_anywhere_in_a_long_batch_leaves_every_byte_as_it_was(univers
         ([1.0, 2.0], "got float64"),
         (np.array([True, False]), "got bool"),
         ([True], "got bool"),
+        ([5, True], "got a mixture with True or False"),
         (["1"], "got strings"),
         ([b"1"], "got bytes"),
         ([1, None], "mixed objects"),

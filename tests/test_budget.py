@@ -156,6 +156,7 @@ def test_more_users_move_the_split_towards_the_state() -> None:
         ((float("inf"), 10), "epsilon must be positive"),
         ((1.0, 0), "at least one bit"),
         ((1.0, 10, 0), "at least one release"),
+        ((1.0, 10, 10**9), "at most 100,000 releases"),
         ((1.0, 10, 1, -1), "must not be negative"),
         ((1e-9, 10), "too small"),
         ((3e-4, 10, 1, 3), "too small"),

@@ -33,8 +33,8 @@ from panprivacy.pairs import Pair, response, symmetric
 RELEASE_STEPS = 2**40
 """The epsilon of a release is a whole number of these steps, so its noise is drawn exactly."""
 
-MOST_INTRUSIONS = 1000
-"""No budget makes sense of more, and their worst case takes long to compute."""
+MOST_INTRUSIONS, MOST_RELEASES = 1000, 100_000
+"""No budget makes sense of more, and so many intrusions take long to compute the worst case of."""
 
 _LARGEST_STATE_EPSILON = 22.0  # beyond it a 32-bit coin cannot be more certain
 _IMPOSSIBLE = 1e9  # the log error of shares that exceed the budget; finite, since the search subtracts errors
@@ -117,7 +117,7 @@ class Budget:
         return "\n".join(lines)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=16)
 def budget_of(split: Split, releases_made: int, redraws_made: int) -> Budget:
     """Lay a split open, with what has been spent of it."""
     redraw = log((ONE - split.flip) / split.flip) if split.intrusions else 0.0
@@ -149,6 +149,10 @@ def best_split(epsilon: float, size: int, releases: int = 1, intrusions: int = 0
         raise ValueError(f"the table needs at least one bit, got {size}")
     if releases < 1:
         raise ValueError(f"plan at least one release, got releases={releases}")
+    if releases > MOST_RELEASES:
+        raise ValueError(
+            f"plan at most {MOST_RELEASES:,} releases, got {releases:,}; pp.Continual may be looked at for ever"
+        )
     if intrusions < 0:
         raise ValueError(f"intrusions must not be negative, got {intrusions}")
     if intrusions > MOST_INTRUSIONS:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
 
-from panprivacy.budget import MOST_INTRUSIONS, RELEASE_STEPS, Budget, Split, budget_of
+from panprivacy.budget import MOST_INTRUSIONS, MOST_RELEASES, RELEASE_STEPS, Budget, Split, budget_of
 from panprivacy.coins import ONE
 from panprivacy.errors import BudgetExhausted, CorruptState
 from panprivacy.pairs import Pair
@@ -89,7 +89,7 @@ class Ledger:
         noisy = struct.unpack(f"<{counts}q", data[_LEDGER.size : end])
         sane = {
             "pair": 2 * present > ONE,
-            "releases": made <= planned and steps > 0,
+            "releases": made <= planned <= MOST_RELEASES and steps > 0,
             "redraws": redraws <= intrusions <= MOST_INTRUSIONS and bool(flip) == bool(intrusions),
             "last release": (0 < level < 1 and then <= redraws and number <= made) if number else not any(noisy),
         }

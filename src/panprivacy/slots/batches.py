@@ -104,13 +104,14 @@ def integers(chunk: Any) -> NDArray[np.integer]:
     array = np.asarray(chunk)
     if array.size == 0:
         return np.empty(0, dtype=np.uint64)
-    if array.dtype.kind in "iu":
+    if array.dtype.kind in "iu" and not (isinstance(chunk, list) and bool in set(map(type, chunk))):
         return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
     # Integers that no 64-bit type holds together stay what they are: the check will say which of them are outside.
     objects = np.asarray(chunk, dtype=object)
     if all(isinstance(x, int | np.integer) and not isinstance(x, bool) for x in objects.flat):
         return objects
-    kind = {"O": "mixed objects", "U": "strings", "S": "bytes", "T": "strings"}.get(array.dtype.kind)
+    kinds = {"O": "mixed objects", "U": "strings", "S": "bytes", "T": "strings", "i": "a mixture with True or False"}
+    kind = kinds.get(array.dtype.kind)
     raise TypeError(f"ids must be integers, got {kind or array.dtype}; for other ids, list them with pp.Users(...)")
 
 
