@@ -16,6 +16,8 @@ from panprivacy.testing import SeededCoins
 settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=100)
 settings.load_profile("repeatable")
 
+FILL_FROM_SYSTEM, URANDOM = coins.fill_from_system, os.urandom
+
 
 @pytest.fixture
 def seeded() -> SeededCoins:
@@ -39,3 +41,10 @@ def repeatable_system(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRe
     monkeypatch.setattr(coins, "fill_from_system", fill)
     monkeypatch.setattr(os, "urandom", generator.bytes)
     monkeypatch.setattr(secrets, "randbelow", chooser.randrange)
+
+
+@pytest.fixture
+def operating_system(repeatable_system: None, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: ARG001 - comes first
+    """The operating system's own bytes after all, for tests of what reads them."""
+    monkeypatch.setattr(coins, "fill_from_system", FILL_FROM_SYSTEM)
+    monkeypatch.setattr(os, "urandom", URANDOM)

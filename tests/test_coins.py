@@ -110,6 +110,32 @@ def test_two_calls_never_share_their_coins() -> None:
     assert_independent(first, second, 2**31)
 
 
+@pytest.mark.usefixtures("operating_system")
+@pytest.mark.parametrize("device", ["there", "missing", "cut short"])
+def test_a_key_is_filled_to_its_end_with_bytes_that_never_come_again(
+    monkeypatch: pytest.MonkeyPatch, device: str
+) -> None:
+    """Equal bytes, or four zeros at the end, come by chance once in 2**30."""
+
+    def missing(*_: object) -> int:
+        raise FileNotFoundError
+
+    def cut_short(_: int, buffers: list[bytearray]) -> int:
+        buffers[0][:5] = b"short"
+        return 5
+
+    if device == "missing":
+        monkeypatch.setattr(os, "open", missing)
+    elif device == "cut short":
+        monkeypatch.setattr(os, "readv", cut_short)
+    keys = [bytearray(32) for _ in range(3)]
+    for key in keys:
+        coins.fill_from_system(key)
+    assert len({bytes(key) for key in keys}) == 3
+    assert all(any(key[-4:]) for key in keys)
+    assert not any(key.startswith(b"short") for key in keys)
+
+
 @pytest.mark.parametrize("n", [0, 1, 63, BLOCK - 1, BLOCK, BLOCK + 1])
 def test_any_number_of_flips_can_be_had(n: int) -> None:
     flips = coins.system.below(2**31, n)

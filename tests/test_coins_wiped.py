@@ -71,6 +71,7 @@ def test_the_source_holds_nothing_between_calls() -> None:
     assert vars(coins.system) == {}
 
 
+@pytest.mark.usefixtures("operating_system")
 def test_no_descriptor_is_kept_that_others_could_close_and_reuse() -> None:
     """A daemon closes all descriptors and opens others: coins must not be read from one of those."""
     descriptors = Path("/proc/self/fd")

@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 import panprivacy as pp
-from panprivacy.coins import Flips
+from panprivacy.coins import CHUNK, Flips
 from sources import Always, Scripted
 
 
@@ -66,7 +66,7 @@ def test_a_batch_that_is_refused_takes_no_other_threads_events_with_it() -> None
     """The bits are put back under the lock: what others drew meanwhile is drawn before or after."""
     est = pp.Density(20_000, 1.0, coins=Always(False))
     est._coins = Always(True)
-    bad = np.append(np.zeros(200_000, dtype=np.int64), -1)
+    bad = np.append(np.zeros(CHUNK, dtype=np.int64), -1)  # too long to be looked up as a whole
 
     def refused() -> None:
         for _ in range(20):
@@ -75,6 +75,20 @@ def test_a_batch_that_is_refused_takes_no_other_threads_events_with_it() -> None
 
     assert run_together(refused, partial(feed_singly, est, range(1, 20_000))) == []
     assert est._table.ones() == 19_999
+
+
+def test_ids_that_another_thread_changes_meanwhile_are_never_written_beyond_the_table() -> None:
+    ids = np.arange(100)
+
+    def meddle(threshold: int, n: int) -> Flips:  # noqa: ARG001 - after the ids were checked
+        ids[50] = 2**40
+        return np.ones(n, dtype=bool)
+
+    est = pp.Density(100, 1.0, coins=Always(False))
+    est._coins = Scripted(meddle)
+    with pytest.raises(pp.PanPrivacyError, match="the ids changed while they were read"):
+        est.update_many(ids)
+    assert est._table.ones() == 50
 
 
 @pytest.mark.parametrize("many", [False, True])

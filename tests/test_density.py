@@ -13,8 +13,10 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 import panprivacy as pp
+from panprivacy import coins
+from panprivacy.coins import CHUNK
 from panprivacy.testing import SeededCoins
-from sources import Always
+from sources import Always, Scripted
 
 UNIVERSE = 1000
 
@@ -166,6 +168,24 @@ def test_rerandomising_is_planned_and_weakens_the_pair() -> None:
         est.rerandomize()
     with pytest.raises(pp.BudgetExhausted):
         pp.Density(UNIVERSE, 2.0).rerandomize()
+
+
+def test_a_redraw_that_breaks_off_was_none() -> None:
+    est = pp.Density(3 * CHUNK, epsilon=4.0, intrusions=1)
+    before, calls = est.to_bytes(), iter([True, False])
+
+    def break_off(_: int, n: int) -> NDArray[np.bool_]:
+        if not next(calls):
+            raise KeyboardInterrupt
+        return np.ones(n, dtype=np.bool_)
+
+    est._coins = Scripted(break_off)
+    with pytest.raises(KeyboardInterrupt):
+        est.rerandomize()
+    est._coins = coins.system
+    assert est.to_bytes() == before
+    est.rerandomize()
+    assert est.budget.redraws_made == 1
 
 
 def test_the_last_release_stays_what_it_was_after_rerandomising() -> None:

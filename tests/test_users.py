@@ -1,6 +1,7 @@
 """The universe that is a list."""
 
 from datetime import date
+from enum import Enum
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -103,6 +104,20 @@ def test_strings_may_be_encoded_as_categories(dtype: pl.DataType) -> None:
     assert pp.Users(pl.Series(NAMES, dtype=dtype)).fingerprint == users.fingerprint
 
 
+class Ward(str, Enum):  # noqa: UP042 - of a StrEnum, `str` is the text
+    """Texts that `str` turns into something else."""
+
+    NORTH = "north"
+    SOUTH = "south"
+
+
+@pytest.mark.parametrize("kind", [np.str_, Ward], ids=["numpy", "enum"])
+def test_a_text_is_the_same_user_whatever_subclass_holds_it(kind: type[str]) -> None:
+    users = pp.Users(["north", "south", "west"])
+    assert users.index(kind("south")) == users.index("south")
+    assert users.indices([kind("south"), "west"]).tolist() == [users.index("south"), users.index("west")]
+
+
 @pytest.mark.parametrize("listed", [np.int64, np.uint64])
 @pytest.mark.parametrize("asked", [np.int64, np.uint64])
 def test_large_neighbouring_ids_are_told_apart_whatever_their_sign(
@@ -134,6 +149,8 @@ def test_large_neighbouring_ids_are_told_apart_whatever_their_sign(
         (np.array([1, 2, 100, 3, 4], dtype=np.int8), np.array([257])),
         ([1, 2, 300], [2**70]),
         ([("a", 1), 2], [("a", 1), ("a", 2)]),
+        ([("a", 1), 2], [object()]),
+        (NAMES, ["ada", "half \ud800"]),
     ],
 )
 def test_someone_who_is_not_listed_is_refused_and_nothing_changes(listed: object, bad: object) -> None:

@@ -19,6 +19,8 @@ from panprivacy.table import Table
 R = TypeVar("R")
 """What a release of this estimator is."""
 
+_CHANGED = "the ids changed while they were read, so that part of the batch may be taken: feed it again, unchanged"
+
 
 class Estimator(ABC, Generic[R]):
     """Bits of a symmetric pair, and a ledger of what has been spent.
@@ -100,9 +102,10 @@ class Estimator(ABC, Generic[R]):
                     try:
                         slots = self._slots.select(look_up(chunk))
                         self._table.redraw(slots, threshold, self._coins)
-                    except IndexError:
-                        self._universe.indices(chunk)  # says who is outside
-                        raise
+                    except IndexError as error:
+                        if not short:
+                            self._universe.indices(chunk)  # says who is outside
+                        raise PanPrivacyError(_CHANGED) from error
 
     def _whole_or_not_at_all(self, pieces: list[Batch]) -> AbstractContextManager[None]:
         """See to it that a long batch with a bad id changes nothing.
@@ -139,8 +142,7 @@ class Estimator(ABC, Generic[R]):
 
         The next reading then costs no more than planned. The estimate stays unbiased; its error grows.
         """
-        with self._lock:
-            self._ledger.spend_redraw()
+        with self._lock, self._ledger.redraw_spent(), self._table.restored_on_error():
             self._table.flip_each(self._ledger.split.flip, self._coins)
 
     # --- what it says of itself ---------------------------------------------------------------------------------

@@ -1,6 +1,8 @@
 """The ledger of one estimator: the decided split, what has been spent of it, and what was published last."""
 
 import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
@@ -41,14 +43,20 @@ class Ledger:
             )
         self.releases += 1
 
-    def spend_redraw(self) -> None:
-        """Book one rerandomisation; from now on the pair is the one behind it."""
+    @contextmanager
+    def redraw_spent(self) -> Iterator[None]:
+        """Book one rerandomisation; from now on the pair is the one behind it. If it fails, it was none."""
         if self.redraws >= self.split.intrusions:
             raise BudgetExhausted(
                 f"all {self.split.intrusions} planned rerandomisations are made; plan them with intrusions=J"
             )
-        self.redraws += 1
-        self.pair = self.split.pair_after(self.redraws)
+        before = self.pair
+        self.redraws, self.pair = self.redraws + 1, self.split.pair_after(self.redraws + 1)
+        try:
+            yield
+        except BaseException:
+            self.redraws, self.pair = self.redraws - 1, before
+            raise
 
     def publish(self, noisy: tuple[int, ...], level: float) -> Published:
         """Note what leaves."""

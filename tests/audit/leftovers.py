@@ -14,7 +14,7 @@ import numpy as np
 
 from panprivacy import Density, coins
 
-FLIPS = 300_000
+FLIPS = 600_000
 """Three blocks, each with a key of its own."""
 USERS = 9_000
 

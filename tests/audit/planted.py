@@ -84,7 +84,8 @@ class ForgetsToRedraw(Density):
     """Books a rerandomisation and flips nothing."""
 
     def rerandomize(self) -> None:
-        self._ledger.spend_redraw()
+        with self._ledger.redraw_spent():
+            pass
 
 
 class HalfTheNoise(Density):

@@ -52,8 +52,10 @@ class Anyone:
         """The hash of one user."""
         if isinstance(user, int | np.integer) and not isinstance(user, bool):
             return self._mix(_word(int(user)))
-        if isinstance(user, str | UUID):
-            user = str(user).encode()
+        if isinstance(user, UUID):
+            user = str(user)
+        if isinstance(user, str):
+            user = user.encode()  # not str(user), which of an `Enum` of texts is its name
         if isinstance(user, bytes):
             return xxhash.xxh3_64_intdigest(user, self._keys[2])
         raise _no_id(type(user).__name__)

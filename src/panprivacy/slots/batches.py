@@ -1,7 +1,7 @@
 """Batches of ids as people have them, cut into chunks that the kernels take.
 
-A batch is checked whole before its first bit is touched, so it is walked twice; an iterator cannot be, and counts
-as many batches. Nothing is copied that is already an array, and no more than a chunk at a time otherwise.
+A batch is taken whole or not at all, for which a long one may be walked twice; an iterator cannot be, and counts as
+many batches. Nothing is copied that is already an array, and no more than a chunk at a time otherwise.
 """
 
 from collections import deque
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from panprivacy.coins import CHUNK
 
 _ITERATOR_BATCH = 8 * CHUNK
+_BOOLEANS = {bool, np.bool_}
 
 Column: TypeAlias = NDArray[Any]
 
@@ -104,11 +105,12 @@ def integers(chunk: Any) -> NDArray[np.integer]:
     array = np.asarray(chunk)
     if array.size == 0:
         return np.empty(0, dtype=np.uint64)
-    if array.dtype.kind in "iu" and not (isinstance(chunk, list) and bool in set(map(type, chunk))):
+    if array.dtype.kind in "iu" and not (isinstance(chunk, list | tuple) and _BOOLEANS & set(map(type, chunk))):
         return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
     # Integers that no 64-bit type holds together stay what they are: the check will say which of them are outside.
     objects = np.asarray(chunk, dtype=object)
-    if all(isinstance(x, int | np.integer) and not isinstance(x, bool) for x in objects.flat):
+    times = array.dtype.kind in "mM"  # counted in nanoseconds they become numbers
+    if not times and all(isinstance(x, int | np.integer) and not isinstance(x, bool) for x in objects.flat):
         return objects
     kinds = {"O": "mixed objects", "U": "strings", "S": "bytes", "T": "strings", "i": "a mixture with True or False"}
     kind = kinds.get(array.dtype.kind)

@@ -22,7 +22,7 @@ _PLACE = "the listed users"
 # Two hashes of 64 bits stand for a text. One that was made up to have both of a listed one's passes for that one: who
 # can send it can send that one as well.
 _HASH, _CHECK = Anyone(b"where it stands"), Anyone(b"that it is it")
-_TYPES = {"int": int, "str": str, "bytes": bytes, "any": object}
+_TYPES = {"int": int, "str": str, "bytes": bytes}
 
 
 class Users:
@@ -80,7 +80,7 @@ class Users:
         wanted = integer(user) if self._kind == "int" else user
         try:
             place = self._place(wanted)
-        except (TypeError, OutsideUniverse):  # not hashable, or beyond 64 bits
+        except (TypeError, UnicodeEncodeError, OutsideUniverse):  # not hashable, half a character, beyond 64 bits
             place = -1
         if place < 0:
             raise outside_of([repr(wanted)], _PLACE)
@@ -140,7 +140,10 @@ class Users:
         import polars as pl
 
         if not is_polars(chunk):
-            return pl.Series(chunk) if set(map(type, chunk)) == {_TYPES[self._kind]} else None
+            try:
+                return pl.Series(chunk) if set(map(type, chunk)) == {_TYPES.get(self._kind)} else None
+            except UnicodeEncodeError:  # half a character: no column holds it
+                return None
         own = {"str": ("String", "Categorical", "Enum"), "bytes": ("Binary",)}.get(self._kind, ())
         return chunk.cast(self._listed.dtype) if str(chunk.dtype.base_type()) in own else None
 
