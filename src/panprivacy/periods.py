@@ -2,16 +2,28 @@
 
 import re
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import polars as pl
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 SECOND = 1_000_000
 """Moments are whole microseconds since 1970, in UTC."""
 DAY = 24 * 3600 * SECOND
 _LAST = 253_402_300_800  # seconds until the year 10000
+END_OF_TIME = _LAST * SECOND
+_BEGINNING = -62_135_596_800 * SECOND  # the year 1; `datetime` knows nothing before, and nothing after 9999
+_HOUR, _MINUTE = "(?:[01][0-9]|2[0-3])", "[0-5][0-9]"
+_ISO = (  # read by Python and by Polars alike
+    "^(?P<date>[0-9]{4}-[0-9]{2}-[0-9]{2})"
+    f"(?:[T ](?P<hour>{_HOUR}):(?P<minute>{_MINUTE})(?::(?P<second>{_MINUTE})(?:[.](?P<fraction>[0-9]{{1,9}}))?)?"
+    f"(?:Z|(?P<sign>[+-])(?P<east>{_HOUR})(?::?(?P<east_minute>{_MINUTE}))?)?)?$"
+)
+_TEN_DIGITS = "^[1-9][0-9]{9}$"
 
 
 def parse_period(text: str) -> float:
@@ -33,16 +45,16 @@ def length_of(period: str | float | timedelta) -> int:
     (1000000, 2000, 500000)
     """
     seconds = period.total_seconds() if isinstance(period, timedelta) else period
-    length = round((parse_period(seconds) if isinstance(seconds, str) else seconds) * SECOND)
-    if length < 1:
-        raise ValueError(f"a period must be longer than nothing, got {period!r}")
-    return length
+    micros = (parse_period(seconds) if isinstance(seconds, str) else seconds) * SECOND
+    if not 0.5 < micros < END_OF_TIME:
+        raise ValueError(f"a period must be longer than nothing and shorter than 8,000 years, got {period!r}")
+    return round(micros)
 
 
 def moments_of(times: Any) -> NDArray[np.int64]:
     """Moments of times as people have them: dates, `datetime`, NumPy or Polars columns of them, or seconds since 1970.
 
-    Times without a zone are taken as UTC.
+    Times without a zone are taken as UTC. Text is ISO 8601, such as 2026-01-31 or 2026-01-31T12:00:00+01:00.
 
     >>> moments_of([datetime(1970, 1, 2), datetime(1970, 1, 2, 1, tzinfo=UTC)])
     array([86400000000, 90000000000])
@@ -51,7 +63,7 @@ def moments_of(times: Any) -> NDArray[np.int64]:
     """
     if hasattr(times, "to_numpy"):
         times = times.to_numpy()
-    if not isinstance(times, np.ndarray) or times.dtype.hasobject:
+    if not isinstance(times, np.ndarray) or times.dtype.kind in "OU":
         times = [_without_zone(time) for time in times]
     array = np.asarray(times)
     if array.dtype.kind in "iuf":
@@ -76,17 +88,72 @@ def moment_of(time: Any) -> int:
     return int(moments_of([time])[0])
 
 
+def moments_in(times: "pl.Series") -> "pl.Series":
+    """Moments of a column of a file; null where there is no time.
+
+    A time is a date, a datetime, text in ISO 8601, or whole seconds since 1970 of ten digits (2001 to 2286): fewer are
+    rather a date such as 20260105, more are milliseconds. Nothing else is guessed at, and what one row holds never
+    depends on its neighbours.
+
+    >>> import polars as pl
+    >>> moments_in(pl.Series(["2001-09-09T01:46:40Z", "1000000000", "20260105", "01/05/2026"])).to_list()
+    [1000000000000000, 1000000000000000, None, None]
+    """
+    import polars as pl
+
+    if isinstance(times.dtype, pl.String | pl.Categorical | pl.Enum):
+        moments = _moments_in_text(times.cast(pl.String))
+    elif times.dtype.is_integer():
+        seconds = times.cast(pl.Int64, strict=False)
+        moments = _between(seconds, 10**9, 10**10 - 1) * SECOND
+    elif isinstance(times.dtype, pl.Date):
+        moments = _between(times.to_physical().cast(pl.Int64), _BEGINNING // DAY, END_OF_TIME // DAY) * DAY
+    elif isinstance(times.dtype, pl.Datetime):
+        moments = times.dt.timestamp("us")
+    else:
+        moments = pl.Series(values=[None] * len(times), dtype=pl.Int64)
+    return _between(moments, _BEGINNING, END_OF_TIME - 1)
+
+
+def _moments_in_text(times: "pl.Series") -> "pl.Series":
+    import polars as pl
+
+    def number(field: str) -> pl.Expr:
+        return pl.col(field).cast(pl.Int64).fill_null(0)
+
+    clock = (number("hour") * 60 + number("minute")) * 60 + number("second")
+    east = (number("east") * 60 + number("east_minute")) * 60
+    zone = pl.when(pl.col("sign") == "-").then(-east).otherwise(east)
+    micros = pl.col("fraction").str.pad_end(6, "0").str.slice(0, 6).cast(pl.Int64).fill_null(0)
+    days = pl.col("date").str.to_date("%Y-%m-%d", strict=False).to_physical().cast(pl.Int64)
+    dates = times.str.extract_groups(_ISO).struct.unnest().select(days * DAY + (clock - zone) * SECOND + micros)
+    seconds = times.str.extract(f"({_TEN_DIGITS})").cast(pl.Int64) * SECOND
+    return dates.to_series().fill_null(seconds)
+
+
+def _between(numbers: "pl.Series", least: int, most: int) -> "pl.Series":
+    """Null where a number is not between these two."""
+    import polars as pl
+
+    return pl.select(pl.when(numbers.is_between(least, most)).then(numbers)).to_series()
+
+
 def as_datetime(moment: int) -> datetime:
     """A moment as people read it.
 
     >>> str(as_datetime(0))
     '1970-01-01 00:00:00+00:00'
     """
-    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=moment)
+    try:
+        return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=moment)
+    except OverflowError:
+        raise ValueError("a time is not between the years 1 and 9999") from None
 
 
 def _without_zone(time: Any) -> Any:
     if isinstance(time, str):
+        if not re.fullmatch(_ISO, time):
+            raise ValueError(f"{time!r} is not a time; write it like 2026-01-31 or 2026-01-31T12:00")
         time = datetime.fromisoformat(time)
     if isinstance(time, datetime) and time.tzinfo is not None:
         return time.astimezone(UTC).replace(tzinfo=None)

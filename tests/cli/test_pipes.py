@@ -80,11 +80,37 @@ def test_ctrl_c_ends_the_input_and_keeps_what_came(tmp_path: Path) -> None:
     assert pp.load(state.read_bytes()).release().density == pytest.approx(0.5, abs=0.1)
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_row_that_a_signal_cuts_short_is_not_counted(tmp_path: Path, number: signal.Signals) -> None:
+    """Of user 57 there is only a 5 so far."""
+    state = tmp_path / "s.pp"
+    process = start(*DENSITY, "--state", state, "--no-release")
+    assert process.stdin is not None
+    _wait_for(process.stderr, b"reading standard input")
+    process.stdin.write(b"ward,user\n" + b"".join(b"x,%d\n" % i for i in range(10, 60)) + b"x,5")
+    process.stdin.flush()
+    time.sleep(0.2)
+    process.send_signal(number)
+    process.wait(PATIENCE)  # the pipe stays open: its end would make the row whole
+    _ended(process)
+    est = pp.load(state.read_bytes())
+    assert est._table.bits(0, 10).sum() == 0
+    assert est._table.bits(0, 64).sum() == 50
+
+
+def test_a_release_that_nobody_keeps_nor_sees_is_refused() -> None:
+    process = start(*DENSITY, "--no-release")
+    out, err = process.communicate(b"user\n1\n", timeout=PATIENCE)
+    assert (process.returncode, out) == (2, b"")
+    assert err == b"panprivacy: --no-release needs a --state FILE to keep what is counted\n"
+
+
 def test_bad_input_is_named_by_its_row_and_changes_nothing(tmp_path: Path) -> None:
     process = start(*DENSITY, "--state", tmp_path / "s.pp", "-q")
     out, err = process.communicate(b"user\n" + _lines(0, 101), timeout=PATIENCE)
     assert (process.returncode, out) == (2, b"")
-    assert err == b"panprivacy: standard input: row 101: user 100 is outside the universe 0..99\n"
+    cause = b"user 100 is outside the universe 0..99; --skip-outside leaves such rows out"
+    assert err == b"panprivacy: standard input: row 101: " + cause + b"\n"
     assert list(tmp_path.iterdir()) == []
 
 

@@ -100,13 +100,87 @@ def test_many_releases_are_audited_by_the_formula(parquet: Path) -> None:
     assert audit["holds"]
 
 
-def test_late_events_are_counted_with_those_they_come_with(tmp_path: Path) -> None:
-    frame = visits()
+def rows(path: Path, *times: str) -> Path:
+    """A file with one user for each of these times."""
+    path.write_text("user,when\n" + "".join(f"{user},{time}\n" for user, time in enumerate(times)))
+    return path
+
+
+def test_a_file_that_is_not_sorted_is_refused_and_nothing_is_released(tmp_path: Path) -> None:
+    frame, kept = visits(), tmp_path / "flu.pp"
     path = tmp_path / "late.csv"
     pl.concat([frame[1000:], frame[:1000]]).write_csv(path)
+
+    message = refused("density", path, *BUDGET, "--releases", 4, *WEEKLY, "--time", "when@2026-01-05", "--state", kept)
+    assert "late.csv: row 3001: when 2026-01-05 00:10:01 comes after a row of the period from 2026-01-26 on" in message
+    assert message.endswith("sort by when")
+    assert not kept.exists()
+
+
+def test_rows_of_one_period_come_in_any_order(tmp_path: Path) -> None:
+    path = tmp_path / "shuffled.csv"
+    pl.concat(week.sample(fraction=1, shuffle=True, seed=1) for week in visits().iter_slices(USERS // WEEKS)).write_csv(
+        path
+    )
     *weeks, _ = lines(path, *BUDGET, "--releases", WEEKS, *WEEKLY, "--time", "when@2026-01-05")
 
-    assert [week["density"] for week in weeks] == pytest.approx([0, 0.25, 0.5, 1.0], abs=0.05)
+    assert [week["density"] for week in weeks] == pytest.approx([0.25, 0.5, 0.75, 1.0], abs=0.05)
+
+
+def test_rows_after_the_last_release_come_in_any_order(tmp_path: Path) -> None:
+    path = rows(tmp_path / "visits.csv", "2026-01-05", "2026-01-12", "2026-03-01", "2026-02-01")
+
+    assert len(lines(path, *BUDGET, *WEEKLY, "--time", "when@2026-01-05")) == 2
+
+
+def test_files_out_of_order_are_refused_and_what_was_released_stays(tmp_path: Path) -> None:
+    first = rows(tmp_path / "b.csv", "2026-01-05", "2026-01-12")
+    second = rows(tmp_path / "a.csv", "2026-01-06")
+    kept = tmp_path / "flu.pp"
+    options = (*WEEKLY, "--time", "when@2026-01-05", "--state", kept)
+
+    result = run("density", first, second, *BUDGET, "--releases", WEEKS, *options)
+    assert result.exit_code == 2
+    assert result.stdout.startswith("until 2026-01-12: ")
+    assert "a.csv: row 1: when 2026-01-06 comes after a row of the period from 2026-01-12 on" in result.stderr
+    again = refused("density", first, "-c", "user", *options)
+    assert "b.csv: row 1: when 2026-01-05 is before 2026-01-12, until which this state has released" in again
+
+
+@pytest.mark.parametrize("time", ["when", "when@2026-01-05"])
+def test_events_before_the_first_period_are_refused(tmp_path: Path, time: str) -> None:
+    path = rows(tmp_path / "visits.csv", "2026-01-05", "2026-01-04T23:59")
+
+    message = refused("density", path, *BUDGET, "--releases", WEEKS, *WEEKLY, "--time", time)
+    assert "row 2: when 2026-01-04 23:59:00 is before 2026-01-05, when the first period starts" in message
+
+
+@pytest.mark.parametrize("times", [("2026-01-05", "2027-01-06"), ("2027-01-06",), ("2026-01-05", "2026-02-02")])
+def test_one_row_does_not_spend_all_releases_that_are_left(tmp_path: Path, times: tuple[str, ...]) -> None:
+    path, kept = rows(tmp_path / "visits.csv", *times), tmp_path / "flu.pp"
+
+    message = refused("density", path, *BUDGET, "--releases", 4, *WEEKLY, "--time", "when@2026-01-05", "--state", kept)
+    assert f"row {len(times)}: when {times[-1]} is so long after the period from 2026-01-05 on that" in message
+    assert "would spend all 4 releases left; mend the time" in message
+    assert not kept.exists()
+
+
+def test_a_row_far_ahead_is_counted_once_all_releases_but_one_are_spent(tmp_path: Path) -> None:
+    path, kept = rows(tmp_path / "visits.csv", "2026-01-05"), tmp_path / "flu.pp"
+    options = (*WEEKLY, "--time", "when@2026-01-05", "--state", kept)
+    lines(path, *BUDGET, "--releases", 2, *options)
+    far = rows(tmp_path / "far.csv", "2027-01-06")
+
+    assert "would spend all 2 releases" in refused("density", far, "-c", "user", *options)
+    assert run("release", kept).exit_code == 0
+    assert [line.get("until", "")[:10] for line in lines(far, "-c", "user", *options)] == ["2026-01-19", ""]
+
+
+def test_quiet_weeks_may_take_all_releases_but_one(tmp_path: Path) -> None:
+    path = rows(tmp_path / "visits.csv", "2026-01-05", "2026-01-26", "2027-01-01")
+    *weeks, _ = lines(path, *BUDGET, "--releases", WEEKS, *WEEKLY, "--time", "when@2026-01-05")
+
+    assert len(weeks) == 4
 
 
 def test_a_state_goes_on_with_the_series(tmp_path: Path) -> None:
@@ -124,6 +198,15 @@ def test_a_state_goes_on_with_the_series(tmp_path: Path) -> None:
     assert second[1]["until"].startswith("2026-01-26")
     again = refused("density", late, "-c", "user", *WEEKLY, "--time", "when", "--state", kept)
     assert "say when its first period started" in again
+
+
+def test_a_state_that_has_not_released_yet_needs_its_start_as_well(tmp_path: Path) -> None:
+    path, kept = rows(tmp_path / "visits.csv", "2026-01-05"), tmp_path / "flu.pp"
+    lines(path, *BUDGET, "--releases", WEEKS, *WEEKLY, "--time", "when", "--state", kept)
+
+    assert "say when its first period started" in refused(
+        "density", path, "-c", "user", *WEEKLY, "--time", "when", "--state", kept
+    )
 
 
 @pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
@@ -151,7 +234,11 @@ def test_the_picture_has_the_audit_line_under_it(parquet: Path, tmp_path: Path) 
         ((*WEEKLY, "--time", "when@soon"), "'soon' is not a time"),
         ((*WEEKLY, "--time", "user"), "a column has one role only"),
         (("--release-every", "soon", "--time", "when"), "period 'soon' is not understood"),
-        ((*WEEKLY, "--time", "when", "--plot", "a.txt"), "a picture ends in"),
+        ((*WEEKLY, "--time", "when", "--plot", "a.txt"), "a picture ends in .png, .svg or .pdf"),
+        ((*WEEKLY, "--time", "when", "--plot", "a.jpg"), "a picture ends in .png, .svg or .pdf"),
+        ((*WEEKLY, "--time", "when@05/01/2026"), "'05/01/2026' is not a time; write it like"),
+        (("--release-every", "9999999999d", "--time", "when"), "a period must be"),
+        (("--release-every", "2920000d", "--time", "when@2026-01-05"), "ends after 9999"),
         ((*WEEKLY, "--time", "when", "--plot", "/nowhere/at/all.png"), "there is no such folder"),
     ],
 )
@@ -163,14 +250,33 @@ def test_a_pipe_goes_by_the_clock() -> None:
     assert "leave --time out" in refused("density", "-", *BUDGET, *WEEKLY, "--time", "when")
 
 
-@pytest.mark.parametrize("bad", ["", "soon", "2026-13-45"])
-def test_a_row_without_a_time_is_named(tmp_path: Path, bad: str) -> None:
-    path = tmp_path / "visits.csv"
-    path.write_text(f"user,when\n1,2026-01-05\n2,{bad}\n")
+@pytest.mark.parametrize("first", ["2026-01-05", "1767571300"])
+@pytest.mark.parametrize(
+    "bad",
+    ["", "soon", "2026-13-45", "2026-02-29", "05.02.2026", "5.2.2026", "05/02/2026", "01/05/2026", "20260105", "1e9"],
+)
+def test_a_row_without_a_time_is_named_whatever_came_before(tmp_path: Path, first: str, bad: str) -> None:
+    path = rows(tmp_path / "visits.csv", first, bad)
 
     message = refused("density", path, *BUDGET, *WEEKLY, "--time", "when@2026-01-05")
-    assert "visits.csv: row 2: when" in message
-    assert "is not a time" in message
+    assert f"visits.csv: row 2: when {bad or None!r} is not a time; write it like 2026-01-31" in message
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pl.Series([1.767571300e9]),
+        pl.Series([20260105]),
+        pl.Series([2**63], dtype=pl.UInt64),
+        pl.Series([True]),
+        pl.Series([2**62]).cast(pl.Datetime("ms")),
+    ],
+)
+def test_columns_of_other_types_are_not_times(tmp_path: Path, column: pl.Series) -> None:
+    path = tmp_path / "visits.parquet"
+    pl.DataFrame({"user": [1], "when": column}).write_parquet(path)
+
+    assert "row 1: when" in refused("density", path, *BUDGET, *WEEKLY, "--time", "when@2026-01-05")
 
 
 def test_without_events_a_start_is_needed(tmp_path: Path) -> None:
@@ -179,3 +285,13 @@ def test_without_events_a_start_is_needed(tmp_path: Path) -> None:
 
     assert "there are no events" in refused("density", path, *BUDGET, *WEEKLY, "--time", "when")
     assert len(lines(path, *BUDGET, *WEEKLY, "--time", "when@2026-01-05")) == 2
+
+
+def test_a_bad_id_in_a_later_period_of_a_batch_is_found_before_anything_is_released(tmp_path: Path) -> None:
+    state, file = tmp_path / "s.pp", tmp_path / "visits.csv"
+    visits().with_columns(user=pl.when(pl.col("user") == USERS - 1).then(USERS).otherwise("user")).write_csv(file)
+    asked = ("density", file, *BUDGET, "--releases", WEEKS, *WEEKLY, "--time", "when@2026-01-05", "--state", state)
+    assert f"row {USERS}: user {USERS} is outside the universe" in refused(*asked)
+    assert not state.exists()
+    result = run(*asked, "--skip-outside")
+    assert result.exit_code == 0, result.output

@@ -12,7 +12,7 @@ import panprivacy as pp
 from panprivacy import audit
 from panprivacy.continual import Continual
 from panprivacy.errors import OutsideUniverse
-from panprivacy.periods import moment_of, moments_of
+from panprivacy.periods import moment_of, moments_in, moments_of
 from panprivacy.release import Release
 from panprivacy.windows import LateEvent, Windows
 
@@ -222,13 +222,66 @@ def test_dates_are_midnights() -> None:
     assert moment_of(date(2026, 1, 5)) == moment_of(MONDAY)
 
 
-@pytest.mark.parametrize("times", [[None], [float("nan")], ["soon"], [1e300], pl.Series([MONDAY, None])], ids=repr)
+@pytest.mark.parametrize(
+    "times",
+    [
+        [None],
+        [float("nan")],
+        ["soon"],
+        ["20260105"],
+        ["01/05/2026"],
+        ["2026-01-05\n"],
+        np.array(["2026"]),
+        [1e300],
+        pl.Series([MONDAY, None]),
+    ],
+    ids=repr,
+)
 def test_what_is_no_time_is_refused(times: Any) -> None:
     with pytest.raises((ValueError, TypeError)):
         moments_of(times)
 
 
-@pytest.mark.parametrize("period", ["soon", "7 parsecs", "-1d", "0s", 0, timedelta(0)])
+WRITTEN = [
+    f"{date}{separator}{clock}{zone}"
+    for date in ("2026-01-05", "1969-12-31", "2024-02-29")
+    for separator in "T "
+    for clock in ("00:00", "23:59", "12:34:56", "12:34:56.7", "12:34:56.123456", "12:34:56.123456789")
+    for zone in ("", "Z", "+02", "-0330", "+05:30")
+]
+
+
+def test_the_columns_of_files_are_read_as_single_times_are() -> None:
+    assert moments_in(pl.Series(WRITTEN)).to_list() == moments_of(WRITTEN).tolist()
+    assert moments_in(pl.Series(["2026-01-05"])).to_list() == [moment_of("2026-01-05")]
+    seconds = pl.Series([10**9 - 1, 10**9, 10**10 - 1, 10**10])
+    assert moments_in(seconds).to_list() == [None, 10**15, 10**16 - 10**6, None]
+    assert moments_in(seconds.cast(pl.String)).equals(moments_in(seconds))
+
+
+@pytest.mark.parametrize("unit", ["ms", "us", "ns"])
+@pytest.mark.parametrize("zone", [None, "Europe/Berlin"])
+def test_columns_of_dates_are_read_in_any_unit(unit: Any, zone: str | None) -> None:
+    column = pl.Series([MONDAY, None]).dt.convert_time_zone(zone or "UTC").dt.cast_time_unit(unit)
+
+    assert moments_in(column if zone else column.dt.replace_time_zone(None)).to_list() == [moment_of(MONDAY), None]
+    assert moments_in(pl.Series([MONDAY.date(), None])).to_list() == [moment_of(MONDAY), None]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2026-1-5", "2026-01", "2026-01-05T12", "2026-01-05T24:00", "2026-01-05T12:60", "2026-01-05T12:00:60",
+        "2026-01-05T12:00:00+24:00", "2026-02-30", "2026-01-05Z", " 2026-01-05", "2026-01-05\n", "26-01-05",
+        "0000-01-01", "2026/01/05", "5 Jan 2026", "20260105T1200", "0999999999", "999999999", "10000000000",
+        "1767571300.0", "-1767571300", "1767571300000", "202\u0666-01-05", "",
+    ],
+)  # fmt: skip
+def test_nothing_is_guessed_in_a_column(text: str) -> None:
+    assert moments_in(pl.Series([text, "2026-01-05"])).is_null().to_list() == [True, False]
+
+
+@pytest.mark.parametrize("period", ["soon", "7 parsecs", "-1d", "0s", 0, timedelta(0), "9999999999d", float("inf")])
 def test_what_is_no_period_is_refused(period: Any) -> None:
     with pytest.raises(ValueError, match="period"):
         Windows(lambda: pp.Density(USERS, 1.0), period)

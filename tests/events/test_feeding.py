@@ -107,6 +107,32 @@ def test_an_edge_with_one_end_is_missing(tmp_path: Path) -> None:
     assert len(seen(est)) == 1
 
 
+@pytest.mark.parametrize(
+    ("universe", "ids", "left"),
+    [
+        (10, [3, 10, -1, 9, 2**40], {3, 9}),
+        (pp.Users([5, 7]), [5, 6, 7, -5], {0, 1}),
+        (pp.Users(["ada", "mary"]), ["mary", "eve", "bob"], {1}),
+    ],
+    ids=["range", "listed integers", "listed text"],
+)
+def test_users_outside_can_be_left_out(universe: Any, ids: list[Any], left: set[int]) -> None:
+    est = revealing(universe)
+    kind = Kind.text if isinstance(ids[0], str) else Kind.integers
+    rows = pl.DataFrame({"user": ids, "do": ["insert"] * len(ids)})
+    _take(est, Columns(("user",), kind, action="do"), rows, skip_outside=True)
+    assert seen(est) == left
+    _take(est, Columns(("user",), kind), rows[1:2], skip_outside=True)  # nobody is left
+    assert seen(est) == left
+
+
+def test_edges_outside_can_be_left_out() -> None:
+    est = revealing(pp.Edges(4))
+    rows = pl.DataFrame({"src": [0, 1, 2, 3], "dst": [1, 1, 9, 2]})
+    _take(est, Columns(("src", "dst"), Kind.integers), rows, skip_outside=True)
+    assert seen(est) == {pp.Edges(4).index((0, 1)), pp.Edges(4).index((2, 3))}
+
+
 def test_an_edge_outside_the_graph_is_named(tmp_path: Path) -> None:
     file = write(pl.DataFrame({"src": [0, 1], "dst": [1, 9]}), tmp_path / "f.parquet")
     with pytest.raises(BadInput, match=r"row 2: edges \(1, 9\) join no two different nodes of 0..3"):
@@ -117,7 +143,9 @@ def test_an_edge_outside_the_graph_is_named(tmp_path: Path) -> None:
 def test_the_first_id_outside_is_found_among_many(bad: int) -> None:
     ids = [f"u{i}" for i in range(1000)]
     rows = pl.DataFrame({"user": [*ids[:bad], "stranger", *ids[bad + 1 : 999], "other stranger"]})
-    with pytest.raises(BadInput, match=f"f: row {bad + 1}: user '(other )?stranger' is outside the listed users$"):
+    with pytest.raises(
+        BadInput, match=f"f: row {bad + 1}: user '(other )?stranger' is outside the listed users; --skip"
+    ):
         _take(revealing(pp.Users(ids)), Columns(("user",), Kind.text), rows)
 
 

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 _MOST_ENUMERATED = 10  # releases; the outcomes to compare double with each
 _BLUE = "#0072B2"
-_FORMATS = {".png", ".svg", ".pdf", ".jpg", ".jpeg"}
+_FORMATS = {".png", ".svg", ".pdf"}
 
 
 def check_picture(path: str) -> None:
     """Refuse a picture that could not be drawn, before anything is read."""
     where = Path(path)
     if where.suffix.lower() not in _FORMATS:
-        raise ValueError(f"{path}: a picture ends in {', '.join(sorted(_FORMATS))}")
+        raise ValueError(f"{path}: a picture ends in .png, .svg or .pdf")
     if not where.parent.is_dir():
         raise ValueError(f"{path}: there is no such folder")
 

@@ -29,6 +29,10 @@ def density(
     ] = None,
     weight: opt.Weight = None,
     skip_missing: opt.SkipMissing = False,
+    skip_outside: Annotated[
+        bool,
+        typer.Option("--skip-outside", help="Leave out users who are none, uncounted.", rich_help_panel=opt.EVENTS),
+    ] = False,
     format_: opt.FileFormat = None,
     separator: opt.Separator = ",",
     no_header: opt.NoHeader = False,
@@ -58,7 +62,7 @@ def density(
     intrusions: opt.Intrusions = None,
     shard: Annotated[
         str | None,
-        typer.Option(metavar="I/N[:KEY]", help="Own part I = 0..N-1 of N, to be merged.", rich_help_panel=opt.BUDGET),
+        typer.Option(metavar="I/N[:KEY]", help="Own part I = 0..N-1 of the users.", rich_help_panel=opt.BUDGET),
     ] = None,
     state: opt.State = None,
     release: opt.MakeRelease = None,
@@ -88,7 +92,8 @@ def density(
         run = Run(est, kept, level, Speaker(as_json=as_json, quiet=quiet))
         series = series_of(run, time, release_every, plot)
         columns = asked.columns(est.universe, kind, action, weight)
-        source = Source(files, columns, format_, Layout(separator, not no_header, missing), skip_missing)
+        layout = Layout(separator, not no_header, missing)
+        source = Source(files, columns, format_, layout, skip_missing, skip_outside)
         if series is None:
             run.feed(source, release_every, release)
         else:

@@ -26,6 +26,12 @@ class Source:
     format: Format | None
     layout: Layout
     skip_missing: bool
+    skip_outside: bool = False
+
+    def feed_to(self, est: Estimator[Any], columns: Columns | None = None) -> Feed:
+        """What counts its batches; with more columns, if something else is read from them as well."""
+        skip: dict[str, bool] = {"skip_missing": self.skip_missing, "skip_outside": self.skip_outside}
+        return Feed(est, columns or self.columns, **skip)
 
     @property
     def live(self) -> bool:
@@ -51,10 +57,12 @@ class Run:
         period = parse_period(every) if every is not None else None
         if period is not None and not source.live:
             raise ValueError("--release-every goes by the clock of a pipe (-), or by --time COLUMN of files")
+        if final is False and self.kept is None:
+            raise ValueError("--no-release needs a --state FILE to keep what is counted")
         final = final if final is not None else self.kept is None or source.live
         if final and not source.live:
             self.check_left()  # now, not after an hour of reading
-        feed = Feed(self.est, source.columns, skip_missing=source.skip_missing)
+        feed = source.feed_to(self.est)
         if source.live:
             self._feed_live(source, feed, period, final)
         else:
@@ -75,6 +83,8 @@ class Run:
             self.speaker.note(
                 f"reading standard input; kill -USR1 {os.getpid()} spends a release, Ctrl-C ends the input"
             )
+            if period is not None and self.left <= final:
+                self.speaker.note("no release is planned but the one at the end; --releases K plans for more")
             live = Live(sys.stdin.fileno(), source.columns, source.format, source.layout, bell)
             with Meter([], shown=shown) as meter:
                 for batch in live.batches():
@@ -96,6 +106,8 @@ class Run:
     def _finish(self, final: bool, live: bool) -> None:
         if final and (self.left or not live):
             self.release()
+            if self.left and self.kept is None:
+                self.speaker.note(f"{self.left} more planned releases, and no --state FILE to make them from")
         elif self.kept is not None:
             self.save(self.kept)
 

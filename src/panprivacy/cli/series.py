@@ -1,7 +1,7 @@
 """`--release-every 7d --time COLUMN`: a series of releases, one whenever a period of the events' own time is over."""
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,12 +11,12 @@ from panprivacy.cli.plainly import as_fields
 from panprivacy.cli.progress import Meter
 from panprivacy.cli.run import Run, Source
 from panprivacy.events import BadInput, Batch, Feed, expand, read
-from panprivacy.periods import DAY, as_datetime, length_of, moment_of, moments_of
-
-if TYPE_CHECKING:
-    import polars as pl
+from panprivacy.periods import DAY, END_OF_TIME, as_datetime, length_of, moments_in
 
 _START = "NAME@2026-01-05"
+_WRITTEN = (
+    "write it like 2026-01-31, 2026-01-31T12:00 or 2026-01-31 12:00:00+01:00, or as ten digits: seconds since 1970"
+)
 
 
 class Dated(dict[str, Any]):
@@ -37,7 +37,8 @@ class Dated(dict[str, Any]):
 class Series:
     """Feeds files to an estimator and releases at the end of each period, as long as planned releases are left.
 
-    An event that comes late, in a file that is not in order of time, is counted with those it comes with.
+    Events come in order of periods, and in any order within one. The times of a batch are checked before anything of
+    it is counted: on account of a batch with a time that is wrong, nothing is released.
     """
 
     run: Run
@@ -51,9 +52,10 @@ class Series:
     def __post_init__(self) -> None:
         self._length = length_of(self.every)
         # A state that has released before goes on where it was: one release for each period since the start.
-        self._passed = self.run.est.budget.releases_made
-        if self._passed and self.start is None:
-            raise ValueError(f"this state has released before: say when its first period started, --time {_START}")
+        self._passed = self._passed_before = self.run.est.budget.releases_made
+        kept = self.run.kept
+        if kept is not None and kept.exists and self.start is None:
+            raise ValueError(f"{kept.path} is there already: say when its first period started, --time {_START}")
 
     def feed(self, source: Source, final: bool | None) -> None:
         """Count everything, release on the way, and at the end if that is wanted and planned for."""
@@ -63,7 +65,7 @@ class Series:
         if final:
             self.run.check_left()  # now, not after an hour of reading
         columns = replace(source.columns, time=self.column)
-        feed = Feed(self.run.est, columns, skip_missing=source.skip_missing)
+        feed = source.feed_to(self.run.est, columns)
         files = expand(source.files)
         with Meter(files, shown=self.run.speaker.shows_progress) as meter:
             for batch in read(files, columns, kind=source.format, layout=source.layout):
@@ -80,39 +82,86 @@ class Series:
 
     def _take(self, batch: Batch, feed: Feed) -> None:
         """Feed a batch in pieces, cut where a period ends."""
-        moments, at = moments_in(batch, self.column), 0
-        if self.start is None and len(moments):
+        moments, started = self._moments(batch), self.start is not None
+        if not len(moments):
+            return
+        if self.start is None:
             self.start = _round(int(moments[0]), self._length)
+        # All that comes after the last planned release is one period that never ends.
+        periods = np.minimum((moments - self.start) // self._length, self._planned)
+        self._check(batch, moments, periods)
+        feed.check(batch)  # before anything is released on account of its first rows
+        if not started:
             self.run.speaker.note(
                 f"the first period starts on {_shown(self.start)}, which shows when the first event came; "
                 f"--time {_START} says it beforehand"
             )
-        while True:
-            end = self._end_of_period(moments, at)
-            feed.take(replace(batch, rows=batch.rows[at:end], before=batch.before + at))
-            if end is None:
-                return
+        at = 0
+        while self._passed < periods[-1]:
+            end = int(np.searchsorted(periods, self._passed, side="right"))
+            feed.take(_piece(batch, at, end))
             self._release()
             at = end
             if not self.run.left:
                 self.run.speaker.note("no planned release is left: later events are counted, and not released")
+        feed.take(_piece(batch, at, len(moments)))
 
-    def _end_of_period(self, moments: NDArray[np.int64], at: int) -> int | None:
-        """The first row that is beyond this period, from one row on; None if there is none that matters."""
-        if not self.run.left or not len(moments):
-            return None
-        over = np.flatnonzero(moments[at:] >= self._due)
-        return at + int(over[0]) if len(over) else None
+    def _moments(self, batch: Batch) -> NDArray[np.int64]:
+        times = batch.rows[self.column]
+        moments = moments_in(times)
+        if moments.null_count():
+            row = int(moments.is_null().arg_max() or 0)
+            raise _bad(batch, row, f"{self.column} {times.to_physical()[row]!r} is not a time; {_WRITTEN}")
+        return moments.to_numpy()
+
+    def _check(self, batch: Batch, moments: NDArray[np.int64], periods: NDArray[np.int64]) -> None:
+        """Refuse a batch with a time before the period that is open by then, or too far after it."""
+        open_ = np.maximum.accumulate(np.concatenate([[self._passed], periods[:-1]]))
+        late = periods < open_
+        ahead = (periods == self._planned) & (self._planned - open_ > 1)
+        wrong = np.flatnonzero(late | ahead)
+        if len(wrong):
+            row = int(wrong[0])
+            time = f"{self.column} {_shown(int(moments[row]))}"
+            raise _bad(batch, row, self._wrong(time, int(periods[row]), int(open_[row])))
+
+    def _wrong(self, time: str, period: int, open_: int) -> str:
+        """What is wrong with a time of one period, when another is open."""
+        opened, sort = _shown(self._start_of(open_)), f"sort by {self.column}"
+        if self._passed_before and period < self._passed_before:
+            until = _shown(self._start_of(self._passed_before))
+            return f"{time} is before {until}, until which this state has released; feed later events only"
+        if period < 0:
+            first = _shown(self._start_of(0))
+            return f"{time} is before {first}, when the first period starts; {sort}, or give an earlier start"
+        if period < open_:
+            return f"{time} comes after a row of the period from {opened} on; {sort}"
+        return (
+            f"{time} is so long after the period from {opened} on that it would spend all {period - open_} releases "
+            "left; mend the time, plan more --releases, or spend some first (panprivacy release)"
+        )
 
     @property
     def _due(self) -> int:
         """When the period ends that is not over yet."""
+        due = self._start_of(self._passed + 1)
+        if due >= END_OF_TIME:
+            raise ValueError(f"a period of {self.every} from {_shown(self._start_of(self._passed))} on ends after 9999")
+        return due
+
+    def _start_of(self, period: int) -> int:
         if self.start is None:
             raise ValueError(f"there are no events, so nobody knows when a period starts: say --time {_START}")
-        return self.start + self._length * (self._passed + 1)
+        return self.start + self._length * period
+
+    @property
+    def _planned(self) -> int:
+        """How many periods will have been released when no release is left."""
+        return self._passed + self.run.left
 
     def _release(self) -> None:
-        dated = Dated(self._due, self.run.spend())
+        due = self._due
+        dated = Dated(due, self.run.spend())
         self._passed += 1
         self.released.append(dated)
         self.run.speaker.answer(dated)
@@ -129,46 +178,24 @@ def series_of(run: Run, time: str | None, every: str | None, picture: str | None
     if picture is not None:
         check_picture(picture)
     name, at, start = time.rpartition("@")
-    try:
-        first = moment_of(start) if at else None
-    except ValueError:
-        raise ValueError(f"--time {time}: {start!r} is not a time; write it like {_START}") from None
-    return Series(run, name if at else time, every, first, picture)
+    return Series(run, name if at else time, every, _parsed(time, start) if at else None, picture)
 
 
-def moments_in(batch: Batch, column: str) -> NDArray[np.int64]:
-    """The times of a batch, or an error that names the first row that has none."""
-    times = batch.rows[column]
-    try:
-        return moments_of(_parsed(times))
-    except (TypeError, ValueError):
-        row = next(i for i in range(len(times)) if not _is_time(times[i : i + 1]))
-        cause = f"{column} {times[row]!r} is not a time; write it like 2026-01-31, 2026-01-31T12:00, or in seconds"
-        raise BadInput(batch.file, cause, batch.before + row + 1) from None
-
-
-def _is_time(one: "pl.Series") -> bool:
-    try:
-        moments_of(_parsed(one))
-    except (TypeError, ValueError):
-        return False
-    return True
-
-
-def _parsed(times: "pl.Series") -> "pl.Series":
-    """Text as numbers or dates, where all of it is; the rest is for `moments_of` to read or to refuse."""
+def _parsed(option: str, start: str) -> int:
     import polars as pl
 
-    if times.dtype != pl.String or times.null_count():
-        return times
-    seconds = times.cast(pl.Float64, strict=False)
-    if not seconds.null_count():
-        return seconds
-    try:
-        dates = times.str.to_datetime(time_unit="us", strict=False)
-    except pl.exceptions.PolarsError:
-        return times
-    return times if dates.null_count() else dates
+    moment: int | None = moments_in(pl.Series([start]))[0]
+    if moment is None:
+        raise ValueError(f"--time {option}: {start!r} is not a time; {_WRITTEN}")
+    return moment
+
+
+def _piece(batch: Batch, start: int, end: int) -> Batch:
+    return replace(batch, rows=batch.rows[start:end], before=batch.before + start)
+
+
+def _bad(batch: Batch, row: int, cause: str) -> BadInput:
+    return BadInput(batch.file, cause, batch.before + row + 1)
 
 
 def _round(moment: int, length: int) -> int:

@@ -41,9 +41,15 @@ class Asked:
             raise PanPrivacyError("this state is of listed users: give the same --universe-file again")
         if isinstance(universe, Edges):
             ends = tuple(end.strip() for end in (self.edges or "").split(","))
-            if len(ends) != 2 or not all(ends) or self.column is not None:
+            if len(ends) != 2 or not all(ends):
                 raise ValueError("a graph needs --edges SRC,DST: the columns of the two ends")
+            if self.column is not None:
+                raise ValueError("an edge has two columns, --edges SRC,DST: leave --column out")
+            if self.directed and not universe.directed:
+                raise PanPrivacyError("this state is of edges without direction: leave --directed out")
             return Columns(ends, kind, action, weight)
+        if self.directed:
+            raise ValueError("--directed is for a graph of --nodes N")
         if self.column is None or self.edges is not None:
             raise ValueError(
                 "--edges is for a graph of --nodes N" if self.edges else "which column holds the ids? Say --column NAME"

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 
 class Bell:
-    """Rings for each SIGUSR1 and at the end of each period; SIGINT and SIGTERM end the input.
+    """Rings for each SIGUSR1 and at the end of each period; SIGINT, SIGTERM and SIGHUP end the input.
 
     Python runs a signal's handler and goes back to waiting. So that it does not, every signal also writes to a
     socket that `wait` watches beside the input.
@@ -33,7 +33,9 @@ class Bell:
                 (signal.SIGUSR1, self._ask),
                 (signal.SIGINT, self._end),
                 (signal.SIGTERM, self._end),
+                (signal.SIGHUP, self._end),
             )
+            if signal.getsignal(number) != signal.SIG_IGN or number == signal.SIGUSR1  # nohup ignores SIGHUP
         }
         return self
 

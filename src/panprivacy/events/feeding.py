@@ -1,6 +1,5 @@
 """From batches of columns to the verbs of an estimator."""
 
-from bisect import bisect_left
 from typing import TYPE_CHECKING, Any
 
 from panprivacy.errors import OutsideUniverse
@@ -23,30 +22,50 @@ class Feed:
     that feeding row by row would. (In an open universe users may share a bit; there, an insertion wins over
     another user's deletion in the same batch, which errs less.)
 
-    Rows without id are an error, or, with `skip_missing`, left out. How many there were is neither kept nor told:
-    it would be a count of people that nothing protects.
+    Rows without id are an error, or, with `skip_missing`, left out; those of users outside the universe likewise, with
+    `skip_outside`. How many there were is neither kept nor told: it would be a count of people that nothing protects.
     """
 
-    def __init__(self, est: Estimator[Any], columns: Columns, *, skip_missing: bool = False) -> None:
+    def __init__(
+        self, est: Estimator[Any], columns: Columns, *, skip_missing: bool = False, skip_outside: bool = False
+    ) -> None:
         self._est = est
         self._columns = columns
         self._skip_missing = skip_missing
+        self._skip_outside = skip_outside
+
+    def check(self, batch: Batch) -> None:
+        """Say which row of a batch cannot be counted, if there is one, and count nothing."""
+        rows = self._complete(batch)
+        self._check_weights(batch, rows)
+        if self._columns.action is not None:
+            self._insertions(batch, rows)
+        if not (self._skip_outside or self._inside(rows).all()):
+            raise self._blame(batch)
 
     def take(self, batch: Batch) -> None:
         """Count one batch, or say which row of it cannot be."""
         rows = self._complete(batch)
         self._check_weights(batch, rows)
+        if self._skip_outside:
+            rows = rows.filter(self._inside(rows))
         try:
             if self._columns.action is None:
                 self._est.update_many(self._ids(rows))
             else:
                 self._act(batch, rows)
-        except OutsideUniverse as error:
-            raise self._blame(batch, error) from None
+        except OutsideUniverse:
+            raise self._blame(batch) from None
 
     def _ids(self, rows: "pl.DataFrame") -> Any:
         columns = tuple(rows[name] for name in self._columns.ids)
         return columns[0] if len(columns) == 1 else columns
+
+    def _inside(self, rows: "pl.DataFrame") -> Any:
+        """Of each row, whether its user is one of the universe."""
+        universe = self._est.universe
+        column = universe.as_batch(self._ids(rows))
+        return universe.inside(column if len(self._columns.ids) == 1 else column[:])
 
     def _complete(self, batch: Batch) -> "pl.DataFrame":
         """The rows that have an id."""
@@ -111,32 +130,19 @@ class Feed:
             rows = rows.with_columns(low.alias(source), high.alias(target))
         return rows.unique(subset=names, keep="last")
 
-    def _blame(self, batch: Batch, error: OutsideUniverse) -> BadInput:
-        """Find the first row whose id is outside the universe."""
-        universe = self._est.universe
+    def _blame(self, batch: Batch) -> BadInput:
+        """Name the first row whose id is outside the universe."""
         rows = batch.rows.with_row_index(_ROW).drop_nulls(list(self._columns.ids))
-        found = bisect_left(range(len(rows)), True, key=lambda i: not _inside(universe, self._ids(rows[: i + 1])))
-        if found == len(rows):
-            return BadInput(batch.file, str(error))
-        row = rows[found]
+        row = rows.filter(~self._inside(rows))[0]
         user = tuple(row[name].item() for name in self._columns.ids)
         try:
-            universe.index(user[0] if len(user) == 1 else user)
-        except OutsideUniverse as exact:
-            error = exact
-        return _bad(batch, row[_ROW].item(), str(error).removesuffix("; nothing was changed"))
+            self._est.universe.index(user[0] if len(user) == 1 else user)
+        except OutsideUniverse as error:
+            cause = str(error).removesuffix("; nothing was changed")
+        return _bad(batch, row[_ROW].item(), f"{cause}; --skip-outside leaves such rows out")
 
 
 _ROW, _INSERTED = "\0row", "\0insert"  # names that no column of a file has
-
-
-def _inside(universe: Any, ids: Any) -> bool:
-    column = universe.as_batch(ids)
-    try:
-        universe.indices(column[:] if isinstance(ids, tuple) else column)
-    except OutsideUniverse:
-        return False
-    return True
 
 
 def _bad(batch: Batch, row: int, cause: str) -> BadInput:

@@ -44,7 +44,7 @@ class Live:
             text.refuse_endless()
 
     def _pieces(self) -> Iterator[bytes | None]:
-        """Yield what has arrived, None for a wake without input, and at the end of input nothing, b""."""
+        """Yield what has arrived, None for a wake without input, and b"" at the end, unless a signal was the end."""
         ended = False
         while not (ended or self._bell.over):
             ended, arrived = self._arrived(at_once=False)
@@ -53,7 +53,8 @@ class Live:
             yield None
         if not ended:  # a signal ended it: what is in the pipe has come before that
             yield self._arrived(at_once=True)[1] or None
-        yield b""
+        if ended or not self._read:  # of a row that a signal cut short, nobody knows whose it is
+            yield b""
 
     def _arrived(self, at_once: bool) -> tuple[bool, bytes]:
         """Wait for input, unless it has to be there at once; whether it has ended, and a block of it at most."""

@@ -2,6 +2,9 @@
 
 from typing import Any, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from panprivacy.slots.edges import Edges
 from panprivacy.slots.places import LARGEST_UNIVERSE, Every, Indices, Sampled, Slots
 from panprivacy.slots.range import Range
@@ -25,6 +28,9 @@ class Universe(Protocol):
 
     def indices(self, chunk: Any) -> Indices:
         """The positions of a chunk of users, or `OutsideUniverse`."""
+
+    def inside(self, chunk: Any) -> NDArray[np.bool_]:
+        """Of each of a chunk of users, whether it is one of them."""
 
     def unchecked(self, chunk: Any) -> Indices:
         """The same, but users outside may have positions outside, where it is quicker to let the slots find them."""

@@ -82,6 +82,10 @@ class Anyone:
 
     unchecked = indices  # looking a user up is the check
 
+    def inside(self, chunk: Any) -> NDArray[np.bool_]:
+        """Everybody is."""
+        return np.ones(len(chunk), dtype=np.bool_)
+
     def describe(self) -> str:
         """What the universe is, in a few words."""
         return "any ids"

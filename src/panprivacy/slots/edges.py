@@ -57,7 +57,7 @@ class Edges:
     def indices(self, chunk: Any) -> Indices:
         """The positions of a chunk of edges."""
         source, target = self._ends(chunk)
-        bad = (source == target) | (source < 0) | (target < 0) | (source >= self.nodes) | (target >= self.nodes)
+        bad = ~self._joins(source, target)
         if bad.any():
             edges = list(zip(source[bad].tolist(), target[bad].tolist(), strict=True))
             named = ", ".join(str(edge) for edge in edges[:3])
@@ -72,6 +72,14 @@ class Edges:
         return np.asarray(high * (high - np.uint64(1)) // np.uint64(2) + low)
 
     unchecked = indices  # looking a user up is the check
+
+    def inside(self, chunk: Any) -> NDArray[np.bool_]:
+        """Of each of a chunk of edges, whether it is one of them."""
+        return self._joins(*self._ends(chunk))
+
+    def _joins(self, source: NDArray[np.integer], target: NDArray[np.integer]) -> NDArray[np.bool_]:
+        nodes = [(end >= 0) & (end < self.nodes) for end in (source, target)]
+        return np.asarray(nodes[0] & nodes[1] & (source != target), dtype=np.bool_)
 
     def describe(self) -> str:
         """What the universe is, in a few words."""

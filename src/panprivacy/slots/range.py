@@ -5,6 +5,7 @@ from operator import index
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from panprivacy.errors import OutsideUniverse
 from panprivacy.slots.batches import column
@@ -35,8 +36,13 @@ class Range:
         # A shorter one is not: -1 of 8 bits would be user 255.
         read = ids.view(np.uint64) if ids.dtype == np.int64 else ids
         if len(ids) and (read.max() >= self.size or (read.dtype.kind != "u" and ids.min() < 0)):
-            raise outside(ids[(ids < 0) | (ids >= self.size)].tolist(), self.size)
+            raise outside(ids[~self.inside(ids)].tolist(), self.size)
         return ids if ids.dtype != object else ids.astype(np.uint64)
+
+    def inside(self, chunk: Any) -> NDArray[np.bool_]:
+        """Of each of a chunk of users, whether it is one of them."""
+        ids = column(chunk)
+        return np.asarray((ids >= 0) & (ids < self.size), dtype=np.bool_)
 
     def unchecked(self, chunk: Any) -> Indices:
         """The positions of a chunk of users; numbers outside the universe stay as they are, for slots to refuse."""

@@ -34,7 +34,7 @@ class Unlisted:
         """Refuse."""
         self._refuse(chunk)
 
-    unchecked = indices
+    unchecked = inside = indices
 
     def describe(self) -> str:
         """What the universe is, in a few words."""

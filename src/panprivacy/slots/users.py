@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from panprivacy.errors import OutsideUniverse
 from panprivacy.slots.anyone import Anyone
@@ -77,23 +78,23 @@ class Users:
 
     def index(self, user: Any) -> int:
         """The position of one user."""
-        wanted = integer(user) if self._kind == "int" else user
-        try:
-            place = self._place(wanted)
-        except (TypeError, UnicodeEncodeError, OutsideUniverse):  # not hashable, half a character, beyond 64 bits
-            place = -1
+        place = self._place(integer(user) if self._kind == "int" else user)
         if place < 0:
-            raise outside_of([repr(wanted)], _PLACE)
+            raise outside_of([repr(user)], _PLACE)
         return place
 
     def _place(self, user: Any) -> int:
-        if self._kind == "any":
-            return self._positions.get(user, -1)
-        if not isinstance(user, _TYPES[self._kind]):
+        """The position of one user, -1 if it is none."""
+        try:
+            if self._kind == "any":
+                return self._positions.get(user, -1)
+            if not isinstance(user, _TYPES[self._kind]):
+                return -1
+            if self._kind != "int":
+                return self._directory.find_one(_HASH.index(user), _CHECK.index(user))
+            place = self._directory.find_one(_HASH.index(user))
+        except (TypeError, UnicodeEncodeError, OutsideUniverse):  # not hashable, half a character, beyond 64 bits
             return -1
-        if self._kind != "int":
-            return self._directory.find_one(_HASH.index(user), _CHECK.index(user))
-        place = self._directory.find_one(_HASH.index(user))
         return place if self._listed[place] == user else -1
 
     def describe(self) -> str:
@@ -102,34 +103,38 @@ class Users:
 
     def indices(self, chunk: Any) -> Indices:
         """The positions of a chunk of users."""
-        if self._kind == "int":
-            return self._find_integers(column(chunk))
-        plain = chunk.tolist() if isinstance(chunk, np.ndarray) else chunk
-        texts = self._as_texts(plain)
-        if texts is not None:
-            return self._find_texts(texts)
-        return np.fromiter((self.index(user) for user in plain), dtype=np.uint64, count=len(chunk))
+        places = self._places(chunk)
+        missing = np.flatnonzero(places < 0).tolist()
+        if missing:
+            strangers = [chunk[i].item() if isinstance(chunk[i], np.generic) else chunk[i] for i in missing]
+            raise outside_of([repr(user) for user in strangers], _PLACE)
+        return places
 
     unchecked = indices  # looking a user up is the check
 
-    def _find_integers(self, ids: Any) -> Indices:
+    def inside(self, chunk: Any) -> NDArray[np.bool_]:
+        """Of each of a chunk of users, whether it is one of them."""
+        return np.asarray(self._places(chunk) >= 0)
+
+    def _places(self, chunk: Any) -> NDArray[np.int64]:
+        """The positions of a chunk of users, -1 for those who are none."""
+        if self._kind == "int":
+            return self._places_of_integers(column(chunk))
+        plain = chunk.tolist() if isinstance(chunk, np.ndarray) else chunk
+        texts = self._as_texts(plain)
+        if texts is not None:
+            return self._directory.find(*self._hashes(texts))
+        return np.fromiter((self._place(user) for user in plain), dtype=np.int64, count=len(chunk))
+
+    def _places_of_integers(self, ids: Any) -> NDArray[np.int64]:
         fitting = ids
         if ids.dtype == object:
             type_ = np.iinfo(self._listed.dtype)
             fitting = np.where((ids >= type_.min) & (ids <= type_.max), ids, self._listed[0])
-        # In the list's own type, where some may wrap around to another's number: they are compared below.
-        place = self._directory.find(*self._hashes(fitting.astype(self._listed.dtype)))
-        missing = (place < 0) | (self._listed[place] != ids)
-        if missing.any():
-            raise outside_of(ids[missing].tolist(), _PLACE)
-        return place
-
-    def _find_texts(self, texts: "pl.Series") -> Indices:
-        place = self._directory.find(*self._hashes(texts))
-        missing = place < 0
-        if missing.any():
-            raise outside_of([repr(user) for user in texts.filter(missing)], _PLACE)
-        return place
+        # In the list's own type, where some may wrap around to another's number: they are compared.
+        places = self._directory.find(*self._hashes(fitting.astype(self._listed.dtype)))
+        places[self._listed[places] != ids] = -1
+        return places
 
     def _hashes(self, ids: Any) -> tuple[Indices, ...]:
         """What the directory knows ids by: texts by two hashes, integers by one, which tells all of them apart."""
