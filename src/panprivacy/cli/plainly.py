@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from math import isfinite
 from typing import Any
 
 import typer
@@ -44,22 +45,31 @@ class Speaker:
         """Whether somebody is looking."""
         return not self._quiet and sys.stderr.isatty()
 
-    def answer(self, thing: Any) -> None:
-        """Show a result: a table on a terminal, one line in a pipe, one JSON object a line if asked."""
+    def answer(self, thing: Any, at: str | None = None) -> None:
+        """Show a result, and its time if that matters: a table on a terminal, else one line, of JSON if asked."""
         if self._as_json:
-            typer.echo(json.dumps(as_fields(thing)))
+            typer.echo(json.dumps(_finite(({"at": at} if at else {}) | as_fields(thing))))
         elif sys.stdout.isatty():
             from rich.console import Console
 
-            Console().print(thing)
+            Console().print(*([at] if at else []), thing, sep="\n")
         else:
-            typer.echo(str(thing))
+            typer.echo(f"{at}: {thing}" if at else str(thing))
         sys.stdout.flush()  # a pipe may be read long before this process ends
 
     def note(self, text: str) -> None:
         """Say something that is not the answer."""
         if not self._quiet:
             typer.echo(f"panprivacy: {text}", err=True)
+
+
+def _finite(value: Any) -> Any:
+    """The same with None for what is infinite: JSON has no word for it."""
+    if isinstance(value, dict):
+        return {name: _finite(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(each) for each in value]
+    return None if isinstance(value, float) and not isfinite(value) else value
 
 
 def as_fields(release: Any) -> dict[str, Any]:

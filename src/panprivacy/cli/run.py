@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from panprivacy import merging
@@ -97,7 +98,7 @@ class Run:
     def _release_between(self, final: bool) -> None:
         left = self.left
         if left > final:
-            self.release()
+            self.release(dated=True)
         elif left:
             self.speaker.note("the last planned release is kept for the end of input")
         else:
@@ -105,7 +106,7 @@ class Run:
 
     def _finish(self, final: bool, live: bool) -> None:
         if final and (self.left or not live):
-            self.release()
+            self.release(dated=live)
             if self.left and self.kept is None:
                 self.speaker.note(f"{self.left} more planned releases, and no --state FILE to make them from")
         elif self.kept is not None:
@@ -133,9 +134,10 @@ class Run:
                 f"{path}: all {plan} planned releases are made; panprivacy show {path} shows the last one again"
             )
 
-    def release(self) -> None:
-        """Spend one planned release and show it."""
-        self.speaker.answer(self.spend())
+    def release(self, *, dated: bool = False) -> None:
+        """Spend one planned release and show it, with the time if it is one of many from a pipe."""
+        now = datetime.now(UTC).isoformat(timespec="seconds") if dated else None
+        self.speaker.answer(self.spend(), now)
 
     def spend(self) -> Any:
         """Spend one planned release. What was spent is on disk before anybody can show it."""
