@@ -41,6 +41,12 @@ def test_without_json_the_answer_is_one_line(visits: Path) -> None:
     assert len(result.stdout.splitlines()) == 1
 
 
+def test_an_answer_that_will_be_mostly_noise_is_announced(visits: Path) -> None:
+    result = run("density", visits, "-c", "user", "-n", 1000, "-e", 0.001)
+    assert "panprivacy: the standard error will be" in result.stderr
+    assert "says next to nothing" in result.stderr
+
+
 def test_several_files_and_globs_are_counted_together(tmp_path: Path) -> None:
     for i, suffix in enumerate(["a.csv", "b.csv"]):
         pl.DataFrame({"user": range(250 * i, 250 * i + 250)}).write_csv(tmp_path / suffix)
