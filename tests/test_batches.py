@@ -129,7 +129,7 @@ def test_what_is_not_a_column_of_integers_is_refused_in_words(ids: object, words
     ],
 )
 def test_missing_ids_are_refused(ids: object) -> None:
-    refused(10, ids, ValueError, "1 ids are missing")
+    refused(10, ids, ValueError, "1 id is missing")
 
 
 @pytest.mark.parametrize("user", [True, 1.0, "1", None, np.True_, np.float32(1), (1,)])

@@ -166,7 +166,7 @@ def test_rerandomising_is_planned_and_weakens_the_pair() -> None:
     assert est.stderr_at(0.5) > error
     with pytest.raises(pp.BudgetExhausted, match="intrusions=J"):
         est.rerandomize()
-    with pytest.raises(pp.BudgetExhausted):
+    with pytest.raises(pp.BudgetExhausted, match="no rerandomisation was planned"):
         pp.Density(UNIVERSE, 2.0).rerandomize()
 
 

@@ -60,7 +60,7 @@ def test_edges_come_as_pairs_or_columns(name: str) -> None:
 @pytest.mark.parametrize(
     ("ids", "kind", "words"),
     [
-        ([(1, 1)], pp.OutsideUniverse, r"\(1, 1\) join no two different nodes of 0\.\.9"),
+        ([(1, 1)], pp.OutsideUniverse, r"edge \(1, 1\) joins no two different nodes of 0\.\.9"),
         ([(1, 2), (3, 10), (-1, 2)], pp.OutsideUniverse, r"\(3, 10\), \(-1, 2\) join"),
         ([(1, 2**70)], pp.OutsideUniverse, str(2**70)),
         (np.array([[1, -1]], dtype=np.int8), pp.OutsideUniverse, r"\(1, -1\)"),

@@ -5,7 +5,7 @@ import pytest
 import panprivacy as pp
 from panprivacy.slots import Sampled
 
-OWN = [pp.OutsideUniverse, pp.BudgetExhausted, pp.NotPrivate, pp.CorruptState, pp.CannotMerge]
+OWN = [pp.OutsideUniverse, pp.BudgetExhausted, pp.NotPrivate, pp.CorruptState, pp.CannotMerge, pp.LateEvent]
 
 
 @pytest.mark.parametrize("error", OWN)

@@ -2,6 +2,7 @@
 
 import struct
 from hashlib import sha256
+from pathlib import Path
 
 import pytest
 
@@ -19,6 +20,12 @@ def resealed(blob: bytes, at: int, value: bytes) -> bytes:
 def test_what_is_not_bytes_is_refused_as_such(blob: object) -> None:
     with pytest.raises(TypeError):
         pp.load(blob)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("path", ["flu.pp", Path("flu.pp")])
+def test_a_path_is_not_the_bytes_in_it(path: object) -> None:
+    with pytest.raises(TypeError, match=r"pp.load takes bytes: Path\('flu.pp'\).read_bytes\(\)"):
+        pp.load(path)  # type: ignore[arg-type]
 
 
 def test_any_buffer_of_bytes_will_do() -> None:

@@ -34,7 +34,7 @@ LISTS: dict[str, list[Any]] = {
     "dates": [date(2024, 1, 1), date(2025, 1, 1)],
     "uuids": [UUID(int=1), UUID(int=2)],
     "floats": [0.5, 1.5],
-    "a mixture": ["a", 1, b"c", (2, 3), None, 2.5],
+    "a mixture": ["a", 1, b"c", (2, 3), 2.5],
 }
 
 
@@ -195,8 +195,10 @@ def test_what_is_no_list_is_no_universe(ids: object) -> None:
 
 
 def test_missing_ids_are_no_users() -> None:
-    with pytest.raises(ValueError, match="1 ids are missing"):
+    with pytest.raises(ValueError, match="1 id is missing"):
         pp.Users(pl.Series(["a", None]))
+    with pytest.raises(ValueError, match="2 ids are missing"):
+        pp.Users(["a", None, 3, None])
 
 
 # --- looking ids up by their hashes ---------------------------------------------------------------------------------

@@ -32,7 +32,7 @@ from panprivacy.slots import Edges, Users
 
 if TYPE_CHECKING:
     from panprivacy.continual import Continual
-    from panprivacy.windows import Windows
+    from panprivacy.windows import LateEvent, Windows
 
 __version__ = "0.1.0"
 
@@ -47,6 +47,7 @@ __all__ = [
     "Density",
     "DistinctCount",
     "Edges",
+    "LateEvent",
     "NotPrivate",
     "OtherUniverse",
     "OutsideUniverse",
@@ -61,7 +62,11 @@ __all__ = [
 ]
 
 _MODULES_ON_DEMAND = {"audit", "paper", "theory"}
-_ON_DEMAND = {"Continual": "panprivacy.continual", "Windows": "panprivacy.windows"}
+_ON_DEMAND = {
+    "Continual": "panprivacy.continual",
+    "LateEvent": "panprivacy.windows",
+    "Windows": "panprivacy.windows",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -29,6 +29,7 @@ from panprivacy import exact, noise
 from panprivacy.coins import ONE
 from panprivacy.errors import NotPrivate
 from panprivacy.pairs import Pair, response, symmetric
+from panprivacy.sizes import counted
 
 RELEASE_STEPS = 2**40
 """The epsilon of a release is a whole number of these steps, so its noise is drawn exactly."""
@@ -171,7 +172,8 @@ def best_split(epsilon: float, size: int, releases: int = 1, intrusions: int = 0
             return Split(epsilon, pair, Fraction(steps, RELEASE_STEPS), releases, flip, intrusions)
         except NotPrivate:
             steps -= max(1, steps >> 40)
-    raise ValueError(f"epsilon = {epsilon} is too small for {releases} releases and {intrusions} intrusions")
+    planned = f"{counted(releases, 'release')} and {counted(intrusions, 'intrusion')}"
+    raise ValueError(f"epsilon = {epsilon} is too small for {planned}")
 
 
 def _left_of(pair: Pair, flip: int, redraws: int) -> bool:

@@ -176,7 +176,10 @@ def _choose_slots(universe: int, size: int, shard: tuple[int, int] | None, key: 
     if size == universe:
         return Every(universe, first, end - first)
     if key is None and parts > 1:
-        raise ValueError("sampled shards must share a key: pass the same key=secrets.token_bytes(16) to each")
+        raise ValueError(
+            "sampled shards must share a key: pass the same key=secrets.token_bytes(16) to each; in a shell, --shard "
+            "I/N:KEY with 32 hexadecimal digits, from openssl rand -hex 16"
+        )
     slots = Sampled(universe, first, end - first, key or _drawn_key(coins))
     while not slots.users and key is None:  # a few slots are nobody's: take others
         slots = Sampled(universe, first, end - first, _drawn_key(coins))

@@ -11,6 +11,18 @@ from panprivacy.budget import MOST_INTRUSIONS, MOST_RELEASES, RELEASE_STEPS, Bud
 from panprivacy.coins import ONE
 from panprivacy.errors import BudgetExhausted, CorruptState
 from panprivacy.pairs import Pair
+from panprivacy.sizes import counted
+
+
+def all_made(planned: int, thing: str) -> str:
+    """Say that nothing is left of what was planned.
+
+    >>> all_made(0, "release"), all_made(1, "release"), all_made(2, "release")
+    ('no release was planned', 'the only planned release is made', 'all 2 planned releases are made')
+    """
+    if planned > 1:
+        return f"all {counted(planned, f'planned {thing}')} are made"
+    return f"the only planned {thing} is made" if planned else f"no {thing} was planned"
 
 
 class Published(NamedTuple):
@@ -38,8 +50,8 @@ class Ledger:
         """Book one release, before anything of it is drawn."""
         if self.releases >= self.split.releases:
             raise BudgetExhausted(
-                f"all {self.split.releases} planned releases are made; .last gives the last one again, and a new "
-                "estimator with releases=K plans for more"
+                f"{all_made(self.split.releases, 'release')}; .last gives the last one again, and a new estimator with "
+                "releases=K plans for more"
             )
         self.releases += 1
 
@@ -47,9 +59,8 @@ class Ledger:
     def redraw_spent(self) -> Iterator[None]:
         """Book one rerandomisation; from now on the pair is the one behind it. If it fails, it was none."""
         if self.redraws >= self.split.intrusions:
-            raise BudgetExhausted(
-                f"all {self.split.intrusions} planned rerandomisations are made; plan them with intrusions=J"
-            )
+            made = all_made(self.split.intrusions, "rerandomisation")
+            raise BudgetExhausted(f"{made}; plan them with intrusions=J (--intrusions J)")
         before = self.pair
         self.redraws, self.pair = self.redraws + 1, self.split.pair_after(self.redraws + 1)
         try:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, overload
 
 from panprivacy import state
@@ -29,6 +30,8 @@ def load(blob: bytes, universe: Any = None) -> Density | DistinctCount:
     >>> pp.load(est.to_bytes()).to_bytes() == est.to_bytes()
     True
     """
+    if isinstance(blob, str | Path):
+        raise TypeError(f"pp.load takes bytes: Path({str(blob)!r}).read_bytes()")
     kind = state.unseal(blob)[0]
     if kind in _READ_ELSEWHERE:
         raise CorruptState(f"this is the state of another class: read it with {_READ_ELSEWHERE[kind]}.from_bytes")
@@ -77,7 +80,7 @@ def merge(parts: Sequence[Density] | Sequence[DistinctCount], *, overlapping: bo
     if len(shards) < len(parts):
         raise CannotMerge(f"a {type(parts[0]).__name__} and a {type(parts[-1]).__name__} have nothing in common")
     if overlapping:
-        raise CannotMerge("the shards of a Density do not overlap: merge them without overlapping=True")
+        raise CannotMerge("the shards of a Density do not overlap: merge them without overlapping=True (--overlapping)")
     return _joined(shards)
 
 

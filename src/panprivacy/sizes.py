@@ -1,4 +1,4 @@
-"""Memory as people write it."""
+"""Numbers as people write them: memory, and how many of something."""
 
 import re
 
@@ -21,6 +21,15 @@ def parse_bytes(text: str | int) -> int:
     if size < 1:
         raise ValueError(f"memory must be at least one byte, got {text!r}")
     return size
+
+
+def counted(number: int, thing: str) -> str:
+    """Say how many there are of something.
+
+    >>> counted(1, "field"), counted(2000, "field")
+    ('1 field', '2,000 fields')
+    """
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
 def format_bytes(size: int) -> str:

@@ -96,6 +96,8 @@ class StateFile:
             try:
                 handle = os.open(self._lock, os.O_RDWR | os.O_CREAT, _OWNER_ONLY)
             except OSError as error:
+                if error.errno in (errno.ENOENT, errno.ENOTDIR):
+                    raise StateFileError(f"{self.path}: there is no folder {self._target.parent}") from None
                 raise self._failed("cannot be locked", error) from None
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -78,12 +78,22 @@ def test_an_unknown_name_is_an_error_in_one_line() -> None:
     result = RUN.invoke(app, ["nobody"])
 
     assert result.exit_code == 2
-    assert "there is no estimator 'nobody'" in result.output
+    assert result.stderr.startswith("panprivacy: there is no estimator 'nobody'")
+    assert result.stderr.count("\n") == 1
 
 
 def test_an_impossible_budget_is_an_error_in_one_line() -> None:
     result = RUN.invoke(app, ["Density", "--epsilon", "-1"])
 
     assert result.exit_code == 2
-    assert "epsilon must be positive" in result.output
-    assert "Traceback" not in result.output
+    assert result.stderr.startswith("panprivacy: epsilon must be positive")
+    assert result.stderr.count("\n") == 1
+
+
+def test_an_epsilon_that_had_to_be_raised_is_told() -> None:
+    result = RUN.invoke(app, ["Continual", "--epsilon", "1", "--events", "1"])
+
+    assert result.exit_code == 0
+    assert "claimed 8.000000" in result.stdout
+    assert result.stderr.startswith("panprivacy: Continual: audited at epsilon 8; ")
+    assert RUN.invoke(app, ["Continual", "--epsilon", "9", "--events", "1"]).stderr == ""

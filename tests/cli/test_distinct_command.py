@@ -31,7 +31,7 @@ def test_a_state_goes_on_and_shows_itself(visits: Path, tmp_path: Path) -> None:
     assert answer("release", state)["count"] == pytest.approx(5000, rel=0.3)
     assert "buckets, and 64 were asked for" in refused("distinct", visits, "-c", "who", "-s", state, "--buckets", 64)
     assert "another key" in refused("distinct", visits, "-c", "who", "-s", state, "--key", KEY[::-1])
-    assert "its estimator is DistinctCount" in refused("density", visits, "-c", "who", "-s", state)
+    assert "estimator DistinctCount in the state" in refused("density", visits, "-c", "who", "-s", state)
 
 
 def test_ids_may_be_kept_as_they_are_written(tmp_path: Path) -> None:
@@ -46,8 +46,8 @@ def test_ids_may_be_kept_as_they_are_written(tmp_path: Path) -> None:
     [
         (("-e", 1), "which column holds the ids"),
         (("-c", "who"), "how much privacy?"),
-        (("-c", "who", "-e", 1, "--key", "xyz"), "is not hexadecimal"),
-        (("-c", "who", "-e", 1, "--key", "00"), "key needs 16 bytes"),
+        (("-c", "who", "-e", 1, "--key", "xyz"), "is not 32 hexadecimal digits"),
+        (("-c", "who", "-e", 1, "--key", "00"), "is not 32 hexadecimal digits"),
         (("-c", "who", "-e", 1, "--error", 2), "error is a relative standard error"),
     ],
 )

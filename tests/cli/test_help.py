@@ -1,11 +1,12 @@
 """Help fits a screen and opens with an example; completion works; the benchmark runs."""
 
 import json
+import os
 import subprocess
 import sys
 
 import pytest
-from commands import run
+from commands import refused, run, start
 
 from panprivacy import __version__
 from panprivacy.cli import app
@@ -22,6 +23,31 @@ def test_help_fits_a_screen_and_opens_with_an_example(command: str, monkeypatch:
     opening = [line for line in lines if line.strip()][:4]
     assert any(f"Example: panprivacy {command}" in line for line in opening)
     assert all(len(line) <= 100 for line in lines)
+
+
+@pytest.mark.parametrize("command", ["density", "distinct"])
+def test_80_columns_tell_that_a_dash_is_standard_input(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("TERMINAL_WIDTH", "80")
+    assert "- is standard input" in run(command, "--help").stdout
+
+
+def test_help_names_the_extra_that_brings_other_sketches() -> None:
+    assert "pip install '.[bench]'" in " ".join(run("bench", "--help").stdout.split())
+
+
+def test_a_terminal_without_the_signs_of_an_answer_is_shown_others() -> None:
+    for arguments in (("--help",), ("demo", "--visits", "10")):
+        process = start(*arguments, env={**os.environ, "PYTHONIOENCODING": "ascii"})
+        out, errors = process.communicate(timeout=60)
+        assert (process.returncode, errors) == (0, b"")
+        assert out.isascii()
+    assert b" ? " in out
+
+
+def test_a_demo_refuses_what_cannot_be() -> None:
+    assert refused("demo", "--visits", "-1") == "panprivacy: visits must not be negative, got -1"
+    assert refused("demo", "--epsilon", "-1").startswith("panprivacy: epsilon must be positive")
 
 
 def test_every_command_is_listed() -> None:

@@ -1,6 +1,8 @@
 """`panprivacy show`, `release`, `merge`, `rerandomize`."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,10 +12,10 @@ import panprivacy as pp
 from panprivacy.statefile import StateFile
 
 
-def _shard(tmp_path: Path, i: int) -> Path:
+def _shard(tmp_path: Path, i: int, of: int = 2) -> Path:
     events, state = tmp_path / "f.csv", tmp_path / f"{i}.pp"
     events.write_text("user\n" + "\n".join(map(str, range(600))))
-    command = ("density", events, "-c", "user", "-n", 1000, "-e", 20, "--shard", f"{i}/2", "-s", state)
+    command = ("density", events, "-c", "user", "-n", 1000, "-e", 20, "--shard", f"{i}/{of}", "-s", state)
     assert run(*command).exit_code == 0
     return state
 
@@ -23,9 +25,19 @@ def test_shards_are_merged_into_the_whole(tmp_path: Path) -> None:
     result = run("merge", north, south, "-o", whole)
     assert (result.exit_code, result.stdout) == (0, "")
     assert answer("release", whole)["density"] == pytest.approx(0.6, abs=0.02)
+    assert "shards hold" not in result.stderr
+    assert "<" not in result.stderr
     assert "there is a file already" in refused("merge", north, south, "-o", whole)
     assert "overlap" in refused("merge", north, north, "-o", tmp_path / "x.pp")
     assert not (tmp_path / "x.pp").exists()
+
+
+def test_a_merge_tells_of_shards_that_are_not_there(tmp_path: Path) -> None:
+    parts = [_shard(tmp_path, i, of=3) for i in range(3)]
+    assert "0.pp alone is nothing to merge" in refused("merge", parts[0], "-o", tmp_path / "one.pp")
+    result = run("merge", *parts[:2], "-o", tmp_path / "two.pp")
+    assert "two.pp: its 2 shards hold 666 of 1,000 users; the others are not counted" in result.stderr
+    assert "shards hold" not in run("merge", tmp_path / "two.pp", parts[2], "-o", tmp_path / "all.pp").stderr
 
 
 def test_sampled_shards_share_a_key(tmp_path: Path) -> None:
@@ -36,7 +48,9 @@ def test_sampled_shards_share_a_key(tmp_path: Path) -> None:
         shard = f"{i}/2:00112233445566778899aabbccddeeff"
         assert run(*command, "--shard", shard, "-s", tmp_path / f"{i}.pp").exit_code == 0
     assert run("merge", tmp_path / "0.pp", tmp_path / "1.pp", "-o", tmp_path / "all.pp").exit_code == 0
-    assert "sampled shards must share a key" in refused(*command, "--shard", "0/2")
+    line = refused(*command, "--shard", "0/2")
+    assert "sampled shards must share a key" in line
+    assert "--shard I/N:KEY" in line
 
 
 def test_counts_of_different_and_of_the_same_users_are_merged(tmp_path: Path) -> None:
@@ -64,13 +78,16 @@ def test_rerandomize_spends_what_was_planned(tmp_path: Path) -> None:
     assert "every bit is redrawn; 0 more planned" in result.stderr
     assert state.read_bytes() != before
     assert json.loads(run("show", state, "--json").stdout)["rerandomizations_made"] == 1
-    assert "all 1 planned rerandomisations are made" in refused("rerandomize", state)
+    assert "the only planned rerandomisation is made; plan them with intrusions=J (--intrusions J)" in refused(
+        "rerandomize", state
+    )
 
 
 def test_show_costs_nothing_and_changes_nothing(tmp_path: Path) -> None:
     state = tmp_path / "s.pp"
     StateFile(state).write(pp.Density(1000, epsilon=1.0, releases=2).to_bytes())
     before = state.read_bytes()
+    assert run("show", state).stdout.startswith("Density of 1,000 users, all tracked")
     assert "0 of 2 releases made" in run("show", state).stdout
     assert json.loads(run("show", state, "--json").stdout)["last"] is None
     first = answer("release", state)
@@ -80,6 +97,20 @@ def test_show_costs_nothing_and_changes_nothing(tmp_path: Path) -> None:
     after = state.read_bytes()
     run("show", state)
     assert state.read_bytes() == after
+
+
+@pytest.mark.parametrize(
+    ("redirected", "why"), [(">&-", "is closed"), (">/dev/full", "cannot be written: no space left on device")]
+)
+def test_a_release_that_nobody_could_see_is_saved(redirected: str, why: str, tmp_path: Path) -> None:
+    state = tmp_path / "s.pp"
+    StateFile(state).write(pp.Density(1000, epsilon=1.0).to_bytes())
+    command = f"exec {sys.executable} -c 'from panprivacy.cli import app; app()' release {state} {redirected}"
+    result = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+    assert result.returncode == 2
+    saved = f"the release is spent and saved; panprivacy show {state} has it"
+    assert result.stderr == f"panprivacy: standard output {why}; {saved}\n"
+    assert run("show", state).stdout.splitlines()[1].startswith("density ")
 
 
 def test_a_state_in_use_is_refused_but_can_be_shown(tmp_path: Path) -> None:
@@ -102,4 +133,5 @@ def test_a_state_on_seeded_coins_cannot_be_passed_off_as_safe(tmp_path: Path) ->
 def test_what_is_not_there_is_named(tmp_path: Path) -> None:
     for command in ("show", "release", "rerandomize"):
         assert "no.pp: cannot be read: no such file" in refused(command, tmp_path / "no.pp")
+        assert f"x.pp: there is no folder {tmp_path / 'no'}" in refused("release", tmp_path / "no" / "x.pp")
     assert list(tmp_path.iterdir()) == []

@@ -135,7 +135,7 @@ def test_edges_outside_can_be_left_out() -> None:
 
 def test_an_edge_outside_the_graph_is_named(tmp_path: Path) -> None:
     file = write(pl.DataFrame({"src": [0, 1], "dst": [1, 9]}), tmp_path / "f.parquet")
-    with pytest.raises(BadInput, match=r"row 2: edges \(1, 9\) join no two different nodes of 0..3"):
+    with pytest.raises(BadInput, match=r"row 2: edge \(1, 9\) joins no two different nodes of 0..3"):
         fed(revealing(pp.Edges(4)), file, Columns(("src", "dst"), Kind.integers))
 
 

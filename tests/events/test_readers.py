@@ -1,5 +1,8 @@
 """Readers: every format, the same events; anything wrong is named by file and row."""
 
+import bz2
+import gzip
+import lzma
 from pathlib import Path
 
 import polars as pl
@@ -130,14 +133,37 @@ def test_what_ids_are_in_the_first_file_they_are_in_all(tmp_path: Path) -> None:
     assert later[1].rows["user"].to_list() == ["1"]
 
 
+@pytest.mark.parametrize("block", [1, 1000])
+@pytest.mark.parametrize("end", [b"\n", b"\r\n\r\n", b"\n\n\n"])
+@pytest.mark.parametrize("data", [b"user\n3\n\n4\n", b"user,x\n3,a\n\n4,b\n", b'user,x\n3,a\n\n4,"b\n"\n'])
+def test_blank_lines_are_rows_within_a_file_and_nothing_at_its_end(
+    data: bytes, end: bytes, block: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sources_module, "BLOCK", block)
+    batches = read([str(_bytes(tmp_path / "f.csv", data + end))], USER)
+    assert pl.concat([batch.rows["user"] for batch in batches]).to_list() == [3, None, 4]
+
+
+def test_a_header_with_blank_lines_is_a_file_without_events(tmp_path: Path) -> None:
+    est = revealing(10)
+    fed(est, _bytes(tmp_path / "f.csv", b"user\n\n\n"))
+    assert seen(est) == set()
+
+
+def test_a_quoted_name_may_hold_a_line_break(tmp_path: Path) -> None:
+    est = revealing(10)
+    fed(est, _bytes(tmp_path / "f.csv", b'user,"a\r\nb"\r\n3,x\r\n'))
+    assert seen(est) == {3}
+
+
 # --- what can be wrong ------------------------------------------------------------------------------------------------
 
 BAD = {
-    "f.csv: no column 'user'; it has usr, x": b"usr,x\n1,2\n",
+    "f.csv: no column 'user'; it has 'usr', 'x'": b"usr,x\n1,2\n",
     "f.csv: row 2: user 'x' is not a whole number of 64 bits": b"user\n1\nx\n3\n",
     "f.csv: row 2: user '1.5' is not a whole number of 64 bits": b"user\n1\n1.5\n",
     "f.csv: row 1: user '99999999999999999999' is not a whole": b"user\n99999999999999999999\n",
-    "f.csv: row 3: 1 fields where the header has 2": b"user,x\n1,a\n2,b\n3\n4,d\n",
+    "f.csv: row 3: 1 field where the header has 2": b"user,x\n1,a\n2,b\n3\n4,d\n",
     "f.csv: row 1: 3 fields where the header has 2": b"user,x\n1,a,b\n",
     "f.csv: row 2: a row does not end within 16,777,216 bytes, or not at all": b'user,x\n1,a\n2,"b\n3,c\n',
     "f.csv: 2 columns are called 'user'": b"user,user\n1,2\n",
@@ -150,11 +176,24 @@ BAD = {
     'f.ndjson: row 2: user "x" is not a whole number of 64 bits': b'{"user":1}\n{"user":"x"}\n',
     "f.ndjson: row 1: user 1.5 is not a whole number of 64 bits": b'{"user":1.5}\n',
     "f.ndjson: row 3: the id is missing": b'{"user":1}\n{"user":2}\n{"usr":3}\n',
-    "f.ndjson: no column 'user'; it has usr": b'{"usr":1}\n',
+    "f.ndjson: no column 'user'; it has 'usr'": b'{"usr":1}\n',
     "f.parquet: not a whole Parquet file": b"PAR1 and nothing else",
     "f.arrow: not a whole Arrow file": b"ARROW1 and nothing else",
     "f.csv.gz: its compressed bytes are damaged": b"\x1f\x8b\x08\x00no gzip at all",
     "f.csv: there is nothing in it": b"\n\n",
+    "f.csv: no column 'user'; it has 'user;x'; is ';' its separator? Say --separator ';'": b"user;x\n1;2\n",
+    "f.csv: no column 'user'; it has 'user\\tx'; is '\\t' its separator? Say --format tsv": b"user\tx\n1\t2\n",
+    "f.tsv: no column 'user'; it has 'user|x'; is '|' its separator? Say --format csv --sep": b"user|x\n1|2\n",
+    "f.csv: row 2: not UTF-8; convert it, for example with iconv -f latin1 -t utf-8": b"user,x\n1,a\n2,\xe9\n",
+    "f.csv: not UTF-8; convert it": b"user,\xe9\n1,a\n",
+    "f.ndjson: row 2: not UTF-8; convert it": b'{"user":1}\n{"user":2,"x":"\xe9"}\n',
+    "f.csv: this is UTF-16, not UTF-8; convert it": "user\n1\n".encode("utf-16"),
+    "f.csv: its lines end in CR alone, as on old Macs; convert it": b"user,x\r1,2\r3,4\r",
+    "f.csv: this is a Parquet file; say --format parquet": b"PAR1 and so on",
+    "f.csv: this is an Arrow file; say --format arrow": b"ARROW1 and so on",
+    "f.csv: this is compressed with xz": lzma.compress(b"user\n1\n"),
+    "f.csv.gz: this is a zip archive or a spreadsheet": gzip.compress(b"PK\x03\x04 and so on"),
+    "f.bz2: this is compressed with bzip2": bz2.compress(b"user\n1\n"),
 }
 
 
@@ -255,13 +294,24 @@ def test_a_universe_is_read_from_any_format(suffix: str, tmp_path: Path) -> None
     assert read_ids(f"{file}:name").to_list() == ["x", "y", "z"]
     with pytest.raises(BadInput, match="which column holds the ids"):
         read_ids(str(file))
-    with pytest.raises(BadInput, match="no column 'nope'; it has id, name"):
+    with pytest.raises(BadInput, match="no column 'nope'; it has 'id', 'name'"):
         read_ids(f"{file}:nope")
 
 
 def test_a_list_of_ids_keeps_leading_zeros(tmp_path: Path) -> None:
     assert read_ids(str(_bytes(tmp_path / "u.csv", b"id\n7\n007\n"))).to_list() == ["7", "007"]
     assert read_ids(str(_bytes(tmp_path / "u.txt", b"7\n8\n"))).to_list() == [7, 8]
+
+
+def test_a_list_of_lines_may_end_in_blank_ones_and_is_utf8(tmp_path: Path) -> None:
+    assert read_ids(str(_bytes(tmp_path / "u.txt", b"7\r\n8\r\n\r\n"))).to_list() == [7, 8]
+    with pytest.raises(BadInput, match=r"u\.txt: not UTF-8; convert it"):
+        read_ids(str(_bytes(tmp_path / "u.txt", b"caf\xe9\n")))
+
+
+def test_the_list_of_a_universe_knows_no_other_separator(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"no column 'id'; it has 'id;x'$"):
+        read_ids(f"{_bytes(tmp_path / 'u.csv', b'id;x' + bytes([10]))}:id")
 
 
 def test_a_missing_id_in_a_universe_is_named_by_its_row(tmp_path: Path) -> None:

@@ -1,14 +1,17 @@
 """`panprivacy plan` on the command line."""
 
 import json
+from io import StringIO
 from pathlib import Path
 
 import pytest
 import typer
+from rich.console import Console
 from typer.testing import CliRunner, Result
 
 from panprivacy.cli.plan import plan
 from panprivacy.plan import plan as planned
+from panprivacy.slots import Users
 
 
 def run(*arguments: str) -> Result:
@@ -23,7 +26,20 @@ ASKED = ("--universe", "1000000", "--epsilon", "0.4", "--alpha", "0.1")
 def test_the_answer_is_the_plan() -> None:
     result = run(*ASKED)
     assert result.exit_code == 0
-    assert result.stdout == f"{planned(universe=10**6, epsilon=0.4, alpha=0.1)!r}\n"
+    assert f"<{result.stdout.strip()}>" == repr(planned(universe=10**6, epsilon=0.4, alpha=0.1))
+
+
+def test_a_plan_is_a_command_where_a_shell_can_build_it() -> None:
+    many = planned(10**6, 4.0, alpha=0.1, releases=3, intrusions=1)
+    assert many.command == f"panprivacy density FILE -c NAME -n 1000000 -e 4.0 --sample {many.sample} " + (
+        "--releases 3 --intrusions 1"
+    )
+    assert planned(epsilon=1.0).command == "panprivacy distinct FILE -c NAME -e 1.0 --buckets 4096"
+    assert planned(10**6, 1.0, alpha=0.001, density=0.01).command is None  # fewer levels than the command takes
+    assert planned(Users(["ada", "grace"]), 9.0).command is None
+    told = Console(width=120, record=True, file=StringIO())
+    told.print(many)
+    assert many.command in told.export_text()
 
 
 def test_json_holds_everything() -> None:

@@ -55,11 +55,14 @@ class Subject:
     """Whether announced readings can be planned."""
     tight: bool = True
     """Whether the claim is the exact loss, and not only a bound of it."""
+    least: float = 0.0
+    """The smallest epsilon whose outcomes are few enough to enumerate; one below it is raised to it."""
 
     def audit(self, case: Case) -> Result:
         """Find the exact worst-case loss under a case, as far as the estimator can follow it."""
         case = replace(
             case,
+            epsilon=max(case.epsilon, self.least),
             deletions=case.deletions and self.deletes,
             releases=case.releases if self.releases else 1,
             intrusions=case.intrusions if self.redraws else 0,
@@ -118,8 +121,8 @@ def _distinct(case: Case, coins: Coins) -> DistinctCount:
 
 
 def _continual(case: Case, coins: Coins) -> Observer:
-    # With a small epsilon the walk of its threshold goes too far to be followed, and the bar is beyond so few users.
-    observer = Observer(2, max(case.epsilon, 8.0), step=1.0, moves=1, observations=case.releases, coins=coins)
+    # The bar is beyond so few users.
+    observer = Observer(2, case.epsilon, step=1.0, moves=1, observations=case.releases, coins=coins)
     observer._kept.watch.bar = 1
     return observer
 
@@ -136,8 +139,8 @@ def _fixed_level(case: Case, coins: Coins) -> paper.FixedLevelPPDS:
     )
 
 
-def _printed(kind: Any, *, sample: int, least: float = 0.0, **more: Any) -> Callable[[Case, Coins], Any]:
-    return lambda case, coins: kind(case.users, max(case.epsilon / 2, least), sample, coins=coins, **more)
+def _printed(kind: Any, *, sample: int, **more: Any) -> Callable[[Case, Coins], Any]:
+    return lambda case, coins: kind(case.users, case.epsilon / 2, sample, coins=coins, **more)
 
 
 SUBJECTS: tuple[Subject, ...] = (
@@ -152,7 +155,8 @@ SUBJECTS: tuple[Subject, ...] = (
     Subject("Density, one shard", Density, lambda case, coins: _density(case, coins, shard=(0, 2))),
     Subject("Density, merged", Density, _shards),
     Subject("DistinctCount", DistinctCount, _distinct, deletes=False),
-    Subject("Continual", Continual, _continual, ids=_two, redraws=False, tight=False),
+    # With a small epsilon the walk of its threshold goes too far to be followed.
+    Subject("Continual", Continual, _continual, ids=_two, redraws=False, tight=False, least=8.0),
     Subject("FixedLevelPPDS", paper.FixedLevelPPDS, _fixed_level),
     Subject(
         "RandomizedResponse",
@@ -184,10 +188,11 @@ SUBJECTS: tuple[Subject, ...] = (
     Subject(
         "Continuous",
         paper.Continuous,
-        _printed(paper.Continuous, sample=1, least=4.0, grid=1),
+        _printed(paper.Continuous, sample=1, grid=1),
         private=False,
         releases=False,
         redraws=False,
+        least=8.0,
     ),
     Subject("PPDS", paper.PPDS, _printed(paper.PPDS, sample=2), private=False, releases=False, redraws=False),
     Subject(

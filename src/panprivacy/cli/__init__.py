@@ -1,5 +1,7 @@
 """The `panprivacy` command."""
 
+import sys
+from io import TextIOWrapper
 from typing import Annotated
 
 import typer
@@ -29,11 +31,13 @@ def _version(asked: bool) -> None:
 
 @app.callback()
 def _options(
-    version: Annotated[
+    version: Annotated[  # noqa: ARG001 (its callback does it)
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and stop.")
     ] = False,
 ) -> None:
-    pass
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal without ± shows ? instead
 
 
 for command in (density, distinct, show, release, merge, rerandomize, plan, audit, reproduce, bench, demo):

@@ -8,6 +8,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from panprivacy.cli.plainly import Speaker, plain_errors
+
 if TYPE_CHECKING:
     from panprivacy.audit.result import Result
     from panprivacy.audit.subjects import Case, Subject
@@ -36,9 +38,11 @@ def audit(
     from panprivacy.audit.subjects import Case
 
     console = Console()
-    subjects = _chosen(estimator, console)
-    case = Case(epsilon, users, events, releases, intrusions, deletions)
-    results = _audited(subjects, case, Console(stderr=True))
+    with plain_errors():
+        subjects = _chosen(estimator)
+        case = Case(epsilon, users, events, releases, intrusions, deletions)
+        results = _audited(subjects, case, Console(stderr=True))
+    _note_raised(subjects, case)
     if as_json:
         rows = [{"name": s.name, "private": s.private, **r.as_dict()} for s, r in zip(subjects, results, strict=True)]
         typer.echo(json.dumps(rows, indent=2))
@@ -50,7 +54,7 @@ def audit(
         raise typer.Exit(1)
 
 
-def _chosen(name: str | None, console: Console) -> "list[Subject]":
+def _chosen(name: str | None) -> "list[Subject]":
     """The subjects of that name, whatever is said behind a comma; all without a name."""
     from panprivacy.audit.subjects import SUBJECTS
 
@@ -59,23 +63,26 @@ def _chosen(name: str | None, console: Console) -> "list[Subject]":
     exactly = [subject for subject in SUBJECTS if subject.name.lower() == name.lower()]
     found = exactly or [subject for subject in SUBJECTS if subject.kind.__name__.lower() == name.lower()]
     if not found:
-        names = ", ".join(subject.name for subject in SUBJECTS)
-        console.print(f"[red]error:[/red] there is no estimator {name!r} to audit; there are {names}", soft_wrap=True)
-        raise typer.Exit(2)
+        names = "; ".join(subject.name for subject in SUBJECTS)
+        raise ValueError(f"there is no estimator {name!r} to audit; there are: {names}")
     return found
 
 
 def _audited(subjects: "list[Subject]", case: "Case", console: Console) -> "list[Result]":
     from rich.progress import track
 
-    try:
-        return [
-            subject.audit(case)
-            for subject in track(subjects, "auditing", console=console, transient=True, disable=not console.is_terminal)
-        ]
-    except ValueError as error:
-        console.print(f"[red]error:[/red] {error}", soft_wrap=True)
-        raise typer.Exit(2) from None
+    return [
+        subject.audit(case)
+        for subject in track(subjects, "auditing", console=console, transient=True, disable=not console.is_terminal)
+    ]
+
+
+def _note_raised(subjects: "list[Subject]", case: "Case") -> None:
+    """Say which estimators were audited at a larger epsilon than was asked for."""
+    for least in sorted({subject.least for subject in subjects if subject.least > case.epsilon}):
+        names = " and ".join(subject.name for subject in subjects if subject.least == least)
+        speaker = Speaker(as_json=False, quiet=False)
+        speaker.note(f"{names}: audited at epsilon {least:g}; with less there is too much to enumerate")
 
 
 def _table(subjects: "list[Subject]", results: "list[Result]") -> Table:

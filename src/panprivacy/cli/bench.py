@@ -45,7 +45,7 @@ def bench(
 
     Example: [bold]panprivacy bench --events 50000000[/bold]
 
-    DuckDB and DataSketches take part where they are installed: pip install 'panprivacy[bench]'
+    DuckDB and DataSketches take part where they are installed: pip install '.\\[bench]'
     """
     with plain_errors(), tempfile.TemporaryDirectory() as folder:
         if min(events, users, rounds) < 1:
@@ -151,9 +151,10 @@ def _print(results: list[Result], events: int, truth: int) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from panprivacy.sizes import format_bytes
+    from panprivacy.sizes import counted, format_bytes
 
-    title = f"{events:,} events of {truth:,} users, Parquet to answer, {pl.thread_pool_size()} threads"
+    who = f"{counted(events, 'event')} of {counted(truth, 'user')}"
+    title = f"{who}, Parquet to answer, {counted(pl.thread_pool_size(), 'thread')}"
     table = Table("", "ns an event", "state", "relative error", "private", title=title)
     for result in results:
         state = format_bytes(result.answer.state) if result.answer.state is not None else "not shown"

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from panprivacy.cli.plainly import plain_errors
 from panprivacy.density import Density
 
 _PATIENTS = 1_000_000
@@ -24,14 +25,13 @@ def demo(
     Example: [bold]panprivacy demo --epsilon 0.5 --memory "16 KiB"[/bold]
     """
     console = Console()
+    with plain_errors():
+        if visits < 0:
+            raise ValueError(f"visits must not be negative, got {visits}")
+        est = Density(universe=_PATIENTS, epsilon=epsilon, memory=memory)
     # The visits are simulated and need no secrecy; the estimator's own coins come from the operating system.
     generator = np.random.default_rng()
     seen = np.zeros(_PATIENTS, dtype=np.bool_)  # the truth, which only a demo may keep
-    try:
-        est = Density(universe=_PATIENTS, epsilon=epsilon, memory=memory)
-    except ValueError as error:
-        console.print(f"[red]error:[/red] {error}")
-        raise typer.Exit(2) from None
     console.print(f"{_PATIENTS:,} patients could visit; {est.users:,} of them own one bit each.")
     columns = (TextColumn("visits"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console) as progress:

@@ -90,7 +90,6 @@ def density(
         if kept is not None:
             _check_size(est, plan, size)
         run = Run(est, kept, level, Speaker(as_json=as_json, quiet=quiet))
-        _warn_of_noise(est, run.speaker)
         series = series_of(run, time, release_every, plot)
         columns = asked.columns(est.universe, kind, action, weight)
         layout = Layout(separator, not no_header, missing)
@@ -105,16 +104,6 @@ def _new(users: Universe | None, plan: dict[str, Any], size: dict[str, Any]) -> 
     if users is None:
         raise ValueError("who could appear? Say --universe N, --universe-file FILE, or --edges SRC,DST --nodes N")
     return Density(users, **planned(plan), **size)
-
-
-def _warn_of_noise(est: Any, speaker: Speaker) -> None:
-    """Say beforehand that an answer will be mostly noise; it would be told by its interval only after it is spent."""
-    error = est.stderr_at(0.5)
-    if error > 0.5:
-        speaker.note(
-            f"the standard error will be {error:.2g}, so the answer says next to nothing; panprivacy plan finds an "
-            "epsilon, a size and a number of releases that do better"
-        )
 
 
 def _check_size(est: Any, plan: dict[str, Any], size: dict[str, Any]) -> None:

@@ -1,5 +1,6 @@
 """`panprivacy distinct`: how many different users are in these files, whoever they are?"""
 
+import re
 from typing import Annotated, Any
 
 import typer
@@ -66,10 +67,9 @@ def distinct(
 
 
 def _parse_key(text: str | None) -> bytes | None:
-    try:
-        return bytes.fromhex(text) if text is not None else None
-    except ValueError:
-        raise ValueError(f"key {text!r} is not hexadecimal; make one with: openssl rand -hex 16") from None
+    if text is not None and not re.fullmatch("[0-9a-fA-F]{32}", text):
+        raise ValueError(f"key {text!r} is not 32 hexadecimal digits; make one with: openssl rand -hex 16")
+    return bytes.fromhex(text) if text is not None else None
 
 
 def _check_size(est: Any, plan: dict[str, Any], size: dict[str, Any]) -> None:

@@ -6,7 +6,7 @@ import typer
 
 from panprivacy.events.sources import Format
 
-EVENTS = "Events in FILE: CSV, TSV, NDJSON (also .gz, .zst), Parquet, Arrow, a glob; - is a pipe"
+EVENTS = "Events: CSV, TSV, NDJSON (.gz, .zst), Parquet, Arrow; - is standard input"  # what 80 columns show
 BUDGET = "Users and budget"
 
 # The argument is described where the example is: a panel of its own would push the options off the screen.

@@ -1,6 +1,7 @@
 """How commands speak: errors in one line, answers for people or for programs."""
 
 import json
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -33,6 +34,10 @@ def _cause(error: Exception) -> str:
     return str(error)
 
 
+class CannotShow(PanPrivacyError):
+    """Standard output took no answer; what was spent for it is spent."""
+
+
 class Speaker:
     """Shows answers on standard output, and everything else on standard error."""
 
@@ -47,6 +52,18 @@ class Speaker:
 
     def answer(self, thing: Any, at: str | None = None) -> None:
         """Show a result, and its time if that matters: a table on a terminal, else one line, of JSON if asked."""
+        if sys.stdout is None:  # Python's word for a descriptor that was closed from the start
+            raise CannotShow("standard output is closed")
+        try:
+            self._write(thing, at)
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            # What is still in the buffer would fail once more when Python ends.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise CannotShow(f"standard output cannot be written: {(error.strerror or str(error)).lower()}") from None
+
+    def _write(self, thing: Any, at: str | None) -> None:
         if self._as_json:
             typer.echo(json.dumps(_finite(({"at": at} if at else {}) | as_fields(thing))))
         elif sys.stdout.isatty():
@@ -54,7 +71,7 @@ class Speaker:
 
             Console().print(*([at] if at else []), thing, sep="\n")
         else:
-            typer.echo(f"{at}: {thing}" if at else str(thing))
+            typer.echo(f"{at}: {thing}" if at else as_line(thing))
         sys.stdout.flush()  # a pipe may be read long before this process ends
 
     def note(self, text: str) -> None:
@@ -70,6 +87,12 @@ def _finite(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_finite(each) for each in value]
     return None if isinstance(value, float) and not isfinite(value) else value
+
+
+def as_line(thing: Any) -> str:
+    """What a thing says of itself, without the brackets that tell Python's programmers that it is no code."""
+    text = str(thing)
+    return text[1:-1] if text.startswith("<") and text.endswith(">") else text
 
 
 def as_fields(release: Any) -> dict[str, Any]:

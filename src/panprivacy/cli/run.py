@@ -9,13 +9,17 @@ from datetime import UTC, datetime
 from typing import Any
 
 from panprivacy import merging
-from panprivacy.cli.plainly import Speaker
+from panprivacy.cli.plainly import CannotShow, Speaker
 from panprivacy.cli.progress import Meter
 from panprivacy.errors import BudgetExhausted, CorruptState, PanPrivacyError
 from panprivacy.estimator import Estimator
 from panprivacy.events import STDIN, Bell, Columns, Feed, Format, Layout, Live, expand, read
+from panprivacy.ledger import all_made
 from panprivacy.periods import parse_period
+from panprivacy.release import Release
 from panprivacy.statefile import StateFile
+
+_NOISE = 0.5  # a standard error above this says nothing of a density between 0 and 1
 
 
 @dataclass(frozen=True)
@@ -131,13 +135,20 @@ class Run:
         if not self.left and self.kept is not None:
             path, plan = self.kept.path, len(self.est.budget.releases)
             raise BudgetExhausted(
-                f"{path}: all {plan} planned releases are made; panprivacy show {path} shows the last one again"
+                f"{path}: {all_made(plan, 'release')}; panprivacy show {path} shows the last one again"
             )
 
     def release(self, *, dated: bool = False) -> None:
         """Spend one planned release and show it, with the time if it is one of many from a pipe."""
-        now = datetime.now(UTC).isoformat(timespec="seconds") if dated else None
-        self.speaker.answer(self.spend(), now)
+        released = self.spend()
+        try:
+            self.speaker.answer(released, datetime.now(UTC).isoformat(timespec="seconds") if dated else None)
+        except CannotShow as error:
+            path = self.kept and self.kept.path
+            lost = f"is spent and saved; panprivacy show {path} has it" if path else "is spent, and lost"
+            raise CannotShow(f"{error}; the release {lost}") from None
+        if isinstance(released, Release) and released.stderr > _NOISE:
+            self.speaker.note("this answer is mostly noise; panprivacy plan finds an epsilon and a size that do better")
 
     def spend(self) -> Any:
         """Spend one planned release. What was spent is on disk before anybody can show it."""
@@ -181,7 +192,7 @@ def continued_or_new(
     }
     for what, wanted in asked.items():
         if wanted is not None and wanted != found[what]:
-            raise PanPrivacyError(f"{file.path}: its {what} is {found[what]}, and {wanted} was asked for")
+            raise PanPrivacyError(f"{file.path}: {what} {found[what]} in the state, and {wanted} was asked for")
     return est
 
 

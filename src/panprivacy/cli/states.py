@@ -6,8 +6,9 @@ import typer
 
 from panprivacy import merging
 from panprivacy.cli import options as opt
-from panprivacy.cli.plainly import Speaker, as_fields, plain_errors
+from panprivacy.cli.plainly import Speaker, as_fields, as_line, plain_errors
 from panprivacy.cli.run import Run, kept_in, load_state
+from panprivacy.density import Density
 from panprivacy.estimator import Estimator
 from panprivacy.statefile import StateFile
 
@@ -93,7 +94,15 @@ def merge(
         assert kept is not None
         if kept.exists:
             raise FileExistsError(None, "there is a file already; choose another name", output)
+        if len(states) < 2:
+            raise ValueError(f"{states[0]} alone is nothing to merge: name all of its parts")
         parts: list[Any] = [load_state(StateFile(state)) for state in states]
         merged = merging.merge(parts, overlapping=True) if overlapping else merging.merge(parts)
         kept.write(merged.to_bytes())
-        Speaker(as_json=False, quiet=False).note(f"{output}: {merged!r}")
+        speaker = Speaker(as_json=False, quiet=False)
+        speaker.note(f"{output}: {as_line(merged)}")
+        if isinstance(merged, Density) and merged._slots.population < merged.universe.size:
+            speaker.note(
+                f"{output}: its {len(parts)} shards hold {merged.users:,} of {merged.universe.describe()}; the others "
+                "are not counted until their shards are merged, too"
+            )

@@ -59,12 +59,11 @@ class Columns:
         """All columns, ids first."""
         return [*self.ids, *(name for name in (self.action, self.weight, self.time) if name is not None)]
 
-    def check_names(self, file: str, present: list[str]) -> None:
-        """Refuse a file that lacks one of the columns."""
+    def check_names(self, file: str, present: list[str], advice: str = "") -> None:
+        """Refuse a file that lacks one of the columns; `advice` says what might be behind it."""
         for name in self.names:
             if name not in present:
-                shown = ", ".join(found[:40] for found in present[:20]) + (", ..." if len(present) > 20 else "")
-                raise BadInput(file, f"no column {name!r}; it has {shown}")
+                raise BadInput(file, f"no column {name!r}; it has {shown_names(present)}{advice}")
             if present.count(name) > 1:
                 raise BadInput(file, f"{present.count(name)} columns are called {name!r}")
 
@@ -81,6 +80,11 @@ class Columns:
         if self.time is not None:
             types[self.time] = pl.String
         return types
+
+
+def shown_names(names: list[str]) -> str:
+    """The names of columns, each in quotes; of very many or very long ones, their beginnings."""
+    return ", ".join(repr(name[:40]) for name in names[:20]) + (", ..." if len(names) > 20 else "")
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from panprivacy.events.batch import Columns, Kind
+from panprivacy.events.batch import BadInput, Columns, Kind
 from panprivacy.events.blocks import record_ends
+from panprivacy.events.magic import NOT_UTF8, is_utf8
+from panprivacy.sizes import counted
 
 if TYPE_CHECKING:
     import polars as pl
@@ -40,9 +42,10 @@ class Delimited:
     def __init__(self, file: str, columns: Columns, layout: Layout, first_block: bytes) -> None:
         self._layout = layout
         end = record_ends(first_block, quotes=True)[0]
+        check_first(file, first_block[:end])
         first_row = split_row(first_block[:end], layout.separator)
         self.names = first_row if layout.header else [str(i + 1) for i in range(len(first_row))]
-        columns.check_names(file, self.names)
+        columns.check_names(file, self.names, _advice(first_row, layout.separator))
         self.skip = end if layout.header else 0
         """Bytes of the first block that are the header."""
         self.kind = columns.kind or self._kind_in(columns, first_block[self.skip :])
@@ -56,6 +59,8 @@ class Delimited:
 
         if first_ragged(block, self._layout.separator, len(self.names)) >= 0:
             raise ValueError("ragged")
+        if block.startswith((b"\n", b"\r\n")):  # Polars takes the first row for all the fields there are
+            block = self._layout.separator.encode() * (len(self.names) - 1) + block
         frame = self._read(block, self._types)
         return frame.rename({place: name for name, place in self._places.items()})
 
@@ -77,7 +82,7 @@ class Delimited:
         """Say what is wrong with one row that `parse` refuses."""
         fields = split_row(row, self._layout.separator)
         if len(fields) != len(self.names):
-            return f"{len(fields)} fields where the header has {len(self.names)}"
+            return f"{counted(len(fields), 'field')} where the header has {len(self.names):,}"
         for name, type_ in self._types.items():
             value = fields[self.names.index(name)]
             problem = unreadable(value, type_)
@@ -95,6 +100,25 @@ class Delimited:
             if not all(map(is_canonical, found)):
                 return Kind.text
         return Kind.integers
+
+
+def check_first(file: str, row: bytes) -> None:
+    """Refuse a file whose first row cannot be trusted to be one."""
+    if not is_utf8(row):
+        raise BadInput(file, NOT_UTF8)
+    unquoted = row.rstrip(b"\r\n").split(b'"')[::2]
+    if any(b"\r" in part for part in unquoted):
+        raise BadInput(file, r"its lines end in CR alone, as on old Macs; convert it, for example with tr '\r' '\n'")
+
+
+def _advice(first_row: list[str], separator: str) -> str:
+    """Which separator to say, if all of the first row seems to be one column for want of it."""
+    for other in ";\t|," if len(first_row) == 1 else "":
+        if other in first_row[0]:
+            anew = "--format csv " if separator == "\t" else ""  # TSV has no other
+            said = "--format tsv" if other == "\t" else f"{anew}--separator '{other}'"
+            return f"; is {other!r} its separator? Say {said}"
+    return ""
 
 
 def unreadable(value: str, type_: "type[pl.DataType]") -> str | None:

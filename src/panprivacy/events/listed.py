@@ -3,8 +3,9 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from panprivacy.events.batch import BadInput, Columns, Kind
+from panprivacy.events.batch import BadInput, Columns, Kind, shown_names
 from panprivacy.events.columnar import column_names, read_columnar
+from panprivacy.events.magic import NOT_UTF8, is_utf8, refuse_known
 from panprivacy.events.sources import Format, expand, format_of
 from panprivacy.events.text import first_names, layout_of, read_text
 
@@ -19,13 +20,15 @@ def read_ids(given: str) -> "pl.Series":
     file, column = _split(given)
     expand([file])
     if Path(file).suffix == ".txt":
-        return _typed(pl.Series(Path(file).read_text(encoding="utf-8").splitlines()))
+        return _typed(pl.Series(_lines(file)))
     kind = format_of(file)
     columnar = kind in (Format.parquet, Format.arrow)
     names = column_names(file, kind) if columnar else first_names(file, kind, layout_of(kind, None))
     if column is None and len(names) != 1:
-        raise BadInput(file, f"which column holds the ids? Say {file}:COLUMN; it has {', '.join(names)}")
+        raise BadInput(file, f"which column holds the ids? Say {file}:COLUMN; it has {shown_names(names)}")
     name = column if column is not None else names[0]
+    if kind is not Format.ndjson:  # whose keys may come and go
+        Columns((name,)).check_names(file, names)
     batches = (
         read_columnar(file, Columns((name,)), kind)
         if columnar
@@ -38,6 +41,15 @@ def read_ids(given: str) -> "pl.Series":
     if ids.null_count():
         raise BadInput(file, "the id is missing", (ids.is_null().arg_true()[0]) + 1)
     return ids if columnar else _typed(ids)
+
+
+def _lines(file: str) -> list[str]:
+    """The lines of a file; blank ones at its end are none."""
+    text = Path(file).read_bytes()
+    refuse_known(file, text)
+    if not is_utf8(text):
+        raise BadInput(file, NOT_UTF8)
+    return text.decode().rstrip("\r\n").splitlines()
 
 
 def _split(given: str) -> tuple[str, str | None]:

@@ -12,6 +12,7 @@ from typing import IO, Any
 
 from panprivacy.events.batch import BadInput
 from panprivacy.events.blocks import BLOCK
+from panprivacy.events.magic import refuse_known
 
 STDIN = "-"
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
@@ -110,6 +111,7 @@ def format_of(file: str, asked: Format | None = None) -> Format:
         return Format.parquet
     if magic == b"ARROW1":
         return Format.arrow
+    refuse_known(file, magic)
     raise BadInput(file, f"its name does not tell what it is; say --format {' or '.join(Format)}")
 
 

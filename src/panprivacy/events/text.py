@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from panprivacy.events.batch import BadInput, Batch, Columns
 from panprivacy.events.blocks import LONGEST, Cutter, record_ends
-from panprivacy.events.delimited import Delimited, Layout, split_row
+from panprivacy.events.delimited import Delimited, Layout, check_first, split_row
 from panprivacy.events.jsonlines import JsonLines, keys_of
+from panprivacy.events.magic import NOT_UTF8, is_utf8, refuse_known
 from panprivacy.events.sources import Format, opened, pieces
 
 if TYPE_CHECKING:
@@ -29,21 +30,34 @@ class Text:
         self._layout = layout
         self._cutter = Cutter(quotes=kind is not Format.ndjson)
         self._parser: Delimited | JsonLines | None = None
-        self._waiting = b""  # the header, until the first row has come
+        self._begun = False
+        self._waiting = b""  # the header, until the first row has come; blank lines, until a row comes after them
         self.rows = 0
         """How many rows have been handed on."""
         self.endless = False
         """Whether a row has begun that does not end; `refuse_endless` says which, once the rows before it are read."""
 
     def block(self, piece: bytes, last: bool = False) -> bytes:
-        """Take a piece; give back the whole rows that are there now, without the header."""
-        block = self._waiting + self._cutter.cut(piece)
+        """Take a piece; give back the whole rows that are there now, without the header and blank lines at the end."""
+        if not self._begun:
+            refuse_known(self._file, piece)
+            self._begun = True
+        block, self._waiting = self._waiting + self._cutter.cut(piece), b""
         self.endless = self._cutter.stuck or (last and self._cutter.quoted)
         if last and not self.endless:
             block += self._cutter.rest
         if self._parser is None:
-            return self._first(block, last)
-        return block
+            block = self._first(block, last)
+        return block if self._kind is Format.ndjson else self._without_blank_end(block)
+
+    def _without_blank_end(self, block: bytes) -> bytes:
+        """Keep blank lines back until a row comes after them: at the end of a file they are no rows."""
+        if not block:
+            return b""
+        rows = len(block.rstrip(b"\r\n"))
+        end = (block.find(b"\n", rows) + 1 or len(block)) if rows else 0
+        self._waiting = block[end:]
+        return block[:end]
 
     def refuse_endless(self) -> None:
         """Refuse a row that does not end."""
@@ -64,7 +78,6 @@ class Text:
         else:
             self._waiting = block
             return b""
-        self._waiting = b""
         return block[self._parser.skip :]
 
     def parse(self, block: bytes) -> "pl.DataFrame":
@@ -92,7 +105,8 @@ class Text:
         if place == len(ends):
             return BadInput(self._file, "cannot be read as text in rows", self.rows + 1)
         row = block[ends[place - 1] if place else 0 : ends[place]]
-        return BadInput(self._file, self._parser.cause(row), self.rows + place + 1)
+        cause = self._parser.cause(row) if is_utf8(row) else NOT_UTF8
+        return BadInput(self._file, cause, self.rows + place + 1)
 
     def _parses(self, block: bytes) -> bool:
         import polars as pl
@@ -114,8 +128,12 @@ def first_names(file: str, kind: Format, layout: Layout) -> list[str]:
     """What the columns are called, or the keys of the first object."""
     with opened(file) as (_, unpacked):
         first = next(pieces(file, unpacked))
+    refuse_known(file, first)
     block = first[: record_ends(first, quotes=kind is not Format.ndjson)[0]]
-    return keys_of(block) if kind is Format.ndjson else split_row(block, layout.separator)
+    if kind is Format.ndjson:
+        return keys_of(block)
+    check_first(file, block)
+    return split_row(block, layout.separator)
 
 
 class _Job(NamedTuple):

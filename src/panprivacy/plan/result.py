@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from panprivacy.budget import Split, budget_of
 from panprivacy.coins import Coins
+from panprivacy.counting.buckets import levels_for
 from panprivacy.density import Density
 from panprivacy.distinct import DistinctCount
 from panprivacy.sizes import format_bytes
@@ -76,13 +77,32 @@ class Plan:
     @property
     def code(self) -> str:
         """What `build` does, as a line of Python."""
-        words = {"epsilon": self.epsilon, "sample": self.sample, "buckets": self.buckets, "levels": self.levels}
-        words |= {"releases": self.split.releases, "intrusions": self.split.intrusions}
-        usual = {"releases": 1, "intrusions": 0}
-        told = ", ".join(f"{word}={value}" for word, value in words.items() if value != usual.get(word))
+        told = ", ".join(f"{word}={value}" for word, value in self._words().items())
         if self.estimator == "DistinctCount" or self.universe is None:
             return f"pp.DistinctCount({told})"
         return f"pp.Density({_spelled(self.universe)}, {told})"
+
+    @property
+    def command(self) -> str | None:
+        """What `build` does, for a shell; None where that takes a list of users, or levels of one's own."""
+        words = self._words()
+        if self.estimator == "DistinctCount" or self.universe is None:
+            if words.pop("levels") != levels_for(words["buckets"]):
+                return None
+            verb = "distinct FILE -c NAME"
+        elif isinstance(self.universe, Range):
+            verb = f"density FILE -c NAME -n {self.universe.size}"
+        else:
+            return None
+        epsilon = words.pop("epsilon")
+        return " ".join([f"panprivacy {verb} -e {epsilon}", *(f"--{word} {value}" for word, value in words.items())])
+
+    def _words(self) -> dict[str, Any]:
+        """What to tell an estimator besides its universe, without what goes without saying."""
+        words = {"epsilon": self.epsilon, "sample": self.sample, "buckets": self.buckets, "levels": self.levels}
+        words |= {"releases": self.split.releases, "intrusions": self.split.intrusions}
+        usual = {"releases": 1, "intrusions": 0}
+        return {word: value for word, value in words.items() if value != usual.get(word)}
 
     def to_dict(self) -> dict[str, Any]:
         """Everything in the plan as plain numbers and words, for JSON."""
@@ -132,6 +152,8 @@ class Plan:
         grid.add_row("standard error", self._error(self.stderr) + at)
         grid.add_row(f"P(error >= {self._error(self.alpha)})", self._how_likely())
         grid.add_row("in Python", self.code)
+        if self.command is not None:
+            grid.add_row("in a shell", self.command)
         return grid
 
     def _what(self) -> str:

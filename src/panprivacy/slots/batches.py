@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panprivacy.coins import CHUNK
+from panprivacy.sizes import counted
 
 _ITERATOR_BATCH = 8 * CHUNK
 _BOOLEANS = {bool, np.bool_}
@@ -97,7 +98,8 @@ def _of_arrow(array: Any) -> list[Batch]:
 def refuse_missing(missing: int) -> None:
     """Refuse a column with nulls: who a missing id is, nobody knows."""
     if missing:
-        raise ValueError(f"{missing} ids are missing (null); drop those rows first")
+        are = "is" if missing == 1 else "are"
+        raise ValueError(f"{counted(missing, 'id')} {are} missing (null); drop such rows first")
 
 
 def integers(chunk: Any) -> NDArray[np.integer]:

@@ -61,10 +61,9 @@ class Edges:
         if bad.any():
             edges = list(zip(source[bad].tolist(), target[bad].tolist(), strict=True))
             named = ", ".join(str(edge) for edge in edges[:3])
-            raise OutsideUniverse(
-                f"edges {named}{' and more' if len(edges) > 3 else ''} join no two different nodes of "
-                f"0..{self.nodes - 1}; nothing was changed"
-            )
+            more = " and more" if len(edges) > 3 else ""
+            joining = f"edge {named} joins" if len(edges) == 1 else f"edges {named}{more} join"
+            raise OutsideUniverse(f"{joining} no two different nodes of 0..{self.nodes - 1}; nothing was changed")
         source, target = source.astype(np.uint64), target.astype(np.uint64)
         if self.directed:
             return np.asarray(source * np.uint64(self.nodes - 1) + target - (target > source))

@@ -4,6 +4,7 @@ from collections.abc import Hashable, Iterable
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
+from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -186,6 +187,8 @@ def _as_column(ids: Any) -> "pl.Series | list[Hashable]":
     elif isinstance(ids, Iterable):
         listed = [user.item() if isinstance(user, np.generic) else user for user in ids]
         kinds = {type(user) for user in listed}
+        if NoneType in kinds:
+            refuse_missing(listed.count(None))
         if not kinds or not (kinds <= {str} or kinds <= {bytes} or (kinds <= {int} and _fit_a_word(listed))):
             return sorted(set(listed), key=_spelled)
         series = pl.Series(listed)
