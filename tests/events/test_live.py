@@ -130,3 +130,18 @@ def test_periods_that_were_missed_are_not_made_up_for(pipe: tuple[int, int]) -> 
 def test_periods_that_are_none_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"period .* is not understood; write it like 60s, 15m, 12h or 7d"):
         parse_period(text)
+
+
+def test_what_ctrl_c_breaks_off_is_done_again_and_ends_the_input() -> None:
+    calls = iter([True, False])
+
+    def work() -> str:
+        if next(calls):
+            raise KeyboardInterrupt
+        return "done"
+
+    with Bell() as bell:
+        assert bell.undisturbed(lambda: "at once") == "at once"
+        assert not bell.over
+        assert bell.undisturbed(work) == "done"
+        assert bell.over

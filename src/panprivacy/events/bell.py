@@ -4,8 +4,11 @@ import select
 import signal
 import socket
 import time
+from collections.abc import Callable
 from types import FrameType, TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
+
+T = TypeVar("T")
 
 
 class Bell:
@@ -61,6 +64,17 @@ class Bell:
         if self._woken.fileno() in ready:
             self._woken.recv(4096)
         return handle in ready
+
+    def undisturbed(self, call: Callable[[], T]) -> T:
+        """Run a call that Ctrl-C may break off, and then once more: it ends the input, not what has come before it.
+
+        Polars takes SIGINT for itself while it works, whatever the handler, and raises.
+        """
+        try:
+            return call()
+        except KeyboardInterrupt:
+            self.over = True
+            return call()
 
     def rings(self) -> bool:
         """Whether a release is due; each is told once."""

@@ -40,7 +40,8 @@ class Live:
             text = text or self._text(piece)
             block = text.block(piece, last=not piece)
             if block:
-                yield text.batch(block, partial(text.parse, block), self._read)
+                parse = partial(self._bell.undisturbed, partial(text.parse, block))
+                yield text.batch(block, parse, self._read)
             text.refuse_endless()
 
     def _pieces(self) -> Iterator[bytes | None]:
