@@ -25,6 +25,7 @@ def plain_errors() -> Iterator[None]:
         typer.echo(f"panprivacy: {' '.join(_cause(error).split())}", err=True)
         raise typer.Exit(2) from None
     except KeyboardInterrupt:
+        typer.echo("panprivacy: interrupted; a state file is as it was last saved", err=True)
         raise typer.Exit(130) from None
 
 
