@@ -1,5 +1,6 @@
 """The table: one bit a slot, packed in 64-bit words, redrawn from the coins of a pair."""
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 from panprivacy.coins import CHUNK, Coins
 from panprivacy.pairs import Pair
 
+_WITHIN_WORD = 0 if sys.byteorder == "little" else 7  # where the first octet of a word stands
 _FAR = 2**24  # bytes from which on most words are in no cache
 
 
@@ -23,10 +25,10 @@ class Table:
 
     size: int
     words: NDArray[np.uint64]
-    _cells: memoryview = field(init=False, repr=False)
+    _octets: memoryview = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        self._cells = memoryview(self.words)  # type: ignore[arg-type]
+        self._octets = memoryview(self.words).cast("B")  # type: ignore[arg-type]
 
     @classmethod
     def drawn(cls, size: int, pair: Pair, coins: Coins) -> "Table":
@@ -52,8 +54,8 @@ class Table:
 
     def redraw_one(self, slot: int, flip: bool) -> None:
         """Set one bit to a flip."""
-        cells, word, bit = self._cells, slot >> 6, slot & 63
-        cells[word] = cells[word] & ~(1 << bit) | (flip << bit)
+        octets, at, bit = self._octets, slot >> 3 ^ _WITHIN_WORD, 1 << (slot & 7)  # small numbers are quick in Python
+        octets[at] = octets[at] | bit if flip else octets[at] & ~bit
 
     def redraw(self, slots: NDArray[np.integer], threshold: int, coins: Coins) -> None:
         """Redraw the bits of these slots, each with a coin of its own; `IndexError` at the first that is none."""
