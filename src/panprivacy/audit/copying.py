@@ -88,7 +88,7 @@ _COPIERS: tuple[tuple[tuple[type, ...], _Walk | None], ...] = (
     ((type(RLock()),), lambda thing, made: RLock()),  # noqa: ARG005
     (LOCKS, lambda thing, made: Lock()),  # noqa: ARG005
     ((np.ndarray,), _copy_array),
-    ((memoryview,), lambda thing, made: memoryview(_clone(thing.obj, made))),
+    ((memoryview,), lambda thing, made: memoryview(_clone(thing.obj, made)).cast("B").cast(thing.format)),
     ((bytearray, set), lambda thing, made: copy.copy(thing)),  # noqa: ARG005
     ((tuple,), lambda thing, made: tuple.__new__(type(thing), [_clone(item, made) for item in thing])),
     ((dict, list, deque), _copy_container),
