@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 _MAPPED = 2**27  # bytes of an Arrow file that are mapped at a time
-_TEXT_ROWS = 2**21  # rows with text that are decoded ahead at most
+_TEXT_ROWS = 3 * 2**20  # rows with text that are decoded ahead at most: 500 MB if row groups have a million
 
 
 def read_columnar(file: str, columns: Columns, kind: Format) -> Iterator[Batch]:
