@@ -41,6 +41,12 @@ def test_without_json_the_answer_is_one_line(visits: Path) -> None:
     assert len(result.stdout.splitlines()) == 1
 
 
+def test_releases_that_nothing_keeps_the_state_for_are_mentioned(visits: Path, tmp_path: Path) -> None:
+    command = ("density", visits, "-c", "user", "-n", 1000, "-e", EXACT, "--releases", 3)
+    assert "2 more planned releases, and no --state FILE" in run(*command).stderr
+    assert run(*command, "--state", tmp_path / "s.pp", "--release").stderr == ""
+
+
 def test_an_answer_that_is_mostly_noise_says_so(visits: Path) -> None:
     result = run("density", visits, "-c", "user", "-n", 1000, "-e", 0.001)
     (line,) = result.stderr.splitlines()

@@ -6,6 +6,8 @@ import polars as pl
 import pytest
 from commands import answer, refused, run
 
+from panprivacy.cli.plainly import Speaker
+
 KEY = "00112233445566778899aabbccddeeff"
 
 
@@ -20,6 +22,12 @@ def test_different_users_are_counted(visits: Path) -> None:
     found = answer("distinct", visits, "--column", "who", "--epsilon", 8, "--key", KEY)
     assert found["count"] == pytest.approx(5000, rel=0.2)
     assert found["secure"] is True
+
+
+def test_an_interval_without_end_has_none_in_json(capsys: pytest.CaptureFixture[str]) -> None:
+    """Infinity is a word of Python's, and of no JSON reader's."""
+    Speaker(as_json=True, quiet=True).answer({"count": 3.5, "interval": (0.0, float("inf")), "last": {"x": [1e999]}})
+    assert capsys.readouterr().out == '{"count": 3.5, "interval": [0.0, null], "last": {"x": [null]}}\n'
 
 
 def test_a_state_goes_on_and_shows_itself(visits: Path, tmp_path: Path) -> None:
