@@ -1,0 +1,132 @@
+"""Memory for what depends on people: bits that are in one place only, and scratch that is wiped.
+
+An intruder reads freed memory as easily as memory in use. So the bits of a table live in pages of their own, which
+no core dump, no forked child and, once locked, no swap file has a copy of, and which the kernel takes back whole.
+Everything else that depends on a person is scratch, overwritten by whoever made it before the call returns.
+"""
+
+import ctypes
+import mmap
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from types import TracebackType
+from typing import Any, Self, TypeVar
+from weakref import WeakSet
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+A = TypeVar("A", bound=np.ndarray[Any, Any])
+
+# Numbers of Linux's madvise that Python has no names for. Where the system has none of them, nothing is lost but them.
+_WIPE_ON_FORK, _KEEP_ON_FORK = 18, 19
+_DONT_DUMP, _HUGE_PAGES = 16, 14
+_LARGE = 2**22  # bytes from which on large pages spare the processor more than they cost
+
+_areas: "WeakSet[mmap.mmap]" = WeakSet()
+_locking = False
+
+
+def bits(words: int) -> NDArray[np.uint64]:
+    """Zeros for the bits of a table, in pages of their own.
+
+    A core dump leaves these pages out, and a forked child finds zeros in them. They go back to the system, which
+    clears them, as soon as the array is gone.
+
+    >>> bits(3)
+    array([0, 0, 0], dtype=uint64)
+    """
+    area = _pages(max(8 * words, 1))
+    _areas.add(area)
+    if _locking:
+        _lock(area)
+    return np.frombuffer(area, dtype=np.uint64, count=words)
+
+
+def _pages(size: int) -> mmap.mmap:
+    private = getattr(mmap, "MAP_PRIVATE", None)
+    if private is None:  # no POSIX system
+        return mmap.mmap(-1, size)
+    area = mmap.mmap(-1, size, flags=private | mmap.MAP_ANONYMOUS)
+    for advice in (_DONT_DUMP, _WIPE_ON_FORK, *([_HUGE_PAGES] if size >= _LARGE else [])):
+        with suppress(OSError, ValueError):
+            area.madvise(advice)
+    return area
+
+
+def lock_bits() -> str | None:
+    """Keep the bits of all tables, present and future, out of swap; say why not, if the system does not let us."""
+    global _locking  # noqa: PLW0603 - a switch of the whole process
+    _locking = True
+    failures = [problem for area in list(_areas) if (problem := _lock(area))]
+    return failures[0] if failures else None
+
+
+def _lock(area: mmap.mmap) -> str | None:
+    try:
+        libc = ctypes.CDLL(None, use_errno=True)
+        start = ctypes.addressof(ctypes.c_char.from_buffer(area))
+        if libc.mlock(ctypes.c_void_p(start), ctypes.c_size_t(len(area))) == 0:
+            return None
+        from os import strerror
+
+        return strerror(ctypes.get_errno()).lower()
+    except (OSError, AttributeError) as error:
+        return str(error)
+
+
+@contextmanager
+def kept_on_fork(words: NDArray[np.uint64]) -> Iterator[None]:
+    """Let a child that is forked meanwhile have these bits after all."""
+    area = next(area for area in _areas if _holds(area, words))
+    area.madvise(_KEEP_ON_FORK)
+    try:
+        yield
+    finally:
+        area.madvise(_WIPE_ON_FORK)
+
+
+def _holds(area: mmap.mmap, words: NDArray[np.uint64]) -> bool:
+    return ctypes.addressof(ctypes.c_char.from_buffer(area)) == words.ctypes.data
+
+
+def wipe(array: np.ndarray[Any, Any]) -> None:
+    """Overwrite an array with zeros, also one that its maker calls read-only."""
+    if array.flags.writeable:
+        array.fill(0)
+    elif array.flags.c_contiguous:
+        ctypes.memset(array.ctypes.data, 0, array.nbytes)
+    else:
+        raise ValueError("an array with gaps that cannot be written cannot be wiped")
+
+
+class Scratch:
+    """Arrays that hold what depends on people; all of them are wiped where the `with` block ends, however it ends.
+
+    >>> with Scratch() as scratch:
+    ...     slots = scratch.empty(2, np.uint64)
+    ...     slots[:] = 7, 9
+    >>> slots
+    array([0, 0], dtype=uint64)
+    """
+
+    def __init__(self) -> None:
+        self._arrays: list[np.ndarray[Any, Any]] = []
+
+    def empty(self, n: int, dtype: DTypeLike) -> Any:
+        """A new array of this length, its contents undefined."""
+        return self.own(np.empty(n, dtype=dtype))
+
+    def own(self, array: A) -> A:
+        """See to it that an array is wiped that somebody else has made, and that nobody else will use."""
+        self._arrays.append(array)
+        return array
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        while self._arrays:
+            wipe(self._arrays.pop())
