@@ -13,8 +13,8 @@ import pytest
 import panprivacy as pp
 from feeding import refused, touched
 from panprivacy.coins import CHUNK
-from panprivacy.slots import batches
-from panprivacy.slots.range import Range
+from panprivacy.universe import batches
+from panprivacy.universe.range import Range
 from sources import Always
 
 INTEGERS = ["i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", ">i4", ">u8", ">i2"]

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 import panprivacy as pp
 from feeding import touched
-from panprivacy.slots import users as users_module
-from panprivacy.slots.anyone import Anyone
-from panprivacy.slots.directory import Directory
+from panprivacy.universe import users as users_module
+from panprivacy.universe.anyone import Anyone
+from panprivacy.universe.directory import Directory
 
 BIG = 2**62
 

@@ -28,7 +28,7 @@ from panprivacy.errors import (
 from panprivacy.merging import load, merge
 from panprivacy.plan import Plan, plan
 from panprivacy.release import Release
-from panprivacy.slots import Edges, Users
+from panprivacy.universe import Edges, Users
 
 if TYPE_CHECKING:
     from panprivacy.continual import Continual

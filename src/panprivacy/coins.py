@@ -18,9 +18,11 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
+from panprivacy.memory import Scratch
 from panprivacy.noise import discrete_laplace
 
 Flips: TypeAlias = NDArray[np.bool_]
+Octets: TypeAlias = NDArray[np.uint8]
 Buffer: TypeAlias = bytearray | memoryview
 
 ONE = 2**32
@@ -51,6 +53,10 @@ class Coins(ABC):
     @abstractmethod
     def randbelow(self, n: int) -> int:
         """Return a uniform integer in 0..n-1."""
+
+    def draw(self, threshold: int, flips: Octets) -> None:
+        """Overwrite bytes with flips, 1 with probability ``threshold / 2**32`` and else 0; the caller wipes them."""
+        flips[:] = self.below(threshold, len(flips))
 
     def flip(self, threshold: int) -> bool:
         """Return one flip; the same as ``below(threshold, 1)[0]``."""
@@ -93,33 +99,42 @@ class SystemCoins(Coins):
     secure = True
 
     def below(self, threshold: int, n: int) -> Flips:
-        """Compare n words of 32 bits with the threshold, drawing their low 24 bits only where the high 8 tie.
+        flips = np.empty(n, dtype=np.uint8)
+        self.draw(threshold, flips)
+        return flips.view(np.bool_)
+
+    def draw(self, threshold: int, flips: Octets) -> None:
+        """Compare words of 32 bits with the threshold, drawing their low 24 bits only where the high 8 tie.
 
         The high 8 bits decide all but one flip in 256, which takes a quarter of the keystream, and the flips
         take the place of the words.
         """
-        from panprivacy.kernels import compare
+        from panprivacy.kernels import compare, settle
 
         check_threshold(threshold)
         high, low = divmod(threshold, 2**24)
-        flips = np.zeros(n, dtype=np.uint8)
         key = bytearray(_KEY_BYTES)
         try:
+            flips.fill(0)
             fill_from_system(key)
-            for start in range(0, n, _BLOCK):
+            for start in range(0, len(flips), _BLOCK):
                 draw = keystream(key)
                 key[:] = bytes(_KEY_BYTES)
                 draw(key)  # the next one
                 block = flips[start : start + _BLOCK]
                 draw(block.data)
-                ties = compare(block, np.uint8(high))
-                block[ties] = _low_bits_below(low, len(ties), draw)
+                with Scratch() as scratch:
+                    listed = np.empty(len(block) + 1, dtype=np.uint32)  # most of it is never touched
+                    found = compare(block, np.uint8(high), listed)
+                    scratch.own(listed[: found + 1])
+                    words = scratch.own(np.zeros(found, dtype=np.uint32))
+                    draw(words.view(np.uint8).data)
+                    settle(block, listed[:found], words, np.uint32(low))
         except BaseException:
             flips.fill(0)
             raise
         finally:
             key[:] = bytes(_KEY_BYTES)
-        return flips.view(np.bool_)
 
     def flip(self, threshold: int) -> bool:
         # Opening the device would take longer than all the rest of an update. The price is a word of 4 bytes that
@@ -166,17 +181,6 @@ def keystream(key: bytearray) -> Callable[[Buffer], None]:
         encryptor.update_into(zeros, zeros)
 
     return draw
-
-
-def _low_bits_below(bound: int, n: int, draw: Callable[[Buffer], None]) -> Flips:
-    """Draw n words of 24 bits and tell of each whether it is below the bound."""
-    words = np.zeros(n, dtype=np.uint32)
-    try:
-        draw(words.view(np.uint8).data)
-        words >>= np.uint32(8)
-        return np.less(words, bound)
-    finally:
-        words.fill(0)
 
 
 def fill_from_system(buffer: bytearray) -> None:

@@ -11,9 +11,10 @@ from panprivacy.ledger import Ledger, Published
 from panprivacy.pairs import Pair
 from panprivacy.release import Release, Spread, spread_of
 from panprivacy.sizes import format_bytes, parse_bytes
-from panprivacy.slots import Every, Sampled, Slots, Universe, universe_of
+from panprivacy.slots import Every, Sampled, Slots
 from panprivacy.slots.places import KEY_BYTES
 from panprivacy.slots.saved import slots_bytes, slots_from, universe_bytes, universe_from
+from panprivacy.universe import Universe, universe_of
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable

@@ -18,11 +18,12 @@ from panprivacy.estimator import Estimator
 from panprivacy.ledger import Ledger, Published
 from panprivacy.pairs import Pair
 from panprivacy.sizes import format_bytes
-from panprivacy.slots import SlotMap, Universe
-from panprivacy.slots.anyone import Anyone
+from panprivacy.slots import SlotMap
 from panprivacy.slots.hashed import Hashed
 from panprivacy.slots.places import KEY_BYTES
 from panprivacy.table import Table
+from panprivacy.universe import Universe
+from panprivacy.universe.anyone import Anyone
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
@@ -108,6 +109,8 @@ class DistinctCount(Estimator[CountRelease]):
         self._assemble(users, slots, Ledger(split), Table.drawn(slots.size, split.pair, source), source)
 
     def _assemble(self, universe: Universe, slots: SlotMap, ledger: Ledger, table: Table, coins: Coins) -> None:
+        import polars_hash  # noqa: F401 - loaded now, and Polars with it: at the first event they would tell of it
+
         super()._assemble(universe, slots, ledger, table, coins)
         # The plan stays that of the tables that were merged, any of which may have been read; the coins do not.
         ledger.pair = union_pair(ledger.pair, self._slots.unions)
@@ -118,7 +121,7 @@ class DistinctCount(Estimator[CountRelease]):
         """Refuse: users share bits, and clearing one would remove all who share it."""
         raise _no_removal()
 
-    def remove_many(self, ids: Any, weight: Any = None) -> NoReturn:  # noqa: ARG002
+    def remove_many(self, ids: Any) -> NoReturn:  # noqa: ARG002
         """Refuse, like `remove`."""
         raise _no_removal()
 
@@ -137,7 +140,7 @@ class DistinctCount(Estimator[CountRelease]):
     def _counts(self) -> tuple[int, ...]:
         """The ones of every level of every part."""
         step, size = self._slots.buckets, self._slots.size
-        return tuple(_ones(self._table, start, start + step) for start in range(0, size, step))
+        return tuple(self._table.ones(start, start + step) for start in range(0, size, step))
 
     def _interpret(self, published: Published) -> CountRelease:
         split = self._ledger.split
@@ -221,12 +224,6 @@ class DistinctCount(Estimator[CountRelease]):
         if universe not in (None, known):
             raise ValueError("this universe is not the one that the estimator was built with")
         return known, Hashed(levels, buckets, parts, unions)
-
-
-def _ones(table: Table, start: int, stop: int) -> int:
-    """How many bits from start up to stop are 1."""
-    before = start % 64
-    return int(np.count_nonzero(table.bits(start - before, stop)[before:]))
 
 
 def _no_removal() -> PanPrivacyError:

@@ -2,19 +2,24 @@
 
 import struct
 from abc import ABC, abstractmethod
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from threading import Lock
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from panprivacy import coins as coin_sources
-from panprivacy import state
+from panprivacy import lifetime, state
 from panprivacy.budget import Budget
 from panprivacy.coins import CHUNK, Coins
 from panprivacy.errors import CorruptState, NotPrivate, OtherUniverse, PanPrivacyError
 from panprivacy.ledger import Ledger, Published
-from panprivacy.slots import SlotMap, Universe
-from panprivacy.slots.batches import Batch, batches, check_weights, chunks
-from panprivacy.table import Table
+from panprivacy.lifetime import Emptied
+from panprivacy.memory import Scratch, kept_on_fork
+from panprivacy.release import check_level
+from panprivacy.slots import SlotMap
+from panprivacy.table import Bits, Table
+from panprivacy.universe import Universe
+from panprivacy.universe.batches import Piece, batches, chunks
 
 R = TypeVar("R")
 """What a release of this estimator is."""
@@ -31,10 +36,14 @@ class Estimator(ABC, Generic[R]):
     KIND: ClassVar[int]
     """Which estimator a saved state is of."""
 
-    TABLE: ClassVar[type[Table]] = Table
+    TABLE: ClassVar[type[Bits]] = Table
     """How the bits are kept."""
 
-    def _assemble(self, universe: Universe, slots: SlotMap, ledger: Ledger, table: Table, coins: Coins) -> None:
+    def _assemble(self, universe: Universe, slots: SlotMap, ledger: Ledger, table: Any, coins: Coins) -> None:
+        # Loaded now: loaded at the first event, they would tell that there was one.
+        import panprivacy.slots.kernels
+        import panprivacy.universe.kernels  # noqa: F401
+
         self._universe = universe
         self._slots = slots
         self._ledger = ledger
@@ -42,6 +51,7 @@ class Estimator(ABC, Generic[R]):
         self._coins = coins
         self._drawn_securely = True
         self._lock = Lock()
+        lifetime.register(self)
 
     @abstractmethod
     def _counts(self) -> tuple[int, ...]:
@@ -70,18 +80,18 @@ class Estimator(ABC, Generic[R]):
         """Note that a user was deleted: as if it had never appeared."""
         self._redraw_one(user, remove=True)
 
-    def update_many(self, ids: Any, weight: Any = None) -> None:
+    def update_many(self, ids: Any) -> None:
         """Note that these users appeared.
 
-        `ids` is an array, a Polars or Arrow column, a list or an iterator; for `pp.Edges` an (n, 2) array, a list of
-        pairs or a tuple of two columns. A positive `weight` means one appearance. A batch with a user outside the
-        universe is refused whole; an iterator is taken in chunks, each a batch. Feeding a batch twice does no harm.
+        `ids` is a list, a range, a NumPy array, an Arrow, Polars or pandas column, or any iterator; for `pp.Edges` an
+        (n, 2) array, a list of pairs or a tuple of two columns. A batch with a user outside the universe is refused
+        whole; an iterator is taken in chunks, each a batch. Feeding a batch twice does no harm.
         """
-        self._redraw_many(ids, weight, remove=False)
+        self._redraw_many(ids, remove=False)
 
-    def remove_many(self, ids: Any, weight: Any = None) -> None:
+    def remove_many(self, ids: Any) -> None:
         """Note that these users were deleted; takes what `update_many` takes."""
-        self._redraw_many(ids, weight, remove=True)
+        self._redraw_many(ids, remove=True)
 
     def _redraw_one(self, user: Any, remove: bool) -> None:
         slot = self._slots.slot(self._universe.index(user))
@@ -90,24 +100,22 @@ class Estimator(ABC, Generic[R]):
                 pair = self._ledger.pair  # read under the lock: `rerandomize` replaces it
                 self._table.redraw_one(slot, self._coins.flip(pair.absent if remove else pair.present))
 
-    def _redraw_many(self, ids: Any, weight: Any, remove: bool) -> None:
+    def _redraw_many(self, ids: Any, remove: bool) -> None:
         for pieces in batches(self._universe.as_batch(ids)):
-            if weight is not None:
-                check_weights(weight, pieces)
             short = len(pieces) == 1 and len(pieces[0]) <= CHUNK  # its ids are all looked up before the first is used
             look_up = self._universe.indices if short else self._universe.unchecked
-            with self._lock, nullcontext() if short else self._whole_or_not_at_all(pieces):
+            with self._lock, nullcontext() if short else self._whole_or_not_at_all(pieces), Scratch() as scratch:
                 threshold = self._ledger.pair.absent if remove else self._ledger.pair.present
                 for chunk in chunks(pieces):
                     try:
-                        slots = self._slots.select(look_up(chunk))
-                        self._table.redraw(slots, threshold, self._coins)
+                        slots = self._slots.select(look_up(chunk, scratch), scratch)
+                        self._table.redraw(slots, threshold, self._coins, scratch)
                     except IndexError as error:
                         if not short:
-                            self._universe.indices(chunk)  # says who is outside
+                            self._universe.indices(chunk, scratch)  # says who is outside
                         raise PanPrivacyError(_CHANGED) from error
 
-    def _whole_or_not_at_all(self, pieces: list[Batch]) -> AbstractContextManager[None]:
+    def _whole_or_not_at_all(self, pieces: list[Piece]) -> AbstractContextManager[None]:
         """See to it that a long batch with a bad id changes nothing.
 
         Either every id is looked up before the first bit is touched, and then again; or, where copying the table is
@@ -115,17 +123,18 @@ class Estimator(ABC, Generic[R]):
         """
         if self._table.words.nbytes <= sum(len(piece) for piece in pieces):
             return self._table.restored_on_error()
-        for chunk in chunks(pieces):
-            self._universe.indices(chunk)
+        with Scratch() as scratch:
+            for chunk in chunks(pieces):
+                self._universe.indices(chunk, scratch)
         return nullcontext()
 
     # --- what leaves --------------------------------------------------------------------------------------------
 
     def release(self, level: float = 0.95) -> R:
         """Spend one planned release on an estimate, with a confidence interval of the given level."""
-        if not 0 < level < 1:
-            raise ValueError(f"level must be between 0 and 1, got {level}")
+        level = check_level(level)
         with self._lock:
+            self._table.in_use()
             self._ledger.spend_release()
             epsilon = self._ledger.split.release
             noisy = tuple(self._coins.noisy(count, epsilon) for count in self._counts())
@@ -144,6 +153,40 @@ class Estimator(ABC, Generic[R]):
         """
         with self._lock, self._ledger.redraw_spent(), self._table.restored_on_error():
             self._table.flip_each(self._ledger.split.flip, self._coins)
+
+    # --- whose the bits are -------------------------------------------------------------------------------------
+
+    @contextmanager
+    def hand_over(self) -> Iterator[None]:
+        """Hand the estimator over to the first process that is forked inside the `with` block.
+
+        The child goes on with it; here it holds nothing any more. Without this, a forked child's copy holds nothing.
+        """
+        with self._lock, kept_on_fork(self._table.words), lifetime.leaving(self):
+            yield
+
+    def end(self, why: str) -> None:
+        """Wipe the bits for good; every later use is refused with this reason."""
+        with self._lock:
+            self._empty(why)
+
+    def _give_up(self, why: str) -> Any:
+        """Give the table to whoever asks, who holds the lock; from now on every use is refused with this reason."""
+        table = self._table
+        table.in_use()
+        self._table = Emptied(why)  # type: ignore[assignment]
+        return table
+
+    def _empty(self, why: str) -> None:
+        """Wipe the bits, and refuse all further use with this reason; the lock is held by whoever calls."""
+        if not isinstance(self._table, Emptied):
+            self._give_up(why).wipe()
+
+    def _after_fork(self, why: str | None) -> None:
+        """In the child of a fork: the lock may be held by a thread that is not here."""
+        self._lock = Lock()
+        if why is not None:
+            self._empty(why)
 
     # --- what it says of itself ---------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""The two instructions that numba does not offer."""
+"""The three instructions that numba does not offer."""
 
 # mypy: disallow-untyped-defs=False, disallow-untyped-decorators=False, disallow-untyped-calls=False
 from llvmlite import ir
@@ -32,3 +32,13 @@ def shift_right(typing_context, value, bits):  # noqa: ARG001 - the signature is
         return builder.lshr(*arguments)
 
     return types.uint32(types.uint32, types.uint32), generate
+
+
+@intrinsic
+def ones_in(typing_context, word):  # noqa: ARG001 - the signature is numba's
+    """How many bits of a 64-bit word are 1."""
+
+    def generate(context, builder, signature, arguments):  # noqa: ARG001
+        return builder.ctpop(arguments[0])
+
+    return types.uint64(types.uint64), generate

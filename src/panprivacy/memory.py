@@ -7,6 +7,7 @@ Everything else that depends on a person is scratch, overwritten by whoever made
 
 import ctypes
 import mmap
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import TracebackType
@@ -64,15 +65,13 @@ def lock_bits() -> str | None:
 
 def _lock(area: mmap.mmap) -> str | None:
     try:
-        libc = ctypes.CDLL(None, use_errno=True)
-        start = ctypes.addressof(ctypes.c_char.from_buffer(area))
-        if libc.mlock(ctypes.c_void_p(start), ctypes.c_size_t(len(area))) == 0:
-            return None
-        from os import strerror
-
-        return strerror(ctypes.get_errno()).lower()
-    except (OSError, AttributeError) as error:
-        return str(error)
+        mlock = ctypes.CDLL(None, use_errno=True).mlock
+    except (OSError, AttributeError):
+        return "this system has no mlock"
+    start = ctypes.addressof(ctypes.c_char.from_buffer(area))
+    if mlock(ctypes.c_void_p(start), ctypes.c_size_t(len(area))) == 0:
+        return None
+    return os.strerror(ctypes.get_errno()).lower()
 
 
 @contextmanager
@@ -104,7 +103,7 @@ class Scratch:
     """Arrays that hold what depends on people; all of them are wiped where the `with` block ends, however it ends.
 
     >>> with Scratch() as scratch:
-    ...     slots = scratch.empty(2, np.uint64)
+    ...     slots = scratch.empty("slots", 2, np.uint64)
     ...     slots[:] = 7, 9
     >>> slots
     array([0, 0], dtype=uint64)
@@ -112,10 +111,14 @@ class Scratch:
 
     def __init__(self) -> None:
         self._arrays: list[np.ndarray[Any, Any]] = []
+        self._named: dict[str, np.ndarray[Any, Any]] = {}
 
-    def empty(self, n: int, dtype: DTypeLike) -> Any:
-        """A new array of this length, its contents undefined."""
-        return self.own(np.empty(n, dtype=dtype))
+    def empty(self, name: str, n: int, dtype: DTypeLike) -> Any:
+        """An array of this length, its contents undefined: the one that had this name before, if it is long enough."""
+        known = self._named.get(name)
+        if known is None or len(known) < n:
+            known = self._named[name] = self.own(np.empty(n, dtype=dtype))
+        return known[:n]
 
     def own(self, array: A) -> A:
         """See to it that an array is wiped that somebody else has made, and that nobody else will use."""
@@ -128,5 +131,6 @@ class Scratch:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        self._named.clear()
         while self._arrays:
             wipe(self._arrays.pop())

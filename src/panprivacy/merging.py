@@ -1,10 +1,13 @@
 """Saved estimators back to life, and several as one."""
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import replace
-from itertools import pairwise
+from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any, overload
+
+import numpy as np
 
 from panprivacy import state
 from panprivacy.counting.overlap import kernel, merge_tables, merged_pair
@@ -12,9 +15,10 @@ from panprivacy.density import Density
 from panprivacy.distinct import DistinctCount
 from panprivacy.errors import CannotMerge, CorruptState
 from panprivacy.ledger import Ledger
-from panprivacy.slots import Every, Sampled, Slots, Universe
+from panprivacy.slots import Every, Sampled, Slots
 from panprivacy.slots.hashed import Hashed
 from panprivacy.table import Table
+from panprivacy.universe import Universe
 
 _READ_ELSEWHERE = {3: "panprivacy.paper.FixedLevelPPDS", 4: "panprivacy.Continual"}
 
@@ -64,7 +68,8 @@ def merge(parts: Sequence[Density] | Sequence[DistinctCount], *, overlapping: bo
     reading of one table, be it a part or the merge; against one reading of all the parts at once, a user in k of them
     is protected by k times epsilon.
 
-    Ledgers do not know of each other: after a merge, release from the merge and no more from its parts.
+    The merge takes over: the parts are emptied, and refuse any further use. Otherwise one reading of a part and of
+    the merge, which is fed on, would be two readings of the same people.
 
     >>> import panprivacy as pp
     >>> north, south = (pp.Density(universe=1000, epsilon=1.0, shard=(i, 2)) for i in range(2))
@@ -73,15 +78,37 @@ def merge(parts: Sequence[Density] | Sequence[DistinctCount], *, overlapping: bo
     """
     if not parts:
         raise CannotMerge("there is nothing to merge")
+    if len({id(part) for part in parts}) < len(parts):
+        raise CannotMerge("the same part is there twice: its users would count twice, and lose twice")
+    with ExitStack() as locks:
+        for part in sorted(parts, key=id):  # in one order everywhere, so that two merges do not wait for each other
+            locks.enter_context(part._lock)
+        merged = _merged(parts, overlapping)
+        for part in parts:
+            part._empty(f"this {type(part).__name__} was merged into another, which holds its bits: use that one")
+    return merged
+
+
+def _merged(parts: Sequence[Density] | Sequence[DistinctCount], overlapping: bool) -> Density | DistinctCount:
     tables = [part for part in parts if isinstance(part, DistinctCount)]
     shards = [part for part in parts if isinstance(part, Density)]
+    for part in parts:
+        part._table.in_use()
     if len(tables) == len(parts):
+        _check_different(tables)
         return _united(tables) if overlapping else _side_by_side(tables)
     if len(shards) < len(parts):
         raise CannotMerge(f"a {type(parts[0]).__name__} and a {type(parts[-1]).__name__} have nothing in common")
     if overlapping:
         raise CannotMerge("the shards of a Density do not overlap: merge them without overlapping=True (--overlapping)")
     return _joined(shards)
+
+
+def _check_different(parts: Sequence[DistinctCount]) -> None:
+    """Refuse two tables with the same bits: drawn apart, they differ; so one is a copy of the other."""
+    for one, other in combinations(parts, 2):
+        if len(one._table.words) > 1 and np.array_equal(one._table.words, other._table.words):
+            raise CannotMerge("two of the parts are copies of one state: its users would count twice, and lose twice")
 
 
 def _side_by_side(parts: Sequence[DistinctCount]) -> DistinctCount:
@@ -109,11 +136,14 @@ def _united(parts: Sequence[DistinctCount]) -> DistinctCount:
     made, planned = sum(part._ledger.releases for part in parts), head._ledger.split.releases
     if made > planned:
         raise CannotMerge(f"the parts have made {made} releases together, and {planned} were planned")
-    pair, table = head._ledger.pair, Table(head._table.size, head._table.words.copy())
+    slots = replace(head._slots, unions=sum(part._slots.unions for part in parts))
+    pair, table = head._ledger.pair, Table.empty(head._table.size)
+    table.copy_bits(head._table, at=0)
     for part in parts[1:]:
-        table = merge_tables(table, part._table, kernel(pair, part._ledger.pair), head._coins)
+        before, table = table, merge_tables(table, part._table, kernel(pair, part._ledger.pair), head._coins)
+        before.wipe()
         pair = merged_pair(pair, part._ledger.pair)
-    return _as_one(parts, replace(head._slots, unions=sum(part._slots.unions for part in parts)), made, table)
+    return _as_one(parts, slots, made, table)
 
 
 def _as_one(parts: Sequence[DistinctCount], slots: Hashed, releases: int, table: Table) -> DistinctCount:

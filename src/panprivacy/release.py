@@ -3,13 +3,29 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import exp, sqrt
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from panprivacy import noise
 from panprivacy.pairs import Pair
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
+
+
+def check_level(level: Any) -> float:
+    """The level of a confidence interval as a float, or `ValueError`.
+
+    >>> from decimal import Decimal
+    >>> check_level(Decimal("0.95"))
+    0.95
+    """
+    try:
+        checked = float(level)
+    except (TypeError, ValueError):
+        checked = 0.0
+    if not 0 < checked < 1:
+        raise ValueError(f"level must be between 0 and 1, got {level}")
+    return checked
 
 
 @dataclass(frozen=True)
@@ -104,9 +120,7 @@ class Spread:
 
     def interval(self, estimate: float, level: float) -> tuple[float, float]:
         """All densities that a two-sided test at this level would not reject, given the estimate."""
-        if not 0 < level < 1:
-            raise ValueError(f"level must be between 0 and 1, got {level}")
-        tail = (1 - level) / 2
+        tail = (1 - check_level(level)) / 2
         # Counts are whole numbers. Without half of one to either side, intervals of few counts (epsilon above 10) miss
         # up to four times as often as they say.
         half = 0.5 / (self.users * self.pair.gap)

@@ -2,17 +2,56 @@
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
+from typing import Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from panprivacy import memory
 from panprivacy.coins import CHUNK, Coins
+from panprivacy.memory import Scratch
 from panprivacy.pairs import Pair
 
 _WITHIN_WORD = 0 if sys.byteorder == "little" else 7  # where the first octet of a word stands
 _FAR = 2**24  # bytes from which on most words are in no cache
+
+
+class Bits(Protocol):
+    """What an estimator asks of its table: bits in words that only it uses, dense as in `Table` or otherwise."""
+
+    size: int
+    words: NDArray[np.uint64]
+
+    @classmethod
+    def drawn(cls, size: int, pair: Pair, coins: Coins) -> Self:
+        """Bits that are each a flip of p0: nobody has appeared."""
+
+    @classmethod
+    def from_words(cls, size: int, words: NDArray[np.uint64]) -> Self:
+        """A table that was saved."""
+
+    def redraw_one(self, slot: int, flip: bool) -> None:
+        """Set one bit to a flip."""
+
+    def redraw(self, slots: NDArray[np.unsignedinteger], threshold: int, coins: Coins, scratch: Scratch) -> None:
+        """Redraw the bits of these slots, each with a coin of its own; `IndexError` if one is outside the table."""
+
+    def flip_each(self, threshold: int, coins: Coins) -> None:
+        """Flip every bit with the same probability."""
+
+    def restored_on_error(self) -> AbstractContextManager[None]:
+        """Put the bits back as they were if anything goes wrong."""
+
+    def ones(self) -> int:
+        """How many bits are 1."""
+
+    def in_use(self) -> None:
+        """Do nothing; what stands in the place of a table that is gone refuses this like everything else."""
+
+    def wipe(self) -> None:
+        """Overwrite all words with zeros: nobody may use this table any more."""
 
 
 @dataclass
@@ -20,7 +59,8 @@ class Table:
     """Bits that are only ever drawn, never computed from what they were.
 
     A bit says nothing but the coin that drew it last: `p0` before its user appeared or after a deletion, `p1` after
-    an event. The bits beyond `size` in the last word are zero.
+    an event. The bits beyond `size` in the last word are zero. The words are in memory of their own
+    (`panprivacy.memory.bits`), and no method leaves a copy of them, or of the flips that it drew, anywhere else.
     """
 
     size: int
@@ -28,27 +68,35 @@ class Table:
     _octets: memoryview = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        from panprivacy import kernels  # noqa: F401 - loaded now: loaded at the first event, they would tell of it
+
         self._octets = memoryview(self.words).cast("B")  # type: ignore[arg-type]
 
     @classmethod
-    def drawn(cls, size: int, pair: Pair, coins: Coins) -> "Table":
+    def drawn(cls, size: int, pair: Pair, coins: Coins) -> Self:
         """A table in which nobody has appeared: every bit a flip of p0."""
+        from panprivacy.kernels import set_bits
+
         table = cls.empty(size)
-        for start in range(0, size, CHUNK):
-            flips = coins.below(pair.absent, min(CHUNK, size - start))
-            table._pack(start, flips)
+        for start, flips in drawn_in_chunks(size, pair.absent, coins):
+            set_bits(table.words, start, flips)
         return table
 
     @classmethod
-    def empty(cls, size: int) -> "Table":
+    def empty(cls, size: int) -> Self:
         """A table of zeros, to be filled from elsewhere."""
-        return cls(size, np.zeros(-(-size // 64), dtype=np.uint64))
+        return cls(size, memory.bits(cls.words_for(size)))
+
+    @staticmethod
+    def words_for(size: int) -> int:
+        """How many words so many bits take."""
+        return -(-size // 64)
 
     @classmethod
-    def from_words(cls, size: int, words: NDArray[np.uint64]) -> "Table":
+    def from_words(cls, size: int, words: NDArray[np.uint64]) -> Self:
         """A table that was saved."""
         used = size % 64
-        if len(words) != -(-size // 64) or (used and int(words[-1]) >> used):
+        if len(words) != cls.words_for(size) or (used and int(words[-1]) >> used):
             raise ValueError(f"these words do not hold {size} bits")
         return cls(size, words)
 
@@ -57,64 +105,68 @@ class Table:
         octets, at, bit = self._octets, slot >> 3 ^ _WITHIN_WORD, 1 << (slot & 7)  # small numbers are quick in Python
         octets[at] = octets[at] | bit if flip else octets[at] & ~bit
 
-    def redraw(self, slots: NDArray[np.integer], threshold: int, coins: Coins) -> None:
-        """Redraw the bits of these slots, each with a coin of its own; `IndexError` at the first that is none."""
+    def redraw(self, slots: NDArray[np.unsignedinteger], threshold: int, coins: Coins, scratch: Scratch) -> None:
+        """Redraw the bits of these slots, each with a coin of its own; `IndexError` if one is outside the table."""
         from panprivacy.kernels import redraw, redraw_far
 
-        flips = coins.below(threshold, len(slots)).view(np.uint8)
+        flips = scratch.empty("flips", len(slots), np.uint8)
+        coins.draw(threshold, flips)
         kernel = redraw if self.words.nbytes < _FAR else redraw_far
         if not kernel(self.words, np.uint64(self.size), slots, flips):
-            raise self._no_slot()
+            raise IndexError(f"a slot is outside this table of {self.size}")
 
-    def _no_slot(self) -> IndexError:
-        return IndexError(f"a slot is outside this table of {self.size}")
-
-    @contextmanager
-    def restored_on_error(self) -> Iterator[None]:
-        """Put the bits back as they were if anything goes wrong; the copy is wiped in any case."""
-        before = self.words.copy()
-        try:
-            yield
-        except BaseException:
-            self.words[:] = before
-            raise
-        finally:
-            before.fill(0)
+    def restored_on_error(self) -> AbstractContextManager[None]:
+        """Put the bits back as they were if anything goes wrong."""
+        return restored_on_error(self.words)
 
     def flip_each(self, threshold: int, coins: Coins) -> None:
         """Flip every bit with the same probability: randomised response on the whole table."""
-        for start in range(0, self.size, CHUNK):
-            flips = coins.below(threshold, min(CHUNK, self.size - start))
-            packed = _packed(flips)
-            self.words[start // 64 : start // 64 + len(packed)] ^= packed
+        from panprivacy.kernels import flip_bits
 
-    def ones(self) -> int:
-        """How many bits are 1."""
-        step = 2**20
-        return sum(
-            int(np.bitwise_count(self.words[i : i + step]).sum(dtype=np.int64)) for i in range(0, len(self.words), step)
-        )
+        for start, flips in drawn_in_chunks(self.size, threshold, coins):
+            flip_bits(self.words, start, flips)
+
+    def ones(self, start: int = 0, stop: int | None = None) -> int:
+        """How many bits are 1, of all of them or of those from `start` up to `stop`."""
+        from panprivacy.kernels import ones
+
+        return int(ones(self.words, start, self.size if stop is None else stop))
 
     def copy_bits(self, source: "Table", at: int) -> None:
-        """Write another table's bits from position `at` on."""
-        for start in range(0, source.size, CHUNK):
-            stop = min(start + CHUNK, source.size)
-            self._pack(at + start, source.bits(start, stop))
+        """Write another table's bits over zeros from position `at` on."""
+        from panprivacy.kernels import copy_bits
+
+        copy_bits(self.words, at, source.words, source.size)
+
+    def in_use(self) -> None:
+        """Do nothing; what stands in the place of a table that is gone refuses this like everything else."""
+
+    def wipe(self) -> None:
+        """Overwrite all bits with zeros: nobody may use this table any more."""
+        memory.wipe(self.words)
 
     def bits(self, start: int, stop: int) -> NDArray[np.bool_]:
-        """The bits from `start`, a multiple of 64, up to `stop`."""
+        """A copy of the bits from `start`, a multiple of 64, up to `stop`, for experiments: it is not wiped."""
         words = self.words[start // 64 : -(-stop // 64)]
         return np.unpackbits(words.astype("<u8").view(np.uint8), bitorder="little", count=stop - start).view(np.bool_)
 
-    def _pack(self, at: int, bits: NDArray[np.bool_]) -> None:
-        """Or the bits into zeros from position `at` on."""
-        packed = _packed(np.concatenate([np.zeros(at % 64, dtype=np.bool_), bits]))
-        self.words[at // 64 : at // 64 + len(packed)] |= packed
+
+@contextmanager
+def restored_on_error(words: NDArray[np.uint64]) -> Iterator[None]:
+    """Put words back as they were if anything goes wrong; the copy is wiped in any case."""
+    with Scratch() as scratch:
+        before = scratch.own(words.copy())
+        try:
+            yield
+        except BaseException:
+            words[:] = before
+            raise
 
 
-def _packed(bits: NDArray[np.bool_]) -> NDArray[np.uint64]:
-    """Pack bits into words, the first bit lowest."""
-    padded = np.zeros(-(-len(bits) // 64) * 8, dtype=np.uint8)
-    octets = np.packbits(bits, bitorder="little")
-    padded[: len(octets)] = octets
-    return padded.view("<u8").astype(np.uint64)
+def drawn_in_chunks(size: int, threshold: int, coins: Coins) -> Iterator[tuple[int, NDArray[np.uint8]]]:
+    """Draw a flip for each of so many slots, a chunk at a time: where the chunk starts, and its flips."""
+    with Scratch() as scratch:
+        for start in range(0, size, CHUNK):
+            flips = scratch.empty("flips", min(CHUNK, size - start), np.uint8)
+            coins.draw(threshold, flips)
+            yield start, flips

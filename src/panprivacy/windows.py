@@ -3,15 +3,19 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from threading import RLock
 from typing import Any, Generic, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from panprivacy import exact
-from panprivacy.errors import PanPrivacyError
+from panprivacy.errors import BudgetExhausted, PanPrivacyError
 from panprivacy.estimator import Estimator
+from panprivacy.memory import Scratch
 from panprivacy.periods import DAY, as_datetime, length_of, moment_of, moments_of
-from panprivacy.slots.batches import is_polars
+from panprivacy.release import check_level
+from panprivacy.universe.batches import is_polars, plain_column
 
 R = TypeVar("R")
 """What a release of the estimators is."""
@@ -70,7 +74,7 @@ class Windows(Generic[R]):
     -----
     A window closes when an event or `advance` tells that it is over. Let a clock call `advance`: if events alone close
     windows, the moment of a release shows when the next event came. Windows in which nothing happened are released
-    like any other. An event of a closed window is refused (`LateEvent`).
+    like any other. An event of a closed window is refused (`LateEvent`). Threads may feed and advance at the same time.
     """
 
     def __init__(
@@ -81,14 +85,13 @@ class Windows(Generic[R]):
         start: Any = None,
         level: float = 0.95,
     ) -> None:
-        if not 0 < level < 1:
-            raise ValueError(f"level must be between 0 and 1, got {level}")
         self._make = make
         self._length = length_of(every)
-        self._level = level
+        self._level = check_level(level)
         self._first = _FIRST_MONDAY if start is None else moment_of(start)
         self._now: int | None = None if start is None else 0
         self._closed: list[Window[R]] = []
+        self._lock = RLock()
         self._open = make()
         if not hasattr(self._open, "release"):
             raise TypeError(f"windows are released when they end, and a {type(self._open).__name__} has no release()")
@@ -97,8 +100,10 @@ class Windows(Generic[R]):
 
     def update(self, user: Any, time: Any) -> None:
         """Note that a user appeared at a time."""
-        self._go_to(self._window_of(moment_of(time)))
-        self._open.update(user)
+        moment = moment_of(time)
+        with self._lock:
+            self._go_to(self._window_of(moment))
+            self._open.update(user)
 
     def update_many(self, ids: Any, times: Any) -> None:
         """Note that these users appeared: all at one time, or each at its own.
@@ -106,28 +111,40 @@ class Windows(Generic[R]):
         The batch is taken window by window, in order of time. In each it is taken whole, or refused with nothing
         changed in that window.
         """
+        ids = tuple(map(plain_column, ids)) if _are_columns(ids) else plain_column(ids)
         if isinstance(times, str) or not hasattr(times, "__len__"):
-            self._go_to(self._window_of(moment_of(times)))
-            self._open.update_many(ids)
+            moment = moment_of(times)
+            with self._lock:
+                self._go_to(self._window_of(moment))
+                self._open.update_many(ids)
             return
         numbers = (moments_of(times) - self._first) // self._length
         if len(numbers) != _length(ids):
             raise ValueError(f"there are {_length(ids)} ids and {len(numbers)} times")
+        with self._lock:
+            self._take(ids, numbers)
+
+    def _take(self, ids: Any, numbers: NDArray[np.int64]) -> None:
+        """Feed each window its part of a batch, whose rows belong to windows of these numbers."""
         windows = np.unique(numbers)
         if len(windows):
             self._check(int(windows[0]))
             self._check_ahead(int(windows[-1]), after=int(windows[0]))
         for window in windows:
             self._go_to(int(window))
-            self._open.update_many(ids if len(windows) == 1 else _rows(ids, numbers == window))
+            with Scratch() as scratch:
+                wanted = scratch.own(numbers == window)
+                self._open.update_many(ids if len(windows) == 1 else _rows(ids, wanted, scratch))
 
     # --- what leaves --------------------------------------------------------------------------------------------
 
     def advance(self, time: Any) -> list[Window[R]]:
         """Close every window that is over at this time, and return those that were closed just now."""
-        before = len(self._closed)
-        self._go_to(self._window_of(moment_of(time)))
-        return self._closed[before:]
+        moment = moment_of(time)
+        with self._lock:
+            before = len(self._closed)
+            self._go_to(self._window_of(moment))
+            return self._closed[before:]
 
     @property
     def closed(self) -> tuple[Window[R], ...]:
@@ -182,28 +199,42 @@ class Windows(Generic[R]):
             raise ValueError(f"this time would close {window - now:,} windows at once; are times in seconds?")
 
     def _go_to(self, window: int) -> None:
-        """Close all windows before this one."""
+        """Close all windows before this one; whatever fails, no window is half closed."""
         if self._now is None:
             self._now = window
         while self._now < window:
-            release = self._open.release(self._level)
+            following = self._make()  # first: if it fails, the window that is over stays open
+            release = self._last_release()
             start = self._first + self._length * self._now
             self._closed.append(Window(as_datetime(start), as_datetime(start + self._length), release))
-            self._open._table.words.fill(0)  # what is over must not lie around in freed memory
-            self._open = self._make()
+            over, self._open = self._open, following
             self._now += 1
+            over.end("the window of this estimator is over, and its bits are wiped; feed the windows")
+
+    def _last_release(self) -> R:
+        """Release the open window, or take the release that was made when somebody broke off its closing."""
+        try:
+            return self._open.release(self._level)
+        except BudgetExhausted:
+            if self._open.last is None:
+                raise
+            return self._open.last
+
+
+def _are_columns(ids: Any) -> bool:
+    return isinstance(ids, tuple) and bool(ids) and hasattr(ids[0], "__len__") and not isinstance(ids[0], str | bytes)
 
 
 def _length(ids: Any) -> int:
-    return len(ids[0]) if isinstance(ids, tuple) and hasattr(ids[0], "__len__") else len(ids)
+    return len(ids[0]) if _are_columns(ids) else len(ids)
 
 
-def _rows(ids: Any, wanted: np.ndarray[Any, np.dtype[np.bool_]]) -> Any:
+def _rows(ids: Any, wanted: NDArray[np.bool_], scratch: Scratch) -> Any:
     """Some rows of ids as people have them: a column, two columns in a tuple, or a list."""
-    if isinstance(ids, tuple) and hasattr(ids[0], "__len__"):
-        return tuple(_rows(column, wanted) for column in ids)
+    if _are_columns(ids):
+        return tuple(_rows(column, wanted, scratch) for column in ids)
     if isinstance(ids, np.ndarray):
-        return ids[wanted]
+        return scratch.own(ids[wanted]) if ids.dtype != object else ids[wanted]
     if hasattr(ids, "filter"):  # a column of Polars or Arrow, which takes a mask of its own kind only
         return ids.filter(wanted if is_polars(ids) else wanted.tolist())
     assert isinstance(ids, Sequence)

@@ -16,8 +16,8 @@ from scipy import stats
 
 import panprivacy as pp
 from checks import ALARM, assert_variance
-from panprivacy.slots.anyone import Anyone
-from panprivacy.slots.batches import batches, chunks
+from panprivacy.universe.anyone import Anyone
+from panprivacy.universe.batches import batches, chunks
 from panprivacy.slots.hashed import Hashed
 from panprivacy.testing import SeededCoins
 

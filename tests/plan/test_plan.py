@@ -10,7 +10,7 @@ from panprivacy.density import Density
 from panprivacy.distinct import DistinctCount
 from panprivacy.errors import CannotPlan
 from panprivacy.plan import Plan, law, plan
-from panprivacy.slots import Edges, Users
+from panprivacy.universe import Edges, Users
 
 
 def test_with_alpha_and_beta_the_smallest_table_is_planned() -> None:

@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 
 from panprivacy.cli.plan import plan
 from panprivacy.plan import plan as planned
-from panprivacy.slots import Users
+from panprivacy.universe import Users
 
 
 def run(*arguments: str) -> Result:

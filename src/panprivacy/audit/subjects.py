@@ -16,7 +16,7 @@ from panprivacy.coins import Coins
 from panprivacy.continual import Continual
 from panprivacy.density import Density
 from panprivacy.distinct import DistinctCount
-from panprivacy.slots import Edges, Users
+from panprivacy.universe import Edges, Users
 
 _KEY = bytes([3] * 16)  # any will do: a key decides who owns which bit, and the state shows it
 

@@ -9,8 +9,9 @@ from panprivacy.density import Density
 from panprivacy.estimator import Estimator
 from panprivacy.ledger import Ledger
 from panprivacy.periods import DAY
-from panprivacy.slots import Every, Range
+from panprivacy.slots import Every
 from panprivacy.table import Table
+from panprivacy.universe import Range
 
 if TYPE_CHECKING:
     from panprivacy.budget import Split

@@ -13,7 +13,7 @@ from panprivacy.cli.universe import Asked
 from panprivacy.density import Density
 from panprivacy.errors import PanPrivacyError
 from panprivacy.events import Layout
-from panprivacy.slots import Universe
+from panprivacy.universe import Universe
 
 
 def density(

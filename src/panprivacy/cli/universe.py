@@ -5,8 +5,8 @@ from typing import Any
 
 from panprivacy.errors import PanPrivacyError
 from panprivacy.events import Columns, Kind, kind_of, read_ids
-from panprivacy.slots import Edges, Range, Universe, Users
 from panprivacy.slots.saved import Unlisted
+from panprivacy.universe import Edges, Range, Universe, Users
 
 
 @dataclass(frozen=True)

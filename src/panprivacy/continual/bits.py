@@ -9,7 +9,7 @@ from panprivacy.coins import Coins
 from panprivacy.continual.shares import Shares, best_shares
 from panprivacy.density import Density, _choose_slots, _table_size
 from panprivacy.ledger import Ledger
-from panprivacy.slots import universe_of
+from panprivacy.universe import universe_of
 
 
 def new_bits(
@@ -35,16 +35,18 @@ def new_bits(
 
 
 def taken_over(est: Density, moves: int, observations: int) -> tuple[Density, Shares]:
-    """Take the bits and the budget of an estimator that has released nothing; it has no release left afterwards."""
-    ledger = est._ledger
-    if ledger.releases or ledger.split.intrusions:
-        raise ValueError("only a Density that has released nothing, and plans no announced readings, can be taken over")
-    shares = best_shares(ledger.split.epsilon, est._slots.size, moves, observations, ledger.pair)
-    density = Density.__new__(Density)
-    density._assemble(est._universe, est._slots, Ledger(split_of(shares)), est._table, est._coins)
-    density._drawn_securely = est.secure
-    density._lock = est._lock  # the bits are still one table
-    ledger.releases = ledger.split.releases
+    """Take the bits and the budget of an estimator that has released nothing; it refuses all use afterwards."""
+    with est._lock:
+        ledger = est._ledger
+        if ledger.releases or ledger.split.intrusions:
+            raise ValueError(
+                "only a Density that has released nothing, and plans no announced readings, can be taken over"
+            )
+        shares = best_shares(ledger.split.epsilon, est._slots.size, moves, observations, ledger.pair)
+        table = est._give_up("this Density was taken over by a Continual, which holds its bits: use that one")
+        density = Density.__new__(Density)
+        density._assemble(est._universe, est._slots, Ledger(split_of(shares)), table, est._coins)
+        density._drawn_securely = est.secure
     return density, shares
 
 

@@ -13,7 +13,7 @@ from panprivacy.continual.observation import ContinualBudget, Observation, budge
 from panprivacy.continual.saved import Observed
 from panprivacy.continual.watch import Watch
 from panprivacy.density import Density
-from panprivacy.slots import Universe
+from panprivacy.universe import Universe
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
@@ -32,7 +32,7 @@ class Continual:
     ----------
     universe, epsilon
         The users there could be and the total budget, as in `pp.Density`. Or, in place of both, a `pp.Density` that
-        has released nothing: its bits and its whole epsilon are taken over, and it has no release left.
+        has released nothing: its bits and its whole epsilon are taken over, and it refuses any further use.
     step
         The published density moves when the true one has drifted by more than this; a smaller step costs more noise.
     moves
@@ -104,19 +104,19 @@ class Continual:
         """Note that a user appeared."""
         self._density.update(user)
 
-    def update_many(self, ids: Any, weight: Any = None) -> None:
+    def update_many(self, ids: Any) -> None:
         """Note that these users appeared; takes what `Density.update_many` takes."""
-        self._density.update_many(ids, weight)
+        self._density.update_many(ids)
 
     def remove(self, user: Any) -> None:
         """Note that a user was deleted."""
         self._check_deletions()
         self._density.remove(user)
 
-    def remove_many(self, ids: Any, weight: Any = None) -> None:
+    def remove_many(self, ids: Any) -> None:
         """Note that these users were deleted."""
         self._check_deletions()
-        self._density.remove_many(ids, weight)
+        self._density.remove_many(ids)
 
     def _check_deletions(self) -> None:
         if self._kept.insert_only:

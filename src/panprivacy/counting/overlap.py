@@ -27,6 +27,7 @@ import numpy as np
 
 from panprivacy.coins import CHUNK, ONE, Coins
 from panprivacy.errors import CannotMerge
+from panprivacy.memory import Scratch
 from panprivacy.pairs import Pair
 from panprivacy.table import Table
 
@@ -82,17 +83,19 @@ def kernel(one: Pair, other: Pair) -> Kernel:
 
 def merge_tables(one: Table, other: Table, thresholds: Kernel, coins: Coins) -> Table:
     """Draw every bit of the merged table from the two bits in its place."""
-    merged = Table.empty(one.size)
-    for start in range(0, one.size, CHUNK):
-        stop = min(start + CHUNK, one.size)
-        patterns = 2 * one.bits(start, stop).astype(np.uint8) + other.bits(start, stop)
-        drawn = np.zeros(stop - start, dtype=np.bool_)
+    from panprivacy.kernels import count_pattern, scatter
+
+    merged, step = Table.empty(one.size), CHUNK // 64
+    for start in range(0, len(one.words), step):
+        words = [table.words[start : start + step] for table in (one, other, merged)]
+        bits = min(CHUNK, one.size - 64 * start)
         for pattern in range(4):
             threshold = thresholds[pattern >> 1][pattern & 1]
-            where = np.flatnonzero(patterns == pattern)
             if threshold:  # none for two zeros, unless rounding left a trace
-                drawn[where] = coins.below(threshold, len(where))
-        merged._pack(start, drawn)
+                with Scratch() as scratch:
+                    flips = scratch.empty("flips", count_pattern(*words[:2], bits, pattern), np.uint8)
+                    coins.draw(threshold, flips)
+                    scatter(*words[:2], bits, pattern, flips, words[2])
     return merged
 
 

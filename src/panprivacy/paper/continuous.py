@@ -7,11 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panprivacy.coins import ONE, Coins
+from panprivacy.memory import Scratch
 from panprivacy.paper import flaws
 from panprivacy.paper.printed import Printed
 from panprivacy.paper.sample import drawn, members
-from panprivacy.slots import Universe
-from panprivacy.slots.places import Indices
+from panprivacy.universe import Universe
+from panprivacy.universe.words import Words
 
 _CUT = 10
 """A value is kept within this many scales of its centre; it lies outside with probability ``e**-10``."""
@@ -90,8 +91,8 @@ class Continuous(Printed):
         values = centre + discrete_laplace_many(n, self._digits, self._coins)
         return np.clip(values, -reach, self._grid + reach)
 
-    def _redraw(self, indices: Indices, remove: bool) -> None:
-        places = self._sample.select(indices)
+    def _redraw(self, indices: Words, remove: bool) -> None:
+        places = self._sample.select(indices, Scratch())
         self._values[places] = self._drawn(len(places), centre=0 if remove else self._grid)
 
     def estimate(self) -> float:

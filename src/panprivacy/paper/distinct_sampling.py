@@ -9,8 +9,8 @@ from panprivacy.paper import flaws
 from panprivacy.paper.hashing import FMHash
 from panprivacy.paper.levels import LevelledSet, LevelState
 from panprivacy.paper.printed import Printed
-from panprivacy.slots import Universe
-from panprivacy.slots.places import Indices
+from panprivacy.universe import Universe
+from panprivacy.universe.words import Words
 
 
 class DistinctSampling(Printed):
@@ -57,7 +57,7 @@ class DistinctSampling(Printed):
         self._set = LevelledSet(hashing or FMHash.drawn(self._universe.size, self._coins), sample)
         flaws.warn(self)
 
-    def _redraw(self, indices: Indices, remove: bool) -> None:
+    def _redraw(self, indices: Words, remove: bool) -> None:
         self._set.feed(indices, _never if remove else _always)
 
     def estimate(self) -> float:

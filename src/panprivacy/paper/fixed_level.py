@@ -8,7 +8,7 @@ from panprivacy.budget import best_split
 from panprivacy.coins import Coins
 from panprivacy.density import Density
 from panprivacy.paper.sparse import SparseTable
-from panprivacy.slots import Universe, universe_of
+from panprivacy.universe import Universe, universe_of
 
 _RARELY = 4.0
 """Standard deviations that the set stays within `sample`, even if everyone comes."""
@@ -39,7 +39,7 @@ class FixedLevelPPDS(Density):
         **The total budget**, unlike in the printed algorithms.
     sample
         The size m that the set is planned for. It may outgrow it: with probability below 1 in 30,000 if everyone
-        comes, and hardly ever otherwise.
+        comes, and hardly ever otherwise. The memory is that of all who qualify, at most twice as much.
     releases, intrusions, key, coins
         As in `Density`.
 
@@ -57,12 +57,13 @@ class FixedLevelPPDS(Density):
     q replaces ``|U|/2^L``; noise is added to the size of the set, which one user changes by at most 1, before it
     is scaled. The set then is a table of independent bits, one for each qualifying user, so the loss is that of
     `Density`, ``eps_state + ln(1 + p1 (e^R - 1))``, and so is everything else: this class is `Density` with its ones
-    kept as a list of places. The list takes 64 bits for each of about half of the qualifying users, where `Density`
-    takes one bit for every user, so `Density` tracks some 32 times as many in the same memory and is the better choice.
+    kept as a list of places. So that its length tells nothing, the list has room for every qualifying user, 64 bits
+    each, where `Density` takes one bit: it tracks 64 times as many in the same memory and is the better choice.
     """
 
     KIND = 3
     TABLE = SparseTable
+    _table: SparseTable
 
     def __init__(
         self,
@@ -108,7 +109,7 @@ class FixedLevelPPDS(Density):
     @property
     def state(self) -> FixedLevelState:
         """What is kept about users, in a form that can be compared."""
-        return FixedLevelState(self.level, getattr(self._slots, "key", None), tuple(self._table.words.tolist()))
+        return FixedLevelState(self.level, getattr(self._slots, "key", None), tuple(self._table.slots()))
 
 
 def qualifying(universe: int, level: int) -> int:

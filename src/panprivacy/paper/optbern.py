@@ -3,7 +3,7 @@
 from panprivacy.coins import Coins
 from panprivacy.paper import flaws, printed_pairs
 from panprivacy.paper.sampled_bits import SampledBits
-from panprivacy.slots import Universe
+from panprivacy.universe import Universe
 
 
 class OptBern(SampledBits):

@@ -10,8 +10,8 @@ from panprivacy.paper import flaws, printed_pairs
 from panprivacy.paper.hashing import FMHash
 from panprivacy.paper.levels import LevelledSet, LevelState
 from panprivacy.paper.printed import Printed
-from panprivacy.slots import Universe
-from panprivacy.slots.places import Indices
+from panprivacy.universe import Universe
+from panprivacy.universe.words import Words
 
 
 class PPDS(Printed):
@@ -81,7 +81,7 @@ class PPDS(Printed):
         _INITIALISATIONS[init](self._set, self._universe.size, self._pair.coins.absent, self._coins)
         flaws.warn(self)
 
-    def _redraw(self, indices: Indices, remove: bool) -> None:
+    def _redraw(self, indices: Words, remove: bool) -> None:
         coins = self._pair.coins
         self._set.feed(indices, partial(self._coins.below, coins.absent if remove else coins.present))
 

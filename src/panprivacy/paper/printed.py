@@ -8,9 +8,10 @@ import numpy as np
 
 from panprivacy import coins as coin_sources
 from panprivacy.coins import Coins
-from panprivacy.slots import Universe, universe_of
-from panprivacy.slots.batches import batches, chunks
-from panprivacy.slots.places import Indices
+from panprivacy.memory import Scratch
+from panprivacy.universe import Universe, universe_of
+from panprivacy.universe.batches import batches, chunks
+from panprivacy.universe.words import Words
 
 
 class Printed(ABC):
@@ -28,7 +29,7 @@ class Printed(ABC):
         self._coins = coins or coin_sources.system
 
     @abstractmethod
-    def _redraw(self, indices: Indices, remove: bool) -> None:
+    def _redraw(self, indices: Words, remove: bool) -> None:
         """Process insertions or deletions of the users at these positions, in order."""
 
     @abstractmethod
@@ -53,11 +54,11 @@ class Printed(ABC):
 
     def update(self, user: Any) -> None:
         """Note that a user appeared."""
-        self._redraw(np.array([self._universe.index(user)]), remove=False)
+        self._redraw(np.array([self._universe.index(user)], dtype=np.uint64), remove=False)
 
     def remove(self, user: Any) -> None:
         """Note that a user was deleted (second remark of section 3): its state is redrawn as at the start."""
-        self._redraw(np.array([self._universe.index(user)]), remove=True)
+        self._redraw(np.array([self._universe.index(user)], dtype=np.uint64), remove=True)
 
     def update_many(self, ids: Any) -> None:
         """Note that these users appeared, in this order; takes what `Density.update_many` takes."""
@@ -69,7 +70,9 @@ class Printed(ABC):
 
     def _redraw_many(self, ids: Any, remove: bool) -> None:
         for pieces in batches(self._universe.as_batch(ids)):
-            known = [self._universe.indices(chunk) for chunk in chunks(pieces)]  # all, before the first is processed
+            known = [
+                self._universe.indices(chunk, Scratch()) for chunk in chunks(pieces)
+            ]  # all, before the first is used
             for indices in known:
                 self._redraw(indices, remove)
 

@@ -4,8 +4,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panprivacy.coins import Coins
+from panprivacy.memory import Scratch
 from panprivacy.slots import Every
-from panprivacy.slots.places import Indices
+from panprivacy.universe.words import Words
 
 
 class Sample:
@@ -24,13 +25,13 @@ class Sample:
         self._marks = np.zeros(4 * len(self._cells), dtype=np.bool_)
         kernels.rank(users, self._cells, self._ranks, self._marks)
 
-    def select(self, indices: Indices) -> Indices:
+    def select(self, indices: Words, scratch: Scratch) -> Words:
         """The places of those users that are in the sample, in the order of the indices."""
         from panprivacy.paper import kernels
 
-        out = np.empty(len(indices) + 1, dtype=np.int64)
-        ids = indices.astype(np.int64, copy=False)
-        return out[: kernels.ranks_of(ids, self._cells, self._ranks, self._marks, out)]
+        out: Words = scratch.empty("places", len(indices) + 1, np.uint64)
+        ids = indices.view(np.int64)
+        return out[: kernels.ranks_of(ids, self._cells, self._ranks, self._marks, out.view(np.int64))]
 
 
 def drawn(universe: int, size: int, coins: Coins) -> Sample | Every:

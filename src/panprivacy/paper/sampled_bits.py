@@ -4,13 +4,14 @@ from typing import ClassVar, NamedTuple, Self
 
 from panprivacy import theory
 from panprivacy.coins import Coins
+from panprivacy.memory import Scratch
 from panprivacy.paper import flaws
 from panprivacy.paper.printed import Printed
 from panprivacy.paper.printed_pairs import PrintedPair
 from panprivacy.paper.sample import drawn, members
-from panprivacy.slots import Universe, universe_of
-from panprivacy.slots.places import Indices
 from panprivacy.table import Table
+from panprivacy.universe import Universe, universe_of
+from panprivacy.universe.words import Words
 
 
 class BitState(NamedTuple):
@@ -48,9 +49,10 @@ class SampledBits(Printed):
             )
         return cls(universe, epsilon, size, coins=coins)  # type: ignore[call-arg]
 
-    def _redraw(self, indices: Indices, remove: bool) -> None:
+    def _redraw(self, indices: Words, remove: bool) -> None:
         threshold = self._pair.coins.absent if remove else self._pair.coins.present
-        self._table.redraw(self._sample.select(indices), threshold, self._coins)
+        with Scratch() as scratch:
+            self._table.redraw(self._sample.select(indices, scratch), threshold, self._coins, scratch)
 
     def estimate(self) -> float:
         share = self._table.ones() / self.sample

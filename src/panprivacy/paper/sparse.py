@@ -1,95 +1,136 @@
 """The table as a set: the slots whose bit is 1, instead of a bit for each slot."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from panprivacy.coins import CHUNK, Coins, Flips
+from panprivacy import memory
+from panprivacy.coins import Coins
+from panprivacy.memory import Scratch
 from panprivacy.pairs import Pair
-from panprivacy.table import Table
+from panprivacy.table import Table, drawn_in_chunks, restored_on_error
+
+_NOBODY = 2**64 - 1
+"""Fills the places of the list that no slot takes."""
 
 
 @dataclass
-class SparseTable(Table):
+class SparseTable:
     """The same bits as a `Table` of that size, kept as the ascending list of the slots whose bit is 1.
 
-    The list is all that is kept: a hash table of the slots would also show in which order they came. Replaced lists
-    are wiped, since an old list beside the new one would be a second reading of the state.
+    The list has room for every slot, so its length tells nothing. The list is all that is kept: a hash table of the
+    slots would also show in which order they came. A change spreads the list out into bits in scratch, sets those,
+    and writes the list anew over the old one.
 
     Examples
     --------
-    >>> from panprivacy.coins import system
-    >>> table = SparseTable.empty(100)
-    >>> table.redraw_one(7, True); table.redraw_one(3, True); table.redraw_one(7, False)
-    >>> table.words.tolist(), table.ones()
-    ([3], 1)
+    >>> table = SparseTable.empty(4)
+    >>> table.redraw_one(3, True); table.redraw_one(1, True); table.redraw_one(3, False)
+    >>> table.slots(), table.ones(), len(table.words)
+    ([1], 1, 4)
 
     Notes
     -----
-    The paper's M_DS, at a level that never changes. A slot takes 64 bits where `Table` takes one for every slot, so
-    this saves memory only if fewer than one bit in 64 is 1, and with the paper's pairs nearly half of them are.
+    The paper's M_DS, at a level that never changes. A slot takes 64 bits where `Table` takes one.
     """
 
+    size: int
+    words: NDArray[np.uint64]
+
     def __post_init__(self) -> None:
-        pass  # no view of the words, as `Table` has: they are replaced, and it would keep the old ones
+        from panprivacy.paper import sparse_kernels  # noqa: F401 - loaded now, not at the first event, which it would show
 
     @classmethod
-    def drawn(cls, size: int, pair: Pair, coins: Coins) -> "SparseTable":
-        return cls(size, _ones_drawn(size, pair.absent, coins))
+    def drawn(cls, size: int, pair: Pair, coins: Coins) -> Self:
+        """A table in which nobody has appeared: every bit a flip of p0."""
+        from panprivacy.kernels import set_bits
+
+        table = cls.empty(size)
+        with Scratch() as scratch:
+            bits = table._spread(scratch)
+            for start, flips in drawn_in_chunks(size, pair.absent, coins):
+                set_bits(bits, start, flips)
+            table._list(bits)
+        return table
 
     @classmethod
-    def empty(cls, size: int) -> "SparseTable":
-        return cls(size, np.empty(0, dtype=np.uint64))
-
-    @classmethod
-    def from_words(cls, size: int, words: NDArray[np.uint64]) -> "SparseTable":
-        if (words[1:] <= words[:-1]).any() or (words >= size).any():
-            raise ValueError(f"these words are not an ascending list of slots below {size}")
+    def empty(cls, size: int) -> Self:
+        """A table of zeros."""
+        words = memory.bits(size)
+        words.fill(_NOBODY)
         return cls(size, words)
 
-    def redraw_one(self, slot: int, flip: bool) -> None:
-        self._set(np.array([slot]), np.array([flip]))
+    @classmethod
+    def from_words(cls, size: int, words: NDArray[np.uint64]) -> Self:
+        """A table that was saved; of older states, the list ends with its last slot."""
+        table, ones = cls.empty(size), int(np.searchsorted(words, size))
+        if len(words) > size or (words[1:ones] <= words[: max(ones - 1, 0)]).any() or (words[ones:] != _NOBODY).any():
+            raise ValueError(f"these words are not an ascending list of slots below {size}")
+        table.words[: len(words)] = words
+        memory.wipe(words)
+        return table
 
-    def redraw(self, slots: NDArray[np.integer], threshold: int, coins: Coins) -> None:
-        self._set(slots, coins.below(threshold, len(slots)))
+    def redraw_one(self, slot: int, flip: bool) -> None:
+        """Set one bit to a flip."""
+        self._set(np.array([slot], dtype=np.uint64), np.array([flip], dtype=np.uint8))
+
+    def redraw(self, slots: NDArray[np.unsignedinteger], threshold: int, coins: Coins, scratch: Scratch) -> None:
+        """Redraw the bits of these slots, each with a coin of its own; `IndexError` if one is outside the table."""
+        flips = scratch.empty("flips", len(slots), np.uint8)
+        coins.draw(threshold, flips)
+        self._set(slots, flips)
+
+    def _set(self, slots: NDArray[np.unsignedinteger], flips: NDArray[np.uint8]) -> None:
+        from panprivacy.kernels import redraw
+
+        with Scratch() as scratch:
+            bits = self._spread(scratch)
+            if not redraw(bits, np.uint64(self.size), slots, flips):
+                raise IndexError(f"a slot is outside this table of {self.size}")
+            self._list(bits)
 
     def flip_each(self, threshold: int, coins: Coins) -> None:
-        self._replace(np.setxor1d(self.words, _ones_drawn(self.size, threshold, coins), assume_unique=True))
+        """Flip every bit with the same probability: randomised response on the whole table."""
+        from panprivacy.kernels import flip_bits
+
+        with Scratch() as scratch:
+            bits = self._spread(scratch)
+            for start, flips in drawn_in_chunks(self.size, threshold, coins):
+                flip_bits(bits, start, flips)
+            self._list(bits)
+
+    def restored_on_error(self) -> AbstractContextManager[None]:
+        """Put the list back as it was if anything goes wrong."""
+        return restored_on_error(self.words)
 
     def ones(self) -> int:
-        return len(self.words)
+        """How many bits are 1."""
+        return int(np.searchsorted(self.words, self.size))
 
-    def bits(self, start: int, stop: int) -> NDArray[np.bool_]:
-        return np.isin(np.arange(start, stop, dtype=np.uint64), self.words)
+    def slots(self) -> list[int]:
+        """A copy of the list, for experiments: it is not wiped."""
+        return self.words[: self.ones()].tolist()
 
-    @contextmanager
-    def restored_on_error(self) -> Iterator[None]:
-        before = self.words.copy()
-        try:
-            yield
-        except BaseException:
-            self._replace(before.copy())
-            raise
-        finally:
-            before.fill(0)
+    def in_use(self) -> None:
+        """Do nothing; what stands in the place of a table that is gone refuses this like everything else."""
 
-    def _set(self, slots: NDArray[np.integer], flips: Flips) -> None:
-        """Set the bit of each slot to its flip, the last one where a slot stands several times."""
-        touched, last = np.unique(slots[::-1].astype(np.uint64), return_index=True)
-        if len(touched) and touched[-1] >= self.size:
-            raise self._no_slot()
-        kept = self.words[~np.isin(self.words, touched, assume_unique=True)]
-        self._replace(np.sort(np.concatenate([kept, touched[flips[::-1][last]]])))
+    def wipe(self) -> None:
+        """Overwrite the list with zeros: nobody may use this table any more."""
+        memory.wipe(self.words)
 
-    def _replace(self, words: NDArray[np.uint64]) -> None:
-        before, self.words = self.words, words
-        before.fill(0)
+    def _spread(self, scratch: Scratch) -> NDArray[np.uint64]:
+        """The list as bits."""
+        from panprivacy.paper.sparse_kernels import spread
 
+        bits: NDArray[np.uint64] = scratch.empty("bits", Table.words_for(self.size), np.uint64)
+        spread(self.words, np.uint64(self.size), bits)
+        return bits
 
-def _ones_drawn(size: int, threshold: int, coins: Coins) -> NDArray[np.uint64]:
-    """The slots whose flip is true, of one flip for each slot."""
-    ones = [start + np.flatnonzero(coins.below(threshold, min(CHUNK, size - start))) for start in range(0, size, CHUNK)]
-    return np.concatenate(ones).astype(np.uint64)
+    def _list(self, bits: NDArray[np.uint64]) -> None:
+        """Write the list anew."""
+        from panprivacy.paper.sparse_kernels import gather
+
+        gather(bits, self.words)

@@ -11,7 +11,7 @@ from panprivacy.plan.terms import Terms
 from panprivacy.plan.worst import worst_case
 from panprivacy.release import spread_of
 from panprivacy.sizes import format_bytes
-from panprivacy.slots import Universe
+from panprivacy.universe import Universe
 
 
 @dataclass(frozen=True)

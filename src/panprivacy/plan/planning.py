@@ -6,7 +6,7 @@ from panprivacy.errors import CannotPlan
 from panprivacy.plan.options import Wish, as_fraction, best_counter, best_density
 from panprivacy.plan.result import Plan
 from panprivacy.sizes import parse_bytes
-from panprivacy.slots import Universe, universe_of
+from panprivacy.universe import Universe, universe_of
 
 _LEAST_BETA = 1e-8  # the law is summed to within 1e-9
 

@@ -9,7 +9,7 @@ from panprivacy.counting.buckets import levels_for
 from panprivacy.density import Density
 from panprivacy.distinct import DistinctCount
 from panprivacy.sizes import format_bytes
-from panprivacy.slots import Range, Universe
+from panprivacy.universe import Range, Universe
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable

@@ -7,9 +7,11 @@ so on; the bucket comes from the high half of the hash, which the level never lo
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from panprivacy.errors import PanPrivacyError
-from panprivacy.slots.places import Indices
+from panprivacy.memory import Scratch
+from panprivacy.universe.words import Words
 
 LARGEST_LEVELS = 32
 LARGEST_BUCKETS = 2**24
@@ -50,13 +52,14 @@ class Hashed:
         level = (marked & -marked).bit_length() - 1
         return level * self.buckets + ((index >> 32) * self.buckets >> 32)
 
-    def select(self, indices: Indices) -> Indices:
+    def select(self, indices: Words, scratch: Scratch) -> NDArray[np.uint32]:
         """The bits of these hashes, in order: every user has one."""
-        from panprivacy.kernels import cells
+        from panprivacy.slots.kernels import WINDOW, cells
 
         self._refuse_parts()
-        slots = np.empty(len(indices), dtype=np.uint32)  # half the memory to fetch, and enough for every size
-        cells(indices, self.levels, self.buckets, slots)
+        # Half the memory to fetch, and enough for every size.
+        slots: NDArray[np.uint32] = scratch.empty("cells", len(indices), np.uint32)
+        cells(indices, self.levels, self.buckets, slots, scratch.empty("lowest", WINDOW, np.float64))
         return slots
 
     def _refuse_parts(self) -> None:

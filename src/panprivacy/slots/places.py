@@ -8,18 +8,16 @@ is in ``first .. first+size-1`` own a bit of the table; nobody else leaves any t
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-Indices: TypeAlias = NDArray[np.integer]
-"""Positions in the universe or the table, of any integer type."""
+from panprivacy.memory import Scratch
+from panprivacy.universe.words import Words
 
 KEY_BYTES = 16
-LARGEST_UNIVERSE = 2**44
 _NOWHERE = -1
-_OUTSIDE = "an index is outside the universe"
 
 
 @dataclass(frozen=True)
@@ -45,18 +43,18 @@ class Every:
         place = index - self.first
         return place if 0 <= place < self.size else _NOWHERE
 
-    def select(self, indices: Indices) -> Indices:
+    def select(self, indices: Words, scratch: Scratch) -> Words:
         """The bits of those users that have one, in order; `IndexError` for an index outside the universe.
 
         With a bit for everyone, the table finds those itself.
         """
         if self.size == self.universe:
             return indices
-        indices = indices.astype(np.uint64)  # a negative number becomes a huge one
-        if len(indices) and indices.max() >= self.universe:
-            raise IndexError(_OUTSIDE)
-        places = indices - np.uint64(self.first)
-        return places[places < self.size]
+        from panprivacy.slots.kernels import select_block
+
+        slots: Words = scratch.empty("slots", len(indices) + 1, np.uint64)
+        found = select_block(indices, np.uint64(self.universe), np.uint64(self.first), np.uint64(self.size), slots)
+        return _front(slots, found)
 
 
 @dataclass(frozen=True)
@@ -74,7 +72,7 @@ class Sampled:
     key: bytes
 
     def __post_init__(self) -> None:
-        _ = self.users, self._kernels  # found now: found at the first event, their presence would tell of that event
+        _ = self.users  # found now: found at the first event, its presence would tell of that event
 
     @property
     def population(self) -> int:
@@ -86,31 +84,32 @@ class Sampled:
         """How many users own a bit."""
         shift, blocks = self._network[:2].tolist()
         end, step = blocks << shift, 2**20
-        behind = (np.arange(at, min(at + step, end), dtype=np.uint64) for at in range(self.universe, end, step))
-        return self.size - sum(len(self._locate(nobody, end)) for nobody in behind)
+        nobodies = 0
+        with Scratch() as scratch:
+            for at in range(self.universe, end, step):
+                behind = np.arange(at, min(at + step, end), dtype=np.uint64)
+                nobodies += len(self._locate(behind, end, scratch))
+        return self.size - nobodies
 
     def slot(self, index: int) -> int:
         """The bit of one user; -1 if the user has none."""
-        place: int = self._kernels.permute_one(index, self._network) - self.first
+        from panprivacy.slots.kernels import permute_one
+
+        place: int = permute_one(index, self._network) - self.first
         return place if 0 <= place < self.size else _NOWHERE
 
-    def select(self, indices: Indices) -> Indices:
+    def select(self, indices: Words, scratch: Scratch) -> Words:
         """The bits of those users that have one, in order; `IndexError` for an index outside the universe."""
-        return self._locate(indices, self.universe)
+        return self._locate(indices, self.universe, scratch)
 
-    def _locate(self, indices: Indices, end: int) -> Indices:
-        slots = np.empty(len(indices) + 1, dtype=np.uint64)
+    def _locate(self, indices: Words, end: int, scratch: Scratch) -> Words:
+        from panprivacy.slots.kernels import WINDOW, locate
+
+        slots: Words = scratch.empty("slots", len(indices) + 1, np.uint64)
+        halves = scratch.empty("halves", 2 * WINDOW, np.uint32).reshape(2, WINDOW)
+        near = scratch.empty("near", WINDOW + 1, np.uint16)
         first, size = np.uint64(self.first), np.uint64(self.size)
-        found = self._kernels.locate(indices, self._network, np.uint64(end), first, size, slots)
-        if found < 0:
-            raise IndexError(_OUTSIDE)
-        return slots[:found]
-
-    @cached_property
-    def _kernels(self) -> Any:
-        from panprivacy import kernels  # numba takes longer to import than all the rest
-
-        return kernels
+        return _front(slots, locate(indices, self._network, np.uint64(end), first, size, slots, halves, near))
 
     @cached_property
     def _network(self) -> NDArray[np.uint32]:
@@ -118,6 +117,13 @@ class Sampled:
 
 
 Slots: TypeAlias = Every | Sampled
+
+
+def _front(slots: Words, found: int) -> Words:
+    """The slots that a kernel found; it says -1 for an index outside the universe."""
+    if found < 0:
+        raise IndexError("an index is outside the universe")
+    return slots[:found]
 
 
 ROUNDS = 6

@@ -4,11 +4,8 @@ import struct
 from typing import Any, NoReturn
 
 from panprivacy.errors import OtherUniverse, PanPrivacyError
-from panprivacy.slots import Universe, universe_of
-from panprivacy.slots.edges import Edges
-from panprivacy.slots.places import LARGEST_UNIVERSE, Every, Sampled, Slots
-from panprivacy.slots.range import Range
-from panprivacy.slots.users import Users
+from panprivacy.slots.places import Every, Sampled, Slots
+from panprivacy.universe import LARGEST_UNIVERSE, Edges, Range, Universe, Users, universe_of
 
 _UNIVERSE = struct.Struct("<BBQQ32s")  # kind, directed, size, nodes, fingerprint
 _SLOTS = struct.Struct("<B16sQQ")  # sampled, key, first, size
@@ -30,7 +27,7 @@ class Unlisted:
         """Refuse."""
         self._refuse(user)
 
-    def indices(self, chunk: Any) -> Any:
+    def indices(self, chunk: Any, scratch: Any = None) -> Any:  # noqa: ARG002
         """Refuse."""
         self._refuse(chunk)
 

@@ -19,8 +19,9 @@ import xxhash
 from numpy.typing import NDArray
 
 from panprivacy.errors import OutsideUniverse
-from panprivacy.slots.batches import is_arrow, is_polars
-from panprivacy.slots.places import Indices
+from panprivacy.memory import Scratch
+from panprivacy.universe.batches import is_arrow, is_polars
+from panprivacy.universe.words import TooLarge, Words, as_words
 
 _WORD = 2**64
 _MASK = _WORD - 1
@@ -52,6 +53,8 @@ class Anyone:
         """The hash of one user."""
         if isinstance(user, int | np.integer) and not isinstance(user, bool):
             return self._mix(_word(int(user)))
+        if isinstance(user, float | np.floating) and float(user).is_integer():
+            return self._mix(_word(int(user)))
         if isinstance(user, UUID):
             user = str(user)
         if isinstance(user, str):
@@ -60,25 +63,23 @@ class Anyone:
             return xxhash.xxh3_64_intdigest(user, self._keys[2])
         raise _no_id(type(user).__name__)
 
-    def indices(self, chunk: Any) -> Indices:
+    def indices(self, chunk: Any, scratch: Scratch) -> Words:
         """The hashes of a chunk of users."""
         if isinstance(chunk, np.ndarray):
             if chunk.ndim != 1:
                 raise TypeError(f"ids must be one column, got an array of shape {chunk.shape}")
-            if chunk.dtype.kind in "iu":
-                return self._hash_integers(_words(chunk))
+            if chunk.dtype.kind in "iuf":
+                return self.hash_words(_words(chunk, scratch), scratch)
             if chunk.dtype.kind not in "OUST":
                 raise _no_id(str(chunk.dtype))
-            return self._hash_listed(chunk.tolist())
+            return self._hash_listed(chunk.tolist(), scratch)
         if is_polars(chunk):
             kind = str(chunk.dtype.base_type())
-            if chunk.dtype.is_integer():
-                return self.indices(chunk.to_numpy())
             if kind in _TEXT:
-                return self._hash_texts(chunk)
+                return self.hash_texts(chunk, scratch)
             if kind != "Object":
                 raise _no_id(f"a column of {chunk.dtype}")
-        return self._hash_listed(chunk)
+        return self._hash_listed(chunk, scratch)
 
     unchecked = indices  # looking a user up is the check
 
@@ -90,31 +91,36 @@ class Anyone:
         """What the universe is, in a few words."""
         return "any ids"
 
-    def _hash_listed(self, ids: Sequence[Any]) -> Indices:
+    def _hash_listed(self, ids: Sequence[Any], scratch: Scratch) -> Words:
         import polars as pl
 
         kinds = set(map(type, ids))
         if kinds <= {int}:
-            return self._hash_integers(_words(ids))
+            return self.hash_words(_words(ids, scratch), scratch)
         if kinds in ({str}, {bytes}):
-            return self._hash_texts(pl.Series(ids))
-        return np.fromiter(map(self.index, ids), dtype=np.uint64, count=len(ids))
+            return self.hash_texts(pl.Series(ids), scratch)
+        hashes: Words = scratch.empty("hashes", len(ids), np.uint64)
+        for row, user in enumerate(ids):
+            hashes[row] = self.index(user)
+        return hashes
 
-    def _hash_integers(self, ids: NDArray[np.uint64]) -> Indices:
-        from panprivacy.kernels import hash_ids
+    def hash_words(self, ids: Words, scratch: Scratch) -> Words:
+        """The hashes of integer ids."""
+        from panprivacy.universe.kernels import hash_ids
 
-        hashes = np.empty(len(ids), dtype=np.uint64)
+        hashes: Words = scratch.empty("hashes", len(ids), np.uint64)
         hash_ids(ids, np.uint64(self._keys[0]), np.uint64(self._keys[1]), hashes)
         return hashes
 
-    def _hash_texts(self, texts: Any) -> Indices:
+    def hash_texts(self, texts: Any, scratch: Scratch) -> Words:
+        """The hashes of a Polars column of texts or bytes; Polars makes the array, and it is wiped like any scratch."""
         import polars as pl
         import polars_hash
 
         column = texts if texts.dtype == pl.Binary else texts.cast(pl.String)
         hashed = polars_hash.col("ids").nchash.xxh3_64(seed=self._keys[2])
-        hashes: Indices = column.to_frame("ids").select(hashed).to_series().to_numpy()
-        return hashes
+        hashes: Words = column.to_frame("ids").select(hashed).to_series().to_numpy()
+        return scratch.own(hashes)
 
     def _mix(self, word: int) -> int:
         """`kernels.hash_ids` for one id."""
@@ -131,15 +137,13 @@ def _word(user: int) -> int:
     return user & _MASK
 
 
-def _words(ids: Any) -> NDArray[np.uint64]:
+def _words(ids: Any, scratch: Scratch) -> Words:
     """`_word` for a list or an array of integers."""
     try:
-        array = np.ascontiguousarray(ids, dtype=getattr(ids, "dtype", np.int64))
-    except OverflowError:
-        return np.fromiter(map(_word, ids), dtype=np.uint64, count=len(ids))
-    if array.dtype == np.uint64:
-        return array
-    return array.astype(np.int64, copy=False).view(np.uint64)
+        return as_words(ids, scratch)[0]
+    except TooLarge as error:
+        _word(int(ids[error.row]))  # says which
+        raise
 
 
 def _no_id(what: str) -> TypeError:

@@ -7,28 +7,24 @@ many batches. Nothing is copied that is already an array, and no more than a chu
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from panprivacy.coins import CHUNK
 from panprivacy.sizes import counted
 
 _ITERATOR_BATCH = 8 * CHUNK
-_BOOLEANS = {bool, np.bool_}
-
-Column: TypeAlias = NDArray[Any]
 
 
-class Batch(Protocol):
+class Piece(Protocol):
     """Anything of known length that can be cut by rows."""
 
     def __len__(self) -> int: ...
     def __getitem__(self, rows: slice, /) -> Any: ...
 
 
-def batches(ids: object) -> Iterator[list[Batch]]:
+def batches(ids: object) -> Iterator[list[Piece]]:
     """Yield the batches in `ids`, each a list of pieces of known length."""
     pieces = _pieces(ids)
     if pieces is not None:
@@ -41,14 +37,15 @@ def batches(ids: object) -> Iterator[list[Batch]]:
         yield [batch]
 
 
-def chunks(pieces: list[Batch]) -> Iterator[Any]:
+def chunks(pieces: list[Piece]) -> Iterator[Any]:
     """Cut the pieces of a batch into chunks."""
     for piece in pieces:
         for start in range(0, len(piece), CHUNK):
             yield piece[start : start + CHUNK]
 
 
-def _pieces(ids: object) -> list[Batch] | None:
+def _pieces(ids: object) -> list[Piece] | None:
+    ids = plain_column(ids)
     if isinstance(ids, np.ndarray) and ids.ndim:
         refuse_missing(int(ids.mask.sum()) if isinstance(ids, np.ma.MaskedArray) else 0)
         return [ids]
@@ -59,6 +56,29 @@ def _pieces(ids: object) -> list[Batch] | None:
     if isinstance(ids, Sequence) and not isinstance(ids, str | bytes):
         return [list(ids) if isinstance(ids, deque) else ids]  # a deque cannot be cut
     return None
+
+
+def plain_column(ids: Any) -> Any:
+    """A pandas column as the NumPy or Arrow array that it stands for; all else that is one column as it is.
+
+    A frame is refused: its columns would be taken for ids, or their names.
+    """
+    library = type(ids).__module__.partition(".")[0]
+    if library in ("polars", "pyarrow", "pandas") and any(
+        hasattr(ids, sign) for sign in ("columns", "collect_schema", "column_names")
+    ):
+        raise TypeError(f"a {type(ids).__name__} has columns, and ids are one of them: {_how_to_choose(ids)}")
+    return _of_pandas(ids) if is_pandas(ids) else ids
+
+
+def _how_to_choose(frame: Any) -> str:
+    chosen = "frame.select('user').collect()['user']" if hasattr(frame, "collect") else "frame['user']"
+    return f"pass it alone, as in {chosen}"
+
+
+def is_pandas(ids: object) -> bool:
+    """Whether this is a pandas column, index or frame, without importing pandas to find out."""
+    return type(ids).__module__.partition(".")[0] == "pandas" and hasattr(ids, "to_numpy")
 
 
 def is_polars(ids: object) -> bool:
@@ -76,19 +96,36 @@ def is_arrow(ids: object) -> bool:
     return type(ids).__module__.partition(".")[0] == "pyarrow" and hasattr(ids, "null_count")
 
 
-def _of_polars(series: Any) -> list[Batch]:
+def _of_pandas(column: Any) -> Any:
+    """The values of a pandas column, whatever its index; nullable, categorical and Arrow types become plain ones."""
+    if getattr(column, "nlevels", 1) > 1:
+        raise TypeError(
+            "an index of several levels is no column of ids: pass one of them, as in index.get_level_values"
+        )
+    refuse_missing(int(column.isna().sum()))
+    values = column.to_numpy()
+    if values.dtype == object:
+        first = values[0] if len(values) else None
+        if isinstance(first, int | np.integer) and not isinstance(first, bool):  # nullable or Arrow integers
+            return np.asarray(values.tolist())
+    return values
+
+
+def _of_polars(series: Any) -> list[Piece]:
     refuse_missing(series.null_count())
     if is_wide(series):
         return [series.to_list()]
     if series.dtype.is_integer():
         return [part.to_numpy() for part in series.get_chunks()]
+    if series.dtype.is_float():
+        return [series.to_numpy()]
     return [series]
 
 
-def _of_arrow(array: Any) -> list[Batch]:
+def _of_arrow(array: Any) -> list[Piece]:
     refuse_missing(array.null_count)
     parts = getattr(array, "chunks", [array])
-    if str(array.type).startswith(("int", "uint")):
+    if str(array.type).startswith(("int", "uint", "float", "double")):
         return [part.to_numpy() for part in parts]
     import polars as pl
 
@@ -100,46 +137,3 @@ def refuse_missing(missing: int) -> None:
     if missing:
         are = "is" if missing == 1 else "are"
         raise ValueError(f"{counted(missing, 'id')} {are} missing (null); drop such rows first")
-
-
-def integers(chunk: Any) -> NDArray[np.integer]:
-    """Turn a chunk into an integer array, refusing what only looks like one."""
-    array = np.asarray(chunk)
-    if array.size == 0:
-        return np.empty(0, dtype=np.uint64)
-    if array.dtype.kind in "iu" and not (isinstance(chunk, list | tuple) and _BOOLEANS & set(map(type, chunk))):
-        return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
-    # Integers that no 64-bit type holds together stay what they are: the check will say which of them are outside.
-    objects = np.asarray(chunk, dtype=object)
-    times = array.dtype.kind in "mM"  # counted in nanoseconds they become numbers
-    if not times and all(isinstance(x, int | np.integer) and not isinstance(x, bool) for x in objects.flat):
-        return objects
-    kinds = {"O": "mixed objects", "U": "strings", "S": "bytes", "T": "strings", "i": "a mixture with True or False"}
-    kind = kinds.get(array.dtype.kind)
-    raise TypeError(f"ids must be integers, got {kind or array.dtype}; for other ids, list them with pp.Users(...)")
-
-
-def column(chunk: Any) -> NDArray[np.integer]:
-    """Turn a chunk into an integer array of one column."""
-    array = integers(chunk)
-    if array.ndim != 1:
-        raise TypeError(f"ids must be one column, got an array of shape {array.shape}")
-    return array
-
-
-def check_weights(weight: object, pieces: list[Batch]) -> None:
-    """Refuse weights that are not all positive, or not as many as the ids."""
-    rows = sum(len(piece) for piece in pieces)
-    given = _pieces(weight)
-    if given is None or sum(len(part) for part in given) != rows:
-        raise ValueError(f"weight needs one positive number for each of the {rows} ids")
-    row = 0
-    for chunk in chunks(given):
-        bad = np.flatnonzero(~(np.asarray(chunk) > 0))
-        if len(bad):
-            value = np.asarray(chunk)[bad[0]]
-            raise ValueError(
-                f"weight {value} in row {row + int(bad[0])} is not positive; a deletion is remove_many, not a "
-                "negative weight"
-            )
-        row += len(chunk)

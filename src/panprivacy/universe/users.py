@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panprivacy.errors import OutsideUniverse
-from panprivacy.slots.anyone import Anyone
-from panprivacy.slots.batches import column, is_arrow, is_polars, is_wide, refuse_missing
-from panprivacy.slots.directory import Directory
-from panprivacy.slots.places import Indices
-from panprivacy.slots.range import integer, outside_of
+from panprivacy.memory import Scratch
+from panprivacy.universe.anyone import Anyone
+from panprivacy.universe.batches import is_arrow, is_polars, is_wide, plain_column, refuse_missing
+from panprivacy.universe.directory import NOT_THERE, Directory
+from panprivacy.universe.range import first_of, integer, outside_of
+from panprivacy.universe.words import TooLarge, Words, as_words
 
 if TYPE_CHECKING:
     import polars as pl
@@ -59,7 +60,8 @@ class Users:
         if isinstance(listed, list):
             self._positions = {user: i for i, user in enumerate(listed)}
         else:
-            self._directory = Directory(*self._hashes(self._listed))
+            with Scratch() as scratch:
+                self._directory = Directory(*self._hashes(self._listed, scratch))
 
     @cached_property
     def fingerprint(self) -> bytes:
@@ -81,7 +83,7 @@ class Users:
         """The position of one user."""
         place = self._place(integer(user) if self._kind == "int" else user)
         if place < 0:
-            raise outside_of([repr(user)], _PLACE)
+            raise outside_of([repr(user)], 1, _PLACE)
         return place
 
     def _place(self, user: Any) -> int:
@@ -102,44 +104,54 @@ class Users:
         """What the universe is, in a few words."""
         return f"{self.size:,} listed users"
 
-    def indices(self, chunk: Any) -> Indices:
+    def indices(self, chunk: Any, scratch: Scratch) -> Words:
         """The positions of a chunk of users."""
-        places = self._places(chunk)
-        missing = np.flatnonzero(places < 0).tolist()
+        places, missing = self._places(chunk, scratch)
         if missing:
-            strangers = [chunk[i].item() if isinstance(chunk[i], np.generic) else chunk[i] for i in missing]
-            raise outside_of([repr(user) for user in strangers], _PLACE)
+            strangers = first_of(chunk, (int(place) == NOT_THERE for place in places))
+            raise outside_of([repr(user) for user in strangers], missing, _PLACE)
         return places
 
     unchecked = indices  # looking a user up is the check
 
     def inside(self, chunk: Any) -> NDArray[np.bool_]:
         """Of each of a chunk of users, whether it is one of them."""
-        return np.asarray(self._places(chunk) >= 0)
+        with Scratch() as scratch:
+            return np.not_equal(self._places(chunk, scratch)[0], NOT_THERE)
 
-    def _places(self, chunk: Any) -> NDArray[np.int64]:
-        """The positions of a chunk of users, -1 for those who are none."""
+    def _places(self, chunk: Any, scratch: Scratch) -> tuple[Words, int]:
+        """The position of each of a chunk of users, `NOT_THERE` for one who is not listed, and how many are not."""
         if self._kind == "int":
-            return self._places_of_integers(column(chunk))
+            try:
+                return self._places_of_integers(*as_words(chunk, scratch), scratch)
+            except TooLarge:
+                return self._places_one_by_one(chunk, scratch)
         plain = chunk.tolist() if isinstance(chunk, np.ndarray) else chunk
         texts = self._as_texts(plain)
-        if texts is not None:
-            return self._directory.find(*self._hashes(texts))
-        return np.fromiter((self._place(user) for user in plain), dtype=np.int64, count=len(chunk))
+        if texts is None:
+            return self._places_one_by_one(plain, scratch)
+        return self._directory.find(*self._hashes(texts, scratch), scratch)
 
-    def _places_of_integers(self, ids: Any) -> NDArray[np.int64]:
-        fitting = ids
-        if ids.dtype == object:
-            type_ = np.iinfo(self._listed.dtype)
-            fitting = np.where((ids >= type_.min) & (ids <= type_.max), ids, self._listed[0])
-        # In the list's own type, where some may wrap around to another's number: they are compared.
-        places = self._directory.find(*self._hashes(fitting.astype(self._listed.dtype)))
-        places[self._listed[places] != ids] = -1
-        return places
+    def _places_of_integers(self, ids: Words, signed: bool, scratch: Scratch) -> tuple[Words, int]:
+        from panprivacy.universe.kernels import miss_high
 
-    def _hashes(self, ids: Any) -> tuple[Indices, ...]:
+        places, missing = self._directory.find(_HASH.hash_words(ids, scratch), None, scratch)
+        if signed != (self._listed.dtype.kind == "i"):  # the same word is a negative number there, and a huge one here
+            missing += int(miss_high(ids, places))
+        return places, missing
+
+    def _places_one_by_one(self, ids: Any, scratch: Scratch) -> tuple[Words, int]:
+        places: Words = scratch.empty("found", len(ids), np.uint64)
+        for row, user in enumerate(ids):
+            place = self._place(user)
+            places[row] = NOT_THERE if place < 0 else place
+        return places, int(np.count_nonzero(places == NOT_THERE))
+
+    def _hashes(self, ids: Any, scratch: Scratch) -> tuple[Words, Words | None]:
         """What the directory knows ids by: texts by two hashes, integers by one, which tells all of them apart."""
-        return tuple(hash_.indices(ids) for hash_ in ((_HASH,) if self._kind == "int" else (_HASH, _CHECK)))
+        if self._kind == "int":
+            return _HASH.hash_words(as_words(ids, scratch)[0], scratch), None
+        return _HASH.hash_texts(ids, scratch), _CHECK.hash_texts(ids, scratch)
 
     def _as_texts(self, chunk: Any) -> Any:
         """The chunk as a column of this universe's own kind, if that is what it is."""
@@ -182,6 +194,7 @@ def _as_column(ids: Any) -> "pl.Series | list[Hashable]":
     """Bring the ids into canonical form: unique, sorted, in one type."""
     import polars as pl
 
+    ids = plain_column(ids)
     if is_polars(ids) or is_arrow(ids) or (isinstance(ids, np.ndarray) and ids.dtype != object):
         series = pl.Series(ids)
     elif isinstance(ids, Iterable):

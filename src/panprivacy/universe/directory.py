@@ -1,9 +1,12 @@
 """Where a hash stands in a list of them: a directory by first bits."""
 
 import numpy as np
-from numpy.typing import NDArray
 
-from panprivacy.slots.places import Indices
+from panprivacy.memory import Scratch
+from panprivacy.universe.words import Words
+
+NOT_THERE = 2**64 - 1
+"""What is found for a hash that is not in the list."""
 
 
 class Directory:
@@ -12,11 +15,15 @@ class Directory:
     A second hash of the same ids, if given, must agree as well: together they are as good as the ids themselves.
 
     >>> directory = Directory(np.array([70, 5, 2**63], dtype=np.uint64))
-    >>> directory.find(np.array([5, 6, 2**63], dtype=np.uint64)).tolist(), directory.find_one(70)
-    ([1, -1, 2], 0)
+    >>> with Scratch() as scratch:
+    ...     found, missing = directory.find(np.array([5, 2**63], dtype=np.uint64), None, scratch)
+    ...     found.tolist(), missing, directory.find_one(70), directory.find_one(6)
+    ([1, 2], 0, 0, -1)
     """
 
-    def __init__(self, hashes: Indices, checks: Indices | None = None) -> None:
+    def __init__(self, hashes: Words, checks: Words | None = None) -> None:
+        from panprivacy.universe import kernels  # noqa: F401 - loaded now, not at the first event, which it would show
+
         order = np.argsort(hashes)
         columns = [hashes, hashes if checks is None else checks, np.arange(len(hashes), dtype=np.uint64)]
         self._entries = np.column_stack(columns)[order]  # hash, check and position in one line of memory
@@ -26,13 +33,13 @@ class Directory:
         starts = np.searchsorted(self._entries[:, 0], firsts)
         self._starts = np.append(starts, len(hashes)).astype(np.uint32 if len(hashes) < 2**32 else np.uint64)
 
-    def find(self, hashes: Indices, checks: Indices | None = None) -> NDArray[np.int64]:
-        """The position of each hash, -1 for one that is not there."""
-        from panprivacy.kernels import find
+    def find(self, hashes: Words, checks: Words | None, scratch: Scratch) -> tuple[Words, int]:
+        """The position of each hash, `NOT_THERE` for one that is not in the list, and how many are not."""
+        from panprivacy.universe.kernels import find
 
-        found = np.empty(len(hashes), dtype=np.int64)
-        find(hashes, hashes if checks is None else checks, np.uint64(self._shift), self._starts, self._entries, found)
-        return found
+        found: Words = scratch.empty("found", len(hashes), np.uint64)
+        shift, second = np.uint64(self._shift), hashes if checks is None else checks
+        return found, int(find(hashes, second, shift, self._starts, self._entries, found))
 
     def find_one(self, wanted: int, check: int | None = None) -> int:
         """The position of one hash, -1 if it is not there."""

@@ -1,0 +1,153 @@
+"""The universe of all possible edges of a graph."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from panprivacy.errors import OutsideUniverse
+from panprivacy.memory import Scratch
+from panprivacy.universe.batches import is_arrow, is_pandas, is_polars, plain_column
+from panprivacy.universe.range import first_of
+from panprivacy.universe.words import TooLarge, Words, as_words, integers, words_of
+
+_NO_EDGE = 2**64 - 1
+
+
+@dataclass(frozen=True)
+class Edges:
+    """All pairs of different nodes ``0..nodes-1``: estimate the density of a graph as its edges come and go.
+
+    An undirected edge (u, v), u < v, is index ``v*(v-1)/2 + u`` of ``nodes*(nodes-1)/2``, whichever way round it
+    is given; a directed one is ``u*(nodes-1) + v - [v > u]`` of ``nodes*(nodes-1)``. A node has no edge to itself.
+
+    >>> import panprivacy as pp
+    >>> graph = pp.Density(universe=pp.Edges(nodes=1000), epsilon=1.0)
+    >>> graph.update((3, 7)); graph.update_many([(1, 2), (2, 9)]); graph.remove((7, 3))
+    >>> pp.Edges(nodes=1000).size
+    499500
+    """
+
+    nodes: int
+    directed: bool = False
+
+    def __post_init__(self) -> None:
+        if self.nodes < 2:
+            raise ValueError(f"a graph needs at least 2 nodes, got {self.nodes}")
+
+    @property
+    def size(self) -> int:
+        """How many edges there could be."""
+        pairs = self.nodes * (self.nodes - 1)
+        return pairs if self.directed else pairs // 2
+
+    def as_batch(self, ids: Any) -> Any:
+        """Read a tuple of two columns, or a frame of two, as one column of pairs."""
+        columns = _columns(ids)
+        if columns is None:
+            return ids
+        if len(columns) != 2:
+            raise TypeError(f"edges are two columns, source and target, got {len(columns)}")
+        return Pairs(*map(plain_column, columns))
+
+    def index(self, user: Any) -> int:
+        """The position of one edge."""
+        with Scratch() as scratch:
+            return int(self.indices([user], scratch)[0])
+
+    def indices(self, chunk: Any, scratch: Scratch) -> Words:
+        """The positions of a chunk of edges."""
+        indices, wrong = self._positions(chunk, scratch)
+        if wrong:
+            raise self._outside(first_of(_edges(chunk), (int(i) == _NO_EDGE for i in indices)), wrong)
+        return indices
+
+    unchecked = indices  # looking a user up is the check
+
+    def inside(self, chunk: Any) -> NDArray[np.bool_]:
+        """Of each of a chunk of edges, whether it is one of them."""
+        with Scratch() as scratch:
+            return np.not_equal(self._positions(chunk, scratch)[0], _NO_EDGE)
+
+    def _positions(self, chunk: Any, scratch: Scratch) -> tuple[Words, int]:
+        """The position of each edge, or the number that none has, and how many of those there are."""
+        from panprivacy.universe.kernels import edge_indices
+
+        try:
+            ends = chunk.ends(scratch) if isinstance(chunk, Pairs) else _ends(chunk, scratch)
+        except TooLarge as error:
+            raise self._outside([_edges(chunk)[error.row // 2]], 1) from None
+        indices: Words = scratch.empty("indices", len(ends), np.uint64)
+        return indices, int(edge_indices(ends, np.uint64(self.nodes), self.directed, indices))
+
+    def _outside(self, named: list[Any], wrong: int) -> OutsideUniverse:
+        listed = ", ".join(str(tuple(int(end) for end in edge)) for edge in named)
+        more = " and more" if wrong > len(named) else ""
+        joining = f"edge {listed} joins" if wrong == 1 else f"edges {listed}{more} join"
+        return OutsideUniverse(f"{joining} no two different nodes of 0..{self.nodes - 1}; nothing was changed")
+
+    def describe(self) -> str:
+        """What the universe is, in a few words."""
+        kind = "directed" if self.directed else "undirected"
+        return f"{self.size:,} {kind} edges of {self.nodes:,} nodes"
+
+
+class Pairs(Sequence[Any]):
+    """Two columns, source and target, read as one column of pairs without copying them whole."""
+
+    def __init__(self, source: Any, target: Any) -> None:
+        if len(source) != len(target):
+            raise ValueError(f"an edge has two ends: got {len(source)} sources and {len(target)} targets")
+        self._ends = (source, target)
+
+    def __len__(self) -> int:
+        return len(self._ends[0])
+
+    def __getitem__(self, rows: Any) -> Any:
+        if isinstance(rows, slice):
+            return Pairs(*(end[rows] for end in self._ends))
+        return tuple(end[rows] for end in self._ends)
+
+    def ends(self, scratch: Scratch) -> Words:
+        """Both columns as words, side by side."""
+        pairs: Words = scratch.empty("ends", 2 * len(self), np.uint64).reshape(len(self), 2)
+        for place, end in enumerate(self._ends):
+            try:
+                with Scratch() as own:
+                    pairs[:, place] = as_words(end, own)[0]
+            except TooLarge as error:
+                raise TooLarge(2 * error.row) from None
+        pairs.flags.writeable = False
+        return pairs
+
+
+def _ends(chunk: Any, scratch: Scratch) -> Words:
+    """An array or a list of pairs as words."""
+    ends = integers(chunk, scratch)
+    if ends.size == 0:
+        ends = ends.reshape(0, 2)
+    if ends.ndim != 2 or ends.shape[1] != 2:
+        raise TypeError(f"edges are pairs (source, target), got an array of shape {ends.shape}")
+    return words_of(ends, scratch, "ends")[0]
+
+
+def _edges(chunk: Any) -> Any:
+    """A chunk that gives an edge for a row number."""
+    return chunk if isinstance(chunk, Pairs | np.ndarray) else list(chunk)
+
+
+def _columns(ids: Any) -> list[Any] | None:
+    """The columns of a frame, or of a tuple or list of two columns; None for what is a column of pairs already."""
+    if hasattr(ids, "get_columns"):
+        return list(ids.get_columns())
+    if is_pandas(ids) and hasattr(ids, "columns"):
+        return [ids.iloc[:, i] for i in range(ids.shape[1])]
+    if isinstance(ids, tuple | list) and len(ids) == 2 and all(_is_column(end) for end in ids):
+        return list(ids)
+    return None
+
+
+def _is_column(ids: Any) -> bool:
+    return isinstance(ids, np.ndarray) or is_polars(ids) or is_arrow(ids) or is_pandas(ids)

@@ -1,0 +1,97 @@
+"""The universe 0..N-1."""
+
+from dataclasses import dataclass
+from operator import index
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from panprivacy.errors import OutsideUniverse
+from panprivacy.memory import Scratch
+from panprivacy.universe.words import TooLarge, Words, as_words
+
+_NAMED = 3
+"""How many ids an error names."""
+
+
+@dataclass(frozen=True)
+class Range:
+    """The users 0..size-1, each known by its number."""
+
+    size: int
+
+    def as_batch(self, ids: Any) -> Any:
+        """Ids of this universe are one column already."""
+        return ids
+
+    def index(self, user: Any) -> int:
+        """The position of one user."""
+        number = user if type(user) is int else integer(user)
+        if 0 <= number < self.size:
+            return number
+        raise self._outside([number], 1)
+
+    def indices(self, chunk: Any, scratch: Scratch) -> Words:
+        """The positions of a chunk of users: their numbers."""
+        from panprivacy.universe.kernels import count_outside
+
+        words = self.unchecked(chunk, scratch)
+        wrong = count_outside(words, np.uint64(self.size))
+        if wrong:
+            raise self._outside(first_of(chunk, (int(word) >= self.size for word in words)), wrong)
+        return words
+
+    def unchecked(self, chunk: Any, scratch: Scratch) -> Words:
+        """The positions of a chunk of users; numbers outside the universe stay as they are, for slots to refuse."""
+        try:
+            return as_words(chunk, scratch)[0]
+        except TooLarge as error:
+            raise self._outside([chunk[error.row]], 1) from None
+
+    def inside(self, chunk: Any) -> NDArray[np.bool_]:
+        """Of each of a chunk of users, whether it is one of them."""
+        with Scratch() as scratch:
+            try:
+                return np.less(as_words(chunk, scratch)[0], np.uint64(self.size))
+            except TooLarge:
+                return np.array([0 <= int(user) < self.size for user in chunk], dtype=np.bool_)
+
+    def _outside(self, named: list[Any], wrong: int) -> OutsideUniverse:
+        return outside_of(named, wrong, f"the universe 0..{self.size - 1}")
+
+    def describe(self) -> str:
+        """What the universe is, in a few words."""
+        return f"{self.size:,} users"
+
+
+def integer(user: Any) -> int:
+    """The number that an id is; True is none, though Python would let it pass for 1."""
+    try:
+        if isinstance(user, float | np.floating) and float(user).is_integer():
+            return int(user)
+        if not isinstance(user, bool):
+            return index(user)
+    except TypeError:
+        pass
+    raise TypeError(f"ids must be integers, got {user!r}; for other ids, list them with pp.Users(...)")
+
+
+def first_of(chunk: Any, wrong: Any) -> list[Any]:
+    """The first few ids of a chunk that are wrong, for an error to name."""
+    named: list[Any] = []
+    for row, bad in enumerate(wrong):
+        if bad:
+            user = chunk[row]
+            named.append(user.item() if isinstance(user, np.generic) else user)
+            if len(named) == _NAMED:
+                break
+    return named
+
+
+def outside_of(named: list[Any], wrong: int, place: str) -> OutsideUniverse:
+    """Name the first few of so many ids that are outside a universe."""
+    listed = ", ".join(str(user) for user in named)
+    more = f" and {wrong - len(named)} more" if wrong > len(named) else ""
+    users, verb = ("user", "is") if wrong == 1 else ("users", "are")
+    return OutsideUniverse(f"{users} {listed}{more} {verb} outside {place}; nothing was changed")
