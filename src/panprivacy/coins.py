@@ -18,6 +18,7 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
+from panprivacy.lazily import loaded
 from panprivacy.memory import Scratch
 from panprivacy.noise import discrete_laplace
 
@@ -109,8 +110,7 @@ class SystemCoins(Coins):
         The high 8 bits decide all but one flip in 256, which takes a quarter of the keystream, and the flips
         take the place of the words.
         """
-        from panprivacy.kernels import compare, settle
-
+        kernels = loaded("panprivacy.kernels")
         check_threshold(threshold)
         high, low = divmod(threshold, 2**24)
         key = bytearray(_KEY_BYTES)
@@ -125,11 +125,11 @@ class SystemCoins(Coins):
                 draw(block.data)
                 with Scratch() as scratch:
                     listed = np.empty(len(block) + 1, dtype=np.uint32)  # most of it is never touched
-                    found = compare(block, np.uint8(high), listed)
+                    found = kernels.compare(block, np.uint8(high), listed)
                     scratch.own(listed[: found + 1])
                     words = scratch.own(np.zeros(found, dtype=np.uint32))
                     draw(words.view(np.uint8).data)
-                    settle(block, listed[:found], words, np.uint32(low))
+                    kernels.settle(block, listed[:found], words, np.uint32(low))
         except BaseException:
             flips.fill(0)
             raise

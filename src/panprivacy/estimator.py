@@ -12,6 +12,7 @@ from panprivacy import lifetime, state
 from panprivacy.budget import Budget
 from panprivacy.coins import CHUNK, Coins
 from panprivacy.errors import CorruptState, NotPrivate, OtherUniverse, PanPrivacyError
+from panprivacy.lazily import loaded
 from panprivacy.ledger import Ledger, Published
 from panprivacy.lifetime import Emptied
 from panprivacy.memory import Scratch, kept_on_fork
@@ -40,10 +41,8 @@ class Estimator(ABC, Generic[R]):
     """How the bits are kept."""
 
     def _assemble(self, universe: Universe, slots: SlotMap, ledger: Ledger, table: Any, coins: Coins) -> None:
-        # Loaded now: loaded at the first event, they would tell that there was one.
-        import panprivacy.slots.kernels
-        import panprivacy.universe.kernels  # noqa: F401
-
+        for kernels in ("universe", "slots"):  # now: loaded at the first event, they would tell that there was one
+            loaded(f"panprivacy.{kernels}.kernels")
         self._universe = universe
         self._slots = slots
         self._ledger = ledger
@@ -110,6 +109,7 @@ class Estimator(ABC, Generic[R]):
                     try:
                         slots = self._slots.select(look_up(chunk, scratch), scratch)
                         self._table.redraw(slots, threshold, self._coins, scratch)
+                        scratch.sweep()
                     except IndexError as error:
                         if not short:
                             self._universe.indices(chunk, scratch)  # says who is outside
@@ -126,6 +126,7 @@ class Estimator(ABC, Generic[R]):
         with Scratch() as scratch:
             for chunk in chunks(pieces):
                 self._universe.indices(chunk, scratch)
+                scratch.sweep()
         return nullcontext()
 
     # --- what leaves --------------------------------------------------------------------------------------------

@@ -16,7 +16,6 @@ _AHEAD = 64  # events between asking for a word and using it
 u32, u64 = np.uint32, np.uint64
 
 _EACH_BYTE, _LOW_BITS, _ALL_BITS = u64(0x0101010101010101), u64(0x7F7F7F7F7F7F7F7F), u64(0xFFFFFFFFFFFFFFFF)
-_GATHER = u64(0x0102040810204080)  # times eight bytes of 0 or 1, its top byte has these as bits, the first one lowest
 
 WORDS, OCTETS, PLACES = types.uint64[::1], types.uint8[::1], types.uint32[::1]
 READ_WORDS, READ_OCTETS, READ_PLACES = (
@@ -55,34 +54,6 @@ def settle(octets, ties, words, bound):
     """Decide the bytes that tied: 1 where the high 24 bits of the tie's own word are below the bound."""
     for i in range(len(ties)):
         octets[ties[i]] = u32(words[i] >> u32(8)) < bound
-
-
-@njit(nogil=True, inline="always")
-def _gathered(flips, start, n):
-    """The n flips from `start` on, at most 64, as the low bits of a word, the first one lowest."""
-    word = u64(0)
-    if n == 64:
-        octets = flips[start : start + 64].view(np.uint64)
-        for i in range(8):
-            word |= (octets[i] * _GATHER >> u64(56)) << u64(8 * i)
-    else:
-        for i in range(n):
-            word |= u64(flips[start + i]) << u64(i)
-    return word
-
-
-@njit(types.void(WORDS, types.int64, READ_OCTETS), nogil=True, cache=True)
-def set_bits(words, at, flips):
-    """Set the bits from `at`, a multiple of 64, on to the flips; the rest of the last word becomes zero."""
-    for start in range(0, len(flips), 64):
-        words[(at + start) >> 6] = _gathered(flips, start, min(64, len(flips) - start))
-
-
-@njit(types.void(WORDS, types.int64, READ_OCTETS), nogil=True, cache=True)
-def flip_bits(words, at, flips):
-    """Flip the bits from `at`, a multiple of 64, on where a flip is 1."""
-    for start in range(0, len(flips), 64):
-        words[(at + start) >> 6] ^= _gathered(flips, start, min(64, len(flips) - start))
 
 
 @njit(types.int64(READ_WORDS, types.int64, types.int64), nogil=True, cache=True)

@@ -91,12 +91,12 @@ def _holds(area: mmap.mmap, words: NDArray[np.uint64]) -> bool:
 
 def wipe(array: np.ndarray[Any, Any]) -> None:
     """Overwrite an array with zeros, also one that its maker calls read-only."""
-    if array.flags.writeable:
+    try:
         array.fill(0)
-    elif array.flags.c_contiguous:
+    except ValueError:  # read-only
+        if not array.flags.c_contiguous:
+            raise
         ctypes.memset(array.ctypes.data, 0, array.nbytes)
-    else:
-        raise ValueError("an array with gaps that cannot be written cannot be wiped")
 
 
 class Scratch:
@@ -110,20 +110,27 @@ class Scratch:
     """
 
     def __init__(self) -> None:
-        self._arrays: list[np.ndarray[Any, Any]] = []
+        self._owned: list[np.ndarray[Any, Any]] = []
         self._named: dict[str, np.ndarray[Any, Any]] = {}
 
     def empty(self, name: str, n: int, dtype: DTypeLike) -> Any:
         """An array of this length, its contents undefined: the one that had this name before, if it is long enough."""
         known = self._named.get(name)
         if known is None or len(known) < n:
-            known = self._named[name] = self.own(np.empty(n, dtype=dtype))
+            if known is not None:
+                self.own(known)
+            known = self._named[name] = np.empty(n, dtype=dtype)
         return known[:n]
 
     def own(self, array: A) -> A:
         """See to it that an array is wiped that somebody else has made, and that nobody else will use."""
-        self._arrays.append(array)
+        self._owned.append(array)
         return array
+
+    def sweep(self) -> None:
+        """Wipe the arrays that somebody else has made, and let them go; those with a name stay for the next use."""
+        while self._owned:
+            wipe(self._owned.pop())
 
     def __enter__(self) -> Self:
         return self
@@ -131,6 +138,6 @@ class Scratch:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        self._owned += self._named.values()
         self._named.clear()
-        while self._arrays:
-            wipe(self._arrays.pop())
+        self.sweep()

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from panprivacy import memory
 from panprivacy.coins import CHUNK, Coins
+from panprivacy.lazily import loaded
 from panprivacy.memory import Scratch
 from panprivacy.pairs import Pair
 
@@ -68,18 +69,15 @@ class Table:
     _octets: memoryview = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        from panprivacy import kernels  # noqa: F401 - loaded now: loaded at the first event, they would tell of it
-
+        loaded("panprivacy.kernels")  # now: loaded at the first event, they would tell that there was one
         self._octets = memoryview(self.words).cast("B")  # type: ignore[arg-type]
 
     @classmethod
     def drawn(cls, size: int, pair: Pair, coins: Coins) -> Self:
         """A table in which nobody has appeared: every bit a flip of p0."""
-        from panprivacy.kernels import set_bits
-
         table = cls.empty(size)
-        for start, flips in drawn_in_chunks(size, pair.absent, coins):
-            set_bits(table.words, start, flips)
+        for place, flips in drawn_words(size, pair.absent, coins):
+            table.words[place] = flips
         return table
 
     @classmethod
@@ -107,11 +105,10 @@ class Table:
 
     def redraw(self, slots: NDArray[np.unsignedinteger], threshold: int, coins: Coins, scratch: Scratch) -> None:
         """Redraw the bits of these slots, each with a coin of its own; `IndexError` if one is outside the table."""
-        from panprivacy.kernels import redraw, redraw_far
-
+        kernels = loaded("panprivacy.kernels")
         flips = scratch.empty("flips", len(slots), np.uint8)
         coins.draw(threshold, flips)
-        kernel = redraw if self.words.nbytes < _FAR else redraw_far
+        kernel = kernels.redraw if self.words.nbytes < _FAR else kernels.redraw_far
         if not kernel(self.words, np.uint64(self.size), slots, flips):
             raise IndexError(f"a slot is outside this table of {self.size}")
 
@@ -121,22 +118,16 @@ class Table:
 
     def flip_each(self, threshold: int, coins: Coins) -> None:
         """Flip every bit with the same probability: randomised response on the whole table."""
-        from panprivacy.kernels import flip_bits
-
-        for start, flips in drawn_in_chunks(self.size, threshold, coins):
-            flip_bits(self.words, start, flips)
+        for place, flips in drawn_words(self.size, threshold, coins):
+            self.words[place] ^= flips
 
     def ones(self, start: int = 0, stop: int | None = None) -> int:
         """How many bits are 1, of all of them or of those from `start` up to `stop`."""
-        from panprivacy.kernels import ones
-
-        return int(ones(self.words, start, self.size if stop is None else stop))
+        return int(loaded("panprivacy.kernels").ones(self.words, start, self.size if stop is None else stop))
 
     def copy_bits(self, source: "Table", at: int) -> None:
         """Write another table's bits over zeros from position `at` on."""
-        from panprivacy.kernels import copy_bits
-
-        copy_bits(self.words, at, source.words, source.size)
+        loaded("panprivacy.kernels").copy_bits(self.words, at, source.words, source.size)
 
     def in_use(self) -> None:
         """Do nothing; what stands in the place of a table that is gone refuses this like everything else."""
@@ -163,10 +154,14 @@ def restored_on_error(words: NDArray[np.uint64]) -> Iterator[None]:
             raise
 
 
-def drawn_in_chunks(size: int, threshold: int, coins: Coins) -> Iterator[tuple[int, NDArray[np.uint8]]]:
-    """Draw a flip for each of so many slots, a chunk at a time: where the chunk starts, and its flips."""
+def drawn_words(size: int, threshold: int, coins: Coins) -> Iterator[tuple[slice, NDArray[np.uint64]]]:
+    """Draw a flip for each of so many slots, some at a time: which words of a table they are for, and those words."""
     with Scratch() as scratch:
         for start in range(0, size, CHUNK):
-            flips = scratch.empty("flips", min(CHUNK, size - start), np.uint8)
-            coins.draw(threshold, flips)
-            yield start, flips
+            n = min(CHUNK, size - start)
+            flips = scratch.empty("flips", -(-n // 64) * 64, np.uint8)
+            flips[n:] = 0
+            coins.draw(threshold, flips[:n])
+            words = scratch.own(np.packbits(flips, bitorder="little")).view("<u8")
+            yield slice(start // 64, start // 64 + len(words)), words
+            scratch.sweep()

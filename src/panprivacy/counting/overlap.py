@@ -27,6 +27,7 @@ import numpy as np
 
 from panprivacy.coins import CHUNK, ONE, Coins
 from panprivacy.errors import CannotMerge
+from panprivacy.lazily import loaded
 from panprivacy.memory import Scratch
 from panprivacy.pairs import Pair
 from panprivacy.table import Table
@@ -83,8 +84,7 @@ def kernel(one: Pair, other: Pair) -> Kernel:
 
 def merge_tables(one: Table, other: Table, thresholds: Kernel, coins: Coins) -> Table:
     """Draw every bit of the merged table from the two bits in its place."""
-    from panprivacy.kernels import count_pattern, scatter
-
+    kernels = loaded("panprivacy.kernels")
     merged, step = Table.empty(one.size), CHUNK // 64
     for start in range(0, len(one.words), step):
         words = [table.words[start : start + step] for table in (one, other, merged)]
@@ -93,9 +93,9 @@ def merge_tables(one: Table, other: Table, thresholds: Kernel, coins: Coins) -> 
             threshold = thresholds[pattern >> 1][pattern & 1]
             if threshold:  # none for two zeros, unless rounding left a trace
                 with Scratch() as scratch:
-                    flips = scratch.empty("flips", count_pattern(*words[:2], bits, pattern), np.uint8)
+                    flips = scratch.empty("flips", kernels.count_pattern(*words[:2], bits, pattern), np.uint8)
                     coins.draw(threshold, flips)
-                    scatter(*words[:2], bits, pattern, flips, words[2])
+                    kernels.scatter(*words[:2], bits, pattern, flips, words[2])
     return merged
 
 

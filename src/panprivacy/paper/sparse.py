@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 
 from panprivacy import memory
 from panprivacy.coins import Coins
+from panprivacy.lazily import loaded
 from panprivacy.memory import Scratch
 from panprivacy.pairs import Pair
-from panprivacy.table import Table, drawn_in_chunks, restored_on_error
+from panprivacy.table import Table, drawn_words, restored_on_error
 
 _NOBODY = 2**64 - 1
 """Fills the places of the list that no slot takes."""
@@ -41,18 +42,16 @@ class SparseTable:
     words: NDArray[np.uint64]
 
     def __post_init__(self) -> None:
-        from panprivacy.paper import sparse_kernels  # noqa: F401 - loaded now, not at the first event, which it would show
+        loaded("panprivacy.paper.sparse_kernels")  # now: loaded at the first event, it would tell that there was one
 
     @classmethod
     def drawn(cls, size: int, pair: Pair, coins: Coins) -> Self:
         """A table in which nobody has appeared: every bit a flip of p0."""
-        from panprivacy.kernels import set_bits
-
         table = cls.empty(size)
         with Scratch() as scratch:
             bits = table._spread(scratch)
-            for start, flips in drawn_in_chunks(size, pair.absent, coins):
-                set_bits(bits, start, flips)
+            for place, flips in drawn_words(size, pair.absent, coins):
+                bits[place] = flips
             table._list(bits)
         return table
 
@@ -84,22 +83,18 @@ class SparseTable:
         self._set(slots, flips)
 
     def _set(self, slots: NDArray[np.unsignedinteger], flips: NDArray[np.uint8]) -> None:
-        from panprivacy.kernels import redraw
-
         with Scratch() as scratch:
             bits = self._spread(scratch)
-            if not redraw(bits, np.uint64(self.size), slots, flips):
+            if not loaded("panprivacy.kernels").redraw(bits, np.uint64(self.size), slots, flips):
                 raise IndexError(f"a slot is outside this table of {self.size}")
             self._list(bits)
 
     def flip_each(self, threshold: int, coins: Coins) -> None:
         """Flip every bit with the same probability: randomised response on the whole table."""
-        from panprivacy.kernels import flip_bits
-
         with Scratch() as scratch:
             bits = self._spread(scratch)
-            for start, flips in drawn_in_chunks(self.size, threshold, coins):
-                flip_bits(bits, start, flips)
+            for place, flips in drawn_words(self.size, threshold, coins):
+                bits[place] ^= flips
             self._list(bits)
 
     def restored_on_error(self) -> AbstractContextManager[None]:
@@ -123,14 +118,10 @@ class SparseTable:
 
     def _spread(self, scratch: Scratch) -> NDArray[np.uint64]:
         """The list as bits."""
-        from panprivacy.paper.sparse_kernels import spread
-
         bits: NDArray[np.uint64] = scratch.empty("bits", Table.words_for(self.size), np.uint64)
-        spread(self.words, np.uint64(self.size), bits)
+        loaded("panprivacy.paper.sparse_kernels").spread(self.words, np.uint64(self.size), bits)
         return bits
 
     def _list(self, bits: NDArray[np.uint64]) -> None:
         """Write the list anew."""
-        from panprivacy.paper.sparse_kernels import gather
-
-        gather(bits, self.words)
+        loaded("panprivacy.paper.sparse_kernels").gather(bits, self.words)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panprivacy.errors import PanPrivacyError
+from panprivacy.lazily import loaded
 from panprivacy.memory import Scratch
 from panprivacy.universe.words import Words
 
@@ -54,12 +55,12 @@ class Hashed:
 
     def select(self, indices: Words, scratch: Scratch) -> NDArray[np.uint32]:
         """The bits of these hashes, in order: every user has one."""
-        from panprivacy.slots.kernels import WINDOW, cells
-
+        kernels = loaded("panprivacy.slots.kernels")
         self._refuse_parts()
         # Half the memory to fetch, and enough for every size.
         slots: NDArray[np.uint32] = scratch.empty("cells", len(indices), np.uint32)
-        cells(indices, self.levels, self.buckets, slots, scratch.empty("lowest", WINDOW, np.float64))
+        lowest = scratch.empty("lowest", kernels.WINDOW, np.float64)
+        kernels.cells(indices, self.levels, self.buckets, slots, lowest)
         return slots
 
     def _refuse_parts(self) -> None:

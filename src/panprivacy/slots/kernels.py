@@ -17,12 +17,16 @@ WINDOW = 2_048
 
 u32, u64 = np.uint32, np.uint64
 
-_IDS = types.Array(types.uint64, 1, "C", readonly=True)
+_WIDE, _NARROW = (types.Array(t, 1, "C", readonly=True) for t in (types.uint64, types.uint32))
 _NETWORK = types.Array(types.uint32, 1, "C", readonly=True)
 _OUT = types.uint64[::1]
 
 
-@njit(types.int64(_IDS, types.uint64, types.uint64, types.uint64, _OUT), nogil=True, cache=True)
+@njit(
+    [types.int64(ids, types.uint64, types.uint64, types.uint64, _OUT) for ids in (_WIDE, _NARROW)],
+    nogil=True,
+    cache=True,
+)
 def select_block(ids, universe, first, size, slots):
     """Write the ids that fall in ``first .. first+size-1``, less `first`, to the front of `slots`.
 
@@ -32,7 +36,7 @@ def select_block(ids, universe, first, size, slots):
     for i in range(len(ids)):
         if ids[i] >= universe:
             return -1
-        place = ids[i] - first
+        place = u64(ids[i]) - first
         slots[found] = place
         found += int(place < size)
     return found
@@ -65,21 +69,23 @@ def _two_rounds_each(left, right, down, blocks, key_a, tweak_a, key_b, tweak_b):
 
 
 @njit(
-    types.int64(
-        _IDS, _NETWORK, types.uint64, types.uint64, types.uint64, _OUT, types.uint32[:, ::1], types.uint16[::1]
-    ),
+    [
+        types.int64(ids, _NETWORK, types.uint64, types.uint64, types.uint64, _OUT, types.uint32[::1])
+        for ids in (_WIDE, _NARROW)
+    ],
     nogil=True,
     cache=True,
 )
-def locate(ids, network, universe, first, size, slots, halves, near):
+def locate(ids, network, universe, first, size, slots, scratch):
     """Permute the ids; write the places that fall in ``first .. first+size-1``, less `first`, to the front of `slots`.
 
     Returns how many there are, or -1 if an id is outside ``0..universe-1``. Several loops over a window instead of
-    one, since most of them vectorise by themselves. `slots` needs room for one more than there are ids; `halves` and
-    `near` are scratch for a window. `network` is shift, blocks and the keys of the rounds.
+    one, since most of them vectorise by themselves. `slots` needs room for one more than there are ids; `scratch`
+    is for three numbers of each id of a window. `network` is shift, blocks and the keys of the rounds.
     """
     shift, down, blocks, keys = network[0], u32(u32(32) - network[0]), network[1], network[2:]
-    left, right = halves[0], halves[1]
+    left, right = scratch[:WINDOW], scratch[WINDOW : 2 * WINDOW]
+    near = scratch[2 * WINDOW :].view(np.uint16)
     mask = (u64(1) << u64(shift)) - u64(1)
     lowest = u32(first >> u64(shift))  # the left halves of the first place and of the last
     span = u32(u32((first + size - u64(1)) >> u64(shift)) - lowest)
@@ -89,7 +95,7 @@ def locate(ids, network, universe, first, size, slots, halves, near):
         n = len(window)
         largest = u64(0)
         for i in range(n):
-            index = window[i]
+            index = u64(window[i])
             largest = max(largest, index)
             left[i] = u32(index >> u64(shift))
             right[i] = u32(index & mask)
@@ -118,7 +124,7 @@ def permute_one(index, network):
     return (u64(left) << u64(shift)) | u64(right)
 
 
-@njit(types.void(_IDS, types.int64, types.int64, types.uint32[::1], types.float64[::1]), nogil=True, cache=True)
+@njit(types.void(_WIDE, types.int64, types.int64, types.uint32[::1], types.float64[::1]), nogil=True, cache=True)
 def cells(hashes, levels, buckets, slots, lowest):
     """Find the cell of each hash: level = trailing zeros, at most levels-1; bucket = high half times buckets / 2**32.
 

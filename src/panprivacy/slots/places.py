@@ -13,6 +13,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from panprivacy.lazily import loaded
 from panprivacy.memory import Scratch
 from panprivacy.universe.words import Words
 
@@ -50,11 +51,9 @@ class Every:
         """
         if self.size == self.universe:
             return indices
-        from panprivacy.slots.kernels import select_block
-
+        select_block = loaded("panprivacy.slots.kernels").select_block
         slots: Words = scratch.empty("slots", len(indices) + 1, np.uint64)
-        found = select_block(indices, np.uint64(self.universe), np.uint64(self.first), np.uint64(self.size), slots)
-        return _front(slots, found)
+        return _front(slots, select_block(indices, self.universe, self.first, self.size, slots))
 
 
 @dataclass(frozen=True)
@@ -93,9 +92,7 @@ class Sampled:
 
     def slot(self, index: int) -> int:
         """The bit of one user; -1 if the user has none."""
-        from panprivacy.slots.kernels import permute_one
-
-        place: int = permute_one(index, self._network) - self.first
+        place: int = loaded("panprivacy.slots.kernels").permute_one(index, self._network) - self.first
         return place if 0 <= place < self.size else _NOWHERE
 
     def select(self, indices: Words, scratch: Scratch) -> Words:
@@ -103,13 +100,10 @@ class Sampled:
         return self._locate(indices, self.universe, scratch)
 
     def _locate(self, indices: Words, end: int, scratch: Scratch) -> Words:
-        from panprivacy.slots.kernels import WINDOW, locate
-
+        kernels = loaded("panprivacy.slots.kernels")
         slots: Words = scratch.empty("slots", len(indices) + 1, np.uint64)
-        halves = scratch.empty("halves", 2 * WINDOW, np.uint32).reshape(2, WINDOW)
-        near = scratch.empty("near", WINDOW + 1, np.uint16)
-        first, size = np.uint64(self.first), np.uint64(self.size)
-        return _front(slots, locate(indices, self._network, np.uint64(end), first, size, slots, halves, near))
+        window = scratch.empty("window", 3 * kernels.WINDOW, np.uint32)
+        return _front(slots, kernels.locate(indices, self._network, end, self.first, self.size, slots, window))
 
     @cached_property
     def _network(self) -> NDArray[np.uint32]:

@@ -19,6 +19,7 @@ import xxhash
 from numpy.typing import NDArray
 
 from panprivacy.errors import OutsideUniverse
+from panprivacy.lazily import loaded
 from panprivacy.memory import Scratch
 from panprivacy.universe.batches import is_arrow, is_polars
 from panprivacy.universe.words import TooLarge, Words, as_words
@@ -106,10 +107,8 @@ class Anyone:
 
     def hash_words(self, ids: Words, scratch: Scratch) -> Words:
         """The hashes of integer ids."""
-        from panprivacy.universe.kernels import hash_ids
-
         hashes: Words = scratch.empty("hashes", len(ids), np.uint64)
-        hash_ids(ids, np.uint64(self._keys[0]), np.uint64(self._keys[1]), hashes)
+        loaded("panprivacy.universe.kernels").hash_ids(ids, np.uint64(self._keys[0]), np.uint64(self._keys[1]), hashes)
         return hashes
 
     def hash_texts(self, texts: Any, scratch: Scratch) -> Words:

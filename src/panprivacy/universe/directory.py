@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from panprivacy.lazily import loaded
 from panprivacy.memory import Scratch
 from panprivacy.universe.words import Words
 
@@ -22,8 +23,6 @@ class Directory:
     """
 
     def __init__(self, hashes: Words, checks: Words | None = None) -> None:
-        from panprivacy.universe import kernels  # noqa: F401 - loaded now, not at the first event, which it would show
-
         order = np.argsort(hashes)
         columns = [hashes, hashes if checks is None else checks, np.arange(len(hashes), dtype=np.uint64)]
         self._entries = np.column_stack(columns)[order]  # hash, check and position in one line of memory
@@ -35,11 +34,11 @@ class Directory:
 
     def find(self, hashes: Words, checks: Words | None, scratch: Scratch) -> tuple[Words, int]:
         """The position of each hash, `NOT_THERE` for one that is not in the list, and how many are not."""
-        from panprivacy.universe.kernels import find
-
         found: Words = scratch.empty("found", len(hashes), np.uint64)
         shift, second = np.uint64(self._shift), hashes if checks is None else checks
-        return found, int(find(hashes, second, shift, self._starts, self._entries, found))
+        return found, int(
+            loaded("panprivacy.universe.kernels").find(hashes, second, shift, self._starts, self._entries, found)
+        )
 
     def find_one(self, wanted: int, check: int | None = None) -> int:
         """The position of one hash, -1 if it is not there."""

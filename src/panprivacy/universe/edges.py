@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panprivacy.errors import OutsideUniverse
+from panprivacy.lazily import loaded
 from panprivacy.memory import Scratch
 from panprivacy.universe.batches import is_arrow, is_pandas, is_polars, plain_column
 from panprivacy.universe.range import first_of
@@ -73,14 +74,13 @@ class Edges:
 
     def _positions(self, chunk: Any, scratch: Scratch) -> tuple[Words, int]:
         """The position of each edge, or the number that none has, and how many of those there are."""
-        from panprivacy.universe.kernels import edge_indices
-
         try:
             ends = chunk.ends(scratch) if isinstance(chunk, Pairs) else _ends(chunk, scratch)
         except TooLarge as error:
             raise self._outside([_edges(chunk)[error.row // 2]], 1) from None
         indices: Words = scratch.empty("indices", len(ends), np.uint64)
-        return indices, int(edge_indices(ends, np.uint64(self.nodes), self.directed, indices))
+        edge_indices = loaded("panprivacy.universe.kernels").edge_indices
+        return indices, int(edge_indices(ends, self.nodes, self.directed, indices))
 
     def _outside(self, named: list[Any], wrong: int) -> OutsideUniverse:
         listed = ", ".join(str(tuple(int(end) for end in edge)) for edge in named)

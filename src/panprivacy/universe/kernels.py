@@ -30,7 +30,10 @@ def whole_numbers(floats, numbers):
     return -1
 
 
-@njit(types.int64(_IDS, types.uint64), nogil=True, cache=True)
+_NARROW = types.Array(types.uint32, 1, "C", readonly=True)
+
+
+@njit([types.int64(ids, types.uint64) for ids in (_IDS, _NARROW)], nogil=True, cache=True)
 def count_outside(ids, size):
     """How many ids are ``size`` or more; a negative number, read as a word, is one of them."""
     outside = 0

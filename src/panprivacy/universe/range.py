@@ -8,8 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panprivacy.errors import OutsideUniverse
+from panprivacy.lazily import loaded
 from panprivacy.memory import Scratch
 from panprivacy.universe.words import TooLarge, Words, as_words
+
+_HALF = 2**31  # read as unsigned, a negative number of 32 bits is not below this
 
 _NAMED = 3
 """How many ids an error names."""
@@ -34,10 +37,8 @@ class Range:
 
     def indices(self, chunk: Any, scratch: Scratch) -> Words:
         """The positions of a chunk of users: their numbers."""
-        from panprivacy.universe.kernels import count_outside
-
         words = self.unchecked(chunk, scratch)
-        wrong = count_outside(words, np.uint64(self.size))
+        wrong = loaded("panprivacy.universe.kernels").count_outside(words, self.size)
         if wrong:
             raise self._outside(first_of(chunk, (int(word) >= self.size for word in words)), wrong)
         return words
@@ -45,7 +46,7 @@ class Range:
     def unchecked(self, chunk: Any, scratch: Scratch) -> Words:
         """The positions of a chunk of users; numbers outside the universe stay as they are, for slots to refuse."""
         try:
-            return as_words(chunk, scratch)[0]
+            return as_words(chunk, scratch, narrow=self.size <= _HALF)[0]
         except TooLarge as error:
             raise self._outside([chunk[error.row]], 1) from None
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panprivacy.errors import OutsideUniverse
+from panprivacy.lazily import loaded
 from panprivacy.memory import Scratch
 from panprivacy.universe.anyone import Anyone
 from panprivacy.universe.batches import is_arrow, is_polars, is_wide, plain_column, refuse_missing
@@ -133,11 +134,9 @@ class Users:
         return self._directory.find(*self._hashes(texts, scratch), scratch)
 
     def _places_of_integers(self, ids: Words, signed: bool, scratch: Scratch) -> tuple[Words, int]:
-        from panprivacy.universe.kernels import miss_high
-
         places, missing = self._directory.find(_HASH.hash_words(ids, scratch), None, scratch)
         if signed != (self._listed.dtype.kind == "i"):  # the same word is a negative number there, and a huge one here
-            missing += int(miss_high(ids, places))
+            missing += int(loaded("panprivacy.universe.kernels").miss_high(ids, places))
         return places, missing
 
     def _places_one_by_one(self, ids: Any, scratch: Scratch) -> tuple[Words, int]:

@@ -5,10 +5,11 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from panprivacy.lazily import loaded
 from panprivacy.memory import Scratch
 
 Words: TypeAlias = NDArray[np.uint64]
-"""Ids, hashes or positions as 64-bit words in a row; a negative number is its two's complement."""
+"""Ids, hashes or positions as words in a row, of 64 bits unless `narrow` ones will do; negative numbers are huge."""
 
 _BOOLEANS = {bool, np.bool_}
 _WORD = 2**64
@@ -22,24 +23,26 @@ class TooLarge(ValueError):
         self.row = row
 
 
-def as_words(chunk: Any, scratch: Scratch) -> tuple[Words, bool]:
+def as_words(chunk: Any, scratch: Scratch, *, narrow: bool = False) -> tuple[Words, bool]:
     """Read a chunk of one column as words, and tell whether they are signed; `TooLarge` for what does not fit.
 
-    An array that is in this form already is not copied.
+    An array that is in this form already is not copied. Where words of 32 bits will do, `narrow`, one of those is not
+    copied either.
     """
     array = integers(chunk, scratch)
     if array.ndim != 1:
         raise TypeError(f"ids must be one column, got an array of shape {array.shape}")
-    return words_of(array, scratch)
+    return words_of(array, scratch, narrow=narrow)
 
 
-def words_of(array: NDArray[Any], scratch: Scratch, name: str = "words") -> tuple[Words, bool]:
+def words_of(array: NDArray[Any], scratch: Scratch, name: str = "words", *, narrow: bool = False) -> tuple[Words, bool]:
     """Read an integer array of any shape as words."""
     if array.dtype == object:
         return _of_objects(array, scratch)
     signed = array.dtype.kind == "i"
-    if array.dtype.itemsize == 8 and array.flags.c_contiguous and array.flags.aligned and array.dtype.isnative:
-        words = array.view(np.uint64)
+    size, flags = array.dtype.itemsize, array.flags
+    if (size == 8 or (narrow and size == 4)) and flags.c_contiguous and flags.aligned and array.dtype.isnative:
+        words: Any = array.view(np.uint64 if size == 8 else np.uint32)
     else:
         copied = scratch.empty(name, array.size, np.uint64).reshape(array.shape)
         np.copyto(copied.view(np.int64) if signed else copied, array, casting="unsafe")
@@ -90,12 +93,10 @@ def _are_large(chunk: Any) -> bool:
 
 
 def _whole(array: NDArray[Any], scratch: Scratch) -> NDArray[np.int64]:
-    from panprivacy.universe.kernels import whole_numbers
-
     floats = scratch.empty("floats", array.size, np.float64)
     np.copyto(floats.reshape(array.shape), array, casting="unsafe")
     numbers: NDArray[np.int64] = scratch.empty("numbers", array.size, np.int64)
-    row = int(whole_numbers(floats, numbers))
+    row = int(loaded("panprivacy.universe.kernels").whole_numbers(floats, numbers))
     if row >= 0:
         raise TypeError(f"ids must be integers, got {array.flat[row]}; a float is an id only if it is a whole number")
     return numbers.reshape(array.shape)
