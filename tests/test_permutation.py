@@ -11,7 +11,8 @@ from scipy import stats
 from checks import assert_binomial, assert_variance
 from panprivacy import kernels
 from panprivacy.slots import places
-from panprivacy.slots.places import KEY_BYTES, Every, Sampled, network
+from panprivacy.checks import KEY_BYTES
+from panprivacy.slots.places import Every, Sampled, network
 from panprivacy.universe import LARGEST_UNIVERSE
 
 Ids = NDArray[np.uint64]

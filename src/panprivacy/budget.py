@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panprivacy import exact, noise
+from panprivacy.checks import check_epsilon
 from panprivacy.coins import ONE
 from panprivacy.errors import NotPrivate
 from panprivacy.pairs import Pair, response, symmetric
@@ -144,8 +145,7 @@ def best_split(epsilon: float, size: int, releases: int = 1, intrusions: int = 0
     >>> round(split.pair.loss, 3), round(split.loss(1, 0), 6)
     (0.313, 0.4)
     """
-    if not 0 < epsilon < float("inf"):
-        raise ValueError(f"epsilon must be positive and finite, got {epsilon}")
+    epsilon = check_epsilon(epsilon)
     if size < 1:
         raise ValueError(f"the table needs at least one bit, got {size}")
     if releases < 1:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from panprivacy import coins as coin_sources
 from panprivacy.budget import best_split, budget_of
+from panprivacy.checks import KEY_BYTES, check_epsilon, check_key
 from panprivacy.coins import Coins
 from panprivacy.estimator import Estimator
 from panprivacy.ledger import Ledger, Published
@@ -12,7 +13,6 @@ from panprivacy.pairs import Pair
 from panprivacy.release import Release, Spread, spread_of
 from panprivacy.sizes import format_bytes, parse_bytes
 from panprivacy.slots import Every, Sampled, Slots
-from panprivacy.slots.places import KEY_BYTES
 from panprivacy.slots.saved import slots_bytes, slots_from, universe_bytes, universe_from
 from panprivacy.universe import Universe, universe_of
 
@@ -81,7 +81,7 @@ class Density(Estimator[Release]):
         users = universe_of(universe)
         sample = None if sample is None else index(sample)
         size = _table_size(users.size, sample, memory)
-        split = best_split(float(epsilon), size, index(releases), index(intrusions))
+        split = best_split(check_epsilon(epsilon), size, index(releases), index(intrusions))
         slots = _choose_slots(users.size, size, shard, key, source)
         table = self.TABLE.drawn(slots.size, split.pair, source)
         self._assemble(users, slots, Ledger(split), table, source)
@@ -171,8 +171,7 @@ def _choose_slots(universe: int, size: int, shard: tuple[int, int] | None, key: 
     part, parts = shard or (0, 1)
     if not 0 <= part < parts <= size:
         raise ValueError(f"shard (i, n) needs 0 <= i < n <= {size} slots, got {shard}")
-    if key is not None and len(key) != KEY_BYTES:
-        raise ValueError(f"key needs {KEY_BYTES} bytes, got {len(key)}")
+    check_key(key)
     first, end = part * size // parts, (part + 1) * size // parts
     if size == universe:
         return Every(universe, first, end - first)

@@ -8,6 +8,7 @@ import numpy as np
 
 from panprivacy import coins as coin_sources
 from panprivacy.budget import best_split, budget_of
+from panprivacy.checks import KEY_BYTES, check_epsilon, check_key
 from panprivacy.coins import Coins
 from panprivacy.counting.buckets import buckets_for, levels_for, model_of, relative_error
 from panprivacy.counting.likelihood import CountModel
@@ -20,7 +21,6 @@ from panprivacy.pairs import Pair
 from panprivacy.sizes import format_bytes
 from panprivacy.slots import SlotMap
 from panprivacy.slots.hashed import Hashed
-from panprivacy.slots.places import KEY_BYTES
 from panprivacy.table import Table
 from panprivacy.universe import Universe
 from panprivacy.universe.anyone import Anyone
@@ -99,11 +99,10 @@ class DistinctCount(Estimator[CountRelease]):
         source = coins or coin_sources.system
         if buckets is not None and error is not None:
             raise ValueError("give buckets or error, not both")
-        plan = float(epsilon), index(releases), index(intrusions)
+        plan = check_epsilon(epsilon), index(releases), index(intrusions)
         width = buckets_for(error, *plan) if error is not None else 4096 if buckets is None else index(buckets)
         slots = Hashed(levels_for(width) if levels is None else index(levels), width)
-        if key is not None and len(key) != KEY_BYTES:
-            raise ValueError(f"key needs {KEY_BYTES} bytes, got {len(key)}")
+        check_key(key)
         split = best_split(plan[0], width, *plan[1:])
         users = Anyone(key or source.randbelow(2 ** (8 * KEY_BYTES)).to_bytes(KEY_BYTES, "little"))
         self._assemble(users, slots, Ledger(split), Table.drawn(slots.size, split.pair, source), source)

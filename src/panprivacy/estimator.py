@@ -10,13 +10,13 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 from panprivacy import coins as coin_sources
 from panprivacy import lifetime, state
 from panprivacy.budget import Budget
+from panprivacy.checks import check_level
 from panprivacy.coins import CHUNK, Coins
 from panprivacy.errors import CorruptState, NotPrivate, OtherUniverse, PanPrivacyError
 from panprivacy.lazily import loaded
 from panprivacy.ledger import Ledger, Published
 from panprivacy.lifetime import Emptied
 from panprivacy.memory import Scratch, kept_on_fork
-from panprivacy.release import check_level
 from panprivacy.slots import SlotMap
 from panprivacy.table import Bits, Table
 from panprivacy.universe import Universe

@@ -15,7 +15,7 @@ from panprivacy.density import Density
 from panprivacy.distinct import DistinctCount
 from panprivacy.errors import CannotMerge, CorruptState
 from panprivacy.ledger import Ledger
-from panprivacy.slots import Every, Sampled, Slots
+from panprivacy.slots import Slots
 from panprivacy.slots.hashed import Hashed
 from panprivacy.table import Table
 from panprivacy.universe import Universe
@@ -178,11 +178,7 @@ def _joined(parts: Sequence[Density]) -> Density:
     table = Table.empty(size)
     for part in ordered:
         table.copy_bits(part._table, at=part._slots.first - first)
-    slots: Slots = (
-        Sampled(head._slots.universe, first, size, head._slots.key)
-        if isinstance(head._slots, Sampled)
-        else Every(head._slots.universe, first, size)
-    )
+    slots: Slots = replace(head._slots, first=first, size=size)
     spent = Ledger(head._ledger.split, max(part._ledger.releases for part in parts), head._ledger.redraws)
     merged = Density.__new__(Density)
     merged._assemble(head._universe, slots, spent, table, head._coins)

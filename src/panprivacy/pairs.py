@@ -6,6 +6,7 @@ from fractions import Fraction
 from math import ceil, floor
 
 from panprivacy import exact
+from panprivacy.checks import check_epsilon
 from panprivacy.coins import ONE, check_threshold
 from panprivacy.errors import NotPrivate
 
@@ -75,8 +76,7 @@ def symmetric(epsilon: float, c: float = 0.5) -> Pair:
     With c = 1/2 it is tight on both sides, ``p1 = e^epsilon/(1 + e^epsilon) = 1 - p0``, and no other pair of that
     loss has less variance. p1 is rounded down and p0 up, so the loss is at most epsilon.
     """
-    if not 0 < epsilon < float("inf"):
-        raise ValueError(f"epsilon must be positive and finite, got {epsilon}")
+    epsilon = check_epsilon(epsilon)
     if c > 0.5:
         raise NotPrivate(
             f"c = {c} is above 1/2: a zero bit would then give away more than epsilon, since "

@@ -3,29 +3,14 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import exp, sqrt
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from panprivacy import noise
+from panprivacy.checks import check_level
 from panprivacy.pairs import Pair
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
-
-
-def check_level(level: Any) -> float:
-    """The level of a confidence interval as a float, or `ValueError`.
-
-    >>> from decimal import Decimal
-    >>> check_level(Decimal("0.95"))
-    0.95
-    """
-    try:
-        checked = float(level)
-    except (TypeError, ValueError):
-        checked = 0.0
-    if not 0 < checked < 1:
-        raise ValueError(f"level must be between 0 and 1, got {level}")
-    return checked
 
 
 @dataclass(frozen=True)

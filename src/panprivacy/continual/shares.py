@@ -32,6 +32,7 @@ from math import cbrt, exp, expm1, floor, log, log1p, sqrt
 
 from panprivacy import exact, noise
 from panprivacy.budget import RELEASE_STEPS
+from panprivacy.checks import check_epsilon
 from panprivacy.errors import NotPrivate
 from panprivacy.pairs import Pair, symmetric
 
@@ -79,8 +80,7 @@ def best_shares(epsilon: float, size: int, moves: int, observations: int, pair: 
     >>> round(shares.loss(20), 9), [round(float(x), 4) for x in (shares.threshold, shares.test, shares.value)]
     (1.0, [0.0751, 0.0034, 0.0029])
     """
-    if not 0 < epsilon < float("inf"):
-        raise ValueError(f"epsilon must be positive and finite, got {epsilon}")
+    epsilon = check_epsilon(epsilon)
     if moves < 1 or observations < 1:
         raise ValueError(f"plan at least one move and one observation, got {moves} and {observations}")
     if pair is None:

@@ -17,7 +17,6 @@ from panprivacy.lazily import loaded
 from panprivacy.memory import Scratch
 from panprivacy.universe.words import Words
 
-KEY_BYTES = 16
 _NOWHERE = -1
 
 
@@ -69,8 +68,11 @@ class Sampled:
     first: int
     size: int
     key: bytes
+    rounds: int = 0
+    """Rounds of the permutation; 0 stands for as many as the universe takes."""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "rounds", self.rounds or rounds_for(self.universe))
         _ = self.users  # found now: found at the first event, its presence would tell of that event
 
     @property
@@ -107,7 +109,7 @@ class Sampled:
 
     @cached_property
     def _network(self) -> NDArray[np.uint32]:
-        return network(self.universe, self.key)
+        return network(self.universe, self.key, self.rounds)
 
 
 Slots: TypeAlias = Every | Sampled
@@ -120,11 +122,19 @@ def _front(slots: Words, found: int) -> Words:
     return slots[:found]
 
 
-ROUNDS = 6
-"""Four rounds leave the number of sampled users in a block of ids up to 29 % too variable; six do not."""
+ROUNDS, MORE_ROUNDS = 6, 12
+"""Four rounds leave the number of sampled users in a block of ids up to 29 % too variable; six do not, but for small
+universes, where it takes twelve."""
+
+_SMALL = 4096  # users below which six rounds leave more than 1 % too much variance
 
 
-def network(universe: int, key: bytes) -> NDArray[np.uint32]:
+def rounds_for(universe: int) -> int:
+    """How many rounds it takes to permute a universe well."""
+    return MORE_ROUNDS if universe < _SMALL else ROUNDS
+
+
+def network(universe: int, key: bytes, rounds: int | None = None) -> NDArray[np.uint32]:
     """Choose the smallest permutation that covers a universe: its shift, its blocks, and the keys of its rounds.
 
     It permutes ``0 .. blocks * 2**shift - 1`` (see `kernels.locate`). An index is ``(left, right)`` with left below
@@ -134,5 +144,7 @@ def network(universe: int, key: bytes) -> NDArray[np.uint32]:
     bits = (universe - 1).bit_length()
     shift = max(bits // 2, bits - 16, 1)
     blocks = -(-universe >> shift)
-    digest = blake2b(key, digest_size=8 * ROUNDS, person=b"panprivacy slots").digest()
+    size = 8 * ROUNDS  # bytes that one hash of the key gives
+    salts = [bytes([i]) for i in range((rounds or rounds_for(universe)) // ROUNDS)]
+    digest = b"".join(blake2b(key, digest_size=size, person=b"panprivacy slots", salt=salt).digest() for salt in salts)
     return np.concatenate([[shift, blocks], np.frombuffer(digest, dtype="<u4")]).astype(np.uint32)

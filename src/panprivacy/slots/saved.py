@@ -4,11 +4,12 @@ import struct
 from typing import Any, NoReturn
 
 from panprivacy.errors import OtherUniverse, PanPrivacyError
-from panprivacy.slots.places import Every, Sampled, Slots
+from panprivacy.slots.places import MORE_ROUNDS, ROUNDS, Every, Sampled, Slots
 from panprivacy.universe import LARGEST_UNIVERSE, Edges, Range, Universe, Users, universe_of
 
 _UNIVERSE = struct.Struct("<BBQQ32s")  # kind, directed, size, nodes, fingerprint
-_SLOTS = struct.Struct("<B16sQQ")  # sampled, key, first, size
+_SLOTS = struct.Struct("<B16sQQ")  # how users are chosen, key, first, size
+_EVERY, _SAMPLED, _MIXED_MORE = 0, 1, 2
 _RANGE, _USERS, _EDGES = 0, 1, 2
 
 
@@ -76,13 +77,18 @@ def universe_from(data: bytes, given: Any) -> tuple[Universe, bytes]:
 def slots_bytes(slots: Slots) -> bytes:
     """Write which slots a table has."""
     if isinstance(slots, Sampled):
-        return _SLOTS.pack(True, slots.key, slots.first, slots.size)
-    return _SLOTS.pack(False, b"", slots.first, slots.size)
+        how = _SAMPLED if slots.rounds == ROUNDS else _MIXED_MORE
+        return _SLOTS.pack(how, slots.key, slots.first, slots.size)
+    return _SLOTS.pack(_EVERY, b"", slots.first, slots.size)
 
 
 def slots_from(data: bytes, universe: int) -> Slots:
     """Read which slots a table has."""
-    sampled, key, first, size = _SLOTS.unpack(data)
+    how, key, first, size = _SLOTS.unpack(data)
     if not size or first + size > universe:
         raise ValueError(f"{size} slots from {first} on do not fit {universe} users")
-    return Sampled(universe, first, size, key) if sampled else Every(universe, first, size)
+    if how == _EVERY:
+        return Every(universe, first, size)
+    if how not in (_SAMPLED, _MIXED_MORE):
+        raise ValueError(f"there are no slots of kind {how}")
+    return Sampled(universe, first, size, key, ROUNDS if how == _SAMPLED else MORE_ROUNDS)

@@ -1,0 +1,44 @@
+"""What every constructor and release asks of its arguments, each said in one place."""
+
+from typing import Any
+
+KEY_BYTES = 16
+"""Length of a key that decides which bit a user owns."""
+
+LARGEST_EPSILON = 1e6
+"""More is no privacy at all, and its exponential no number."""
+
+
+def check_epsilon(epsilon: Any) -> float:
+    """A budget as a float, or `ValueError`.
+
+    >>> check_epsilon(1)
+    1.0
+    """
+    checked = float(epsilon)
+    if not 0 < checked <= LARGEST_EPSILON:
+        raise ValueError(f"epsilon must be positive and at most {LARGEST_EPSILON:,.0f}, got {epsilon}")
+    return checked
+
+
+def check_level(level: Any) -> float:
+    """The level of a confidence interval as a float, or `ValueError`.
+
+    >>> from decimal import Decimal
+    >>> check_level(Decimal("0.95"))
+    0.95
+    """
+    try:
+        checked = float(level)
+    except (TypeError, ValueError):
+        checked = 0.0
+    if not 0 < checked < 1:
+        raise ValueError(f"level must be between 0 and 1, got {level}")
+    return checked
+
+
+def check_key(key: bytes | None) -> bytes | None:
+    """A key of the right length, or none."""
+    if key is not None and len(key) != KEY_BYTES:
+        raise ValueError(f"key needs {KEY_BYTES} bytes, got {len(key)}")
+    return key
