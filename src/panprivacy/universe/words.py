@@ -69,7 +69,8 @@ def integers(chunk: Any, scratch: Scratch) -> NDArray[np.integer]:
 
     An array of objects comes back where Python's integers fit no 64-bit type together.
     """
-    array = np.asarray(chunk)
+    # NumPy would make an object of every number in a range, and nobody could wipe those.
+    array = np.arange(chunk.start, chunk.stop, chunk.step) if isinstance(chunk, range) else np.asarray(chunk)
     if array is not chunk and array.flags.owndata and array.dtype != object:
         scratch.own(array)
     if array.size == 0:
