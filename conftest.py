@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-from panprivacy import coins
+from panprivacy.privacy import coins
 from panprivacy.testing import SeededCoins
 
 # Random examples would make a run's outcome depend on luck; a deadline would make it depend on the machine.

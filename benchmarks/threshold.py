@@ -15,9 +15,9 @@ from rich.progress import track
 from rich.table import Table
 
 from panprivacy import audit
-from panprivacy.coins import Coins
 from panprivacy.continual import Continual
 from panprivacy.continual.watch import Watch
+from panprivacy.privacy.coins import Coins
 
 EPSILON = 8.0  # noise of a few counts, so that most of its outcomes can be followed
 OBSERVATIONS = (1, 2, 4, 6, 8)

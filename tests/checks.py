@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-from panprivacy.coins import ONE
+from panprivacy.privacy.coins import ONE
 
 ALARM = 1e-6
 """How often a check fails although nothing is wrong."""

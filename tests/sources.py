@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from panprivacy.coins import Coins, Flips
+from panprivacy.privacy.coins import Coins, Flips
 
 
 class Always(Coins):

@@ -12,7 +12,7 @@ import pytest
 
 import panprivacy as pp
 from feeding import refused, touched
-from panprivacy.coins import CHUNK
+from panprivacy.privacy.coins import CHUNK
 from panprivacy.universe import batches
 from panprivacy.universe.range import Range
 from sources import Always

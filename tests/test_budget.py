@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from panprivacy import NotPrivate, budget, exact, noise
-from panprivacy.budget import Split, best_split, budget_of
-from panprivacy.pairs import response, symmetric
+from panprivacy import NotPrivate
+from panprivacy.privacy import budget, exact, noise
+from panprivacy.privacy.budget import Split, best_split, budget_of
+from panprivacy.privacy.pairs import response, symmetric
 from worst_case import worst_loss
 
 

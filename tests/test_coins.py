@@ -8,8 +8,8 @@ import pytest
 from scipy import stats
 
 from checks import ALARM, assert_binomial, assert_flips, assert_independent
-from panprivacy import coins
-from panprivacy.coins import ONE, SystemCoins
+from panprivacy.privacy import coins
+from panprivacy.privacy.coins import ONE, SystemCoins
 from panprivacy.testing import SeededCoins
 from sources import Always
 

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import panprivacy
-from panprivacy import coins, kernels
-from panprivacy.coins import SystemCoins
+from panprivacy.privacy import coins
+from panprivacy.privacy.coins import SystemCoins
+from panprivacy.table import kernels
 
 BLOCK = coins._BLOCK
 

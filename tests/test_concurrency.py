@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 import panprivacy as pp
-from panprivacy.coins import CHUNK, Flips
+from panprivacy.privacy.coins import CHUNK, Flips
 from sources import Always, Scripted
 
 

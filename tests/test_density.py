@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 import panprivacy as pp
-from panprivacy import coins
-from panprivacy.coins import CHUNK
+from panprivacy.privacy import coins
+from panprivacy.privacy.coins import CHUNK
 from panprivacy.testing import SeededCoins
 from sources import Always, Scripted
 

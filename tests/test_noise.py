@@ -10,8 +10,8 @@ import pytest
 from scipy import stats
 
 from checks import ALARM, assert_discrete_laplace
-from panprivacy import exact, noise
-from panprivacy.noise import discrete_laplace
+from panprivacy.privacy import exact, noise
+from panprivacy.privacy.noise import discrete_laplace
 from panprivacy.testing import SeededCoins
 
 Randbelow = Callable[[int], int]

@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from panprivacy import NotPrivate, exact
-from panprivacy.coins import ONE
-from panprivacy.pairs import Pair, dwork, response, symmetric
+from panprivacy import NotPrivate
+from panprivacy.privacy import exact
+from panprivacy.privacy.coins import ONE
+from panprivacy.privacy.pairs import Pair, dwork, response, symmetric
 
 EPSILONS = st.floats(1e-6, 22.0)
 

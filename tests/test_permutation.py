@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from checks import assert_binomial, assert_variance
-from panprivacy import kernels
-from panprivacy.slots import places
 from panprivacy.checks import KEY_BYTES
+from panprivacy.slots import places
 from panprivacy.slots.places import Every, Sampled, network
+from panprivacy.table import kernels
 from panprivacy.universe import LARGEST_UNIVERSE
 
 Ids = NDArray[np.uint64]

@@ -8,10 +8,11 @@ from rich.console import Console
 from scipy import integrate, stats
 
 import panprivacy as pp
-from panprivacy import noise
-from panprivacy.coins import ONE
-from panprivacy.pairs import symmetric
-from panprivacy.release import Spread, normal_laplace_cdf, spread_of
+from panprivacy.privacy import noise
+from panprivacy.privacy.coins import ONE
+from panprivacy.privacy.pairs import symmetric
+from panprivacy.release import Spread, spread_of
+from panprivacy.release.normal_laplace import normal_laplace_cdf
 from sources import Always
 
 

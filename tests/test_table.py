@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from checks import assert_flips
 from panprivacy import table as table_module
-from panprivacy.coins import CHUNK, ONE
-from panprivacy.pairs import symmetric
+from panprivacy.privacy.coins import CHUNK, ONE
+from panprivacy.privacy.pairs import symmetric
 from panprivacy.table import Table
 from panprivacy.testing import SeededCoins
 from sources import Always

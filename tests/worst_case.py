@@ -8,8 +8,8 @@ weighs the two values the bit may have, once for each stream; nothing else of th
 from collections.abc import Iterator
 from math import exp, log
 
-from panprivacy.budget import Split
-from panprivacy.coins import ONE
+from panprivacy.privacy.budget import Split
+from panprivacy.privacy.coins import ONE
 
 Moment = tuple[int, int, bool]
 """Releases seen, redraws made, and whether the state was read since the last redraw."""

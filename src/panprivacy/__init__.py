@@ -11,8 +11,6 @@ True
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from panprivacy.budget import Budget
-from panprivacy.counting.release import CountRelease
 from panprivacy.density import Density
 from panprivacy.distinct import DistinctCount
 from panprivacy.errors import (
@@ -27,7 +25,8 @@ from panprivacy.errors import (
 )
 from panprivacy.merging import load, merge
 from panprivacy.plan import Plan, plan
-from panprivacy.release import Release
+from panprivacy.privacy.budget import Budget
+from panprivacy.release import CountRelease, Release
 from panprivacy.universe import Edges, Users
 
 if TYPE_CHECKING:

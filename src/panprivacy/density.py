@@ -3,13 +3,13 @@
 from operator import index
 from typing import TYPE_CHECKING, Any
 
-from panprivacy import coins as coin_sources
-from panprivacy.budget import best_split, budget_of
 from panprivacy.checks import KEY_BYTES, check_epsilon, check_key
-from panprivacy.coins import Coins
 from panprivacy.estimator import Estimator
-from panprivacy.ledger import Ledger, Published
-from panprivacy.pairs import Pair
+from panprivacy.privacy import coins as coin_sources
+from panprivacy.privacy.budget import best_split, budget_of
+from panprivacy.privacy.coins import Coins
+from panprivacy.privacy.ledger import Ledger, Published
+from panprivacy.privacy.pairs import Pair
 from panprivacy.release import Release, Spread, spread_of
 from panprivacy.sizes import format_bytes, parse_bytes
 from panprivacy.slots import Every, Sampled, Slots

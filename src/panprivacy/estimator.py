@@ -7,16 +7,16 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from threading import Lock
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
-from panprivacy import coins as coin_sources
 from panprivacy import lifetime, state
-from panprivacy.budget import Budget
 from panprivacy.checks import check_level
-from panprivacy.coins import CHUNK, Coins
 from panprivacy.errors import CorruptState, NotPrivate, OtherUniverse, PanPrivacyError
 from panprivacy.lazily import loaded
-from panprivacy.ledger import Ledger, Published
 from panprivacy.lifetime import Emptied
 from panprivacy.memory import Scratch, kept_on_fork
+from panprivacy.privacy import coins as coin_sources
+from panprivacy.privacy.budget import Budget
+from panprivacy.privacy.coins import CHUNK, Coins
+from panprivacy.privacy.ledger import Ledger, Published
 from panprivacy.slots import SlotMap
 from panprivacy.table import Bits, Table
 from panprivacy.universe import Universe

@@ -10,11 +10,11 @@ from typing import Any, overload
 import numpy as np
 
 from panprivacy import state
-from panprivacy.counting.overlap import kernel, merge_tables, merged_pair
 from panprivacy.density import Density
 from panprivacy.distinct import DistinctCount
+from panprivacy.distinct.overlap import kernel, merge_tables, merged_pair
 from panprivacy.errors import CannotMerge, CorruptState
-from panprivacy.ledger import Ledger
+from panprivacy.privacy.ledger import Ledger
 from panprivacy.slots import Slots
 from panprivacy.slots.hashed import Hashed
 from panprivacy.table import Table
@@ -61,7 +61,7 @@ def merge(parts: Sequence[Density] | Sequence[DistinctCount], *, overlapping: bo
     of the part that spent most.
 
     `DistinctCount` with ``overlapping=True``: tables that may have seen the same users become one table, as if it had
-    seen them all (see `panprivacy.counting.overlap`), which can be fed and released. The price is a noisier state: of
+    seen them all (see `panprivacy.distinct.overlap`), which can be fed and released. The price is a noisier state: of
     the states' epsilons only ``-ln(1 - prod(1 - e^-eps_i))`` is left, which ``overlap.merged_epsilon`` there tells
     beforehand. A user may have been in every part, so the releases of all parts are added up and come off those that
     were planned, and the budget stays that of a part, which may have been read. The promise is then kept against one

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from panprivacy.coins import Coins, Flips, check_threshold
+from panprivacy.privacy.coins import Coins, Flips, check_threshold
 
 
 class SeededCoins(Coins):

@@ -9,12 +9,12 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from panprivacy import exact
 from panprivacy.checks import check_level
 from panprivacy.errors import BudgetExhausted, PanPrivacyError
 from panprivacy.estimator import Estimator
 from panprivacy.memory import Scratch
 from panprivacy.periods import DAY, as_datetime, length_of, moment_of, moments_of
+from panprivacy.privacy import exact
 from panprivacy.universe.batches import is_polars, plain_column
 
 R = TypeVar("R")

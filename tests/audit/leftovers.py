@@ -12,7 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from panprivacy import Density, coins
+from panprivacy import Density
+from panprivacy.privacy import coins
 
 FLIPS = 600_000
 """Three blocks, each with a key of its own."""

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from panprivacy import Density, Release, exact
-from panprivacy.coins import ONE, Coins
-from panprivacy.pairs import Pair
+from panprivacy import Density, Release
+from panprivacy.privacy import exact
+from panprivacy.privacy.coins import ONE, Coins
+from panprivacy.privacy.pairs import Pair
 from panprivacy.table import Table
 
 

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from panprivacy import Density, audit
 from panprivacy.audit.likelihood import Hidden, Weights, widest
 from panprivacy.audit.outcomes import EveryOutcome, Noised
-from panprivacy.coins import ONE, Coins
 from panprivacy.errors import BudgetExhausted
-from panprivacy.pairs import Pair, symmetric
+from panprivacy.privacy.coins import ONE, Coins
+from panprivacy.privacy.pairs import Pair, symmetric
 
 Run = tuple[Any, ...]
 

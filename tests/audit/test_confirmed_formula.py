@@ -6,7 +6,7 @@ import planted
 import pytest
 
 from panprivacy import Density, audit, theory
-from panprivacy.pairs import symmetric
+from panprivacy.privacy.pairs import symmetric
 
 
 @pytest.mark.parametrize("deletions", [False, True])

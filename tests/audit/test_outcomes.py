@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from panprivacy.audit.outcomes import EveryOutcome, Noised, TooManyOutcomes
-from panprivacy.coins import ONE
+from panprivacy.privacy.coins import ONE
 
 
 def test_flips_come_out_in_every_way_with_their_exact_probability() -> None:

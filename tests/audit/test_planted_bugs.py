@@ -14,8 +14,8 @@ from panprivacy.audit.judge import Judge
 from panprivacy.audit.laws import Laws
 from panprivacy.audit.machine import Machine, Step
 from panprivacy.audit.search import READ, RELEASE, AllStreams, Left, Search
-from panprivacy.coins import Coins
-from panprivacy.pairs import symmetric
+from panprivacy.privacy.coins import Coins
+from panprivacy.privacy.pairs import symmetric
 
 PAIR, RATE = symmetric(0.5), Fraction(1, 2)
 

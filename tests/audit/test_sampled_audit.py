@@ -15,7 +15,7 @@ import pytest
 from panprivacy import Density, audit, paper
 from panprivacy.audit.events import clopper_pearson
 from panprivacy.audit.features import columns, snapshot
-from panprivacy.pairs import symmetric
+from panprivacy.privacy.pairs import symmetric
 
 USERS = 1000
 OTHERS = np.arange(1, USERS // 2)

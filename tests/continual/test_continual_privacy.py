@@ -18,7 +18,7 @@ from panprivacy import audit
 from panprivacy.audit.outcomes import EveryOutcome
 from panprivacy.continual.shares import Shares, best_shares
 from panprivacy.errors import NotPrivate
-from panprivacy.pairs import symmetric
+from panprivacy.privacy.pairs import symmetric
 
 REACH = 4
 

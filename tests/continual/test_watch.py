@@ -10,7 +10,7 @@ import pytest
 from checks import assert_binomial, assert_discrete_laplace
 from panprivacy.continual.shares import Shares
 from panprivacy.continual.watch import Watch
-from panprivacy.pairs import symmetric
+from panprivacy.privacy.pairs import symmetric
 from panprivacy.testing import SeededCoins
 
 TESTS = 5000

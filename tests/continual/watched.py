@@ -4,9 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from panprivacy.coins import Coins
 from panprivacy.continual import Continual
 from panprivacy.continual.watch import Watch
+from panprivacy.privacy.coins import Coins
 
 
 class Watched(Continual):

@@ -11,8 +11,8 @@ from rich.console import Console
 
 import panprivacy as pp
 from panprivacy import state
-from panprivacy.coins import Coins
 from panprivacy.errors import PanPrivacyError
+from panprivacy.privacy.coins import Coins
 from panprivacy.testing import SeededCoins
 
 

@@ -16,10 +16,10 @@ from scipy import stats
 
 import panprivacy as pp
 from checks import ALARM, assert_variance
-from panprivacy.budget import best_split
-from panprivacy.counting.buckets import buckets_for
-from panprivacy.counting.likelihood import CountModel
-from panprivacy.pairs import symmetric
+from panprivacy.distinct.buckets import buckets_for
+from panprivacy.distinct.likelihood import CountModel
+from panprivacy.privacy.budget import best_split
+from panprivacy.privacy.pairs import symmetric
 
 LARGE = (10**5, 10**6, 10**7)
 SMALL = (0, 1, 1000)

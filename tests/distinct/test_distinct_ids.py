@@ -16,10 +16,10 @@ from scipy import stats
 
 import panprivacy as pp
 from checks import ALARM, assert_variance
-from panprivacy.universe.anyone import Anyone
-from panprivacy.universe.batches import batches, chunks
 from panprivacy.slots.hashed import Hashed
 from panprivacy.testing import SeededCoins
+from panprivacy.universe.anyone import Anyone
+from panprivacy.universe.batches import batches, chunks
 
 NUMBERS = [0, 1, 5, 117, 2**31 - 1, 2**62]
 TEXTS = ["", "5", "ada", "grace", "é" * 40, "x" * 300]

@@ -11,9 +11,9 @@ from scipy import stats
 
 import panprivacy as pp
 from checks import ALARM, assert_binomial, assert_variance
-from panprivacy.coins import ONE
-from panprivacy.counting.overlap import Kernel, kernel, merge_tables, merged_epsilon, merged_pair
-from panprivacy.pairs import Pair, symmetric
+from panprivacy.distinct.overlap import Kernel, kernel, merge_tables, merged_epsilon, merged_pair
+from panprivacy.privacy.coins import ONE
+from panprivacy.privacy.pairs import Pair, symmetric
 from panprivacy.table import Table
 from panprivacy.testing import SeededCoins
 

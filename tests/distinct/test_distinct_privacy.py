@@ -9,9 +9,9 @@ from crowds import KEY
 
 import panprivacy as pp
 from panprivacy import audit
-from panprivacy.budget import Budget
-from panprivacy.coins import ONE, Coins
-from panprivacy.counting.overlap import kernel
+from panprivacy.distinct.overlap import kernel
+from panprivacy.privacy.budget import Budget
+from panprivacy.privacy.coins import ONE, Coins
 
 SHARING = [3, 4]
 """Two users that own the same bit of a table with two levels and two buckets."""

@@ -9,9 +9,9 @@ import polars as pl
 from backports import zstd
 
 import panprivacy as pp
-from panprivacy.coins import ONE
 from panprivacy.estimator import Estimator
 from panprivacy.events import Columns, Feed, Kind, read
+from panprivacy.privacy.coins import ONE
 from sources import Scripted
 
 SUFFIXES = [

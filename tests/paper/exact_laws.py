@@ -5,7 +5,7 @@ from fractions import Fraction
 from typing import Any
 
 from panprivacy.audit import EveryOutcome
-from panprivacy.coins import Coins
+from panprivacy.privacy.coins import Coins
 
 SILENT = "ignore::panprivacy.paper.NotPrivateAsPrinted"
 """For `pytest.mark.filterwarnings`: these tests know what they are studying."""

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from panprivacy.coins import Coins
 from panprivacy.paper.printed import Printed
+from panprivacy.privacy.coins import Coins
 from panprivacy.testing import SeededCoins
 
 USERS = 100_000

@@ -10,9 +10,9 @@ from simulated import DENSITIES, STREAMS, USERS, estimates
 
 from checks import assert_variance
 from panprivacy import theory
-from panprivacy.coins import ONE, Coins
 from panprivacy.paper import Continuous
 from panprivacy.paper.continuous import digit_coins, discrete_laplace_many
+from panprivacy.privacy.coins import ONE, Coins
 from panprivacy.testing import SeededCoins
 
 pytestmark = pytest.mark.filterwarnings(SILENT)

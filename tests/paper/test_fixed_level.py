@@ -12,13 +12,13 @@ from exact_laws import law
 import panprivacy as pp
 from checks import assert_binomial, assert_variance
 from panprivacy import audit
-from panprivacy.budget import best_split
-from panprivacy.coins import CHUNK, Coins, system
 from panprivacy.errors import BudgetExhausted, CorruptState
-from panprivacy.pairs import symmetric
 from panprivacy.paper import FixedLevelPPDS
 from panprivacy.paper.fixed_level import qualifying
 from panprivacy.paper.sparse import SparseTable
+from panprivacy.privacy.budget import best_split
+from panprivacy.privacy.coins import CHUNK, Coins, system
+from panprivacy.privacy.pairs import symmetric
 from panprivacy.table import Table
 from panprivacy.testing import SeededCoins
 

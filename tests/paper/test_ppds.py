@@ -12,9 +12,9 @@ from simulated import DENSITIES, USERS, estimates
 
 from checks import assert_binomial, assert_variance
 from panprivacy import audit, theory
-from panprivacy.coins import ONE, Coins, Flips
 from panprivacy.paper import PPDS, FMHash, OptBern
 from panprivacy.paper.levels import LevelledSet
+from panprivacy.privacy.coins import ONE, Coins, Flips
 from panprivacy.testing import SeededCoins
 
 pytestmark = pytest.mark.filterwarnings(SILENT)

@@ -13,8 +13,8 @@ from simulated import DENSITIES, STREAMS, USERS, estimates
 import panprivacy as pp
 from checks import assert_variance
 from panprivacy import audit, theory
-from panprivacy.coins import Coins
 from panprivacy.paper import Dwork, OptBern
+from panprivacy.privacy.coins import Coins
 from panprivacy.testing import SeededCoins
 
 pytestmark = pytest.mark.filterwarnings(SILENT)

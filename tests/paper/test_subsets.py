@@ -12,7 +12,7 @@ from exact_laws import law
 from numpy.typing import NDArray
 from scipy import stats
 
-from panprivacy.coins import Coins, SystemCoins
+from panprivacy.privacy.coins import Coins, SystemCoins
 from panprivacy.testing import SeededCoins
 
 

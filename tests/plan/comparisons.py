@@ -8,12 +8,12 @@ from fractions import Fraction
 
 import numpy as np
 
-from panprivacy.budget import best_split
 from panprivacy.plan import plan
 from panprivacy.plan.law import Design
 from panprivacy.plan.search import smallest_size
 from panprivacy.plan.terms import Terms
 from panprivacy.plan.worst import worst_case
+from panprivacy.privacy.budget import best_split
 from panprivacy.release import spread_of
 from panprivacy.theory import sample_size
 

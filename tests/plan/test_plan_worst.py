@@ -4,9 +4,9 @@ from fractions import Fraction
 
 import pytest
 
-from panprivacy.budget import best_split
 from panprivacy.plan.law import Design
 from panprivacy.plan.worst import worst_case
+from panprivacy.privacy.budget import best_split
 
 
 def designed(epsilon: float, bits: int, users: int, population: int) -> Design:

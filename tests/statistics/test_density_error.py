@@ -5,7 +5,7 @@ import pytest
 from density_runs import Setting, coverage_of, errors_of, releases_of
 
 import panprivacy as pp
-from panprivacy import noise
+from panprivacy.privacy import noise
 from panprivacy.testing import SeededCoins
 
 UNIVERSE = 100_000

@@ -8,9 +8,10 @@ import pytest
 
 import panprivacy as pp
 from checks import assert_discrete_laplace
-from panprivacy import coins, pairs, table
-from panprivacy.coins import Coins, Flips
-from panprivacy.noise import discrete_laplace
+from panprivacy import table
+from panprivacy.privacy import coins, pairs
+from panprivacy.privacy.coins import Coins, Flips
+from panprivacy.privacy.noise import discrete_laplace
 from panprivacy.testing import SeededCoins
 
 Patch = Callable[[pytest.MonkeyPatch], None]

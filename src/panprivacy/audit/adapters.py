@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
-from panprivacy.budget import Budget
 from panprivacy.continual import Continual
 from panprivacy.density import Density
 from panprivacy.merging import merge
 from panprivacy.paper import LaplaceMechanism, RandomizedResponse
+from panprivacy.privacy.budget import Budget
 
 
 class Shards:

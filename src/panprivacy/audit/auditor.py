@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from itertools import product
 from typing import Any, NamedTuple
 
-from panprivacy import exact as arithmetic
 from panprivacy.audit.delivery import batches_agree
 from panprivacy.audit.judge import Judge
 from panprivacy.audit.laws import Laws
@@ -12,6 +11,7 @@ from panprivacy.audit.machine import Machine, Make, Step
 from panprivacy.audit.result import Result
 from panprivacy.audit.search import ESTIMATE, RELEASE, AllStreams, Left, ListedStreams, Search, Streams
 from panprivacy.audit.wording import witness_of
+from panprivacy.privacy import exact as arithmetic
 
 
 class Removal(NamedTuple):

@@ -5,12 +5,12 @@ from decimal import Context, Decimal
 from functools import cache
 from typing import TypeAlias
 
-from panprivacy import exact
 from panprivacy.audit.laws import Laws
 from panprivacy.audit.likelihood import Gap, Hidden, Weights, widest
 from panprivacy.audit.machine import Step
 from panprivacy.audit.outcomes import Noised
 from panprivacy.audit.search import Finished, Path
+from panprivacy.privacy import exact
 
 Visible: TypeAlias = tuple[tuple[object, ...], ...]
 """What is seen without noise: states, and what releases returned beside their noisy numbers."""

@@ -19,8 +19,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from panprivacy import exact
 from panprivacy.audit.outcomes import Noised
+from panprivacy.privacy import exact
 
 Point: TypeAlias = tuple[Fraction | Decimal, ...]
 """The numbers seen; plus and minus infinity are the far ends."""

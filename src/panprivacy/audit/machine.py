@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 from panprivacy.audit.copying import clone
 from panprivacy.audit.memory import Frozen, freeze
 from panprivacy.audit.outcomes import EveryOutcome, Noised
-from panprivacy.coins import Coins
+from panprivacy.privacy.coins import Coins
 
 Make: TypeAlias = Callable[[Coins], Any]
 """Builds the estimator that is audited, on the coins that it is given."""

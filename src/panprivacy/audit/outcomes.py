@@ -8,8 +8,8 @@ from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from panprivacy import exact
-from panprivacy.coins import ONE, Coins, Flips, check_threshold
+from panprivacy.privacy import exact
+from panprivacy.privacy.coins import ONE, Coins, Flips, check_threshold
 
 T = TypeVar("T")
 

@@ -12,10 +12,10 @@ from panprivacy import paper
 from panprivacy.audit.adapters import Mechanism, Observer, Shards
 from panprivacy.audit.auditor import exact
 from panprivacy.audit.result import Result
-from panprivacy.coins import Coins
 from panprivacy.continual import Continual
 from panprivacy.density import Density
 from panprivacy.distinct import DistinctCount
+from panprivacy.privacy.coins import Coins
 from panprivacy.universe import Edges, Users
 
 _KEY = bytes([3] * 16)  # any will do: a key decides who owns which bit, and the state shows it

@@ -4,18 +4,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from panprivacy.coins import Coins
 from panprivacy.density import Density
 from panprivacy.estimator import Estimator
-from panprivacy.ledger import Ledger
 from panprivacy.periods import DAY
+from panprivacy.privacy.coins import Coins
+from panprivacy.privacy.ledger import Ledger
 from panprivacy.slots import Every
 from panprivacy.table import Table
 from panprivacy.universe import Range
 
 if TYPE_CHECKING:
-    from panprivacy.budget import Split
     from panprivacy.cli.series import Dated
+    from panprivacy.privacy.budget import Split
 
 _MOST_ENUMERATED = 10  # releases; the outcomes to compare double with each
 _BLUE = "#0072B2"

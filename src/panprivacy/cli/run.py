@@ -15,8 +15,8 @@ from panprivacy.cli.progress import Meter
 from panprivacy.errors import BudgetExhausted, CorruptState, PanPrivacyError
 from panprivacy.estimator import Estimator
 from panprivacy.events import STDIN, Bell, Columns, Feed, Format, Layout, Live, expand, read
-from panprivacy.ledger import all_made
 from panprivacy.periods import parse_period
+from panprivacy.privacy.ledger import all_made
 from panprivacy.release import Release
 from panprivacy.statefile import StateFile
 

@@ -3,12 +3,12 @@
 from operator import index
 from typing import Any
 
-from panprivacy import coins as coin_sources
-from panprivacy.budget import Split
-from panprivacy.coins import Coins
 from panprivacy.continual.shares import Shares, best_shares
 from panprivacy.density import Density, _choose_slots, _table_size
-from panprivacy.ledger import Ledger
+from panprivacy.privacy import coins as coin_sources
+from panprivacy.privacy.budget import Split
+from panprivacy.privacy.coins import Coins
+from panprivacy.privacy.ledger import Ledger
 from panprivacy.universe import universe_of
 
 

@@ -5,7 +5,6 @@ from operator import index
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Self
 
-from panprivacy.coins import Coins
 from panprivacy.continual import saved
 from panprivacy.continual.accuracy import Accuracy, Scale, accuracy_of, bar_for
 from panprivacy.continual.bits import new_bits, taken_over
@@ -13,6 +12,7 @@ from panprivacy.continual.observation import ContinualBudget, Observation, budge
 from panprivacy.continual.saved import Observed
 from panprivacy.continual.watch import Watch
 from panprivacy.density import Density
+from panprivacy.privacy.coins import Coins
 from panprivacy.universe import Universe
 
 if TYPE_CHECKING:

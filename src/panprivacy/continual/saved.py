@@ -6,14 +6,14 @@ from fractions import Fraction
 from typing import Any
 
 from panprivacy import state
-from panprivacy.budget import RELEASE_STEPS
-from panprivacy.coins import ONE
 from panprivacy.continual.bits import split_of
 from panprivacy.continual.shares import Shares
 from panprivacy.continual.watch import Watch
 from panprivacy.density import Density
 from panprivacy.errors import CorruptState, NotPrivate, PanPrivacyError
-from panprivacy.pairs import Pair
+from panprivacy.privacy.budget import RELEASE_STEPS
+from panprivacy.privacy.coins import ONE
+from panprivacy.privacy.pairs import Pair
 
 KIND = 4
 """Which estimator a saved state is of; `Density` is 1, `DistinctCount` 2."""

@@ -17,7 +17,8 @@ then each "not yet" is at least as likely there, however many there are. To run 
 
 Each of the c answers "moved" is hidden by its test's noise, which must make up for the higher bar (``e^test``) and for
 the bit (``e^test`` again); and the released count shows the bit once more (``e^value``). The bits at these c + 1
-observations are coins that come out against the user with probability p1 at most, as in `panprivacy.budget`; so in all
+observations are coins that come out against the user with probability p1 at most, as in `panprivacy.privacy.budget`.
+So in all
 
     total = eps_state + 3*threshold + c*test + ln(1 + p1*(e^((c + 1)*test + c*value) - 1)).
 
@@ -30,11 +31,11 @@ from fractions import Fraction
 from functools import lru_cache
 from math import cbrt, exp, expm1, floor, log, log1p, sqrt
 
-from panprivacy import exact, noise
-from panprivacy.budget import RELEASE_STEPS
 from panprivacy.checks import check_epsilon
 from panprivacy.errors import NotPrivate
-from panprivacy.pairs import Pair, symmetric
+from panprivacy.privacy import exact, noise
+from panprivacy.privacy.budget import RELEASE_STEPS
+from panprivacy.privacy.pairs import Pair, symmetric
 
 _LARGEST_STATE_EPSILON = 22.0  # beyond it a 32-bit coin cannot be more certain
 

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from panprivacy.coins import Coins
 from panprivacy.continual.shares import Shares
+from panprivacy.privacy.coins import Coins
 
 
 @dataclass

@@ -6,11 +6,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from panprivacy.coins import ONE, Coins
 from panprivacy.memory import Scratch
 from panprivacy.paper import flaws
 from panprivacy.paper.printed import Printed
 from panprivacy.paper.sample import drawn, members
+from panprivacy.privacy.coins import ONE, Coins
 from panprivacy.universe import Universe
 from panprivacy.universe.words import Words
 

@@ -4,11 +4,11 @@ import math
 
 import numpy as np
 
-from panprivacy.coins import Coins, Flips
 from panprivacy.paper import flaws
 from panprivacy.paper.hashing import FMHash
 from panprivacy.paper.levels import LevelledSet, LevelState
 from panprivacy.paper.printed import Printed
+from panprivacy.privacy.coins import Coins, Flips
 from panprivacy.universe import Universe
 from panprivacy.universe.words import Words
 

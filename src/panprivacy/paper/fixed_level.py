@@ -4,10 +4,10 @@ from itertools import count
 from math import sqrt
 from typing import NamedTuple
 
-from panprivacy.budget import best_split
-from panprivacy.coins import Coins
 from panprivacy.density import Density
 from panprivacy.paper.sparse import SparseTable
+from panprivacy.privacy.budget import best_split
+from panprivacy.privacy.coins import Coins
 from panprivacy.universe import Universe, universe_of
 
 _RARELY = 4.0

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from panprivacy.coins import Coins
+from panprivacy.privacy.coins import Coins
 from panprivacy.universe.words import Words
 
 

@@ -6,8 +6,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from panprivacy.coins import Flips
 from panprivacy.paper.hashing import FMHash
+from panprivacy.privacy.coins import Flips
 from panprivacy.universe.words import Words
 
 _NEVER = 2**62  # a size that no set reaches

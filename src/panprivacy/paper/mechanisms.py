@@ -8,8 +8,8 @@ from operator import index
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from panprivacy import coins as coin_sources
-from panprivacy.coins import ONE, Coins
+from panprivacy.privacy import coins as coin_sources
+from panprivacy.privacy.coins import ONE, Coins
 
 
 class RandomizedResponse:

@@ -1,8 +1,8 @@
 """Alg. 2: the improved pan-private density estimator."""
 
-from panprivacy.coins import Coins
 from panprivacy.paper import flaws, printed_pairs
 from panprivacy.paper.sampled_bits import SampledBits
+from panprivacy.privacy.coins import Coins
 from panprivacy.universe import Universe
 
 

@@ -5,11 +5,11 @@ from typing import Literal
 
 import numpy as np
 
-from panprivacy.coins import CHUNK, Coins
 from panprivacy.paper import flaws, printed_pairs
 from panprivacy.paper.hashing import FMHash
 from panprivacy.paper.levels import LevelledSet, LevelState
 from panprivacy.paper.printed import Printed
+from panprivacy.privacy.coins import CHUNK, Coins
 from panprivacy.universe import Universe
 from panprivacy.universe.words import Words
 

@@ -6,9 +6,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from panprivacy import coins as coin_sources
-from panprivacy.coins import Coins
 from panprivacy.memory import Scratch
+from panprivacy.privacy import coins as coin_sources
+from panprivacy.privacy.coins import Coins
 from panprivacy.universe import Universe, universe_of
 from panprivacy.universe.batches import batches, chunks
 from panprivacy.universe.words import Words

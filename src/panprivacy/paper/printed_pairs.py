@@ -5,9 +5,10 @@ from fractions import Fraction
 from functools import lru_cache
 from math import ceil, floor
 
-from panprivacy import exact, pairs, theory
-from panprivacy.coins import ONE
-from panprivacy.pairs import Pair
+from panprivacy import theory
+from panprivacy.privacy import exact, pairs
+from panprivacy.privacy.coins import ONE
+from panprivacy.privacy.pairs import Pair
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from panprivacy.coins import Coins
 from panprivacy.memory import Scratch
+from panprivacy.privacy.coins import Coins
 from panprivacy.slots import Every
 from panprivacy.universe.words import Words
 

@@ -3,12 +3,12 @@
 from typing import ClassVar, NamedTuple, Self
 
 from panprivacy import theory
-from panprivacy.coins import Coins
 from panprivacy.memory import Scratch
 from panprivacy.paper import flaws
 from panprivacy.paper.printed import Printed
 from panprivacy.paper.printed_pairs import PrintedPair
 from panprivacy.paper.sample import drawn, members
+from panprivacy.privacy.coins import Coins
 from panprivacy.table import Table
 from panprivacy.universe import Universe, universe_of
 from panprivacy.universe.words import Words

@@ -8,11 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panprivacy import memory
-from panprivacy.coins import Coins
 from panprivacy.lazily import loaded
 from panprivacy.memory import Scratch
-from panprivacy.pairs import Pair
-from panprivacy.table import Table, drawn_words, restored_on_error
+from panprivacy.privacy.coins import Coins
+from panprivacy.privacy.pairs import Pair
+from panprivacy.table import Table
+from panprivacy.table.bits import drawn_words, restored_on_error
 
 _NOBODY = 2**64 - 1
 """Fills the places of the list that no slot takes."""
@@ -85,7 +86,7 @@ class SparseTable:
     def _set(self, slots: NDArray[np.unsignedinteger], flips: NDArray[np.uint8]) -> None:
         with Scratch() as scratch:
             bits = self._spread(scratch)
-            if not loaded("panprivacy.kernels").redraw(bits, np.uint64(self.size), slots, flips):
+            if not loaded("panprivacy.table.kernels").redraw(bits, np.uint64(self.size), slots, flips):
                 raise IndexError(f"a slot is outside this table of {self.size}")
             self._list(bits)
 

@@ -4,7 +4,7 @@
 import numpy as np
 from numba import njit, types
 
-from panprivacy.kernels import READ_WORDS, WORDS
+from panprivacy.table.kernels import READ_WORDS, WORDS
 
 u64 = np.uint64
 

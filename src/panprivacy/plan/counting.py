@@ -9,10 +9,10 @@ from functools import partial
 from itertools import pairwise
 from math import ceil, log2
 
-from panprivacy.budget import Split
-from panprivacy.counting.likelihood import CountModel
+from panprivacy.distinct.likelihood import CountModel
 from panprivacy.plan.search import first_true
 from panprivacy.plan.terms import Terms
+from panprivacy.privacy.budget import Split
 from panprivacy.slots.hashed import LARGEST_BUCKETS, LARGEST_LEVELS
 
 OPEN_UNIVERSE = 10**12

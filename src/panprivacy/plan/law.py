@@ -20,9 +20,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from panprivacy import noise
-from panprivacy.pairs import Pair
 from panprivacy.plan.factorials import log_hypergeometric
+from panprivacy.privacy import noise
+from panprivacy.privacy.pairs import Pair
 
 Reals: TypeAlias = NDArray[np.float64]
 Complexes: TypeAlias = NDArray[np.complex128]
@@ -34,7 +34,7 @@ _NEGLIGIBLE = 42.0  # e^-42 < 6e-19: what is left out of a sum is smaller than o
 class Design:
     """What decides the error of one release: the table, whom it speaks for, and the noise.
 
-    >>> from panprivacy.budget import best_split
+    >>> from panprivacy.privacy.budget import best_split
     >>> split = best_split(0.4, 1000)
     >>> every = Design(split.pair, bits=1000, users=1000, population=1000, epsilon=float(split.release))
     >>> round(every.error_probability(500, Fraction(1, 4)), 6)

@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from panprivacy.budget import Split, budget_of
-from panprivacy.coins import Coins
-from panprivacy.counting.buckets import levels_for
 from panprivacy.density import Density
 from panprivacy.distinct import DistinctCount
+from panprivacy.distinct.buckets import levels_for
+from panprivacy.privacy.budget import Split, budget_of
+from panprivacy.privacy.coins import Coins
 from panprivacy.sizes import format_bytes
 from panprivacy.universe import Range, Universe
 

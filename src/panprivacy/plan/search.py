@@ -8,7 +8,8 @@ from math import ceil, exp, floor, log, log10, sqrt
 from panprivacy.plan.law import Design
 from panprivacy.plan.terms import Terms
 from panprivacy.plan.worst import worst_case
-from panprivacy.release import normal_laplace_cdf, spread_of
+from panprivacy.release import spread_of
+from panprivacy.release.normal_laplace import normal_laplace_cdf
 
 _DIGITS = 4  # of a least error or epsilon
 _LEAST_EPSILON = 1e-6

@@ -5,9 +5,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from panprivacy.budget import Split, best_split
 from panprivacy.checks import KEY_BYTES
 from panprivacy.plan.law import Design
+from panprivacy.privacy.budget import Split, best_split
 from panprivacy.slots.places import network
 
 

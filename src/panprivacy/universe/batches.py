@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from panprivacy.coins import CHUNK
+from panprivacy.privacy.coins import CHUNK
 from panprivacy.sizes import counted
 
 _ITERATOR_BATCH = 8 * CHUNK

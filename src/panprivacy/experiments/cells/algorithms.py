@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from math import ceil, log2
 from typing import Any, TypeAlias
 
-from panprivacy.coins import Coins
 from panprivacy.density import Density
 from panprivacy.distinct import DistinctCount
 from panprivacy.experiments.cells.streams import Ids
 from panprivacy.paper import PPDS, Dwork, FixedLevelPPDS, NotPrivateAsPrinted, OptBern
+from panprivacy.privacy.coins import Coins
 
 Build: TypeAlias = Callable[[int, float, int, Coins], Any]
 """Makes an estimator from universe, total budget, size and coins."""

@@ -3,9 +3,9 @@
 from functools import lru_cache
 from math import ceil, log2
 
-from panprivacy.budget import best_split
-from panprivacy.counting.likelihood import CountModel
-from panprivacy.pairs import Pair
+from panprivacy.distinct.likelihood import CountModel
+from panprivacy.privacy.budget import best_split
+from panprivacy.privacy.pairs import Pair
 from panprivacy.slots.hashed import LARGEST_BUCKETS, LARGEST_LEVELS
 
 LARGEST_COUNT = 10**12
@@ -47,7 +47,7 @@ def buckets_for(error: float, epsilon: float, releases: int = 1, intrusions: int
 def relative_error(pair: Pair, buckets: int, release: float) -> float:
     """The relative standard error at every count from about 4 x buckets on, for releases with this epsilon.
 
-    >>> from panprivacy.pairs import symmetric
+    >>> from panprivacy.privacy.pairs import symmetric
     >>> round(relative_error(symmetric(0.9), 4096, 0.14), 4)
     0.0317
     """

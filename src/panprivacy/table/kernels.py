@@ -1,4 +1,4 @@
-"""The loops that draw, set and count bits, compiled by numba and run without the GIL.
+"""The loops that set and count bits, compiled by numba and run without the GIL.
 
 They draw nothing themselves: flips come in as arrays, so the same machine code runs under the operating system's
 coins and under the auditor's. They make no array of their own either: what they need comes in as scratch, which the
@@ -13,47 +13,14 @@ from panprivacy.instructions import ones_in, prefetch
 
 _AHEAD = 64  # events between asking for a word and using it
 
-u32, u64 = np.uint32, np.uint64
+u64 = np.uint64
 
-_EACH_BYTE, _LOW_BITS, _ALL_BITS = u64(0x0101010101010101), u64(0x7F7F7F7F7F7F7F7F), u64(0xFFFFFFFFFFFFFFFF)
+_ALL_BITS = u64(0xFFFFFFFFFFFFFFFF)
 
-WORDS, OCTETS, PLACES = types.uint64[::1], types.uint8[::1], types.uint32[::1]
+WORDS = types.uint64[::1]
 READ_WORDS, READ_OCTETS, READ_PLACES = (
     types.Array(t, 1, "C", readonly=True) for t in (types.uint64, types.uint8, types.uint32)
 )
-
-
-@njit(types.int64(OCTETS, types.uint8, PLACES), nogil=True, cache=True)
-def compare(octets, bound, ties):
-    """Put 1 for each byte below the bound and 0 for the others; list in `ties` where bytes equalled the bound.
-
-    Returns how many ties there are; one more place of `ties` may be written to. Eight bytes at a time are searched
-    for equal ones: a byte of `differences` is zero where they are.
-    """
-    found = 0
-    whole = len(octets) // 8 * 8
-    words = octets[:whole].view(np.uint64)
-    pattern = u64(bound) * _EACH_BYTE
-    for w in range(len(words)):
-        differences = words[w] ^ pattern
-        if ((differences & _LOW_BITS) + _LOW_BITS | differences | _LOW_BITS) != _ALL_BITS:
-            for i in range(8 * w, 8 * w + 8):
-                ties[found] = i
-                found += int(octets[i] == bound)
-    for i in range(whole, len(octets)):
-        if octets[i] == bound:
-            ties[found] = i
-            found += 1
-    for i in range(len(octets)):
-        octets[i] = octets[i] < bound
-    return found
-
-
-@njit(types.void(OCTETS, PLACES, PLACES, types.uint32), nogil=True, cache=True)
-def settle(octets, ties, words, bound):
-    """Decide the bytes that tied: 1 where the high 24 bits of the tie's own word are below the bound."""
-    for i in range(len(ties)):
-        octets[ties[i]] = u32(words[i] >> u32(8)) < bound
 
 
 @njit(types.int64(READ_WORDS, types.int64, types.int64), nogil=True, cache=True)

@@ -31,9 +31,10 @@ from math import asinh, inf, sinh, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from panprivacy import noise
-from panprivacy.counting.normal_laplace import Reals, information, score
-from panprivacy.pairs import Pair
+from panprivacy.distinct.estimate import Estimate
+from panprivacy.privacy import noise
+from panprivacy.privacy.pairs import Pair
+from panprivacy.release.normal_laplace import Reals, information, score
 
 _STEP = 0.2  # of the grid on which the peak is first looked for
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(4)
@@ -41,20 +42,10 @@ _INTEGERS = 1 / 12  # variance of rounding to a whole number: no count is surer 
 
 
 @dataclass(frozen=True)
-class Estimate:
-    """The most likely count, its standard error, and the ends of the interval that the likelihood leaves."""
-
-    count: float
-    stderr: float
-    low: float
-    high: float
-
-
-@dataclass(frozen=True)
 class CountModel:
     """The law of the noisy counts of ones, level by level, given the number of users.
 
-    >>> from panprivacy.pairs import symmetric
+    >>> from panprivacy.privacy.pairs import symmetric
     >>> model = CountModel(symmetric(0.9), levels=28, buckets=4096, epsilon=0.14)
     >>> round(model.stderr(1e6) / 1e6, 4)
     0.0317

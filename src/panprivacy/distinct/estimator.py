@@ -6,18 +6,19 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from panprivacy import coins as coin_sources
-from panprivacy.budget import best_split, budget_of
 from panprivacy.checks import KEY_BYTES, check_epsilon, check_key
-from panprivacy.coins import Coins
-from panprivacy.counting.buckets import buckets_for, levels_for, model_of, relative_error
-from panprivacy.counting.likelihood import CountModel
-from panprivacy.counting.overlap import union_pair
-from panprivacy.counting.release import CountRelease, not_negative, total
+from panprivacy.distinct.buckets import buckets_for, levels_for, model_of, relative_error
+from panprivacy.distinct.estimate import not_negative, total
+from panprivacy.distinct.likelihood import CountModel
+from panprivacy.distinct.overlap import union_pair
 from panprivacy.errors import PanPrivacyError
 from panprivacy.estimator import Estimator
-from panprivacy.ledger import Ledger, Published
-from panprivacy.pairs import Pair
+from panprivacy.privacy import coins as coin_sources
+from panprivacy.privacy.budget import best_split, budget_of
+from panprivacy.privacy.coins import Coins
+from panprivacy.privacy.ledger import Ledger, Published
+from panprivacy.privacy.pairs import Pair
+from panprivacy.release import CountRelease
 from panprivacy.sizes import format_bytes
 from panprivacy.slots import SlotMap
 from panprivacy.slots.hashed import Hashed

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from panprivacy.lazily import loaded
 from panprivacy.memory import Scratch
-from panprivacy.noise import discrete_laplace
+from panprivacy.privacy.noise import discrete_laplace
 
 Flips: TypeAlias = NDArray[np.bool_]
 Octets: TypeAlias = NDArray[np.uint8]
@@ -110,7 +110,7 @@ class SystemCoins(Coins):
         The high 8 bits decide all but one flip in 256, which takes a quarter of the keystream, and the flips
         take the place of the words.
         """
-        kernels = loaded("panprivacy.kernels")
+        kernels = loaded("panprivacy.privacy.kernels")
         check_threshold(threshold)
         high, low = divmod(threshold, 2**24)
         key = bytearray(_KEY_BYTES)

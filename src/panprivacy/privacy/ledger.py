@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
 
-from panprivacy.budget import MOST_INTRUSIONS, MOST_RELEASES, RELEASE_STEPS, Budget, Split, budget_of
-from panprivacy.coins import ONE
 from panprivacy.errors import BudgetExhausted, CorruptState
-from panprivacy.pairs import Pair
+from panprivacy.privacy.budget import MOST_INTRUSIONS, MOST_RELEASES, RELEASE_STEPS, Budget, Split, budget_of
+from panprivacy.privacy.coins import ONE
+from panprivacy.privacy.pairs import Pair
 from panprivacy.sizes import counted
 
 

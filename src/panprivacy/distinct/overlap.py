@@ -25,11 +25,11 @@ from typing import TypeAlias
 
 import numpy as np
 
-from panprivacy.coins import CHUNK, ONE, Coins
 from panprivacy.errors import CannotMerge
 from panprivacy.lazily import loaded
 from panprivacy.memory import Scratch
-from panprivacy.pairs import Pair
+from panprivacy.privacy.coins import CHUNK, ONE, Coins
+from panprivacy.privacy.pairs import Pair
 from panprivacy.table import Table
 
 Kernel: TypeAlias = tuple[tuple[int, int], tuple[int, int]]
@@ -84,7 +84,7 @@ def kernel(one: Pair, other: Pair) -> Kernel:
 
 def merge_tables(one: Table, other: Table, thresholds: Kernel, coins: Coins) -> Table:
     """Draw every bit of the merged table from the two bits in its place."""
-    kernels = loaded("panprivacy.kernels")
+    kernels = loaded("panprivacy.table.kernels")
     merged, step = Table.empty(one.size), CHUNK // 64
     for start in range(0, len(one.words), step):
         words = [table.words[start : start + step] for table in (one, other, merged)]

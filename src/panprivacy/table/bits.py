@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panprivacy import memory
-from panprivacy.coins import CHUNK, Coins
 from panprivacy.lazily import loaded
 from panprivacy.memory import Scratch
-from panprivacy.pairs import Pair
+from panprivacy.privacy.coins import CHUNK, Coins
+from panprivacy.privacy.pairs import Pair
 
 _WITHIN_WORD = 0 if sys.byteorder == "little" else 7  # where the first octet of a word stands
 _FAR = 2**24  # bytes from which on most words are in no cache
@@ -69,7 +69,7 @@ class Table:
     _octets: memoryview = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        loaded("panprivacy.kernels")  # now: loaded at the first event, they would tell that there was one
+        loaded("panprivacy.table.kernels")  # now: loaded at the first event, they would tell that there was one
         self._octets = memoryview(self.words).cast("B")  # type: ignore[arg-type]
 
     @classmethod
@@ -105,7 +105,7 @@ class Table:
 
     def redraw(self, slots: NDArray[np.unsignedinteger], threshold: int, coins: Coins, scratch: Scratch) -> None:
         """Redraw the bits of these slots, each with a coin of its own; `IndexError` if one is outside the table."""
-        kernels = loaded("panprivacy.kernels")
+        kernels = loaded("panprivacy.table.kernels")
         flips = scratch.empty("flips", len(slots), np.uint8)
         coins.draw(threshold, flips)
         kernel = kernels.redraw if self.words.nbytes < _FAR else kernels.redraw_far
@@ -123,11 +123,11 @@ class Table:
 
     def ones(self, start: int = 0, stop: int | None = None) -> int:
         """How many bits are 1, of all of them or of those from `start` up to `stop`."""
-        return int(loaded("panprivacy.kernels").ones(self.words, start, self.size if stop is None else stop))
+        return int(loaded("panprivacy.table.kernels").ones(self.words, start, self.size if stop is None else stop))
 
     def copy_bits(self, source: "Table", at: int) -> None:
         """Write another table's bits over zeros from position `at` on."""
-        loaded("panprivacy.kernels").copy_bits(self.words, at, source.words, source.size)
+        loaded("panprivacy.table.kernels").copy_bits(self.words, at, source.words, source.size)
 
     def in_use(self) -> None:
         """Do nothing; what stands in the place of a table that is gone refuses this like everything else."""

@@ -5,10 +5,10 @@ from decimal import Decimal
 from fractions import Fraction
 from math import ceil, floor
 
-from panprivacy import exact
 from panprivacy.checks import check_epsilon
-from panprivacy.coins import ONE, check_threshold
 from panprivacy.errors import NotPrivate
+from panprivacy.privacy import exact
+from panprivacy.privacy.coins import ONE, check_threshold
 
 
 @dataclass(frozen=True)

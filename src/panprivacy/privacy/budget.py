@@ -25,11 +25,11 @@ from math import exp, floor, log, log1p
 import numpy as np
 from numpy.typing import NDArray
 
-from panprivacy import exact, noise
 from panprivacy.checks import check_epsilon
-from panprivacy.coins import ONE
 from panprivacy.errors import NotPrivate
-from panprivacy.pairs import Pair, response, symmetric
+from panprivacy.privacy import exact, noise
+from panprivacy.privacy.coins import ONE
+from panprivacy.privacy.pairs import Pair, response, symmetric
 from panprivacy.sizes import counted
 
 RELEASE_STEPS = 2**40

@@ -5,6 +5,7 @@ Its density is ``e^(sigma^2/(2 scale^2)) / (2 scale) * (right + left)``, where
     right = e^(-x/scale) * Phi(x/sigma - sigma/scale),        left = e^(x/scale) * Phi(-x/sigma - sigma/scale).
 """
 
+from math import exp, sqrt
 from typing import TypeAlias
 
 import numpy as np
@@ -65,3 +66,22 @@ def information(sigma: Reals, scale: float) -> Reals:
     x = np.sinh(np.linspace(0, 1, 120)[:, None] * np.arcsinh(10 * (1 + 3 * scale / sigma))) * sigma
     density = np.exp(log_density(x, sigma, scale))
     return np.asarray(2 * np.trapezoid(density * score(x, sigma, scale) ** 2, x, axis=0))
+
+
+def normal_laplace_cdf(x: float, sigma: float, scale: float) -> float:
+    """Distribution function of ``N(0, sigma^2) + Laplace(scale)``.
+
+    >>> round(normal_laplace_cdf(0.0, 1.0, 2.0), 6)
+    0.5
+    """
+    from scipy.special import log_ndtr, ndtr
+
+    if scale < 1e-3 * sigma:  # the noise is lost beside the bits
+        return float(ndtr(x / sqrt(sigma**2 + 2 * scale**2)))
+    if sigma == 0:
+        return 0.5 * exp(x / scale) if x < 0 else 1 - 0.5 * exp(-x / scale)
+    z, ratio = x / sigma, sigma / scale
+    half = ratio**2 / 2
+    right = exp(half - x / scale + float(log_ndtr(z - ratio)))
+    left = exp(half + x / scale + float(log_ndtr(-z - ratio)))
+    return float(ndtr(z)) - 0.5 * (right - left)
