@@ -86,7 +86,9 @@ def integers(chunk: Any, scratch: Scratch) -> NDArray[np.integer]:
 
 def _are_large(chunk: Any) -> bool:
     """Whether NumPy has made floats of a list of Python's integers because no integer type of its own holds them."""
-    return isinstance(chunk, list | tuple) and not any(isinstance(x, float | np.floating) for x in np.ravel(chunk))
+    if not isinstance(chunk, list | tuple):
+        return False
+    return not any(isinstance(x, float | np.floating) for x in np.asarray(chunk, dtype=object).flat)
 
 
 def _whole(array: NDArray[Any], scratch: Scratch) -> NDArray[np.int64]:
