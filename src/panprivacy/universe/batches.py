@@ -115,10 +115,8 @@ def _of_polars(series: Any) -> list[Piece]:
     refuse_missing(series.null_count())
     if is_wide(series):
         return [series.to_list()]
-    if series.dtype.is_integer():
+    if series.dtype.is_integer() or series.dtype.is_float():
         return [part.to_numpy() for part in series.get_chunks()]
-    if series.dtype.is_float():
-        return [series.to_numpy()]
     return [series]
 
 
@@ -129,7 +127,7 @@ def _of_arrow(array: Any) -> list[Piece]:
         return [part.to_numpy() for part in parts]
     import polars as pl
 
-    return [pl.Series(part) for part in parts]
+    return [piece for part in parts for piece in _of_polars(pl.Series(part))]  # a dictionary may hold integers
 
 
 def refuse_missing(missing: int) -> None:
