@@ -65,7 +65,7 @@ def plain_column(ids: Any) -> Any:
     """
     library = type(ids).__module__.partition(".")[0]
     if library in ("polars", "pyarrow", "pandas") and any(
-        hasattr(ids, sign) for sign in ("columns", "collect_schema", "column_names")
+        hasattr(ids, sign) for sign in ("collect_schema", "columns", "column_names")
     ):
         raise TypeError(f"a {type(ids).__name__} has columns, and ids are one of them: {_how_to_choose(ids)}")
     return _of_pandas(ids) if is_pandas(ids) else ids
@@ -103,12 +103,7 @@ def _of_pandas(column: Any) -> Any:
             "an index of several levels is no column of ids: pass one of them, as in index.get_level_values"
         )
     refuse_missing(int(column.isna().sum()))
-    values = column.to_numpy()
-    if values.dtype == object:
-        first = values[0] if len(values) else None
-        if isinstance(first, int | np.integer) and not isinstance(first, bool):  # nullable or Arrow integers
-            return np.asarray(values.tolist())
-    return values
+    return column.to_numpy()
 
 
 def _of_polars(series: Any) -> list[Piece]:
