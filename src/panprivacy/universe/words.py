@@ -67,8 +67,8 @@ def integers(chunk: Any, scratch: Scratch) -> NDArray[np.integer]:
     An array of objects comes back where Python's integers fit no 64-bit type together.
     """
     array = np.asarray(chunk)
-    if array is not chunk and array.flags.owndata and array.dtype != object:
-        scratch.own(array)
+    if array is not chunk and not hasattr(chunk, "__array__") and array.flags.owndata and array.dtype != object:
+        scratch.own(array)  # made here: what `__array__` gives may be the caller's own
     if array.size == 0:
         return np.empty(array.shape if array.ndim == 2 else 0, dtype=np.uint64)
     if array.dtype.kind in "iu" and not (isinstance(chunk, list | tuple) and _BOOLEANS & set(map(type, chunk))):
