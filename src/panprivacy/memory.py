@@ -136,5 +136,9 @@ class Scratch:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._named.clear()
-        while self._arrays:
-            wipe(self._arrays.pop())
+        try:
+            while self._arrays:
+                wipe(self._arrays.pop())
+        finally:
+            if self._arrays:  # one could not be wiped, or somebody broke off: the others are, all the same
+                self.__exit__(kind, error, traceback)
