@@ -93,6 +93,9 @@ def merge(parts: Sequence[Density] | Sequence[DistinctCount], *, overlapping: bo
 def _merged(parts: Sequence[Density] | Sequence[DistinctCount], overlapping: bool) -> Density | DistinctCount:
     tables = [part for part in parts if isinstance(part, DistinctCount)]
     shards = [part for part in parts if isinstance(part, Density)]
+    for part in shards:
+        if part.TABLE is not Density.TABLE:
+            raise CannotMerge(f"a {type(part).__name__} keeps its bits in another way than a Density: it has no shards")
     for part in parts:
         part._table.in_use()
     if len(tables) == len(parts):
