@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 
 import panprivacy as pp
 from feeding import touched
+from panprivacy.memory import Scratch
 from panprivacy.universe import users as users_module
 from panprivacy.universe.anyone import Anyone
-from panprivacy.universe.directory import Directory
+from panprivacy.universe.directory import NOT_THERE, Directory
 
 BIG = 2**62
 
@@ -45,7 +46,7 @@ def test_a_list_of_anything_hashable_is_a_universe(name: str) -> None:
     assert users.size == len(ids)
     alone = [users.index(user) for user in ids]
     assert sorted(alone) == list(range(len(ids)))
-    assert users.indices(ids).tolist() == alone
+    assert users.indices(ids, Scratch()).tolist() == alone
     assert touched(users, lambda est: est.update_many(iter(ids))) == list(range(len(ids)))
 
 
@@ -100,7 +101,7 @@ def test_a_list_may_come_as_any_column_and_be_fed_from_any_column(ids: list[obje
 def test_strings_may_be_encoded_as_categories(dtype: pl.DataType) -> None:
     users = pp.Users(NAMES)
     column = pl.Series(["mary", "ada"], dtype=dtype)
-    assert users.indices(column).tolist() == [users.index("mary"), users.index("ada")]
+    assert users.indices(column, Scratch()).tolist() == [users.index("mary"), users.index("ada")]
     assert pp.Users(pl.Series(NAMES, dtype=dtype)).fingerprint == users.fingerprint
 
 
@@ -115,7 +116,7 @@ class Ward(str, Enum):  # noqa: UP042 - of a StrEnum, `str` is the text
 def test_a_text_is_the_same_user_whatever_subclass_holds_it(kind: type[str]) -> None:
     users = pp.Users(["north", "south", "west"])
     assert users.index(kind("south")) == users.index("south")
-    assert users.indices([kind("south"), "west"]).tolist() == [users.index("south"), users.index("west")]
+    assert users.indices([kind("south"), "west"], Scratch()).tolist() == [users.index("south"), users.index("west")]
 
 
 @pytest.mark.parametrize("listed", [np.int64, np.uint64])
@@ -126,12 +127,12 @@ def test_large_neighbouring_ids_are_told_apart_whatever_their_sign(
     """Signed beside unsigned, NumPy compares rounded floats, to which these ids are all one."""
     ids = [BIG + i for i in range(100)]
     users = pp.Users(np.array(ids, dtype=listed))
-    assert users.indices(np.array(ids, dtype=asked)).tolist() == list(range(100))
+    assert users.indices(np.array(ids, dtype=asked), Scratch()).tolist() == list(range(100))
     assert users.index(BIG + 57) == 57
     with pytest.raises(pp.OutsideUniverse):
-        users.indices(np.array([BIG + 100], dtype=asked))
+        users.indices(np.array([BIG + 100], dtype=asked), Scratch())
     with pytest.raises(pp.OutsideUniverse):
-        users.indices(np.array([-1]))
+        users.indices(np.array([-1]), Scratch())
 
 
 @pytest.mark.parametrize(
@@ -206,12 +207,19 @@ def test_missing_ids_are_no_users() -> None:
 words = st.integers(0, 2**64 - 1)
 
 
+def assert_found(answer: tuple[NDArray[np.uint64], int], expected: list[int]) -> None:
+    """Assert what a directory found, -1 being what is not there."""
+    places, missing = answer
+    assert places.tolist() == [NOT_THERE if place < 0 else place for place in expected]
+    assert missing == expected.count(-1)
+
+
 @given(st.lists(words, min_size=1, max_size=50, unique=True), st.lists(words, max_size=50))
 def test_a_directory_finds_every_hash_at_its_position_and_no_other(listed: list[int], others: list[int]) -> None:
     directory = Directory(np.array(listed, dtype=np.uint64))
     wanted = [*listed, *others]
     expected = [listed.index(each) if each in listed else -1 for each in wanted]
-    assert directory.find(np.array(wanted, dtype=np.uint64)).tolist() == expected
+    assert_found(directory.find(np.array(wanted, dtype=np.uint64), None, Scratch()), expected)
     assert [directory.find_one(each) for each in wanted] == expected
 
 
@@ -223,7 +231,7 @@ def test_where_hashes_coincide_the_checks_decide(listed: list[tuple[int, int]]) 
     directory = Directory(*columns(listed))
     wanted = [(i, j) for i in range(4) for j in range(4)]
     expected = [listed.index(pair) if pair in listed else -1 for pair in wanted]
-    assert directory.find(*columns(wanted)).tolist() == expected
+    assert_found(directory.find(*columns(wanted), Scratch()), expected)
     assert [directory.find_one(i << 62, j << 62) for i, j in wanted] == expected
 
 
@@ -233,16 +241,16 @@ class Coarse(Anyone):
     def index(self, user: Any) -> int:
         return ord(user[0 if self.key == b"first" else -1])
 
-    def indices(self, chunk: Any) -> NDArray[np.uint64]:
-        return np.array([self.index(user) for user in chunk], dtype=np.uint64)
+    def hash_texts(self, texts: Any, scratch: Scratch) -> NDArray[np.uint64]:  # noqa: ARG002
+        return np.array([self.index(user) for user in texts], dtype=np.uint64)
 
 
 def test_both_hashes_must_be_those_of_the_same_user(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(users_module, "_HASH", Coarse(b"first"))
     monkeypatch.setattr(users_module, "_CHECK", Coarse(b"last"))
     users = pp.Users(["ada", "anne", "grace"])
-    assert users.indices(pl.Series(["grace", "ada", "anne"])).tolist() == [2, 0, 1]
+    assert users.indices(pl.Series(["grace", "ada", "anne"]), Scratch()).tolist() == [2, 0, 1]
     for stranger in ("greta", "mary", "avax"):
-        for ask in (lambda user: users.indices(pl.Series(["ada", user])), users.index):
+        for ask in (lambda user: users.indices(pl.Series(["ada", user]), Scratch()), users.index):
             with pytest.raises(pp.OutsideUniverse, match=f"user '{stranger}' is outside"):
                 ask(stranger)

@@ -122,7 +122,7 @@ class Density(Estimator[Release]):
         slots, epsilon = self._slots, float(self._ledger.split.release)
         return spread_of(pair, slots.size, slots.users, slots.population, epsilon)
 
-    def __repr__(self) -> str:
+    def _described(self) -> str:
         budget = self.budget
         tracked = "all" if self.users == self._universe.size else f"{self.users:,}"
         return (
@@ -131,7 +131,7 @@ class Density(Estimator[Release]):
             f"releases made{'' if self.secure else '; NOT SECURE: seeded coins'}>"
         )
 
-    def __rich__(self) -> "RichTable":
+    def _as_grid(self) -> "RichTable":
         from rich.table import Table as Grid
 
         grid = Grid(title=type(self).__name__, show_header=False)

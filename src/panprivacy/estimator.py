@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from threading import Lock
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
 from panprivacy import lifetime, state
 from panprivacy.checks import check_level
@@ -21,6 +21,9 @@ from panprivacy.slots import SlotMap
 from panprivacy.table import Bits, Table
 from panprivacy.universe import Universe
 from panprivacy.universe.batches import Piece, batches, chunks
+
+if TYPE_CHECKING:
+    from rich.table import Table as RichTable
 
 R = TypeVar("R")
 """What a release of this estimator is."""
@@ -94,12 +97,15 @@ class Estimator(ABC, Generic[R]):
 
     def _redraw_one(self, user: Any, remove: bool) -> None:
         slot = self._slots.slot(self._universe.index(user))
-        if slot >= 0:
-            with self._lock:
-                pair = self._ledger.pair  # read under the lock: `rerandomize` replaces it
-                self._table.redraw_one(slot, self._coins.flip(pair.absent if remove else pair.present))
+        if slot < 0:
+            self._table.in_use()
+            return
+        with self._lock:
+            pair = self._ledger.pair  # read under the lock: `rerandomize` replaces it
+            self._table.redraw_one(slot, self._coins.flip(pair.absent if remove else pair.present))
 
     def _redraw_many(self, ids: Any, remove: bool) -> None:
+        self._table.in_use()
         for pieces in batches(self._universe.as_batch(ids)):
             short = len(pieces) == 1 and len(pieces[0]) <= CHUNK  # its ids are all looked up before the first is used
             look_up = self._universe.indices if short else self._universe.unchecked
@@ -152,8 +158,10 @@ class Estimator(ABC, Generic[R]):
 
         The next reading then costs no more than planned. The estimate stays unbiased; its error grows.
         """
-        with self._lock, self._ledger.redraw_spent(), self._table.restored_on_error():
-            self._table.flip_each(self._ledger.split.flip, self._coins)
+        with self._lock:
+            self._table.in_use()
+            with self._ledger.redraw_spent(), self._table.restored_on_error():
+                self._table.flip_each(self._ledger.split.flip, self._coins)
 
     # --- whose the bits are -------------------------------------------------------------------------------------
 
@@ -213,8 +221,27 @@ class Estimator(ABC, Generic[R]):
 
     @property
     def memory(self) -> int:
-        """Bytes that the bits take."""
-        return self._table.words.nbytes
+        """Bytes that the bits take; none, if they are gone."""
+        return 0 if self.emptied else self._table.words.nbytes
+
+    @property
+    def emptied(self) -> str | None:
+        """Why this estimator holds nothing any more and refuses all use; None while it does hold bits."""
+        return self._table.why if isinstance(self._table, Emptied) else None
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}, emptied: {self.emptied}>" if self.emptied else self._described()
+
+    def __rich__(self) -> "RichTable | str":
+        return repr(self) if self.emptied else self._as_grid()
+
+    @abstractmethod
+    def _described(self) -> str:
+        """One line about an estimator in use."""
+
+    @abstractmethod
+    def _as_grid(self) -> "RichTable":
+        """The same in several lines, for a terminal."""
 
     # --- bytes --------------------------------------------------------------------------------------------------
 

@@ -50,9 +50,13 @@ def _pages(size: int) -> mmap.mmap:
         return mmap.mmap(-1, size)
     area = mmap.mmap(-1, size, flags=private | mmap.MAP_ANONYMOUS)
     for advice in (_DONT_DUMP, _WIPE_ON_FORK, *([_HUGE_PAGES] if size >= _LARGE else [])):
-        with suppress(OSError, ValueError):
-            area.madvise(advice)
+        _advise(area, advice)
     return area
+
+
+def _advise(area: mmap.mmap, advice: int) -> None:
+    with suppress(OSError, ValueError):  # a system that has no such advice
+        area.madvise(advice)
 
 
 def lock_bits() -> str | None:
@@ -78,11 +82,11 @@ def _lock(area: mmap.mmap) -> str | None:
 def kept_on_fork(words: NDArray[np.uint64]) -> Iterator[None]:
     """Let a child that is forked meanwhile have these bits after all."""
     area = next(area for area in _areas if _holds(area, words))
-    area.madvise(_KEEP_ON_FORK)
+    _advise(area, _KEEP_ON_FORK)
     try:
         yield
     finally:
-        area.madvise(_WIPE_ON_FORK)
+        _advise(area, _WIPE_ON_FORK)
 
 
 def _holds(area: mmap.mmap, words: NDArray[np.uint64]) -> bool:
@@ -129,8 +133,12 @@ class Scratch:
 
     def sweep(self) -> None:
         """Wipe the arrays that somebody else has made, and let them go; those with a name stay for the next use."""
-        while self._owned:
-            wipe(self._owned.pop())
+        try:
+            while self._owned:
+                wipe(self._owned.pop())
+        finally:
+            if self._owned:  # one could not be wiped, or somebody broke off: the others are, all the same
+                self.sweep()
 
     def __enter__(self) -> Self:
         return self

@@ -20,6 +20,7 @@ from panprivacy.slots.hashed import Hashed
 from panprivacy.table import Table
 from panprivacy.universe import Universe
 
+_HARDLY = 1e-9
 _READ_ELSEWHERE = {3: "panprivacy.paper.FixedLevelPPDS", 4: "panprivacy.Continual"}
 
 
@@ -92,6 +93,9 @@ def merge(parts: Sequence[Density] | Sequence[DistinctCount], *, overlapping: bo
 def _merged(parts: Sequence[Density] | Sequence[DistinctCount], overlapping: bool) -> Density | DistinctCount:
     tables = [part for part in parts if isinstance(part, DistinctCount)]
     shards = [part for part in parts if isinstance(part, Density)]
+    for part in shards:
+        if part.TABLE is not Density.TABLE:
+            raise CannotMerge(f"a {type(part).__name__} keeps its bits in another way than a Density: it has no shards")
     for part in parts:
         part._table.in_use()
     if len(tables) == len(parts):
@@ -105,10 +109,16 @@ def _merged(parts: Sequence[Density] | Sequence[DistinctCount], overlapping: boo
 
 
 def _check_different(parts: Sequence[DistinctCount]) -> None:
-    """Refuse two tables with the same bits: drawn apart, they differ; so one is a copy of the other."""
+    """Refuse two tables with the same bits, where chance would hardly make them so: one is a copy of the other."""
     for one, other in combinations(parts, 2):
-        if len(one._table.words) > 1 and np.array_equal(one._table.words, other._table.words):
+        if _alike_by_chance(one) < _HARDLY and np.array_equal(one._table.words, other._table.words):
             raise CannotMerge("two of the parts are copies of one state: its users would count twice, and lose twice")
+
+
+def _alike_by_chance(part: DistinctCount) -> float:
+    """How likely two tables that were drawn apart have the same bits: at most ``p0^2 + p1^2`` a bit."""
+    pair = part._ledger.pair
+    return float(pair.p0**2 + pair.p1**2) ** part._table.size
 
 
 def _side_by_side(parts: Sequence[DistinctCount]) -> DistinctCount:

@@ -4,8 +4,6 @@ from fractions import Fraction
 from hashlib import sha256
 from typing import Any
 
-import numpy as np
-
 from panprivacy import Density, Release
 from panprivacy.privacy import exact
 from panprivacy.privacy.coins import ONE, Coins
@@ -65,7 +63,7 @@ class RedrawsZerosOnly(Density):
 class OneCoinForTheBatch(Density):
     """Flips one coin for all events of a batch."""
 
-    def update_many(self, ids: Any, weight: Any = None) -> None:  # noqa: ARG002
+    def update_many(self, ids: Any) -> None:
         flip = self._coins.flip(self._ledger.pair.present)
         for user in ids:
             self._table.redraw_one(user, flip)
@@ -76,9 +74,10 @@ class OneCoinForTheTable(Density):
 
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
-        flips = np.full(self._table.size, self._coins.flip(self._ledger.pair.absent))
+        flip = self._coins.flip(self._ledger.pair.absent)
         self._table = Table.empty(self._table.size)
-        self._table._pack(0, flips)
+        for slot in range(self._table.size):
+            self._table.redraw_one(slot, flip)
 
 
 class ForgetsToRedraw(Density):

@@ -11,7 +11,7 @@ from rich.console import Console
 import panprivacy as pp
 from panprivacy import state
 from panprivacy.continual import Continual, saved
-from panprivacy.errors import BudgetExhausted, CorruptState, NotPrivate
+from panprivacy.errors import CorruptState, NotPrivate, PanPrivacyError
 from panprivacy.testing import SeededCoins
 
 USERS = 100_000
@@ -120,16 +120,20 @@ def test_one_over_the_step_moves_are_planned(step: float, moves: int) -> None:
 def test_the_bits_and_the_budget_of_a_density_can_be_taken_over() -> None:
     density = pp.Density(USERS, 4.0, releases=10, coins=SeededCoins(2))
     density.update_many(range(50_000))
+    table = density._table
     est = Continual(density, step=0.1, observations=50)
     seen = est.observe()
 
+    assert est._density._table is table, "the bits are taken over, not copied"
     assert est.epsilon == 4.0
     assert est.budget.state == density.budget.state
     assert est.budget.total <= 4.0
     assert seen.moved
     assert abs(seen.density - 0.5) < 0.03
-    with pytest.raises(BudgetExhausted):
+    with pytest.raises(PanPrivacyError, match="taken over by a Continual"):
         density.release()
+    with pytest.raises(PanPrivacyError, match="taken over by a Continual"):
+        Continual(density)
 
 
 def test_a_density_that_has_released_cannot_be_taken_over() -> None:

@@ -11,7 +11,7 @@ import pytest
 import panprivacy as pp
 from panprivacy import audit
 from panprivacy.continual import Continual
-from panprivacy.errors import OutsideUniverse
+from panprivacy.errors import OutsideUniverse, PanPrivacyError
 from panprivacy.periods import moment_of, moments_in, moments_of
 from panprivacy.release import Release
 from panprivacy.windows import LateEvent, Windows
@@ -129,11 +129,13 @@ def test_a_time_far_ahead_is_taken_for_a_mistake() -> None:
 
 def test_what_is_over_is_overwritten() -> None:
     windows = weeks()
-    first = windows.open
+    first, table = windows.open, windows.open._table
     windows.advance(MONDAY + timedelta(days=7))
 
-    assert not first._table.words.any()
+    assert not table.words.any()
     assert windows.open is not first
+    with pytest.raises(PanPrivacyError, match="the window of this estimator is over"):
+        first.update(3)
 
 
 def test_the_level_is_that_of_the_intervals() -> None:

@@ -4,6 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import panprivacy as pp
+from panprivacy.memory import Scratch
 from panprivacy.testing import SeededCoins
 
 Rng = np.random.Generator
@@ -36,4 +37,4 @@ def crowd(users: int, levels: int, buckets: int, rng: Rng) -> NDArray[np.int64]:
 
 def visit(est: pp.DistinctCount, cells: NDArray[np.int64]) -> None:
     """Let a crowd appear."""
-    est._table.redraw(cells, est._ledger.pair.present, est._coins)
+    est._table.redraw(cells.astype(np.uint64), est._ledger.pair.present, est._coins, Scratch())

@@ -20,6 +20,11 @@ from panprivacy.testing import SeededCoins
 PAIRS = [(symmetric(a), symmetric(b)) for a, b in [(0.1, 0.1), (0.3, 2.0), (1.0, 1.0), (1.0, 4.0), (6.0, 6.0)]]
 
 
+def copied(parts: list[pp.DistinctCount]) -> list[pp.DistinctCount]:
+    """The same tables once more."""
+    return [pp.DistinctCount.from_bytes(part.to_bytes(insecure=True)) for part in parts]
+
+
 # --- the kernel, by enumeration ---------------------------------------------------------------------------------
 
 
@@ -123,8 +128,9 @@ def test_a_merge_as_if_nobody_overlapped_counts_the_common_users_twice() -> None
     cells = crowd(100_000, parts[0].levels, 4096, np.random.default_rng(3))
     for part in parts:
         visit(part, cells)
+    copies = copied(parts)
     assert pp.merge(parts).release().interval[0] > 150_000
-    low, high = pp.merge(parts, overlapping=True).release(SURE).interval
+    low, high = pp.merge(copies, overlapping=True).release(SURE).interval
     assert low < 100_000 < high
 
 
@@ -152,10 +158,13 @@ def test_releases_of_all_overlapping_parts_come_off_the_plan() -> None:
     merged = pp.merge(parts, overlapping=True)
     assert merged.budget.releases_made == 2
     merged.release()
-    parts[1].release()
-    parts[1].release()
+    other = seeded(3, releases=4)
+    other.release()
+    other.release()
+    before = merged.to_bytes(insecure=True), other.to_bytes(insecure=True)
     with pytest.raises(pp.CannotMerge, match="made 5 releases together, and 4 were planned"):
-        pp.merge([merged, *parts[1:2]], overlapping=True)
+        pp.merge([merged, other], overlapping=True)
+    assert (merged.to_bytes(insecure=True), other.to_bytes(insecure=True)) == before, "a refused merge takes nothing"
 
 
 def test_the_budget_of_a_merge_is_that_of_a_part_that_may_have_been_read() -> None:
@@ -167,7 +176,7 @@ def test_the_budget_of_a_merge_is_that_of_a_part_that_may_have_been_read() -> No
 
 def test_merges_of_merges_and_merges_of_all_at_once_are_alike() -> None:
     parts = [seeded(i, epsilon=4.0) for i in range(4)]
-    at_once = pp.merge(parts, overlapping=True)
+    at_once = pp.merge(copied(parts), overlapping=True)
     halves = [pp.merge(parts[i : i + 2], overlapping=True) for i in (0, 2)]
     by_halves = pp.merge(halves, overlapping=True)
     assert at_once.stderr_at(1e5) == by_halves.stderr_at(1e5) > halves[0].stderr_at(1e5) > parts[0].stderr_at(1e5)
@@ -175,12 +184,12 @@ def test_merges_of_merges_and_merges_of_all_at_once_are_alike() -> None:
     assert "union" in repr(by_halves)
 
 
-def test_a_merge_of_one_is_a_copy() -> None:
+@pytest.mark.parametrize("overlapping", [False, True])
+def test_a_merge_of_one_has_its_bits_and_its_budget(overlapping: bool) -> None:
     part = seeded(1)
-    merged = pp.merge([part], overlapping=True)
     before = part.to_bytes(insecure=True)
-    merged.update_many(range(1000))
-    assert part.to_bytes(insecure=True) == before
+    merged = pp.merge([part], overlapping=overlapping)
+    assert merged.to_bytes(insecure=True) == before
 
 
 # --- disjoint users ---------------------------------------------------------------------------------------------
@@ -213,8 +222,9 @@ def test_many_empty_tables_add_up_to_about_nothing() -> None:
 def test_disjoint_tables_keep_their_counts_apart_and_their_plan() -> None:
     parts = [seeded(i, releases=3) for i in range(2)]
     parts[0].release()
+    counts = [count for part in (*parts, seeded(9, releases=3)) for count in part._counts()]
     merged = pp.merge([pp.merge(parts), seeded(9, releases=3)])
-    assert merged._counts() == tuple(count for part in (*parts, seeded(9, releases=3)) for count in part._counts())
+    assert list(merged._counts()) == counts
     assert merged.budget.releases_made == 1
     assert merged.budget.total == parts[0].budget.total
     again = pp.load(merged.to_bytes(insecure=True))
@@ -263,7 +273,41 @@ def test_what_an_overlapping_merge_cannot_account_for_is_refused() -> None:
 
 
 def test_a_merge_is_as_secure_as_its_least_secure_part() -> None:
-    secure = pp.DistinctCount(1.0, key=KEY)
     for overlapping in (False, True):
-        assert pp.merge([secure, secure], overlapping=overlapping).secure
-        assert not pp.merge([secure, seeded(1)], overlapping=overlapping).secure
+        one, two, three = (pp.DistinctCount(1.0, key=KEY) for _ in range(3))
+        assert pp.merge([one, two], overlapping=overlapping).secure
+        assert not pp.merge([three, seeded(1)], overlapping=overlapping).secure
+
+
+# --- the merge takes over ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("overlapping", [False, True])
+def test_the_parts_of_a_merge_hold_nothing_and_refuse_all_use(overlapping: bool) -> None:
+    parts = [seeded(i) for i in range(2)]
+    tables = [part._table for part in parts]
+    pp.merge(parts, overlapping=overlapping)
+    assert not any(table.words.any() for table in tables)
+    for part in parts:
+        with pytest.raises(pp.PanPrivacyError, match="merged into another, which holds its bits"):
+            part.update(1)
+        with pytest.raises(pp.PanPrivacyError, match="merged into another, which holds its bits"):
+            pp.merge([part, seeded(9)], overlapping=overlapping)
+
+
+@pytest.mark.parametrize("overlapping", [False, True])
+def test_the_same_state_twice_is_refused_and_nothing_is_taken(overlapping: bool) -> None:
+    part, other = seeded(1), seeded(2)
+    before = part.to_bytes(insecure=True)
+    with pytest.raises(pp.CannotMerge, match="the same part is there twice"):
+        pp.merge([part, other, part], overlapping=overlapping)
+    with pytest.raises(pp.CannotMerge, match="copies of one state"):
+        pp.merge([part, other, *copied([part])], overlapping=overlapping)
+    assert part.to_bytes(insecure=True) == before
+
+
+def test_tables_so_certain_that_nobody_came_may_be_equal_by_chance() -> None:
+    """At epsilon 20 a coin of an empty cell hardly ever comes out 1: two stations that nobody visited look alike."""
+    parts = [seeded(i, epsilon=20.0, buckets=64) for i in range(2)]
+    assert np.array_equal(parts[0]._table.words, parts[1]._table.words)
+    assert pp.merge(parts).release().interval[0] == 0

@@ -13,6 +13,7 @@ import panprivacy as pp
 from checks import assert_binomial, assert_variance
 from panprivacy import audit
 from panprivacy.errors import BudgetExhausted, CorruptState
+from panprivacy.memory import Scratch
 from panprivacy.paper import FixedLevelPPDS
 from panprivacy.paper.fixed_level import qualifying
 from panprivacy.paper.sparse import SparseTable
@@ -23,6 +24,7 @@ from panprivacy.table import Table
 from panprivacy.testing import SeededCoins
 
 KEY = b"any key will do."
+NOBODY = 2**64 - 1
 
 
 # The set
@@ -30,19 +32,18 @@ KEY = b"any key will do."
 
 def test_the_set_is_the_table_of_the_same_coins() -> None:
     slots = np.random.default_rng(1).integers(0, 1000, 5000).astype(np.uint64)
-    tables: list[Table] = []
-    for kind in (Table, SparseTable):
-        coins = SeededCoins(1)
-        table = kind.drawn(1000, symmetric(1.0), coins)
-        table.redraw(slots, symmetric(1.0).present, coins)
-        table.redraw(slots[:0], symmetric(1.0).present, coins)
+    dense, sparse = (kind.drawn(1000, symmetric(1.0), SeededCoins(1)) for kind in (Table, SparseTable))
+    for table in (dense, sparse):
+        coins = SeededCoins(2)
+        table.redraw(slots, symmetric(1.0).present, coins, Scratch())
+        table.redraw(slots[:0], symmetric(1.0).present, coins, Scratch())
         table.flip_each(2**30, coins)
         table.redraw_one(3, True)
         table.redraw_one(4, False)
-        tables.append(table)
-    dense, sparse = tables
-    assert sparse.bits(0, 1000).tolist() == dense.bits(0, 1000).tolist()
-    assert sparse.ones() == dense.ones() == len(sparse.words)
+    assert isinstance(dense, Table)
+    assert isinstance(sparse, SparseTable)
+    assert sparse.slots() == np.flatnonzero(dense.bits(0, 1000)).tolist()
+    assert sparse.ones() == dense.ones()
 
 
 def test_the_set_shows_nothing_of_the_order_in_which_it_was_filled() -> None:
@@ -55,17 +56,29 @@ def test_the_set_shows_nothing_of_the_order_in_which_it_was_filled() -> None:
     assert len(found) == 1
 
 
-def test_a_replaced_set_is_wiped() -> None:
+def test_the_list_is_written_anew_in_its_own_place_and_has_room_for_everyone() -> None:
     table = SparseTable.drawn(100, symmetric(1.0), system)
-    before = table.words
+    words = table.words
+    assert len(words) == 100
+    table.flip_each(2**31, system)
     table.redraw_one(5, True)
-    assert not before.any()
+    assert table.words is words, "a list that was replaced would leave the old one in freed memory"
+    assert set(words[table.ones() :].tolist()) <= {NOBODY}
 
 
 def test_words_that_are_no_set_are_refused() -> None:
-    for words in ([3, 3], [5, 2], [10]):
+    for words in ([3, 3], [5, 2], [10], [3, NOBODY, 5], [5, 3, NOBODY], [*range(10), NOBODY]):
         with pytest.raises(ValueError, match="not an ascending list of slots below 10"):
             SparseTable.from_words(10, np.array(words, dtype=np.uint64))
+
+
+@pytest.mark.parametrize("words", [[], [3], [0, 9], list(range(10)), [3, NOBODY], [NOBODY] * 10])
+def test_a_saved_set_is_read_whether_or_not_the_list_was_filled_up(words: list[int]) -> None:
+    saved = np.array(words, dtype=np.uint64)
+    table = SparseTable.from_words(10, saved)
+    assert table.slots() == [word for word in words if word != NOBODY]
+    assert len(table.words) == 10
+    assert not saved.any(), "what was read is wiped: it is a copy"
 
 
 # The level
@@ -112,7 +125,7 @@ def test_every_other_id_is_sampled_like_any_half() -> None:
     evens, users = 0, 0
     for run in range(200):
         est = FixedLevelPPDS(4096, 1.0, 200, coins=SeededCoins(run))
-        evens += len(est._slots.select(np.arange(0, 4096, 2)))
+        evens += len(est._slots.select(np.arange(0, 4096, 2, dtype=np.uint64), Scratch()))
         users += est.users
     assert_binomial(evens, users, 0.5)
 
@@ -145,8 +158,8 @@ def test_the_auditor_finds_it_with_a_sample_and_two_releases_too() -> None:
 class Rising(FixedLevelPPDS):
     """A planted bug: the level rises when the set is full, as printed."""
 
-    def _redraw_many(self, ids: object, weight: object, remove: bool) -> None:
-        super()._redraw_many(ids, weight, remove)
+    def _redraw_many(self, ids: object, remove: bool) -> None:
+        super()._redraw_many(ids, remove)
         if self._table.ones() == self._table.size:
             self._table.words = self._table.words[:1]
 
@@ -223,3 +236,13 @@ def test_a_batch_with_a_stranger_changes_nothing() -> None:
 def test_a_set_for_nobody_is_refused() -> None:
     with pytest.raises(ValueError, match="sample must be at least 1"):
         FixedLevelPPDS(100, 1.0, 0)
+
+
+def test_a_list_of_slots_is_not_taken_for_bits() -> None:
+    est = FixedLevelPPDS(1000, 1.0, 100)
+    before = est.to_bytes()
+    with pytest.raises(pp.CannotMerge, match="a FixedLevelPPDS keeps its bits in another way"):
+        pp.merge([est])
+    with pytest.raises(ValueError, match="the bits of a FixedLevelPPDS are kept in another way"):
+        pp.Continual(est)
+    assert est.to_bytes() == before

@@ -36,7 +36,10 @@ def new_bits(
 
 def taken_over(est: Density, moves: int, observations: int) -> tuple[Density, Shares]:
     """Take the bits and the budget of an estimator that has released nothing; it refuses all use afterwards."""
+    if est.TABLE is not Density.TABLE:
+        raise ValueError(f"the bits of a {type(est).__name__} are kept in another way than those of a Density")
     with est._lock:
+        est._table.in_use()
         ledger = est._ledger
         if ledger.releases or ledger.split.intrusions:
             raise ValueError(

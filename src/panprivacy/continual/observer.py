@@ -207,13 +207,17 @@ class Continual:
         return self._density.memory
 
     def __repr__(self) -> str:
+        if self._density.emptied:
+            return f"<Continual, emptied: {self._density.emptied}>"
         insecure = "" if self.secure else "; NOT SECURE: seeded coins"
         return (
             f"<Continual of {self.universe.describe()}, step {self._kept.step:g}; epsilon {self.epsilon:g}: "
             f"{self.budget.spent:.3g} spent, {self.moves_left} of {self.budget.moves} moves left{insecure}>"
         )
 
-    def __rich__(self) -> "RichTable":
+    def __rich__(self) -> "RichTable | str":
+        if self._density.emptied:
+            return repr(self)
         from rich.table import Table as Grid
 
         grid = Grid(title="Continual", show_header=False)

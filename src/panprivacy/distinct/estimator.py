@@ -187,7 +187,7 @@ class DistinctCount(Estimator[CountRelease]):
     def _model(self, pair: Pair) -> CountModel:
         return model_of(pair, self.levels, self.buckets, float(self._ledger.split.release))
 
-    def __repr__(self) -> str:
+    def _described(self) -> str:
         budget, slots = self.budget, self._slots
         tables = f"{slots.parts} side by side, " * (slots.parts > 1) + f"union of {slots.unions}, " * (slots.unions > 1)
         return (
@@ -197,7 +197,7 @@ class DistinctCount(Estimator[CountRelease]):
             f"{'' if self.secure else '; NOT SECURE: seeded coins'}>"
         )
 
-    def __rich__(self) -> "RichTable":
+    def _as_grid(self) -> "RichTable":
         from rich.table import Table as Grid
 
         grid = Grid(title="DistinctCount", show_header=False)

@@ -75,7 +75,10 @@ class SparseTable:
 
     def redraw_one(self, slot: int, flip: bool) -> None:
         """Set one bit to a flip."""
-        self._set(np.array([slot], dtype=np.uint64), np.array([flip], dtype=np.uint8))
+        with Scratch() as scratch:
+            slots, flips = scratch.empty("slots", 1, np.uint64), scratch.empty("flips", 1, np.uint8)
+            slots[0], flips[0] = slot, flip
+            self._set(slots, flips)
 
     def redraw(self, slots: NDArray[np.unsignedinteger], threshold: int, coins: Coins, scratch: Scratch) -> None:
         """Redraw the bits of these slots, each with a coin of its own; `IndexError` if one is outside the table."""

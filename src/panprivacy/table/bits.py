@@ -92,11 +92,14 @@ class Table:
 
     @classmethod
     def from_words(cls, size: int, words: NDArray[np.uint64]) -> Self:
-        """A table that was saved."""
+        """A table that was saved; the words move to memory of their own, and are wiped."""
         used = size % 64
         if len(words) != cls.words_for(size) or (used and int(words[-1]) >> used):
             raise ValueError(f"these words do not hold {size} bits")
-        return cls(size, words)
+        table = cls.empty(size)
+        table.words[:] = words
+        memory.wipe(words)
+        return table
 
     def redraw_one(self, slot: int, flip: bool) -> None:
         """Set one bit to a flip."""

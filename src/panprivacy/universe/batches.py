@@ -65,7 +65,7 @@ def plain_column(ids: Any) -> Any:
     """
     library = type(ids).__module__.partition(".")[0]
     if library in ("polars", "pyarrow", "pandas") and any(
-        hasattr(ids, sign) for sign in ("columns", "collect_schema", "column_names")
+        hasattr(ids, sign) for sign in ("collect_schema", "columns", "column_names")
     ):
         raise TypeError(f"a {type(ids).__name__} has columns, and ids are one of them: {_how_to_choose(ids)}")
     return _of_pandas(ids) if is_pandas(ids) else ids
@@ -103,22 +103,15 @@ def _of_pandas(column: Any) -> Any:
             "an index of several levels is no column of ids: pass one of them, as in index.get_level_values"
         )
     refuse_missing(int(column.isna().sum()))
-    values = column.to_numpy()
-    if values.dtype == object:
-        first = values[0] if len(values) else None
-        if isinstance(first, int | np.integer) and not isinstance(first, bool):  # nullable or Arrow integers
-            return np.asarray(values.tolist())
-    return values
+    return column.to_numpy()
 
 
 def _of_polars(series: Any) -> list[Piece]:
     refuse_missing(series.null_count())
     if is_wide(series):
         return [series.to_list()]
-    if series.dtype.is_integer():
+    if series.dtype.is_integer() or series.dtype.is_float():
         return [part.to_numpy() for part in series.get_chunks()]
-    if series.dtype.is_float():
-        return [series.to_numpy()]
     return [series]
 
 
@@ -129,7 +122,7 @@ def _of_arrow(array: Any) -> list[Piece]:
         return [part.to_numpy() for part in parts]
     import polars as pl
 
-    return [pl.Series(part) for part in parts]
+    return [piece for part in parts for piece in _of_polars(pl.Series(part))]  # a dictionary may hold integers
 
 
 def refuse_missing(missing: int) -> None:

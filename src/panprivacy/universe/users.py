@@ -141,10 +141,12 @@ class Users:
 
     def _places_one_by_one(self, ids: Any, scratch: Scratch) -> tuple[Words, int]:
         places: Words = scratch.empty("found", len(ids), np.uint64)
+        missing = 0
         for row, user in enumerate(ids):
             place = self._place(user)
             places[row] = NOT_THERE if place < 0 else place
-        return places, int(np.count_nonzero(places == NOT_THERE))
+            missing += place < 0
+        return places, missing
 
     def _hashes(self, ids: Any, scratch: Scratch) -> tuple[Words, Words | None]:
         """What the directory knows ids by: texts by two hashes, integers by one, which tells all of them apart."""

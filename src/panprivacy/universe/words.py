@@ -71,8 +71,8 @@ def integers(chunk: Any, scratch: Scratch) -> NDArray[np.integer]:
     """
     # NumPy would make an object of every number in a range, and nobody could wipe those.
     array = np.arange(chunk.start, chunk.stop, chunk.step) if isinstance(chunk, range) else np.asarray(chunk)
-    if array is not chunk and array.flags.owndata and array.dtype != object:
-        scratch.own(array)
+    if array is not chunk and not hasattr(chunk, "__array__") and array.flags.owndata and array.dtype != object:
+        scratch.own(array)  # made here: what `__array__` gives may be the caller's own
     if array.size == 0:
         return np.empty(array.shape if array.ndim == 2 else 0, dtype=np.uint64)
     if array.dtype.kind in "iu" and not (isinstance(chunk, list | tuple) and _BOOLEANS & set(map(type, chunk))):
@@ -90,7 +90,9 @@ def integers(chunk: Any, scratch: Scratch) -> NDArray[np.integer]:
 
 def _are_large(chunk: Any) -> bool:
     """Whether NumPy has made floats of a list of Python's integers because no integer type of its own holds them."""
-    return isinstance(chunk, list | tuple) and not any(isinstance(x, float | np.floating) for x in np.ravel(chunk))
+    if not isinstance(chunk, list | tuple):
+        return False
+    return not any(isinstance(x, float | np.floating) for x in np.asarray(chunk, dtype=object).flat)
 
 
 def _whole(array: NDArray[Any], scratch: Scratch) -> NDArray[np.int64]:

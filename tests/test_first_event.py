@@ -1,0 +1,105 @@
+"""The first event loads nothing and compiles nothing: what a process has loaded does not tell that there was one."""
+
+import json
+import subprocess
+import sys
+from textwrap import dedent
+
+import pytest
+
+WATCH = """
+import json, sys
+import numpy as np
+import panprivacy as pp
+from panprivacy.paper import FixedLevelPPDS
+
+def loaded():
+    from numba.core.dispatcher import Dispatcher
+    kernels = {}
+    for module in [name for name in sys.modules if name.startswith("panprivacy")]:
+        for name, thing in vars(sys.modules[module]).items():
+            if isinstance(thing, Dispatcher):
+                kernels[f"{module}.{name}"] = len(thing.signatures)
+    return set(sys.modules), kernels
+
+def changed(before):
+    modules, kernels = loaded()
+    return sorted(modules - before[0]) + [name for name in kernels if kernels[name] != before[1].get(name)]
+
+def read_only(ids):
+    array = np.array(ids)
+    array.flags.writeable = False
+    return array
+
+NUMBERS = [5, 2, 9, 998]
+"""
+
+COLUMNS = {
+    "int64": "np.array(NUMBERS)",
+    "int32": "np.array(NUMBERS, dtype=np.int32)",
+    "uint64": "np.array(NUMBERS, dtype=np.uint64)",
+    "read-only": "read_only(NUMBERS)",
+    "strided": "np.repeat(NUMBERS, 2)[::2]",
+    "list": "NUMBERS",
+    "range": "range(7)",
+    "long": "np.arange(600_000) % 1000",
+}
+EDGES = {
+    "int64": "np.array([[1, 2], [7, 3]])",
+    "int32": "np.array([[1, 2], [7, 3]], dtype=np.int32)",
+    "columns": "(np.array([1, 7]), np.array([2, 3]))",
+    "list": "[(1, 2), (7, 3)]",
+}
+NAMES = {"list": "['ada', 'grace']", "array": "np.array(['ada', 'grace'])", "bytes": "[b'ada']"}
+SUBJECTS = {
+    "density": ("pp.Density(1000, 9.0, intrusions=1)", "5", COLUMNS),
+    "sampled": ("pp.Density(1000, 9.0, sample=500, intrusions=1)", "5", COLUMNS),
+    "shard": ("pp.Density(1000, 9.0, shard=(1, 2))", "5", COLUMNS),
+    "listed numbers": ("pp.Density(pp.Users(range(1000)), 9.0)", "5", COLUMNS),
+    "listed names": ("pp.Density(pp.Users(['ada', 'grace', 'mary']), 9.0)", "'ada'", {"list": NAMES["list"]}),
+    "edges": ("pp.Density(pp.Edges(50), 9.0)", "(3, 4)", EDGES),
+    "distinct numbers": ("pp.DistinctCount(9.0, 64, intrusions=1)", "5", COLUMNS),
+    "distinct names": ("pp.DistinctCount(9.0, 64)", "'ada'", NAMES),
+    "fixed level": ("FixedLevelPPDS(1000, 9.0, 100)", "5", COLUMNS),
+}
+
+
+def changes(make: str, events: dict[str, str], planted: str = "") -> dict[str, list[str]]:
+    """Which modules were loaded, and which kernels compiled, by each of some calls in a new process."""
+    script = dedent(WATCH) + f"est = {make}\n{planted}\nfound = {{}}\n"
+    for name, call in events.items():
+        script += f"before = loaded()\n{call}\nfound[{name!r}] = changed(before)\n"
+    run = subprocess.run(
+        [sys.executable, "-c", script + "print(json.dumps(found))"], check=True, capture_output=True, text=True
+    )
+    return {name: changed for name, changed in json.loads(run.stdout).items() if changed}
+
+
+def calls_on(name: str) -> dict[str, str]:
+    make, user, columns = SUBJECTS[name]
+    batches = {f"update_many of {kind}": f"est.update_many({column})" for kind, column in columns.items()}
+    removed = {} if "Distinct" in make else {"remove": f"est.remove({user})"}
+    redrawn = {"rerandomize": "est.rerandomize()"} if "intrusions" in make else {}
+    return {"update": f"est.update({user})", **batches, **removed, **redrawn, "release": "est.release()"}
+
+
+@pytest.mark.parametrize("name", SUBJECTS)
+def test_no_event_and_no_release_loads_or_compiles_anything(name: str) -> None:
+    assert changes(SUBJECTS[name][0], calls_on(name)) == {}
+
+
+@pytest.mark.parametrize("kind", ["int32", "strided", "list"])
+@pytest.mark.parametrize("name", ["sampled", "distinct numbers"])
+def test_neither_does_a_batch_that_comes_first(name: str, kind: str) -> None:
+    assert changes(SUBJECTS[name][0], {"first": f"est.update_many({COLUMNS[kind]})"}) == {}
+
+
+def test_a_module_that_the_first_event_loads_is_found() -> None:
+    planted = "est.update = lambda user: __import__('colorsys')"
+    assert changes(SUBJECTS["density"][0], {"update": "est.update(5)"}, planted) == {"update": ["colorsys"]}
+
+
+def test_a_kernel_that_the_first_event_compiles_is_found() -> None:
+    planted = "import numba, panprivacy.table.kernels as k\nk.late = numba.njit(lambda n: n + 1)\nest.update = k.late"
+    found = changes(SUBJECTS["density"][0], {"update": "est.update(5)"}, planted)
+    assert "panprivacy.table.kernels.late" in found["update"]

@@ -1,0 +1,67 @@
+"""States that were written before bits moved to memory of their own, and lists of slots had a fixed length."""
+
+from base64 import b64decode
+
+import pytest
+
+import panprivacy as pp
+from panprivacy.paper import FixedLevelPPDS
+
+# Seeded with 1, key 0..15, two releases planned and one made. Density(200, 2.0, sample=100) and FixedLevelPPDS(200, 2.0,
+# 30) fed range(0, 200, 3); DistinctCount(2.0, 16, levels=8) fed range(50).
+FIXED_LEVEL = """
+cGFucHJpdgABAAMAlwAAAAYAAAAAAAAAAAAAAAAAAEBi2ovC75levYEAAAACAAAAAAAAAAAAAAABAAAAAAAAAAEAAABmZmZmZmbu
+PwAAAAABAAAABgAAAAAAAAAAAMgAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAEAAQIDBAUG
+BwgJCgsMDQ4PAAAAAAAAAAAZAAAAAAAAAAQAAAAAAAAABQAAAAAAAAARAAAAAAAAABMAAAAAAAAAFwAAAAAAAAAYAAAAAAAAADlV
+aQnngjfrTlDYA5Ac2UhLZJTo4Hus9ZlhSWzuH05c
+"""
+DENSITY = """
+cGFucHJpdgABAAEAlwAAAAIAAAAAAAAAAAAAAAAAAEB2ZhrLPL+X4WIAAAACAAAAAAAAAAAAAAABAAAAAAAAAAEAAABmZmZmZmbu
+PwAAAAABAAAAFwAAAAAAAAAAAMgAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAEAAQIDBAUG
+BwgJCgsMDQ4PAAAAAAAAAABkAAAAAAAAADAADtUgRkWOAK8JYgMAAADNT5Wt5dAa0/cMwsiUREYOXTMj3qcWs+WYFtv/S2sfmw==
+"""
+DISTINCT = """
+cGFucHJpdgABAAIAnAAAAAIAAAAAAAAAAAAAAAAAAECr6d6/ZPUA8YoAAAACAAAAAAAAAAAAAAABAAAAAAAAAAEAAABmZmZmZmbu
+PwAAAAAIAAAABwAAAAAAAAAJAAAAAAAAAAkAAAAAAAAABAAAAAAAAAAAAAAAAAAAAAIAAAAAAAAABwAAAAAAAAADAAAAAAAAAAgA
+AAAQAAAAAQAAAAEAAAAAAQIDBAUGBwgJCgsMDQ4PegAuOa5MNIIAghAgE6IBCC5hV45/CDoMzCr3yxVxcCrxeqyQRp+jvdXvykpj
+b6d6
+"""
+
+
+def test_an_old_density_is_read_written_and_released() -> None:
+    est = pp.load(b64decode(DENSITY))
+    assert est.to_bytes(insecure=True) == b64decode(DENSITY)
+    assert est._table.ones() == 34
+    assert str(est.last).startswith("density 0.0415 ± 0.0978 (95% interval 0.0000 to 0.2517)")
+    est.update_many(range(10))
+    assert est.release().number == 2
+
+
+def test_an_old_distinct_count_is_read_written_and_released() -> None:
+    est = pp.load(b64decode(DISTINCT))
+    assert est.to_bytes(insecure=True) == b64decode(DISTINCT)
+    assert est._table.ones() == 38
+    assert str(est.last).startswith("32 ± 23 users (95% interval 1 to 124)")
+    est.update_many(["ada"])
+    assert est.release().number == 2
+
+
+def test_an_old_list_of_slots_is_read_and_has_room_for_everyone_from_then_on() -> None:
+    est = FixedLevelPPDS.from_bytes(b64decode(FIXED_LEVEL))
+    assert est.state.places == (4, 5, 17, 19, 23, 24)
+    assert str(est.last).startswith("density 0.0000 ± 0.2797 (95% interval 0.0000 to 0.6288)")
+    assert est.memory == 8 * 25
+    again = FixedLevelPPDS.from_bytes(est.to_bytes(insecure=True))
+    assert (again.state, again.memory) == (est.state, est.memory)
+    length = len(est.to_bytes(insecure=True))
+    est.update_many(range(200))
+    assert len(est.to_bytes(insecure=True)) == length
+    assert est.release().number == 2
+
+
+@pytest.mark.parametrize("blob", [DENSITY, DISTINCT])
+def test_an_altered_old_state_is_refused(blob: str) -> None:
+    altered = bytearray(b64decode(blob))
+    altered[-40] ^= 1
+    with pytest.raises(pp.CorruptState):
+        pp.load(bytes(altered))
