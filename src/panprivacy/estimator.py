@@ -43,7 +43,9 @@ class Estimator(ABC, Generic[R]):
     TABLE: ClassVar[type[Bits]] = Table
     """How the bits are kept."""
 
-    def _assemble(self, universe: Universe, slots: SlotMap, ledger: Ledger, table: Any, coins: Coins) -> None:
+    _table: Bits
+
+    def _assemble(self, universe: Universe, slots: SlotMap, ledger: Ledger, table: Bits, coins: Coins) -> None:
         for kernels in ("universe", "slots"):  # now: loaded at the first event, they would tell that there was one
             loaded(f"panprivacy.{kernels}.kernels")
         self._universe = universe

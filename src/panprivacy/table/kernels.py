@@ -6,6 +6,7 @@ caller wipes. Their types are fixed, so they are compiled or loaded when this mo
 """
 
 # mypy: disallow-untyped-defs=False, disallow-untyped-calls=False, disallow-untyped-decorators=False
+# mypy: disable-error-code="call-arg, var-annotated"
 import numpy as np
 from numba import njit, types
 
@@ -103,7 +104,7 @@ def redraw_far(words, size, slots, flips):
     """`redraw` for a table beyond the caches: ask for each word some events before its turn."""
     last = len(slots) - 1
     for i in range(len(slots)):
-        prefetch(words, u64(slots[min(i + _AHEAD, last)]) >> u64(6))  # type: ignore[call-arg]
+        prefetch(words, u64(slots[min(i + _AHEAD, last)]) >> u64(6))
         slot = u64(slots[i])
         if slot >= size:
             return False
