@@ -69,7 +69,7 @@ def test_c_must_be_positive(c: float) -> None:
 
 @pytest.mark.parametrize("epsilon", [0.0, -1.0, float("inf"), float("nan")])
 def test_an_epsilon_that_is_not_positive_and_finite_is_refused(epsilon: float) -> None:
-    with pytest.raises(ValueError, match="positive and finite"):
+    with pytest.raises(ValueError, match="positive and at most 1,000,000"):
         symmetric(epsilon)
 
 

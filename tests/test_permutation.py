@@ -44,9 +44,8 @@ def permuted_by(keyed: NDArray[np.uint32], ids: Ids) -> Ids:
 def located(ids: Ids, keyed: NDArray[np.uint32], universe: int, size: int) -> tuple[Ids, int]:
     """Where the kernel puts those ids that fall below a size, and how many there are."""
     slots = np.empty(len(ids) + 1, dtype=np.uint64)
-    halves, near = np.empty((2, kernels.WINDOW), dtype=np.uint32), np.empty(kernels.WINDOW + 1, dtype=np.uint16)
-    limits = np.uint64(universe), np.uint64(0), np.uint64(size)
-    return slots, int(kernels.locate(ids, keyed, *limits, slots, halves, near))
+    window = np.empty(3 * kernels.WINDOW, dtype=np.uint32)
+    return slots, int(kernels.locate(ids, keyed, universe, 0, size, slots, window))
 
 
 # --- it is a permutation --------------------------------------------------------------------------------------------
@@ -166,6 +165,26 @@ def test_four_rounds_are_too_few(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_linear_hash_is_caught(name: str) -> None:
     with pytest.raises(AssertionError):
         assert_samples_like_chance(by_linear_hash, structured_sets()[name])
+
+
+def variance_in_half(universe: int, rounds: int) -> tuple[NDArray[np.int64], float]:
+    """How many of the first half of a small universe are in a sample of half of it, under many keys, and the variance
+    that chance has."""
+    half, domain = universe // 2, domain_of(universe)
+    ids = np.arange(half, dtype=np.uint64)
+    found = [located(ids, network(universe, key_of(number), rounds), universe, half)[1] for number in range(20_000)]
+    return np.array(found) - half * half / domain, float(stats.hypergeom(domain, half, half).var())
+
+
+@pytest.mark.parametrize("universe", [16, 24, 100, 400, 1000])
+def test_small_universes_are_permuted_well_enough(universe: int) -> None:
+    """20,000 keys tell 5 % too much variance at 1e-6."""
+    assert_variance(*variance_in_half(universe, places.rounds_for(universe)))
+
+
+def test_six_rounds_are_too_few_for_a_small_universe() -> None:
+    with pytest.raises(AssertionError, match="variance"):
+        assert_variance(*variance_in_half(24, places.ROUNDS))
 
 
 def test_every_user_is_as_likely_to_be_sampled() -> None:

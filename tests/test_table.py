@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from checks import assert_flips
-from panprivacy import table as table_module
+from panprivacy.table import bits as table_module
 from panprivacy.memory import Scratch
 from panprivacy.privacy.coins import CHUNK, ONE
 from panprivacy.privacy.pairs import symmetric

@@ -234,7 +234,7 @@ def test_a_batch_that_is_refused_leaves_nothing(name: str, long: bool) -> None:
 def test_a_long_batch_that_is_looked_up_first_leaves_nothing() -> None:
     est = pp.Density(5_000_000, 1.0)
     with kept_scratch() as kept, pytest.raises(pp.OutsideUniverse):
-        est.update_many(np.append(np.arange(1, CHUNK + 10), -1).astype(np.int32))
+        est.update_many(np.append(np.arange(1, CHUNK + 10), -1).astype(">i4"))
     assert kept.arrays
     assert not kept.left
 

@@ -99,7 +99,7 @@ def wipe(array: np.ndarray[Any, Any]) -> None:
         array.fill(0)
     except ValueError:  # read-only
         if not array.flags.c_contiguous:
-            raise
+            raise ValueError("an array with gaps that cannot be written to cannot be wiped") from None
         ctypes.memset(array.ctypes.data, 0, array.nbytes)
 
 
