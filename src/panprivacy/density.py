@@ -1,9 +1,11 @@
 """`Density`: what fraction of these users has shown up?"""
 
+from collections.abc import Sequence
 from operator import index
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from panprivacy.checks import KEY_BYTES, check_epsilon, check_key
+from panprivacy.errors import CannotMerge
 from panprivacy.estimator import Estimator
 from panprivacy.privacy import coins as coin_sources
 from panprivacy.privacy.budget import best_split, budget_of
@@ -13,7 +15,9 @@ from panprivacy.privacy.pairs import Pair
 from panprivacy.release import Release, Spread, spread_of
 from panprivacy.sizes import format_bytes, parse_bytes
 from panprivacy.slots import Every, Sampled, Slots
+from panprivacy.slots.places import joined
 from panprivacy.slots.saved import slots_bytes, slots_from, universe_bytes, universe_from
+from panprivacy.table import Table
 from panprivacy.universe import Universe, universe_of
 
 if TYPE_CHECKING:
@@ -63,6 +67,7 @@ class Density(Estimator[Release]):
 
     KIND = 1
     _slots: Slots
+    _table: Table
 
     def __init__(
         self,
@@ -85,6 +90,27 @@ class Density(Estimator[Release]):
         slots = _choose_slots(users.size, size, shard, key, source)
         table = self.TABLE.drawn(slots.size, split.pair, source)
         self._assemble(users, slots, Ledger(split), table, source)
+
+    @classmethod
+    def _merged(cls, parts: Sequence[Self], *, overlapping: bool) -> Self:
+        """Put shards that own neighbouring slots together."""
+        if overlapping:
+            raise CannotMerge("shards do not overlap: merge them without overlapping=True (--overlapping)")
+        ordered = sorted(parts, key=lambda part: part._slots.first)
+        head = ordered[0]
+        for part in ordered[1:]:
+            different = [] if _identity(head._universe) == _identity(part._universe) else ["universes"]
+            different += head._ledger.differences(part._ledger)
+            if different:
+                raise CannotMerge(f"the parts have different {' and '.join(different)}")
+        return cls._of_parts(
+            head._universe,
+            joined([part._slots for part in ordered]),
+            head._ledger.with_releases(max(part._ledger.releases for part in parts)),
+            Table.joined([part._table for part in ordered]),
+            head._coins,
+            secure=all(part.secure for part in parts),
+        )
 
     def _counts(self) -> tuple[int, ...]:
         return (self._table.ones(),)
@@ -186,6 +212,11 @@ def _choose_slots(universe: int, size: int, shard: tuple[int, int] | None, key: 
     if not slots.users:
         raise ValueError(f"under this key the {slots.size} slots are nobody's; take a larger sample or another key")
     return slots
+
+
+def _identity(universe: Universe) -> object:
+    """What tells universes apart: a list of users is known by its fingerprint, also where it was not loaded."""
+    return getattr(universe, "fingerprint", universe)
 
 
 def _drawn_key(coins: Coins) -> bytes:

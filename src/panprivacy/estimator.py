@@ -2,7 +2,7 @@
 
 import struct
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from threading import Lock
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
@@ -56,6 +56,21 @@ class Estimator(ABC, Generic[R]):
         self._drawn_securely = True
         self._lock = Lock()
         lifetime.register(self)
+
+    @classmethod
+    def _of_parts(
+        cls, universe: Universe, slots: SlotMap, ledger: Ledger, table: Bits, coins: Coins, *, secure: bool
+    ) -> Self:
+        """An estimator of parts that exist already: loaded, merged or taken over."""
+        est = cls.__new__(cls)
+        est._assemble(universe, slots, ledger, table, coins)
+        est._drawn_securely = secure
+        return est
+
+    @classmethod
+    @abstractmethod
+    def _merged(cls, parts: Sequence[Self], *, overlapping: bool) -> Self:
+        """Make one estimator of several of this class, whose locks are held, or say why that cannot be."""
 
     @abstractmethod
     def _counts(self) -> tuple[int, ...]:

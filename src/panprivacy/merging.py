@@ -2,25 +2,18 @@
 
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import replace
-from itertools import combinations, pairwise
 from pathlib import Path
-from typing import Any, overload
-
-import numpy as np
+from typing import Any, TypeVar
 
 from panprivacy import state
 from panprivacy.density import Density
 from panprivacy.distinct import DistinctCount
-from panprivacy.distinct.overlap import kernel, merge_tables, merged_pair
 from panprivacy.errors import CannotMerge, CorruptState
-from panprivacy.privacy.ledger import Ledger
-from panprivacy.slots import Slots
-from panprivacy.slots.hashed import Hashed
-from panprivacy.table import Table
-from panprivacy.universe import Universe
+from panprivacy.estimator import Estimator
 
-_HARDLY = 1e-9
+E = TypeVar("E", bound=Estimator[Any])
+"""The class of the parts, and of their merge."""
+
 _READ_ELSEWHERE = {3: "panprivacy.paper.FixedLevelPPDS", 4: "panprivacy.Continual"}
 
 
@@ -43,13 +36,7 @@ def load(blob: bytes, universe: Any = None) -> Density | DistinctCount:
     return (DistinctCount if kind == DistinctCount.KIND else Density).from_bytes(blob, universe)
 
 
-@overload
-def merge(parts: Sequence[Density]) -> Density: ...
-@overload
-def merge(parts: Sequence[DistinctCount], *, overlapping: bool = False) -> DistinctCount: ...
-
-
-def merge(parts: Sequence[Density] | Sequence[DistinctCount], *, overlapping: bool = False) -> Density | DistinctCount:
+def merge(parts: Sequence[E], *, overlapping: bool = False) -> E:
     """Make one estimator of several.
 
     `Density`: shards of one universe become one table; counts add, one noise.
@@ -81,137 +68,16 @@ def merge(parts: Sequence[Density] | Sequence[DistinctCount], *, overlapping: bo
         raise CannotMerge("there is nothing to merge")
     if len({id(part) for part in parts}) < len(parts):
         raise CannotMerge("the same part is there twice: its users would count twice, and lose twice")
+    head, *others = parts
+    for part in others:
+        if type(part) is not type(head):
+            raise CannotMerge(f"a {type(head).__name__} and a {type(part).__name__} have nothing in common")
     with ExitStack() as locks:
         for part in sorted(parts, key=id):  # in one order everywhere, so that two merges do not wait for each other
             locks.enter_context(part._lock)
-        merged = _merged(parts, overlapping)
+        for part in parts:
+            part._table.in_use()
+        merged = type(head)._merged(parts, overlapping=overlapping)
         for part in parts:
             part._empty(f"this {type(part).__name__} was merged into another, which holds its bits: use that one")
     return merged
-
-
-def _merged(parts: Sequence[Density] | Sequence[DistinctCount], overlapping: bool) -> Density | DistinctCount:
-    tables = [part for part in parts if isinstance(part, DistinctCount)]
-    shards = [part for part in parts if isinstance(part, Density)]
-    for part in shards:
-        if part.TABLE is not Density.TABLE:
-            raise CannotMerge(f"a {type(part).__name__} keeps its bits in another way than a Density: it has no shards")
-    for part in parts:
-        part._table.in_use()
-    if len(tables) == len(parts):
-        _check_different(tables)
-        return _united(tables) if overlapping else _side_by_side(tables)
-    if len(shards) < len(parts):
-        raise CannotMerge(f"a {type(parts[0]).__name__} and a {type(parts[-1]).__name__} have nothing in common")
-    if overlapping:
-        raise CannotMerge("the shards of a Density do not overlap: merge them without overlapping=True (--overlapping)")
-    return _joined(shards)
-
-
-def _check_different(parts: Sequence[DistinctCount]) -> None:
-    """Refuse two tables with the same bits, where chance would hardly make them so: one is a copy of the other."""
-    for one, other in combinations(parts, 2):
-        if _alike_by_chance(one) < _HARDLY and np.array_equal(one._table.words, other._table.words):
-            raise CannotMerge("two of the parts are copies of one state: its users would count twice, and lose twice")
-
-
-def _alike_by_chance(part: DistinctCount) -> float:
-    """How likely two tables that were drawn apart have the same bits: at most ``p0^2 + p1^2`` a bit."""
-    pair = part._ledger.pair
-    return float(pair.p0**2 + pair.p1**2) ** part._table.size
-
-
-def _side_by_side(parts: Sequence[DistinctCount]) -> DistinctCount:
-    """Keep the tables one after the other: their counts are released apart, and their estimates added."""
-    head = parts[0]
-    for part in parts:
-        _check_alike(head, part)
-        if part._slots.unions != head._slots.unions:
-            raise CannotMerge("some of the parts are unions of more tables than others")
-    slots = replace(head._slots, parts=sum(part._slots.parts for part in parts))
-    table, at = Table.empty(slots.size), 0
-    for part in parts:
-        table.copy_bits(part._table, at)
-        at += part._table.size
-    return _as_one(parts, slots, max(part._ledger.releases for part in parts), table)
-
-
-def _united(parts: Sequence[DistinctCount]) -> DistinctCount:
-    """Draw one table from all of them, two at a time."""
-    head = parts[0]
-    for part in parts:
-        _check_alike(head, part)
-        if part._slots.parts > 1 or part._ledger.split.intrusions:
-            raise CannotMerge("tables side by side, or planned for announced readings, cannot be merged with others")
-    made, planned = sum(part._ledger.releases for part in parts), head._ledger.split.releases
-    if made > planned:
-        raise CannotMerge(f"the parts have made {made} releases together, and {planned} were planned")
-    slots = replace(head._slots, unions=sum(part._slots.unions for part in parts))
-    pair, table = head._ledger.pair, Table.empty(head._table.size)
-    table.copy_bits(head._table, at=0)
-    for part in parts[1:]:
-        before, table = table, merge_tables(table, part._table, kernel(pair, part._ledger.pair), head._coins)
-        before.wipe()
-        pair = merged_pair(pair, part._ledger.pair)
-    return _as_one(parts, slots, made, table)
-
-
-def _as_one(parts: Sequence[DistinctCount], slots: Hashed, releases: int, table: Table) -> DistinctCount:
-    head = parts[0]
-    merged = DistinctCount.__new__(DistinctCount)
-    merged._assemble(
-        head._universe, slots, Ledger(head._ledger.split, releases, head._ledger.redraws), table, head._coins
-    )
-    merged._drawn_securely = all(part.secure for part in parts)
-    return merged
-
-
-def _check_alike(one: DistinctCount, other: DistinctCount) -> None:
-    same = {
-        "keys": one._universe == other._universe,
-        "sizes": (one.levels, one.buckets) == (other.levels, other.buckets),
-        "budgets": one._ledger.split == other._ledger.split,
-        "numbers of rerandomisations": one._ledger.redraws == other._ledger.redraws,
-    }
-    different = [name for name, equal in same.items() if not equal]
-    if different:
-        raise CannotMerge(f"the parts have different {' and '.join(different)}")
-
-
-def _joined(parts: Sequence[Density]) -> Density:
-    """Put shards that own neighbouring slots together."""
-    ordered = sorted(parts, key=lambda part: part._slots.first)
-    for before, part in pairwise(ordered):
-        _check_neighbours(before, part)
-    head = ordered[0]
-    first, size = head._slots.first, sum(part._slots.size for part in ordered)
-    table = Table.empty(size)
-    for part in ordered:
-        table.copy_bits(part._table, at=part._slots.first - first)
-    slots: Slots = replace(head._slots, first=first, size=size)
-    spent = Ledger(head._ledger.split, max(part._ledger.releases for part in parts), head._ledger.redraws)
-    merged = Density.__new__(Density)
-    merged._assemble(head._universe, slots, spent, table, head._coins)
-    merged._drawn_securely = all(part.secure for part in parts)
-    return merged
-
-
-def _check_neighbours(before: Density, part: Density) -> None:
-    same = {
-        "universes": _identity(before._universe) == _identity(part._universe),
-        "budgets": before._ledger.split == part._ledger.split,
-        "samples": type(before._slots) is type(part._slots),
-        "keys": getattr(before._slots, "key", None) == getattr(part._slots, "key", None),
-        "numbers of rerandomisations": before._ledger.redraws == part._ledger.redraws,
-    }
-    different = [name for name, equal in same.items() if not equal]
-    if different:
-        raise CannotMerge(f"the parts have different {' and '.join(different)}")
-    end = before._slots.first + before._slots.size
-    if end != part._slots.first:
-        what = "overlap" if end > part._slots.first else "leave a gap between them"
-        raise CannotMerge(f"the parts {what}: one ends at slot {end}, the next starts at {part._slots.first}")
-
-
-def _identity(universe: Universe) -> object:
-    return getattr(universe, "fingerprint", universe)

@@ -241,7 +241,7 @@ def test_a_set_for_nobody_is_refused() -> None:
 def test_a_list_of_slots_is_not_taken_for_bits() -> None:
     est = FixedLevelPPDS(1000, 1.0, 100)
     before = est.to_bytes()
-    with pytest.raises(pp.CannotMerge, match="a FixedLevelPPDS keeps its bits in another way"):
+    with pytest.raises(pp.CannotMerge, match="a FixedLevelPPDS keeps its bits as a list of places"):
         pp.merge([est])
     with pytest.raises(ValueError, match="the bits of a FixedLevelPPDS are kept in another way"):
         pp.Continual(est)

@@ -28,10 +28,8 @@ def new_bits(
     size = _table_size(users.size, None if sample is None else index(sample), memory)
     shares = best_shares(epsilon, size, moves, observations)
     slots = _choose_slots(users.size, size, None, None, source)
-    density = Density.__new__(Density)
     table = Density.TABLE.drawn(slots.size, shares.pair, source)
-    density._assemble(users, slots, Ledger(split_of(shares)), table, source)
-    return density, shares
+    return Density._of_parts(users, slots, Ledger(split_of(shares)), table, source, secure=True), shares
 
 
 def taken_over(est: Density, moves: int, observations: int) -> tuple[Density, Shares]:
@@ -47,9 +45,8 @@ def taken_over(est: Density, moves: int, observations: int) -> tuple[Density, Sh
             )
         shares = best_shares(ledger.split.epsilon, est._slots.size, moves, observations, ledger.pair)
         table = est._give_up("this Density was taken over by a Continual, which holds its bits: use that one")
-        density = Density.__new__(Density)
-        density._assemble(est._universe, est._slots, Ledger(split_of(shares)), table, est._coins)
-        density._drawn_securely = est.secure
+        ledger = Ledger(split_of(shares))
+        density = Density._of_parts(est._universe, est._slots, ledger, table, est._coins, secure=est.secure)
     return density, shares
 
 

@@ -1,8 +1,10 @@
 """`DistinctCount`: how many different users have shown up, whoever they are?"""
 
 import struct
+from collections.abc import Sequence
+from itertools import combinations
 from operator import index
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import numpy as np
 
@@ -10,8 +12,8 @@ from panprivacy.checks import KEY_BYTES, check_epsilon, check_key
 from panprivacy.distinct.buckets import buckets_for, levels_for, model_of, relative_error
 from panprivacy.distinct.estimate import not_negative, total
 from panprivacy.distinct.likelihood import CountModel
-from panprivacy.distinct.overlap import union_pair
-from panprivacy.errors import PanPrivacyError
+from panprivacy.distinct.overlap import union_pair, united
+from panprivacy.errors import CannotMerge, PanPrivacyError
 from panprivacy.estimator import Estimator
 from panprivacy.privacy import coins as coin_sources
 from panprivacy.privacy.budget import best_split, budget_of
@@ -22,13 +24,14 @@ from panprivacy.release import CountRelease
 from panprivacy.sizes import format_bytes
 from panprivacy.slots import SlotMap
 from panprivacy.slots.hashed import Hashed
-from panprivacy.table import Table
+from panprivacy.table import Bits, Table
 from panprivacy.universe import Universe
 from panprivacy.universe.anyone import Anyone
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
+_HARDLY = 1e-9  # a probability that is taken for impossible
 _PARAMETERS = struct.Struct("<IIII16s")  # levels, buckets, parts, unions, key
 
 
@@ -84,6 +87,7 @@ class DistinctCount(Estimator[CountRelease]):
     KIND = 2
     _slots: Hashed
     _universe: Anyone
+    _table: Table
 
     def __init__(
         self,
@@ -108,12 +112,31 @@ class DistinctCount(Estimator[CountRelease]):
         users = Anyone(key or source.randbelow(2 ** (8 * KEY_BYTES)).to_bytes(KEY_BYTES, "little"))
         self._assemble(users, slots, Ledger(split), Table.drawn(slots.size, split.pair, source), source)
 
-    def _assemble(self, universe: Universe, slots: SlotMap, ledger: Ledger, table: Table, coins: Coins) -> None:
+    def _assemble(self, universe: Universe, slots: SlotMap, ledger: Ledger, table: Bits, coins: Coins) -> None:
         import polars_hash  # noqa: F401 - loaded now, and Polars with it: at the first event they would tell of it
 
         super()._assemble(universe, slots, ledger, table, coins)
         # The plan stays that of the tables that were merged, any of which may have been read; the coins do not.
         ledger.pair = union_pair(ledger.pair, self._slots.unions)
+
+    @classmethod
+    def _merged(cls, parts: Sequence[Self], *, overlapping: bool) -> Self:
+        """Draw one table from all of them, or keep the tables side by side: see `panprivacy.merge`."""
+        head, tables = parts[0], [part._table for part in parts]
+        _check_alike(parts)
+        slots = [part._slots for part in parts]
+        if overlapping:
+            if head._ledger.split.intrusions:
+                raise CannotMerge("tables that are planned for announced readings cannot be merged with others")
+            made = sum(part._ledger.releases for part in parts)
+            ledger, one = head._ledger.with_releases(made), head._slots.united(slots)
+            table = united(tables, [part._ledger.pair for part in parts], head._coins)
+        else:
+            made = max(part._ledger.releases for part in parts)
+            ledger, one = head._ledger.with_releases(made), head._slots.beside(slots)
+            table = Table.joined(tables)
+        secure = all(part.secure for part in parts)
+        return cls._of_parts(head._universe, one, ledger, table, head._coins, secure=secure)
 
     # --- events -------------------------------------------------------------------------------------------------
 
@@ -224,6 +247,23 @@ class DistinctCount(Estimator[CountRelease]):
         if universe not in (None, known):
             raise ValueError("this universe is not the one that the estimator was built with")
         return known, Hashed(levels, buckets, parts, unions)
+
+
+def _check_alike(parts: Sequence[DistinctCount]) -> None:
+    """Refuse parts of different designs, and copies of one state."""
+    head = parts[0]
+    for part in parts[1:]:
+        different = [] if head.universe == part.universe else ["keys"]
+        different += [] if (head.levels, head.buckets) == (part.levels, part.buckets) else ["sizes"]
+        different += head._ledger.differences(part._ledger)
+        if different:
+            raise CannotMerge(f"the parts have different {' and '.join(different)}")
+    for one, other in combinations(parts, 2):
+        # Two tables that were drawn apart have the same bits with a probability of at most p0^2 + p1^2 a bit.
+        pair = one._ledger.pair
+        by_chance = float(pair.p0**2 + pair.p1**2) ** one._table.size
+        if by_chance < _HARDLY and np.array_equal(one._table.words, other._table.words):
+            raise CannotMerge("two of the parts are copies of one state: its users would count twice, and lose twice")
 
 
 def _no_removal() -> PanPrivacyError:

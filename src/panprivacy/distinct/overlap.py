@@ -19,6 +19,7 @@ Coins have 32-bit probabilities. K is worked out exactly for a pair one step sho
 rounded, so that every cell of the merged table lies within the claimed pair, and its loss within the claimed loss.
 """
 
+from collections.abc import Sequence
 from fractions import Fraction
 from math import exp, floor, log1p
 from typing import TypeAlias
@@ -80,6 +81,16 @@ def kernel(one: Pair, other: Pair) -> Kernel:
         (threshold(first, second), threshold(first, 1 - second)),
         (threshold(1 - first, second), threshold(1 - first, 1 - second)),
     )
+
+
+def united(tables: Sequence[Table], pairs: Sequence[Pair], coins: Coins) -> Table:
+    """Draw one table from several, two at a time; tables drawn on the way are wiped."""
+    table, pair = Table.joined(tables[:1]), pairs[0]
+    for other, other_pair in zip(tables[1:], pairs[1:], strict=True):
+        before, table = table, merge_tables(table, other, kernel(pair, other_pair), coins)
+        before.wipe()
+        pair = merged_pair(pair, other_pair)
+    return table
 
 
 def merge_tables(one: Table, other: Table, thresholds: Kernel, coins: Coins) -> Table:

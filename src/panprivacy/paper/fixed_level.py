@@ -1,10 +1,12 @@
 """PPDS repaired: the level is chosen before the stream, and what leaves is noised exactly."""
 
+from collections.abc import Sequence
 from itertools import count
 from math import sqrt
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from panprivacy.density import Density
+from panprivacy.errors import CannotMerge
 from panprivacy.paper.sparse import SparseTable
 from panprivacy.privacy.budget import best_split
 from panprivacy.privacy.coins import Coins
@@ -63,7 +65,7 @@ class FixedLevelPPDS(Density):
 
     KIND = 3
     TABLE = SparseTable
-    _table: SparseTable
+    _table: SparseTable  # type: ignore[assignment]
 
     def __init__(
         self,
@@ -89,6 +91,11 @@ class FixedLevelPPDS(Density):
             key=key,
             coins=coins,
         )
+
+    @classmethod
+    def _merged(cls, parts: Sequence[Self], *, overlapping: bool) -> Self:  # noqa: ARG003
+        """Refuse: a list of places has no shards."""
+        raise CannotMerge("a FixedLevelPPDS keeps its bits as a list of places, and has no shards to be merged")
 
     @property
     def level(self) -> int:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
 
-from panprivacy.errors import BudgetExhausted, CorruptState
+from panprivacy.errors import BudgetExhausted, CannotMerge, CorruptState
 from panprivacy.privacy.budget import MOST_INTRUSIONS, MOST_RELEASES, RELEASE_STEPS, Budget, Split, budget_of
 from panprivacy.privacy.coins import ONE
 from panprivacy.privacy.pairs import Pair
@@ -73,6 +73,20 @@ class Ledger:
         """Note what leaves."""
         self.published = Published(noisy, level, self.releases, self.redraws)
         return self.published
+
+    def differences(self, other: "Ledger") -> list[str]:
+        """In what another ledger has another plan, or stands elsewhere in it, so that the two cannot be merged."""
+        same = {
+            "budgets": self.split == other.split,
+            "numbers of rerandomisations": self.redraws == other.redraws,
+        }
+        return [name for name, equal in same.items() if not equal]
+
+    def with_releases(self, made: int) -> "Ledger":
+        """The same plan, with so many releases made."""
+        if made > self.split.releases:
+            raise CannotMerge(f"the parts have made {made} releases together, and {self.split.releases} were planned")
+        return Ledger(self.split, made, self.redraws)
 
     @property
     def budget(self) -> Budget:

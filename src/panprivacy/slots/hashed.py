@@ -4,12 +4,13 @@ The level is the number of trailing zeros of the hash, so half of all users fall
 so on; the bucket comes from the high half of the hash, which the level never looks at.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from panprivacy.errors import PanPrivacyError
+from panprivacy.errors import CannotMerge, PanPrivacyError
 from panprivacy.lazily import loaded
 from panprivacy.memory import Scratch
 from panprivacy.universe.words import Words
@@ -45,6 +46,18 @@ class Hashed:
     def size(self) -> int:
         """How many bits there are."""
         return self.parts * self.levels * self.buckets
+
+    def beside(self, parts: "Sequence[Hashed]") -> "Hashed":
+        """The slots of several tables of disjoint users, one after the other."""
+        if any(part.unions != self.unions for part in parts):
+            raise CannotMerge("some of the parts are unions of more tables than others")
+        return replace(self, parts=sum(part.parts for part in parts))
+
+    def united(self, parts: "Sequence[Hashed]") -> "Hashed":
+        """The slots of the union of several tables, this one among them."""
+        if any(part.parts > 1 for part in parts):
+            raise CannotMerge("tables side by side cannot be merged with others")
+        return replace(self, unions=sum(part.unions for part in parts))
 
     def slot(self, index: int) -> int:
         """The bit of one hash; the same as `select` for an array of one."""

@@ -5,14 +5,17 @@ user has a bit, or the place that a keyed permutation gives the index when only 
 is in ``first .. first+size-1`` own a bit of the table; nobody else leaves any trace.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
+from itertools import pairwise
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from panprivacy.errors import CannotMerge
 from panprivacy.lazily import loaded
 from panprivacy.memory import Scratch
 from panprivacy.universe.words import Words
@@ -113,6 +116,19 @@ class Sampled:
 
 
 Slots: TypeAlias = Every | Sampled
+
+
+def joined(parts: Sequence[Slots]) -> Slots:
+    """The slots of several tables whose slots follow one another, as those of one table."""
+    for before, part in pairwise(parts):
+        if (type(before), getattr(before, "key", None)) != (type(part), getattr(part, "key", None)):
+            what = "keys" if type(before) is type(part) else "samples"
+            raise CannotMerge(f"the parts have different {what}")
+        end = before.first + before.size
+        if end != part.first:
+            what = "overlap" if end > part.first else "leave a gap between them"
+            raise CannotMerge(f"the parts {what}: one ends at slot {end}, the next starts at {part.first}")
+    return replace(parts[0], size=sum(part.size for part in parts))
 
 
 def _front(slots: Words, found: int) -> Words:

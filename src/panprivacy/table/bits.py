@@ -1,7 +1,7 @@
 """The table: one bit a slot, packed in 64-bit words, redrawn from the coins of a pair."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol, Self
@@ -128,9 +128,14 @@ class Table:
         """How many bits are 1, of all of them or of those from `start` up to `stop`."""
         return int(loaded("panprivacy.table.kernels").ones(self.words, start, self.size if stop is None else stop))
 
-    def copy_bits(self, source: "Table", at: int) -> None:
-        """Write another table's bits over zeros from position `at` on."""
-        loaded("panprivacy.table.kernels").copy_bits(self.words, at, source.words, source.size)
+    @classmethod
+    def joined(cls, parts: Sequence["Table"]) -> Self:
+        """The bits of several tables, one after the other."""
+        table, at = cls.empty(sum(part.size for part in parts)), 0
+        for part in parts:
+            loaded("panprivacy.table.kernels").copy_bits(table.words, at, part.words, part.size)
+            at += part.size
+        return table
 
     def in_use(self) -> None:
         """Do nothing; what stands in the place of a table that is gone refuses this like everything else."""
