@@ -201,7 +201,7 @@ def test_ids_behind_an_array_that_an_object_shows_stay_as_they_were() -> None:
         def __getitem__(self, rows: Any) -> Any:
             return self
 
-        def __array__(self, dtype: Any = None, copy: Any = None) -> NDArray[np.int64]:  # noqa: ARG002
+        def __array__(self, dtype: Any = None, copy: Any = None) -> NDArray[np.int64]:
             return self.ids
 
     ids = np.array(NUMBERS)
