@@ -128,7 +128,8 @@ class Estimator(ABC, Generic[R]):
         less work than that, the bits are put back as they were.
         """
         if self._table.words.nbytes <= sum(len(piece) for piece in pieces):
-            return self._table.restored_on_error()
+            restored: AbstractContextManager[None] = self._table.restored_on_error()
+            return restored
         with Scratch() as scratch:
             for chunk in chunks(pieces):
                 self._universe.indices(chunk, scratch)
@@ -182,7 +183,7 @@ class Estimator(ABC, Generic[R]):
         """Give the table to whoever asks, who holds the lock; from now on every use is refused with this reason."""
         table = self._table
         table.in_use()
-        self._table = Emptied(why)  # type: ignore[assignment]
+        self._table = Emptied(why)
         return table
 
     def _empty(self, why: str) -> None:

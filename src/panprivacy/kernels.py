@@ -94,8 +94,9 @@ def ones(words, start, stop):
     from_first = _ALL_BITS << u64(start & 63)
     to_last = _ALL_BITS >> u64(63 - ((stop - 1) & 63))
     if first == last:
-        return np.int64(ones_in(words[first] & from_first & to_last))
-    total = ones_in(words[first] & from_first) + ones_in(words[last] & to_last)
+        return np.int64(ones_in(words[first] & from_first & to_last))  # type: ignore[call-arg]
+    total = ones_in(words[first] & from_first)  # type: ignore[call-arg, var-annotated]
+    total += ones_in(words[last] & to_last)
     for i in range(first + 1, last):
         total += ones_in(words[i])
     return np.int64(total)
@@ -124,7 +125,7 @@ def count_pattern(one, other, size, pattern):
     total = u64(0)
     for i in range(0, size, 64):
         kept = _ALL_BITS >> u64(64 - min(64, size - i))
-        total += ones_in(_having(one[i >> 6], other[i >> 6], pattern) & kept)
+        total += ones_in(_having(one[i >> 6], other[i >> 6], pattern) & kept)  # type: ignore[call-arg]
     return np.int64(total)
 
 

@@ -82,7 +82,8 @@ def merge(parts: Sequence[Density] | Sequence[DistinctCount], *, overlapping: bo
     if len({id(part) for part in parts}) < len(parts):
         raise CannotMerge("the same part is there twice: its users would count twice, and lose twice")
     with ExitStack() as locks:
-        for part in sorted(parts, key=id):  # in one order everywhere, so that two merges do not wait for each other
+        ordered: list[Density | DistinctCount] = sorted(parts, key=id)
+        for part in ordered:  # in one order everywhere, so that two merges do not wait for each other
             locks.enter_context(part._lock)
         merged = _merged(parts, overlapping)
         for part in parts:
@@ -93,9 +94,10 @@ def merge(parts: Sequence[Density] | Sequence[DistinctCount], *, overlapping: bo
 def _merged(parts: Sequence[Density] | Sequence[DistinctCount], overlapping: bool) -> Density | DistinctCount:
     tables = [part for part in parts if isinstance(part, DistinctCount)]
     shards = [part for part in parts if isinstance(part, Density)]
-    for part in shards:
-        if part.TABLE is not Density.TABLE:
-            raise CannotMerge(f"a {type(part).__name__} keeps its bits in another way than a Density: it has no shards")
+    for shard in shards:
+        if shard.TABLE is not Density.TABLE:
+            name = type(shard).__name__
+            raise CannotMerge(f"a {name} keeps its bits in another way than a Density: it has no shards")
     for part in parts:
         part._table.in_use()
     if len(tables) == len(parts):
@@ -118,7 +120,7 @@ def _check_different(parts: Sequence[DistinctCount]) -> None:
 def _alike_by_chance(part: DistinctCount) -> float:
     """How likely two tables that were drawn apart have the same bits: at most ``p0^2 + p1^2`` a bit."""
     pair = part._ledger.pair
-    return float(pair.p0**2 + pair.p1**2) ** part._table.size
+    return float((float(pair.p0) ** 2 + float(pair.p1) ** 2) ** part._table.size)
 
 
 def _side_by_side(parts: Sequence[DistinctCount]) -> DistinctCount:

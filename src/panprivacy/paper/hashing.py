@@ -6,7 +6,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panprivacy.coins import Coins
-from panprivacy.universe.words import Words
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,7 @@ class FMHash:
         number = (self.multiplier * user + self.offset) % 2**self.bits
         return (number & -number).bit_length() - 1 if number else self.bits
 
-    def levels(self, users: Words) -> NDArray[np.uint8]:
+    def levels(self, users: NDArray[np.integer]) -> NDArray[np.uint8]:
         """``hash(u)`` of many users."""
         number = users.astype(np.uint64) * np.uint64(self.multiplier) + np.uint64(self.offset)
         number &= np.uint64(2**self.bits - 1)

@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 
 from panprivacy.coins import Flips
 from panprivacy.paper.hashing import FMHash
-from panprivacy.universe.words import Words
 
 _NEVER = 2**62  # a size that no set reaches
 _NO_FLIPS: Flips = np.empty(0, dtype=np.bool_)
@@ -54,7 +53,7 @@ class LevelledSet:
         """All that is kept, in a form that can be compared."""
         return LevelState(self.hashing, self.level, tuple(self.users.tolist()))
 
-    def feed(self, ids: Words, flip: Callable[[int], Flips]) -> None:
+    def feed(self, ids: NDArray[np.integer], flip: Callable[[int], Flips]) -> None:
         """Process events; ``flip(n)`` draws n coins.
 
         Exactly one coin is drawn for each event that needs one. The level cannot rise before ``sample - |M_DS|``

@@ -115,7 +115,7 @@ class SparseTable:
 
     def slots(self) -> list[int]:
         """A copy of the list, for experiments: it is not wiped."""
-        return self.words[: self.ones()].tolist()
+        return list(map(int, self.words[: self.ones()]))
 
     def in_use(self) -> None:
         """Do nothing; what stands in the place of a table that is gone refuses this like everything else."""
