@@ -80,7 +80,7 @@ def test_either_a_release_or_an_observer_has_the_budget_whoever_comes_first() ->
 def test_whoever_waits_for_the_lock_finds_that_the_other_had_it(first: str) -> None:
     """The same with the order fixed: the second one asked before the first was done."""
     est = pp.Density(1000, 9.0)
-    tasks = {"release": est.release, "observer": partial(pp.Continual, est)}
+    tasks: dict[str, Callable[[], object]] = {"release": est.release, "observer": partial(pp.Continual, est)}
     lock = est._lock
 
     class Overtaken:
@@ -96,7 +96,7 @@ def test_whoever_waits_for_the_lock_finds_that_the_other_had_it(first: str) -> N
 
     est._lock = Overtaken()  # type: ignore[assignment]
     second = next(task for name, task in tasks.items() if name != first)
-    with pytest.raises((ValueError, pp.PanPrivacyError), match="released nothing|taken over by a Continual"):
+    with pytest.raises((ValueError, pp.PanPrivacyError), match=r"released nothing|taken over by a Continual"):
         second()
     assert est.budget.releases_made == int(first == "release")
 
