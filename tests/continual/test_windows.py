@@ -96,10 +96,20 @@ def touched() -> Callable[[], Windows[Release]]:
     return lambda: Windows(make, "7d", start=MONDAY)
 
 
-def test_edges_may_be_two_columns_of_pandas() -> None:
+EDGES: dict[str, Callable[[Any, Any], Any]] = {
+    "columns of pandas": lambda low, high: (pd.Series(low, index=low), pd.Series(high, index=high)),
+    "frame of pandas": lambda low, high: pd.DataFrame({"from": low, "to": high}, index=high),
+    "columns of polars": lambda low, high: (pl.Series(low), pl.Series(high)),
+    "frame of polars": lambda low, high: pl.DataFrame({"from": low, "to": high}),
+    "list of two columns": lambda low, high: [low, high],
+}
+
+
+@pytest.mark.parametrize("how", EDGES)
+def test_edges_may_be_two_columns_or_a_frame_of_two(how: str) -> None:
     windows = Windows(lambda: pp.Density(pp.Edges(200), 4.0), "1d", start=0)
-    low, high = (pd.Series(ends, index=ends) for ends in np.triu_indices(200, 1))
-    windows.update_many((low, high), np.where(low < 100, 0.0, 86_400.0))
+    low, high = np.triu_indices(200, 1)
+    windows.update_many(EDGES[how](low, high), np.where(low < 100, 0.0, 86_400.0))
     windows.advance(2 * 86_400.0)
 
     assert [round(window.release.density, 2) for window in windows.closed] == pytest.approx([0.75, 0.25], abs=0.04)
