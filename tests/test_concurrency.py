@@ -64,7 +64,6 @@ def test_as_many_releases_are_made_as_planned_however_many_threads_ask() -> None
 
 def test_either_a_release_or_an_observer_has_the_budget_whoever_comes_first() -> None:
     """Both at once would spend it twice; neither would lose it."""
-    winners = set()
     for _ in range(60):
         est = pp.Density(1000, 9.0)
         raised = run_together(est.release, partial(pp.Continual, est))
@@ -72,8 +71,6 @@ def test_either_a_release_or_an_observer_has_the_budget_whoever_comes_first() ->
         released = est.emptied is None
         assert isinstance(raised[0], ValueError if released else pp.PanPrivacyError), raised[0]
         assert est.budget.releases_made == int(released)
-        winners.add(released)
-    assert winners <= {True, False}
 
 
 @pytest.mark.parametrize("first", ["release", "observer"])
