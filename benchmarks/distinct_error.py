@@ -22,6 +22,7 @@ from rich.table import Table
 
 import panprivacy as pp
 from panprivacy import theory
+from panprivacy.memory import Scratch
 from panprivacy.testing import SeededCoins
 
 EPSILON = 1.0
@@ -61,7 +62,9 @@ def measure(users: int, buckets: int, epsilon: float, runs: int) -> Measured:
     releases = []
     for run in track(range(runs), description=f"{users:,} users in {buckets:,} buckets", transient=True):
         est = pp.DistinctCount(epsilon, buckets, coins=SeededCoins(run))
-        est._table.redraw(crowd(users, est.levels, buckets, rng), est._ledger.pair.present, est._coins)
+        cells = crowd(users, est.levels, buckets, rng).astype(np.uint64)
+        with Scratch() as scratch:
+            est._table.redraw(cells, est._ledger.pair.present, est._coins, scratch)
         releases.append(est.release())
     errors = np.array([r.raw_count - users for r in releases])
     covered = np.mean([r.interval[0] <= users <= r.interval[1] for r in releases])

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 import panprivacy
-from panprivacy.privacy import coins
+from panprivacy.privacy import coins, kernels
 from panprivacy.privacy.coins import SystemCoins
-from panprivacy.privacy import kernels
 
 BLOCK = coins._BLOCK
 

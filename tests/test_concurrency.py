@@ -62,6 +62,42 @@ def test_as_many_releases_are_made_as_planned_however_many_threads_ask() -> None
     assert est.budget.releases_made == 5
 
 
+def test_either_a_release_or_an_observer_has_the_budget_whoever_comes_first() -> None:
+    """Both at once would spend it twice; neither would lose it."""
+    for _ in range(60):
+        est = pp.Density(1000, 9.0)
+        raised = run_together(est.release, partial(pp.Continual, est))
+        assert len(raised) == 1
+        released = est.emptied is None
+        assert isinstance(raised[0], ValueError if released else pp.PanPrivacyError), raised[0]
+        assert est.budget.releases_made == int(released)
+
+
+@pytest.mark.parametrize("first", ["release", "observer"])
+def test_whoever_waits_for_the_lock_finds_that_the_other_had_it(first: str) -> None:
+    """The same with the order fixed: the second one asked before the first was done."""
+    est = pp.Density(1000, 9.0)
+    tasks: dict[str, Callable[[], object]] = {"release": est.release, "observer": partial(pp.Continual, est)}
+    lock = est._lock
+
+    class Overtaken:
+        """A lock that the other one gets just before whoever asks for it."""
+
+        def __enter__(self) -> None:
+            est._lock = lock
+            tasks[first]()
+            lock.acquire()
+
+        def __exit__(self, *_: object) -> None:
+            lock.release()
+
+    est._lock = Overtaken()  # type: ignore[assignment]
+    second = next(task for name, task in tasks.items() if name != first)
+    with pytest.raises((ValueError, pp.PanPrivacyError), match=r"released nothing|taken over by a Continual"):
+        second()
+    assert est.budget.releases_made == int(first == "release")
+
+
 def test_a_batch_that_is_refused_takes_no_other_threads_events_with_it() -> None:
     """The bits are put back under the lock: what others drew meanwhile is drawn before or after."""
     est = pp.Density(20_000, 1.0, coins=Always(False))

@@ -4,6 +4,10 @@ import io
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -124,12 +128,30 @@ def test_releases_beyond_the_plan_spend_nothing() -> None:
     assert est.last == second
 
 
-@pytest.mark.parametrize("level", [0, 1, -1, 2, float("nan")])
-def test_a_bad_level_is_refused_before_anything_is_spent(level: float) -> None:
-    est = pp.Density(UNIVERSE, 1.0)
+BAD_LEVELS = [0, 1, -1, 2, float("nan"), None, "high", [0.9], 1j, Decimal("NaN"), Decimal(1), Fraction(3, 2)]
+
+
+@pytest.mark.parametrize("make", [lambda: pp.Density(UNIVERSE, 1.0), lambda: pp.DistinctCount(1.0, 64)])
+@pytest.mark.parametrize("level", BAD_LEVELS, ids=repr)
+def test_a_bad_level_is_refused_before_anything_is_spent(level: Any, make: Callable[[], Any]) -> None:
+    est = make()
+    before = est.budget
     with pytest.raises(ValueError, match="level must be between 0 and 1"):
         est.release(level=level)
+    assert est.budget == before
+    assert est.last is None
     assert est.release().number == 1
+
+
+@pytest.mark.parametrize("make", [lambda: pp.Density(UNIVERSE, 1.0), lambda: pp.DistinctCount(1.0, 64)])
+@pytest.mark.parametrize("level", [Decimal("0.9"), Fraction(9, 10), np.float32(0.9), np.float64(0.9)], ids=repr)
+def test_a_level_may_be_any_number(level: Any, make: Callable[[], Any]) -> None:
+    est = make()
+    released = est.release(level=level)
+    assert released.level == pytest.approx(0.9)
+    assert type(released.level) is float
+    assert est.last == released
+    assert pp.load(est.to_bytes()).last == released
 
 
 def test_a_release_keeps_the_raw_value_and_clamps_the_density() -> None:

@@ -7,8 +7,8 @@ import pytest
 import panprivacy as pp
 from panprivacy.paper import FixedLevelPPDS
 
-# Seeded with 1, key 0..15, two releases planned and one made. Density(200, 2.0, sample=100) and FixedLevelPPDS(200, 2.0,
-# 30) fed range(0, 200, 3); DistinctCount(2.0, 16, levels=8) fed range(50).
+# All seeded with 1, of key 0..15, with two releases planned and one made. Density(200, 2.0, sample=100) and
+# FixedLevelPPDS(200, 2.0, 30) were fed range(0, 200, 3), and DistinctCount(2.0, 16, levels=8) range(50).
 FIXED_LEVEL = """
 cGFucHJpdgABAAMAlwAAAAYAAAAAAAAAAAAAAAAAAEBi2ovC75levYEAAAACAAAAAAAAAAAAAAABAAAAAAAAAAEAAABmZmZmZmbu
 PwAAAAABAAAABgAAAAAAAAAAAMgAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAEAAQIDBAUG

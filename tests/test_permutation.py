@@ -167,7 +167,7 @@ def test_a_linear_hash_is_caught(name: str) -> None:
         assert_samples_like_chance(by_linear_hash, structured_sets()[name])
 
 
-def variance_in_half(universe: int, rounds: int) -> tuple[NDArray[np.int64], float]:
+def variance_in_half(universe: int, rounds: int) -> tuple[NDArray[np.float64], float]:
     """How many of the first half of a small universe are in a sample of half of it, under many keys, and the variance
     that chance has."""
     half, domain = universe // 2, domain_of(universe)

@@ -3,7 +3,7 @@
 import ctypes
 import mmap
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +45,9 @@ def shown_by_system(words: NDArray[np.uint64]) -> dict[str, str]:
 @pytest.mark.parametrize("words", [0, 1, 3, 511, 512, 513, 600_000])
 def test_bits_are_zeros_that_can_be_written(words: int) -> None:
     bits = memory.bits(words)
-    assert (len(bits), bits.dtype, bits.flags.writeable) == (words, np.uint64, True)
+    assert len(bits) == words
+    assert bits.dtype == np.uint64
+    assert bits.flags.writeable
     assert not bits.any()
     bits.fill(7)
     assert (bits == 7).all()
@@ -149,7 +151,7 @@ def read_only() -> NDArray[Any]:
     return array
 
 
-ARRAYS = {
+ARRAYS: dict[str, Callable[[], NDArray[Any]]] = {
     "integers": lambda: np.array([5, 6, 7]),
     "flips": lambda: np.array([True, True]),
     "floats": lambda: np.array([0.5]),
@@ -191,9 +193,11 @@ def test_one_array_that_cannot_be_wiped_does_not_save_the_others() -> None:
     gaps = np.arange(1, 9)[::2]
     gaps.flags.writeable = False
     before, behind = np.array([5]), np.array([6])
-    with pytest.raises(ValueError, match="cannot be wiped"), Scratch() as scratch:
-        for array in (before, gaps, behind):
-            scratch.own(array)
+    scratch = Scratch()
+    for array in (before, gaps, behind):
+        scratch.own(array)
+    with pytest.raises(ValueError, match="cannot be wiped"), scratch:
+        pass
     assert (before.tolist(), behind.tolist()) == ([0], [0])
 
 

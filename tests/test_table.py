@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from checks import assert_flips
-from panprivacy.table import bits as table_module
 from panprivacy.memory import Scratch
 from panprivacy.privacy.coins import CHUNK, ONE
 from panprivacy.privacy.pairs import symmetric
 from panprivacy.table import Table
+from panprivacy.table import bits as table_module
 from panprivacy.testing import SeededCoins
 from sources import Always
 
@@ -90,11 +90,7 @@ def test_flipping_each_bit_flips_with_its_probability(size: int) -> None:
 @pytest.mark.parametrize("sizes", [(64, 64), (1, 1, 1), (63, 65, 2), (100, CHUNK + 3, 50)])
 def test_tables_copied_behind_each_other_keep_their_bits(sizes: tuple[int, ...]) -> None:
     parts = [Table.drawn(size, PAIR, SeededCoins(size)) for size in sizes]
-    joined, at = Table.empty(sum(sizes)), 0
-    for part in parts:
-        joined.copy_bits(part, at)
-        at += part.size
-    assert np.array_equal(all_bits(joined), np.concatenate([all_bits(part) for part in parts]))
+    assert np.array_equal(all_bits(Table.joined(parts)), np.concatenate([all_bits(part) for part in parts]))
 
 
 @pytest.mark.parametrize(("size", "words"), [(64, 2), (65, 1), (1, 0)])

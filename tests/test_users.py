@@ -231,7 +231,8 @@ def test_where_hashes_coincide_the_checks_decide(listed: list[tuple[int, int]]) 
     directory = Directory(*columns(listed))
     wanted = [(i, j) for i in range(4) for j in range(4)]
     expected = [listed.index(pair) if pair in listed else -1 for pair in wanted]
-    assert_found(directory.find(*columns(wanted), Scratch()), expected)
+    hashes, checks = columns(wanted)
+    assert_found(directory.find(hashes, checks, Scratch()), expected)
     assert [directory.find_one(i << 62, j << 62) for i, j in wanted] == expected
 
 

@@ -145,7 +145,8 @@ class Estimator(ABC, Generic[R]):
         less work than that, the bits are put back as they were.
         """
         if self._table.words.nbytes <= sum(len(piece) for piece in pieces):
-            return self._table.restored_on_error()
+            restored: AbstractContextManager[None] = self._table.restored_on_error()
+            return restored
         with Scratch() as scratch:
             for chunk in chunks(pieces):
                 self._universe.indices(chunk, scratch)

@@ -16,6 +16,7 @@ from panprivacy.memory import Scratch
 from panprivacy.periods import DAY, as_datetime, length_of, moment_of, moments_of
 from panprivacy.privacy import exact
 from panprivacy.universe.batches import is_polars, plain_column
+from panprivacy.universe.edges import Edges, columns_of
 
 R = TypeVar("R")
 """What a release of the estimators is."""
@@ -111,7 +112,7 @@ class Windows(Generic[R]):
         The batch is taken window by window, in order of time. In each it is taken whole, or refused with nothing
         changed in that window.
         """
-        ids = tuple(map(plain_column, ids)) if _are_columns(ids) else plain_column(ids)
+        ids = self._plain(ids)
         if isinstance(times, str) or not hasattr(times, "__len__"):
             moment = moment_of(times)
             with self._lock:
@@ -123,6 +124,13 @@ class Windows(Generic[R]):
             raise ValueError(f"there are {_length(ids)} ids and {len(numbers)} times")
         with self._lock:
             self._take(ids, numbers)
+
+    def _plain(self, ids: Any) -> Any:
+        """Ids as they were given, in a form whose rows can be chosen: one column, or two in a tuple."""
+        if isinstance(getattr(self._open, "universe", None), Edges):
+            columns = columns_of(ids)
+            ids = ids if columns is None else tuple(columns)  # a frame of edges is its two columns
+        return tuple(map(plain_column, ids)) if _are_columns(ids) else plain_column(ids)
 
     def _take(self, ids: Any, numbers: NDArray[np.int64]) -> None:
         """Feed each window its part of a batch, whose rows belong to windows of these numbers."""

@@ -1,9 +1,11 @@
 """One estimator for each window, and what it costs to be in several."""
 
+from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta, timezone
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
@@ -15,6 +17,7 @@ from panprivacy.errors import OutsideUniverse, PanPrivacyError
 from panprivacy.periods import moment_of, moments_in, moments_of
 from panprivacy.release import Release
 from panprivacy.windows import LateEvent, Windows
+from sources import Always
 
 USERS = 20_000
 MONDAY = datetime(2026, 1, 5, tzinfo=UTC)
@@ -67,6 +70,55 @@ def test_ids_come_in_any_form(ids: Any) -> None:
     windows.advance(MONDAY + timedelta(days=14))
 
     assert densities(windows) == [0.5, 0.5]
+
+
+@pytest.mark.parametrize("index", [range(USERS), range(USERS)[::-1], [7] * USERS, range(5, USERS + 5)], ids=str)
+def test_rows_of_pandas_are_told_apart_by_their_order_whatever_their_index(index: Any, touched: Any) -> None:
+    windows = touched()
+    column = pd.Series(np.arange(USERS), index=index)
+    windows.update_many(column, [MONDAY + timedelta(days=7 * (user % 2)) for user in range(USERS)])
+    odd = np.flatnonzero(windows.open._table.bits(0, USERS))
+    windows.advance(MONDAY + timedelta(days=14))
+
+    assert odd.tolist() == list(range(1, USERS, 2))
+    assert densities(windows) == [0.5, 0.5]
+
+
+@pytest.fixture
+def touched() -> Callable[[], Windows[Release]]:
+    """Windows whose bits are 1 exactly for those who came."""
+
+    def make() -> pp.Density:
+        est = pp.Density(USERS, 4.0, coins=Always(False))
+        est._coins = Always(True)
+        return est
+
+    return lambda: Windows(make, "7d", start=MONDAY)
+
+
+EDGES: dict[str, Callable[[Any, Any], Any]] = {
+    "columns of pandas": lambda low, high: (pd.Series(low, index=low), pd.Series(high, index=high)),
+    "frame of pandas": lambda low, high: pd.DataFrame({"from": low, "to": high}, index=high),
+    "columns of polars": lambda low, high: (pl.Series(low), pl.Series(high)),
+    "frame of polars": lambda low, high: pl.DataFrame({"from": low, "to": high}),
+    "list of two columns": lambda low, high: [low, high],
+}
+
+
+@pytest.mark.parametrize("how", EDGES)
+def test_edges_may_be_two_columns_or_a_frame_of_two(how: str) -> None:
+    windows = Windows(lambda: pp.Density(pp.Edges(200), 4.0), "1d", start=0)
+    low, high = np.triu_indices(200, 1)
+    windows.update_many(EDGES[how](low, high), np.where(low < 100, 0.0, 86_400.0))
+    windows.advance(2 * 86_400.0)
+
+    assert [round(window.release.density, 2) for window in windows.closed] == pytest.approx([0.75, 0.25], abs=0.04)
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame({"user": [1]}), pl.DataFrame({"user": [1]}), pa.table({"user": [1]})])
+def test_a_frame_is_refused_with_what_to_write_instead(frame: Any) -> None:
+    with pytest.raises(TypeError, match=r"ids are one of them: pass it alone, as in frame\['user'\]"):
+        weeks().update_many(frame, MONDAY)
 
 
 def test_edges_come_as_two_columns() -> None:

@@ -129,7 +129,7 @@ def test_a_float_that_is_a_whole_number_is_that_number() -> None:
 def test_what_is_no_id_is_refused_and_changes_nothing(ids: Any) -> None:
     est = seeded(1)
     before = est.to_bytes(insecure=True)
-    with pytest.raises(TypeError, match="ids (are|must be) integers"):
+    with pytest.raises(TypeError, match=r"ids (are|must be) integers"):
         est.update_many(ids)
     with pytest.raises(TypeError, match="ids are integers, strings, bytes or UUIDs"):
         est.update(ids[-1])

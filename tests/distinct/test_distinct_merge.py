@@ -267,7 +267,7 @@ def test_what_an_overlapping_merge_cannot_account_for_is_refused() -> None:
     with pytest.raises(pp.CannotMerge, match="unions of more tables"):
         pp.merge([pp.merge([seeded(1), seeded(2)], overlapping=True), seeded(3)])
     with pytest.raises(pp.CannotMerge, match="do not overlap"):
-        pp.merge([pp.Density(100, 1.0, shard=(i, 2)) for i in range(2)], overlapping=True)  # type: ignore[misc]
+        pp.merge([pp.Density(100, 1.0, shard=(i, 2)) for i in range(2)], overlapping=True)
     with pytest.raises(pp.CannotMerge, match="nothing to merge"):
         pp.merge([], overlapping=True)
 

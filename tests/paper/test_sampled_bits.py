@@ -7,7 +7,6 @@ from typing import TypeAlias
 import numpy as np
 import pytest
 from exact_laws import SILENT, law, outputs
-from numpy.typing import NDArray
 from simulated import DENSITIES, STREAMS, USERS, estimates
 
 import panprivacy as pp
@@ -16,6 +15,7 @@ from panprivacy import audit, theory
 from panprivacy.paper import Dwork, OptBern
 from panprivacy.privacy.coins import Coins
 from panprivacy.testing import SeededCoins
+from panprivacy.universe.words import Words
 
 pytestmark = pytest.mark.filterwarnings(SILENT)
 
@@ -102,8 +102,8 @@ def test_errors_are_those_of_the_exact_formula(kind: Algorithm, stream: str, sam
 class Forgetful(OptBern):
     """A planted bug: every other event is lost."""
 
-    def _redraw(self, indices: NDArray[np.integer], remove: bool) -> None:
-        super()._redraw(indices[::2], remove)
+    def _redraw(self, indices: Words, remove: bool) -> None:
+        super()._redraw(np.ascontiguousarray(indices[::2]), remove)
 
 
 def test_lost_events_are_noticed() -> None:

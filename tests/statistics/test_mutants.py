@@ -9,6 +9,7 @@ import pytest
 import panprivacy as pp
 from checks import assert_discrete_laplace
 from panprivacy import table
+from panprivacy.memory import Scratch
 from panprivacy.privacy import coins, pairs
 from panprivacy.privacy.coins import Coins, Flips
 from panprivacy.privacy.noise import discrete_laplace
@@ -65,9 +66,9 @@ def skipped_redraw(patch: pytest.MonkeyPatch) -> None:
     """An event of a user whose bit is 1 already is taken for a repetition and left out."""
     right = table.Table.redraw
 
-    def redraw(self: table.Table, slots: np.ndarray, threshold: int, source: Coins) -> None:
+    def redraw(self: table.Table, slots: np.ndarray, threshold: int, source: Coins, scratch: Scratch) -> None:
         zero = np.array([int(self.words[int(slot) >> 6]) >> (int(slot) & 63) & 1 == 0 for slot in slots], dtype=bool)
-        right(self, slots[zero], threshold, source)
+        right(self, slots[zero], threshold, source, scratch)
 
     patch.setattr(table.Table, "redraw", redraw)
 

@@ -141,7 +141,7 @@ class Continual:
         published, pair = self._density._ledger.published, self._kept.watch.shares.pair
         last = published.noisy[0] if published else round(self._density._slots.size * pair.p0)
         with self._density._lock:
-            return abs(self._density._table.ones() - last)
+            return abs(int(self._density._table.ones()) - last)
 
     def _observation(self, moved: bool) -> Observation:
         kept, density = self._kept, self._kept.published

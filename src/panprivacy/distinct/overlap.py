@@ -98,15 +98,15 @@ def merge_tables(one: Table, other: Table, thresholds: Kernel, coins: Coins) -> 
     kernels = loaded("panprivacy.table.kernels")
     merged, step = Table.empty(one.size), CHUNK // 64
     for start in range(0, len(one.words), step):
-        words = [table.words[start : start + step] for table in (one, other, merged)]
+        first, second, drawn = (table.words[start : start + step] for table in (one, other, merged))
         bits = min(CHUNK, one.size - 64 * start)
         for pattern in range(4):
             threshold = thresholds[pattern >> 1][pattern & 1]
             if threshold:  # none for two zeros, unless rounding left a trace
                 with Scratch() as scratch:
-                    flips = scratch.empty("flips", kernels.count_pattern(*words[:2], bits, pattern), np.uint8)
+                    flips = scratch.empty("flips", kernels.count_pattern(first, second, bits, pattern), np.uint8)
                     coins.draw(threshold, flips)
-                    kernels.scatter(*words[:2], bits, pattern, flips, words[2])
+                    kernels.scatter(first, second, bits, pattern, flips, drawn)
     return merged
 
 

@@ -34,7 +34,8 @@ def ones(words, start, stop):
     to_last = _ALL_BITS >> u64(63 - ((stop - 1) & 63))
     if first == last:
         return np.int64(ones_in(words[first] & from_first & to_last))
-    total = ones_in(words[first] & from_first) + ones_in(words[last] & to_last)
+    total = ones_in(words[first] & from_first)
+    total += ones_in(words[last] & to_last)
     for i in range(first + 1, last):
         total += ones_in(words[i])
     return np.int64(total)

@@ -46,7 +46,7 @@ class Edges:
 
     def as_batch(self, ids: Any) -> Any:
         """Read a tuple of two columns, or a frame of two, as one column of pairs."""
-        columns = _columns(ids)
+        columns = columns_of(ids)
         if columns is None:
             return ids
         if len(columns) != 2:
@@ -138,7 +138,7 @@ def _edges(chunk: Any) -> Any:
     return chunk if isinstance(chunk, Pairs | np.ndarray) else list(chunk)
 
 
-def _columns(ids: Any) -> list[Any] | None:
+def columns_of(ids: Any) -> list[Any] | None:
     """The columns of a frame, or of a tuple or list of two columns; None for what is a column of pairs already."""
     if hasattr(ids, "get_columns"):
         return list(ids.get_columns())

@@ -1,0 +1,162 @@
+"""Columns of pandas, whatever their index and type, are columns of ids."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import panprivacy as pp
+from feeding import refused, touched
+from panprivacy.memory import Scratch
+from panprivacy.universe.anyone import Anyone
+from panprivacy.universe.batches import batches, chunks
+
+KEY = bytes(range(16))
+NUMBERS, NAMES = [5, 2, 9, 9], ["mary", "ada", "émilie", "ada"]
+
+COLUMNS: dict[str, Callable[[list[Any]], Any]] = {
+    "series": pd.Series,
+    "another index": lambda ids: pd.Series(ids, index=[7, 7, 1, 0]),
+    "an index of names": lambda ids: pd.Series(ids, index=list("wxyz")),
+    "rows chosen": lambda ids: pd.Series([0, *ids, 0], dtype=object)[1:-1],
+    "every other row": lambda ids: pd.Series([each for user in ids for each in (user, user)])[::2],
+    "column of a frame": lambda ids: pd.DataFrame({"user": ids, "other": 1}, index=[3, 2, 1, 0])["user"],
+    "categories": lambda ids: pd.Series(ids, dtype="category"),
+    "objects": lambda ids: pd.Series(ids, dtype=object),
+    "index": pd.Index,
+    "categorical index": pd.CategoricalIndex,
+}
+OF_NUMBERS = {
+    "nullable": lambda ids: pd.Series(ids, dtype="Int64"),
+    "nullable, 8 bits": lambda ids: pd.Series(ids, dtype="UInt8", index=[1, 1, 1, 1]),
+    "arrow": lambda ids: pd.Series(ids, dtype=pd.ArrowDtype(pa.int32())),
+    "nullable index": lambda ids: pd.Index(ids, dtype="Int64"),
+    "floats": lambda ids: pd.Series(ids, dtype=float),
+    "nullable floats": lambda ids: pd.Series(ids, dtype="Float64"),
+}
+OF_NAMES = {
+    "strings": lambda ids: pd.Series(ids, dtype="string"),
+    "arrow": lambda ids: pd.Series(ids, dtype=pd.ArrowDtype(pa.string())),
+    "arrow dictionary": lambda ids: pd.Series(ids, dtype=pd.ArrowDtype(pa.dictionary(pa.int8(), pa.string()))),
+}
+NUMBERED, NAMED = COLUMNS | OF_NUMBERS, COLUMNS | OF_NAMES
+
+
+@pytest.mark.parametrize("kind", NUMBERED)
+def test_a_column_of_numbers_touches_the_bits_of_those_numbers(kind: str) -> None:
+    assert touched(10, lambda est: est.update_many(NUMBERED[kind](NUMBERS))) == [2, 5, 9]
+
+
+@pytest.mark.parametrize("kind", NUMBERED)
+def test_listed_numbers_are_found_in_a_column(kind: str) -> None:
+    users = pp.Users([9, 5, 2, 7])
+    expected = sorted({users.index(user) for user in NUMBERS})
+    assert touched(users, lambda est: est.update_many(NUMBERED[kind](NUMBERS))) == expected
+    if "float" not in kind:
+        assert pp.Users(NUMBERED[kind](NUMBERS)).fingerprint == pp.Users(NUMBERS).fingerprint
+
+
+@pytest.mark.parametrize("kind", NAMED)
+def test_listed_names_are_found_in_a_column(kind: str) -> None:
+    users = pp.Users(["zoe", *NAMES])
+    expected = sorted({users.index(user) for user in NAMES})
+    assert touched(users, lambda est: est.update_many(NAMED[kind](NAMES))) == expected
+    assert pp.Users(NAMED[kind](NAMES)).fingerprint == pp.Users(NAMES).fingerprint
+
+
+def hashes(ids: Any) -> list[int]:
+    """The hashes of a batch, as an estimator would make them."""
+    anyone = Anyone(KEY)
+    pieces = [piece for batch in batches(anyone.as_batch(ids)) for piece in chunks(batch)]
+    return [found for piece in pieces for found in anyone.indices(piece, Scratch()).tolist()]
+
+
+@pytest.mark.parametrize("kind", NUMBERED)
+def test_numbers_of_a_column_are_counted_as_the_same_numbers(kind: str) -> None:
+    assert hashes(NUMBERED[kind](NUMBERS)) == hashes(NUMBERS)
+
+
+@pytest.mark.parametrize("kind", NAMED)
+def test_names_of_a_column_are_counted_as_the_same_names(kind: str) -> None:
+    assert hashes(NAMED[kind](NAMES)) == hashes(NAMES)
+
+
+def test_a_number_beside_a_name_stays_a_number() -> None:
+    assert hashes(pd.Series([5, "ada", 2**63, -1], dtype=object)) == hashes([5, "ada", 2**63, -1])
+
+
+@pytest.mark.parametrize("kind", [kind for kind in NUMBERED if kind != "rows chosen"])
+def test_the_ends_of_edges_are_two_columns_or_a_frame_of_two(kind: str) -> None:
+    graph, source, target = pp.Edges(10), NUMBERED[kind](NUMBERS), NUMBERED[kind]([0, 1, 3, 3])
+    expected = sorted({graph.index(edge) for edge in zip(NUMBERS, [0, 1, 3, 3], strict=True)})
+    assert touched(graph, lambda est: est.update_many((source, target))) == expected
+    frame = pd.DataFrame({"from": np.asarray(source), "to": np.asarray(target)}, index=[4, 4, 2, 1])
+    assert touched(graph, lambda est: est.update_many(frame)) == expected
+
+
+def test_edges_of_a_frame_that_has_no_two_columns_are_refused() -> None:
+    refused(pp.Edges(10), pd.DataFrame({"a": [1], "b": [2], "c": [3]}), TypeError, "source and target, got 3")
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        pd.Series([1, None], dtype="Int64"),
+        pd.Series([1, None], dtype=pd.ArrowDtype(pa.int64())),
+        pd.Series(["1", None], dtype="category"),
+        pd.Series([1.0, float("nan")]),
+        pd.Index(["a", None]),
+    ],
+    ids=repr,
+)
+def test_missing_ids_are_refused(ids: Any) -> None:
+    refused(10, ids, ValueError, "1 id is missing")
+    with pytest.raises(ValueError, match="1 id is missing"):
+        pp.DistinctCount(1.0, 64).update_many(ids)
+    with pytest.raises(ValueError, match="1 id is missing"):
+        pp.Users(ids)
+
+
+FRAMES = {
+    "pandas": (pd.DataFrame({"user": [1, 2]}), r"frame\['user'\]"),
+    "polars": (pl.DataFrame({"user": [1, 2]}), r"frame\['user'\]"),
+    "lazy": (pl.LazyFrame({"user": [1, 2]}), r"frame\.select\('user'\)\.collect\(\)\['user'\]"),
+    "arrow": (pa.table({"user": [1, 2]}), r"frame\['user'\]"),
+    "arrow batch": (pa.record_batch({"user": [1, 2]}), r"frame\['user'\]"),
+}
+
+
+@pytest.mark.parametrize("name", FRAMES)
+def test_a_frame_is_refused_with_what_to_write_instead(name: str) -> None:
+    """Walked through, a frame of pandas would give the names of its columns, and they would be counted."""
+    frame, instead = FRAMES[name]
+    refused(10, frame, TypeError, f"has columns, and ids are one of them: pass it alone, as in {instead}")
+    for take in (pp.DistinctCount(1.0, 64).update_many, pp.Users):
+        with pytest.raises(TypeError, match=instead):
+            take(frame)
+
+
+def test_an_index_of_several_levels_is_refused_with_what_to_write_instead() -> None:
+    levels = pd.MultiIndex.from_tuples([(1, 2), (3, 4)])
+    refused(10, levels, TypeError, "get_level_values")
+    assert touched(10, lambda est: est.update_many(levels.get_level_values(1))) == [2, 4]
+
+
+@pytest.mark.parametrize("ids", [pd.Series([True]), pd.Series(pd.to_datetime(["2026-01-05"])), pd.Series([1.5])])
+def test_what_is_no_column_of_ids_is_refused(ids: Any) -> None:
+    refused(10, ids, TypeError, "ids must be integers")
+    with pytest.raises(TypeError, match=r"ids (are|must be) integers"):
+        pp.DistinctCount(1.0, 64).update_many(ids)
+
+
+def test_the_column_stays_as_it_was() -> None:
+    for kind in NUMBERED:
+        column = NUMBERED[kind](NUMBERS)
+        pp.Density(10, 1.0).update_many(column)
+        pp.DistinctCount(1.0, 64).update_many(column)
+        pp.Density(pp.Users(NUMBERS), 1.0).update_many(column)
+        assert [int(user) for user in column] == NUMBERS
