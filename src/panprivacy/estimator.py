@@ -4,7 +4,6 @@ import struct
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from threading import Lock
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
 from panprivacy import lifetime, state
@@ -12,7 +11,7 @@ from panprivacy.checks import check_level
 from panprivacy.errors import CorruptState, NotPrivate, OtherUniverse, PanPrivacyError
 from panprivacy.lazily import loaded
 from panprivacy.lifetime import Emptied
-from panprivacy.memory import Scratch, kept_on_fork
+from panprivacy.memory import Scratch, kept_on_fork, wiped_on_fork
 from panprivacy.privacy import coins as coin_sources
 from panprivacy.privacy.budget import Budget
 from panprivacy.privacy.coins import CHUNK, Coins
@@ -44,6 +43,7 @@ class Estimator(ABC, Generic[R]):
     """How the bits are kept."""
 
     _table: Bits
+    _lock: AbstractContextManager[Any]
 
     def _assemble(self, universe: Universe, slots: SlotMap, ledger: Ledger, table: Bits, coins: Coins) -> None:
         for kernels in ("universe", "slots"):  # now: loaded at the first event, they would tell that there was one
@@ -54,7 +54,7 @@ class Estimator(ABC, Generic[R]):
         self._table = table
         self._coins = coins
         self._drawn_securely = True
-        self._lock = Lock()
+        lifetime.give_lock(self)
         lifetime.register(self)
 
     @classmethod
@@ -209,11 +209,9 @@ class Estimator(ABC, Generic[R]):
         if not isinstance(self._table, Emptied):
             self._give_up(why).wipe()
 
-    def _after_fork(self, why: str | None) -> None:
-        """In the child of a fork: the lock may be held by a thread that is not here."""
-        self._lock = Lock()
-        if why is not None:
-            self._empty(why)
+    def _arrived(self) -> None:
+        """In the child that this estimator was handed over to: a child of that child has none of its bits."""
+        wiped_on_fork(self._table.words)
 
     # --- what it says of itself ---------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import RLock
 from typing import Any, NoReturn, Protocol
 from weakref import WeakSet
 
@@ -36,13 +37,14 @@ class Emptied:
 class Owner(Protocol):
     """An estimator, as far as its bits may be taken from it."""
 
-    def _after_fork(self, why: str | None) -> None:
-        """In the child of a fork: use new locks and, if there is a reason, hold nothing any more."""
+    def _arrived(self) -> None:
+        """In the child that an estimator was handed over to: keep its bits from the children of that child."""
 
     def _empty(self, why: str) -> None:
         """Wipe the bits, and refuse all further use with this reason."""
 
 
+_lock_holders: "WeakSet[Any]" = WeakSet()
 _owners: "WeakSet[Any]" = WeakSet()
 _leaving: "WeakSet[Any]" = WeakSet()  # estimators that the next forked child is to have
 _left: "WeakSet[Any]" = WeakSet()  # estimators that a forked child has
@@ -51,6 +53,12 @@ _left: "WeakSet[Any]" = WeakSet()  # estimators that a forked child has
 def register(owner: Owner) -> None:
     """See to it that this estimator is emptied in a forked child."""
     _owners.add(owner)
+
+
+def give_lock(holder: Any) -> None:
+    """Give an object the attribute `_lock`, and a new one in a forked child."""
+    holder._lock = RLock()
+    _lock_holders.add(holder)
 
 
 @contextmanager
@@ -71,8 +79,13 @@ def leaving(owner: Owner) -> Iterator[None]:
 
 
 def _in_child() -> None:
+    for holder in list(_lock_holders):
+        holder._lock = RLock()  # the old one may be held by a thread that is not here
     for owner in list(_owners):
-        owner._after_fork(None if owner in _leaving else _COPIED)
+        if owner in _leaving:
+            owner._arrived()
+        else:
+            owner._empty(_COPIED)
     _leaving.clear()
 
 

@@ -81,12 +81,20 @@ def _lock(area: mmap.mmap) -> str | None:
 @contextmanager
 def kept_on_fork(words: NDArray[np.uint64]) -> Iterator[None]:
     """Let a child that is forked meanwhile have these bits after all."""
-    area = next(area for area in _areas if _holds(area, words))
-    _advise(area, _KEEP_ON_FORK)
+    _advise(_area_of(words), _KEEP_ON_FORK)
     try:
         yield
     finally:
-        _advise(area, _WIPE_ON_FORK)
+        wiped_on_fork(words)
+
+
+def wiped_on_fork(words: NDArray[np.uint64]) -> None:
+    """Let a forked child find zeros in the place of these bits, as is the rule."""
+    _advise(_area_of(words), _WIPE_ON_FORK)
+
+
+def _area_of(words: NDArray[np.uint64]) -> mmap.mmap:
+    return next(area for area in _areas if _holds(area, words))
 
 
 def _holds(area: mmap.mmap, words: NDArray[np.uint64]) -> bool:

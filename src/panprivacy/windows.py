@@ -1,14 +1,15 @@
 """`Windows`: a new estimator for every week, or whatever the window is."""
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from threading import RLock
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from panprivacy import lifetime
 from panprivacy.checks import check_level
 from panprivacy.errors import BudgetExhausted, PanPrivacyError
 from panprivacy.estimator import Estimator
@@ -78,6 +79,8 @@ class Windows(Generic[R]):
     like any other. An event of a closed window is refused (`LateEvent`). Threads may feed and advance at the same time.
     """
 
+    _lock: AbstractContextManager[Any]
+
     def __init__(
         self,
         make: Callable[[], Estimator[R]],
@@ -92,7 +95,7 @@ class Windows(Generic[R]):
         self._first = _FIRST_MONDAY if start is None else moment_of(start)
         self._now: int | None = None if start is None else 0
         self._closed: list[Window[R]] = []
-        self._lock = RLock()
+        lifetime.give_lock(self)
         self._open = make()
         if not hasattr(self._open, "release"):
             raise TypeError(f"windows are released when they end, and a {type(self._open).__name__} has no release()")

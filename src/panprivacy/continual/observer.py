@@ -1,10 +1,11 @@
 """`Continual`: the density at any time, any number of times, within one budget."""
 
+from contextlib import AbstractContextManager
 from math import ceil
 from operator import index
-from threading import Lock
 from typing import TYPE_CHECKING, Any, Self
 
+from panprivacy import lifetime
 from panprivacy.continual import saved
 from panprivacy.continual.accuracy import Accuracy, Scale, accuracy_of, bar_for
 from panprivacy.continual.bits import new_bits, taken_over
@@ -65,6 +66,7 @@ class Continual:
     """
 
     KIND = saved.KIND
+    _lock: AbstractContextManager[Any]
 
     def __init__(
         self,
@@ -96,7 +98,7 @@ class Continual:
             self._density, shares = new_bits(universe, float(epsilon), most, planned, **size)
         bar = bar_for(step, shares, _scale_of(self._density), planned, beta)
         self._kept = Observed(Watch(shares, bar), float(step), float(beta), planned, moves is None)
-        self._lock = Lock()
+        lifetime.give_lock(self)
 
     # --- events -------------------------------------------------------------------------------------------------
 
@@ -241,7 +243,7 @@ class Continual:
         """Read what `to_bytes` wrote; a list of users must be given again before more can be fed."""
         observer = cls.__new__(cls)
         observer._density, observer._kept = saved.from_bytes(blob, universe)
-        observer._lock = Lock()
+        lifetime.give_lock(observer)
         return observer
 
     def __reduce__(self) -> tuple[Any, ...]:
