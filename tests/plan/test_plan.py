@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from drawn import rows
 from panprivacy.density import Density
 from panprivacy.distinct import DistinctCount
 from panprivacy.errors import CannotPlan
-from panprivacy.plan import Plan, law, plan
+from panprivacy.plan import law, plan
 from panprivacy.slots import Edges, Users
 
 
@@ -145,9 +146,17 @@ def test_a_plan_can_be_read() -> None:
     assert planned.code == f"pp.Density(1000000, epsilon=0.4, sample={planned.sample}, releases=2)"
     assert plan(universe=Edges(nodes=9), epsilon=3.0).code == "pp.Density(universe, epsilon=3.0)"
     assert repr(plan(epsilon=1.0)).startswith("<Plan: DistinctCount of 29 levels x 4,096 buckets")
-    console = Console(width=100, record=True, quiet=True)
-    console.print(planned)
-    console.print(plan(universe=10**4, epsilon=1.0, intrusions=1))
+    console = Console(width=120)
+    with console.capture() as capture:
+        console.print(planned)
+    drawn = dict(rows(capture.get()))
+    assert drawn["epsilon in all"] == "0.4"
+    assert drawn["of each release"].endswith("(x 2)")
+    assert drawn["in Python"] == planned.code
+    assert drawn["in a shell"] == planned.command
+    with console.capture() as capture:
+        console.print(plan(universe=10**4, epsilon=1.0, intrusions=1))
+    assert dict(rows(capture.get()))["of each redraw"].endswith("(x 1)")
 
 
 @pytest.mark.parametrize(
@@ -183,6 +192,7 @@ def test_a_billion_users_take_few_sums_of_few_terms(alpha: float | None, monkeyp
         made.append(len(self._theta))
 
     monkeypatch.setattr(law.Ones, "__init__", counted)
-    assert isinstance(plan(universe=10**9, epsilon=0.4, alpha=alpha), Plan)
+    planned = plan(universe=10**9, epsilon=0.4, alpha=alpha)
+    assert 0.9 * planned.beta < planned.probability <= planned.beta
     assert len(made) < 200
     assert max(made) < 200

@@ -10,6 +10,7 @@ import numpy as np
 
 from panprivacy import exact
 from panprivacy.coins import ONE, Coins, Flips, check_threshold
+from panprivacy.errors import PanPrivacyError
 
 T = TypeVar("T")
 
@@ -19,7 +20,7 @@ MOST_WAYS = 4096
 _MOST_FLIPS = 20
 
 
-class TooManyOutcomes(ValueError):
+class TooManyOutcomes(PanPrivacyError, ValueError):
     """A draw has more outcomes than can be enumerated."""
 
 
