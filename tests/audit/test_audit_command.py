@@ -18,6 +18,7 @@ RUN = CliRunner(env={"COLUMNS": "118", "NO_COLOR": "1", "TERM": "dumb"})
 PAGE = Path(__file__).parents[2] / "docs" / "audit.md"
 
 
+@pytest.mark.slow
 def test_without_a_name_it_prints_the_table_of_the_documentation() -> None:
     result = RUN.invoke(app, [])
 

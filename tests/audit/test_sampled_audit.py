@@ -17,6 +17,8 @@ from panprivacy.audit.events import clopper_pearson
 from panprivacy.audit.features import columns, snapshot
 from panprivacy.pairs import symmetric
 
+pytestmark = pytest.mark.slow
+
 USERS = 1000
 OTHERS = np.arange(1, USERS // 2)
 LATE = [OTHERS, audit.READ, 0, audit.RELEASE]

@@ -43,6 +43,7 @@ def test_a_private_estimator_loses_what_it_claims_and_no_more(subject: Subject) 
     assert not subject.tight or result.worst_loss > result.claimed - 1e-6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("subject", [s for s in PRIVATE if s.releases], ids=name_of)
 def test_a_private_estimator_keeps_its_plan(subject: Subject) -> None:
     result = subject.audit(Case(epsilon=0.8, users=2, events=1, releases=2, intrusions=1, deletions=True))

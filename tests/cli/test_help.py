@@ -37,6 +37,7 @@ def test_help_names_the_extra_that_brings_other_sketches() -> None:
     assert "pip install '.[bench]'" in " ".join(run("bench", "--help").stdout.split())
 
 
+@pytest.mark.slow
 def test_a_terminal_without_the_signs_of_an_answer_is_shown_others() -> None:
     for arguments in (("--help",), ("demo", "--visits", "10")):
         process = start(*arguments, env={**os.environ, "PYTHONIOENCODING": "ascii"})

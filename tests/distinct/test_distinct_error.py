@@ -21,6 +21,8 @@ from panprivacy.counting.buckets import buckets_for
 from panprivacy.counting.likelihood import CountModel
 from panprivacy.pairs import symmetric
 
+pytestmark = pytest.mark.slow
+
 LARGE = (10**5, 10**6, 10**7)
 SMALL = (0, 1, 1000)
 

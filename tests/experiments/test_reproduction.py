@@ -16,6 +16,8 @@ from panprivacy.experiments.figures import STUDIES
 from panprivacy.experiments.reproduce import Reproduction
 from panprivacy.experiments.store import Store
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Reproduction:

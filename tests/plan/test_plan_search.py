@@ -12,6 +12,8 @@ from panprivacy.plan.worst import worst_case
 from panprivacy.testing import SeededCoins
 from panprivacy.theory import sample_size
 
+pytestmark = pytest.mark.slow
+
 
 def risk(terms: Terms, size: int, alpha: str) -> float:
     return worst_case(terms.design(size), Fraction(alpha)).probability

@@ -17,6 +17,8 @@ from panprivacy.plan import Plan, plan
 from panprivacy.plan.law import Design
 from panprivacy.testing import SeededCoins
 
+pytestmark = pytest.mark.slow
+
 FALSE_ALARM = 1e-6
 
 

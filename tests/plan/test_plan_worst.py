@@ -8,6 +8,8 @@ from panprivacy.budget import best_split
 from panprivacy.plan.law import Design
 from panprivacy.plan.worst import worst_case
 
+pytestmark = pytest.mark.slow
+
 
 def designed(epsilon: float, bits: int, users: int, population: int) -> Design:
     split = best_split(epsilon, bits)

@@ -13,6 +13,8 @@ from panprivacy.coins import Coins, Flips
 from panprivacy.noise import discrete_laplace
 from panprivacy.testing import SeededCoins
 
+pytestmark = pytest.mark.slow
+
 Patch = Callable[[pytest.MonkeyPatch], None]
 
 
