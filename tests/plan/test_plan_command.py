@@ -82,7 +82,7 @@ def test_the_impossible_is_one_line_and_status_two() -> None:
 def test_a_picture_of_no_known_kind_is_refused_before_anything_is_done(tmp_path: Path) -> None:
     result = run(*ASKED, "--plot", str(tmp_path / "plan.doc"))
     assert result.exit_code == 2
-    assert ".png, .svg, .pdf" in result.stderr
+    assert ".png, .svg or .pdf" in result.stderr
     assert not list(tmp_path.iterdir())
 
 

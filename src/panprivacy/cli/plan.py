@@ -6,8 +6,7 @@ from typing import Annotated
 import typer
 
 from panprivacy.cli.plainly import Speaker, plain_errors
-
-_FORMATS = (".png", ".svg", ".pdf")
+from panprivacy.drawing import check_picture
 
 
 def plan(
@@ -39,8 +38,8 @@ def plan(
     from panprivacy.plan import plan as planned
 
     with plain_errors():
-        if plot is not None and plot.suffix not in _FORMATS:
-            raise ValueError(f"cannot draw {plot}: use a name that ends in {', '.join(_FORMATS)}")
+        if plot is not None:
+            check_picture(plot)
         found = planned(
             universe,
             epsilon,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from panprivacy.cli.plainly import plain_errors
+from panprivacy.drawing import check_installed
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -46,6 +47,7 @@ def reproduce(
     numbers = tuple(sorted(set(figure or range(1, 11))))
     task = Reproduction(out, QUICK if quick else FULL, seed, numbers)
     with plain_errors():
+        check_installed()
         try:
             claims = _run(task, jobs or os.cpu_count() or 1, console)
         except KeyboardInterrupt:

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from panprivacy.drawing import GREY
 from panprivacy.experiments import statistics
 from panprivacy.experiments.cells import ALGORITHMS, Cell, Runs, Stream, Trial, bits_of_an_id, runs
 from panprivacy.experiments.figures import style
@@ -91,10 +92,10 @@ def _mark_advantage(axes: "Axes", table: pl.DataFrame, stream: str) -> None:
     """An arrow from PPDS down to Density."""
     bits = goal_bits(table)
     rival, mine = (table.filter(stream=stream, algorithm=name, bits=bits)["mse"][0] for name in GOAL)
-    arrow = {"arrowstyle": "->", "color": style.GREY, "lw": 1.2}
+    arrow = {"arrowstyle": "->", "color": GREY, "lw": 1.2}
     axes.annotate("", (bits, mine * 1.12), (bits, rival / 1.15), arrowprops=arrow, zorder=1)  # behind the lines
     text = f"÷ {advantage(table, stream, bits).estimate:.0f} at {bits:,} bits"
-    axes.annotate(text, (bits, mine), xytext=(-6, -14), textcoords="offset points", ha="right", color=style.GREY)
+    axes.annotate(text, (bits, mine), xytext=(-6, -14), textcoords="offset points", ha="right", color=GREY)
 
 
 EQUAL_BITS = Study(
