@@ -26,7 +26,7 @@ from panprivacy.errors import (
     PanPrivacyError,
 )
 from panprivacy.merging import load, merge
-from panprivacy.plan import Plan, plan
+from panprivacy.planning import Plan, plan
 from panprivacy.release import Release
 from panprivacy.slots import Edges, Users
 

@@ -35,7 +35,7 @@ def plan(
 
     Leave out --alpha to be told the error that --memory allows, or --epsilon to be told the least.
     """
-    from panprivacy.plan import plan as planned
+    from panprivacy.planning import plan as planned
 
     with plain_errors():
         if plot is not None:
@@ -52,6 +52,6 @@ def plan(
         )
         Speaker(as_json=as_json, quiet=False).answer(found.to_dict() if as_json else found)
         if plot is not None:
-            from panprivacy.plan.picture import draw
+            from panprivacy.planning.picture import draw
 
             draw(found, plot)

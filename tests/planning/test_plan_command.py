@@ -10,7 +10,7 @@ from rich.console import Console
 from typer.testing import CliRunner, Result
 
 from panprivacy.cli.plan import plan
-from panprivacy.plan import plan as planned
+from panprivacy.planning import plan as planned
 from panprivacy.slots import Users
 
 

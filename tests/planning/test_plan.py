@@ -10,7 +10,7 @@ from drawn import rows
 from panprivacy.density import Density
 from panprivacy.distinct import DistinctCount
 from panprivacy.errors import CannotPlan
-from panprivacy.plan import law, plan
+from panprivacy.planning import law, plan
 from panprivacy.slots import Edges, Users
 
 

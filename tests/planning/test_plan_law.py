@@ -12,7 +12,7 @@ from scipy import stats
 
 from panprivacy.budget import best_split
 from panprivacy.pairs import Pair, dwork
-from panprivacy.plan.law import Design, Ones
+from panprivacy.planning.law import Design, Ones
 from panprivacy.release import spread_of
 
 

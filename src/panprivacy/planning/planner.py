@@ -3,8 +3,8 @@
 from operator import index
 
 from panprivacy.errors import CannotPlan
-from panprivacy.plan.options import Wish, as_fraction, best_counter, best_density
-from panprivacy.plan.result import Plan
+from panprivacy.planning.options import Wish, as_fraction, best_counter, best_density
+from panprivacy.planning.result import Plan
 from panprivacy.sizes import parse_bytes
 from panprivacy.slots import Universe, universe_of
 
@@ -50,7 +50,7 @@ def plan(
 
     Examples
     --------
-    >>> from panprivacy.plan import plan
+    >>> from panprivacy.planning import plan
     >>> wanted = plan(universe=1_000_000, epsilon=0.4, alpha=0.1)
     >>> wanted.sample, wanted.memory, round(wanted.probability, 4)
     (4085, 512, 0.0493)

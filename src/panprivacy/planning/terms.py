@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 
 from panprivacy.budget import Split, best_split
-from panprivacy.plan.law import Design
+from panprivacy.planning.law import Design
 from panprivacy.slots.places import KEY_BYTES, network
 
 

@@ -5,8 +5,8 @@ from fractions import Fraction
 import pytest
 
 from panprivacy.budget import best_split
-from panprivacy.plan.law import Design
-from panprivacy.plan.worst import worst_case
+from panprivacy.planning.law import Design
+from panprivacy.planning.worst import worst_case
 
 pytestmark = pytest.mark.slow
 

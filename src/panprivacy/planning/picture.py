@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from panprivacy.plan.counting import OPEN_UNIVERSE, Counter, counter
-from panprivacy.plan.result import Plan
-from panprivacy.plan.search import about_alpha
-from panprivacy.plan.terms import Terms
+from panprivacy.planning.counting import OPEN_UNIVERSE, Counter, counter
+from panprivacy.planning.result import Plan
+from panprivacy.planning.search import about_alpha
+from panprivacy.planning.terms import Terms
 from panprivacy.sizes import format_bytes
 from panprivacy.slots.hashed import LARGEST_BUCKETS
 from panprivacy.theory import sample_size

@@ -11,8 +11,8 @@ from math import ceil, log2
 
 from panprivacy.budget import Split
 from panprivacy.counting.likelihood import CountModel
-from panprivacy.plan.search import first_true
-from panprivacy.plan.terms import Terms
+from panprivacy.planning.search import first_true
+from panprivacy.planning.terms import Terms
 from panprivacy.slots.hashed import LARGEST_BUCKETS, LARGEST_LEVELS
 
 OPEN_UNIVERSE = 10**12

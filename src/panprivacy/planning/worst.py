@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from panprivacy.plan.law import Design, Ones
+from panprivacy.planning.law import Design, Ones
 
 Guess: TypeAlias = Callable[[NDArray[np.int64]], NDArray[np.float64]]
 """About how probable an error is, for numbers of seen users."""

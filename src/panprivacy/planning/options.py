@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from panprivacy.errors import CannotPlan
-from panprivacy.plan.counting import OPEN_UNIVERSE, Counter, least_error_counter, smallest_counter
-from panprivacy.plan.result import Plan, table_bytes
-from panprivacy.plan.search import LARGEST_EPSILON, smallest_alpha, smallest_epsilon, smallest_size
-from panprivacy.plan.terms import Terms
-from panprivacy.plan.worst import worst_case
+from panprivacy.planning.counting import OPEN_UNIVERSE, Counter, least_error_counter, smallest_counter
+from panprivacy.planning.result import Plan, table_bytes
+from panprivacy.planning.search import LARGEST_EPSILON, smallest_alpha, smallest_epsilon, smallest_size
+from panprivacy.planning.terms import Terms
+from panprivacy.planning.worst import worst_case
 from panprivacy.release import spread_of
 from panprivacy.sizes import format_bytes
 from panprivacy.slots import Universe

@@ -13,8 +13,8 @@ import pytest
 from scipy import stats
 
 from panprivacy.density import Density
-from panprivacy.plan import Plan, plan
-from panprivacy.plan.law import Design
+from panprivacy.planning import Plan, plan
+from panprivacy.planning.law import Design
 from panprivacy.testing import SeededCoins
 
 pytestmark = pytest.mark.slow

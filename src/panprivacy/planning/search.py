@@ -5,9 +5,9 @@ from dataclasses import replace
 from fractions import Fraction
 from math import ceil, exp, floor, log, log10, sqrt
 
-from panprivacy.plan.law import Design
-from panprivacy.plan.terms import Terms
-from panprivacy.plan.worst import worst_case
+from panprivacy.planning.law import Design
+from panprivacy.planning.terms import Terms
+from panprivacy.planning.worst import worst_case
 from panprivacy.release import normal_laplace_cdf, spread_of
 
 _DIGITS = 4  # of a least error or epsilon

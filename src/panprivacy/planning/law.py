@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from panprivacy import noise
 from panprivacy.pairs import Pair
-from panprivacy.plan.factorials import log_hypergeometric
+from panprivacy.planning.factorials import log_hypergeometric
 
 Reals: TypeAlias = NDArray[np.float64]
 Complexes: TypeAlias = NDArray[np.complex128]
