@@ -24,6 +24,9 @@ def plan(
     releases: Annotated[int, typer.Option(help="Plan for so many releases.")] = 1,
     intrusions: Annotated[int, typer.Option(help="Plan for so many announced readings of the state.")] = 0,
     density: Annotated[float | None, typer.Option(help="The density that is expected, if it is small.")] = None,
+    count: Annotated[
+        float | None, typer.Option(help="The count that is expected, where the universe is unknown.")
+    ] = None,
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw error against memory: .png, .svg or .pdf.")
     ] = None,
@@ -34,6 +37,7 @@ def plan(
     Example: [bold]panprivacy plan --universe 1000000 --epsilon 0.4 --alpha 0.1 --beta 0.05[/bold]
 
     Leave out --alpha to be told the error that --memory allows, or --epsilon to be told the least.
+    If nobody knows who could come, leave out --universe and say --count: how many are expected.
     """
     from panprivacy.planning import plan as planned
 
@@ -49,6 +53,7 @@ def plan(
             releases=releases,
             intrusions=intrusions,
             density=density,
+            count=count,
         )
         Speaker(as_json=as_json, quiet=False).answer(found.to_dict() if as_json else found)
         if plot is not None:

@@ -3,6 +3,7 @@
 from operator import index
 
 from panprivacy.errors import CannotPlan
+from panprivacy.planning.counting import OPEN_UNIVERSE
 from panprivacy.planning.options import Wish, as_fraction, best_counter, best_density
 from panprivacy.planning.result import Plan
 from panprivacy.sizes import parse_bytes
@@ -21,6 +22,7 @@ def plan(
     releases: int = 1,
     intrusions: int = 0,
     density: float | None = None,
+    count: float | None = None,
 ) -> Plan:
     r"""Say what to build so that a release errs by `alpha` or more with a probability of at most `beta`.
 
@@ -35,7 +37,7 @@ def plan(
     ----------
     universe
         The users there could be, as for `pp.Density`. None if nobody knows them: then `pp.DistinctCount` is planned
-        for, and `alpha` is relative to the count.
+        for, `alpha` is relative to the count, and the expected `count` is needed.
     epsilon
         The total budget. None asks for the smallest, to four digits, that keeps to alpha and beta.
     alpha, beta
@@ -47,6 +49,9 @@ def plan(
     density
         The expected density. If it is small, `pp.DistinctCount` may do with less memory, and is planned for if it
         does. What is then said of its error is approximate and holds only up to this density.
+    count
+        How many users are expected in an open universe. What is said of the relative error is approximate and holds
+        from this count on: below some count, which `Plan.counts` tells, the same table errs by a larger share.
 
     Examples
     --------
@@ -56,6 +61,9 @@ def plan(
     (4085, 512, 0.0493)
     >>> wanted.build()  # doctest: +ELLIPSIS
     <Density of 1,000,000 users, 4,0... tracked in 512 B; epsilon 0.4: ... spent, 0 of 1 releases made>
+    >>> visitors = plan(epsilon=1.0, alpha=0.1, count=100_000)
+    >>> visitors.buckets, visitors.counts
+    (1750, (5257, 1000000000000))
     >>> plan(universe=1000, epsilon=0.4, alpha=0.1)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
         ...
@@ -79,6 +87,7 @@ def plan(
         releases=index(releases),
         intrusions=index(intrusions),
         density=None if density is None else float(as_fraction("density", density)),
+        count=None if count is None else float(count),
     )
     if wish.epsilon is not None and not 0 < wish.epsilon < float("inf"):
         raise ValueError(f"epsilon must be positive and finite, got {epsilon}")
@@ -89,7 +98,13 @@ def plan(
     if wish.epsilon is None and (wish.alpha is None or wish.universe is None):
         raise ValueError("give epsilon; or universe and alpha, to be told the smallest epsilon")
     if wish.universe is None and wish.density is not None:
-        raise ValueError("an expected density needs a universe")
+        raise ValueError("an expected density needs a universe; without one, say the expected count")
+    if wish.universe is not None and wish.count is not None:
+        raise ValueError("an expected count is for an open universe; with a universe, say the expected density")
+    if wish.universe is None and wish.count is None:
+        raise ValueError("an open universe needs the expected count: relative errors are larger where few users come")
+    if wish.count is not None and not 1 <= wish.count <= OPEN_UNIVERSE:
+        raise ValueError(f"the expected count must be between 1 and {OPEN_UNIVERSE:,}, got {count}")
     return _choose(wish)
 
 

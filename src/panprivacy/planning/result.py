@@ -42,9 +42,13 @@ class Plan:
     beta: float
     """How probable such an error may be."""
     probability: float
-    """P(error >= alpha). For `Density`, exact and at the worst density; else about, and at the stated density."""
+    """P(error >= alpha). For `Density`, exact and at the worst density; else about, at the stated density or count."""
     worst_density: float | None
     """The density at which `probability` is reached; None for an open universe."""
+    count: float | None
+    """The count that is expected in an open universe; `stderr` and `probability` are those from there on."""
+    counts: tuple[int, int] | None
+    """The counts of an open universe for which P(error >= alpha) is about beta at most: from the first to the last."""
 
     @property
     def epsilon(self) -> float:
@@ -127,6 +131,8 @@ class Plan:
             "beta": self.beta,
             "probability": self.probability,
             "worst_density": self.worst_density,
+            "count": self.count,
+            "counts": list(self.counts) if self.counts else None,
             "exact": self.exact,
         }
 
@@ -148,7 +154,7 @@ class Plan:
         grid.add_row("of each release", f"{budget.releases[0]:.4g} (x {len(budget.releases)})")
         if budget.redraws:
             grid.add_row("of each redraw", f"{budget.redraws[0]:.4g} (x {len(budget.redraws)})")
-        at = "" if self.density is None else f" (at density {self.density:g})"
+        at = f" (at density {self.density:g})" if self.count is None else f" (from {self.count:,.0f} users on)"
         grid.add_row("standard error", self._error(self.stderr) + at)
         grid.add_row(f"P(error >= {self._error(self.alpha)})", self._how_likely())
         grid.add_row("in Python", self.code)
@@ -168,8 +174,10 @@ class Plan:
     def _how_likely(self) -> str:
         if self.exact:
             return f"= {self.probability:.4g} at worst (density {self.worst_density:.4g})"
-        where = "" if self.density is None else f" for densities up to {self.density:g}"
-        return f"about {self.probability:.2g}{where}"
+        if self.counts is None:
+            return f"about {self.probability:.2g} for densities up to {self.density:g}"
+        first, last = self.counts
+        return f"at most about {self.beta:g} for counts from {first:,} to {last:,}"
 
 
 def _spelled(universe: Universe) -> str:
