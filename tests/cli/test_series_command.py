@@ -238,6 +238,8 @@ def test_the_picture_says_what_it_shows_and_what_it_cost(parquet: Path, tmp_path
         ((*WEEKLY, "--time", "when@soon"), "'soon' is not a time"),
         ((*WEEKLY, "--time", "user"), "a column has one role only"),
         (("--release-every", "soon", "--time", "when"), "period 'soon' is not understood"),
+        (("--release-every", "7", "--time", "when"), "period '7' has no unit"),
+        (("--release-every", "1M", "--time", "when"), "is that minutes or months?"),
         ((*WEEKLY, "--time", "when", "--plot", "a.txt"), "use a name that ends in .png, .svg or .pdf"),
         ((*WEEKLY, "--time", "when", "--plot", "a.jpg"), "use a name that ends in .png, .svg or .pdf"),
         ((*WEEKLY, "--time", "when@05/01/2026"), "'05/01/2026' is not a time; write it like"),
