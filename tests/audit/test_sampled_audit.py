@@ -13,8 +13,8 @@ import planted
 import pytest
 
 from panprivacy import Density, audit, paper
-from panprivacy.audit.events import clopper_pearson
 from panprivacy.audit.features import columns, snapshot
+from panprivacy.audit.proportions import clopper_pearson
 from panprivacy.pairs import symmetric
 
 pytestmark = pytest.mark.slow
