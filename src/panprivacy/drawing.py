@@ -18,6 +18,17 @@ BLACK, BLUE, SKY, GREEN = "#000000", "#0072B2", "#56B4E9", "#009E73"
 ORANGE, RED, PINK, GREY = "#E69F00", "#D55E00", "#CC79A7", "#6b6b6b"
 """The colours of Okabe and Ito, which all kinds of eyes tell apart, and a grey for what is not data."""
 
+COLOURS = {
+    "Dwork": RED,
+    "OptBern": BLUE,
+    "PPDS": GREEN,
+    "FixedLevelPPDS": PINK,
+    "Density": BLACK,
+    "DistinctCount": ORANGE,
+    "Continual": RED,
+}
+"""An algorithm has the same colour in every picture. `Continual` is never drawn beside Dwork's."""
+
 NOT_PRIVATE: dict[str, Any] = {"linestyle": (0, (4, 1.5)), "markerfacecolor": "white"}
 """How the line of an algorithm that is not private is drawn, in every picture: dashed, with hollow markers."""
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from panprivacy.coins import Coins
 from panprivacy.density import Density
-from panprivacy.drawing import BLUE, GREY, look, save
+from panprivacy.drawing import COLOURS, GREY, look, save
 from panprivacy.estimator import Estimator
 from panprivacy.ledger import Ledger
 from panprivacy.periods import DAY
@@ -21,10 +21,10 @@ _MOST_ENUMERATED = 10  # releases; the outcomes to compare double with each
 
 
 class Audited(dict[str, Any]):
-    """What anybody can have lost so far, and whether the auditor finds the same: as JSON, and as a line for people.
+    """How much epsilon any one user can have lost so far, and whether the auditor agrees: as JSON, and as a line.
 
-    The exact auditor runs one user's bit under this very plan, through every outcome of its coins. All that a user
-    touches is one bit, so what it finds for one holds for each of many.
+    The exact auditor runs the bit of one user under the plan of this estimator, through every outcome of its coins. A
+    user touches no other bit, so what the auditor finds for one user holds for each of many.
     """
 
     def __init__(self, est: Estimator[Any]) -> None:
@@ -71,8 +71,9 @@ def draw(series: "Sequence[Dated]", path: str, line: str) -> None:
         releases = [dated.release for dated in series]
         low, high = [r.interval[0] for r in releases], [r.interval[1] for r in releases]
         level = f"{100 * releases[0].level:g} % interval"
-        panel.fill_between(until, low, high, color=BLUE, alpha=0.25, linewidth=0, label=level)
-        panel.plot(until, [r.density for r in releases], "o-", color=BLUE, markersize=4, label="released")
+        colour = COLOURS["Density"]
+        panel.fill_between(until, low, high, color=colour, alpha=0.2, linewidth=0, label=level)
+        panel.plot(until, [r.density for r in releases], "o-", color=colour, markersize=4, label="released")
         panel.xaxis_date()
         panel.set_ylim(bottom=0)
         panel.set_title(f"Share of {releases[0].universe:,} users who have appeared by then")
@@ -81,5 +82,5 @@ def draw(series: "Sequence[Dated]", path: str, line: str) -> None:
         panel.yaxis.set_major_formatter(lambda value, _: f"{100 * value:g} %")
         panel.legend()
         figure.autofmt_xdate(rotation=30, ha="right")
-        figure.supxlabel(fill(line, 110), fontsize=7.5, color=GREY)
+        figure.supxlabel(fill(line, 140), fontsize=7.5, color=GREY)
         save(figure, path)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from panprivacy.drawing import BLACK, BLUE, GREY, NOT_PRIVATE, ORANGE, RED, look, save
+from panprivacy.drawing import COLOURS, GREY, NOT_PRIVATE, look, save
 from panprivacy.planning.counting import OPEN_UNIVERSE, Counter, Crowd, counter
 from panprivacy.planning.result import Plan
 from panprivacy.planning.search import about_alpha
@@ -18,9 +18,9 @@ from panprivacy.theory import sample_size
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_DENSITY: dict[str, Any] = {"color": BLACK, "linewidth": 2.2}
-_COUNTER: dict[str, Any] = {"color": ORANGE, "linewidth": 2.2}
-_PAPER: dict[str, dict[str, Any]] = {"OptBern": {"color": BLUE} | NOT_PRIVATE, "Dwork": {"color": RED} | NOT_PRIVATE}
+_DENSITY: dict[str, Any] = {"color": COLOURS["Density"], "linewidth": 2.2}
+_COUNTER: dict[str, Any] = {"color": COLOURS["DistinctCount"], "linewidth": 2.2}
+_PAPER: dict[str, dict[str, Any]] = {name: {"color": COLOURS[name]} | NOT_PRIVATE for name in ("OptBern", "Dwork")}
 _POINTS = 60
 _LEAST_BITS = 64
 

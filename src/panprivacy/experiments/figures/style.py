@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from panprivacy.drawing import BLACK, BLUE, GREEN, NOT_PRIVATE, ORANGE, PINK, RED
+from panprivacy.drawing import COLOURS, NOT_PRIVATE
 from panprivacy.experiments.cells import ALGORITHMS
 
 if TYPE_CHECKING:
@@ -29,14 +29,8 @@ class Look:
     marker: str
 
 
-LOOKS = {
-    "Dwork": Look(RED, "o"),
-    "OptBern": Look(BLUE, "s"),
-    "PPDS": Look(GREEN, "^"),
-    "FixedLevelPPDS": Look(PINK, "D"),
-    "Density": Look(BLACK, "o"),
-    "DistinctCount": Look(ORANGE, "v"),
-}
+_MARKERS = {"Dwork": "o", "OptBern": "s", "PPDS": "^", "FixedLevelPPDS": "D", "Density": "o", "DistinctCount": "v"}
+LOOKS = {name: Look(COLOURS[name], marker) for name, marker in _MARKERS.items()}
 
 
 def panels(rows: int, columns: int, size: tuple[float, float], **shared: Any) -> tuple["Figure", list["Axes"]]:
