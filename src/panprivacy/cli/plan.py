@@ -11,15 +11,16 @@ from panprivacy.drawing import check_picture
 
 def plan(
     universe: Annotated[
-        int | None, typer.Option("--universe", "-n", metavar="N", help="How many users there could be; else unknown.")
+        int | None,
+        typer.Option("--universe", "-n", metavar="N", help="How many users there could be, if that is known."),
     ] = None,
     epsilon: Annotated[
-        float | None, typer.Option("--epsilon", "-e", help="Total privacy budget; else the least that will do.")
+        float | None, typer.Option("--epsilon", "-e", help="Total privacy budget; leave out to be told the least.")
     ] = None,
     alpha: Annotated[
         float | None, typer.Option(help="Error of the density to stay below; without --universe, relative error.")
     ] = None,
-    beta: Annotated[float, typer.Option(help="Probability with which it may be exceeded.")] = 0.05,
+    beta: Annotated[float, typer.Option(help="Probability with which the error may reach alpha.")] = 0.05,
     memory: Annotated[str | None, typer.Option(help='The most memory for the bits, such as "16 KiB".')] = None,
     releases: Annotated[int, typer.Option(help="Plan for so many releases.")] = 1,
     intrusions: Annotated[int, typer.Option(help="Plan for so many announced readings of the state.")] = 0,

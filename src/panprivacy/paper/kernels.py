@@ -33,7 +33,7 @@ def _find(cells, user):
 
 @njit(nogil=True, inline="always")
 def _drop(cells, hole):
-    """Free a cell, moving up those behind it whose search passes it."""
+    """Free a cell, and move up the users behind it whose search passes the free cell."""
     mask = len(cells) - 1
     place = (hole + 1) & mask
     while cells[place] != FREE:
@@ -52,7 +52,7 @@ def put(users, cells):
 
 
 AT, SIZE, LEVEL, SAMPLE = range(4)
-"""Of the `counters` below: the event to process next, the size of the set, its level L, and m, where it is full."""
+"""Places in the `counters` below: the next event, the size of the set, its level L, and m, at which it is full."""
 
 
 @njit(nogil=True, inline="always")
@@ -80,7 +80,7 @@ def flips_ahead(ids, hashing, counters):
 
 @njit(nogil=True, cache=True)
 def sift(ids, flips, cells, hashing, counters):
-    """The loop body of Alg. 3 for the next events, until one needs a flip and none is left; `cells` hold the set."""
+    """The loop body of Alg. 3 for the next events, until one needs a flip and all are used; `cells` hold the set."""
     size, level = counters[SIZE], counters[LEVEL]
     used = 0
     at = counters[AT]

@@ -36,12 +36,12 @@ class Sample:
 
 
 def drawn(universe: int, size: int, coins: Coins) -> Sample | Every:
-    """Sample this many users of a universe; all of them need no list."""
+    """Sample this many users of a universe; a sample of all users needs no list."""
     if not 1 <= size <= universe:
         raise ValueError(f"sample must be between 1 and the universe of {universe}, got {size}")
     return Every(universe, 0, universe) if size == universe else Sample(coins.subset(universe, size), universe)
 
 
 def members(sample: Sample | Every) -> tuple[int, ...]:
-    """Who is sampled."""
+    """The users that are sampled."""
     return tuple(range(sample.size)) if isinstance(sample, Every) else tuple(sample.users.tolist())

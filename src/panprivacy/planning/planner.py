@@ -71,9 +71,9 @@ def plan(
 
     Notes
     -----
-    Some bits of a sample are nobody's, and how many is up to its key (see `slots.Sampled`). The plan counts on the
-    expected number; a built sample has a few users more or fewer, and one user in a hundred moves the probability by
-    about 4 in a hundred. There are no such bits where every user has one.
+    Some bits of a sample belong to no user, and the key decides how many (see `slots.Sampled`). The plan counts on
+    the expected number. A sample that is built has a few users more or fewer, and one user in a hundred moves the
+    probability by about 4 in a hundred. Where every user has a bit, every bit has a user.
 
     The probability is not quite monotone in the size, since counts are whole numbers: a size slightly above the
     smallest can exceed beta by a hair. `docs/plan.md` says how the smallest is found, and what is certain about it.
@@ -109,9 +109,9 @@ def plan(
 
 
 def _choose(wish: Wish) -> Plan:
-    """The estimator that does what is wished for: of two, the one in less memory or, within one memory, of less error.
+    """The estimator that does what is wished for: of two, the one of less memory, or of less error in given memory.
 
-    Equal ones are decided for `Density`, whose error is exact, holds at every density, and which can remove users.
+    If both are equally good, it is `Density`, whose error is exact, holds at every density, and which can remove users.
     """
     if wish.universe is None:
         return best_counter(wish)

@@ -102,7 +102,7 @@ class Plan:
         return " ".join([f"panprivacy {verb} -e {epsilon}", *(f"--{word} {value}" for word, value in words.items())])
 
     def _words(self) -> dict[str, Any]:
-        """What to tell an estimator besides its universe, without what goes without saying."""
+        """The keywords of the estimator besides its universe, without those that are left at their defaults."""
         words = {"epsilon": self.epsilon, "sample": self.sample, "buckets": self.buckets, "levels": self.levels}
         words |= {"releases": self.split.releases, "intrusions": self.split.intrusions}
         usual = {"releases": 1, "intrusions": 0}
@@ -181,7 +181,7 @@ class Plan:
 
 
 def _spelled(universe: Universe) -> str:
-    """A universe as one would write it: listed users are too many to."""
+    """A universe in Python code: its size, or a variable where the users are listed, since they are too many."""
     return str(universe.size) if isinstance(universe, Range) else "universe"
 
 
