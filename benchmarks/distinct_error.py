@@ -12,9 +12,9 @@ from math import ceil, log2, sqrt
 from pathlib import Path
 from typing import NamedTuple
 
-import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import track
@@ -22,6 +22,7 @@ from rich.table import Table
 
 import panprivacy as pp
 from panprivacy import theory
+from panprivacy.drawing import COLOURS, GREY, NOT_PRIVATE, look, save
 from panprivacy.memory import Scratch
 from panprivacy.testing import SeededCoins
 
@@ -30,9 +31,6 @@ EPSILON = 1.0
 COUNTS = (0, 1, 1000, 10**4, 10**5, 10**6, 10**7, 10**9)
 UNIVERSE = 10**9
 """What the algorithms for a known universe are told."""
-
-# Okabe and Ito's colours, which stay apart for the colour-blind.
-BLUE, ORANGE, GREEN, VERMILLION, PURPLE, GREY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#666666"
 
 
 class Measured(NamedTuple):
@@ -126,23 +124,26 @@ def draw(found: dict[int, Measured], path: Path) -> None:
     """Draw relative error against the number of users, everything in the same memory."""
     est = pp.DistinctCount(EPSILON)
     counts = np.geomspace(100, UNIVERSE, 200)
-    figure, axes = plt.subplots(figsize=(8.5, 6.0), layout="constrained")
-    axes.plot(counts, [est.stderr_at(n) / n for n in counts], "-", color=BLUE, lw=2.5, label="DistinctCount, model")
+    figure = Figure(figsize=(8.5, 6.0), layout="constrained")
+    axes, mine = figure.subplots(), COLOURS["DistinctCount"]
+    axes.plot(counts, [est.stderr_at(n) / n for n in counts], "-", color=mine, lw=2.5, label="DistinctCount, model")
     at = [n for n in found if n >= 100]
-    axes.plot(at, [found[n].stderr / n for n in at], "o", color=BLUE, ms=7, label="DistinctCount, measured")
+    axes.plot(at, [found[n].stderr / n for n in at], "v", color=mine, ms=8, label="DistinctCount, measured")
     sketched = [10**4, 10**5, 10**6]
     errors = [hyperloglog(n, min(200, 2 * 10**7 // n), 14) for n in sketched]
-    axes.plot(sketched, errors, "s-", color=GREY, ms=6, label="HLL of DataSketches, measured: not private")
+    axes.plot(
+        sketched, errors, "s", color=GREY, ms=6, label="HLL of DataSketches (not private), measured", **NOT_PRIVATE
+    )
     density = pp.Density(UNIVERSE, EPSILON, sample=8 * est.memory)
     known = [density.stderr_at(n / UNIVERSE) * UNIVERSE / n for n in counts]
-    axes.plot(counts, known, "-", color=GREEN, label="Density, sampling $10^9$ known users")
-    for name, colour, style in (("OptBern", ORANGE, "-."), ("PPDS", VERMILLION, "--"), ("Dwork", PURPLE, ":")):
+    axes.plot(counts, known, "-", color=COLOURS["Density"], label="Density, sampling $10^9$ known users")
+    for name, width in {"OptBern": 4.0, "PPDS": 1.4, "Dwork": 1.6}.items():  # the first two lie on each other
         error = printed(name.lower(), counts, est.memory)
-        axes.plot(counts, error, style, color=colour, label=f"{name} as printed, $10^9$ known users")
+        label = f"{name} as printed (not private), $10^9$ known users"
+        axes.plot(counts, error, color=COLOURS[name], label=label, **(NOT_PRIVATE | {"linewidth": width}))
     finish(axes, est)
-    figure.legend(loc="outside lower center", ncols=2, fontsize=9)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=150)
+    figure.legend(loc="outside lower center", ncols=2)
+    save(figure, path)
 
 
 def finish(axes: Axes, est: pp.DistinctCount) -> None:
@@ -153,7 +154,6 @@ def finish(axes: Axes, est: pp.DistinctCount) -> None:
     axes.set_title(f"Counting in {est.memory:,} bytes at epsilon {EPSILON:g}", loc="left")
     axes.axhline(1, color="black", lw=0.6)
     axes.annotate("as wrong as it is large", (1e4, 1), (0, 3), textcoords="offset points", fontsize=8)
-    axes.grid(True, which="major", alpha=0.25)
 
 
 def main() -> None:
@@ -169,7 +169,8 @@ def main() -> None:
     for buckets in options.buckets or (4096, 65_536):
         report(buckets, options.epsilon, options.runs, console)
     if options.figure:
-        draw(report(4096, EPSILON, options.runs, console), options.figure)
+        with look():
+            draw(report(4096, EPSILON, options.runs, console), options.figure)
 
 
 if __name__ == "__main__":

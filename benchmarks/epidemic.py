@@ -16,16 +16,17 @@ from math import cos, exp, log, pi, sqrt
 from pathlib import Path
 from typing import Any
 
-import matplotlib.pyplot as plt
 import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
 import panprivacy as pp
 from panprivacy.continual import Continual, Observation
+from panprivacy.drawing import COLOURS, GREEN, GREY, look, save
 from panprivacy.release import Release
 from panprivacy.testing import SeededCoins
 from panprivacy.windows import Windows
@@ -36,8 +37,7 @@ EPSILON, MEMORY, STEP = 1.0, "16 KiB", 0.05
 START = "2026-01-05"
 _TRAVEL = 5e-5  # chance to bring it home from elsewhere, each day
 
-# Okabe and Ito's colours, which stay apart for the colour-blind.
-BLUE, ORANGE, VERMILLION, GREY = "#0072B2", "#E69F00", "#D55E00", "#999999"
+_DRAWN = 6  # of the hourly releases every sixth is drawn: all of them would be a cloud
 
 
 @dataclass(frozen=True)
@@ -174,8 +174,8 @@ def planned_alpha(looks: int, beta: float = 0.05) -> float:
 
 def draw(year: Year, path: Path) -> None:
     """Three panels: weekly releases, hourly observations, weekly windows."""
-    plt.rcParams.update({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False})
-    figure, panels = plt.subplots(3, 1, figsize=(8, 9.5), sharex=True, layout="constrained")
+    figure = Figure(figsize=(8, 9.5), layout="constrained")
+    panels = figure.subplots(3, 1, sharex=True)
     weeks = np.arange(1, WEEKS + 1)
     hours = np.arange(1, DAYS * HOURS + 1) / (7 * HOURS)
     _truth(panels[0], hours, year.ever)
@@ -189,17 +189,16 @@ def draw(year: Year, path: Path) -> None:
     panels[2].set_xlabel("week of the year")
     for panel in panels:
         panel.set_ylabel("share of a million people")
-        panel.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+        panel.yaxis.set_major_formatter(lambda value, _: f"{100 * value:g} %")
         panel.set_xlim(0, WEEKS + 0.5)
         panel.set_ylim(bottom=0)
     for panel, place in zip(panels, ("lower right", "upper left", "upper center"), strict=True):
-        panel.legend(frameon=False, loc=place)
-    figure.savefig(path, dpi=130)
-    plt.close(figure)
+        panel.legend(loc=place)
+    save(figure, path)
 
 
 def _truth(panel: Axes, at: NDArray[Any], truth: list[float]) -> None:
-    panel.plot(at, truth, color="black", linewidth=1, label="truth, which only a simulation knows", zorder=1)
+    panel.plot(at, truth, color=GREEN, linewidth=1.2, label="truth, which only a simulation knows", zorder=1)
 
 
 def _released(panel: Axes, at: NDArray[Any], releases: list[Release]) -> None:
@@ -210,7 +209,7 @@ def _released(panel: Axes, at: NDArray[Any], releases: list[Release]) -> None:
         middle,
         yerr=np.abs(ends - middle),
         fmt="o",
-        color=BLUE,
+        color=COLOURS["Density"],
         markersize=3,
         elinewidth=1,
         capsize=2,
@@ -221,15 +220,24 @@ def _released(panel: Axes, at: NDArray[Any], releases: list[Release]) -> None:
 
 def _hourly(panel: Axes, hours: NDArray[np.float64], year: Year) -> None:
     planned = np.array([r.density for r in year.hourly])
-    panel.plot(hours[::6], planned[::6], ".", color=GREY, markersize=1.5, alpha=0.6, label="8,736 planned releases")
+    label = f"{len(planned):,} planned releases, every {_DRAWN}th drawn"
+    panel.plot(hours[::_DRAWN], planned[::_DRAWN], ".", color=GREY, markersize=2, alpha=0.6, label=label)
     low, high = np.array([seen.interval for seen in year.watched]).T
     panel.fill_between(
-        hours, low, high, color=ORANGE, alpha=0.25, linewidth=0, label="Continual: 95 % band for all hours"
+        hours,
+        low,
+        high,
+        color=COLOURS["Continual"],
+        alpha=0.15,
+        linewidth=0,
+        label="Continual: 95 % band for all hours",
     )
     _truth(panel, hours, year.ever)
-    panel.step(hours, [seen.density for seen in year.watched], color=VERMILLION, where="post", label="Continual")
+    panel.step(
+        hours, [seen.density for seen in year.watched], color=COLOURS["Continual"], where="post", label="Continual"
+    )
     moved = [i for i, seen in enumerate(year.watched) if seen.moved]
-    panel.plot(hours[moved], [year.watched[i].density for i in moved], "o", color=VERMILLION, markersize=3)
+    panel.plot(hours[moved], [year.watched[i].density for i in moved], "o", color=COLOURS["Continual"], markersize=3)
     panel.set_ylim(0, 1)
 
 
@@ -257,7 +265,8 @@ def main() -> None:
     show(year, console)
     compare(console)
     if asked.figure:
-        draw(year, asked.figure)
+        with look():
+            draw(year, asked.figure)
 
 
 if __name__ == "__main__":

@@ -38,6 +38,7 @@ def test_a_negative_number_of_any_width_is_outside_every_universe(dtype: str, si
         Range(size).indices(ids, Scratch())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"sample": 50}, {"shard": (1, 2)}], ids=str)
 @pytest.mark.parametrize("dtype", INTEGERS)
 @pytest.mark.parametrize("length", [3, CHUNK], ids=["looked up first", "bits put back"])

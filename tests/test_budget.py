@@ -111,6 +111,7 @@ def test_a_split_spends_its_epsilon_and_never_more(
     assert (split.releases, split.intrusions, split.epsilon) == (releases, intrusions, epsilon)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("releases", [1, 7])
 @pytest.mark.parametrize("size", [1, 30, 1000, 10**6])
 @pytest.mark.parametrize("epsilon", [0.01, 0.4, 2.0, 10.0])
@@ -124,6 +125,7 @@ def test_no_other_split_errs_less(epsilon: float, size: int, releases: int) -> N
     assert error(best_split(epsilon, size, releases), size) <= best * (1 + 1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("intrusions", [1, 2, 4])
 @pytest.mark.parametrize(("epsilon", "size"), [(0.5, 10**6), (1.0, 1000), (4.0, 20_000), (12.0, 100)])
 def test_no_other_split_with_redraws_errs_less(epsilon: float, size: int, intrusions: int) -> None:

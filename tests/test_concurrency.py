@@ -91,7 +91,7 @@ def test_whoever_waits_for_the_lock_finds_that_the_other_had_it(first: str) -> N
         def __exit__(self, *_: object) -> None:
             lock.release()
 
-    est._lock = Overtaken()  # type: ignore[assignment]
+    est._lock = Overtaken()
     second = next(task for name, task in tasks.items() if name != first)
     with pytest.raises((ValueError, pp.PanPrivacyError), match=r"released nothing|taken over by a Continual"):
         second()
@@ -151,7 +151,7 @@ def test_an_event_that_waits_for_a_redraw_is_drawn_from_the_pair_behind_it(many:
         def __exit__(self, *_: object) -> None:
             lock.release()
 
-    est._lock = Overtaken()  # type: ignore[assignment]
+    est._lock = Overtaken()
     if many:
         est.update_many([7])
     else:

@@ -3,15 +3,21 @@
 import pytest
 
 import panprivacy as pp
+from panprivacy import audit, events
 from panprivacy.slots import Sampled
 
-OWN = [pp.OutsideUniverse, pp.BudgetExhausted, pp.NotPrivate, pp.CorruptState, pp.CannotMerge, pp.LateEvent]
+EXPORTED = [getattr(module, name) for module in (pp, audit, pp.paper, events) for name in module.__all__]
+OWN = [one for one in EXPORTED if isinstance(one, type) and issubclass(one, Exception) and not issubclass(one, Warning)]
 
 
 @pytest.mark.parametrize("error", OWN)
 def test_every_error_of_the_library_has_one_parent(error: type[Exception]) -> None:
     assert issubclass(error, pp.PanPrivacyError)
     assert error.__doc__
+
+
+def test_errors_are_looked_for_in_every_public_module() -> None:
+    assert {pp.LateEvent, audit.TooManyOutcomes, events.BadInput, pp.OtherUniverse} < set(OWN)
 
 
 @pytest.mark.parametrize("error", [pp.OutsideUniverse, pp.NotPrivate, pp.CorruptState, pp.CannotMerge])

@@ -160,6 +160,7 @@ def test_epsilons_of_40_bits_are_drawn_exactly_too(seeded: SeededCoins) -> None:
     assert_discrete_laplace([discrete_laplace(epsilon, seeded.randbelow) for _ in range(3_000)], epsilon)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.5, 2.0])
 def test_draws_agree_with_those_of_opendp(epsilon: float, seeded: SeededCoins) -> None:
     """OpenDP draws from the operating system and cannot be seeded: this test fails by chance once in a million runs."""

@@ -23,6 +23,7 @@ def spread(epsilon: float = 1.0, users: int = 1000, population: int = 1000, rele
 # --- the law of the estimate ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sigma", [0.1, 1.0, 7.0])
 @pytest.mark.parametrize("scale", [0.01, 0.5, 1.0, 20.0])
 def test_the_distribution_function_is_that_of_normal_plus_laplace(sigma: float, scale: float) -> None:

@@ -150,6 +150,7 @@ with StateFile(sys.argv[1]).locked() as file:
 """
 
 
+@pytest.mark.slow
 def test_kill_9_at_random_moments_leaves_one_whole_state(tmp_path: Path) -> None:
     blobs = [pp.Density(users, epsilon=1.0).to_bytes() for users in (2_000_000, 2_000_064)]
     sources = [tmp_path / "a", tmp_path / "b"]

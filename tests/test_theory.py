@@ -157,6 +157,7 @@ TAIL_CASES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("algorithm", TAIL_ALGORITHMS)
 def test_error_bound_is_the_least_value_that_a_grid_can_find(algorithm: str) -> None:
     below_one = 0

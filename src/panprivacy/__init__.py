@@ -24,9 +24,8 @@ from panprivacy.errors import (
     PanPrivacyError,
 )
 from panprivacy.merging import load, merge
-from panprivacy.plan import Plan, plan
-from panprivacy.privacy.budget import Budget
-from panprivacy.release import CountRelease, Release
+from panprivacy.planning import Plan, plan
+from panprivacy.release import Release
 from panprivacy.universe import Edges, Users
 
 if TYPE_CHECKING:

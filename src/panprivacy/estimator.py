@@ -43,7 +43,7 @@ class Estimator(ABC, Generic[R]):
     """How the bits are kept."""
 
     _table: Bits
-    _lock: AbstractContextManager[Any]
+    _lock: Any
 
     def _assemble(self, universe: Universe, slots: SlotMap, ledger: Ledger, table: Bits, coins: Coins) -> None:
         for kernels in ("universe", "slots"):  # now: loaded at the first event, they would tell that there was one

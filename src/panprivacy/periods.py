@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     import polars as pl
 
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0, "mo": 30 * 86400.0}
+_WRITTEN = "write it like 60s, 15m (minutes), 12h, 7d, 2w or 1mo (30 days)"
 SECOND = 1_000_000
 """Moments are whole microseconds since 1970, in UTC."""
 DAY = 24 * 3600 * SECOND
@@ -29,13 +30,34 @@ _TEN_DIGITS = "^[1-9][0-9]{9}$"
 def parse_period(text: str) -> float:
     """Read a period as people write it, in seconds.
 
-    >>> parse_period("60s"), parse_period("1.5h"), parse_period("90")
-    (60.0, 5400.0, 90.0)
+    A period is as long wherever it starts, so a week is 7 days and a month (``mo``) is 30: two months of the calendar
+    are not. A unit is required, and in lower case, because ``1M`` is a month to some and a minute to others.
+
+    >>> parse_period("60s"), parse_period("1.5h"), parse_period("2w") == parse_period("14d")
+    (60.0, 5400.0, True)
+    >>> parse_period("1M")
+    Traceback (most recent call last):
+        ...
+    ValueError: period '1M': is that minutes or months? Write 1m for minutes, or 1mo for months of 30 days
     """
-    match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([a-z]*)\s*", text.lower())
-    if not match or (match[2] or "s") not in _UNITS or float(match[1]) <= 0:
-        raise ValueError(f"period {text!r} is not understood; write it like 60s, 15m, 12h or 7d")
-    return float(match[1]) * _UNITS[match[2] or "s"]
+    match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*", text)
+    if match is None or float(match[1]) <= 0:
+        raise ValueError(f"period {text!r} is not understood; {_WRITTEN}")
+    number, unit = match.groups()
+    if unit not in _UNITS:
+        raise ValueError(f"period {text!r}{_doubt(number, unit)}")
+    return float(number) * _UNITS[unit]
+
+
+def _doubt(number: str, unit: str) -> str:
+    """What is unclear about a unit, and what to write instead."""
+    if not unit:
+        return f" has no unit; {_WRITTEN}"
+    if unit == "M":
+        return f": is that minutes or months? Write {number}m for minutes, or {number}mo for months of 30 days"
+    if unit.lower() in _UNITS:
+        return f": units are written in lower case, {number}{unit.lower()}"
+    return f": there is no unit {unit!r}; {_WRITTEN}"
 
 
 def length_of(period: str | float | timedelta) -> int:

@@ -1,7 +1,6 @@
 """`Windows`: a new estimator for every week, or whatever the window is."""
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Generic, TypeVar
@@ -79,7 +78,7 @@ class Windows(Generic[R]):
     like any other. An event of a closed window is refused (`LateEvent`). Threads may feed and advance at the same time.
     """
 
-    _lock: AbstractContextManager[Any]
+    _lock: Any
 
     def __init__(
         self,

@@ -13,7 +13,10 @@ from numpy.typing import NDArray
 
 from panprivacy.privacy import coins
 
-pytestmark = pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="needs Linux's /proc")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="needs Linux's /proc"),
+]
 
 KEY = bytes.fromhex("8f1c9d20e47ab3565b02d9f7a61e843cc95d3a7710be64f2297fe08b4da1c635")
 RUN = 16

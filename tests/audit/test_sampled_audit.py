@@ -13,9 +13,11 @@ import planted
 import pytest
 
 from panprivacy import Density, audit, paper
-from panprivacy.audit.events import clopper_pearson
 from panprivacy.audit.features import columns, snapshot
+from panprivacy.audit.proportions import clopper_pearson
 from panprivacy.privacy.pairs import symmetric
+
+pytestmark = pytest.mark.slow
 
 USERS = 1000
 OTHERS = np.arange(1, USERS // 2)

@@ -13,6 +13,8 @@ from commands import start
 
 import panprivacy as pp
 
+pytestmark = pytest.mark.slow
+
 DENSITY = ("density", "-", "-c", "user", "-n", 100, "-e", 30, "--json")
 PATIENCE = 600.0  # seconds: a process that hangs is found at last, and one on a busy machine is waited for
 

@@ -217,11 +217,15 @@ def test_the_series_is_drawn(parquet: Path, tmp_path: Path, suffix: str) -> None
     assert picture.stat().st_size > 1000
 
 
-def test_the_picture_has_the_audit_line_under_it(parquet: Path, tmp_path: Path) -> None:
+def test_the_picture_says_what_it_shows_and_what_it_cost(parquet: Path, tmp_path: Path) -> None:
     picture = tmp_path / "series.svg"
     lines(parquet, *BUDGET, "--releases", 2, *WEEKLY, "--time", "when", "--plot", picture)
 
-    assert "audit: 2 of 2 releases" in picture.read_text()
+    drawn = picture.read_text()
+    assert "audit: 2 of 2 releases" in drawn
+    assert f"Share of {USERS:,} users who have appeared by then" in drawn
+    assert "until (UTC)" in drawn
+    assert ".md" not in drawn
 
 
 @pytest.mark.parametrize(
@@ -234,12 +238,14 @@ def test_the_picture_has_the_audit_line_under_it(parquet: Path, tmp_path: Path) 
         ((*WEEKLY, "--time", "when@soon"), "'soon' is not a time"),
         ((*WEEKLY, "--time", "user"), "a column has one role only"),
         (("--release-every", "soon", "--time", "when"), "period 'soon' is not understood"),
-        ((*WEEKLY, "--time", "when", "--plot", "a.txt"), "a picture ends in .png, .svg or .pdf"),
-        ((*WEEKLY, "--time", "when", "--plot", "a.jpg"), "a picture ends in .png, .svg or .pdf"),
+        (("--release-every", "7", "--time", "when"), "period '7' has no unit"),
+        (("--release-every", "1M", "--time", "when"), "is that minutes or months?"),
+        ((*WEEKLY, "--time", "when", "--plot", "a.txt"), "use a name that ends in .png, .svg or .pdf"),
+        ((*WEEKLY, "--time", "when", "--plot", "a.jpg"), "use a name that ends in .png, .svg or .pdf"),
         ((*WEEKLY, "--time", "when@05/01/2026"), "'05/01/2026' is not a time; write it like"),
         (("--release-every", "9999999999d", "--time", "when"), "a period must be"),
         (("--release-every", "2920000d", "--time", "when@2026-01-05"), "ends after 9999"),
-        ((*WEEKLY, "--time", "when", "--plot", "/nowhere/at/all.png"), "there is no such folder"),
+        ((*WEEKLY, "--time", "when", "--plot", "/nowhere/at/all.png"), "there is no folder /nowhere/at"),
     ],
 )
 def test_what_makes_no_sense_is_refused_in_one_line(parquet: Path, options: tuple[Any, ...], message: str) -> None:

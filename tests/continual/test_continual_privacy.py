@@ -20,6 +20,8 @@ from panprivacy.continual.shares import Shares, best_shares
 from panprivacy.errors import NotPrivate
 from panprivacy.privacy.pairs import symmetric
 
+pytestmark = pytest.mark.slow
+
 REACH = 4
 
 

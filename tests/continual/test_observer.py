@@ -22,6 +22,7 @@ def observer(**changes: object) -> Continual:
     return Continual(**(options | changes))  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_before_anybody_appears_zero_is_published_at_no_cost() -> None:
     est = observer()
     seen = [est.observe() for _ in range(50)]
@@ -32,6 +33,7 @@ def test_before_anybody_appears_zero_is_published_at_no_cost() -> None:
     assert est.budget.spent == est.budget.total - est.budget.remaining < est.epsilon
 
 
+@pytest.mark.slow
 def test_it_moves_when_the_density_has_drifted_and_not_before() -> None:
     est = observer()
     est.update_many(range(5000))

@@ -13,6 +13,8 @@ from panprivacy.continual.watch import Watch
 from panprivacy.privacy.pairs import symmetric
 from panprivacy.testing import SeededCoins
 
+pytestmark = pytest.mark.slow
+
 TESTS = 5000
 """So many that a scale 30 % off goes unnoticed once in a million runs at most."""
 NONE = Fraction(60)

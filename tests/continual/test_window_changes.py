@@ -205,7 +205,7 @@ def test_without_a_lock_events_would_be_lost(monkeypatch: pytest.MonkeyPatch) ->
     lost = 0
     for seed in range(10):
         windows: Windows[Any] = Windows(Counted, "1s", start=0)  # type: ignore[arg-type]
-        windows._lock = nullcontext()  # type: ignore[assignment]
+        windows._lock = nullcontext()
         taken = fed_by_threads(windows, seed)
         lost += sum(window.release for window in windows.closed) != taken
     assert lost + Counted.late

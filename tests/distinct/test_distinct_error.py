@@ -21,6 +21,8 @@ from panprivacy.distinct.likelihood import CountModel
 from panprivacy.privacy.budget import best_split
 from panprivacy.privacy.pairs import symmetric
 
+pytestmark = pytest.mark.slow
+
 LARGE = (10**5, 10**6, 10**7)
 SMALL = (0, 1, 1000)
 

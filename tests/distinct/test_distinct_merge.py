@@ -104,6 +104,7 @@ def test_states_too_noisy_to_merge_are_refused() -> None:
 # --- overlapping users ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_merges_of_overlapping_users_are_unbiased_with_the_stated_error() -> None:
     # State epsilon 1; the two tables share 100,000 of 300,000 users. Bounds at 1e-6 for 150 runs: 0.4 standard errors
     # in the mean, 29 % in the standard error.
@@ -195,6 +196,7 @@ def test_a_merge_of_one_has_its_bits_and_its_budget(overlapping: bool) -> None:
 # --- disjoint users ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_disjoint_tables_add_up_with_the_error_of_a_sum() -> None:
     quotients, covered = [], 0
     rng = np.random.default_rng(4)

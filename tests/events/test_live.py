@@ -9,7 +9,6 @@ from collections.abc import Iterator
 import pytest
 
 from panprivacy.events import BadInput, Bell, Columns, Format, Kind, Layout, Live
-from panprivacy.periods import parse_period
 
 USER = Columns(("user",), Kind.integers)
 
@@ -124,12 +123,6 @@ def test_periods_that_were_missed_are_not_made_up_for(pipe: tuple[int, int]) -> 
         assert [bell.rings(), bell.rings()] == [True, False]
         assert 0 < bell._next - time.monotonic() <= 500.0
     os.close(write)
-
-
-@pytest.mark.parametrize("text", ["", "s", "0s", "-1s", "1 fortnight", "1e3s"])
-def test_periods_that_are_none_are_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r"period .* is not understood; write it like 60s, 15m, 12h or 7d"):
-        parse_period(text)
 
 
 def test_what_ctrl_c_breaks_off_is_done_again_and_ends_the_input() -> None:

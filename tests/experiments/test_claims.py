@@ -14,6 +14,8 @@ from panprivacy.experiments.claims.claim import inside, not_outside, together
 from panprivacy.experiments.scale import FULL, QUICK
 from panprivacy.experiments.statistics import Interval
 
+pytestmark = pytest.mark.slow
+
 Judge = Callable[[pl.DataFrame], Claim]
 
 OF_RUNS: list[tuple[int, Judge]] = [

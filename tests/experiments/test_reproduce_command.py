@@ -11,6 +11,8 @@ from panprivacy.experiments import claims
 from panprivacy.experiments.claims import Claim, Of, Verdict
 from panprivacy.experiments.reproduce import Reproduction
 
+pytestmark = pytest.mark.slow
+
 app = typer.Typer()
 app.command()(reproduce)
 runner = CliRunner()

@@ -16,6 +16,8 @@ from panprivacy.experiments.figures import STUDIES
 from panprivacy.experiments.reproduce import Reproduction
 from panprivacy.experiments.store import Store
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Reproduction:
@@ -34,6 +36,11 @@ def test_every_figure_is_drawn_and_its_data_are_kept(finished: Reproduction) -> 
         data = finished.out / "data" / study.name
         kept = pl.read_parquet(data.with_suffix(".parquet"))
         assert len(kept) == len(pl.read_csv(data.with_suffix(".csv"))) > 0
+
+
+def test_figure_8_shows_its_factor_with_an_interval(finished: Reproduction) -> None:
+    drawn = (finished.out / "figures" / "figure-08.svg").read_text(encoding="utf-8")
+    assert len(re.findall(r"\(95 % interval: \d+ to \d+\)", drawn)) == 2
 
 
 def test_the_report_needs_no_other_file_and_has_every_figure_claim_seed_and_version(finished: Reproduction) -> None:

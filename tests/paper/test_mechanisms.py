@@ -46,6 +46,7 @@ def test_the_laplace_mechanism_adds_exact_noise_of_epsilon_over_sensitivity() ->
     assert all(noised.whole for noised in outcome.noised)
 
 
+@pytest.mark.slow
 def test_its_noise_is_discrete_laplace() -> None:
     """False alarm: 1e-6. A scale 30 % off is noticed."""
     draws = [x - 7 for x in LaplaceMechanism(0.5, coins=SeededCoins(3)).release([7] * 20_000)]

@@ -15,6 +15,8 @@ from scipy import stats
 from panprivacy.privacy.coins import Coins, SystemCoins
 from panprivacy.testing import SeededCoins
 
+pytestmark = pytest.mark.slow
+
 
 def floyd(universe: int, size: int, coins: Coins) -> tuple[int, ...]:
     return tuple(Coins.subset(coins, universe, size).tolist())

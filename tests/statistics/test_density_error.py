@@ -8,6 +8,8 @@ import panprivacy as pp
 from panprivacy.privacy import noise
 from panprivacy.testing import SeededCoins
 
+pytestmark = pytest.mark.slow
+
 UNIVERSE = 100_000
 EXPECTED = 7.34e-5
 """Design value of the MSE at total epsilon 0.4 with all of 10^5 users tracked."""

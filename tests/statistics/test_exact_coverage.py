@@ -18,6 +18,8 @@ import panprivacy as pp
 from checks import laplace_pmf
 from panprivacy.release import Spread
 
+pytestmark = pytest.mark.slow
+
 LEVEL = 0.95
 KEY = bytes(range(16))
 

@@ -15,6 +15,8 @@ from panprivacy.privacy.coins import Coins, Flips
 from panprivacy.privacy.noise import discrete_laplace
 from panprivacy.testing import SeededCoins
 
+pytestmark = pytest.mark.slow
+
 Patch = Callable[[pytest.MonkeyPatch], None]
 
 

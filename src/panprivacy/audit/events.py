@@ -3,16 +3,13 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
-from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+
+from panprivacy.audit.proportions import Counts, Reals, clopper_pearson
 
 _THRESHOLDS = 200
 _STATE_FEATURES = 8
-
-Reals: TypeAlias = NDArray[np.float64]
-Counts: TypeAlias = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -55,20 +52,6 @@ class Event:
         if self.feature is not None:
             beyond &= values[:, self.feature] == self.value
         return int(beyond.sum())
-
-
-def clopper_pearson(hits: Counts, runs: int, error: float) -> tuple[Reals, Reals]:
-    """A lower and an upper bound of a probability, each wrong with probability at most `error`.
-
-    >>> low, high = clopper_pearson(np.array([50]), 100, 0.025)
-    >>> round(float(low[0]), 4), round(float(high[0]), 4)
-    (0.3983, 0.6017)
-    """
-    from scipy.stats import beta
-
-    low = np.where(hits > 0, beta.ppf(error, np.maximum(hits, 1), runs - hits + 1), 0.0)
-    high = np.where(hits < runs, beta.ppf(1 - error, hits + 1, np.maximum(runs - hits, 1)), 1.0)
-    return low, high
 
 
 def lower_bound(hits_a: Counts, hits_b: Counts, runs: int, error: float) -> Reals:

@@ -8,6 +8,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
+from panprivacy.errors import PanPrivacyError
 from panprivacy.privacy import exact
 from panprivacy.privacy.coins import ONE, Coins, Flips, check_threshold
 
@@ -19,7 +20,7 @@ MOST_WAYS = 4096
 _MOST_FLIPS = 20
 
 
-class TooManyOutcomes(ValueError):
+class TooManyOutcomes(PanPrivacyError, ValueError):
     """A draw has more outcomes than can be enumerated."""
 
 

@@ -13,14 +13,14 @@ from panprivacy.cli.plainly import plain_errors
 
 
 class Answer(NamedTuple):
-    """What a contestant says, and the bytes of what it remembers, if it shows them."""
+    """How many users a contestant counted, and the bytes of its state, if it shows them."""
 
     users: float
     state: int | None
 
 
 class Contestant(NamedTuple):
-    """Somebody who can count the different users in a file."""
+    """An estimator or a sketch that counts the different users in a file, and whether it is private."""
 
     name: str
     private: str
@@ -36,10 +36,10 @@ class Result(NamedTuple):
 
 
 def bench(
-    events: Annotated[int, typer.Option(help="Events in the file.")] = 10_000_000,
-    users: Annotated[int, typer.Option(help="Users there could be.")] = 1_000_000,
-    epsilon: Annotated[float, typer.Option(help="Total privacy budget of the private ones.")] = 1.0,
-    rounds: Annotated[int, typer.Option(help="Rounds; the best time of each counts.")] = 3,
+    events: Annotated[int, typer.Option(help="How many events the file has.")] = 10_000_000,
+    users: Annotated[int, typer.Option(help="How many users there could be.")] = 1_000_000,
+    epsilon: Annotated[float, typer.Option(help="Total privacy budget of the private estimators.")] = 1.0,
+    rounds: Annotated[int, typer.Option(help="How often each is timed; its best time counts.")] = 3,
 ) -> None:
     """Time panprivacy beside sketches that are not private, on a Parquet file that it makes.
 
@@ -57,7 +57,7 @@ def bench(
 
 
 def _write_events(file: str, events: int, users: int) -> int:
-    """Write a file of events, in which three fifths of the users may appear, and tell how many do."""
+    """Write a file of events, in which three fifths of the users may appear, and return how many users do."""
     import numpy as np
     import polars as pl
 

@@ -1,10 +1,11 @@
 """A series of releases as a picture with its band, and the line under it that says what it cost."""
 
 from collections.abc import Sequence
-from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from panprivacy.density import Density
+from panprivacy.drawing import COLOURS, GREY, look, save
 from panprivacy.estimator import Estimator
 from panprivacy.periods import DAY
 from panprivacy.privacy.coins import Coins
@@ -18,24 +19,13 @@ if TYPE_CHECKING:
     from panprivacy.privacy.budget import Split
 
 _MOST_ENUMERATED = 10  # releases; the outcomes to compare double with each
-_BLUE = "#0072B2"
-_FORMATS = {".png", ".svg", ".pdf"}
-
-
-def check_picture(path: str) -> None:
-    """Refuse a picture that could not be drawn, before anything is read."""
-    where = Path(path)
-    if where.suffix.lower() not in _FORMATS:
-        raise ValueError(f"{path}: a picture ends in .png, .svg or .pdf")
-    if not where.parent.is_dir():
-        raise ValueError(f"{path}: there is no such folder")
 
 
 class Audited(dict[str, Any]):
-    """What anybody can have lost so far, and whether the auditor finds the same: as JSON, and as a line for people.
+    """How much epsilon any one user can have lost so far, and whether the auditor agrees: as JSON, and as a line.
 
-    The exact auditor runs one user's bit under this very plan, through every outcome of its coins. All that a user
-    touches is one bit, so what it finds for one holds for each of many.
+    The exact auditor runs the bit of one user under the plan of this estimator, through every outcome of its coins. A
+    user touches no other bit, so what the auditor finds for one user holds for each of many.
     """
 
     def __init__(self, est: Estimator[Any]) -> None:
@@ -48,7 +38,7 @@ class Audited(dict[str, Any]):
 
     def __str__(self) -> str:
         found = self["exact_total"]
-        by = "by the formula of docs/guarantee.md" if found is None else f"by enumeration {found:.6f} in all"
+        by = "by the exact formula" if found is None else f"by enumeration {found:.6f} in all"
         verdict = "holds" if self["holds"] else "DOES NOT HOLD"
         return (
             f"audit: {self.made}, one reading of the state: nobody has lost more than {self['epsilon_spent']:.6f} "
@@ -72,24 +62,26 @@ def _one_bit(split: "Split", coins: Coins) -> Density:
 
 
 def draw(series: "Sequence[Dated]", path: str, line: str) -> None:
-    """Draw the released densities over time with their band."""
-    import matplotlib as mpl
+    """Draw the released densities over time with their band, and the line of the audit under them."""
     from matplotlib.figure import Figure
 
-    with mpl.rc_context({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "svg.hashsalt": "0"}):
-        figure = Figure(figsize=(8, 4), layout="constrained")
+    with look():
+        figure = Figure(figsize=(8, 4.4), layout="constrained")
         panel = figure.subplots()
         until = [dated.until / DAY for dated in series]  # Matplotlib counts days since 1970, too
         releases = [dated.release for dated in series]
         low, high = [r.interval[0] for r in releases], [r.interval[1] for r in releases]
         level = f"{100 * releases[0].level:g} % interval"
-        panel.fill_between(until, low, high, color=_BLUE, alpha=0.25, linewidth=0, label=level)
-        panel.plot(until, [r.density for r in releases], "o-", color=_BLUE, markersize=3, linewidth=1, label="released")
+        colour = COLOURS["Density"]
+        panel.fill_between(until, low, high, color=colour, alpha=0.2, linewidth=0, label=level)
+        panel.plot(until, [r.density for r in releases], "o-", color=colour, markersize=4, label="released")
         panel.xaxis_date()
         panel.set_ylim(bottom=0)
-        panel.set_ylabel(f"share of {releases[0].universe:,} users")
-        panel.yaxis.set_major_formatter(lambda value, _: f"{100 * value:g}%")
-        panel.legend(frameon=False)
-        figure.autofmt_xdate(rotation=30)
-        figure.supxlabel(line, fontsize=6.5, color="#666666")
-        figure.savefig(path, dpi=150)
+        panel.set_title(f"Share of {releases[0].universe:,} users who have appeared by then")
+        panel.set_xlabel("until (UTC)")
+        panel.set_ylabel("share of the users")
+        panel.yaxis.set_major_formatter(lambda value, _: f"{100 * value:g} %")
+        panel.legend()
+        figure.autofmt_xdate(rotation=30, ha="right")
+        figure.supxlabel(fill(line, 140), fontsize=7.5, color=GREY)
+        save(figure, path)

@@ -17,8 +17,8 @@ _BATCH = 100_000
 
 def demo(
     epsilon: Annotated[float, typer.Option(help="Total privacy budget.")] = 1.0,
-    visits: Annotated[int, typer.Option(help="Visits to simulate.")] = 5_000_000,
-    memory: Annotated[str, typer.Option(help="Memory for the bits.")] = "64 KiB",
+    visits: Annotated[int, typer.Option(help="How many visits to simulate.")] = 5_000_000,
+    memory: Annotated[str, typer.Option(help="The most memory for the bits.")] = "64 KiB",
 ) -> None:
     """Stream simulated clinic visits through [bold]Density[/bold] and compare its answer with the truth.
 
@@ -45,7 +45,9 @@ def demo(
     release = est.release()
     low, high = release.interval
     table = Table("", "share who came", "patients")
-    table.add_row("private estimate", f"{release.density:.4f} ± {release.stderr:.4f}", f"{release.count:,.0f}")
+    table.add_row(
+        "private estimate ± standard error", f"{release.density:.4f} ± {release.stderr:.4f}", f"{release.count:,.0f}"
+    )
     table.add_row(
         f"{release.level:.0%} interval",
         f"{low:.4f} to {high:.4f}",

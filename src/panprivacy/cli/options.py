@@ -19,7 +19,7 @@ Weight: TypeAlias = Annotated[
     typer.Option(metavar="NAME", help="Column of weights; all positive.", rich_help_panel=EVENTS),
 ]
 SkipMissing: TypeAlias = Annotated[
-    bool, typer.Option("--skip-missing", help="Leave out rows without id, uncounted.", rich_help_panel=EVENTS)
+    bool, typer.Option("--skip-missing", help="Leave out rows whose id is missing.", rich_help_panel=EVENTS)
 ]
 FileFormat: TypeAlias = Annotated[
     Format | None,
@@ -27,16 +27,16 @@ FileFormat: TypeAlias = Annotated[
         "--format",
         "-f",
         metavar="KIND",
-        help="csv, tsv, ndjson, parquet or arrow, if names do not tell.",
+        help="csv, tsv, ndjson, parquet or arrow, if file names do not tell.",
         rich_help_panel=EVENTS,
     ),
 ]
 Separator: TypeAlias = Annotated[str, typer.Option(metavar="CHAR", help="Separator of CSV.", rich_help_panel=EVENTS)]
 NoHeader: TypeAlias = Annotated[
-    bool, typer.Option("--no-header", help="The columns of CSV are called 1, 2, 3...", rich_help_panel=EVENTS)
+    bool, typer.Option("--no-header", help="CSV has no header: call its columns 1, 2, 3...", rich_help_panel=EVENTS)
 ]
 Missing: TypeAlias = Annotated[
-    str, typer.Option(metavar="TEXT", help="How CSV writes a missing id, if not as nothing.", rich_help_panel=EVENTS)
+    str, typer.Option(metavar="TEXT", help="What CSV writes for a missing id, such as NA.", rich_help_panel=EVENTS)
 ]
 Epsilon: TypeAlias = Annotated[
     float | None,
@@ -46,19 +46,20 @@ Releases: TypeAlias = Annotated[
     int | None, typer.Option(help="Plan for so many releases. Default: 1.", rich_help_panel=BUDGET)
 ]
 Intrusions: TypeAlias = Annotated[
-    int | None, typer.Option(help="Plan for so many announced readings. Default: 0.", rich_help_panel=BUDGET)
+    int | None,
+    typer.Option(help="Plan for so many announced readings. Default: 0.", rich_help_panel=BUDGET),
 ]
 State: TypeAlias = Annotated[
     str | None,
-    typer.Option("--state", "-s", metavar="FILE.pp", help="Continue from here; save here."),
+    typer.Option("--state", "-s", metavar="FILE.pp", help="State file to continue from, and to save to."),
 ]
 MakeRelease: TypeAlias = Annotated[
     bool | None,
-    typer.Option("--release/--no-release", help="At the end. Default: no for files with --state."),
+    typer.Option("--release/--no-release", help="Release at the end (no for files with --state)."),
 ]
 ReleaseEvery: TypeAlias = Annotated[
     str | None,
-    typer.Option(metavar="60s", help="Release from a pipe so often (also: at SIGUSR1)."),
+    typer.Option(metavar="7d", help="Release so often: 12h, 7d, 2w, 1mo (30 days)."),
 ]
 Level: TypeAlias = Annotated[float, typer.Option(help="Confidence level of the interval.")]
 Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Each release as one line of JSON.")]

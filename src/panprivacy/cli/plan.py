@@ -6,25 +6,28 @@ from typing import Annotated
 import typer
 
 from panprivacy.cli.plainly import Speaker, plain_errors
-
-_FORMATS = (".png", ".svg", ".pdf")
+from panprivacy.drawing import check_picture
 
 
 def plan(
     universe: Annotated[
-        int | None, typer.Option("--universe", "-n", metavar="N", help="How many users there could be; else unknown.")
+        int | None,
+        typer.Option("--universe", "-n", metavar="N", help="How many users there could be, if that is known."),
     ] = None,
     epsilon: Annotated[
-        float | None, typer.Option("--epsilon", "-e", help="Total privacy budget; else the least that will do.")
+        float | None, typer.Option("--epsilon", "-e", help="Total privacy budget; leave out to be told the least.")
     ] = None,
     alpha: Annotated[
         float | None, typer.Option(help="Error of the density to stay below; without --universe, relative error.")
     ] = None,
-    beta: Annotated[float, typer.Option(help="Probability with which it may be exceeded.")] = 0.05,
+    beta: Annotated[float, typer.Option(help="Probability with which the error may reach alpha.")] = 0.05,
     memory: Annotated[str | None, typer.Option(help='The most memory for the bits, such as "16 KiB".')] = None,
     releases: Annotated[int, typer.Option(help="Plan for so many releases.")] = 1,
     intrusions: Annotated[int, typer.Option(help="Plan for so many announced readings of the state.")] = 0,
     density: Annotated[float | None, typer.Option(help="The density that is expected, if it is small.")] = None,
+    count: Annotated[
+        float | None, typer.Option(help="The count that is expected, where the universe is unknown.")
+    ] = None,
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw error against memory: .png, .svg or .pdf.")
     ] = None,
@@ -35,12 +38,13 @@ def plan(
     Example: [bold]panprivacy plan --universe 1000000 --epsilon 0.4 --alpha 0.1 --beta 0.05[/bold]
 
     Leave out --alpha to be told the error that --memory allows, or --epsilon to be told the least.
+    If nobody knows who could come, leave out --universe and say --count: how many are expected.
     """
-    from panprivacy.plan import plan as planned
+    from panprivacy.planning import plan as planned
 
     with plain_errors():
-        if plot is not None and plot.suffix not in _FORMATS:
-            raise ValueError(f"cannot draw {plot}: use a name that ends in {', '.join(_FORMATS)}")
+        if plot is not None:
+            check_picture(plot)
         found = planned(
             universe,
             epsilon,
@@ -50,9 +54,10 @@ def plan(
             releases=releases,
             intrusions=intrusions,
             density=density,
+            count=count,
         )
         Speaker(as_json=as_json, quiet=False).answer(found.to_dict() if as_json else found)
         if plot is not None:
-            from panprivacy.plan.picture import draw
+            from panprivacy.planning.picture import draw
 
             draw(found, plot)

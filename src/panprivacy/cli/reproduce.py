@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from panprivacy.cli.plainly import plain_errors
+from panprivacy.drawing import check_installed
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -18,18 +19,21 @@ if TYPE_CHECKING:
 
 def reproduce(
     figure: Annotated[
-        list[int] | None, typer.Option("--figure", "-f", metavar="N", min=1, max=10, help="Only this one; repeatable.")
+        list[int] | None,
+        typer.Option(
+            "--figure", "-f", metavar="N", min=1, max=10, help="Only this figure; may be given several times."
+        ),
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Few repetitions: less than a minute.")] = False,
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Where everything goes.")] = Path(
-        "reproduction"
-    ),
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="DIR", help="Folder for the report, the figures and their data.")
+    ] = Path("reproduction"),
     jobs: Annotated[
-        int | None, typer.Option("--jobs", "-j", min=1, help="Processes; one for each core unless told.")
+        int | None, typer.Option("--jobs", "-j", min=1, help="Processes to run at once. Default: one for each core.")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same numbers, whatever the jobs.")] = 1,
 ) -> None:
-    """Run the paper's section 6 again, draw its figures, and check what it claims.
+    """Run the experiments of the paper's section 6 again, draw its figures, and check what it claims.
 
     Example: [bold]panprivacy reproduce --quick --figure 6 --figure 8[/bold]
 
@@ -46,6 +50,7 @@ def reproduce(
     numbers = tuple(sorted(set(figure or range(1, 11))))
     task = Reproduction(out, QUICK if quick else FULL, seed, numbers)
     with plain_errors():
+        check_installed()
         try:
             claims = _run(task, jobs or os.cpu_count() or 1, console)
         except KeyboardInterrupt:

@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from panprivacy.cli.chart import Audited, check_picture, draw
+from panprivacy.cli.chart import Audited, draw
 from panprivacy.cli.plainly import as_fields
 from panprivacy.cli.progress import Meter
 from panprivacy.cli.run import Run, Source
+from panprivacy.drawing import check_picture
 from panprivacy.events import BadInput, Batch, Feed, expand, read
 from panprivacy.periods import DAY, END_OF_TIME, as_datetime, length_of, moments_in
 

@@ -1,6 +1,5 @@
 """`Continual`: the density at any time, any number of times, within one budget."""
 
-from contextlib import AbstractContextManager
 from math import ceil
 from operator import index
 from typing import TYPE_CHECKING, Any, Self
@@ -66,7 +65,7 @@ class Continual:
     """
 
     KIND = saved.KIND
-    _lock: AbstractContextManager[Any]
+    _lock: Any
 
     def __init__(
         self,

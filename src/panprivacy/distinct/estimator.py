@@ -13,6 +13,7 @@ from panprivacy.distinct.buckets import buckets_for, levels_for, model_of, relat
 from panprivacy.distinct.estimate import not_negative, total
 from panprivacy.distinct.likelihood import CountModel
 from panprivacy.distinct.overlap import union_pair, united
+from panprivacy.distinct.reach import counts_within
 from panprivacy.errors import CannotMerge, PanPrivacyError
 from panprivacy.estimator import Estimator
 from panprivacy.privacy import coins as coin_sources
@@ -53,7 +54,9 @@ class DistinctCount(Estimator[CountRelease]):
     epsilon
         The total budget of this object's life.
     buckets, error
-        How many buckets a level has (4,096 unless told), or how large the relative standard error may be.
+        How many buckets a level has (4,096 unless told), or how large the relative standard error may be. An error
+        holds from about 3 x buckets users on, which is more for a smaller error; `counts_within` tells exactly. For
+        fewer users a larger table is the worse one: `pp.plan(epsilon=..., count=...)` finds the best.
     levels
         How many levels there are; by default enough for 10^12 users.
     releases, intrusions
@@ -197,6 +200,17 @@ class DistinctCount(Estimator[CountRelease]):
         """The relative standard error of a release now, at every count from about 4 x buckets on (of each part)."""
         return relative_error(self._ledger.pair, self._slots.buckets, float(self._ledger.split.release))
 
+    def counts_within(self, error: float) -> tuple[int, int] | None:
+        """From which count up to which a release now has at most this relative standard error; None if for none.
+
+        >>> import panprivacy as pp
+        >>> [pp.DistinctCount(epsilon=1.0, error=error).counts_within(error)[0] for error in (0.05, 0.01, 0.001)]
+        [5450, 99532, 8617688]
+        """
+        parts = self._slots.parts
+        found = counts_within(self._model(self._ledger.pair), error * float(np.sqrt(parts)))
+        return found and (parts * found[0], parts * found[1])
+
     @property
     def buckets(self) -> int:
         """How many bits a level has."""
@@ -214,7 +228,8 @@ class DistinctCount(Estimator[CountRelease]):
         budget, slots = self.budget, self._slots
         tables = f"{slots.parts} side by side, " * (slots.parts > 1) + f"union of {slots.unions}, " * (slots.unions > 1)
         return (
-            f"<DistinctCount within {self.relative_error:.1%}, {tables}{format_bytes(self.memory)}; "
+            f"<DistinctCount within {self.relative_error:.1%} from {4 * self.buckets:,} users on, "
+            f"{tables}{format_bytes(self.memory)}; "
             f"epsilon {self.epsilon:g}: {budget.spent:.3g} spent, "
             f"{budget.releases_made} of {len(budget.releases)} releases made"
             f"{'' if self.secure else '; NOT SECURE: seeded coins'}>"

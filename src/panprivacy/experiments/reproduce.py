@@ -52,7 +52,7 @@ class Reproduction:
         return list(dict.fromkeys(cell for study in self.studies for cell in study.cells(self.scale)))
 
     def compute(self, jobs: int = 1, done: Callable[[Cell], None] | None = None) -> None:
-        """Compute what is not computed yet; `done` hears of every cell that there is."""
+        """Compute what is not computed yet; `done` is called for every cell, old or new."""
         compute(self.cells, self._store, jobs, done or (lambda cell: None))  # noqa: ARG005 (nobody listens)
 
     def tables(self) -> dict[int, pl.DataFrame]:
@@ -60,7 +60,7 @@ class Reproduction:
         return {study.number: study.table(self._frames(study), self.scale) for study in self.studies}
 
     def write(self, drawn: Callable[[Study], None] | None = None) -> list[Claim]:
-        """Write data, pictures, claims and report, and return the claims; `drawn` hears of every picture."""
+        """Write data, pictures, claims and report, and return the claims; `drawn` is called for every picture."""
         tables = self.tables()
         found = claims.judged(tables)
         for study in self.studies:

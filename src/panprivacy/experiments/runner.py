@@ -10,7 +10,7 @@ from panprivacy.experiments.store import Store
 
 
 def compute(cells: Sequence[Cell], store: Store, jobs: int, done: Callable[[Cell], None]) -> None:
-    """Compute those cells that the store does not have; `done` hears of every cell, first of those it has.
+    """Compute those cells that the store does not have; `done` is called for every cell, first for those it has.
 
     Interrupted (Ctrl-C), it keeps what is finished, cells under way included.
     """

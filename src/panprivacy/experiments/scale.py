@@ -1,4 +1,4 @@
-"""How much of everything: the paper's repetitions, or few of them."""
+"""Sizes of the experiments: the paper's number of repetitions, or few of them."""
 
 from dataclasses import dataclass
 
@@ -13,24 +13,24 @@ class Scale:
     name: str = "full"
     universe: int = 100_000
     epsilons: tuple[float, ...] = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5)
-    """The paper's epsilon: of the state alone."""
+    """Budgets of the state alone, which is what the paper calls epsilon."""
     alpha: float = 0.1
     beta: float = 0.05
     tail_repetitions: int = 1000
-    """Figure 4."""
+    """Repetitions of figure 4."""
     repetitions: int = 300
-    """Figures 5 to 8 and 10."""
+    """Repetitions of figures 5 to 8 and 10."""
     goal_repetitions: int = 8000
-    """Of the two settings that figure 8 is about: 31.6 times less, to be told from the 30 that were the goal."""
+    """Repetitions of the two settings that figure 8 compares: enough to tell a factor of 31.6 from the goal of 30."""
     fractions: tuple[float, ...] = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
     """Sample sizes of figure 7, as shares of the universe."""
     ids: tuple[int, ...] = (100, 200, 500, 1000, 2000, 5000, 10_000)
-    """Memories of figure 8, as numbers of ids that fit in."""
+    """Sizes of memory in figure 8, as numbers of ids that fit in."""
     coin_users: int = 1_000_000
-    """Bits that figure 2 counts."""
+    """Users whose bits figure 2 counts."""
 
     def sample(self, fraction: float) -> int:
-        """A share of the universe."""
+        """The number of users that is this share of the universe."""
         return max(round(fraction * self.universe), 1)
 
     @property

@@ -11,6 +11,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from panprivacy.audit.proportions import clopper_pearson
+
 BAND = 0.05
 """The error probability of the bands in the figures: 95 % each."""
 
@@ -116,14 +118,10 @@ def mse_table(runs: pl.DataFrame) -> pl.DataFrame:
 
 
 def proportion(successes: int, trials: int, error: float = BAND, comparisons: int = 1) -> Interval:
-    """An exact interval for a probability (Clopper and Pearson 1934).
+    """An exact interval for a probability.
 
     >>> print(proportion(5, 100))
     0.05 (0.0164 to 0.113)
     """
-    from scipy.special import betaincinv
-
-    tail = error / comparisons / 2
-    low = float(betaincinv(successes, trials - successes + 1, tail)) if successes else 0.0
-    high = float(betaincinv(successes + 1, trials - successes, 1 - tail)) if successes < trials else 1.0
-    return Interval(successes / trials, low, high)
+    low, high = clopper_pearson(np.array([successes]), trials, error / comparisons / 2)
+    return Interval(successes / trials, float(low[0]), float(high[0]))

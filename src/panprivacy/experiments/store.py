@@ -12,8 +12,8 @@ import polars as pl
 from panprivacy.experiments.cells import Cell
 
 _PACKAGE = Path(__file__).resolve().parents[1]
-_SHOWING = ("cli", "plan", "events", "experiments")
-"""Folders that change no number of a cell, but for the one that computes it."""
+_SHOWING = ("cli", "planning", "events", "experiments", "drawing.py")
+"""Parts of the package that change no number of a cell, except for the folder that computes it."""
 _COMPUTING = Path("experiments", "cells")
 
 

@@ -18,7 +18,7 @@ _CUT = 10
 """A value is kept within this many scales of its centre; it lies outside with probability ``e**-10``."""
 
 _DIGITS = 22
-"""Digits are drawn up to this many scales, beyond which a 32-bit coin of theirs is zero."""
+"""Binary digits are drawn up to this many scales; beyond, the threshold of a digit is zero in 32 bits."""
 
 
 class ValueState(NamedTuple):

@@ -13,7 +13,7 @@ from panprivacy.privacy.coins import Coins
 from panprivacy.universe import Universe, universe_of
 
 _RARELY = 4.0
-"""Standard deviations that the set stays within `sample`, even if everyone comes."""
+"""By how many standard deviations the set is expected to stay below `sample`, even if everyone comes."""
 
 
 class FixedLevelState(NamedTuple):
@@ -110,7 +110,7 @@ class FixedLevelPPDS(Density):
 
     @property
     def known_flaws(self) -> tuple[str, ...]:
-        """None."""
+        """No flaw is known: the exact auditor confirms what is claimed."""
         return ()
 
     @property

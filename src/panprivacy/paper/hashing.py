@@ -49,7 +49,7 @@ class FMHash:
         """``hash(u)`` of many users."""
         number = users.astype(np.uint64) * np.uint64(self.multiplier) + np.uint64(self.offset)
         number &= np.uint64(2**self.bits - 1)
-        below_lowest_one = (number & (~number + np.uint64(1))) - np.uint64(1)  # all ones if there is none
+        below_lowest_one = (number & (~number + np.uint64(1))) - np.uint64(1)  # all ones if the number is zero
         return np.minimum(np.bitwise_count(below_lowest_one), np.uint8(self.bits))
 
     @property

@@ -33,7 +33,7 @@ def _find(cells, user):
 
 @njit(nogil=True, inline="always")
 def _drop(cells, hole):
-    """Free a cell, moving up those behind it whose search passes it."""
+    """Free a cell, and move up the users behind it whose search passes the free cell."""
     mask = len(cells) - 1
     place = (hole + 1) & mask
     while cells[place] != FREE:
@@ -51,37 +51,8 @@ def put(users, cells):
         cells[_find(cells, user)] = user
 
 
-@njit(nogil=True, cache=True)
-def rank(users, cells, ranks, marks):
-    """Enter distinct users into the cells, the rank of each beside it, and mark them by their hashes."""
-    for i in range(len(users)):
-        place = _find(cells, users[i])
-        cells[place] = users[i]
-        ranks[place] = i
-        marks[_home(users[i], len(marks) - 1)] = True
-
-
-@njit(nogil=True, cache=True)
-def ranks_of(ids, cells, ranks, marks, out):
-    """Write the ranks of the ids that are in the cells to the front of `out`, which has room for one more than ids.
-
-    Returns how many there are. Most ids are in no sample, and the marks sort those out without a branch.
-    """
-    left = 0
-    for i in range(len(ids)):
-        out[left] = ids[i]
-        left += marks[_home(ids[i], len(marks) - 1)]
-    found = 0
-    for i in range(left):
-        user = out[i]
-        place = _find(cells, user)
-        out[found] = ranks[place]
-        found += cells[place] == user
-    return found
-
-
 AT, SIZE, LEVEL, SAMPLE = range(4)
-"""Of the `counters` below: the event to process next, the size of the set, its level L, and m, where it is full."""
+"""Places in the `counters` below: the next event, the size of the set, its level L, and m, at which it is full."""
 
 
 @njit(nogil=True, inline="always")
@@ -109,7 +80,7 @@ def flips_ahead(ids, hashing, counters):
 
 @njit(nogil=True, cache=True)
 def sift(ids, flips, cells, hashing, counters):
-    """The loop body of Alg. 3 for the next events, until one needs a flip and none is left; `cells` hold the set."""
+    """The loop body of Alg. 3 for the next events, until one needs a flip and all are used; `cells` hold the set."""
     size, level = counters[SIZE], counters[LEVEL]
     used = 0
     at = counters[AT]

@@ -22,12 +22,12 @@ class Algorithm:
     """What an experiment must know of an algorithm."""
 
     private: bool
-    """False for the printed algorithms: what they claim is not what they lose."""
+    """False for the printed algorithms, which lose more than they claim."""
     build: Build
     read: Callable[[Any, int], float]
     """The estimated density, not brought into [0, 1], from the estimator and the universe."""
     size: Callable[[int, int], int]
-    """The size for which the state takes so many bits, in a universe."""
+    """The size (sampled users, ids or buckets) for which the state takes so many bits, in a universe."""
 
     def run(self, universe: int, total: float, size: int, ids: Ids, coins: Coins) -> float:
         """Feed a whole stream and return the estimate."""
@@ -108,4 +108,4 @@ ALGORITHMS = {
     "Density": Algorithm(True, _density, _raw_density, _all_bits),
     "DistinctCount": Algorithm(True, _distinct, _raw_count, _buckets),
 }
-"""By name, in the order of every legend."""
+"""The algorithms by name, in the order of every legend."""

@@ -65,5 +65,5 @@ _RUNS = {
 
 
 def runs(stream: Stream, trials: tuple[Trial, ...], repetitions: int, block: int = 20) -> list[Runs]:
-    """Cut the repetitions into cells. Those of few repetitions are among those of many."""
+    """Cut the repetitions into cells; the cells of few repetitions are also cells of many."""
     return [Runs(stream, trials, first, min(block, repetitions - first)) for first in range(0, repetitions, block)]

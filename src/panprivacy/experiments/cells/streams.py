@@ -38,7 +38,7 @@ class Stream:
 
 
 def uniform(universe: int, generator: np.random.Generator) -> Ids:
-    """Every event is anybody's: ``1 - 1/e`` of the users appear."""
+    """Every event is of a user drawn uniformly: ``1 - 1/e`` of the users appear."""
     return generator.integers(0, universe, universe)
 
 

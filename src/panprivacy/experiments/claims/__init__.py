@@ -35,7 +35,7 @@ JUDGES: Sequence[tuple[int, Callable[[pl.DataFrame], Claim]]] = (
 
 
 def judged(tables: Mapping[int, pl.DataFrame]) -> list[Claim]:
-    """The claims about those figures that there are."""
+    """The claims about the figures whose tables are given, with their verdicts."""
     return [judge(tables[number]) for number, judge in JUDGES if number in tables]
 
 

@@ -36,12 +36,12 @@ class Claim:
     where: str
     measured: str
     tolerance: str
-    """When it counts as true."""
+    """The condition under which the sentence counts as true."""
     verdict: Verdict
 
     @property
     def counts(self) -> bool:
-        """Whether a reproduction in which it fails has failed.
+        """Whether a reproduction fails if this claim does.
 
         The privacy theorems are known to be wrong, and the library's promises have tests of their own.
         """
@@ -67,6 +67,6 @@ def not_outside(found: Interval, low: float = -inf, high: float = inf) -> Verdic
 
 
 def together(verdicts: Iterable[Verdict]) -> Verdict:
-    """Whether all hold."""
+    """The verdict on a claim of several parts: it holds if all of them do."""
     found = set(verdicts)
     return next((verdict for verdict in (Verdict.FAILS, Verdict.OPEN) if verdict in found), Verdict.HOLDS)

@@ -7,6 +7,7 @@ import numpy as np
 import polars as pl
 
 from panprivacy import theory
+from panprivacy.drawing import GREY
 from panprivacy.experiments import statistics
 from panprivacy.experiments.cells import Cell, CoinCount, StateLoss
 from panprivacy.experiments.figures import style
@@ -64,7 +65,7 @@ def _draw_ratios(table: pl.DataFrame) -> "Figure":
         style.bars(axes, table.filter(algorithm=name), "epsilon", "ratio", name, label=f"{name}, counted")
     last = epsilons[-1]
     for bit, height in ((1, np.exp(last)), (0, np.exp(-last))):
-        axes.annotate(f"R({bit})", (last, height), xytext=(4, -3), textcoords="offset points", color=style.GREY)
+        axes.annotate(f"R({bit})", (last, height), xytext=(4, -3), textcoords="offset points", color=GREY)
     axes.set(
         xlabel=r"privacy budget of the state $\varepsilon$",
         ylabel=r"$R(b)$ = P(b | came) / P(b | did not)",
@@ -104,7 +105,7 @@ def _budgets(frames: Frames, scale: Scale) -> pl.DataFrame:
 def _draw_budgets(table: pl.DataFrame) -> "Figure":
     figure, [axes] = style.panels(1, 1, (5.4, 4.4))
     epsilons = np.linspace(0, table["epsilon"].to_numpy().max() * 1.04, 100)
-    axes.plot(epsilons, epsilons, color=style.GREY, linestyle=":", label="all of it")
+    axes.plot(epsilons, epsilons, color=GREY, linestyle=":", label="all of it")
     curve = style.drawn_as("Dwork", theory=True)
     axes.plot(epsilons, -np.log1p(-epsilons / 2), label=r"Dwork: $-\ln(1 - \varepsilon/2)$", **curve)
     dots = style.drawn_as("Dwork") | {"linestyle": ""}

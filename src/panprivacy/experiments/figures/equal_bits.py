@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from panprivacy.drawing import GREY
 from panprivacy.experiments import statistics
 from panprivacy.experiments.cells import ALGORITHMS, Cell, Runs, Stream, Trial, bits_of_an_id, runs
 from panprivacy.experiments.figures import style
@@ -16,17 +17,17 @@ if TYPE_CHECKING:
 
 TOTAL = 0.4
 GOAL = ("PPDS", "Density")
-"""The two that are compared at `Scale.goal_ids`, with more repetitions than the others."""
+"""The two algorithms that are compared at `Scale.goal_ids`, with more repetitions than the others."""
 
 GOAL_STREAM = "uniform"
-"""Where the goal is to be reached."""
+"""The stream on which the goal is to be reached."""
 
 _STREAMS = ("uniform", "zipf")
 _ONE_BIT_A_USER = ("Dwork", "OptBern", "Density")
 
 
 def _trials(scale: Scale) -> dict[Trial, int]:
-    """All trials with the bits that their states take: as many as so many ids, or as there are users."""
+    """All trials, with the bits that their states take: those of so many ids, or one for each sampled user."""
     trials = {}
     for ids in scale.ids:
         bits = ids * bits_of_an_id(scale.universe)
@@ -53,7 +54,7 @@ def _cells(scale: Scale) -> list[Cell]:
 
 
 def _table(frames: Frames, scale: Scale) -> pl.DataFrame:
-    """The MSE of each, with its bits, and whether it keeps the total that it claims."""
+    """The MSE of each algorithm, with its bits, and whether it keeps the total budget that it claims."""
     known = _trials(scale)
     found = statistics.mse_table(frames[Runs])
     settings = found.select("algorithm", "total", "size").iter_rows()
@@ -69,7 +70,7 @@ def advantage(table: pl.DataFrame, stream: str, bits: int, error: float = statis
 
 
 def goal_bits(table: pl.DataFrame) -> int:
-    """The memory at which the goal is: where PPDS was repeated most."""
+    """The bits of state for which the goal is set: those with which PPDS was run most often."""
     return int(table.filter(algorithm="PPDS").sort("repetitions", "bits")["bits"][-1])
 
 
@@ -88,13 +89,14 @@ def _draw(table: pl.DataFrame) -> "Figure":
 
 
 def _mark_advantage(axes: "Axes", table: pl.DataFrame, stream: str) -> None:
-    """An arrow from PPDS down to Density."""
+    """An arrow from PPDS down to Density, with the factor and its interval: few repetitions leave much open."""
     bits = goal_bits(table)
     rival, mine = (table.filter(stream=stream, algorithm=name, bits=bits)["mse"][0] for name in GOAL)
-    arrow = {"arrowstyle": "->", "color": style.GREY, "lw": 1.2}
+    arrow = {"arrowstyle": "->", "color": GREY, "lw": 1.2}
     axes.annotate("", (bits, mine * 1.12), (bits, rival / 1.15), arrowprops=arrow, zorder=1)  # behind the lines
-    text = f"÷ {advantage(table, stream, bits).estimate:.0f} at {bits:,} bits"
-    axes.annotate(text, (bits, mine), xytext=(-6, -14), textcoords="offset points", ha="right", color=style.GREY)
+    factor = advantage(table, stream, bits)
+    text = f"÷ {factor.estimate:.0f} at {bits:,} bits\n(95 % interval: {factor.low:.0f} to {factor.high:.0f})"
+    axes.annotate(text, (bits, mine), xytext=(-6, -8), textcoords="offset points", ha="right", va="top", color=GREY)
 
 
 EQUAL_BITS = Study(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from panprivacy.drawing import GREY
 from panprivacy.experiments.cells import ALGORITHMS, Cell, TrueLoss
 from panprivacy.experiments.figures import style
 from panprivacy.experiments.figures.study import Frames, Study
@@ -28,7 +29,7 @@ def _draw(table: pl.DataFrame) -> "Figure":
     largest = table.filter(pl.col("loss") < inf)["loss"].to_numpy().max()
     top = 1.15 * largest  # where infinity is drawn
     claims = np.array([0, 1.04 * table["claimed"].to_numpy().max()])
-    axes.plot(claims, claims, color=style.GREY, linestyle=":", label="as claimed")
+    axes.plot(claims, claims, color=GREY, linestyle=":", label="as claimed")
     axes.fill_between(claims, 0, claims, color="#eef3ee")
     sizes = {"FixedLevelPPDS": 10, "Density": 6.5, "DistinctCount": 3.5}  # they lie on each other
     for name in ALGORITHMS:
@@ -36,7 +37,7 @@ def _draw(table: pl.DataFrame) -> "Figure":
         losses = part["loss"].clip(upper_bound=top)
         look = style.drawn_as(name) | ({"markersize": sizes[name]} if name in sizes else {})
         axes.plot(part["claimed"], losses, label=name, **look)
-    axes.axhline((top + largest) / 2, color=style.GREY, linewidth=0.8)
+    axes.axhline((top + largest) / 2, color=GREY, linewidth=0.8)
     ticks = np.arange(0, largest)
     axes.set_yticks([*ticks, top], [*(f"{tick:g}" for tick in ticks), "∞"])
     axes.set(
@@ -44,7 +45,7 @@ def _draw(table: pl.DataFrame) -> "Figure":
         ylabel="true loss of state and output together",
         xlim=claims,
     )
-    axes.annotate("private", (claims[1], 0), xytext=(-6, 6), textcoords="offset points", ha="right", color=style.GREY)
+    axes.annotate("private", (claims[1], 0), xytext=(-6, 6), textcoords="offset points", ha="right", color=GREY)
     figure.legend(loc="outside right center")
     return figure
 

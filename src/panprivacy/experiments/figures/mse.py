@@ -20,7 +20,7 @@ _BITS = ("Dwork", "OptBern")
 _ALL = ("Dwork", "OptBern", "PPDS")
 _STREAMS = ("uniform", "zipf")
 _FRACTIONS = (0.001, 0.01)
-_EPSILON = 0.2  # of figure 7
+_EPSILON = 0.2  # the budget of the state in figure 7
 
 
 def _against_epsilon(scale: Scale, names: tuple[str, ...]) -> list[Cell]:
@@ -30,7 +30,7 @@ def _against_epsilon(scale: Scale, names: tuple[str, ...]) -> list[Cell]:
 
 
 def _against_sample(scale: Scale) -> list[Cell]:
-    """All sample sizes; the whole universe twice as often, since there the paper says that two algorithms are equal."""
+    """Runs of all sample sizes, twice as many of the whole universe, where the paper says that two are equal."""
     trials = tuple(Trial(name, 2 * _EPSILON, scale.sample(f)) for f in scale.fractions for name in _ALL)
     whole = tuple(trial for trial in trials if trial.size == scale.universe)
     parts = tuple(trial for trial in trials if trial.size < scale.universe)
@@ -53,7 +53,7 @@ def _table(frames: Frames, scale: Scale) -> pl.DataFrame:
 
 
 def _table_with_theory(frames: Frames, scale: Scale) -> pl.DataFrame:
-    """With the exact MSE, sampling error included, and the bound of Thm 3.2 and 4.2."""
+    """The table with the exact MSE, sampling error included, and the bound of Thm 3.2 and 4.2."""
     table = _table(frames, scale)
     rows = table.select("algorithm", "epsilon", "sample", "density").iter_rows()
     exact, bound = [], []

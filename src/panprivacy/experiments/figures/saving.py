@@ -4,7 +4,7 @@ from pathlib import Path
 
 import polars as pl
 
-from panprivacy.experiments.figures import style
+from panprivacy import drawing
 from panprivacy.experiments.figures.study import Study
 
 DATA, PICTURES = "data", "figures"
@@ -18,8 +18,8 @@ def save(study: Study, table: pl.DataFrame, out: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
     table.write_parquet(data.with_suffix(".parquet"))
     table.write_csv(data.with_suffix(".csv"))
-    with style.applied():
+    with drawing.look():
         figure = study.draw(table)
-        figure.savefig(pictures.with_suffix(".png"))
+        drawing.save(figure, pictures.with_suffix(".png"))
         figure.set_layout_engine("none")  # everything has its place by now
-        figure.savefig(pictures.with_suffix(".svg"), metadata={"Date": None})
+        drawing.save(figure, pictures.with_suffix(".svg"))

@@ -6,6 +6,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from panprivacy.drawing import GREY
 from panprivacy.experiments.cells import ALGORITHMS, Cell, Runs, Stream, Trial, bits_of_an_id, runs
 from panprivacy.experiments.figures import style
 from panprivacy.experiments.figures.study import Frames, Study
@@ -40,7 +41,7 @@ def _draw(table: pl.DataFrame) -> "Figure":
             axes.scatter(place + aside, part["estimate"], s=9, facecolor=face, edgecolor=look.colour, linewidth=0.6)
             error = float(np.sqrt(np.mean(part["error"].to_numpy() ** 2)))
             axes.annotate(f"± {error:.2g}", (place, 1), xycoords=("data", "axes fraction"), ha="center", va="top")
-        axes.axhline(table.filter(stream=stream)["truth"][0], color=style.GREY, linestyle=":", linewidth=1.2)
+        axes.axhline(table.filter(stream=stream)["truth"][0], color=GREY, linestyle=":", linewidth=1.2)
         axes.set_xticks(range(len(_COMPARED)), [*_COMPARED[:1], "Fixed-\nLevelPPDS", *_COMPARED[2:]])
         axes.set(title=style.STREAMS[stream], xlim=(-0.5, len(_COMPARED) - 0.5))
         axes.grid(visible=False, axis="x")

@@ -30,5 +30,5 @@ class Study:
 
     @property
     def name(self) -> str:
-        """What its files are called."""
+        """The name of its files, without their endings."""
         return f"figure-{self.number:02d}"

@@ -1,12 +1,11 @@
-"""One look for all figures: an algorithm has the same colour, marker and line everywhere."""
+"""Looks of the algorithms: each has the same colour, marker and line in every figure."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from panprivacy.drawing import COLOURS, NOT_PRIVATE
 from panprivacy.experiments.cells import ALGORITHMS
 
 if TYPE_CHECKING:
@@ -21,55 +20,17 @@ STREAMS = {
     "one block": "one block of ids",
 }
 
-GREY = "#6b6b6b"
-
-_RC: dict[Any, Any] = {
-    "font.family": "DejaVu Sans",
-    "font.size": 10,
-    "axes.titlesize": 10.5,
-    "axes.labelsize": 10,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "grid.color": "#dddddd",
-    "grid.linewidth": 0.6,
-    "legend.frameon": False,
-    "legend.fontsize": 9,
-    "lines.linewidth": 1.6,
-    "lines.markersize": 5.5,
-    "figure.dpi": 100,
-    "savefig.dpi": 160,
-    "svg.hashsalt": "panprivacy",  # the same picture is the same file
-    "text.parse_math": True,
-}
-
 
 @dataclass(frozen=True)
 class Look:
-    """How an algorithm is drawn. The colours are those of Okabe and Ito, told apart by all kinds of eyes."""
+    """How an algorithm is drawn."""
 
     colour: str
     marker: str
 
 
-LOOKS = {
-    "Dwork": Look("#D55E00", "o"),
-    "OptBern": Look("#0072B2", "s"),
-    "PPDS": Look("#009E73", "^"),
-    "FixedLevelPPDS": Look("#CC79A7", "D"),
-    "Density": Look("#000000", "o"),
-    "DistinctCount": Look("#E69F00", "v"),
-}
-
-
-@contextmanager
-def applied() -> Iterator[None]:
-    """Draw and save in this look."""
-    import matplotlib as mpl
-
-    with mpl.rc_context(_RC):
-        yield
+_MARKERS = {"Dwork": "o", "OptBern": "s", "PPDS": "^", "FixedLevelPPDS": "D", "Density": "o", "DistinctCount": "v"}
+LOOKS = {name: Look(COLOURS[name], marker) for name, marker in _MARKERS.items()}
 
 
 def panels(rows: int, columns: int, size: tuple[float, float], **shared: Any) -> tuple["Figure", list["Axes"]]:
@@ -86,9 +47,8 @@ def drawn_as(name: str, *, theory: bool = False) -> dict[str, Any]:
     look = LOOKS[name]
     if theory:
         return {"color": look.colour, "linestyle": "-", "marker": ""}
-    hollow = {"markerfacecolor": "white", "linestyle": (0, (4, 1.5))}
-    filled = {"markerfacecolor": look.colour, "linestyle": "-"}
-    return {"color": look.colour, "marker": look.marker} | (filled if ALGORITHMS[name].private else hollow)
+    private = {"markerfacecolor": look.colour, "linestyle": "-"}
+    return {"color": look.colour, "marker": look.marker} | (private if ALGORITHMS[name].private else NOT_PRIVATE)
 
 
 def band(axes: "Axes", part: pl.DataFrame, x: str, y: str, name: str, *, label: str | None = None) -> None:

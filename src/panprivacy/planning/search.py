@@ -1,22 +1,22 @@
-"""The least size, error or epsilon that will do."""
+"""The smallest size, error or epsilon that keeps to what is asked."""
 
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from math import ceil, exp, floor, log, log10, sqrt
 
-from panprivacy.plan.law import Design
-from panprivacy.plan.terms import Terms
-from panprivacy.plan.worst import worst_case
+from panprivacy.planning.law import Design
+from panprivacy.planning.terms import Terms
+from panprivacy.planning.worst import worst_case
 from panprivacy.release import spread_of
 from panprivacy.release.normal_laplace import normal_laplace_cdf
 
-_DIGITS = 4  # of a least error or epsilon
+_DIGITS = 4  # to which the smallest error or epsilon is found
 _LEAST_EPSILON = 1e-6
 _ROUGH, _TRIED_BELOW = 512, 64
 
 LARGEST_EPSILON = 50.0
-"""Beyond it nobody is protected, and nothing more is looked for."""
+"""The largest epsilon that is looked at: beyond it nobody is protected."""
 
 
 def smallest_size(terms: Terms, alpha: Fraction, beta: float, largest: int) -> int | None:
@@ -77,16 +77,16 @@ def smallest_epsilon(terms: Terms, size: int, alpha: Fraction, beta: float) -> f
 
 
 class _Teeth:
-    """Sizes, numbered by how many counts are less than alpha from the truth."""
+    """Teeth: runs of sizes with the same number of counts that are less than alpha from the truth."""
 
     def __init__(self, terms: Terms, alpha: Fraction, largest: int) -> None:
         self._terms, self._alpha, self._largest = terms, alpha, largest
         self.last = self.of(largest) + 1
-        """One more than there are, for the largest size itself, which need not be the first of its tooth."""
+        """A tooth beyond the last one: it stands for the largest size, which need not be the first of its tooth."""
         self._near = largest  # some size whose tooth is known
 
     def of(self, size: int) -> int:
-        """The tooth of a size."""
+        """The number of the tooth that a size is in."""
         design = self._terms.possible(size)
         return 0 if design is None else ceil(2 * design.users * design.gap * self._alpha)
 

@@ -20,7 +20,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from panprivacy.plan.factorials import log_hypergeometric
+from panprivacy.planning.factorials import log_hypergeometric
 from panprivacy.privacy import noise
 from panprivacy.privacy.pairs import Pair
 

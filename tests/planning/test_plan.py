@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from drawn import rows
 from panprivacy.density import Density
 from panprivacy.distinct import DistinctCount
 from panprivacy.errors import CannotPlan
-from panprivacy.plan import Plan, law, plan
+from panprivacy.planning import law, plan
 from panprivacy.universe import Edges, Users
 
 
@@ -98,16 +99,52 @@ def test_where_few_of_many_are_expected_a_distinct_count_is_planned() -> None:
 
 
 def test_in_an_open_universe_the_error_is_relative() -> None:
-    planned = plan(epsilon=1.0, alpha=0.05)
+    planned = plan(epsilon=1.0, alpha=0.05, count=10**6)
     assert planned.estimator == "DistinctCount"
     assert planned.universe is None
     assert planned.stderr == pytest.approx(0.05 / 1.96, rel=0.01)
-    fewer = plan(epsilon=1.0, memory="4 KiB")
+    fewer = plan(epsilon=1.0, memory="4 KiB", count=10**6)
     assert fewer.memory <= 4096
     assert fewer.alpha > 0.05
-    assert plan(epsilon=1.0).buckets == 4096
+    assert plan(epsilon=1.0, count=10**6).buckets == 4096
+    few = plan(epsilon=1.0, count=1000)
+    assert few.buckets is not None
+    assert few.buckets < 4096, "for few users a small table errs less"
     with pytest.raises(CannotPlan, match=r"in 8,192 bits; possible: alpha = 0\.3"):
-        plan(epsilon=1.0, alpha=0.01, memory="1 KiB")
+        plan(epsilon=1.0, alpha=0.01, memory="1 KiB", count=10**6)
+
+
+def test_an_open_universe_is_planned_for_the_count_that_is_expected() -> None:
+    """The table that keeps to 2 % at a million users errs by more where 23,570 come, and so does every other."""
+    many = plan(epsilon=1.0, alpha=0.02, count=10**6)
+    assert many.counts is not None
+    assert 23_570 < many.counts[0] < 10**6 < many.counts[1]
+    with pytest.raises(CannotPlan, match=r"for 23,570 users .* possible: alpha = 0\.03.*; or alpha = 0\.02 from about"):
+        plan(epsilon=1.0, alpha=0.02, count=23_570)
+
+
+@pytest.mark.parametrize("count", [500, 5_000, 10**5, 10**9])
+def test_the_promise_holds_for_the_count_that_it_was_asked_for(count: int) -> None:
+    planned = plan(epsilon=1.0, count=count)
+    assert planned.counts is not None
+    first, last = planned.counts
+    assert first <= count <= last
+    est = planned.build()
+    assert isinstance(est, DistinctCount)
+    for inside in (first, count, 10 * count, last):
+        assert est.stderr_at(inside) / inside <= planned.stderr * (1 + 1e-6)
+    assert est.stderr_at(first - 1) / (first - 1) > planned.stderr
+
+
+def test_what_a_refusal_says_of_the_counts_is_possible() -> None:
+    with pytest.raises(CannotPlan) as refusal:
+        plan(epsilon=1.0, alpha=0.02, count=23_570)
+    first = re.search(r"from about ([0-9,]+) users on", str(refusal.value))
+    assert first
+    enough = int(first[1].replace(",", ""))
+    assert plan(epsilon=1.0, alpha=0.02, count=enough).probability <= 0.05
+    with pytest.raises(CannotPlan):
+        plan(epsilon=1.0, alpha=0.02, count=0.9 * enough)
 
 
 @pytest.mark.parametrize(
@@ -119,7 +156,7 @@ def test_in_an_open_universe_the_error_is_relative() -> None:
         {"universe": Users(["ada", "grace", "mary"]), "epsilon": 5.0},
         {"universe": Edges(nodes=100), "epsilon": 1.0, "alpha": 0.1},
         {"universe": 10**6, "epsilon": 1.0, "alpha": 0.001, "density": 0.01},
-        {"epsilon": 1.0, "alpha": 0.05},
+        {"epsilon": 1.0, "alpha": 0.05, "count": 10**6},
     ],
 )
 def test_build_returns_what_was_planned(wish: dict[str, Any]) -> None:
@@ -144,10 +181,20 @@ def test_a_plan_can_be_read() -> None:
     assert f"P(error >= 0.1) = {planned.probability:.4g} at worst" in repr(planned)
     assert planned.code == f"pp.Density(1000000, epsilon=0.4, sample={planned.sample}, releases=2)"
     assert plan(universe=Edges(nodes=9), epsilon=3.0).code == "pp.Density(universe, epsilon=3.0)"
-    assert repr(plan(epsilon=1.0)).startswith("<Plan: DistinctCount of 29 levels x 4,096 buckets")
-    console = Console(width=100, record=True, quiet=True)
-    console.print(planned)
-    console.print(plan(universe=10**4, epsilon=1.0, intrusions=1))
+    visitors = repr(plan(epsilon=1.0, count=10**6))
+    assert visitors.startswith("<Plan: DistinctCount of 29 levels x 4,096 buckets")
+    assert re.search(r"at most about 0\.05 for counts from 12,\d{3} to 99\d(,\d{3}){3}>$", visitors), visitors
+    console = Console(width=120)
+    with console.capture() as capture:
+        console.print(planned)
+    drawn = dict(rows(capture.get()))
+    assert drawn["epsilon in all"] == "0.4"
+    assert drawn["of each release"].endswith("(x 2)")
+    assert drawn["in Python"] == planned.code
+    assert drawn["in a shell"] == planned.command
+    with console.capture() as capture:
+        console.print(plan(universe=10**4, epsilon=1.0, intrusions=1))
+    assert dict(rows(capture.get()))["of each redraw"].endswith("(x 1)")
 
 
 @pytest.mark.parametrize(
@@ -162,6 +209,10 @@ def test_a_plan_can_be_read() -> None:
         ({"universe": 100, "epsilon": 1.0, "beta": 1e-9}, "too small to be told from zero"),
         ({"universe": 100, "epsilon": 1.0, "density": 2.0}, "density must be between 0 and 1"),
         ({"epsilon": 1.0, "density": 0.1}, "needs a universe"),
+        ({"epsilon": 1.0, "alpha": 0.1}, "an open universe needs the expected count"),
+        ({"epsilon": 1.0, "count": 0}, "count must be between 1 and 1,000,000,000,000, got 0"),
+        ({"epsilon": 1.0, "count": float("nan")}, "count must be between 1"),
+        ({"universe": 100, "epsilon": 1.0, "count": 5}, "with a universe, say the expected density"),
         ({"universe": 100, "epsilon": 1.0, "releases": 0}, "at least one release"),
         ({"universe": 100, "epsilon": 1.0, "memory": "lots"}, "is not understood"),
         ({"universe": 0, "epsilon": 1.0}, "1 to 2"),
@@ -183,6 +234,7 @@ def test_a_billion_users_take_few_sums_of_few_terms(alpha: float | None, monkeyp
         made.append(len(self._theta))
 
     monkeypatch.setattr(law.Ones, "__init__", counted)
-    assert isinstance(plan(universe=10**9, epsilon=0.4, alpha=alpha), Plan)
+    planned = plan(universe=10**9, epsilon=0.4, alpha=alpha)
+    assert 0.9 * planned.beta < planned.probability <= planned.beta
     assert len(made) < 200
     assert max(made) < 200

@@ -13,9 +13,11 @@ import pytest
 from scipy import stats
 
 from panprivacy.density import Density
-from panprivacy.plan import Plan, plan
-from panprivacy.plan.law import Design
+from panprivacy.planning import Plan, plan
+from panprivacy.planning.law import Design
 from panprivacy.testing import SeededCoins
+
+pytestmark = pytest.mark.slow
 
 FALSE_ALARM = 1e-6
 
@@ -96,3 +98,52 @@ def test_a_counter_for_a_sparse_stream_errs_about_as_planned() -> None:
     assert stats.binomtest(wrong, runs, 0.02, "less").pvalue > FALSE_ALARM
     assert stats.binomtest(wrong, runs, 0.09, "greater").pvalue > FALSE_ALARM
     assert stats.binomtest(larger, runs, 0.09, "greater").pvalue < FALSE_ALARM
+
+
+RUNS = 600
+ABOUT = 1.3
+"""What is said of an open universe is approximate: up to this multiple of beta is let pass."""
+
+
+def relative_errors(planned: Plan, count: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """Relative errors of so many builds, each of which sees another crowd of this many users."""
+    coins, errors = SeededCoins(7), []
+    for run in range(RUNS):
+        est = planned.build(coins=coins)
+        est.update_many(np.arange(count) + run * count)
+        for _ in range(planned.split.intrusions):
+            est.rerandomize()
+        errors.append(abs(est.release().count / count - 1))
+    return np.array(errors)
+
+
+def too_many(errors: np.ndarray[tuple[int], np.dtype[np.float64]], planned: Plan) -> bool:
+    """Whether more errors reach alpha than beta allows; false alarm 1e-6."""
+    wrong = int((errors >= planned.alpha).sum())
+    return bool(stats.binomtest(wrong, RUNS, ABOUT * planned.beta, "greater").pvalue < FALSE_ALARM)
+
+
+OPEN: dict[str, Callable[[], Plan]] = {
+    "a count that is just enough": lambda: plan(epsilon=1.0, alpha=0.1, count=5_000),
+    "23,570 users": lambda: plan(epsilon=1.0, count=23_570),
+    "the last of two releases": lambda: plan(epsilon=2.0, alpha=0.1, count=3_000, releases=2),
+    "after an intrusion": lambda: plan(epsilon=4.0, alpha=0.1, count=3_000, intrusions=1),
+}
+
+
+@pytest.mark.parametrize("case", OPEN)
+def test_in_an_open_universe_the_promise_holds_from_the_first_count_on(case: str) -> None:
+    """Errors 30 % larger would be noticed: 0.13 of them reach alpha, where 0.05 may."""
+    planned = OPEN[case]()
+    assert planned.counts is not None
+    errors = relative_errors(planned, planned.counts[0])
+    assert not too_many(errors, planned)
+    assert too_many(1.3 * errors, planned)
+
+
+def test_a_promise_made_for_a_million_users_is_broken_by_a_fortieth_of_them() -> None:
+    """So the plan must ask for the count: at 23,570 users about 0.3 of the errors reach the alpha of a million."""
+    planned = plan(epsilon=1.0, alpha=0.02, count=10**6)
+    assert planned.counts is not None
+    assert planned.counts[0] > 23_570
+    assert too_many(relative_errors(planned, 23_570), planned)

@@ -4,11 +4,18 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from panprivacy.errors import CannotPlan
-from panprivacy.plan.counting import OPEN_UNIVERSE, Counter, least_error_counter, smallest_counter
-from panprivacy.plan.result import Plan, table_bytes
-from panprivacy.plan.search import LARGEST_EPSILON, smallest_alpha, smallest_epsilon, smallest_size
-from panprivacy.plan.terms import Terms
-from panprivacy.plan.worst import worst_case
+from panprivacy.planning.counting import (
+    OPEN_UNIVERSE,
+    Counter,
+    Crowd,
+    first_count,
+    least_error_counter,
+    smallest_counter,
+)
+from panprivacy.planning.result import Plan, table_bytes
+from panprivacy.planning.search import LARGEST_EPSILON, smallest_alpha, smallest_epsilon, smallest_size
+from panprivacy.planning.terms import Terms
+from panprivacy.planning.worst import worst_case
 from panprivacy.release import spread_of
 from panprivacy.sizes import format_bytes
 from panprivacy.universe import Universe
@@ -26,6 +33,16 @@ class Wish:
     releases: int
     intrusions: int
     density: float | None
+    count: float | None
+
+    @property
+    def crowd(self) -> Crowd:
+        """The users that are expected: a share of the universe, or a count where that is open."""
+        if self.universe is None:
+            assert self.count is not None  # `plan` asks for it
+            return Crowd(self.count, None)
+        assert self.density is not None  # or a `DistinctCount` would not be thought of
+        return Crowd(self.density * self.universe.size, self.universe.size)
 
     @property
     def largest(self) -> int:
@@ -79,6 +96,8 @@ def _density_plan(wish: Wish, terms: Terms, size: int, alpha: Fraction) -> Plan:
         beta=wish.beta,
         probability=worst.probability,
         worst_density=worst.seen / design.population,
+        count=None,
+        counts=None,
     )
 
 
@@ -107,15 +126,28 @@ def best_counter(wish: Wish) -> Plan:
     assert wish.epsilon is not None  # `plan` asks for it where this is an option
     terms = wish.terms(wish.epsilon)
     if wish.alpha is None:
-        found = least_error_counter(terms, wish.density, wish.bits)
+        found = least_error_counter(terms, wish.crowd, wish.bits)
     else:
-        found = smallest_counter(terms, wish.density, float(wish.alpha), wish.beta, wish.largest)
+        found = smallest_counter(terms, wish.crowd, float(wish.alpha), wish.beta, wish.largest)
     if found is None:
-        best = least_error_counter(terms, wish.density, wish.largest)
-        where = f"in {wish.bits:,} bits" if wish.bits else "in any memory"
-        instead = f"alpha = {best.alpha(wish.beta):.4g}" if best else "nothing but more epsilon or memory"
-        raise CannotPlan(f"no DistinctCount does that at epsilon = {wish.epsilon:g} {where}; possible: {instead}")
+        raise CannotPlan(_instead_of_a_counter(wish, terms))
     return _counter_plan(wish, found)
+
+
+def _instead_of_a_counter(wish: Wish, terms: Terms) -> str:
+    """What no `DistinctCount` does, and what one would do."""
+    possible = []
+    if best := least_error_counter(terms, wish.crowd, wish.largest):
+        possible.append(f"alpha = {best.alpha(wish.beta):.4g}")
+    if wish.universe is None and wish.alpha is not None:
+        first = first_count(terms, float(wish.alpha), wish.beta, wish.largest)
+        possible += [f"alpha = {float(wish.alpha):g} from about {first:,} users on"] if first else []
+    whom = f"{wish.crowd.count:,.0f} users at epsilon = {terms.epsilon:g}"
+    where = f"in {wish.bits:,} bits" if wish.bits else "in any memory"
+    return (
+        f"no DistinctCount does that for {whom} {where}; possible: "
+        f"{'; or '.join(possible) or 'nothing but more epsilon, users or memory'}"
+    )
 
 
 def _counter_plan(wish: Wish, found: Counter) -> Plan:
@@ -134,4 +166,6 @@ def _counter_plan(wish: Wish, found: Counter) -> Plan:
         beta=wish.beta,
         probability=found.probability(alpha),
         worst_density=wish.density,
+        count=wish.count,
+        counts=None if wish.universe else found.counts(alpha, wish.beta),
     )

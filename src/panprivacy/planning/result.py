@@ -42,9 +42,13 @@ class Plan:
     beta: float
     """How probable such an error may be."""
     probability: float
-    """P(error >= alpha). For `Density`, exact and at the worst density; else about, and at the stated density."""
+    """P(error >= alpha). For `Density`, exact and at the worst density; else about, at the stated density or count."""
     worst_density: float | None
     """The density at which `probability` is reached; None for an open universe."""
+    count: float | None
+    """The count that is expected in an open universe; `stderr` and `probability` are those from there on."""
+    counts: tuple[int, int] | None
+    """The counts of an open universe for which P(error >= alpha) is about beta at most: from the first to the last."""
 
     @property
     def epsilon(self) -> float:
@@ -98,7 +102,7 @@ class Plan:
         return " ".join([f"panprivacy {verb} -e {epsilon}", *(f"--{word} {value}" for word, value in words.items())])
 
     def _words(self) -> dict[str, Any]:
-        """What to tell an estimator besides its universe, without what goes without saying."""
+        """The keywords of the estimator besides its universe, without those that are left at their defaults."""
         words = {"epsilon": self.epsilon, "sample": self.sample, "buckets": self.buckets, "levels": self.levels}
         words |= {"releases": self.split.releases, "intrusions": self.split.intrusions}
         usual = {"releases": 1, "intrusions": 0}
@@ -127,6 +131,8 @@ class Plan:
             "beta": self.beta,
             "probability": self.probability,
             "worst_density": self.worst_density,
+            "count": self.count,
+            "counts": list(self.counts) if self.counts else None,
             "exact": self.exact,
         }
 
@@ -148,7 +154,7 @@ class Plan:
         grid.add_row("of each release", f"{budget.releases[0]:.4g} (x {len(budget.releases)})")
         if budget.redraws:
             grid.add_row("of each redraw", f"{budget.redraws[0]:.4g} (x {len(budget.redraws)})")
-        at = "" if self.density is None else f" (at density {self.density:g})"
+        at = f" (at density {self.density:g})" if self.count is None else f" (from {self.count:,.0f} users on)"
         grid.add_row("standard error", self._error(self.stderr) + at)
         grid.add_row(f"P(error >= {self._error(self.alpha)})", self._how_likely())
         grid.add_row("in Python", self.code)
@@ -168,12 +174,14 @@ class Plan:
     def _how_likely(self) -> str:
         if self.exact:
             return f"= {self.probability:.4g} at worst (density {self.worst_density:.4g})"
-        where = "" if self.density is None else f" for densities up to {self.density:g}"
-        return f"about {self.probability:.2g}{where}"
+        if self.counts is None:
+            return f"about {self.probability:.2g} for densities up to {self.density:g}"
+        first, last = self.counts
+        return f"at most about {self.beta:g} for counts from {first:,} to {last:,}"
 
 
 def _spelled(universe: Universe) -> str:
-    """A universe as one would write it: listed users are too many to."""
+    """A universe in Python code: its size, or a variable where the users are listed, since they are too many."""
     return str(universe.size) if isinstance(universe, Range) else "universe"
 
 

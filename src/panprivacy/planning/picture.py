@@ -6,24 +6,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from panprivacy.plan.counting import OPEN_UNIVERSE, Counter, counter
-from panprivacy.plan.result import Plan
-from panprivacy.plan.search import about_alpha
-from panprivacy.plan.terms import Terms
-from panprivacy.sizes import format_bytes
+from panprivacy.drawing import COLOURS, GREY, NOT_PRIVATE, look, save
+from panprivacy.planning.counting import OPEN_UNIVERSE, Counter, Crowd, counter
+from panprivacy.planning.result import Plan
+from panprivacy.planning.search import about_alpha
+from panprivacy.planning.terms import Terms
+from panprivacy.sizes import counted, format_bytes
 from panprivacy.slots.hashed import LARGEST_BUCKETS
 from panprivacy.theory import sample_size
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Colours of Okabe and Ito, which the colour-blind tell apart; the dashes do for grey.
-_DENSITY: dict[str, Any] = {"color": "#0072B2", "lw": 2.2, "ls": "-"}
-_COUNTER: dict[str, Any] = {"color": "#D55E00", "lw": 2.2, "ls": "--"}
-_PAPER: dict[str, dict[str, Any]] = {
-    "OptBern": {"color": "#009E73", "lw": 1.5, "ls": "-."},
-    "Dwork": {"color": "#CC79A7", "lw": 1.5, "ls": ":"},
-}
+_DENSITY: dict[str, Any] = {"color": COLOURS["Density"], "linewidth": 2.2}
+_COUNTER: dict[str, Any] = {"color": COLOURS["DistinctCount"], "linewidth": 2.2}
+_PAPER: dict[str, dict[str, Any]] = {name: {"color": COLOURS[name]} | NOT_PRIVATE for name in ("OptBern", "Dwork")}
 _POINTS = 60
 _LEAST_BITS = 64
 
@@ -42,17 +39,29 @@ def draw(plan: Plan, path: str | Path) -> None:
         releases=plan.split.releases,
         intrusions=plan.split.intrusions,
     )
-    figure = Figure(figsize=(7.2, 5.2), layout="constrained")
-    axes = figure.subplots()
-    _label(axes, plan)
+    with look():
+        figure = Figure(figsize=(7.2, 5.4), layout="constrained")
+        axes = figure.subplots()
+        _label(axes, plan)
+        if plan.universe:
+            _draw_density(axes, terms, plan.beta)
+        if plan.estimator == "DistinctCount" or plan.density not in (None, 0.5):
+            _draw_counter(axes, terms, plan)
+        label = f"the plan: {plan.estimator} in {format_bytes(plan.memory)}, error {plan.alpha:.3g}"
+        axes.plot([plan.memory], [plan.alpha], "o", ms=9, color=GREY, mfc="white", mew=2, zorder=5, label=label)
+        figure.legend(loc="outside lower left", ncols=2)
+        save(figure, path)
+
+
+def _title(plan: Plan) -> str:
+    """For whom, at what budget, and for how many releases and announced readings."""
     if plan.universe:
-        _draw_density(axes, terms, plan.beta)
-    if plan.estimator == "DistinctCount" or plan.density not in (None, 0.5):
-        _draw_counter(axes, terms, plan)
-    label = f"the plan: {plan.estimator} in {format_bytes(plan.memory)}, error {plan.alpha:.3g}"
-    axes.plot([plan.memory], [plan.alpha], "o", ms=9, color="black", mfc="white", mew=2, zorder=5, label=label)
-    figure.legend(loc="outside lower left", frameon=False, fontsize=9, ncols=2)
-    figure.savefig(path, dpi=160)
+        whom = plan.universe.describe()
+    else:
+        whom = f"Nobody knows who could come; {plan.count:,.0f} users or more are expected"
+    made = f"total epsilon {plan.epsilon:g} for {counted(plan.split.releases, 'release')}"
+    read = f" and {counted(plan.split.intrusions, 'announced reading')}" if plan.split.intrusions else ""
+    return f"{whom}\n{made}{read}"
 
 
 def _label(axes: "Axes", plan: Plan) -> None:
@@ -66,9 +75,7 @@ def _label(axes: "Axes", plan: Plan) -> None:
     axes.yaxis.set_minor_formatter(NullFormatter())
     axes.set_xlabel("memory for the bits")
     axes.set_ylabel(f"{'' if plan.universe else 'relative '}error exceeded with probability {plan.beta:g}")
-    whom = plan.universe.describe() if plan.universe else "Open universe"
-    axes.set_title(f"{whom}, total epsilon {plan.epsilon:g}", fontsize=11)
-    axes.grid(True, which="major", alpha=0.25)
+    axes.set_title(_title(plan))
 
 
 def _draw_density(axes: "Axes", terms: Terms, beta: float) -> None:
@@ -88,16 +95,20 @@ def _draw_paper(axes: "Axes", terms: Terms, beta: float, errors: NDArray[np.floa
             continue  # its pair needs an epsilon below 2, and the paper gives half the total to the state
         needed = np.asarray(sample_size(name.lower(), terms.epsilon / 2, alphas, beta))
         fits = needed <= terms.population
-        axes.plot(needed[fits] / 8, alphas[fits], label=f"{name}, as the paper's bound sizes it", **style)
+        axes.plot(needed[fits] / 8, alphas[fits], label=f"{name} by the paper's bound (not private)", **style)
 
 
 def _draw_counter(axes: "Axes", terms: Terms, plan: Plan) -> None:
-    density = plan.density if plan.universe else None
+    if plan.universe:
+        crowd = Crowd((plan.density or 0.5) * plan.universe.size, plan.universe.size)
+        label = f"DistinctCount, densities up to {plan.density:g}"
+    else:
+        crowd = Crowd(plan.count or OPEN_UNIVERSE, None)
+        label = f"DistinctCount, {crowd.count:,.0f} users or more"
     most = max(min(terms.population // 2, LARGEST_BUCKETS), _LEAST_BITS)
-    found = [counter(terms, density, int(width)) for width in np.geomspace(_LEAST_BITS, most, _POINTS)]
+    found = [counter(terms, crowd, int(width)) for width in np.geomspace(_LEAST_BITS, most, _POINTS)]
     best: list[Counter] = []
     for each in found:  # more buckets than are of use only add noise: leave them out
         if each.sound and (not best or each.stderr < best[-1].stderr):
             best.append(each)
-    label = "DistinctCount" + (f", densities up to {plan.density:g}" if plan.universe else "")
     axes.plot([each.size / 8 for each in best], [each.alpha(plan.beta) for each in best], label=label, **_COUNTER)

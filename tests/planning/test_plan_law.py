@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from panprivacy.plan.law import Design, Ones
+from panprivacy.planning.law import Design, Ones
 from panprivacy.privacy.budget import best_split
 from panprivacy.privacy.pairs import Pair, dwork
 from panprivacy.release import spread_of

@@ -6,11 +6,13 @@ from fractions import Fraction
 import pytest
 
 from panprivacy.density import Density
-from panprivacy.plan.search import first_true, smallest_alpha, smallest_epsilon, smallest_size
-from panprivacy.plan.terms import Terms, owners
-from panprivacy.plan.worst import worst_case
+from panprivacy.planning.search import first_true, smallest_alpha, smallest_epsilon, smallest_size
+from panprivacy.planning.terms import Terms, owners
+from panprivacy.planning.worst import worst_case
 from panprivacy.testing import SeededCoins
 from panprivacy.theory import sample_size
+
+pytestmark = pytest.mark.slow
 
 
 def risk(terms: Terms, size: int, alpha: str) -> float:

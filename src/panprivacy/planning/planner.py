@@ -3,8 +3,9 @@
 from operator import index
 
 from panprivacy.errors import CannotPlan
-from panprivacy.plan.options import Wish, as_fraction, best_counter, best_density
-from panprivacy.plan.result import Plan
+from panprivacy.planning.counting import OPEN_UNIVERSE
+from panprivacy.planning.options import Wish, as_fraction, best_counter, best_density
+from panprivacy.planning.result import Plan
 from panprivacy.sizes import parse_bytes
 from panprivacy.universe import Universe, universe_of
 
@@ -21,6 +22,7 @@ def plan(
     releases: int = 1,
     intrusions: int = 0,
     density: float | None = None,
+    count: float | None = None,
 ) -> Plan:
     r"""Say what to build so that a release errs by `alpha` or more with a probability of at most `beta`.
 
@@ -35,7 +37,7 @@ def plan(
     ----------
     universe
         The users there could be, as for `pp.Density`. None if nobody knows them: then `pp.DistinctCount` is planned
-        for, and `alpha` is relative to the count.
+        for, `alpha` is relative to the count, and the expected `count` is needed.
     epsilon
         The total budget. None asks for the smallest, to four digits, that keeps to alpha and beta.
     alpha, beta
@@ -47,15 +49,21 @@ def plan(
     density
         The expected density. If it is small, `pp.DistinctCount` may do with less memory, and is planned for if it
         does. What is then said of its error is approximate and holds only up to this density.
+    count
+        How many users are expected in an open universe. What is said of the relative error is approximate and holds
+        from this count on: below some count, which `Plan.counts` tells, the same table errs by a larger share.
 
     Examples
     --------
-    >>> from panprivacy.plan import plan
+    >>> from panprivacy.planning import plan
     >>> wanted = plan(universe=1_000_000, epsilon=0.4, alpha=0.1)
     >>> wanted.sample, wanted.memory, round(wanted.probability, 4)
     (4085, 512, 0.0493)
     >>> wanted.build()  # doctest: +ELLIPSIS
     <Density of 1,000,000 users, 4,0... tracked in 512 B; epsilon 0.4: ... spent, 0 of 1 releases made>
+    >>> visitors = plan(epsilon=1.0, alpha=0.1, count=100_000)
+    >>> visitors.buckets, visitors.counts
+    (1750, (5257, 1000000000000))
     >>> plan(universe=1000, epsilon=0.4, alpha=0.1)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
         ...
@@ -63,9 +71,9 @@ def plan(
 
     Notes
     -----
-    Some bits of a sample are nobody's, and how many is up to its key (see `slots.Sampled`). The plan counts on the
-    expected number; a built sample has a few users more or fewer, and one user in a hundred moves the probability by
-    about 4 in a hundred. There are no such bits where every user has one.
+    Some bits of a sample belong to no user, and the key decides how many (see `slots.Sampled`). The plan counts on
+    the expected number. A sample that is built has a few users more or fewer, and one user in a hundred moves the
+    probability by about 4 in a hundred. Where every user has a bit, every bit has a user.
 
     The probability is not quite monotone in the size, since counts are whole numbers: a size slightly above the
     smallest can exceed beta by a hair. `docs/plan.md` says how the smallest is found, and what is certain about it.
@@ -79,6 +87,7 @@ def plan(
         releases=index(releases),
         intrusions=index(intrusions),
         density=None if density is None else float(as_fraction("density", density)),
+        count=None if count is None else float(count),
     )
     if wish.epsilon is not None and not 0 < wish.epsilon < float("inf"):
         raise ValueError(f"epsilon must be positive and finite, got {epsilon}")
@@ -89,14 +98,20 @@ def plan(
     if wish.epsilon is None and (wish.alpha is None or wish.universe is None):
         raise ValueError("give epsilon; or universe and alpha, to be told the smallest epsilon")
     if wish.universe is None and wish.density is not None:
-        raise ValueError("an expected density needs a universe")
+        raise ValueError("an expected density needs a universe; without one, say the expected count")
+    if wish.universe is not None and wish.count is not None:
+        raise ValueError("an expected count is for an open universe; with a universe, say the expected density")
+    if wish.universe is None and wish.count is None:
+        raise ValueError("an open universe needs the expected count: relative errors are larger where few users come")
+    if wish.count is not None and not 1 <= wish.count <= OPEN_UNIVERSE:
+        raise ValueError(f"the expected count must be between 1 and {OPEN_UNIVERSE:,}, got {count}")
     return _choose(wish)
 
 
 def _choose(wish: Wish) -> Plan:
-    """The estimator that does what is wished for: of two, the one in less memory or, within one memory, of less error.
+    """The estimator that does what is wished for: of two, the one of less memory, or of less error in given memory.
 
-    Equal ones are decided for `Density`, whose error is exact, holds at every density, and which can remove users.
+    If both are equally good, it is `Density`, whose error is exact, holds at every density, and which can remove users.
     """
     if wish.universe is None:
         return best_counter(wish)

@@ -15,20 +15,20 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from panprivacy.plan.law import Design, Ones
+from panprivacy.planning.law import Design, Ones
 
 Guess: TypeAlias = Callable[[NDArray[np.int64]], NDArray[np.float64]]
 """About how probable an error is, for numbers of seen users."""
 
-_EVERY_DENSITY_UP_TO = 512  # users
-_BASES = 9  # places from which the ripples around are looked at
+_EVERY_DENSITY_UP_TO = 512  # users: in a universe of so many, all densities are tried
+_BASES = 9  # numbers of seen users around which the ripples are looked at
 _RUN = 2048  # neighbouring numbers of seen users that are ranked at a time
-_COMPUTED = 16  # of all that were ranked
-_RELIABLE = 1e-12  # a tail below it is rounding
+_COMPUTED = 16  # numbers of seen users, the highest ranked, whose probability is computed exactly
+_RELIABLE = 1e-12  # a tail below it is all rounding error
 
 
 class Worst(NamedTuple):
-    """A probability of error, and how many users seen make it so."""
+    """The largest probability of an error, and the number of seen users at which it is reached."""
 
     probability: float
     seen: int
@@ -131,7 +131,7 @@ def _guess_around(design: Design, base: int, stretch: _Stretch, alpha: Fraction)
     def guess(seen: NDArray[np.int64]) -> NDArray[np.float64]:
         shift = design.moved * (seen - base)
         nearer = float(reach) * (1 - np.sqrt(variance / design.variance(seen)))
-        known = np.abs(nearer) < 1  # of more, the three tails tell nothing
+        known = np.abs(nearer) < 1  # further away, the three tails tell nothing
         nearer = np.where(known, nearer, 0.0)
         total = np.zeros(len(seen))
         if stretch.upwards:

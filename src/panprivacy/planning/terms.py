@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 
 from panprivacy.checks import KEY_BYTES
-from panprivacy.plan.law import Design
+from panprivacy.planning.law import Design
 from panprivacy.privacy.budget import Split, best_split
 from panprivacy.slots.places import network
 
@@ -40,9 +40,9 @@ class Terms:
 
 
 def owners(population: int, size: int) -> int:
-    """How many slots of a table are somebody's: all, or of a sample the expected number, rounded.
+    """How many slots of a table belong to a user: all, or of a sample the expected number, rounded.
 
-    `slots.Sampled` permutes a range slightly larger than the universe, so a few slots of a sample are nobody's.
+    `slots.Sampled` permutes a range slightly larger than the universe, so a few slots of a sample belong to no user.
 
     >>> owners(100_000, 100_000), owners(100_000, 5000)
     (100000, 4995)

@@ -4,9 +4,11 @@ from fractions import Fraction
 
 import pytest
 
-from panprivacy.plan.law import Design
-from panprivacy.plan.worst import worst_case
+from panprivacy.planning.law import Design
+from panprivacy.planning.worst import worst_case
 from panprivacy.privacy.budget import best_split
+
+pytestmark = pytest.mark.slow
 
 
 def designed(epsilon: float, bits: int, users: int, population: int) -> Design:

@@ -1,4 +1,4 @@
-"""Print the numbers that docs/plan.md states: ``python tests/plan/comparisons.py`` (some minutes).
+"""Print the numbers that docs/plan.md states: ``python tests/planning/comparisons.py`` (some minutes).
 
 The searches for the worst density and the smallest size against trying every density and every smaller size, on random
 designs; and planned sizes beside those of the paper's bounds.
@@ -8,11 +8,11 @@ from fractions import Fraction
 
 import numpy as np
 
-from panprivacy.plan import plan
-from panprivacy.plan.law import Design
-from panprivacy.plan.search import smallest_size
-from panprivacy.plan.terms import Terms
-from panprivacy.plan.worst import worst_case
+from panprivacy.planning import plan
+from panprivacy.planning.law import Design
+from panprivacy.planning.search import smallest_size
+from panprivacy.planning.terms import Terms
+from panprivacy.planning.worst import worst_case
 from panprivacy.privacy.budget import best_split
 from panprivacy.release import spread_of
 from panprivacy.theory import sample_size

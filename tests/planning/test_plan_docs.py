@@ -1,0 +1,43 @@
+"""What docs/plan.md shows is what the command prints: the same words and cells, however they are drawn and wrapped."""
+
+import re
+import shlex
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+import panprivacy as pp
+from drawn import rows
+from panprivacy.cli import app
+
+TEXT = (Path(__file__).parents[2] / "docs" / "plan.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"```console\n\$ panprivacy (plan .*?)\n(.*?)```", TEXT, flags=re.DOTALL)
+
+
+@pytest.mark.parametrize(("command", "shown"), BLOCKS[1:], ids=[command for command, _ in BLOCKS[1:]])
+def test_a_command_prints_what_the_page_shows(command: str, shown: str) -> None:
+    result = CliRunner().invoke(app, shlex.split(command))
+    assert result.output.split() == shown.split()
+
+
+def test_a_terminal_shows_the_table_of_the_page() -> None:
+    console = Console(width=120, file=StringIO(), record=True)
+    console.print(pp.plan(universe=1_000_000, epsilon=0.4, alpha=0.1, beta=0.05))
+    assert rows(console.export_text()) == rows(BLOCKS[0][1])
+
+
+def test_the_errors_of_an_open_universe_are_those_of_the_page() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "distinct.md").read_text(encoding="utf-8")
+    lines = re.findall(r"^  \| (?:`error|buckets|holds from|standard error).*$", page, flags=re.MULTILINE)
+    cells = [[cell.strip() for cell in line.split("|")[2:-1]] for line in lines]
+    for asked, buckets, first, there in zip(*cells, strict=True):
+        error = float(asked.removesuffix(" %")) / 100
+        est = pp.DistinctCount(1.0, error=error)
+        within = est.counts_within(error)
+        assert within is not None
+        assert (f"{est.buckets:,}", f"{within[0]:,}") == (buckets, first)
+        assert f"{est.stderr_at(23_570) / 235.70:.1f} %" == there
+    assert len(cells[0]) == 6
