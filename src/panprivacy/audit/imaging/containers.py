@@ -60,9 +60,9 @@ def opened(batch: Stored) -> Iterator[Any]:
 def singly(batch: Stored) -> Iterator[Any]:
     """The ids of a batch, one after the other, as Python has them."""
     with opened(batch) as ids:
-        for i in range(batch.rows):
-            user = ids[i].tolist()
-            yield user.decode() if isinstance(user, bytes) else tuple(user) if isinstance(user, list) else user
+        for i in range(batch.rows):  # `ids[i]` would leave the id in NumPy's own cache of small arrays
+            user = ids.item(i) if ids.ndim == 1 else (ids.item(i, 0), ids.item(i, 1))
+            yield user.decode() if isinstance(user, bytes) else user
 
 
 def bare(container: str) -> str:

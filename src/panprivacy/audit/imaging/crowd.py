@@ -20,9 +20,15 @@ SHORT = 1_000
 """Events of a short batch."""
 LONG = CHUNK + 10_000
 """Events of a long one: more than the coins are drawn for at a time."""
-FEW = 64
+FEW = 1_000
 """Users who come one by one."""
 _GROUPS = 8  # a batch is of an eighth of the users: ascending ids then have gaps that tell them from others
+
+
+def letters(random: np.random.Generator, texts: int) -> NDArray[np.bytes_]:
+    """Texts of random letters."""
+    drawn = _ALPHABET[random.integers(0, 32, (texts, LETTERS))]
+    return np.ascontiguousarray(drawn).view(f"S{LETTERS}").ravel()
 
 
 @dataclass(frozen=True)
@@ -56,8 +62,7 @@ class Crowd:
 
     def _make_ids(self, users: int) -> NDArray[Any]:
         if self.text:
-            letters = _ALPHABET[self._random.integers(0, 32, (users, LETTERS))]
-            return np.ascontiguousarray(letters).view(f"S{LETTERS}").ravel()
+            return letters(self._random, users)
         if self.open:
             return self._random.integers(2**60, 2**63, users)
         if self.kind == "Edges":
@@ -67,6 +72,11 @@ class Crowd:
         if self.kind.startswith("Users"):
             return np.unique(self._random.integers(2**20, 2**40, users))
         return np.arange(users)
+
+    @property
+    def slots_in_all(self) -> int:
+        """How many bits there are."""
+        return self._est._slots.size
 
     @property
     def listed(self) -> Any:

@@ -153,7 +153,7 @@ def scan_pairs(halves, wide, stride, swapped, limit, keys, bitmap, map_shift, ta
     found = 0
     for i in range(len(halves) - stride - 1):
         first = _number_at(halves, i, wide, swapped)
-        if first >= limit:
+        if first >= limit or first == 0:  # zeros are everywhere, and a run has other pairs
             continue
         second = _number_at(halves, i + stride, wide, swapped)
         if second >= limit or first == second:

@@ -73,6 +73,8 @@ class Run:
     """How many in a row are a find."""
     new: bool = True
     """Whether only what did not stand there before the first batch counts."""
+    swapped: bool = False
+    """Whether numbers the other way round are looked for as well."""
     skip: Words = field(default_factory=lambda: np.empty(0, dtype=np.uint64))
     """An ascending sequence that may be there: of two numbers that are neighbours in it, too, nothing is looked for."""
     found: NDArray[np.bool_] = field(init=False)

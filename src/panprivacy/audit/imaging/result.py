@@ -15,6 +15,8 @@ class Imaged:
     """Users who came."""
     hardened: bool
     """Whether the process was started so that its allocators overwrite what is freed."""
+    bits_seen: bool
+    """Whether the bits were found in the process; if not, an older version of them could not be told from them."""
     users_named: int
     """Users who are certain to have come: their bit differs between two versions in the image, or its flip was found."""
     words_found: int
@@ -33,8 +35,9 @@ class Imaged:
 
     @property
     def clean(self) -> bool:
-        """Whether nothing was found."""
-        return not (self.users_named or self.words_found or self.ids_found or self.counts_found or self.keys_found)
+        """Whether nothing was found, and everything was looked for."""
+        found = self.users_named or self.words_found or self.ids_found or self.counts_found or self.keys_found
+        return self.bits_seen and not found
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data, for JSON."""
@@ -52,5 +55,7 @@ class Imaged:
             )
             if number
         ]
+        if not self.bits_seen:
+            extra.append("bits not located")
         where = f" in {', '.join(self.where)}" if self.where else ""
         return f"{self.scenario} ({self.users:,} users, {mode}): {', '.join([found, *extra])}{where}"

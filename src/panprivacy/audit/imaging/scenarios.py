@@ -2,7 +2,10 @@
 
 from dataclasses import dataclass
 
-_LOADED = ("short", "save", "load", "long", "save", "load", "short", "short", "save")
+BATCHES = ("short", "medium", "long", "singly")
+"""The steps that are batches."""
+
+_LOADED = ("medium", "save", "load", "medium", "save", "load", "short", "save")
 _FED = ("short", "long", "singly", "short", "medium", "short")
 
 
@@ -20,8 +23,13 @@ class Scenario:
     container: str = "NumPy int64"
     steps: tuple[str, ...] = _FED
     hardened: bool = False
+    pipe: tuple[str, ...] = ()
+    """The command and its options, where the scenario is one of the command line: events come through a pipe."""
 
 
+_PIPED = ("short", "medium", "medium", "short")
+_DENSITY, _DISTINCT = ("density", "-", "-n", "USERS"), ("distinct", "-")
+_KEPT = ("--state", "state.pp")
 _INTEGERS = ("NumPy int32", "NumPy big-endian", "NumPy strided", "Arrow", "Polars", "range")
 _OBJECTS = ("list", "iterator", "pandas")
 _TEXTS = ("list of text", "NumPy text", "Polars text", "Arrow text", "iterator of text")
@@ -48,12 +56,22 @@ SCENARIOS = (
     ),
     Scenario("observe", "Continual", steps=("short", "observe", "long", "observe", "medium", "observe", "short")),
     Scenario("rerandomize", steps=("medium", "rerandomize", "short", "short")),
-    Scenario("save", steps=("short", "save", "long", "save", "medium", "save")),
+    Scenario("save", steps=("medium", "save", "long", "save", "short", "save")),
     Scenario("save and load", steps=_LOADED),
     Scenario("save and load, DistinctCount", "DistinctCount", steps=_LOADED),
     Scenario("merge", "shards", steps=("short", "medium", "merge", "medium", "short")),
     Scenario("merge, overlapping", "overlapping", steps=("short", "medium", "merge", "medium", "short")),
     Scenario("window change", "Windows", steps=("short", "medium", "next_window", "medium", "next_window", "short")),
+    Scenario("pipe", steps=_PIPED, pipe=_DENSITY),
+    Scenario("pipe with state", steps=_PIPED, pipe=(*_DENSITY, *_KEPT)),
+    Scenario("pipe, DistinctCount", "DistinctCount, text", "list of text", steps=_PIPED, pipe=_DISTINCT),
+    Scenario(
+        "pipe with state, DistinctCount",
+        "DistinctCount, text",
+        "list of text",
+        steps=_PIPED,
+        pipe=(*_DISTINCT, *_KEPT),
+    ),
 )
 
 

@@ -15,7 +15,9 @@ _REACH = 32  # how far a run is followed either way from where it was met
 _WIDTHS = (np.uint8, np.uint16, np.uint32, np.uint64)
 # Numbers of 8 bytes or 4, and how many times 4 bytes are from one to the next: arrays, columns of two and of three,
 # and Python's small integers, which take 32 bytes each.
-_STRIDES = ((True, 2), (True, 4), (True, 6), (False, 1), (False, 8))
+_WIDE_LANES = ((True, 2, False), (True, 4, False), (True, 6, False))
+_LANES = (*_WIDE_LANES, (False, 1, False), (False, 8, False))
+_SWAPPED_LANE = (True, 2, True)  # 8 bytes the other way round
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,12 @@ class Haystack:
     def look_for(self, windows: list[Windows], runs: list[Run]) -> None:
         """Mark what is found, and where."""
         windows, runs = [w for w in windows if len(w.keys)], [run for run in runs if len(run.values) >= run.need]
-        searches = [*([_WindowSearch(windows)] if windows else []), *([_RunSearch(runs)] if runs else [])]
+        small = [run for run in runs if run.values.max() < 2**32]
+        large = [run for run in runs if run.values.max() >= 2**32]
+        searches = [
+            *([_WindowSearch(windows)] if windows else []),
+            *(_RunSearch(group, lanes) for group, lanes in ((small, _LANES), (large, _WIDE_LANES)) if group),
+        ]
         for segment in self._image.segments:
             earlier = _Earlier(self._before, segment)
             for search in searches:
@@ -136,8 +143,9 @@ class _WindowSearch:
 
 
 class _RunSearch:
-    def __init__(self, runs: list[Run]) -> None:
+    def __init__(self, runs: list[Run], lanes: tuple[tuple[bool, int, bool], ...]) -> None:
         self._runs = runs
+        self._lanes = (*lanes, _SWAPPED_LANE) if any(run.swapped for run in runs) else lanes
         self._values = np.concatenate([run.values for run in runs]).astype(np.uint64)
         ends = np.cumsum([len(run.values) for run in runs])
         self._bounds = np.stack([np.concatenate([[0], ends[:-1]]), ends], axis=1)
@@ -155,8 +163,8 @@ class _RunSearch:
 
     @staticmethod
     def _pairs(run: Run, first: int) -> NDArray[np.int64]:
-        """Where pairs begin that are looked for: a few in every run of the needed length."""
-        at = np.arange(0, len(run.values) - 1, run.need // 4)
+        """Where pairs begin that are looked for: one or two in every run of the needed length."""
+        at = np.arange(0, len(run.values) - 1, run.need // 2)
         if len(run.skip) > 1:
             there = np.minimum(np.searchsorted(run.skip, run.values[at]), len(run.skip) - 2)
             at = at[(run.skip[there] != run.values[at]) | (run.skip[there + 1] != run.values[at + 1])]
@@ -166,8 +174,7 @@ class _RunSearch:
         self, segment: Segment, earlier: _Earlier, places: NDArray[np.int64], which: NDArray[np.int64]
     ) -> None:
         halves = segment.octets[: len(segment.octets) // 4 * 4].view(np.uint32)
-        lanes = [(wide, stride, False) for wide, stride in _STRIDES] + [(True, 2, True)]
-        for wide, stride, swapped in lanes:
+        for wide, stride, swapped in self._lanes:
             found = kernels.scan_pairs(
                 halves, wide, stride, swapped, self._limit, *self._index.arguments, places, which
             )

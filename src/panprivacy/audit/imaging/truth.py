@@ -53,6 +53,13 @@ class Fed:
     slots: People
     epoch: int
 
+    @classmethod
+    def of(cls, batch: Batch, crowd: Crowd, epoch: int) -> "Fed":
+        """Work out where the users of a batch belong, each once."""
+        people, again = np.unique(batch.events, return_inverse=True)
+        places = crowd.places(people)
+        return cls(batch, batch.events, places[again], crowd.slots(places)[again], epoch)
+
 
 @dataclass
 class Traces:
@@ -112,20 +119,22 @@ class Traces:
             self._ids += [(needles.of_numbers("ids", hashes, new=True), last), (needles.of_digits("ids", hashes), last)]
         else:
             self._add_runs(fed.places, people)
-        for hashes in crowd.hashes(people):
-            self._ids.append((needles.in_a_row("ids", hashes, need=1, new=True), people))
+        _, again = np.unique(people, return_inverse=True)
+        for hashes in crowd.hashes(last):
+            self._ids.append((needles.in_a_row("ids", hashes[again], need=1, new=True), people))
         there = fed.slots >= 0
         self._add_runs(fed.slots[there].astype(np.uint64), people[there])
 
     def _add_runs(self, values: Words, people: People) -> None:
-        self._ids.append((Run("ids", values, IN_ORDER), people))
+        swapped = self.crowd.container == "NumPy big-endian"
+        self._ids.append((Run("ids", values, IN_ORDER, swapped=swapped), people))
         ascending, first = np.unique(values, return_index=True)
         if len(ascending) * 4 <= ascending.max(initial=0):
             self._ids.append((Run("ids", ascending, ASCENDING), people[first]))
 
-    def add_texts(self, texts: NDArray[np.bytes_]) -> None:
-        """Look for texts that came with the ids: row by row, a column that nobody asked for."""
-        self._ids.append((needles.of_texts("ids", texts), np.arange(len(texts))))
+    def add_texts(self, texts: NDArray[np.bytes_], people: People) -> None:
+        """Look for texts that came with the ids of these users: row by row, a column that nobody asked for."""
+        self._ids.append((needles.of_texts("ids", texts), people))
 
     def add_keys(self, secrets: list[bytes]) -> None:
         """Look for keys and keystreams."""
