@@ -28,7 +28,7 @@ def audit(
         float, typer.Option(help="Total that is claimed; at least 8 for Continual and Continuous.")
     ] = 0.2,
     users: Annotated[
-        int | None, typer.Option(help="Users there are: 2 to 5, 3 if left out. With --memory any number from 10,000 on.")
+        int | None, typer.Option(help="Users there are: 2 to 5, 3 if left out. With --memory, 10,000 or more.")
     ] = None,
     events: Annotated[int, typer.Option(help="Events in the longest stream.", min=1, max=6)] = 3,
     releases: Annotated[int, typer.Option(help="Releases, where more than one can be planned.", min=1, max=4)] = 1,
@@ -39,7 +39,7 @@ def audit(
         bool, typer.Option("--memory", help="Image processes instead, and search them for old bits, ids and keys.")
     ] = False,
     full: Annotated[bool, typer.Option("--full", help="With --memory: 10^4, 10^5, 10^6 and 10^7 users.")] = False,
-    markdown: Annotated[bool, typer.Option("--markdown", help="With --memory: the table of the documentation.")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="With --memory: a table in Markdown.")] = False,
 ) -> None:
     """Run estimators under every outcome of their coins and print the exact loss beside the claimed one.
 

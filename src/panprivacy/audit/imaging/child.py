@@ -21,8 +21,8 @@ from panprivacy.audit.imaging.subjects import Subject
 
 def main(plan: dict[str, Any]) -> None:
     """Run a scenario."""
-    if plan["plant"]:
-        module, _, function = plan["plant"].partition(":")
+    for planted in plan["plants"]:
+        module, _, function = planted.partition(":")
         getattr(import_module(module), function)()
     if plan["keys"] is not None:
         tell_keys(plan["keys"])

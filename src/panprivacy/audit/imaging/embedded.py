@@ -1,5 +1,6 @@
 """Scenarios of a program that embeds the library: a child process that is led from step to step."""
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -15,12 +16,14 @@ from panprivacy.audit.imaging.stage import Stage, folders
 from panprivacy.audit.imaging.truth import Traces
 
 
-def run(scenario: Scenario, crowd: Crowd, users: int, *, hardened: bool, plant: str | None) -> tuple[Recorded, Traces]:
+def run(
+    scenario: Scenario, crowd: Crowd, users: int, *, hardened: bool, plants: Sequence[str]
+) -> tuple[Recorded, Traces]:
     """Run a scenario in a child process."""
     with folders() as (imaged, handed):
         plan, batches = _plan(scenario, crowd, users, imaged, handed)
         recorded = Recorded(crowd, imaged)
-        with Stage(plan | {"plant": plant}, handed / "plan.json", hardened=hardened) as stage:
+        with Stage(plan | {"plants": plants}, handed / "plan.json", hardened=hardened) as stage:
             recorded.start(stage.process, stage.versions())
             for batch in batches:
                 stage.go_on()
@@ -35,7 +38,8 @@ def _plan(
     scenario: Scenario, crowd: Crowd, users: int, imaged: Path, handed: Path
 ) -> tuple[dict[str, Any], list[Batch | None]]:
     """What the child is to do, and which step is which batch."""
-    steps, batches = [], []
+    steps: list[dict[str, Any]] = []
+    batches: list[Batch | None] = []
     for number, step in enumerate(scenario.steps):
         batch = crowd.batch(number % 8, step) if step in BATCHES else None
         batches.append(batch)
@@ -51,5 +55,3 @@ def _plan(
         path.write_bytes(np.sort(crowd.ids).tobytes())
         plan["listed"] = str(path)
     return plan, batches
-
-

@@ -1,5 +1,6 @@
 """Run a scenario in a process of its own, image it, and attack the image."""
 
+from collections.abc import Sequence
 from time import perf_counter
 
 import numpy as np
@@ -19,7 +20,7 @@ def image(
     users: int = 100_000,
     *,
     hardened: bool | None = None,
-    plant: str | None = None,
+    plants: Sequence[str] = (),
 ) -> Imaged:
     """Run a scenario with the shipping code in a child process, image it, and look for what must not be there.
 
@@ -28,8 +29,8 @@ def image(
     places of batches before the last, in their order and sorted; keys of the coins and their keystream.
 
     `scenario` is one of `scenarios.SCENARIOS`, or its name. `hardened` starts the child with allocators that overwrite
-    what is freed; without it, only containers are fed whose memory can be wiped. `plant` is ``module:function``, called
-    in the child before anything else: a leak that must be found.
+    what is freed; without it, only containers are fed whose memory can be wiped. `plants` are names of functions,
+    ``module:function``, that are called in the child before anything else: leaks that must be found.
     """
     check_system()
     chosen = named(scenario) if isinstance(scenario, str) else scenario
@@ -37,9 +38,9 @@ def image(
     started = perf_counter()
     crowd = Crowd(chosen.kind, users, chosen.container, _SEED)
     if chosen.pipe:
-        recorded, traces = pipes.run(chosen, crowd, users, hardened=hardened, plant=plant)
+        recorded, traces = pipes.run(chosen, crowd, users, hardened=hardened, plants=plants)
     else:
-        recorded, traces = embedded.run(chosen, crowd, users, hardened=hardened, plant=plant)
+        recorded, traces = embedded.run(chosen, crowd, users, hardened=hardened, plants=plants)
     assert recorded.last is not None
     Haystack(recorded.last, recorded.before).look_for(traces.all_windows, traces.all_runs)
     return Imaged(

@@ -59,8 +59,9 @@ class Windows:
 
     def only(self, which: NDArray[np.bool_]) -> "Windows":
         """These windows without the others."""
-        arrays = (array[which] for array in (self.keys, self.positions, self.before, self.after, self.sides))
-        return Windows(self.what, *arrays, self.need, self.step, self.new)
+        keys, positions, sides = self.keys[which], self.positions[which], self.sides[which]
+        before, after = self.before[which], self.after[which]
+        return Windows(self.what, keys, positions, before, after, sides, self.need, self.step, self.new)
 
 
 @dataclass

@@ -8,6 +8,7 @@ import struct
 import subprocess
 import sys
 import termios
+from collections.abc import Sequence
 from pathlib import Path
 from time import monotonic, sleep
 from typing import IO
@@ -30,10 +31,12 @@ _STILL = 0.4  # seconds without work after which a process is taken to wait
 _WRITTEN = 1.5  # seconds after which a state must be on disk
 
 
-def run(scenario: Scenario, crowd: Crowd, users: int, *, hardened: bool, plant: str | None) -> tuple[Recorded, Traces]:
+def run(
+    scenario: Scenario, crowd: Crowd, users: int, *, hardened: bool, plants: Sequence[str]
+) -> tuple[Recorded, Traces]:
     """Run a command, feed it batch after batch, and image it while it waits for more."""
     words = [str(users) if word == "USERS" else word for word in scenario.pipe]
-    planted = "import {0}; {0}.{1}(); ".format(*plant.split(":")) if plant else ""
+    planted = "".join("import {0}; {0}.{1}(); ".format(*plant.split(":")) for plant in plants)
     code = f"{planted}from panprivacy.cli import app; app()"
     notes: list[NDArray[np.bytes_]] = []
     with folders() as (imaged, _):

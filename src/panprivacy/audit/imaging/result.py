@@ -18,7 +18,7 @@ class Imaged:
     bits_seen: bool
     """Whether the bits were found in the process; if not, an older version of them could not be told from them."""
     users_named: int
-    """Users who are certain to have come: their bit differs between two versions in the image, or its flip was found."""
+    """Users who are certain to have come: their bit differs between two versions in the image, or its flip is there."""
     words_found: int
     """Words of earlier tables, or of flips, that were found, whomever they name."""
     ids_found: int

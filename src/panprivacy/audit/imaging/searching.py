@@ -14,9 +14,9 @@ _MOST = 2**20  # finds in one lane of one segment: with so many, more say nothin
 _REACH = 32  # how far a run is followed either way from where it was met
 _WIDTHS = (np.uint8, np.uint16, np.uint32, np.uint64)
 # Numbers of 8 bytes or 4, and how many times 4 bytes are from one to the next: arrays, columns of two and of three,
-# and Python's small integers, which take 32 bytes each.
+# and Python's small integers, which take 32 bytes each, or 48 where malloc gives them out.
 _WIDE_LANES = ((True, 2, False), (True, 4, False), (True, 6, False))
-_LANES = (*_WIDE_LANES, (False, 1, False), (False, 8, False))
+_LANES = (*_WIDE_LANES, (False, 1, False), (False, 8, False), (False, 12, False))
 _SWAPPED_LANE = (True, 2, True)  # 8 bytes the other way round
 
 
@@ -57,7 +57,7 @@ class Haystack:
         windows, runs = [w for w in windows if len(w.keys)], [run for run in runs if len(run.values) >= run.need]
         small = [run for run in runs if run.values.max() < 2**32]
         large = [run for run in runs if run.values.max() >= 2**32]
-        searches = [
+        searches: list[_WindowSearch | _RunSearch] = [
             *([_WindowSearch(windows)] if windows else []),
             *(_RunSearch(group, lanes) for group, lanes in ((small, _LANES), (large, _WIDE_LANES)) if group),
         ]
@@ -74,6 +74,7 @@ class _Earlier:
         self._before = before
         self._segment = segment
         self._octets: Octets | None = None
+        self.name = segment.name
 
     def same(self, places: NDArray[np.int64], size: int) -> NDArray[np.bool_]:
         """Whether so many bytes at these places are what they were."""
@@ -104,23 +105,21 @@ class _WindowSearch:
     def _each(self, of: Any, dtype: Any) -> NDArray[Any]:
         return np.array([of(w) for w in self._windows], dtype=dtype)[self._owner]
 
-    def through(
-        self, segment: Segment, earlier: _Earlier, places: NDArray[np.int64], which: NDArray[np.int64]
-    ) -> None:
+    def through(self, segment: Segment, earlier: _Earlier, places: NDArray[np.int64], which: NDArray[np.int64]) -> None:
+        index = self._index.arguments
         for width in _WIDTHS:
             size = np.dtype(width).itemsize
             numbers = segment.octets[: len(segment.octets) // size * size].view(width)
             for per_bit in (False, True):
                 if size == 1 and not per_bit:
-                    found = kernels.scan_bytes(numbers, *self._index.arguments, places, which)
+                    found = kernels.scan_bytes(numbers, *index, places, which)  # type: ignore[call-arg]
                 else:
-                    found = kernels.scan_numbers(numbers, per_bit, *self._index.arguments, places, which)
+                    found = kernels.scan_numbers(numbers, per_bit, *index, places, which)  # type: ignore[call-arg]
                 if found:
-                    self._note(segment, earlier, numbers, per_bit, places[:found], which[:found])
+                    self._note(earlier, numbers, per_bit, places[:found], which[:found])
 
     def _note(
         self,
-        segment: Segment,
         earlier: _Earlier,
         numbers: NDArray[Any],
         per_bit: bool,
@@ -139,7 +138,7 @@ class _WindowSearch:
         for owner in np.unique(self._owner[which]):
             of_this = which[self._owner[which] == owner]
             self._windows[owner].found[self._number[of_this]] = True
-            self._windows[owner].where.add(segment.name)
+            self._windows[owner].where.add(earlier.name)
 
 
 class _RunSearch:
@@ -170,20 +169,16 @@ class _RunSearch:
             at = at[(run.skip[there] != run.values[at]) | (run.skip[there + 1] != run.values[at + 1])]
         return at + first
 
-    def through(
-        self, segment: Segment, earlier: _Earlier, places: NDArray[np.int64], which: NDArray[np.int64]
-    ) -> None:
+    def through(self, segment: Segment, earlier: _Earlier, places: NDArray[np.int64], which: NDArray[np.int64]) -> None:
         halves = segment.octets[: len(segment.octets) // 4 * 4].view(np.uint32)
         for wide, stride, swapped in self._lanes:
-            found = kernels.scan_pairs(
-                halves, wide, stride, swapped, self._limit, *self._index.arguments, places, which
-            )
+            lane = halves, wide, stride, swapped, self._limit
+            found = kernels.scan_pairs(*lane, *self._index.arguments, places, which)  # type: ignore[call-arg]
             if found:
-                self._note(segment, earlier, halves, (wide, stride, swapped), places[:found], which[:found])
+                self._note(earlier, halves, (wide, stride, swapped), places[:found], which[:found])
 
     def _note(
         self,
-        segment: Segment,
         earlier: _Earlier,
         halves: NDArray[np.uint32],
         lane: tuple[bool, int, bool],
@@ -194,13 +189,11 @@ class _RunSearch:
         starts, owners = self._starts[which].copy(), self._owner[which]
         lengths = np.empty(len(places), dtype=np.int64)
         bounds, need = self._bounds[owners], self._need[owners]
-        kernels.confirm_runs(
-            halves, wide, stride, swapped, places, starts, self._values, bounds, need, _REACH, lengths
-        )
+        kernels.confirm_runs(halves, wide, stride, swapped, places, starts, self._values, bounds, need, _REACH, lengths)
         keep = lengths > 0
         doubtful = keep & self._new[owners]
         keep[doubtful] = ~earlier.same(4 * places[doubtful], 4 * stride + (8 if wide else 4))
         for start, length, owner in zip(starts[keep], lengths[keep], owners[keep], strict=True):
             run, at = self._runs[owner], start - self._bounds[owner, 0]
             run.found[at : at + length] = True
-            run.where.add(segment.name)
+            run.where.add(earlier.name)

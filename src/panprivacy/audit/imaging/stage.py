@@ -25,7 +25,11 @@ HARDENED = {
 def environment(*, hardened: bool) -> dict[str, str]:
     """The environment of a process under audit: this one's modules, and its allocators as asked."""
     plain = {name: value for name, value in os.environ.items() if name not in HARDENED}
-    return plain | {"PYTHONPATH": os.pathsep.join(sys.path)} | (HARDENED if hardened else {})
+    return (
+        plain
+        | {"PYTHONPATH": os.pathsep.join(str(Path(folder).resolve()) for folder in sys.path)}
+        | (HARDENED if hardened else {})
+    )
 
 
 class Stage:
@@ -41,6 +45,7 @@ class Stage:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             pass_fds=[given],
+            cwd=plan["folder"],
             env=environment(hardened=hardened),
         )
         os.close(given)

