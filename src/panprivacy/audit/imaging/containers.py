@@ -71,37 +71,36 @@ def bare(container: str) -> str:
 
 
 def _contained(octets: NDArray[np.uint8], container: str, rows: int) -> Any:
-    if container == "range":
-        first, second, last = octets.view(np.int64)[[0, 1, -1]].tolist()
-        return range(first, last + 1, second - first)
     if container in ("bare text", *TEXTS):
         return _texts(octets, container)
-    if container == "NumPy int32":
-        return octets.view(np.int32)
-    if container == "NumPy big-endian":
-        return octets.view(">i8")
+    if container in ("NumPy int32", "NumPy big-endian"):
+        return octets.view(np.int32 if container == "NumPy int32" else ">i8")
     ids = octets.view(np.int64)
-    if container == "NumPy int64":
-        return ids
-    if container == "NumPy strided":
-        return ids[::2]
-    if container == "NumPy pairs":
-        return ids.reshape(rows, 2)
-    if container in ("Arrow", "Polars"):
-        return _column(octets, container)
+    if container in ("Arrow", "Polars", "pandas"):
+        return _column(ids, container)
+    if container in ("list", "iterator", "range"):
+        return _objects(ids, container)
+    return {"NumPy strided": lambda: ids[::2], "NumPy pairs": lambda: ids.reshape(rows, 2)}.get(
+        container, lambda: ids
+    )()
+
+
+def _objects(ids: Ids, container: str) -> Any:
+    if container == "range":
+        first, second, last = ids.item(0), ids.item(1), ids.item(-1)
+        return range(first, last + 1, second - first)
+    return iter(ids.tolist()) if container == "iterator" else ids.tolist()
+
+
+def _column(ids: Ids, container: str) -> Any:
+    """A column that shares the memory of the array."""
     if container == "pandas":
         import pandas as pd
 
         return pd.Series(ids, copy=False)
-    listed = ids.tolist()
-    return iter(listed) if container == "iterator" else listed
-
-
-def _column(octets: NDArray[np.uint8], container: str) -> Any:
-    """A column that shares the memory of the array."""
     import pyarrow as pa
 
-    column = pa.Array.from_buffers(pa.int64(), len(octets) // 8, [None, pa.py_buffer(octets)])
+    column = pa.Array.from_buffers(pa.int64(), len(ids), [None, pa.py_buffer(ids)])
     if container == "Arrow":
         return column
     import polars as pl

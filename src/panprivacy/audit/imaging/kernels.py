@@ -167,6 +167,34 @@ def scan_pairs(halves, wide, stride, swapped, limit, keys, bitmap, map_shift, ta
 
 
 @njit(nogil=True, cache=True)
+def scan_small_pairs(halves, lanes, limit, keys, bitmap, map_shift, table, table_shift, places, which, lane_of):
+    """`scan_pairs` in several lanes at once, for a limit of at most 2**32: most numbers are looked at once only.
+
+    A lane is how many halves a number takes, 1 or 2, and how many are from one number to the next.
+    """
+    found = 0
+    end = len(halves)
+    for i in range(end - 1):
+        first = u64(halves[i])
+        if first == 0 or first >= limit:
+            continue
+        for lane in range(len(lanes)):
+            wide, next_ = lanes[lane, 0] == 2, i + lanes[lane, 1]
+            if next_ + 1 >= end or (wide and (halves[i + 1] != 0 or halves[next_ + 1] != 0)):
+                continue
+            second = u64(halves[next_])
+            if second == 0 or second >= limit or second == first:
+                continue
+            needle = _look_up(pair_key(first, second), keys, bitmap, map_shift, table, table_shift)
+            if needle >= 0 and found < len(places):
+                places[found] = i
+                which[found] = needle
+                lane_of[found] = lane
+                found += 1
+    return found
+
+
+@njit(nogil=True, cache=True)
 def confirm_runs(halves, wide, stride, swapped, places, starts, values, bounds, need, reach, lengths):
     """How long the runs around finds are, if long enough, and where they begin in the secret sequence.
 

@@ -59,7 +59,7 @@ class Haystack:
         large = [run for run in runs if run.values.max() >= 2**32]
         searches: list[_WindowSearch | _RunSearch] = [
             *([_WindowSearch(windows)] if windows else []),
-            *(_RunSearch(group, lanes) for group, lanes in ((small, _LANES), (large, _WIDE_LANES)) if group),
+            *(_RunSearch(group) for group in (small, large) if group),
         ]
         for segment in self._image.segments:
             earlier = _Earlier(self._before, segment)
@@ -142,9 +142,10 @@ class _WindowSearch:
 
 
 class _RunSearch:
-    def __init__(self, runs: list[Run], lanes: tuple[tuple[bool, int, bool], ...]) -> None:
+    def __init__(self, runs: list[Run]) -> None:
         self._runs = runs
-        self._lanes = (*lanes, _SWAPPED_LANE) if any(run.swapped for run in runs) else lanes
+        small = max(int(run.values.max()) for run in runs) < 2**32
+        self._lanes = (() if small else _WIDE_LANES) + ((_SWAPPED_LANE,) if any(run.swapped for run in runs) else ())
         self._values = np.concatenate([run.values for run in runs]).astype(np.uint64)
         ends = np.cumsum([len(run.values) for run in runs])
         self._bounds = np.stack([np.concatenate([[0], ends[:-1]]), ends], axis=1)
@@ -171,9 +172,18 @@ class _RunSearch:
 
     def through(self, segment: Segment, earlier: _Earlier, places: NDArray[np.int64], which: NDArray[np.int64]) -> None:
         halves = segment.octets[: len(segment.octets) // 4 * 4].view(np.uint32)
+        if self._limit <= 2**32:
+            lanes = np.array([(1 + wide, stride) for wide, stride, _ in _LANES])
+            lane_of = np.empty(len(places), dtype=np.int64)
+            found = kernels.scan_small_pairs(  # type: ignore[call-arg]
+                halves, lanes, self._limit, *self._index.arguments, places, which, lane_of
+            )
+            for lane in np.unique(lane_of[:found]):
+                of_this = lane_of[:found] == lane
+                self._note(earlier, halves, _LANES[lane], places[:found][of_this], which[:found][of_this])
         for wide, stride, swapped in self._lanes:
-            lane = halves, wide, stride, swapped, self._limit
-            found = kernels.scan_pairs(*lane, *self._index.arguments, places, which)  # type: ignore[call-arg]
+            lane_ = halves, wide, stride, swapped, self._limit
+            found = kernels.scan_pairs(*lane_, *self._index.arguments, places, which)  # type: ignore[call-arg]
             if found:
                 self._note(earlier, halves, (wide, stride, swapped), places[:found], which[:found])
 

@@ -124,9 +124,7 @@ class Subject:
         if hasattr(est, "save"):
             est.save(self._file)
         else:
-            from panprivacy.statefile import StateFile
-
-            with StateFile(self._file).locked() as file:
+            with import_module("panprivacy.statefile").StateFile(self._file).locked() as file:
                 file.write(est.to_bytes())
 
     def load(self) -> None:
