@@ -73,16 +73,14 @@ def bare(container: str) -> str:
 def _contained(octets: NDArray[np.uint8], container: str, rows: int) -> Any:
     if container in ("bare text", *TEXTS):
         return _texts(octets, container)
-    if container in ("NumPy int32", "NumPy big-endian"):
-        return octets.view(np.int32 if container == "NumPy int32" else ">i8")
-    ids = octets.view(np.int64)
+    ids = octets.view({"NumPy int32": "<i4", "NumPy big-endian": ">i8"}.get(container, "<i8"))
     if container in ("Arrow", "Polars", "pandas"):
         return _column(ids, container)
     if container in ("list", "iterator", "range"):
         return _objects(ids, container)
-    return {"NumPy strided": lambda: ids[::2], "NumPy pairs": lambda: ids.reshape(rows, 2)}.get(
-        container, lambda: ids
-    )()
+    if container == "NumPy pairs":
+        return ids.reshape(rows, 2)
+    return ids[::2] if container == "NumPy strided" else ids
 
 
 def _objects(ids: Ids, container: str) -> Any:

@@ -47,11 +47,13 @@ class Batch:
 class Crowd:
     """The users of a scenario, each with an id, a position in the universe, and a bit."""
 
-    def __init__(self, kind: str, users: int, container: str, seed: int) -> None:
+    def __init__(self, kind: str, users: int, container: str, seed: int, *, piped: bool = False) -> None:
         self._random = np.random.default_rng(seed)
         self.kind = kind
         self.open = kind.startswith(("DistinctCount", "overlapping"))
         """Whether an id is one of 2**63, so that a single one is a find, or one of a list that anybody may know."""
+        self.keyed = not (self.open and piped)
+        """Whether the key is known that gives users their bits; a command draws its own, and tells nobody."""
         self.container = container
         self.text = container in TEXTS
         self.ids = self._make_ids(users)
@@ -104,7 +106,9 @@ class Crowd:
         return self.ids[people]
 
     def places(self, people: People) -> Words:
-        """The positions of users in their universe: hashes where it is open."""
+        """The positions of users in their universe: hashes where it is open, zeros if nobody can know them."""
+        if not self.keyed:
+            return np.zeros(len(people), dtype=np.uint64)
         if self.kind not in ("Edges", "Users", "Users, text") and not self.open:
             return people.astype(np.uint64)
         index = self._est.universe.index
@@ -128,6 +132,8 @@ class Crowd:
     def slots(self, places: Words) -> People:
         """The bits of users, -1 for those who have none."""
         slots = self._est._slots
+        if not self.keyed:
+            return np.full(len(places), -1)
         if type(slots).__name__ == "Every" and slots.size == self._est.universe.size:
             return places.astype(np.int64)
         return np.fromiter((slots.slot(place) for place in places.tolist()), dtype=np.int64, count=len(places))

@@ -36,7 +36,7 @@ def image(
     chosen = named(scenario) if isinstance(scenario, str) else scenario
     hardened = chosen.hardened if hardened is None else hardened
     started = perf_counter()
-    crowd = Crowd(chosen.kind, users, chosen.container, _SEED)
+    crowd = Crowd(chosen.kind, users, chosen.container, _SEED, piped=bool(chosen.pipe))
     if chosen.pipe:
         recorded, traces = pipes.run(chosen, crowd, users, hardened=hardened, plants=plants)
     else:

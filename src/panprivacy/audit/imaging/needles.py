@@ -114,7 +114,7 @@ def _words_at(octets: Octets, size: int, offset: int) -> Words:
     """The words that begin at a bit of the first byte."""
     padded = np.concatenate([octets, np.zeros(1, dtype=np.uint8)]).astype(np.uint16)
     shifted = ((padded[:-1] | padded[1:] << 8) >> offset).astype(np.uint8)
-    return shifted[: (size - offset) // 64 * 8].view(np.uint64)
+    return shifted[: max(size - offset, 0) // 64 * 8].view(np.uint64)
 
 
 def of_counts(words: Words, present: Words | None) -> Windows:

@@ -10,6 +10,7 @@ import sys
 import termios
 from collections.abc import Sequence
 from pathlib import Path
+from signal import SIGUSR1
 from time import monotonic, sleep
 from typing import IO
 
@@ -20,12 +21,13 @@ from panprivacy.audit.imaging.containers import LETTERS
 from panprivacy.audit.imaging.crowd import Batch, Crowd, letters
 from panprivacy.audit.imaging.processes import CannotImage, bits_of, family, peek
 from panprivacy.audit.imaging.recorded import Recorded
-from panprivacy.audit.imaging.scenarios import Scenario
+from panprivacy.audit.imaging.scenarios import BATCHES, Scenario
 from panprivacy.audit.imaging.stage import environment, folders
-from panprivacy.audit.imaging.subjects import EPSILON, Shown
+from panprivacy.audit.imaging.subjects import EPSILON, RELEASES, Shown
 from panprivacy.audit.imaging.truth import Traces, Version
 
 _PAGE = 4096
+_OPTIONS = ("-c", "user", "-e", str(EPSILON), "--releases", str(RELEASES), "--quiet", "-f", "csv")
 _PATIENCE = 60.0  # seconds for a batch
 _STILL = 0.4  # seconds without work after which a process is taken to wait
 _WRITTEN = 1.5  # seconds after which a state must be on disk
@@ -42,7 +44,7 @@ def run(
     with folders() as (imaged, _):
         recorded = Recorded(crowd, imaged)
         with subprocess.Popen(
-            [sys.executable, "-c", code, *words, "-c", "user", "-e", str(EPSILON), "--quiet", "-f", "csv"],
+            [sys.executable, "-c", code, *words, *_OPTIONS],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
@@ -54,9 +56,12 @@ def run(
                 pipe.feed(b"user,note\n")
                 recorded.start(process.pid, pipe.versions())
                 for number, step in enumerate(scenario.steps):
-                    batch = crowd.batch(number, step)
-                    notes.append(letters(np.random.default_rng(number), len(batch.events)))
-                    pipe.feed(_rows(crowd, batch, notes[-1]))
+                    batch = crowd.batch(number, step) if step in BATCHES else None
+                    if batch is None:
+                        pipe.ask_for_release()
+                    else:
+                        notes.append(letters(np.random.default_rng(number), len(batch.events)))
+                        pipe.feed(_rows(crowd, batch, notes[-1]))
                     recorded.step(batch, pipe.versions())
                 recorded.end(process.pid)
             finally:
@@ -87,8 +92,12 @@ class _Pipe:
         except BrokenPipeError:
             self._ended()
         self._wait(self._process.stdin)
-        if self._kept:
-            sleep(_WRITTEN)
+
+    def ask_for_release(self) -> None:
+        """Let the command spend a release in between."""
+        assert self._process.stdin is not None
+        self._process.send_signal(SIGUSR1)
+        self._wait(self._process.stdin)
 
     def _wait(self, stdin: IO[bytes]) -> None:
         deadline, still = monotonic() + _PATIENCE, monotonic()
@@ -103,6 +112,8 @@ class _Pipe:
             if waiting or worked != before:
                 before, still = worked, monotonic()
             sleep(0.05)
+        if self._kept:
+            sleep(_WRITTEN)
 
     def _ended(self) -> None:
         assert self._process.stderr is not None

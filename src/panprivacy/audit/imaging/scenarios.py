@@ -27,7 +27,7 @@ class Scenario:
     """The command and its options, where the scenario is one of the command line: events come through a pipe."""
 
 
-_PIPED = ("short", "medium", "medium", "short")
+_PIPED = ("short", "medium", "release", "medium", "short")
 _DENSITY, _DISTINCT = ("density", "-", "-n", "USERS"), ("distinct", "-")
 _KEPT = ("--state", "state.pp")
 _INTEGERS = ("NumPy int32", "NumPy big-endian", "NumPy strided", "Arrow", "Polars", "range")

@@ -110,11 +110,11 @@ class Traces:
         else:
             for column in np.atleast_2d(crowd.given(people).T):
                 self._add_runs(column.astype(np.uint64), people)
-        if crowd.open:
+        if crowd.open and crowd.keyed:
             _, first = np.unique(people, return_index=True)
             hashes = fed.places[first]
             self._ids += [(needles.of_numbers("ids", hashes, new=True), last), (needles.of_digits("ids", hashes), last)]
-        else:
+        elif crowd.keyed:
             self._add_runs(fed.places, people)
         _, again = np.unique(people, return_inverse=True)
         for hashes in crowd.hashes(last):
@@ -170,13 +170,18 @@ class Traces:
         return len(np.unique(np.concatenate(found))) if found else 0
 
     def users_named(self, came: list[Fed]) -> int:
-        """How many users came and have a bit that is known to have changed, or to have been drawn in their batch."""
+        """How many users came and have a bit that is known to have changed, or to have been drawn in their batch.
+
+        Bits are counted where nobody knows whose they are.
+        """
         named = [people[_covered(windows, len(people))] for windows, people in self._flips]
         changed: dict[int, list[People]] = {}
         for windows, version, now in self._bits:
             changed.setdefault(version.shown.epoch, []).append(_changed(windows, version, now))
         for run, version in self._lists:
             changed.setdefault(version.shown.epoch, []).append(run.values[run.found].astype(np.int64))
+        if not self.crowd.keyed:
+            return sum(len(np.unique(np.concatenate(slots))) for slots in changed.values())
         for fed in came:
             slots = np.concatenate(changed.get(fed.epoch, [np.empty(0, dtype=np.int64)]))
             named.append(fed.people[np.isin(fed.slots, slots)])
