@@ -7,6 +7,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from panprivacy.cli.plainly import Speaker
 from panprivacy.sizes import format_bytes
 
 if TYPE_CHECKING:
@@ -48,7 +49,12 @@ def _chosen(beginning: str) -> "list[Scenario]":
     if not chosen:
         names = "; ".join(scenario.name for scenario in SCENARIOS)
         raise ValueError(f"there is no scenario {beginning!r} to image; there are: {names}")
-    return chosen
+    for scenario in chosen:
+        if not scenario.possible:
+            Speaker(as_json=False, quiet=False).note(
+                f"{scenario.name}: left out, since nothing here makes this container"
+            )
+    return [scenario for scenario in chosen if scenario.possible]
 
 
 def _row(result: "Imaged") -> tuple[str, ...]:

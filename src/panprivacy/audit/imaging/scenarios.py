@@ -1,6 +1,7 @@
 """What is run: each estimator, each container, each verb, followed by more batches, so that old bits are old."""
 
 from dataclasses import dataclass
+from importlib.util import find_spec
 
 BATCHES = ("short", "medium", "long", "singly")
 """The steps that are batches."""
@@ -25,6 +26,12 @@ class Scenario:
     hardened: bool = False
     pipe: tuple[str, ...] = ()
     """The command and its options, where the scenario is one of the command line: events come through a pipe."""
+
+    @property
+    def possible(self) -> bool:
+        """Whether what makes the container is installed."""
+        needed = {"pandas": "pandas", "Arrow": "pyarrow", "Polars": "pyarrow", "Arrow text": "pyarrow"}
+        return self.container not in needed or find_spec(needed[self.container]) is not None
 
 
 _PIPED = ("short", "medium", "release", "medium", "short")
