@@ -17,9 +17,13 @@ from panprivacy.audit.imaging.truth import Version
 HARDENED = {
     "MALLOC_PERTURB_": "165",
     "PYTHONMALLOC": "malloc",
-    "_RJEM_MALLOC_CONF": "dirty_decay_ms:0,muzzy_decay_ms:0",
+    "GLIBC_TUNABLES": "glibc.malloc.tcache_count=0",
+    "_RJEM_MALLOC_CONF": "dirty_decay_ms:0,muzzy_decay_ms:0,tcache:false",
 }
-"""How commands that live long start themselves: allocators that overwrite, or give back, what is freed."""
+"""How commands that live long start themselves: allocators that overwrite, or give back, what is freed.
+
+Without caches of threads: what is freed into one is neither overwritten nor given back.
+"""
 
 
 def environment(*, hardened: bool) -> dict[str, str]:
