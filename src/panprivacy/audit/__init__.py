@@ -1,9 +1,11 @@
 """Run the shipping code under every outcome of its coins, and find the worst that anybody can learn.
 
-`exact` enumerates small cases and proves; `sampled` runs large ones many times and can only disprove.
+`exact` enumerates small cases and proves; `sampled` runs large ones many times and can only disprove; `image` looks for
+what is left in the memory of a process and in its files.
 """
 
 from panprivacy.audit.auditor import Removal, exact
+from panprivacy.audit.imaging import Imaged, image
 from panprivacy.audit.outcomes import EveryOutcome, TooManyOutcomes
 from panprivacy.audit.result import Result, Witness
 from panprivacy.audit.sampling import Bound, sampled
@@ -15,10 +17,12 @@ __all__ = [
     "RELEASE",
     "Bound",
     "EveryOutcome",
+    "Imaged",
     "Removal",
     "Result",
     "TooManyOutcomes",
     "Witness",
     "exact",
+    "image",
     "sampled",
 ]

@@ -1,4 +1,4 @@
-"""`panprivacy audit`: what each estimator claims, and what it exactly loses."""
+"""`panprivacy audit`: what each estimator claims, what it exactly loses, and what it leaves in memory."""
 
 import json
 from math import isinf
@@ -8,6 +8,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from panprivacy.cli.images import audit_memory
 from panprivacy.cli.plainly import Speaker, plain_errors
 
 if TYPE_CHECKING:
@@ -17,28 +18,48 @@ if TYPE_CHECKING:
 
 def audit(
     estimator: Annotated[
-        str | None, typer.Argument(help="Which estimator, such as [bold]Density[/bold]; all of them if left out.")
+        str | None,
+        typer.Argument(
+            help="Which estimator, such as [bold]Density[/bold]; all of them if left out. With --memory, the beginning "
+            "of the names of scenarios, such as [bold]pipe[/bold]."
+        ),
     ] = None,
     epsilon: Annotated[
         float, typer.Option(help="Total that is claimed; at least 8 for Continual and Continuous.")
     ] = 0.2,
-    users: Annotated[int, typer.Option(help="Users there are.", min=2, max=5)] = 3,
+    users: Annotated[
+        int | None, typer.Option(help="Users there are: 2 to 5, 3 if left out. With --memory, 10,000 or more.")
+    ] = None,
     events: Annotated[int, typer.Option(help="Events in the longest stream.", min=1, max=6)] = 3,
     releases: Annotated[int, typer.Option(help="Releases, where more than one can be planned.", min=1, max=4)] = 1,
     intrusions: Annotated[int, typer.Option(help="Announced readings, where they can be planned.", min=0, max=2)] = 0,
     deletions: Annotated[bool, typer.Option("--deletions", help="Let users be deleted, too.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    memory: Annotated[
+        bool, typer.Option("--memory", help="Image processes instead, and search them for old bits, ids and keys.")
+    ] = False,
+    full: Annotated[bool, typer.Option("--full", help="With --memory: 10^4, 10^5, 10^6 and 10^7 users.")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="With --memory: a table in Markdown.")] = False,
 ) -> None:
     """Run estimators under every outcome of their coins and print the exact loss beside the claimed one.
 
-    The exit status is 1 if an estimator that is meant to be private loses more than it claims.
+    The exit status is 1 if an estimator that is meant to be private loses more than it claims, or if an image holds
+    anything that it must not.
 
     Example: [bold]panprivacy audit Density --releases 2 --deletions[/bold]
     """
     from panprivacy.audit.subjects import Case
 
+    if memory:
+        with plain_errors():
+            sizes = [10_000, 100_000, 1_000_000, 10_000_000] if full else [users or 10_000]
+            clean = audit_memory(estimator or "", sizes, as_json=as_json, markdown=markdown)
+        raise typer.Exit(0 if clean else 1)
     console = Console()
     with plain_errors():
+        users = 3 if users is None else users
+        if not 2 <= users <= 5:
+            raise ValueError(f"between 2 and 5 users can be enumerated, got {users}")
         subjects = _chosen(estimator)
         case = Case(epsilon, users, events, releases, intrusions, deletions)
         results = _audited(subjects, case, Console(stderr=True))

@@ -1,0 +1,57 @@
+"""Scenarios of a program that embeds the library: a child process that is led from step to step."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from panprivacy.audit.imaging.containers import bare, store
+from panprivacy.audit.imaging.crowd import LONG, Batch, Crowd
+from panprivacy.audit.imaging.keystreams import secrets_of
+from panprivacy.audit.imaging.recorded import Recorded
+from panprivacy.audit.imaging.scenarios import BATCHES, Scenario
+from panprivacy.audit.imaging.stage import Stage, folders
+from panprivacy.audit.imaging.truth import Traces
+
+
+def run(
+    scenario: Scenario, crowd: Crowd, users: int, *, hardened: bool, plants: Sequence[str]
+) -> tuple[Recorded, Traces]:
+    """Run a scenario in a child process."""
+    with folders() as (imaged, handed):
+        plan, batches = _plan(scenario, crowd, users, imaged, handed)
+        recorded = Recorded(crowd, imaged)
+        with Stage(plan | {"plants": plants}, handed / "plan.json", hardened=hardened) as stage:
+            recorded.start(stage.process, stage.versions())
+            for batch in batches:
+                stage.go_on()
+                recorded.step(batch, stage.versions())
+            recorded.end(stage.process)
+    traces = recorded.traces()
+    traces.add_keys(secrets_of(stage.keys, users, LONG))
+    return recorded, traces
+
+
+def _plan(
+    scenario: Scenario, crowd: Crowd, users: int, imaged: Path, handed: Path
+) -> tuple[dict[str, Any], list[Batch | None]]:
+    """What the child is to do, and which step is which batch."""
+    steps: list[dict[str, Any]] = []
+    batches: list[Batch | None] = []
+    for number, step in enumerate(scenario.steps):
+        batch = crowd.batch(number % 8, step) if step in BATCHES else None
+        batches.append(batch)
+        if batch is None:
+            steps.append({"verb": step})
+            continue
+        container = bare(scenario.container) if step == "singly" else scenario.container
+        stored = store(crowd.given(batch.events), container, handed / f"batch{number}")
+        steps.append({"verb": "feed singly" if step == "singly" else "feed", "batch": asdict(stored)})
+    plan = {"kind": scenario.kind, "users": users, "folder": str(imaged), "steps": steps, "listed": None}
+    if crowd.listed is not None:
+        path = handed / ("listed.txt" if crowd.text else "listed")
+        path.write_bytes(np.sort(crowd.ids).tobytes())
+        plan["listed"] = str(path)
+    return plan, batches

@@ -1,0 +1,144 @@
+"""Scenarios of the command line: ``panprivacy density -`` and ``panprivacy distinct -``, fed through a pipe.
+
+Each row has a column that was not asked for, which must leave nothing either.
+"""
+
+import fcntl
+import struct
+import subprocess
+import sys
+import termios
+from collections.abc import Sequence
+from pathlib import Path
+from signal import SIGUSR1
+from time import monotonic, sleep
+from typing import IO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from panprivacy.audit.imaging.containers import LETTERS
+from panprivacy.audit.imaging.crowd import Batch, Crowd, letters
+from panprivacy.audit.imaging.processes import CannotImage, bits_of, family, peek
+from panprivacy.audit.imaging.recorded import Recorded
+from panprivacy.audit.imaging.scenarios import BATCHES, Scenario
+from panprivacy.audit.imaging.stage import environment, folders
+from panprivacy.audit.imaging.subjects import EPSILON, RELEASES, Shown
+from panprivacy.audit.imaging.truth import Traces, Version
+
+_PAGE = 4096
+_OPTIONS = ("-c", "user", "-e", str(EPSILON), "--releases", str(RELEASES), "--quiet", "-f", "csv")
+_PATIENCE = 60.0  # seconds for a batch
+_STILL = 0.4  # seconds without work after which a process is taken to wait
+_WRITTEN = 1.5  # seconds after which a state must be on disk
+
+
+def run(
+    scenario: Scenario, crowd: Crowd, users: int, *, hardened: bool, plants: Sequence[str]
+) -> tuple[Recorded, Traces]:
+    """Run a command, feed it batch after batch, and image it while it waits for more."""
+    words = [str(users) if word == "USERS" else word for word in scenario.pipe]
+    planted = "".join("import {0}; {0}.{1}(); ".format(*plant.split(":")) for plant in plants)
+    code = f"{planted}from panprivacy.cli import app; app()"
+    notes: list[NDArray[np.bytes_]] = []
+    with folders() as (imaged, _):
+        recorded = Recorded(crowd, imaged)
+        with subprocess.Popen(
+            [sys.executable, "-c", code, *words, *_OPTIONS],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            cwd=imaged,
+            env=environment(hardened=hardened),
+        ) as process:
+            try:
+                pipe = _Pipe(process, crowd, kept="--state" in words)
+                pipe.feed(b"user,note\n")
+                recorded.start(process.pid, pipe.versions())
+                for number, step in enumerate(scenario.steps):
+                    batch = crowd.batch(number, step) if step in BATCHES else None
+                    if batch is None:
+                        pipe.ask_for_release()
+                    else:
+                        notes.append(letters(np.random.default_rng(number), len(batch.events)))
+                        pipe.feed(_rows(crowd, batch, notes[-1]))
+                    recorded.step(batch, pipe.versions())
+                recorded.end(process.pid)
+            finally:
+                process.kill()
+    traces = recorded.traces()
+    for rows, fed in zip(notes[:-1], recorded.fed, strict=False):
+        traces.add_texts(rows, fed.people)
+    return recorded, traces
+
+
+def _rows(crowd: Crowd, batch: Batch, notes: NDArray[np.bytes_]) -> bytes:
+    ids = crowd.given(batch.events).astype(f"S{LETTERS}").tolist()
+    return b"".join(b"%s,%s\n" % row for row in zip(ids, notes.tolist(), strict=True))
+
+
+class _Pipe:
+    def __init__(self, process: subprocess.Popen[bytes], crowd: Crowd, *, kept: bool) -> None:
+        self._process = process
+        self._size = crowd.slots_in_all
+        self._kept = kept
+
+    def feed(self, rows: bytes) -> None:
+        """Write rows, and wait until they have been counted, and written where the state is kept."""
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(rows)
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            self._ended()
+        self._wait(self._process.stdin)
+
+    def ask_for_release(self) -> None:
+        """Let the command spend a release in between."""
+        assert self._process.stdin is not None
+        self._process.send_signal(SIGUSR1)
+        self._wait(self._process.stdin)
+
+    def _wait(self, stdin: IO[bytes]) -> None:
+        deadline, still = monotonic() + _PATIENCE, monotonic()
+        before = -1
+        while monotonic() < still + _STILL:
+            if self._process.poll() is not None:
+                self._ended()
+            if monotonic() > deadline:
+                raise CannotImage(f"the command did not take a batch within {_PATIENCE:g} s")
+            waiting = struct.unpack("i", fcntl.ioctl(stdin.fileno(), termios.FIONREAD, b"\0" * 4))[0]
+            worked = _worked(self._process.pid)
+            if waiting or worked != before:
+                before, still = worked, monotonic()
+            sleep(0.05)
+        if self._kept:
+            sleep(_WRITTEN)
+
+    def _ended(self) -> None:
+        assert self._process.stderr is not None
+        raise CannotImage(f"the command has ended: {self._process.stderr.read().decode()}")
+
+    def versions(self) -> list[Version]:
+        """The bits, read off the pages that hold nothing else; none if there are no such pages."""
+        octets = -(-self._size // 64) * 8
+        pages = -(-octets // _PAGE) * _PAGE
+        for process in family(self._process.pid):
+            places = bits_of(process)
+            for start, length in sorted(places, key=lambda place: place[1] != pages):
+                if length >= pages:
+                    shown = Shown(start, octets, self._size, sparse=False, epoch=0, offset=0)
+                    return [Version.read(shown, peek(process, start, octets))]
+        return []
+
+
+def _worked(process: int) -> int:
+    """How long a process and its descendants have worked, in ticks of a clock."""
+    ticks = 0
+    for member in family(process):
+        try:
+            fields = Path(f"/proc/{member}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        ticks += int(fields[11]) + int(fields[12])
+    return ticks

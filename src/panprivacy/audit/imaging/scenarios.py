@@ -1,0 +1,91 @@
+"""What is run: each estimator, each container, each verb, followed by more batches, so that old bits are old."""
+
+from dataclasses import dataclass
+from importlib.util import find_spec
+
+BATCHES = ("short", "medium", "long", "singly")
+"""The steps that are batches."""
+
+_LOADED = ("medium", "save", "load", "medium", "save", "load", "short", "save")
+_FED = ("short", "long", "singly", "short", "medium", "short")
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A kind of estimator, a container of ids, and what is done, one thing after the other.
+
+    ``short``, ``medium`` and ``long`` are batches, ``singly`` is a few users one by one, each of users of its own; all
+    else is a verb of `Subject`. A hardened process is one whose allocators overwrite what is freed: only there can
+    nothing be left of ids that are Python objects.
+    """
+
+    name: str
+    kind: str = "Density"
+    container: str = "NumPy int64"
+    steps: tuple[str, ...] = _FED
+    hardened: bool = False
+    pipe: tuple[str, ...] = ()
+    """The command and its options, where the scenario is one of the command line: events come through a pipe."""
+
+    @property
+    def possible(self) -> bool:
+        """Whether what makes the container is installed."""
+        needed = {"pandas": "pandas", "Arrow": "pyarrow", "Polars": "pyarrow", "Arrow text": "pyarrow"}
+        return self.container not in needed or find_spec(needed[self.container]) is not None
+
+
+_PIPED = ("short", "medium", "release", "medium", "short")
+_DENSITY, _DISTINCT = ("density", "-", "-n", "USERS"), ("distinct", "-")
+_KEPT = ("--state", "state.pp")
+_INTEGERS = ("NumPy int32", "NumPy big-endian", "NumPy strided", "Arrow", "Polars", "range")
+_OBJECTS = ("list", "iterator", "pandas")
+_TEXTS = ("list of text", "NumPy text", "Polars text", "Arrow text", "iterator of text")
+
+SCENARIOS = (
+    Scenario("constructor", steps=("singly",)),
+    Scenario("constructor, DistinctCount", "DistinctCount", steps=("singly",)),
+    Scenario("constructor, Continual", "Continual", steps=("singly",)),
+    Scenario("batches"),
+    *(Scenario(f"batches, {container}", container=container) for container in _INTEGERS),
+    *(Scenario(f"batches, {container}", container=container, hardened=True) for container in _OBJECTS),
+    Scenario("batches, sampled", "sampled"),
+    Scenario("batches, one shard", "shard"),
+    Scenario("batches, Users", "Users"),
+    Scenario("batches, Edges", "Edges", "NumPy pairs"),
+    Scenario("batches, DistinctCount", "DistinctCount"),
+    Scenario("batches, DistinctCount, list", "DistinctCount", "list", hardened=True),
+    *(Scenario(f"batches, DistinctCount, {texts}", "DistinctCount, text", texts, hardened=True) for texts in _TEXTS),
+    *(Scenario(f"batches, Users, {texts}", "Users, text", texts, hardened=True) for texts in _TEXTS),
+    Scenario("batches, FixedLevelPPDS", "FixedLevelPPDS"),
+    Scenario("release", steps=("short", "release", "long", "release", "medium", "release", "short")),
+    Scenario(
+        "release, DistinctCount", "DistinctCount", steps=("short", "release", "long", "release", "medium", "short")
+    ),
+    Scenario("observe", "Continual", steps=("short", "observe", "long", "observe", "medium", "observe", "short")),
+    Scenario("rerandomize", steps=("medium", "rerandomize", "short", "short")),
+    Scenario("save", steps=("medium", "save", "long", "save", "short", "save")),
+    Scenario("save and load", steps=_LOADED),
+    Scenario("save and load, DistinctCount", "DistinctCount", steps=_LOADED),
+    Scenario("merge", "shards", steps=("short", "medium", "merge", "medium", "short")),
+    Scenario("merge, overlapping", "overlapping", steps=("short", "medium", "merge", "medium", "short")),
+    Scenario("window change", "Windows", steps=("short", "medium", "next_window", "medium", "next_window", "short")),
+    Scenario("pipe", steps=_PIPED, pipe=_DENSITY),
+    Scenario("pipe with state", steps=_PIPED, pipe=(*_DENSITY, *_KEPT)),
+    Scenario("pipe, DistinctCount", "DistinctCount, text", "list of text", steps=_PIPED, pipe=_DISTINCT),
+    Scenario(
+        "pipe with state, DistinctCount",
+        "DistinctCount, text",
+        "list of text",
+        steps=_PIPED,
+        pipe=(*_DISTINCT, *_KEPT),
+    ),
+)
+
+
+def named(name: str) -> Scenario:
+    """The scenario of that name."""
+    for scenario in SCENARIOS:
+        if scenario.name == name:
+            return scenario
+    names = "; ".join(scenario.name for scenario in SCENARIOS)
+    raise ValueError(f"there is no scenario {name!r}; there are: {names}")

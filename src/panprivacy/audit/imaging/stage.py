@@ -1,0 +1,110 @@
+"""A process under audit: started, led from checkpoint to checkpoint, and imaged in between."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from panprivacy.audit.imaging.processes import CannotImage, peek
+from panprivacy.audit.imaging.subjects import Shown
+from panprivacy.audit.imaging.truth import Version
+
+HARDENED = {
+    "MALLOC_PERTURB_": "165",
+    "PYTHONMALLOC": "malloc",
+    "GLIBC_TUNABLES": "glibc.malloc.tcache_count=0",
+    "_RJEM_MALLOC_CONF": "dirty_decay_ms:0,muzzy_decay_ms:0,tcache:false",
+}
+"""How commands that live long start themselves: allocators that overwrite, or give back, what is freed.
+
+Without caches of threads: what is freed into one is neither overwritten nor given back.
+"""
+
+
+def environment(*, hardened: bool) -> dict[str, str]:
+    """The environment of a process under audit: this one's modules, and its allocators as asked."""
+    plain = {name: value for name, value in os.environ.items() if name not in HARDENED}
+    return (
+        plain
+        | {"PYTHONPATH": os.pathsep.join(str(Path(folder).resolve()) for folder in sys.path)}
+        | (HARDENED if hardened else {})
+    )
+
+
+class Stage:
+    """The child process of a scenario."""
+
+    def __init__(self, plan: dict[str, Any], path: Path, *, hardened: bool) -> None:
+        self._keys, given = os.pipe()
+        os.set_blocking(self._keys, False)
+        path.write_text(json.dumps(plan | {"keys": given}))
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "panprivacy.audit.imaging.child", str(path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            pass_fds=[given],
+            cwd=plan["folder"],
+            env=environment(hardened=hardened),
+        )
+        os.close(given)
+        self.keys = b""
+        """All keys that the coins have drawn so far."""
+
+    @property
+    def process(self) -> int:
+        """Its number."""
+        return self._process.pid
+
+    def versions(self) -> list[Version]:
+        """Wait for a checkpoint; the bits of all tables there."""
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            assert self._process.stderr is not None
+            raise CannotImage(f"the process under audit has ended: {self._process.stderr.read().decode()}")
+        self.keys += b"".join(_arrived(self._keys))
+        shown = [Shown(**table) for table in json.loads(line)]
+        return [Version.read(table, peek(self.process, table.address, table.octets)) for table in shown]
+
+    def go_on(self) -> None:
+        """Let it do the next step."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(b"\n")
+        self._process.stdin.flush()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._process.kill()
+        self._process.communicate()
+        os.close(self._keys)
+
+
+def _arrived(pipe: int) -> Iterator[bytes]:
+    """What is in a pipe now."""
+    try:
+        while piece := os.read(pipe, 2**16):
+            yield piece
+    except BlockingIOError:
+        pass
+
+
+@contextmanager
+def folders() -> Iterator[tuple[Path, Path]]:
+    """A folder that is imaged, and one beside it for what the auditor hands over."""
+    from tempfile import TemporaryDirectory
+
+    with TemporaryDirectory(prefix="panprivacy-audit-") as name:
+        imaged, handed = Path(name) / "imaged", Path(name) / "handed"
+        imaged.mkdir()
+        handed.mkdir()
+        yield imaged, handed

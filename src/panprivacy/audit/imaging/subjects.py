@@ -1,0 +1,163 @@
+"""Who is imaged: every estimator of the package, with the verbs that a scenario is made of.
+
+The process that is imaged and the one that images it build the same estimators, under the same key, so that the
+second knows which bit a user of the first owns.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from panprivacy.estimator import Estimator
+
+pp: Any = import_module("panprivacy")  # all of it, as a program sees it: this layer may not name what is above others
+
+KEY = bytes(range(1, 17))
+EPSILON = 1.0
+RELEASES = 8
+BUCKETS = 4096
+
+
+@dataclass(frozen=True)
+class Shown:
+    """Where the bits of one table are, so that whoever images the process can read them off the image."""
+
+    address: int
+    octets: int
+    size: int
+    sparse: bool
+    epoch: int
+    """Tables of different epochs have nothing to do with each other: those of two windows, or a union and its parts."""
+    offset: int
+    """Where these bits stand among those of the whole."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data, for JSON."""
+        return asdict(self)
+
+
+def parts_of(kind: str, users: int, listed: Any) -> list[Any]:
+    """The estimators of a kind, over so many users; several where they are to be merged."""
+    universe = (
+        pp.Users(listed) if kind.startswith("Users") else pp.Edges(nodes_for(users)) if kind == "Edges" else users
+    )
+    plan: dict[str, Any] = {"epsilon": EPSILON, "releases": RELEASES}
+    makers: dict[str, Callable[[], list[Any]]] = {
+        "sampled": lambda: [pp.Density(users, **plan, sample=users // 2, key=KEY)],
+        "shard": lambda: [pp.Density(users, **plan, shard=(0, 2))],
+        "shards": lambda: [pp.Density(users, **plan, shard=(i, 2)) for i in range(2)],
+        "DistinctCount": lambda: [pp.DistinctCount(**plan, buckets=BUCKETS, key=KEY)],
+        "DistinctCount, text": lambda: [pp.DistinctCount(**plan, buckets=BUCKETS, key=KEY)],
+        "overlapping": lambda: [pp.DistinctCount(**plan, buckets=BUCKETS, key=KEY) for _ in range(2)],
+        "Continual": lambda: [pp.Continual(users, EPSILON, step=0.1)],
+        "Windows": lambda: [pp.Windows(lambda: pp.Density(users, **plan), every="1d", start="2026-01-05")],
+        "FixedLevelPPDS": lambda: [_fixed_level(users, plan)],
+    }
+    return makers.get(kind, lambda: [pp.Density(universe, **plan, intrusions=1)])()
+
+
+def _fixed_level(users: int, plan: dict[str, Any]) -> Any:
+    return pp.paper.FixedLevelPPDS(users, **plan, sample=users // 2, key=KEY)
+
+
+def nodes_for(users: int) -> int:
+    """How many nodes a graph of about so many possible edges has."""
+    return int((2 * users) ** 0.5) + 1
+
+
+def within(est: Any) -> Estimator[Any]:
+    """The estimator that has the bits."""
+    inner = getattr(est, "_density", None) or getattr(est, "open", est)
+    assert isinstance(inner, Estimator)
+    return inner
+
+
+class Subject:
+    """An estimator, or parts of one, and what a scenario does with it."""
+
+    def __init__(self, kind: str, users: int, listed: Any, folder: Path) -> None:
+        self.parts = parts_of(kind, users, listed)
+        self._given = pp.Users(listed) if kind.startswith("Users") else None
+        self._file = folder / "state.pp"
+        self._epoch = 0
+        self._used: list[Any] = []
+
+    # --- events -------------------------------------------------------------------------------------------------
+
+    def feed(self, ids: Any) -> None:
+        """Take a batch."""
+        for part in self.parts:
+            if isinstance(part, pp.Windows):
+                part.update_many(ids, self._day)
+            else:
+                part.update_many(ids)
+
+    def feed_one(self, user: Any) -> None:
+        """Take one user."""
+        for part in self.parts:
+            if isinstance(part, pp.Windows):
+                part.update(user, self._day)
+            else:
+                part.update(user)
+
+    # --- everything else ----------------------------------------------------------------------------------------
+
+    def release(self) -> None:
+        """Spend a release."""
+        for part in self.parts:
+            part.release()
+
+    def observe(self) -> None:
+        """Look, and look again."""
+        for _ in range(3):
+            self.parts[0].observe()
+
+    def rerandomize(self) -> None:
+        """Redraw all bits, as after an announced reading."""
+        self.parts[0].rerandomize()
+
+    def save(self) -> None:
+        """Write the state, with whatever the package has for that."""
+        est = self.parts[0]
+        if hasattr(est, "save"):
+            est.save(self._file)
+        else:
+            with import_module("panprivacy.statefile").StateFile(self._file).locked() as file:
+                file.write(est.to_bytes())
+
+    def load(self) -> None:
+        """Let go of the estimator, and go on with what was saved."""
+        kind = type(self.parts.pop())
+        read = kind.from_bytes if kind in (pp.Continual, pp.paper.FixedLevelPPDS) else pp.load
+        try:
+            self.parts.append(pp.load(self._file, self._given))
+        except (TypeError, pp.CorruptState):
+            self.parts.append(read(self._file.read_bytes(), self._given))
+
+    def merge(self) -> None:
+        """Make one of the parts, which stay where they are, as they would in a program that goes on."""
+        self._used = self.parts
+        overlapping = isinstance(self.parts[0], pp.DistinctCount)
+        self.parts = [pp.merge(self.parts, overlapping=True) if overlapping else pp.merge(self.parts)]
+        self._epoch += overlapping
+
+    def next_window(self) -> None:
+        """Let the clock end a window."""
+        self._epoch += 1
+        self.parts[0].advance(self._day)
+
+    @property
+    def _day(self) -> str:
+        return f"2026-01-{5 + self._epoch:02}"
+
+    def tables(self) -> Iterator[Shown]:
+        """Where all bits are."""
+        for part in self.parts:
+            est = within(part)
+            words = est._table.words
+            whole = hasattr(est._slots, "levels") or type(est._slots).__name__ == "Sampled"
+            first = 0 if whole else getattr(est._slots, "first", 0)
+            sparse = len(words) != -(-est._table.size // 64)
+            yield Shown(words.ctypes.data, words.nbytes, est._table.size, sparse, self._epoch, first)

@@ -1,0 +1,225 @@
+"""What must not be there: made from the bits at every checkpoint, and from who came in which batch."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from panprivacy.audit.imaging import needles
+from panprivacy.audit.imaging.crowd import Batch, Crowd, People
+from panprivacy.audit.imaging.images import Octets
+from panprivacy.audit.imaging.needles import ASCENDING, IN_ORDER, Run, Windows, Words
+from panprivacy.audit.imaging.subjects import Shown
+
+
+@dataclass
+class Version:
+    """The bits of one table at one checkpoint."""
+
+    shown: Shown
+    octets: Octets
+    listed: Words | None
+    """The slots whose bit is one, where that is what is kept."""
+
+    @classmethod
+    def read(cls, shown: Shown, raw: bytes) -> "Version":
+        """Make a version of what stood in memory."""
+        if not shown.sparse:
+            return cls(shown, np.frombuffer(raw, dtype=np.uint8), None)
+        listed = np.frombuffer(raw, dtype=np.uint64)
+        listed = np.unique(listed[listed < shown.size])
+        bits = np.zeros(-(-shown.size // 64) * 64, dtype=np.uint8)
+        bits[listed] = 1
+        return cls(shown, np.packbits(bits, bitorder="little"), listed)
+
+    @property
+    def words(self) -> Words:
+        """The bits as words."""
+        return self.octets.view(np.uint64)
+
+    def bits(self, slots: People) -> NDArray[np.uint8]:
+        """The bits of some slots."""
+        return np.asarray(self.octets[slots >> 3] >> (slots & 7).astype(np.uint8) & 1, dtype=np.uint8)
+
+
+@dataclass
+class Fed:
+    """A batch that was fed, and where its users' bits are."""
+
+    batch: Batch
+    people: People
+    places: Words
+    slots: People
+    epoch: int
+
+    @classmethod
+    def of(cls, batch: Batch, crowd: Crowd, epoch: int) -> "Fed":
+        """Work out where the users of a batch belong, each once."""
+        people, again = np.unique(batch.events, return_inverse=True)
+        places = crowd.places(people)
+        return cls(batch, batch.events, places[again], crowd.slots(places)[again], epoch)
+
+
+@dataclass
+class Traces:
+    """All that a scenario must not have left, and whom each trace of it names."""
+
+    crowd: Crowd
+    _bits: list[tuple[Windows, Version, Version | None]] = field(default_factory=list)
+    _flips: list[tuple[Windows, People]] = field(default_factory=list)
+    _ids: list[tuple[Windows | Run, People]] = field(default_factory=list)
+    _keys: list[Windows] = field(default_factory=list)
+    _counts: list[Windows] = field(default_factory=list)
+    _lists: list[tuple[Run, Version]] = field(default_factory=list)
+
+    # --- tables -------------------------------------------------------------------------------------------------
+
+    def add_version(self, version: Version, present: list[Version]) -> None:
+        """Look for a version of a table beside the present one."""
+        now = _counterpart(version, present)
+        size = version.shown.size
+        for windows in needles.of_bits("table", version.octets, size, now.octets if now else None):
+            self._bits.append((windows, version, now))
+        self._counts.append(needles.of_counts(version.words, now.words if now else None))
+        if version.listed is not None:
+            skip = now.listed if now is not None and now.listed is not None else np.empty(0, dtype=np.uint64)
+            self._lists.append((Run("table", version.listed, ASCENDING, new=False, skip=skip), version))
+
+    def add_flips(self, fed: Fed, after: Version) -> None:
+        """Look for the flips of a batch in the order of its events."""
+        slots = fed.slots[-fed.batch.different :]
+        there = slots >= after.shown.offset
+        there &= slots < after.shown.offset + after.shown.size
+        bits = after.bits(slots[there] - after.shown.offset)
+        octets = np.packbits(bits, bitorder="little")
+        octets = np.concatenate([octets, np.zeros(-len(octets) % 8, dtype=np.uint8)])
+        people = fed.people[-fed.batch.different :][there]
+        self._flips += [(windows, people) for windows in needles.of_bits("flips", octets, len(bits))]
+
+    # --- ids ----------------------------------------------------------------------------------------------------
+
+    def add_ids(self, fed: Fed) -> None:
+        """Look for the ids of a batch, their hashes, places and bits, in the order of the batch and sorted."""
+        crowd, people = self.crowd, fed.people
+        last = np.unique(people)
+        if crowd.text:
+            self._ids.append((needles.of_texts("ids", crowd.given(last)), last))
+        elif crowd.open:
+            ids = crowd.given(last).astype(np.uint64)
+            self._ids += [(needles.of_numbers("ids", ids, new=True), last), (needles.of_digits("ids", ids), last)]
+        else:
+            for column in np.atleast_2d(crowd.given(people).T):
+                self._add_runs(column.astype(np.uint64), people)
+        if crowd.open and crowd.keyed:
+            _, first = np.unique(people, return_index=True)
+            hashes = fed.places[first]
+            self._ids += [(needles.of_numbers("ids", hashes, new=True), last), (needles.of_digits("ids", hashes), last)]
+        elif crowd.keyed:
+            self._add_runs(fed.places, people)
+        _, again = np.unique(people, return_inverse=True)
+        for hashes in crowd.hashes(last):
+            self._ids.append((needles.in_a_row("ids", hashes[again], need=1, new=True), people))
+        there = fed.slots >= 0
+        self._add_runs(fed.slots[there].astype(np.uint64), people[there])
+
+    def _add_runs(self, values: Words, people: People) -> None:
+        swapped = self.crowd.container == "NumPy big-endian"
+        self._ids.append((Run("ids", values, IN_ORDER, swapped=swapped), people))
+        ascending, first = np.unique(values, return_index=True)
+        if len(ascending) * 4 <= ascending.max(initial=0):
+            self._ids.append((Run("ids", ascending, ASCENDING), people[first]))
+
+    def add_texts(self, texts: NDArray[np.bytes_], people: People) -> None:
+        """Look for texts that came with the ids of these users: row by row, a column that nobody asked for."""
+        self._ids.append((needles.of_texts("ids", texts), people))
+
+    def add_keys(self, secrets: list[bytes]) -> None:
+        """Look for keys and keystreams."""
+        self._keys += [needles.of_octets("keys", secret) for secret in secrets]
+
+    # --- what was found -----------------------------------------------------------------------------------------
+
+    @property
+    def all_windows(self) -> list[Windows]:
+        """Everything that is looked for as windows."""
+        ids = [needle for needle, _ in self._ids if isinstance(needle, Windows)]
+        return [*(w for w, *_ in self._bits), *(w for w, _ in self._flips), *ids, *self._keys, *self._counts]
+
+    @property
+    def all_runs(self) -> list[Run]:
+        """Everything that is looked for as runs."""
+        return [needle for needle, _ in self._ids if isinstance(needle, Run)] + [run for run, _ in self._lists]
+
+    def words_found(self) -> int:
+        """How many windows of earlier tables or flips were found, and entries of earlier lists."""
+        found = [windows.found for windows, *_ in self._bits] + [windows.found for windows, _ in self._flips]
+        found += [run.found for run, _ in self._lists]
+        return sum(int(each.sum()) for each in found)
+
+    def counts_found(self) -> int:
+        """How many counts of ones of earlier tables were found."""
+        return 8 * sum(int(windows.found.sum()) for windows in self._counts)
+
+    def keys_found(self) -> int:
+        """How many keys, or stretches of keystream, were found at least in part."""
+        return sum(bool(windows.found.any()) for windows in self._keys)
+
+    def ids_found(self) -> int:
+        """How many users an id, a hash or a place of whom was found."""
+        found = [people[needle.found] for needle, people in self._ids]
+        return len(np.unique(np.concatenate(found))) if found else 0
+
+    def users_named(self, came: list[Fed]) -> int:
+        """How many users came and have a bit that is known to have changed, or to have been drawn in their batch.
+
+        Bits are counted where nobody knows whose they are.
+        """
+        named = [people[_covered(windows, len(people))] for windows, people in self._flips]
+        changed: dict[int, list[People]] = {}
+        for windows, version, now in self._bits:
+            changed.setdefault(version.shown.epoch, []).append(_changed(windows, version, now))
+        for run, version in self._lists:
+            changed.setdefault(version.shown.epoch, []).append(run.values[run.found].astype(np.int64))
+        if not self.crowd.keyed:
+            return sum(len(np.unique(np.concatenate(slots))) for slots in changed.values())
+        for fed in came:
+            slots = np.concatenate(changed.get(fed.epoch, [np.empty(0, dtype=np.int64)]))
+            named.append(fed.people[np.isin(fed.slots, slots)])
+        return len(np.unique(np.concatenate(named))) if named else 0
+
+    def where(self) -> tuple[str, ...]:
+        """The mappings and files in which something was found."""
+        named = [needle.where for needle in self.all_windows] + [needle.where for needle in self.all_runs]
+        return tuple(sorted(set().union(*named)))
+
+
+def _counterpart(version: Version, present: list[Version]) -> Version | None:
+    """The present version of the same bits, cut to them; None if they are no more."""
+    for now in present:
+        first = version.shown.offset - now.shown.offset
+        inside = first >= 0 and first + version.shown.size <= now.shown.size
+        if now.shown.epoch == version.shown.epoch and inside:
+            size = len(version.octets) * 8
+            slots = first + np.arange(size)
+            bits = now.bits(np.minimum(slots, len(now.octets) * 8 - 1))
+            bits[version.shown.size :] = 0
+            return Version(version.shown, np.packbits(bits, bitorder="little"), now.listed)
+    return None
+
+
+def _changed(windows: Windows, version: Version, now: Version | None) -> People:
+    """The slots whose bits are known to have changed; all that were found where there are no present ones."""
+    if not windows.found.any():
+        return np.empty(0, dtype=np.int64)
+    slots = (windows.positions[windows.found][:, None] + np.arange(64)).ravel()
+    if now is not None:
+        slots = slots[version.bits(slots) != now.bits(slots)]
+    return np.unique(slots) + version.shown.offset
+
+
+def _covered(windows: Windows, size: int) -> NDArray[np.bool_]:
+    """Which bits are in a window that was found."""
+    covered = np.zeros(size, dtype=np.bool_)
+    for position in windows.positions[windows.found]:
+        covered[position : position + 64] = True
+    return covered

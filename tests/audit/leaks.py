@@ -1,0 +1,154 @@
+"""Leaks for the memory auditor to find: each function is called in a child process before anything else is done there.
+
+All of them leave the results of the library as they are. What is kept is kept alive, so that it is found whatever an
+allocator does; what is not wiped is left to chance, as it would be.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from panprivacy import memory
+from panprivacy.estimator import Estimator
+from panprivacy.privacy import coins
+
+_kept: list[Any] = []
+
+
+def _before_each_batch(note: Callable[[Any, Any], None]) -> None:
+    update_many = Estimator.update_many
+
+    def noted(self: Any, ids: Any) -> None:
+        note(self, ids)
+        update_many(self, ids)
+
+    Estimator.update_many = noted  # type: ignore[method-assign]
+
+
+def a_copy_of_the_table() -> None:
+    """A second version of the bits, packed."""
+    _before_each_batch(lambda est, _: _kept.append(est._table.words.copy()))
+
+
+def a_copy_of_the_table_shifted() -> None:
+    """The same, some bits further on, at an odd address."""
+
+    def shifted(est: Any, _: Any) -> None:
+        bits = np.unpackbits(est._table.words.view(np.uint8), bitorder="little")
+        _kept.append(b"x" + np.packbits(np.concatenate([np.ones(3, np.uint8), bits]), bitorder="little").tobytes())
+
+    _before_each_batch(shifted)
+
+
+def the_table_a_byte_a_bit() -> None:
+    """A second version of the bits as truth values."""
+    _before_each_batch(
+        lambda est, _: _kept.append(np.unpackbits(est._table.words.view(np.uint8), bitorder="little").astype(bool))
+    )
+
+
+def counts_of_ones() -> None:
+    """How many bits of each word were one."""
+    _before_each_batch(lambda est, _: _kept.append(np.bitwise_count(est._table.words)))
+
+
+def wide_counts_of_ones() -> None:
+    """The same as integers of 64 bits."""
+    _before_each_batch(lambda est, _: _kept.append(np.bitwise_count(est._table.words).astype(np.int64)))
+
+
+def the_table_in_a_file() -> None:
+    """A second version of the bits in a hidden file beside the state."""
+
+    def written(est: Any, _: Any) -> None:
+        Path(".state.pp.old").write_bytes(b"old" + est._table.words.tobytes())
+
+    _before_each_batch(written)
+
+
+def a_cache_of_ids() -> None:
+    """The ids of all batches."""
+    _before_each_batch(lambda _, ids: _kept.append(np.array(ids)))
+
+
+def a_list_of_ids() -> None:
+    """The ids of all batches as Python's integers."""
+    _before_each_batch(lambda _, ids: _kept.append([int(user) for user in ids]))
+
+
+def a_sorted_cache_of_ids() -> None:
+    """The ids of all batches in ascending order, 4 bytes each."""
+    _before_each_batch(lambda _, ids: _kept.append(np.unique(ids).astype(np.int32)))
+
+
+def a_cache_of_texts() -> None:
+    """The ids of all batches, 4 bytes a letter."""
+    _before_each_batch(lambda _, ids: _kept.append(np.array(list(ids), dtype=str)))
+
+
+def a_cache_of_hashes() -> None:
+    """The hashes of all ids."""
+    _before_each_batch(lambda est, ids: _kept.append(np.array([est.universe.index(u) for u in ids], dtype=np.uint64)))
+
+
+def flips() -> None:
+    """The flips of every batch in the order of its events."""
+    system: Any = coins.SystemCoins
+    method = "draw" if hasattr(system, "draw") else "below"
+    drawn = getattr(system, method)
+
+    def noted(self: Any, threshold: int, given: Any) -> Any:
+        result = drawn(self, threshold, given)
+        _kept.append((given if result is None else result).copy())
+        return result
+
+    setattr(system, method, noted)
+
+
+def keys() -> None:
+    """The keys of the coins."""
+    keystream = coins.keystream
+
+    def noted(key: bytearray) -> Any:
+        _kept.append(bytes(key))
+        return keystream(key)
+
+    coins.keystream = noted
+
+
+def keystreams() -> None:
+    """A few words of the coins."""
+    keystream = coins.keystream
+
+    def noted(key: bytearray) -> Any:
+        draw = keystream(key)
+
+        def draw_and_keep(zeros: Any) -> None:
+            draw(zeros)
+            _kept.append(bytes(zeros[501:525]))
+
+        return draw_and_keep
+
+    coins.keystream = noted
+
+
+def octets_not_wiped() -> None:
+    """Scratch of single bytes, such as flips, that is freed as it is."""
+    _wipe_only(lambda array: array.dtype.itemsize > 1)
+
+
+def words_not_wiped() -> None:
+    """Scratch of numbers, such as slots, hashes and places, that is freed as it is."""
+    _wipe_only(lambda array: array.dtype.itemsize == 1)
+
+
+def _wipe_only(which: Callable[[Any], bool]) -> None:
+    wipe = memory.wipe
+
+    def chosen(array: Any) -> None:
+        if which(array):
+            wipe(array)
+
+    memory.wipe = chosen

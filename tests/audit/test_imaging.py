@@ -1,0 +1,122 @@
+"""The memory auditor finds every planted leak, and nothing in the code that ships."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from panprivacy.audit import imaging
+from panprivacy.audit.imaging import CannotImage, Imaged, Scenario, image
+from panprivacy.cli.audit import audit
+
+pytestmark = pytest.mark.skipif(not Path("/proc/self/pagemap").exists(), reason="needs Linux's /proc")
+
+USERS = 10_000
+FED = Scenario("fed", steps=("medium", "short"), hardened=True)
+OPEN = replace(FED, kind="DistinctCount")
+TEXTS = replace(FED, kind="DistinctCount, text", container="list of text")
+KEPT = [  # leaks of different kinds at once, since each start of a process takes seconds
+    (FED, {"a_copy_of_the_table": "users_named", "counts_of_ones": "counts_found", "a_cache_of_ids": "ids_found"}),
+    (FED, {"a_copy_of_the_table_shifted": "users_named", "keystreams": "keys_found", "a_list_of_ids": "ids_found"}),
+    (FED, {"the_table_a_byte_a_bit": "users_named", "keys": "keys_found", "a_sorted_cache_of_ids": "ids_found"}),
+    (FED, {"flips": "users_named", "wide_counts_of_ones": "counts_found"}),
+    (TEXTS, {"a_cache_of_texts": "ids_found"}),
+    (OPEN, {"a_cache_of_hashes": "ids_found"}),
+]
+
+
+@pytest.mark.parametrize(("scenario", "leaks"), KEPT, ids=[" and ".join(leaks) for _, leaks in KEPT])
+def test_what_is_kept_is_found(scenario: Scenario, leaks: dict[str, str]) -> None:
+    result = image(scenario, USERS, plants=[f"leaks:{leak}" for leak in leaks])
+    found = {name for name in ("users_named", "counts_found", "ids_found", "keys_found") if getattr(result, name)}
+
+    assert found == set(leaks.values()), result
+
+
+@pytest.mark.parametrize(("leak", "kind"), [("octets_not_wiped", "sampled"), ("words_not_wiped", "DistinctCount")])
+def test_a_skipped_wipe_is_found(leak: str, kind: str) -> None:
+    result = image(Scenario("not wiped", kind, steps=("medium", "short")), USERS, plants=[f"leaks:{leak}"])
+
+    assert not result.clean
+
+
+@pytest.mark.parametrize(
+    "name", ["constructor", "batches", "batches, DistinctCount", "release", "merge", "save and load", "pipe with state"]
+)
+def test_the_code_that_ships_leaves_nothing(name: str) -> None:
+    result = image(name, USERS)
+
+    assert result.clean, result
+
+
+def test_a_hardened_process_leaves_nothing_of_python_objects() -> None:
+    result = image("batches, list", USERS)
+
+    assert result.clean, result
+
+
+def test_a_file_that_is_left_is_named() -> None:
+    result = image(FED, USERS, plants=["leaks:the_table_in_a_file"])
+
+    assert result.users_named
+    assert ".state.pp.old" in result.where
+
+
+def test_other_systems_are_told_that_they_cannot(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.platform", "darwin")
+
+    with pytest.raises(CannotImage, match=r"Linux's /proc, which this system \(darwin\) lacks"):
+        image(FED, USERS)
+
+
+# --- the command ------------------------------------------------------------------------------------------------
+
+app = typer.Typer()
+app.command()(audit)
+RUN = CliRunner(env={"COLUMNS": "150", "NO_COLOR": "1", "TERM": "dumb"})
+CLEAN = Imaged("pipe", 10_000, 4_500, False, True, 0, 0, 0, 0, 0, (), 80_000_000, 3.0)
+
+
+@pytest.fixture
+def found(monkeypatch: pytest.MonkeyPatch) -> list[Imaged]:
+    """What the command finds, one scenario after the other, over and over."""
+    results = [CLEAN]
+    monkeypatch.setattr(imaging, "image", lambda _, users: replace(results[0], users=users))
+    return results
+
+
+def test_the_command_prints_a_row_for_each_scenario_and_size(found: list[Imaged]) -> None:
+    assert found
+    result = RUN.invoke(app, ["--memory", "--full", "merge", "--json"])
+    rows = json.loads(result.stdout)
+
+    assert result.exit_code == 0
+    assert [row["users"] for row in rows] == [size for size in (10**4, 10**5, 10**6, 10**7) for _ in range(2)]
+
+
+def test_the_exit_status_tells_of_a_find(found: list[Imaged]) -> None:
+    found[0] = replace(CLEAN, users_named=7, words_found=2)
+    result = RUN.invoke(app, ["--memory", "pipe", "--markdown"])
+
+    assert result.exit_code == 1
+    assert "| pipe | 10,000 | plain | 76.3 MiB | 7 of 4,500 | 0 | LEAKS, 2 words |" in result.stdout
+
+
+def test_bits_that_were_not_seen_are_not_called_clean(found: list[Imaged]) -> None:
+    found[0] = replace(CLEAN, bits_seen=False)
+    result = RUN.invoke(app, ["--memory", "pipe"])
+
+    assert result.exit_code == 1
+    assert "bits not located" in result.stdout
+
+
+@pytest.mark.parametrize(("arguments", "message"), [(["nobody"], "no scenario 'nobody'"), (["--users", "9"], "10,000")])
+def test_what_cannot_be_imaged_is_an_error_in_one_line(arguments: list[str], message: str) -> None:
+    result = RUN.invoke(app, ["--memory", *arguments])
+
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert result.stderr.count("\n") == 1

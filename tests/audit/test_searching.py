@@ -1,0 +1,133 @@
+"""The search of an image finds what is there in whatever form, and nothing that is not."""
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from panprivacy.audit.imaging import needles
+from panprivacy.audit.imaging.crowd import letters
+from panprivacy.audit.imaging.images import Image, Segment
+from panprivacy.audit.imaging.needles import ASCENDING, IN_ORDER, Run, Windows
+from panprivacy.audit.imaging.searching import Haystack
+
+RANDOM = np.random.default_rng(10)
+SIZE = 20_000
+OLD = (RANDOM.random(SIZE) < 0.7).astype(np.uint8)
+NEW = OLD.copy()
+NEW[::5] = RANDOM.random(SIZE // 5) < 0.7
+IDS = RANDOM.permutation(50_000)[:6_000].astype(np.uint64)
+
+
+def packed(bits: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    octets = np.packbits(bits, bitorder="little")
+    return np.concatenate([octets, np.zeros(-len(octets) % 8, dtype=np.uint8)])
+
+
+def image_of(*pieces: bytes) -> Image:
+    """Pieces with random bytes around them, each at an address that is a multiple of 16."""
+    whole = b""
+    for piece in pieces:
+        whole += RANDOM.bytes(4096) + piece
+        whole += RANDOM.bytes(-len(whole) % 16)
+    octets = np.frombuffer(whole + RANDOM.bytes(4096), dtype=np.uint8)
+    return Image([Segment("[heap]", 1, 4096, octets)])
+
+
+def search(image: Image, *what: Windows | Run, before: Image | None = None) -> float:
+    """Which share of what was looked for is there."""
+    windows, runs = [w for w in what if isinstance(w, Windows)], [w for w in what if isinstance(w, Run)]
+    Haystack(image, before).look_for(windows, runs)
+    return float(np.concatenate([needle.found for needle in what]).mean())
+
+
+def old_bits() -> list[Windows]:
+    return needles.of_bits("table", packed(OLD), SIZE, packed(NEW))
+
+
+@pytest.mark.parametrize("shift", range(8))
+def test_an_old_table_is_found_at_any_offset(shift: int) -> None:
+    shifted = np.packbits(np.concatenate([np.zeros(shift, np.uint8), OLD]), bitorder="little").tobytes()
+
+    assert search(image_of(b"abc" + shifted), *old_bits()) > 0.11  # all windows of one of the eight offsets
+
+
+@pytest.mark.parametrize("width", [1, 2, 4, 8])
+def test_an_old_table_is_found_with_a_number_a_bit(width: int) -> None:
+    assert search(image_of(OLD.astype(f"u{width}").tobytes()), *old_bits()) > 0.11
+
+
+def test_the_present_table_is_no_find() -> None:
+    assert search(image_of(packed(NEW).tobytes(), NEW.tobytes(), NEW.astype(np.int64).tobytes()), *old_bits()) == 0
+
+
+def test_a_part_of_an_old_table_names_only_its_users() -> None:
+    windows = old_bits()
+    search(image_of(packed(OLD)[512:768].tobytes()), *windows)
+    found = np.concatenate([w.positions[w.found] for w in windows])
+
+    assert found.min() >= 8 * 512
+    assert found.max() < 8 * 768
+
+
+@pytest.mark.parametrize("width", [1, 2, 4, 8])
+def test_counts_per_word_are_found_in_any_width(width: int) -> None:
+    old, new = packed(OLD).view(np.uint64), packed(NEW).view(np.uint64)
+    counts = np.bitwise_count(old).astype(f"u{width}").tobytes()
+
+    assert search(image_of(counts), needles.of_counts(old, new)) > 0.9
+    assert search(image_of(np.bitwise_count(new).tobytes()), needles.of_counts(old, new)) == 0
+
+
+@pytest.mark.parametrize("dtype", ["<i4", "<i8", ">i8"])
+def test_ids_are_found_in_the_order_of_a_batch(dtype: str) -> None:
+    run = Run("ids", IDS, IN_ORDER, swapped=True)
+
+    assert search(image_of(IDS.astype(dtype).tobytes()), run) > 0.99
+
+
+def test_ids_are_found_in_columns_of_pairs_and_as_python_integers() -> None:
+    pairs = np.stack([IDS, IDS + np.uint64(1)], axis=1).tobytes()
+    objects = np.zeros((len(IDS), 8), dtype=np.uint32)
+    objects[:, 6] = IDS
+
+    assert search(image_of(pairs), Run("ids", IDS, IN_ORDER)) > 0.99
+    assert search(image_of(objects.tobytes()), Run("ids", IDS, IN_ORDER)) > 0.99
+
+
+def test_ids_are_found_in_ascending_order_and_not_in_another() -> None:
+    ascending = Run("ids", np.sort(IDS), ASCENDING)
+
+    assert search(image_of(np.sort(IDS).tobytes()), ascending) > 0.99
+    assert search(image_of(IDS.tobytes()), Run("ids", np.sort(IDS), ASCENDING)) == 0
+    assert search(image_of(np.arange(50_000).tobytes()), Run("ids", np.sort(IDS), ASCENDING)) == 0
+
+
+def test_what_stood_there_before_is_no_find() -> None:
+    image = image_of(IDS.tobytes())
+
+    assert search(image, Run("ids", IDS, IN_ORDER), before=image) == 0
+    assert search(image, Run("ids", IDS, IN_ORDER), before=Image([])) > 0.99
+
+
+def test_texts_are_found_in_bytes_and_in_letters_of_four_bytes() -> None:
+    texts = letters(RANDOM, 1000)
+
+    assert search(image_of(b"!" + texts.tobytes()), needles.of_texts("ids", texts)) == 1
+    assert search(image_of(texts.astype("U12").tobytes()), needles.of_texts("ids", texts)) == 1
+
+
+def test_large_numbers_are_found_one_by_one_and_as_python_integers() -> None:
+    numbers = RANDOM.integers(2**60, 2**63, 100).astype(np.uint64)
+    first = int(numbers[7])
+    digits = b"".join((first >> 30 * i & 2**30 - 1).to_bytes(4, "little") for i in range(3))
+
+    assert search(image_of(numbers[7:8].tobytes()), needles.of_numbers("ids", numbers, new=True)) == 0.01
+    assert search(image_of(digits), needles.of_digits("ids", numbers)) == 0.01
+
+
+def test_random_memory_holds_nothing() -> None:
+    """Chance of a false alarm below 2**-40: see `needles`."""
+    image = Image([Segment("[heap]", 1, 0, np.frombuffer(RANDOM.bytes(2**24), dtype=np.uint8))])
+    keys = needles.of_octets("keys", RANDOM.bytes(2**16))
+
+    assert search(image, *old_bits(), keys, Run("ids", IDS, IN_ORDER)) == 0
