@@ -39,10 +39,14 @@ class Live:
                 continue
             text = text or self._text(piece)
             block = text.block(piece, last=not piece)
+            del piece  # while this waits for more, nothing is to be left of what was counted
             if block:
-                parse = partial(self._bell.undisturbed, partial(text.parse, block))
-                yield text.batch(block, parse, self._read)
+                yield self._parsed(text, block)
+            del block
             text.refuse_endless()
+
+    def _parsed(self, text: Text, block: bytes) -> Batch:
+        return text.batch(block, partial(self._bell.undisturbed, partial(text.parse, block)), self._read)
 
     def _pieces(self) -> Iterator[bytes | None]:
         """Yield what has arrived, None for a wake without input, and b"" at the end, unless a signal was the end."""
@@ -51,6 +55,7 @@ class Live:
             ended, arrived = self._arrived(at_once=False)
             if arrived:
                 yield arrived
+            del arrived
             yield None
         if not ended:  # a signal ended it: what is in the pipe has come before that
             yield self._arrived(at_once=True)[1] or None
