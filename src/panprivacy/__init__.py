@@ -32,6 +32,7 @@ from panprivacy.slots import Edges, Users
 
 if TYPE_CHECKING:
     from panprivacy.continual import Continual
+    from panprivacy.hardening import harden
     from panprivacy.windows import LateEvent, Windows
 
 __version__ = "0.1.0"
@@ -56,6 +57,7 @@ __all__ = [
     "Release",
     "Users",
     "Windows",
+    "harden",
     "load",
     "merge",
     "plan",
@@ -66,6 +68,7 @@ _ON_DEMAND = {
     "Continual": "panprivacy.continual",
     "LateEvent": "panprivacy.windows",
     "Windows": "panprivacy.windows",
+    "harden": "panprivacy.hardening",
 }
 
 

@@ -42,6 +42,7 @@ class StateFile:
         self._journal = Journal(self._beside("journal"))
         self._replacement = Replacement(self._target, self._beside("new"), self._beside("old"))
         self._held = False
+        self._torn = False  # whether the file has some of the journal's blocks, and lacks others
 
     def _beside(self, what: str) -> Path:
         return self._target.with_name(f".{self._target.name}.{what}")
@@ -118,6 +119,8 @@ class StateFile:
         assert self._held, "a state file is written by whoever has locked it"
         with sealed.content_of(parts) as content:
             try:
+                if self._torn:
+                    self._mend()
                 if self.exists and self._target.stat().st_size == content.size:
                     self._update(content)
                 else:
@@ -136,10 +139,12 @@ class StateFile:
                     with suppress(OSError):
                         self._journal.erase()
                     raise
+                self._torn = True
                 try:
                     apply(handle, content, changes)
                 except OSError as error:
                     raise self._failed("is written in part, and whoever uses it next completes it", error) from None
+            self._torn = False
             self._journal.clear()
         finally:
             os.close(handle)
@@ -184,6 +189,7 @@ class StateFile:
     def _mend(self) -> None:
         """Finish or undo what a crash broke off, and erase what it left."""
         self._journal.settle(self._target)
+        self._torn = False
         self._replacement.settle()
 
     def _failed(self, what: str, error: OSError) -> StateFileError:

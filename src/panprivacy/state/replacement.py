@@ -99,7 +99,7 @@ class Replacement:
         """Erase what a crash has left: a file that did not get its place, and one that lost it."""
         erase(self.new)
         if is_there(self.old):
-            if self.target.exists() and self.old.samefile(self.target):
+            if self.target.exists() and os.path.samestat(self.old.lstat(), self.target.stat()):
                 self.old.unlink()  # only a second name so far
             else:
                 erase(self.old)
