@@ -199,7 +199,9 @@ class Estimator(ABC, Generic[R]):
     def _sealed(self, insecure: bool) -> Iterator[Sealed]:
         """The parts of the saved state; the bits are those of the table, which keeps still meanwhile."""
         if not (self.secure or insecure):
-            raise NotPrivate("this estimator used seeded coins and protects nobody; insecure=True saves it all the same")
+            raise NotPrivate(
+                "this estimator used seeded coins and protects nobody; insecure=True saves it all the same"
+            )
         with self._lock:
             parameters = self._ledger.to_bytes(self._counts_released()) + self._parameters()
             yield Sealed(self.KIND, self.secure, parameters, self._table.words)

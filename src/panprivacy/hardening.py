@@ -19,7 +19,7 @@ from panprivacy.memory import lock_bits
 from panprivacy.sizes import format_bytes
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from rich.console import Group
 
 _PERTURB, _SET_DUMPABLE, _GET_DUMPABLE = -6, 4, 3  # numbers of glibc and Linux that Python has no names for
 _FREED = 0xA5  # what freed memory is filled with
@@ -75,14 +75,14 @@ class Hardening:
         settings = " ".join(f"{name}={value}" for name, value in _AT_START.items())
         return [f"what has to be said before Python starts: env {settings} python ..."]
 
-    def __rich__(self) -> "Table":
+    def __rich__(self) -> "Group":
+        from rich.console import Group
         from rich.table import Table
 
         grid = Table("measure", "in force", "note", title="harden")
         for measure in self.measures:
             grid.add_row(measure.name, "yes" if measure.in_force else "[bold red]no", measure.note)
-        grid.caption = "\n".join(self._advice) or None
-        return grid
+        return Group(grid, *self._advice)
 
 
 def harden() -> Hardening:
@@ -151,7 +151,7 @@ def _overwritten_by_polars() -> Measure:
     name, (variable, setting) = "Polars overwrites what it frees", _POLARS
     if f"{variable}={setting}" in _environment_at_start():
         return Measure(name, in_force=True)
-    if "polars" in sys.modules and os.environ.get(variable) != setting:
+    if "polars" in sys.modules and setting not in os.environ.get(variable, ""):  # Polars puts its own before it
         note = "it is loaded already: call pp.harden() before anything imports it"
         return Measure(name, in_force=False, note=note, at_start=True)
     os.environ[variable] = setting  # read when Polars is loaded

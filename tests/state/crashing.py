@@ -4,7 +4,7 @@ import errno
 import os
 import random
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -54,10 +54,8 @@ class Disk:
             for name in _CALLS:
                 patch.setattr(os, name, getattr(self, f"_{name}", self._other(name)))
             patch.setattr(os, "close", self._close)
-            try:
+            with suppress(Crash):
                 yield self
-            except Crash:
-                pass
         if self.failed and self.failure is Failure.power:
             self._lose_power()
         for handle in [*self._opened, *(entry[1] for entry in self._unsynced)]:  # as the kernel does; locks end here

@@ -96,8 +96,8 @@ class Run:
                 raise
             self.keeper.write_what_is_left()
             raise PanPrivacyError(
-                f"{error}; the batches before it are counted, and saved in {self.kept.path}: mend the row and feed it all "
-                "again, counting a row twice does no harm"
+                f"{error}; the batches before it are counted, and saved in {self.kept.path}: mend the row and feed it "
+                "all again, counting a row twice does no harm"
             ) from None
 
     def _feed_live(self, source: Source, feed: Feed, period: float | None, final: bool) -> None:

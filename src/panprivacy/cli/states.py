@@ -124,7 +124,9 @@ def merge(
             )
         named = " and ".join(states)
         if keep_parts:
-            speaker.note(f"{named} are kept: whoever reads them beside {output} reads their users twice; delete them soon")
+            speaker.note(
+                f"{named} are kept: whoever reads them beside {output} reads their users twice; delete them soon"
+            )
             return
         for file in files:
             file.erase()

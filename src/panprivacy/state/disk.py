@@ -23,7 +23,9 @@ def open_own(path: Path, flags: int) -> int:
         handle = os.open(path, flags | os.O_NOFOLLOW, _OWNER_ONLY)
     except OSError as error:
         if error.errno == errno.ELOOP:
-            raise StateFileError(f"{path}: is a symbolic link where panprivacy keeps a file of its own; remove it") from None
+            raise StateFileError(
+                f"{path}: is a symbolic link where panprivacy keeps a file of its own; remove it"
+            ) from None
         raise
     if flags & os.O_CREAT:
         os.fchmod(handle, _OWNER_ONLY)  # whatever the umask is
@@ -61,11 +63,10 @@ def sync_folder(folder: Path) -> None:
 
 
 def overwrite(handle: int) -> None:
-    """Put zeros in the place of all that is in a file, and see that they reach the disk."""
+    """Put zeros in the place of all that is in a file."""
     size = os.fstat(handle).st_size
     for at in range(0, size, len(_ZEROS)):
         write_all(handle, memoryview(_ZEROS)[: size - at], at)
-    sync(handle)
 
 
 def erase(path: Path) -> None:
@@ -78,6 +79,7 @@ def erase(path: Path) -> None:
         with nobody_reads(handle):
             try:
                 overwrite(handle)
+                sync(handle)
             except OSError as error:
                 if error.errno not in _FULL:  # a full disk has no room for zeros where there never was a block
                     raise

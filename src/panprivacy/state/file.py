@@ -20,10 +20,10 @@ from panprivacy.state.sealed import Content, Sealed
 class StateFile:
     """One estimator on disk.
 
-    A copy of a state is one more reading of it, so there is one version on disk, in blocks that are overwritten. A state
-    of the same length goes into the file where it is, its changes through a journal (``.NAME.journal``); another
-    one takes its place by renaming (``.NAME.new``), and what was there before is overwritten (``.NAME.old``). A
-    crash at any moment leaves the old state or the new one, and whoever locks or reads the file next mends the rest.
+    A copy of a state is one more reading of it, so there is one version on disk, in blocks that are overwritten. A
+    state of the same length goes into the file where it is, its changes through a journal (``.NAME.journal``);
+    another one takes its place by renaming (``.NAME.new``), and what was there before is overwritten (``.NAME.old``).
+    A crash at any moment leaves the old state or the new one; whoever locks or reads the file next mends the rest.
 
     The lock is taken on ``.NAME.lock`` and ends with its process, however that ends. Reading needs no lock.
 
@@ -54,9 +54,7 @@ class StateFile:
 
     def same_as(self, other: "StateFile") -> bool:
         """Whether both are one file, by whatever names."""
-        return self._target == other._target or (
-            self.exists and other.exists and self._target.samefile(other._target)
-        )
+        return self._target == other._target or (self.exists and other.exists and self._target.samefile(other._target))
 
     # --- reading ------------------------------------------------------------------------------------------------
 

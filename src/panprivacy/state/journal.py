@@ -2,8 +2,8 @@
 
 The file is compared with its new content block by block. The blocks that differ go into the journal with a checksum,
 reach the disk, and only then go into the file. Whoever finds a whole journal writes its blocks into the file once more;
-whoever finds half of one knows that the file was not touched. As soon as the file has them, the journal is overwritten
-with zeros: which blocks were changed last tells who may have come.
+whoever finds half of one knows that the file was not touched. As soon as the file has them on disk, the journal is
+overwritten with zeros: which blocks were changed last tells who may have come.
 """
 
 import os
@@ -126,7 +126,7 @@ class Journal:
             write_all(handle, memoryview(check.digest()), at)
 
     def clear(self) -> None:
-        """Overwrite it: the file has it all."""
+        """Overwrite it: the file has it all. The zeros need not be waited for: what they cover is the same version."""
         handle = open_own(self.path, os.O_RDWR)
         try:
             overwrite(handle)

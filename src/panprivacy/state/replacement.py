@@ -91,9 +91,12 @@ class Replacement:
         try:
             with nobody_reads(handle):
                 overwrite(handle)
+                sync(handle)
             self.old.unlink(missing_ok=True)
         except OSError as error:
-            raise StateFileError(f"{self.target}: was written, and what was there before is not erased: {error}") from None
+            raise StateFileError(
+                f"{self.target}: was written, and what was there before is not erased: {error}"
+            ) from None
 
     def settle(self) -> None:
         """Erase what a crash has left: a file that did not get its place, and one that lost it."""
