@@ -62,7 +62,7 @@ def writes(users: int, path: Path, rounds: int) -> tuple[float, float, float, fl
 
 
 def feeding(users: int, path: Path, seconds: float, rounds: int) -> tuple[float, float, float, float, int]:
-    """Events a second without and with a state file, the rounds interleaved; milliseconds a write, worst, and writes."""
+    """Events a second without and with a state file, the rounds interleaved; milliseconds a write, worst; writes."""
     generator = np.random.default_rng(1)
     ids = [generator.integers(0, users, _BATCH) for _ in range(8)]
     speeds: dict[bool, list[float]] = {False: [], True: []}
