@@ -52,8 +52,8 @@ def ended_in_order() -> Iterator[None]:
     ours = threading.current_thread() is threading.main_thread()  # signals are nobody else's
     before = {
         number: signal.signal(number, end)
-        for number in (signal.SIGTERM, signal.SIGHUP)
-        if ours and signal.getsignal(number) != signal.SIG_IGN  # nohup ignores SIGHUP
+        for number in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM))  # POSIX has SIGHUP
+        if ours and signal.getsignal(number) not in (signal.SIG_IGN, end)  # nohup ignores it
     }
     try:
         yield

@@ -67,15 +67,15 @@ class StateFile:
 
     def read(self) -> Sealed:
         """The parts of the state, at a moment when nobody was writing it."""
-        with suppress(OSError, StateFileError):  # a folder that is not ours to write in can be read all the same
-            self._mend_if_abandoned()
+        self._mend_if_abandoned()
         try:
-            return self._read()
-        except CorruptState:
-            if not self._unsettled:
-                raise
-            self._mend_if_abandoned()  # its writer died while we waited for it
-            return self._read()
+            try:
+                return self._read()
+            except CorruptState:
+                if not self._unsettled:
+                    raise
+                self._mend_if_abandoned()  # its writer died while we waited for it
+                return self._read()
         except OSError as error:
             raise self._failed("cannot be read", error) from None
 
@@ -101,9 +101,10 @@ class StateFile:
         return is_there(self._journal.path) or self._replacement.unsettled
 
     def _mend_if_abandoned(self) -> None:
+        """Mend the file if nobody is at it; where we may not write, it can be read all the same."""
         if self._held or not self._unsettled:
             return
-        with suppress(Busy):
+        with suppress(OSError, StateFileError):
             handle = taken(self._lock)
             try:
                 self._mend()
