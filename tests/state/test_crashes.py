@@ -127,6 +127,22 @@ def test_a_disk_that_fails_in_the_middle_is_completed_by_whoever_comes_next(
     assert [left.name for left in tmp_path.iterdir()] == ["flu.pp"]
 
 
+@pytest.mark.parametrize("change", ["one block", "some blocks"])
+def test_a_journal_is_not_applied_to_another_state_that_took_the_place_of_its_own(change: str, tmp_path: Path) -> None:
+    before, after = CHANGES[change]
+    assert before is not None
+    path, other = tmp_path / "flu.pp", before._replace(parameters=b"different!")
+    with pytest.MonkeyPatch.context() as patch, StateFile(path).locked() as file:
+        file.write(before)
+        patch.setattr("panprivacy.state.file.apply", _nothing)
+        patch.setattr(journal.Journal, "clear", _nothing)
+        patch.setattr(StateFile, "_mend", _nothing)
+        file.write(after)
+    path.write_bytes(seal(*other))
+    assert seal(*StateFile(path).read()) == seal(*other)
+    assert [left.name for left in tmp_path.iterdir()] == ["flu.pp"]
+
+
 # --- the tests find what they are there for ---------------------------------------------------------------------------
 
 

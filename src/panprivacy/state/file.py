@@ -14,6 +14,7 @@ from panprivacy.state.journal import Journal, apply, changes_in
 from panprivacy.state.kinds import loaded
 from panprivacy.state.lock import Busy, give_back, taken
 from panprivacy.state.replacement import Replacement
+from panprivacy.state.replay import settle
 from panprivacy.state.sealed import Content, Sealed
 
 
@@ -123,7 +124,7 @@ class StateFile:
                 if self.exists and self._target.stat().st_size == content.size:
                     self._update(content)
                 else:
-                    self._journal.settle(self._target)
+                    settle(self._journal.path, self._target)
                     self._replacement.put(content)
             except OSError as error:
                 raise self._failed("cannot be written, and is as it was", error) from None
@@ -187,7 +188,7 @@ class StateFile:
 
     def _mend(self) -> None:
         """Finish or undo what a crash broke off, and erase what it left."""
-        self._journal.settle(self._target)
+        settle(self._journal.path, self._target)
         self._torn = False
         self._replacement.settle()
 

@@ -31,11 +31,12 @@ from panprivacy.state.sealed import Content
 
 BLOCK = 4096
 """Bytes that are compared, and written, at a time."""
-_STRIDE = 256  # blocks that scratch has room for
-_MAGIC = b"ppredo1\0"
-_HEAD = struct.Struct("<8sQQ")  # magic, bytes of the file, bytes of what follows, without the checksum
-_STRETCH = struct.Struct("<QQ")  # where in the file, how many bytes
-_CHECK = sha256().digest_size
+STRIDE = 256
+"""Blocks that scratch has room for."""
+MAGIC = b"ppredo1\0"
+HEAD = struct.Struct("<8sQQ")  # magic, bytes of the file, bytes of what follows, without the checksum
+STRETCH = struct.Struct("<QQ")  # where in the file, how many bytes
+CHECK = sha256().digest_size
 
 
 class Changes:
@@ -49,8 +50,8 @@ class Changes:
         """Where each stretch begins, and how many bytes it has: no more than scratch has room for."""
         start = self._flags.find(1)
         while start >= 0:
-            end = self._flags.find(0, start, start + _STRIDE)
-            end = end if end >= 0 else min(start + _STRIDE, len(self._flags))
+            end = self._flags.find(0, start, start + STRIDE)
+            end = end if end >= 0 else min(start + STRIDE, len(self._flags))
             yield start * BLOCK, min(end * BLOCK, self._size) - start * BLOCK
             start = self._flags.find(1, end)
 
@@ -77,7 +78,7 @@ def changes_in(handle: int, content: Content) -> Iterator[Changes]:
 
 def _room(size: int) -> int:
     """Bytes of scratch for a file of this size."""
-    return min(_STRIDE, -(-size // BLOCK)) * BLOCK
+    return min(STRIDE, -(-size // BLOCK)) * BLOCK
 
 
 def apply(handle: int, content: Content, changes: Changes) -> None:
@@ -110,20 +111,21 @@ class Journal:
 
     @staticmethod
     def _write(handle: int, content: Content, changes: Changes) -> None:
-        follows = sum(_STRETCH.size + size for _, size in changes)
+        follows = sum(STRETCH.size + size for _, size in changes)
         with Scratch() as scratch:
-            buffer = memoryview(scratch.empty(_STRETCH.size + _room(content.size), np.uint8))
-            head = _HEAD.pack(_MAGIC, content.size, follows)
+            buffer = memoryview(scratch.empty(STRETCH.size + _room(content.size), np.uint8))
+            head = HEAD.pack(MAGIC, content.size, follows)
             check, at = sha256(head), len(head)
             write_all(handle, memoryview(head), 0)
             for start, size in changes:
-                _STRETCH.pack_into(buffer, 0, start, size)
-                part = buffer[: _STRETCH.size + size]
-                content.copy(start, part[_STRETCH.size :])
+                STRETCH.pack_into(buffer, 0, start, size)
+                part = buffer[: STRETCH.size + size]
+                content.copy(start, part[STRETCH.size :])
                 check.update(part)
                 write_all(handle, part, at)
                 at += len(part)
-            write_all(handle, memoryview(check.digest()), at)
+            digest = scratch.own(np.frombuffer(check.digest(), dtype=np.uint8))
+            write_all(handle, memoryview(digest), at)
 
     def clear(self) -> None:
         """Overwrite it: the file has it all. The zeros need not be waited for: what they cover is the same version."""
@@ -136,58 +138,3 @@ class Journal:
     def erase(self) -> None:
         """Overwrite and delete it, whatever is in it."""
         erase(self.path)
-
-    def settle(self, file: Path) -> None:
-        """Bring the file up to date if this journal is whole, and erase it in any case."""
-        try:
-            handle = open_own(self.path, os.O_RDWR)
-        except FileNotFoundError:
-            return
-        try:
-            target = open_own(file, os.O_RDWR)
-        except FileNotFoundError:
-            target = None
-        try:
-            if target is not None:
-                self._replay(handle, target)
-        finally:
-            os.close(handle)
-            if target is not None:
-                os.close(target)
-        self.erase()
-
-    @staticmethod
-    def _replay(handle: int, target: int) -> None:
-        with Scratch() as scratch:
-            buffer = memoryview(scratch.empty(_STRIDE * BLOCK, np.uint8))
-            end = _whole_until(handle, os.fstat(target).st_size, buffer)
-            if end is None:
-                return
-            with nobody_reads(target):
-                at = _HEAD.size
-                while at < end:
-                    read_all(handle, buffer[: _STRETCH.size], at)
-                    start, size = _STRETCH.unpack_from(buffer)
-                    read_all(handle, buffer[:size], at + _STRETCH.size)
-                    write_all(target, buffer[:size], start)
-                    at += _STRETCH.size + size
-                sync(target)
-
-
-def _whole_until(handle: int, size: int, buffer: memoryview) -> int | None:
-    """Where the checksum of a journal begins, if it is a whole one, for a file of this size."""
-    length = os.fstat(handle).st_size
-    if length < _HEAD.size + _CHECK:
-        return None
-    read_all(handle, buffer[: _HEAD.size], 0)
-    magic, of, follows = _HEAD.unpack_from(buffer)
-    end = _HEAD.size + follows
-    if magic != _MAGIC or of != size or end + _CHECK > length:
-        return None
-    check = sha256()
-    for at in range(0, end, len(buffer)):
-        part = buffer[: min(len(buffer), end - at)]
-        read_all(handle, part, at)
-        check.update(part)
-    read_all(handle, buffer[:_CHECK], end)
-    return end if check.digest() == buffer[:_CHECK] else None
