@@ -30,6 +30,7 @@ from panprivacy.universe import Edges, Users
 
 if TYPE_CHECKING:
     from panprivacy.continual import Continual
+    from panprivacy.hardening import harden
     from panprivacy.windows import LateEvent, Windows
 
 __version__ = "0.1.0"
@@ -54,6 +55,7 @@ __all__ = [
     "Release",
     "Users",
     "Windows",
+    "harden",
     "load",
     "merge",
     "plan",
@@ -64,6 +66,7 @@ _ON_DEMAND = {
     "Continual": "panprivacy.continual",
     "LateEvent": "panprivacy.windows",
     "Windows": "panprivacy.windows",
+    "harden": "panprivacy.hardening",
 }
 
 

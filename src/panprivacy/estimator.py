@@ -4,6 +4,7 @@ import struct
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
 from panprivacy import lifetime, state
@@ -17,6 +18,7 @@ from panprivacy.privacy.budget import Budget
 from panprivacy.privacy.coins import CHUNK, Coins
 from panprivacy.privacy.ledger import Ledger, Published
 from panprivacy.slots import SlotMap
+from panprivacy.state import Sealed, StateFile
 from panprivacy.table import Bits, Table
 from panprivacy.universe import Universe
 from panprivacy.universe.batches import Piece, batches, chunks
@@ -264,33 +266,59 @@ class Estimator(ABC, Generic[R]):
     def to_bytes(self, *, insecure: bool = False) -> bytes:
         """The whole state, to be read by `pp.load`.
 
-        An estimator on seeded coins is refused unless `insecure=True` says that this is known.
+        These bytes are one more reading of the state: whoever sees them and, later, the estimator, has read it twice.
+        `save` leaves no copy. An estimator on seeded coins is refused unless `insecure=True` says that this is known.
         """
+        with self._sealed(insecure) as parts:
+            return state.seal(*parts)
+
+    def save(self, file: str | Path | StateFile, *, insecure: bool = False) -> None:
+        """Keep the state in a file, to be read by `pp.load`.
+
+        The bits go from the table to the disk, without a copy, and what the file held before is overwritten there. The
+        file is written whole or not at all, and refused while another process has it.
+        """
+        with state.opened(file) as kept, self._sealed(insecure) as parts:
+            kept.write(parts)
+
+    @contextmanager
+    def _sealed(self, insecure: bool) -> Iterator[Sealed]:
+        """The parts of the saved state; the bits are those of the table, which keeps still meanwhile."""
         if not (self.secure or insecure):
-            raise NotPrivate("this estimator used seeded coins and protects nobody; to_bytes(insecure=True) saves it")
+            raise NotPrivate(
+                "this estimator used seeded coins and protects nobody; insecure=True saves it all the same"
+            )
         with self._lock:
-            parameters = self._ledger.to_bytes(len(self._counts())) + self._parameters()
-            return state.seal(self.KIND, self.secure, parameters, self._table.words)
+            parameters = self._ledger.to_bytes(self._counts_released()) + self._parameters()
+            yield Sealed(self.KIND, self.secure, parameters, self._table.words)
+
+    def _counts_released(self) -> int:
+        """How many counts a release has, without counting them."""
+        return 1
 
     @classmethod
     def from_bytes(cls, blob: bytes, universe: Any = None) -> Self:
         """Read what `to_bytes` wrote; a list of users must be given again before more can be fed."""
-        kind, secure, parameters, words = state.unseal(blob)
-        if kind != cls.KIND:
+        return cls.from_sealed(state.unseal(blob), universe)
+
+    @classmethod
+    def from_sealed(cls, parts: Sealed, universe: Any = None) -> Self:
+        """Make an estimator of the parts of a saved state; their words become its table."""
+        if parts.kind != cls.KIND:
             raise CorruptState(f"this state is not that of a {cls.__name__}")
         est = cls.__new__(cls)
         try:
-            ledger, rest = Ledger.from_bytes(parameters)
+            ledger, rest = Ledger.from_bytes(parts.parameters)
             known, slots = cls._from_parameters(rest, universe)
-            table = cls.TABLE.from_words(slots.size, words)
+            table = cls.TABLE.from_words(slots.size, parts.words)
             est._assemble(known, slots, ledger, table, coin_sources.system)
-            if ledger.published and len(ledger.published.noisy) != len(est._counts()):
+            if ledger.published and len(ledger.published.noisy) != est._counts_released():
                 raise CorruptState("the last release has the wrong number of counts")
         except OtherUniverse:
             raise
         except (PanPrivacyError, ValueError, ArithmeticError, struct.error) as error:
             raise CorruptState(f"the state contradicts itself: {error}") from error
-        est._drawn_securely = secure
+        est._drawn_securely = parts.secure
         return est
 
     def __reduce__(self) -> tuple[Any, ...]:

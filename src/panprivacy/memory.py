@@ -93,6 +93,11 @@ def wiped_on_fork(words: NDArray[np.uint64]) -> None:
     _advise(_area_of(words), _WIPE_ON_FORK)
 
 
+def are_bits(words: NDArray[np.uint64]) -> bool:
+    """Whether these words are in pages of their own."""
+    return any(_holds(area, words) for area in _areas)
+
+
 def _area_of(words: NDArray[np.uint64]) -> mmap.mmap:
     return next(area for area in _areas if _holds(area, words))
 

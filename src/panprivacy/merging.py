@@ -6,21 +6,20 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from panprivacy import state
-from panprivacy.density import Density
-from panprivacy.distinct import DistinctCount
-from panprivacy.errors import CannotMerge, CorruptState
+from panprivacy.errors import CannotMerge
 from panprivacy.estimator import Estimator
 
 E = TypeVar("E", bound=Estimator[Any])
 """The class of the parts, and of their merge."""
 
-_READ_ELSEWHERE = {3: "panprivacy.paper.FixedLevelPPDS", 4: "panprivacy.Continual"}
 
+def load(source: bytes | str | Path, universe: Any = None) -> Any:
+    """Read what `save` or `to_bytes` wrote, whichever estimator it was: from a file, or from bytes.
 
-def load(blob: bytes, universe: Any = None) -> Density | DistinctCount:
-    """Read what `to_bytes` wrote, whichever estimator it was.
+    From a file, the bits are read straight into the estimator's table. Bytes are one more reading of the state, and
+    so is every further estimator that is loaded from the same place.
 
-    A list of users is not part of the bytes: give the same `pp.Users` again to feed more events. Without it the
+    A list of users is not part of a state: give the same `pp.Users` again to feed more events. Without it the
     estimator can still release.
 
     >>> import panprivacy as pp
@@ -28,12 +27,9 @@ def load(blob: bytes, universe: Any = None) -> Density | DistinctCount:
     >>> pp.load(est.to_bytes()).to_bytes() == est.to_bytes()
     True
     """
-    if isinstance(blob, str | Path):
-        raise TypeError(f"pp.load takes bytes: Path({str(blob)!r}).read_bytes()")
-    kind = state.unseal(blob)[0]
-    if kind in _READ_ELSEWHERE:
-        raise CorruptState(f"this is the state of another class: read it with {_READ_ELSEWHERE[kind]}.from_bytes")
-    return (DistinctCount if kind == DistinctCount.KIND else Density).from_bytes(blob, universe)
+    if isinstance(source, str | Path):
+        return state.StateFile(source).load(universe)
+    return state.loaded(state.unseal(source), universe)
 
 
 def merge(parts: Sequence[E], *, overlapping: bool = False) -> E:

@@ -33,8 +33,9 @@ def refused(*arguments: str | int | float | Path) -> str:
     return line
 
 
-def start(*arguments: str | int | float | Path, **options: Any) -> subprocess.Popen[bytes]:
-    """Start a command as a process with pipes."""
-    command = [sys.executable, "-c", "from panprivacy.cli import app; app()", *(str(word) for word in arguments)]
+def start(*arguments: str | int | float | Path, program: bool = False, **options: Any) -> subprocess.Popen[bytes]:
+    """Start a command as a process with pipes; as the program itself, it may start itself anew."""
+    how = ["-m", "panprivacy"] if program else ["-c", "from panprivacy.cli import app; app()"]
+    command = [sys.executable, *how, *(str(word) for word in arguments)]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     return subprocess.Popen(command, **{**pipes, **options})

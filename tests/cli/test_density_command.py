@@ -157,15 +157,44 @@ def test_listed_users_must_be_listed_again(tmp_path: Path) -> None:
     )
 
 
-def test_a_bad_row_anywhere_changes_nothing(tmp_path: Path) -> None:
+def test_a_bad_row_in_the_first_batch_changes_nothing(tmp_path: Path) -> None:
     state, good, bad = tmp_path / "s.pp", tmp_path / "good.csv", tmp_path / "bad.csv"
     good.write_text("user\n1\n2\n")
     bad.write_text("user\n3\nx\n")
-    run("density", good, "-c", "user", "-n", 10, "-e", 1, "-s", state)
+    command = ("-c", "user", "-n", 10, "-e", 1, "-s", state)
+    assert f"{bad}: row 2: user 'x'" in refused("density", bad, *command)
+    assert not state.exists()
+    run("density", good, *command)
     before = state.read_bytes()
-    assert f"{bad}: row 2: user 'x'" in refused("density", good, bad, "-c", "user", "-s", state, "--release")
+    assert refused("density", bad, *command).endswith("user 'x' is not a whole number of 64 bits")
     assert state.read_bytes() == before
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bad.csv", "good.csv", "s.pp"]
+
+
+def test_a_bad_row_later_on_leaves_the_batches_before_it_counted_and_saved(tmp_path: Path) -> None:
+    state, good, bad = tmp_path / "s.pp", tmp_path / "good.csv", tmp_path / "bad.csv"
+    good.write_text("user\n" + "".join(f"{user}\n" for user in range(600)))
+    bad.write_text("user\n700\nx\n")
+    line = refused("density", good, bad, "-c", "user", "-n", 1000, "-e", EXACT, "-s", state, "--release")
+    assert f"{bad}: row 2: user 'x' is not a whole number of 64 bits; the batches before it are counted" in line
+    assert f"saved in {state}: mend the row and feed it all again, counting a row twice does no harm" in line
+    assert pp.load(state).budget.releases_made == 0
+    bad.write_text("user\n700\n")
+    found = answer("density", good, bad, "-c", "user", "-s", state, "--release")
+    assert found["density"] == pytest.approx(0.601, abs=0.02)
+    line = refused("density", good, tmp_path / "b*d.csv", "-c", "usr", "-n", 1000, "-e", 1)
+    assert "counted" not in line, "without a state, nothing is kept"
+
+
+def test_a_batch_with_a_bad_row_is_not_counted_in_part(tmp_path: Path) -> None:
+    state, file = tmp_path / "s.pp", tmp_path / "f.csv"
+    (tmp_path / "a.csv").write_text("user,do\n1,insert\n")
+    file.write_text("user,do\n1,delete\n2,insert\n1000,insert\n")
+    command = ("-c", "user", "-n", 1000, "-e", EXACT, "--action", "do", "-s", state)
+    run("density", tmp_path / "a.csv", *command)
+    before = state.read_bytes()
+    assert "row 3: user 1000 is outside" in refused("density", file, *command)
+    assert state.read_bytes() == before
 
 
 def test_a_damaged_state_is_named_and_kept(visits: Path, tmp_path: Path) -> None:

@@ -48,12 +48,12 @@ def test_a_signal_spends_a_release_and_the_end_the_last(tmp_path: Path) -> None:
     process.stdin.flush()
     process.send_signal(signal.SIGUSR1)  # what is in the pipe by now is counted first
     assert json.loads(_wait_for(process.stdout, b"density"))["density"] == pytest.approx(0.5, abs=0.1)
-    assert pp.load(state.read_bytes()).budget.releases_made == 1
+    assert pp.load(state).budget.releases_made == 1
     process.send_signal(signal.SIGUSR1)
     _wait_for(process.stderr, b"the last planned release is kept for the end of input")
     densities, _ = _ended(process, b"0\n" + _lines(51, 75))
     assert densities == [pytest.approx(0.75, abs=0.1)]
-    assert pp.load(state.read_bytes()).budget.releases_made == 2
+    assert pp.load(state).budget.releases_made == 2
 
 
 def test_a_period_spends_releases_while_lines_trickle_in() -> None:
@@ -79,7 +79,7 @@ def test_ctrl_c_ends_the_input_and_keeps_what_came(tmp_path: Path) -> None:
     densities, notes = _ended(process)
     assert densities == []
     assert "saved; 1 of 1 releases left" in notes
-    assert pp.load(state.read_bytes()).release().density == pytest.approx(0.5, abs=0.1)
+    assert pp.load(state).release().density == pytest.approx(0.5, abs=0.1)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
@@ -95,7 +95,7 @@ def test_a_row_that_a_signal_cuts_short_is_not_counted(tmp_path: Path, number: s
     process.send_signal(number)
     process.wait(PATIENCE)  # the pipe stays open: its end would make the row whole
     _ended(process)
-    est = pp.load(state.read_bytes())
+    est = pp.load(state)
     assert est._table.bits(0, 10).sum() == 0
     assert est._table.bits(0, 64).sum() == 50
 
@@ -107,13 +107,60 @@ def test_a_release_that_nobody_keeps_nor_sees_is_refused() -> None:
     assert err == b"panprivacy: --no-release needs a --state FILE to keep what is counted\n"
 
 
-def test_bad_input_is_named_by_its_row_and_changes_nothing(tmp_path: Path) -> None:
+def test_bad_input_in_the_first_batch_is_named_by_its_row_and_changes_nothing(tmp_path: Path) -> None:
     process = start(*DENSITY, "--state", tmp_path / "s.pp", "-q")
     out, err = process.communicate(b"user\n" + _lines(0, 101), timeout=PATIENCE)
     assert (process.returncode, out) == (2, b"")
     cause = b"user 100 is outside the universe 0..99; --skip-outside leaves such rows out"
     assert err == b"panprivacy: standard input: row 101: " + cause + b"\n"
     assert list(tmp_path.iterdir()) == []
+
+
+def _wait_until_written(state: Path) -> None:
+    while not state.exists():
+        time.sleep(0.01)
+
+
+def test_bad_input_later_on_leaves_what_came_before_counted_and_saved(tmp_path: Path) -> None:
+    state = tmp_path / "s.pp"
+    process = start(*DENSITY, "--state", state, "-q")
+    assert process.stdin is not None
+    process.stdin.write(b"user\n" + _lines(0, 50))
+    process.stdin.flush()
+    _wait_until_written(state)
+    out, err = process.communicate(b"60\nx\n", timeout=PATIENCE)
+    assert (process.returncode, out) == (2, b"")
+    assert (
+        b"standard input: row 52: user 'x' is not a whole number of 64 bits; the batches before it are counted" in err
+    )
+    est = pp.load(state)
+    assert est._table.bits(0, 64).sum() == 50
+    assert not est._table.bits(0, 64)[60]
+
+
+def test_what_was_counted_is_on_disk_within_a_second_and_outlasts_kill_9(tmp_path: Path) -> None:
+    state = tmp_path / "s.pp"
+    process = start(*DENSITY, "--state", state, "--no-release")
+    assert process.stdin is not None
+    _wait_for(process.stderr, b"reading standard input")
+    for i in range(0, 100, 10):
+        process.stdin.write((b"user\n" if i == 0 else b"") + _lines(i, i + 10))
+        process.stdin.flush()
+        time.sleep(0.02)
+    for _ in range(600):  # a second, on a machine that has nothing else to do
+        if state.exists() and pp.load(state)._table.ones() == 100:
+            break
+        time.sleep(0.1)
+    process.kill()
+    process.communicate()
+    assert pp.load(state).release().density == pytest.approx(1.0, abs=0.1)
+
+
+def test_the_program_starts_itself_anew_and_reads_the_same_input(tmp_path: Path) -> None:
+    process = start(*DENSITY, "--state", tmp_path / "s.pp", "-q", program=True)
+    densities, notes = _ended(process, b"user\n" + _lines(0, 50))
+    assert densities == [pytest.approx(0.5, abs=0.1)]
+    assert notes == ""
 
 
 def test_what_was_shown_was_spent_on_disk_before_whenever_it_is_killed(tmp_path: Path) -> None:
@@ -132,6 +179,6 @@ def test_what_was_shown_was_spent_on_disk_before_whenever_it_is_killed(tmp_path:
         process.kill()
         shown += process.stdout.read().count(b"\n")  # `communicate` would pass over lines that were read ahead
         process.communicate()
-        budget = pp.load(state.read_bytes()).budget
+        budget = pp.load(state).budget
         # At most one release of each run was written and not yet shown.
         assert shown <= budget.releases_made <= shown + 2

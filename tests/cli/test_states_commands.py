@@ -9,7 +9,7 @@ import pytest
 from commands import answer, refused, run
 
 import panprivacy as pp
-from panprivacy.statefile import StateFile
+from panprivacy.state import StateFile
 
 
 def _shard(tmp_path: Path, i: int, of: int = 2) -> Path:
@@ -27,8 +27,48 @@ def test_shards_are_merged_into_the_whole(tmp_path: Path) -> None:
     assert answer("release", whole)["density"] == pytest.approx(0.6, abs=0.02)
     assert "shards hold" not in result.stderr
     assert "<" not in result.stderr
+    assert f"{north} and {south} are overwritten and deleted: {whole} has taken over" in result.stderr
+    assert not north.exists()
+    assert not south.exists()
+    north, south = _shard(tmp_path, 0), _shard(tmp_path, 1)
     assert "there is a file already" in refused("merge", north, south, "-o", whole)
-    assert "overlap" in refused("merge", north, north, "-o", tmp_path / "x.pp")
+
+
+def test_the_parts_of_a_merge_are_overwritten_where_they_were(tmp_path: Path) -> None:
+    parts = [_shard(tmp_path, 0), _shard(tmp_path, 1)]
+    for i, part in enumerate(parts):
+        (tmp_path / f"link{i}").hardlink_to(part)
+    assert run("merge", *parts, "-o", tmp_path / "all.pp").exit_code == 0
+    for i in range(2):
+        assert set((tmp_path / f"link{i}").read_bytes()) == {0}
+
+
+def test_parts_are_kept_if_asked_for_and_it_says_what_that_means(tmp_path: Path) -> None:
+    north, south, whole = _shard(tmp_path, 0), _shard(tmp_path, 1), tmp_path / "all.pp"
+    before = north.read_bytes()
+    result = run("merge", north, south, "-o", whole, "--keep-parts")
+    assert result.exit_code == 0
+    assert f"are kept: whoever reads them beside {whole} reads their users twice" in result.stderr
+    assert north.read_bytes() == before
+
+
+def test_the_same_part_twice_is_refused_by_whatever_name(tmp_path: Path) -> None:
+    north, soft, hard = _shard(tmp_path, 0), tmp_path / "soft.pp", tmp_path / "hard.pp"
+    soft.symlink_to(north)
+    hard.hardlink_to(north)
+    before = north.read_bytes()
+    for other in (north, soft, hard):
+        line = refused("merge", north, other, "-o", tmp_path / "x.pp")
+        assert f"{north} and {other} are one file: name each part once" in line
+    assert north.read_bytes() == before
+    assert not (tmp_path / "x.pp").exists()
+
+
+def test_a_part_that_is_in_use_is_not_merged(tmp_path: Path) -> None:
+    north, south = _shard(tmp_path, 0), _shard(tmp_path, 1)
+    with StateFile(south).locked():
+        assert "1.pp: another process is using this state" in refused("merge", north, south, "-o", tmp_path / "x.pp")
+    assert north.exists()
     assert not (tmp_path / "x.pp").exists()
 
 
@@ -63,7 +103,7 @@ def test_counts_of_different_and_of_the_same_users_are_merged(tmp_path: Path) ->
     parts = (tmp_path / "0.pp", tmp_path / "1.pp")
     for options, count in (((), 20_000), (("--overlapping",), 15_000)):
         whole = tmp_path / f"{count}.pp"
-        assert run("merge", *parts, "-o", whole, *options).exit_code == 0
+        assert run("merge", *parts, "-o", whole, "--keep-parts", *options).exit_code == 0
         assert answer("release", whole)["count"] == pytest.approx(count, rel=0.15)
     (tmp_path / "other").mkdir()
     shard = _shard(tmp_path / "other", 0)
@@ -72,7 +112,7 @@ def test_counts_of_different_and_of_the_same_users_are_merged(tmp_path: Path) ->
 
 def test_rerandomize_spends_what_was_planned(tmp_path: Path) -> None:
     state = tmp_path / "s.pp"
-    StateFile(state).write(pp.Density(1000, epsilon=2.0, intrusions=1).to_bytes())
+    pp.Density(1000, epsilon=2.0, intrusions=1).save(state)
     before = state.read_bytes()
     result = run("rerandomize", state)
     assert "every bit is redrawn; 0 more planned" in result.stderr
@@ -85,7 +125,7 @@ def test_rerandomize_spends_what_was_planned(tmp_path: Path) -> None:
 
 def test_show_costs_nothing_and_changes_nothing(tmp_path: Path) -> None:
     state = tmp_path / "s.pp"
-    StateFile(state).write(pp.Density(1000, epsilon=1.0, releases=2).to_bytes())
+    pp.Density(1000, epsilon=1.0, releases=2).save(state)
     before = state.read_bytes()
     assert run("show", state).stdout.startswith("Density of 1,000 users, all tracked")
     assert "0 of 2 releases made" in run("show", state).stdout
@@ -104,7 +144,7 @@ def test_show_costs_nothing_and_changes_nothing(tmp_path: Path) -> None:
 )
 def test_a_release_that_nobody_could_see_is_saved(redirected: str, why: str, tmp_path: Path) -> None:
     state = tmp_path / "s.pp"
-    StateFile(state).write(pp.Density(1000, epsilon=1.0).to_bytes())
+    pp.Density(1000, epsilon=1.0).save(state)
     command = f"exec {sys.executable} -c 'from panprivacy.cli import app; app()' release {state} {redirected}"
     result = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
     assert result.returncode == 2
@@ -115,7 +155,7 @@ def test_a_release_that_nobody_could_see_is_saved(redirected: str, why: str, tmp
 
 def test_a_state_in_use_is_refused_but_can_be_shown(tmp_path: Path) -> None:
     state = tmp_path / "s.pp"
-    StateFile(state).write(pp.Density(1000, epsilon=1.0).to_bytes())
+    pp.Density(1000, epsilon=1.0).save(state)
     with StateFile(state).locked():
         assert "another process is using this state" in refused("release", state)
         assert run("show", state).exit_code == 0
@@ -125,9 +165,18 @@ def test_a_state_on_seeded_coins_cannot_be_passed_off_as_safe(tmp_path: Path) ->
     from panprivacy.testing import SeededCoins
 
     state = tmp_path / "s.pp"
-    StateFile(state).write(pp.Density(1000, epsilon=1.0, coins=SeededCoins(1)).to_bytes(insecure=True))
+    pp.Density(1000, epsilon=1.0, coins=SeededCoins(1)).save(state, insecure=True)
     assert "NOT SECURE" in run("show", state).stdout
     assert "seeded coins" in refused("release", state)
+
+
+def test_the_state_of_a_continual_is_shown_and_otherwise_left_to_python(tmp_path: Path) -> None:
+    state = tmp_path / "s.pp"
+    pp.Continual(1000, epsilon=8.0).save(state)
+    assert run("show", state).stdout.startswith("Continual of 1,000 users")
+    assert json.loads(run("show", state, "--json").stdout)["moves_left"] == 20
+    for command in ("release", "rerandomize"):
+        assert "s.pp: this is the state of a Continual: use it in Python" in refused(command, state)
 
 
 def test_what_is_not_there_is_named(tmp_path: Path) -> None:

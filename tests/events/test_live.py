@@ -5,10 +5,13 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
+from typing import ClassVar
+from weakref import ref
 
 import pytest
 
 from panprivacy.events import BadInput, Bell, Columns, Format, Kind, Layout, Live
+from panprivacy.events.text import Text
 
 USER = Columns(("user",), Kind.integers)
 
@@ -138,3 +141,44 @@ def test_what_ctrl_c_breaks_off_is_done_again_and_ends_the_input() -> None:
         assert not bell.over
         assert bell.undisturbed(work) == "done"
         assert bell.over
+
+
+class _Traced(bytes):
+    """Bytes that tell when nobody has them any more."""
+
+    gone: ClassVar[list[int]] = []
+
+    def __del__(self) -> None:
+        self.gone.append(len(self))
+
+
+def test_nothing_is_left_of_what_was_counted_while_more_is_waited_for(
+    pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, write = pipe
+    block = Text.block
+    monkeypatch.setattr(Text, "block", lambda *arguments, **options: _Traced(block(*arguments, **options)))
+    read_bytes = os.read
+    monkeypatch.setattr(Live, "_arrived", lambda *_, **__: (False, _Traced(read_bytes(read, 2**16))))
+    _Traced.gone.clear()
+    with Bell() as bell:
+        batches = _live(read, bell).batches()
+        os.write(write, b"user\n1\n2\n")
+        batch = next(batches)
+        assert batch is not None
+        counted = ref(batch)
+        assert next(batches) is None  # and now it would wait
+        del batch
+        assert counted() is None
+        assert sorted(_Traced.gone) == [4, 9]  # the rows, and the piece with the header that they came in
+    os.close(write)
+
+
+def test_a_wait_ends_when_there_is_something_else_to_do(pipe: tuple[int, int]) -> None:
+    read, write = pipe
+    with Bell() as bell:
+        bell.wake_at = time.monotonic() + 0.05
+        assert not bell.wait(read)
+        assert time.monotonic() >= bell.wake_at
+        assert not bell.rings()
+    os.close(write)

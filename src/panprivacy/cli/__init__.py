@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from panprivacy import __version__
+from panprivacy import __version__, hardening
 from panprivacy.cli.audit import audit
 from panprivacy.cli.bench import bench
 from panprivacy.cli.demo import demo
@@ -42,3 +42,9 @@ def _options(
 
 for command in (density, distinct, show, release, merge, rerandomize, plan, audit, reproduce, bench, demo):
     app.command()(command)
+
+
+def main() -> None:
+    """The program itself, which may start itself anew; other programs call `app`."""
+    hardening.started_as_program()
+    app()

@@ -7,7 +7,7 @@ import typer
 
 from panprivacy.cli import options as opt
 from panprivacy.cli.plainly import Speaker, plain_errors
-from panprivacy.cli.run import Run, Source, continued_or_new, kept_in, planned
+from panprivacy.cli.run import Run, Source, continued_or_new, kept_in, planned, prepare
 from panprivacy.cli.series import series_of
 from panprivacy.cli.universe import Asked
 from panprivacy.density import Density
@@ -80,6 +80,7 @@ def density(
     Example: [bold]panprivacy density 'visits/*.parquet' -c patient --universe 1000000 --epsilon 1[/bold]
     """
     asked = Asked(column, edges, universe, universe_file, nodes, directed)
+    prepare(files, quiet=quiet)
     with plain_errors(), kept_in(state) as kept:
         users, kind = asked.universe()
         plan = {"epsilon": epsilon, "releases": releases, "intrusions": intrusions}

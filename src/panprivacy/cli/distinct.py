@@ -7,7 +7,7 @@ import typer
 
 from panprivacy.cli import options as opt
 from panprivacy.cli.plainly import Speaker, plain_errors
-from panprivacy.cli.run import Run, Source, continued_or_new, kept_in, planned
+from panprivacy.cli.run import Run, Source, continued_or_new, kept_in, planned, prepare
 from panprivacy.distinct import DistinctCount
 from panprivacy.errors import PanPrivacyError
 from panprivacy.events import Columns, Kind, Layout
@@ -51,6 +51,7 @@ def distinct(
 
     Example: [bold]panprivacy distinct visits.csv.gz --column visitor --epsilon 1 --error 0.02[/bold]
     """
+    prepare(files, quiet=quiet)
     with plain_errors(), kept_in(state) as kept:
         if column is None:
             raise ValueError("which column holds the ids? Say --column NAME")

@@ -2,11 +2,14 @@
 
 import json
 import os
+import signal
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from math import isfinite
+from types import FrameType
 from typing import Any
 
 import typer
@@ -24,9 +27,39 @@ def plain_errors() -> Iterator[None]:
     except (PanPrivacyError, ValueError, OSError) as error:
         typer.echo(f"panprivacy: {' '.join(_cause(error).split())}", err=True)
         raise typer.Exit(2) from None
-    except KeyboardInterrupt:
-        typer.echo("panprivacy: interrupted; a state file is as it was last saved", err=True)
-        raise typer.Exit(130) from None
+    except KeyboardInterrupt as interrupt:
+        number = interrupt.number if isinstance(interrupt, Ended) else signal.SIGINT
+        how = "interrupted" if number == signal.SIGINT else f"ended by {signal.Signals(number).name}"
+        typer.echo(f"panprivacy: {how}; a state file is as it was last saved", err=True)
+        raise typer.Exit(128 + number) from None
+
+
+class Ended(KeyboardInterrupt):
+    """A signal asks this process to end."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+
+
+@contextmanager
+def ended_in_order() -> Iterator[None]:
+    """Have SIGTERM and SIGHUP end a command as Ctrl-C does: locks are given back, and files mended."""
+
+    def end(number: int, _frame: FrameType | None) -> None:
+        raise Ended(number)
+
+    ours = threading.current_thread() is threading.main_thread()  # signals are nobody else's
+    before = {
+        number: signal.signal(number, end)
+        for number in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM))  # POSIX has SIGHUP
+        if ours and signal.getsignal(number) not in (signal.SIG_IGN, end)  # nohup ignores it
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _cause(error: Exception) -> str:

@@ -21,7 +21,7 @@ class Meter:
         self._sizes = {file: Path(file).stat().st_size for file in files}
         self._shown = shown
         self._done = 0
-        self._last: Batch | None = None
+        self._file: str | None = None  # not the batch: its rows are to be gone once they are counted
         self._events = 0
         self._progress: Progress | None = None
 
@@ -55,9 +55,9 @@ class Meter:
         """Note that a batch has been counted."""
         if self._progress is None:
             return
-        if self._last is not None and self._last.file != batch.file:
-            self._done += self._sizes.get(self._last.file, 0)
-        self._last = batch
+        if self._file is not None and self._file != batch.file:
+            self._done += self._sizes.get(self._file, 0)
+        self._file = batch.file
         self._events += len(batch.rows)
         elapsed = self._progress.tasks[0].elapsed or 0.0
         rate = f"{self._events / elapsed:,.0f} events/s" if elapsed > 0.1 else ""

@@ -9,16 +9,17 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from panprivacy import merging
-from panprivacy.cli.plainly import CannotShow, Speaker
+from panprivacy.cli.keeping import Keeper
+from panprivacy.cli.plainly import CannotShow, Speaker, ended_in_order
 from panprivacy.cli.progress import Meter
-from panprivacy.errors import BudgetExhausted, CorruptState, PanPrivacyError
+from panprivacy.errors import BudgetExhausted, PanPrivacyError
 from panprivacy.estimator import Estimator
-from panprivacy.events import STDIN, Bell, Columns, Feed, Format, Layout, Live, expand, read
+from panprivacy.events import STDIN, BadInput, Bell, Columns, Feed, Format, Layout, Live, expand, read
+from panprivacy.hardening import start_hardened
 from panprivacy.periods import parse_period
 from panprivacy.privacy.ledger import all_made
 from panprivacy.release import Release
-from panprivacy.statefile import StateFile
+from panprivacy.state import StateFile
 
 _NOISE = 0.5  # a standard error above this says nothing of a density between 0 and 1
 
@@ -57,9 +58,10 @@ class Run:
     def __post_init__(self) -> None:
         if not 0 < self.level < 1:  # said now, not after an hour of reading
             raise ValueError(f"level must be between 0 and 1, got {self.level}")
+        self.keeper = Keeper(self.est, self.kept)
 
     def feed(self, source: Source, every: str | None, final: bool | None) -> None:
-        """Count everything; nothing is saved or shown before the end, but for releases that were asked for."""
+        """Count everything, and save it as it is counted; show what was asked for."""
         period = parse_period(every) if every is not None else None
         if period is not None and not source.live:
             raise ValueError("--release-every goes by the clock of a pipe (-), or by --time COLUMN of files")
@@ -69,10 +71,11 @@ class Run:
         if final and not source.live:
             self.check_left()  # now, not after an hour of reading
         feed = source.feed_to(self.est)
-        if source.live:
-            self._feed_live(source, feed, period, final)
-        else:
-            self._feed_files(source, feed)
+        with self.keeping_what_was_counted():
+            if source.live:
+                self._feed_live(source, feed, period, final)
+            else:
+                self._feed_files(source, feed)
         self._finish(final, source.live)
 
     def _feed_files(self, source: Source, feed: Feed) -> None:
@@ -81,6 +84,21 @@ class Run:
             for batch in read(files, source.columns, kind=source.format, layout=source.layout):
                 feed.take(batch)
                 meter.advance(batch)
+                self.keeper.counted()
+
+    @contextmanager
+    def keeping_what_was_counted(self) -> Iterator[None]:
+        """After a bad row, save the batches before it, and say so."""
+        try:
+            yield
+        except BadInput as error:
+            if self.kept is None or not self.keeper.used:
+                raise
+            self.keeper.write_what_is_left()
+            raise PanPrivacyError(
+                f"{error}; the batches before it are counted, and saved in {self.kept.path}: mend the row and feed it "
+                "all again, counting a row twice does no harm"
+            ) from None
 
     def _feed_live(self, source: Source, feed: Feed, period: float | None, final: bool) -> None:
         # Where releases are shown on the same terminal, a bar would be in their way.
@@ -97,8 +115,12 @@ class Run:
                     if batch is not None:
                         bell.undisturbed(partial(feed.take, batch))  # a bit drawn twice is drawn once
                         meter.advance(batch)
+                        self.keeper.counted()
                     elif bell.rings():
                         self._release_between(final)
+                    else:
+                        self.keeper.write_if_due()
+                    bell.wake_at = self.keeper.due
 
     def _release_between(self, final: bool) -> None:
         left = self.left
@@ -119,7 +141,7 @@ class Run:
 
     def save(self, kept: StateFile) -> None:
         """Write the state, and say what can be done with it."""
-        kept.write(self.est.to_bytes())
+        self.keeper.write()
         self.speaker.note(
             f"{kept.path}: saved; {self.left} of {len(self.est.budget.releases)} releases left"
             f"{f', and panprivacy release {kept.path} spends one' if self.left else ''}"
@@ -155,25 +177,31 @@ class Run:
         """Spend one planned release. What was spent is on disk before anybody can show it."""
         self.check_left()
         released = self.est.release(level=self.level)
-        if self.kept is not None:
-            self.kept.write(self.est.to_bytes())
+        self.keeper.write()
         return released
+
+
+def prepare(files: Sequence[str], *, quiet: bool) -> None:
+    """A pipe lives long, so its process starts in a way that leaves nothing of the rows in freed memory."""
+    if list(files) == [STDIN]:
+        hardened = start_hardened()
+        for measure in hardened.missing if hardened is not None else ():
+            Speaker(as_json=False, quiet=quiet).note(f"not in force here: {measure.name}; {measure.note}")
 
 
 @contextmanager
 def kept_in(path: str | None) -> Iterator[StateFile | None]:
-    """Lock the state file, if there is to be one."""
-    with StateFile(path).locked() if path is not None else nullcontext() as file:
+    """Lock the state file, if there is to be one, and give it back however the command ends."""
+    with ended_in_order(), StateFile(path).locked() if path is not None else nullcontext() as file:
         yield file
 
 
-def load_state(file: StateFile, universe: Any = None) -> Estimator[Any]:
-    """Bring the estimator in a file back to life; an error names the file."""
-    blob = file.read()
-    try:
-        return merging.load(blob, universe)
-    except CorruptState as error:
-        raise CorruptState(f"{file.path}: {error}") from None
+def load_estimator(file: StateFile, universe: Any = None) -> Estimator[Any]:
+    """Bring the estimator in a file back to life, if it is one that commands can use."""
+    est = file.load(universe)
+    if not isinstance(est, Estimator):
+        raise PanPrivacyError(f"{file.path}: this is the state of a {type(est).__name__}: use it in Python, by pp.load")
+    return est
 
 
 def continued_or_new(
@@ -182,7 +210,7 @@ def continued_or_new(
     """The estimator that a state file holds, if it is the one that was asked for, or a new one."""
     if file is None or not file.exists:
         return make()
-    est = load_state(file, universe)
+    est = load_estimator(file, universe)
     budget = est.budget
     found = {
         "estimator": type(est).__name__,

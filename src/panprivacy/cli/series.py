@@ -68,10 +68,11 @@ class Series:
         columns = replace(source.columns, time=self.column)
         feed = source.feed_to(self.run.est, columns)
         files = expand(source.files)
-        with Meter(files, shown=self.run.speaker.shows_progress) as meter:
+        with self.run.keeping_what_was_counted(), Meter(files, shown=self.run.speaker.shows_progress) as meter:
             for batch in read(files, columns, kind=source.format, layout=source.layout):
                 self._take(batch, feed)
                 meter.advance(batch)
+                self.run.keeper.counted()
         if final and self.run.left:
             self._release()
         elif self.run.kept is not None:

@@ -1,5 +1,7 @@
 """`panprivacy show`, `release`, `merge` and `rerandomize`: what can be done with a state file."""
 
+from contextlib import ExitStack
+from itertools import combinations
 from typing import Annotated, Any
 
 import typer
@@ -7,10 +9,10 @@ import typer
 from panprivacy import merging
 from panprivacy.cli import options as opt
 from panprivacy.cli.plainly import Speaker, as_fields, as_line, plain_errors
-from panprivacy.cli.run import Run, kept_in, load_state
+from panprivacy.cli.run import Run, kept_in, load_estimator
 from panprivacy.density import Density
 from panprivacy.estimator import Estimator
-from panprivacy.statefile import StateFile
+from panprivacy.state import StateFile
 
 StatePath = Annotated[str, typer.Argument(metavar="STATE.pp", help="A file that --state wrote.", show_default=False)]
 
@@ -21,23 +23,29 @@ def show(state: StatePath, as_json: opt.Json = False) -> None:
     Example: [bold]panprivacy show flu.pp[/bold]
     """
     with plain_errors():
-        est = load_state(StateFile(state))
+        est = StateFile(state).load()
         speaker = Speaker(as_json=as_json, quiet=True)
         speaker.answer(_described(est) if as_json else est)
-        if est.last is not None and not as_json:
-            speaker.answer(est.last)
+        last = est.last if isinstance(est, Estimator) else None
+        if last is not None and not as_json:
+            speaker.answer(last)
 
 
-def _described(est: Estimator[Any]) -> dict[str, Any]:
+def _described(est: Any) -> dict[str, Any]:
+    """What a state is and has spent; of a `Continual`, moves where others have releases."""
     budget = est.budget
-    return {
+    common = {
         "estimator": type(est).__name__,
         "universe": est.universe.describe(),
         "memory": est.memory,
         "secure": est.secure,
-        "epsilon": budget.epsilon,
+        "epsilon": est.epsilon,
         "epsilon_spent": budget.spent,
         "epsilon_remaining": budget.remaining,
+    }
+    if not isinstance(est, Estimator):
+        return common | {"moves": budget.moves, "moves_left": est.moves_left}
+    return common | {
         "releases": len(budget.releases),
         "releases_made": budget.releases_made,
         "intrusions": len(budget.redraws),
@@ -57,7 +65,7 @@ def release(
     """
     with plain_errors(), kept_in(state) as kept:
         assert kept is not None
-        Run(load_state(kept), kept, level, Speaker(as_json=as_json, quiet=False)).release()
+        Run(load_estimator(kept), kept, level, Speaker(as_json=as_json, quiet=False)).release()
 
 
 def rerandomize(state: StatePath) -> None:
@@ -67,9 +75,9 @@ def rerandomize(state: StatePath) -> None:
     """
     with plain_errors(), kept_in(state) as kept:
         assert kept is not None
-        est = load_state(kept)
+        est = load_estimator(kept)
         est.rerandomize()
-        kept.write(est.to_bytes())
+        est.save(kept)
         budget = est.budget
         Speaker(as_json=False, quiet=False).note(
             f"{state}: every bit is redrawn; {len(budget.redraws) - budget.redraws_made} more planned"
@@ -82,23 +90,31 @@ def merge(
     overlapping: Annotated[
         bool, typer.Option("--overlapping", help="The states, of distinct, may have seen the same users.")
     ] = False,
+    keep_parts: Annotated[
+        bool, typer.Option("--keep-parts", help="Do not overwrite and delete the states that were joined.")
+    ] = False,
 ) -> None:
     """Join states into one: shards of one universe, or counts of disjoint users.
 
     Example: [bold]panprivacy merge north.pp south.pp -o all.pp[/bold]
 
-    Each state has a ledger of its own: from now on, release from the whole, and no more from its parts. What they
-    remember is copied, so delete them.
+    The whole takes over from its parts: once it is on disk, their files are overwritten and deleted.
     """
-    with plain_errors(), kept_in(output) as kept:
+    with plain_errors(), kept_in(output) as kept, ExitStack() as locks:
         assert kept is not None
         if kept.exists:
             raise FileExistsError(None, "there is a file already; choose another name", output)
         if len(states) < 2:
             raise ValueError(f"{states[0]} alone is nothing to merge: name all of its parts")
-        parts: list[Any] = [load_state(StateFile(state)) for state in states]
+        files = [StateFile(state) for state in states]
+        for one, other in combinations(files, 2):
+            if one.same_as(other):
+                raise ValueError(f"{one.path} and {other.path} are one file: name each part once")
+        for file in files:
+            locks.enter_context(file.locked())
+        parts: list[Any] = [file.load() for file in files]
         merged = merging.merge(parts, overlapping=True) if overlapping else merging.merge(parts)
-        kept.write(merged.to_bytes())
+        merged.save(kept)
         speaker = Speaker(as_json=False, quiet=False)
         speaker.note(f"{output}: {as_line(merged)}")
         if isinstance(merged, Density) and merged._slots.population < merged.universe.size:
@@ -106,3 +122,12 @@ def merge(
                 f"{output}: its {len(parts)} shards hold {merged.users:,} of {merged.universe.describe()}; the others "
                 "are not counted until their shards are merged, too"
             )
+        named = " and ".join(states)
+        if keep_parts:
+            speaker.note(
+                f"{named} are kept: whoever reads them beside {output} reads their users twice; delete them soon"
+            )
+            return
+        for file in files:
+            file.erase()
+        speaker.note(f"{named} are overwritten and deleted: {output} has taken over")

@@ -2,9 +2,10 @@
 
 from math import ceil
 from operator import index
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from panprivacy import lifetime
+from panprivacy import lifetime, state
 from panprivacy.continual import saved
 from panprivacy.continual.accuracy import Accuracy, Scale, accuracy_of, bar_for
 from panprivacy.continual.bits import new_bits, taken_over
@@ -13,6 +14,7 @@ from panprivacy.continual.saved import Observed
 from panprivacy.continual.watch import Watch
 from panprivacy.density import Density
 from panprivacy.privacy.coins import Coins
+from panprivacy.state import Sealed, StateFile
 from panprivacy.universe import Universe
 
 if TYPE_CHECKING:
@@ -233,15 +235,32 @@ class Continual:
     # --- bytes --------------------------------------------------------------------------------------------------
 
     def to_bytes(self, *, insecure: bool = False) -> bytes:
-        """The whole state, to be read by `from_bytes`; refused on seeded coins unless `insecure=True` says so."""
-        with self._lock:
-            return saved.to_bytes(self._density, self._kept, insecure=insecure)
+        """The whole state, to be read by `pp.load`: one more reading of it, which `save` is not.
+
+        An observer on seeded coins is refused unless `insecure=True` says that this is known.
+        """
+        with self._lock, saved.sealed(self._density, self._kept, insecure=insecure) as parts:
+            return state.seal(*parts)
+
+    def save(self, file: str | Path | StateFile, *, insecure: bool = False) -> None:
+        """Keep the state in a file, without a copy of it, as `pp.Density` does; to be read by `pp.load`."""
+        with (
+            state.opened(file) as kept,
+            self._lock,
+            saved.sealed(self._density, self._kept, insecure=insecure) as parts,
+        ):
+            kept.write(parts)
 
     @classmethod
     def from_bytes(cls, blob: bytes, universe: Any = None) -> Self:
         """Read what `to_bytes` wrote; a list of users must be given again before more can be fed."""
+        return cls.from_sealed(state.unseal(blob), universe)
+
+    @classmethod
+    def from_sealed(cls, parts: Sealed, universe: Any = None) -> Self:
+        """Make an observer of the parts of a saved state; their words become its bits."""
         observer = cls.__new__(cls)
-        observer._density, observer._kept = saved.from_bytes(blob, universe)
+        observer._density, observer._kept = saved.from_sealed(parts, universe)
         lifetime.give_lock(observer)
         return observer
 

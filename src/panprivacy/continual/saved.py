@@ -1,11 +1,12 @@
 """An observer as bytes: what it planned, where its walk is, and the bits behind it."""
 
 import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from panprivacy import state
 from panprivacy.continual.bits import split_of
 from panprivacy.continual.shares import Shares
 from panprivacy.continual.watch import Watch
@@ -14,6 +15,7 @@ from panprivacy.errors import CorruptState, NotPrivate, PanPrivacyError
 from panprivacy.privacy.budget import RELEASE_STEPS
 from panprivacy.privacy.coins import ONE
 from panprivacy.privacy.pairs import Pair
+from panprivacy.state import Sealed
 
 KIND = 4
 """Which estimator a saved state is of; `Density` is 1, `DistinctCount` 2."""
@@ -36,10 +38,11 @@ class Observed:
     published: float = 0.0
 
 
-def to_bytes(density: Density, kept: Observed, *, insecure: bool) -> bytes:
-    """Seal the parts together; the length depends on the parameters alone."""
+@contextmanager
+def sealed(density: Density, kept: Observed, *, insecure: bool) -> Iterator[Sealed]:
+    """The parts of a saved observer, whose length depends on its plan alone; the bits keep still meanwhile."""
     if not (density.secure or insecure):
-        raise NotPrivate("this observer used seeded coins and protects nobody; to_bytes(insecure=True) saves it")
+        raise NotPrivate("this observer used seeded coins and protects nobody; insecure=True saves it all the same")
     shares = kept.watch.shares
     head = _OBSERVER.pack(
         shares.epsilon,
@@ -55,19 +58,18 @@ def to_bytes(density: Density, kept: Observed, *, insecure: bool) -> bytes:
         kept.observations,
         kept.published,
     )
-    with density._lock:
-        parameters = head + density._ledger.to_bytes(1) + density._parameters()
-        return state.seal(KIND, density.secure, parameters, density._table.words)
+    with density._sealed(insecure) as bits:
+        yield bits._replace(kind=KIND, parameters=head + bits.parameters)
 
 
-def from_bytes(blob: bytes, universe: Any) -> tuple[Density, Observed]:
+def from_sealed(parts: Sealed, universe: Any) -> tuple[Density, Observed]:
     """Take an observer apart again, refusing what contradicts itself."""
-    kind, secure, parameters, words = state.unseal(blob)
-    if kind != KIND:
+    if parts.kind != KIND:
         raise CorruptState("this state is not that of a Continual")
     try:
-        kept = _read(parameters)
-        density = Density.from_bytes(state.seal(Density.KIND, secure, parameters[_OBSERVER.size :], words), universe)
+        kept = _read(parts.parameters)
+        bits = parts._replace(kind=Density.KIND, parameters=parts.parameters[_OBSERVER.size :])
+        density = Density.from_sealed(bits, universe)
         if density._ledger.split != split_of(kept.watch.shares):
             raise CorruptState("its bits have another plan")
     except (PanPrivacyError, ValueError, ArithmeticError, struct.error) as error:

@@ -251,6 +251,9 @@ class DistinctCount(Estimator[CountRelease]):
 
     # --- bytes --------------------------------------------------------------------------------------------------
 
+    def _counts_released(self) -> int:
+        return self._slots.parts * self._slots.levels
+
     def _parameters(self) -> bytes:
         slots = self._slots
         return _PARAMETERS.pack(slots.levels, slots.buckets, slots.parts, slots.unions, self._universe.key)

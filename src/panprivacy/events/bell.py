@@ -24,6 +24,8 @@ class Bell:
         self._asked = 0
         self.over = False
         """Whether the input is to end here."""
+        self.wake_at: float | None = None
+        """When to stop waiting because there is something else to do, by `time.monotonic`."""
 
     def __enter__(self) -> Self:
         self._woken, self._waker = socket.socketpair()
@@ -59,7 +61,8 @@ class Bell:
 
     def wait(self, handle: int, *, at_most: float | None = None) -> bool:
         """Wait until there is input, the bell rings, or a time is over; tell whether there is input."""
-        times = [t for t in (at_most, self._next and max(self._next - time.monotonic(), 0.0)) if t is not None]
+        moments = [max(moment - time.monotonic(), 0.0) for moment in (self._next, self.wake_at) if moment is not None]
+        times = [*moments, at_most] if at_most is not None else moments
         ready, _, _ = select.select([handle, self._woken.fileno()], [], [], min(times, default=None))
         if self._woken.fileno() in ready:
             self._woken.recv(4096)

@@ -101,6 +101,8 @@ class Feed:
             self._est.remove_many(self._ids(rows))
         else:
             last = self._last_of_each(rows.with_columns(insert.alias(_INSERTED)))
+            if not self._inside(last).all():  # found now: a batch is counted whole or not at all
+                raise self._blame(batch)
             self._est.remove_many(self._ids(last.filter(~last[_INSERTED])))
             self._est.update_many(self._ids(last.filter(last[_INSERTED])))
 

@@ -6,12 +6,14 @@ from functools import partial
 
 from panprivacy.events.batch import BadInput, Batch, Columns
 from panprivacy.events.bell import Bell
-from panprivacy.events.blocks import BLOCK
 from panprivacy.events.delimited import Layout
 from panprivacy.events.sources import Format, is_packed
 from panprivacy.events.text import Text, layout_of
 
 _NAME = "standard input"
+# Bytes that are parsed at a time. Polars reads text in pieces of 32 KiB and keeps rows that lie across their ends in
+# memory that it frees without overwriting it. Longer blocks would be parsed faster, and leave such rows behind.
+_PIECE = 24 * 1024
 
 
 class Live:
@@ -39,10 +41,14 @@ class Live:
                 continue
             text = text or self._text(piece)
             block = text.block(piece, last=not piece)
+            del piece  # while this waits for more, nothing is to be left of what was counted
             if block:
-                parse = partial(self._bell.undisturbed, partial(text.parse, block))
-                yield text.batch(block, parse, self._read)
+                yield self._parsed(text, block)
+            del block
             text.refuse_endless()
+
+    def _parsed(self, text: Text, block: bytes) -> Batch:
+        return text.batch(block, partial(self._bell.undisturbed, partial(text.parse, block)), self._read)
 
     def _pieces(self) -> Iterator[bytes | None]:
         """Yield what has arrived, None for a wake without input, and b"" at the end, unless a signal was the end."""
@@ -51,6 +57,7 @@ class Live:
             ended, arrived = self._arrived(at_once=False)
             if arrived:
                 yield arrived
+            del arrived
             yield None
         if not ended:  # a signal ended it: what is in the pipe has come before that
             yield self._arrived(at_once=True)[1] or None
@@ -58,11 +65,11 @@ class Live:
             yield b""
 
     def _arrived(self, at_once: bool) -> tuple[bool, bytes]:
-        """Wait for input, unless it has to be there at once; whether it has ended, and a block of it at most."""
+        """Wait for input, unless it has to be there at once; whether it has ended, and what has come."""
         pieces: list[bytes] = []
         size = 0
-        while size < BLOCK and self._bell.wait(self._handle, at_most=0 if pieces or at_once else None):
-            piece = os.read(self._handle, BLOCK)
+        while size < _PIECE and self._bell.wait(self._handle, at_most=0 if pieces or at_once else None):
+            piece = os.read(self._handle, _PIECE)
             if not piece:
                 return True, b"".join(pieces)
             pieces.append(piece)

@@ -92,10 +92,12 @@ class Table:
 
     @classmethod
     def from_words(cls, size: int, words: NDArray[np.uint64]) -> Self:
-        """A table that was saved; the words move to memory of their own, and are wiped."""
+        """A table that was saved; words that are not in memory of their own yet move there, and are wiped."""
         used = size % 64
         if len(words) != cls.words_for(size) or (used and int(words[-1]) >> used):
             raise ValueError(f"these words do not hold {size} bits")
+        if memory.are_bits(words):
+            return cls(size, words)
         table = cls.empty(size)
         table.words[:] = words
         memory.wipe(words)

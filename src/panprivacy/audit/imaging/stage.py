@@ -13,26 +13,16 @@ from typing import Any, Self
 from panprivacy.audit.imaging.processes import CannotImage, peek
 from panprivacy.audit.imaging.subjects import Shown
 from panprivacy.audit.imaging.truth import Version
-
-HARDENED = {
-    "MALLOC_PERTURB_": "165",
-    "PYTHONMALLOC": "malloc",
-    "GLIBC_TUNABLES": "glibc.malloc.tcache_count=0",
-    "_RJEM_MALLOC_CONF": "dirty_decay_ms:0,muzzy_decay_ms:0,tcache:false",
-}
-"""How commands that live long start themselves: allocators that overwrite, or give back, what is freed.
-
-Without caches of threads: what is freed into one is neither overwritten nor given back.
-"""
+from panprivacy.hardening import AT_START
 
 
 def environment(*, hardened: bool) -> dict[str, str]:
     """The environment of a process under audit: this one's modules, and its allocators as asked."""
-    plain = {name: value for name, value in os.environ.items() if name not in HARDENED}
+    plain = {name: value for name, value in os.environ.items() if name not in AT_START}
     return (
         plain
         | {"PYTHONPATH": os.pathsep.join(str(Path(folder).resolve()) for folder in sys.path)}
-        | (HARDENED if hardened else {})
+        | (AT_START if hardened else {})
     )
 
 

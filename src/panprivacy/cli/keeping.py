@@ -1,0 +1,58 @@
+"""When a command writes its state: soon after every batch, so that memory and file differ by little."""
+
+import time
+from typing import Any
+
+from panprivacy.estimator import Estimator
+from panprivacy.state import StateFile
+
+_AT_MOST = 1.0  # seconds that a batch which was counted is not in the file
+_PAUSE = 25  # times as long as a write took: writing takes a twenty-fifth of the time
+
+
+class Keeper:
+    """Writes an estimator to the file it is kept in, if there is one.
+
+    A file that lags behind is an older version of the state: together with the memory it is read as two readings.
+    So a batch is written at once, or, where writes are slow, as soon as they have paused long enough, and after a
+    second in any case.
+    """
+
+    def __init__(self, est: Estimator[Any], file: StateFile | None) -> None:
+        self._est = est
+        self._file = file
+        self._free = 0.0  # when the next write may begin
+        self.behind = False
+        """Whether something was counted that is not in the file."""
+        self.used = False
+        """Whether anything was counted."""
+
+    def counted(self) -> None:
+        """Note that a batch was counted, and write it unless writing has to pause."""
+        self.used, self.behind = True, self._file is not None
+        self.write_if_due()
+
+    @property
+    def due(self) -> float | None:
+        """When there is something to be written, by `time.monotonic`."""
+        return self._free if self.behind else None
+
+    def write_if_due(self) -> None:
+        """Write what was counted, unless writing has to pause."""
+        if self.behind and time.monotonic() >= self._free:
+            self.write()
+
+    def write_what_is_left(self) -> None:
+        """Write what was counted, pause or not."""
+        if self.behind:
+            self.write()
+
+    def write(self) -> None:
+        """Write the state; when this returns, it is on disk."""
+        if self._file is None:
+            return
+        start = time.monotonic()
+        self._est.save(self._file)
+        end = time.monotonic()
+        self.behind = False
+        self._free = end + min(_PAUSE * (end - start), _AT_MOST)

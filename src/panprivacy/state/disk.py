@@ -1,0 +1,120 @@
+"""What is done to the files of a state: opened without following links, written whole, erased in place."""
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from panprivacy.errors import PanPrivacyError
+
+_OWNER_ONLY = 0o600
+_ZEROS = bytes(2**20)
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+class StateFileError(PanPrivacyError):
+    """A state file cannot be read, written or locked; the message says what is on disk."""
+
+
+def open_own(path: Path, flags: int) -> int:
+    """Open a file of ours; whoever may write into the folder could have put a link there, which is not followed."""
+    try:
+        handle = os.open(path, flags | os.O_NOFOLLOW, _OWNER_ONLY)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise StateFileError(
+                f"{path}: is a symbolic link where panprivacy keeps a file of its own; remove it"
+            ) from None
+        raise
+    if flags & os.O_CREAT:
+        os.fchmod(handle, _OWNER_ONLY)  # whatever the umask is
+    return handle
+
+
+def write_all(handle: int, buffer: memoryview, at: int) -> None:
+    """Write a whole buffer, from a position of the file on."""
+    while buffer:
+        written = os.pwrite(handle, buffer, at)
+        buffer, at = buffer[written:], at + written
+
+
+def read_all(handle: int, buffer: memoryview, at: int) -> None:
+    """Fill a whole buffer, from a position of the file on."""
+    while buffer:
+        count = os.preadv(handle, [buffer], at)
+        if not count:
+            raise OSError(errno.EIO, "the file ended early")
+        buffer, at = buffer[count:], at + count
+
+
+def sync(handle: int) -> None:
+    """Make what was written outlast a power cut."""
+    getattr(os, "fdatasync", os.fsync)(handle)  # macOS has no fdatasync
+
+
+def sync_folder(folder: Path) -> None:
+    """Make new names, and names that are gone, outlast a power cut."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def overwrite(handle: int) -> None:
+    """Put zeros in the place of all that is in a file."""
+    size = os.fstat(handle).st_size
+    for at in range(0, size, len(_ZEROS)):
+        write_all(handle, memoryview(_ZEROS)[: size - at], at)
+
+
+def erase(path: Path) -> None:
+    """Overwrite a file and delete it, if it is there: its blocks may be somebody else's next."""
+    try:
+        handle = open_own(path, os.O_RDWR)
+    except FileNotFoundError:
+        return
+    try:
+        with nobody_reads(handle):
+            try:
+                overwrite(handle)
+                sync(handle)
+            except OSError as error:
+                if error.errno not in _FULL:  # a full disk has no room for zeros where there never was a block
+                    raise
+        path.unlink()
+    finally:
+        os.close(handle)
+
+
+def is_there(path: Path) -> bool:
+    """Whether there is anything at a path, be it a link that leads nowhere."""
+    return os.path.lexists(path)
+
+
+def is_at(handle: int, path: Path) -> bool:
+    """Whether an open file is still the one at a path."""
+    try:
+        return os.path.samestat(os.fstat(handle), path.lstat())
+    except FileNotFoundError:
+        return False
+
+
+@contextmanager
+def nobody_reads(handle: int) -> Iterator[None]:
+    """Wait until nobody reads an open file, and keep readers waiting."""
+    import fcntl  # POSIX has it; without it, commands that keep no state still run
+
+    fcntl.flock(handle, fcntl.LOCK_EX)
+    try:
+        yield
+    finally:
+        fcntl.flock(handle, fcntl.LOCK_UN)
+
+
+def nobody_writes(handle: int) -> None:
+    """Wait until nobody changes an open file in place, and keep it so until it is closed."""
+    import fcntl
+
+    fcntl.flock(handle, fcntl.LOCK_SH)

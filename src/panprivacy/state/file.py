@@ -1,0 +1,207 @@
+"""State files: written whole or not at all, one version at a time, by one process at a time, read by their owner."""
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from panprivacy.errors import CorruptState
+from panprivacy.state import sealed
+from panprivacy.state.disk import StateFileError, erase, is_at, is_there, nobody_writes, open_own, read_all
+from panprivacy.state.journal import Journal, apply, changes_in
+from panprivacy.state.kinds import loaded
+from panprivacy.state.lock import Busy, give_back, taken
+from panprivacy.state.replacement import Replacement
+from panprivacy.state.replay import settle
+from panprivacy.state.sealed import Content, Sealed
+
+
+class StateFile:
+    """One estimator on disk.
+
+    A copy of a state is one more reading of it, so there is one version on disk, in blocks that are overwritten. A
+    state of the same length goes into the file where it is, its changes through a journal (``.NAME.journal``);
+    another one takes its place by renaming (``.NAME.new``), and what was there before is overwritten (``.NAME.old``).
+    A crash at any moment leaves the old state or the new one; whoever locks or reads the file next mends the rest.
+
+    The lock is taken on ``.NAME.lock`` and ends with its process, however that ends. Reading needs no lock.
+
+    >>> import tempfile, panprivacy as pp
+    >>> with tempfile.TemporaryDirectory() as folder, StateFile(Path(folder) / "flu.pp").locked() as file:
+    ...     pp.Density(universe=1000, epsilon=1.0).save(file)
+    ...     file.load().users
+    1000
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        # A link is followed: replacing it would leave the state behind it forgotten, and twice on disk.
+        self._target = self.path.resolve()
+        self._lock = self._beside("lock")
+        self._journal = Journal(self._beside("journal"))
+        self._replacement = Replacement(self._target, self._beside("new"), self._beside("old"))
+        self._held = False
+        self._torn = False  # whether the file has some of the journal's blocks, and lacks others
+
+    def _beside(self, what: str) -> Path:
+        return self._target.with_name(f".{self._target.name}.{what}")
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is a state yet."""
+        return self._target.exists()
+
+    def same_as(self, other: "StateFile") -> bool:
+        """Whether both are one file, by whatever names."""
+        return self._target == other._target or (self.exists and other.exists and self._target.samefile(other._target))
+
+    # --- reading ------------------------------------------------------------------------------------------------
+
+    def load(self, universe: Any = None) -> Any:
+        """Bring the estimator back to life; its bits are read straight into its table."""
+        try:
+            return loaded(self.read(), universe)
+        except CorruptState as error:
+            raise CorruptState(f"{self.path}: {error}") from None
+
+    def read(self) -> Sealed:
+        """The parts of the state, at a moment when nobody was writing it."""
+        self._mend_if_abandoned()
+        try:
+            try:
+                return self._read()
+            except CorruptState:
+                if not self._unsettled:
+                    raise
+                self._mend_if_abandoned()  # its writer died while we waited for it
+                return self._read()
+        except OSError as error:
+            raise self._failed("cannot be read", error) from None
+
+    def _read(self) -> Sealed:
+        handle = open_own(self._target, os.O_RDONLY)
+        try:
+            nobody_writes(handle)
+            if not is_at(handle, self._target):  # replaced, and overwritten, while we waited
+                return self._read()
+            at = 0
+
+            def fill(buffer: memoryview) -> None:
+                nonlocal at
+                read_all(handle, buffer, at)
+                at += len(buffer)
+
+            return sealed.read(os.fstat(handle).st_size, fill)
+        finally:
+            os.close(handle)
+
+    @property
+    def _unsettled(self) -> bool:
+        return is_there(self._journal.path) or self._replacement.unsettled
+
+    def _mend_if_abandoned(self) -> None:
+        """Mend the file if nobody is at it; where we may not write, it can be read all the same."""
+        if self._held or not self._unsettled:
+            return
+        with suppress(OSError, StateFileError):
+            handle = taken(self._lock)
+            try:
+                self._mend()
+            finally:
+                give_back(self._lock, handle)
+
+    # --- writing ------------------------------------------------------------------------------------------------
+
+    def write(self, parts: Sealed) -> None:
+        """Bring the file to this state; when this returns, it is on disk, and nothing of an older one is."""
+        assert self._held, "a state file is written by whoever has locked it"
+        with sealed.content_of(parts) as content:
+            try:
+                if self._torn:
+                    self._mend()
+                if self.exists and self._target.stat().st_size == content.size:
+                    self._update(content)
+                else:
+                    settle(self._journal.path, self._target)
+                    self._replacement.put(content)
+            except OSError as error:
+                raise self._failed("cannot be written, and is as it was", error) from None
+
+    def _update(self, content: Content) -> None:
+        handle = open_own(self._target, os.O_RDWR)
+        try:
+            with changes_in(handle, content) as changes:
+                try:
+                    self._journal.commit(content, changes)
+                except OSError:
+                    with suppress(OSError):
+                        self._journal.erase()
+                    raise
+                self._torn = True
+                try:
+                    apply(handle, content, changes)
+                except OSError as error:
+                    raise self._failed("is written in part, and whoever uses it next completes it", error) from None
+            self._torn = False
+            self._journal.clear()
+        finally:
+            os.close(handle)
+
+    def erase(self) -> None:
+        """Overwrite the state and delete it."""
+        assert self._held, "a state file is erased by whoever has locked it"
+        try:
+            erase(self._target)
+        except OSError as error:
+            raise self._failed("cannot be overwritten and deleted", error) from None
+
+    @contextmanager
+    def locked(self) -> Iterator["StateFile"]:
+        """Keep other processes from writing; refuse at once if one is at it."""
+        handle = self._take_lock()
+        try:
+            try:
+                self._mend()
+            except OSError as error:
+                raise self._failed("was left half written, and cannot be mended", error) from None
+            self._held = True
+            try:
+                yield self
+            finally:
+                self._held = False
+                with suppress(OSError, StateFileError):  # what cannot be mended now, the next one mends
+                    self._mend()
+        finally:
+            give_back(self._lock, handle)
+
+    def _take_lock(self) -> int:
+        try:
+            return taken(self._lock)
+        except Busy:
+            raise StateFileError(f"{self.path}: another process is using this state") from None
+        except OSError as error:
+            if error.errno in (errno.ENOENT, errno.ENOTDIR):
+                raise StateFileError(f"{self.path}: there is no folder {self._target.parent}") from None
+            raise self._failed("cannot be locked", error) from None
+
+    def _mend(self) -> None:
+        """Finish or undo what a crash broke off, and erase what it left."""
+        settle(self._journal.path, self._target)
+        self._torn = False
+        self._replacement.settle()
+
+    def _failed(self, what: str, error: OSError) -> StateFileError:
+        why = (error.strerror or str(error)).lower()
+        return StateFileError(f"{self.path}: {what}: {why}")
+
+
+@contextmanager
+def opened(file: str | Path | StateFile) -> Iterator[StateFile]:
+    """A state file to write to: one that is locked already, or one that is locked for this."""
+    if isinstance(file, StateFile):
+        yield file
+    else:
+        with StateFile(file).locked() as locked:
+            yield locked

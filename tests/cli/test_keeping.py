@@ -1,0 +1,81 @@
+"""When a command writes its state, and how it ends."""
+
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from commands import start
+
+import panprivacy as pp
+from panprivacy.cli.keeping import Keeper
+from panprivacy.state import Sealed, StateFile
+
+
+class Clock:
+    """A clock that moves when told to, and a file whose writes take a time of our choice."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, takes: float) -> None:
+        self.now = 100.0
+        self.writes: list[float] = []
+        monkeypatch.setattr(time, "monotonic", lambda: self.now)
+
+        def write(_: StateFile, __: Sealed) -> None:
+            self.now += takes
+            self.writes.append(self.now)
+
+        monkeypatch.setattr(StateFile, "write", write)
+
+
+def test_a_batch_is_written_at_once_if_writing_is_quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock(monkeypatch, takes=0.001)
+    keeper = Keeper(pp.Density(100, 1.0), StateFile(tmp_path / "s.pp"))
+    for _ in range(5):
+        keeper.counted()
+        assert not keeper.behind
+        assert keeper.due is None
+        clock.now += 0.03
+    assert len(clock.writes) == 5
+
+
+@pytest.mark.parametrize("takes", [0.001, 0.02, 0.5])
+def test_writing_takes_a_small_part_of_the_time_and_lags_a_second_at_most(
+    takes: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock(monkeypatch, takes)
+    keeper = Keeper(pp.Density(100, 1.0), StateFile(tmp_path / "s.pp"))
+    begun = clock.now
+    while clock.now < begun + 60:
+        clock.now += 0.004  # a batch
+        keeper.counted()
+        assert keeper.due is None or keeper.due <= clock.now + 1.0
+    share = takes * len(clock.writes) / (clock.now - begun)
+    assert share < 0.05 if takes < 0.04 else share < takes / (1 + takes) + 0.01
+
+
+def test_without_a_file_nothing_is_due() -> None:
+    keeper = Keeper(pp.Density(100, 1.0), None)
+    keeper.counted()
+    keeper.write()
+    assert keeper.due is None
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX's")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_a_command_that_is_ended_gives_its_lock_back(number: signal.Signals, tmp_path: Path) -> None:
+    state, events = tmp_path / "s.pp", tmp_path / "events.csv"
+    with events.open("w") as file:
+        file.write("user\n")
+        for _ in range(60):
+            file.write("".join(f"{user}\n" for user in range(100_000)))
+    process = start("density", events, "-c", "user", "-n", 100_000, "-e", 1, "--state", state)
+    while not state.exists():
+        time.sleep(0.005)
+    process.send_signal(number)
+    _, err = process.communicate(timeout=600)
+    if process.returncode != 0:  # on a machine that is quick enough it was done before
+        assert process.returncode == 128 + number, err
+        assert b"a state file is as it was last saved" in err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["events.csv", "s.pp"]
+    assert pp.load(state).users == 100_000

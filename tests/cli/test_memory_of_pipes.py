@@ -1,0 +1,68 @@
+"""What is in the memory of a pipe when its rows are counted: none of their ids."""
+
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from commands import start
+
+BATCHES, ROWS = 20, 1000
+IDS = [[f"patient-{os.urandom(9).hex()}" for _ in range(ROWS)] for _ in range(BATCHES)]
+
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux" or os.geteuid() != 0, reason="the memory of a hardened process is read by root only"
+)
+
+
+def _image(pid: int) -> list[bytes]:
+    """All writable memory of a process."""
+    found = []
+    with Path(f"/proc/{pid}/mem").open("rb", buffering=0) as memory:
+        for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
+            place = re.match(r"([0-9a-f]+)-([0-9a-f]+) rw", line)
+            if place:
+                first, end = (int(number, 16) for number in place.groups())
+                memory.seek(first)
+                try:
+                    found.append(memory.read(end - first))
+                except OSError:  # a device's
+                    continue
+    return found
+
+
+def _left(process: subprocess.Popen[bytes], state: Path, json: bool) -> list[int]:
+    """Feed all batches; of each of them, how many ids are found afterwards."""
+    assert process.stdin is not None
+    process.stdin.write(b"" if json else b"who,ward\n")
+    for batch in IDS:
+        line = '{{"who": "{}", "ward": 7}}\n' if json else "{},7\n"
+        process.stdin.write("".join(line.format(user) for user in batch).encode())
+        process.stdin.flush()
+        time.sleep(0.05)
+    written = 0.0
+    while not state.exists() or state.stat().st_mtime != written:  # until nothing comes any more
+        written = state.stat().st_mtime if state.exists() else 0.0
+        time.sleep(2)
+    tokens = {token for part in _image(process.pid) for token in re.findall(rb"patient-[0-9a-f]{18}", part)}
+    process.communicate()
+    assert process.returncode == 0
+    return [sum(user.encode() in tokens for user in batch) for batch in IDS]
+
+
+@pytest.mark.parametrize("json", [False, True], ids=["csv", "ndjson"])
+def test_no_id_of_an_earlier_batch_is_in_the_memory_of_a_pipe(json: bool, tmp_path: Path) -> None:
+    state = tmp_path / "s.pp"
+    options = ("distinct", "-", "-c", "who", "-e", 1, "--no-release", "--state", state)
+    left = _left(start(*options, program=True), state, json)
+    assert left[:-1] == [0] * (BATCHES - 1)
+
+
+def test_a_pipe_that_is_not_started_that_way_keeps_ids(tmp_path: Path) -> None:
+    """So the test above would find them."""
+    state = tmp_path / "s.pp"
+    left = _left(start("distinct", "-", "-c", "who", "-e", 1, "--no-release", "--state", state), state, json=False)
+    assert sum(left[:-1]) > 0

@@ -1,0 +1,52 @@
+"""A process that saves, loads and serialises a state, version after version, and then holds still to be searched.
+
+Run as ``python saving.py FOLDER WAY PLANT``; every version is left in FOLDER as a file of its own, for the searcher.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+
+import panprivacy as pp
+from panprivacy import memory
+from panprivacy.state import StateFile
+
+USERS, VERSIONS = 400_000, 4
+
+
+def main(folder: Path, way: str, plant: str) -> None:
+    """Go through the versions, and wait."""
+    kept: list[object] = []
+    if plant == "kept":  # not wiped, and not used again by chance before we look
+        memory.Scratch.__exit__ = lambda scratch, *_: kept.append(scratch)  # type: ignore[method-assign]
+    est, everyone, path = pp.Density(USERS, epsilon=1.0), np.arange(USERS), folder / "flu.pp"
+    for number in range(VERSIONS):
+        est.update_many(everyone)
+        if way == "loaded":
+            est.save(path)
+            est = pp.load(path)
+        elif way == "saved while locked":
+            with StateFile(path).locked() as file:
+                for _ in range(2):
+                    est.update_many(everyone)
+                    est.save(file)
+        else:
+            est.save(path)
+        _copy(path, folder / f"version{number}")
+    est.update_many(everyone)  # one more, which is nowhere but in memory
+    print("ready", flush=True)
+    sys.stdin.read()
+
+
+def _copy(path: Path, to: Path) -> None:
+    """By the kernel: nothing of it comes through this process."""
+    source, target = os.open(path, os.O_RDONLY), os.open(to, os.O_WRONLY | os.O_CREAT)
+    os.copy_file_range(source, target, os.fstat(source).st_size)
+    os.close(source)
+    os.close(target)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2], sys.argv[3])

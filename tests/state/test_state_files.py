@@ -1,0 +1,284 @@
+"""State files: one version, one writer, no copies, and no links that somebody planted."""
+
+import os
+import stat
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import panprivacy as pp
+from panprivacy.distinct import DistinctCount
+from panprivacy.state import StateFile, StateFileError
+
+
+def _fed(est: pp.Density) -> pp.Density:
+    est.update_many(np.arange(0, est.universe.size, 3))
+    return est
+
+
+def test_what_is_written_is_read_by_its_owner_only(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        with StateFile(tmp_path / "flu.pp").locked() as file:
+            assert not file.exists
+            for users in (1000, 2000, 2000):
+                est = pp.Density(users, epsilon=1.0)
+                est.save(file)
+                assert file.load().to_bytes() == est.to_bytes() == (tmp_path / "flu.pp").read_bytes()
+                assert {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()} == {0o600}
+    finally:
+        os.umask(before)
+    assert [path.name for path in tmp_path.iterdir()] == ["flu.pp"]
+
+
+def test_the_bits_go_to_the_file_and_back_without_a_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    est, path = _fed(pp.Density(1_000_000, epsilon=1.0)), tmp_path / "flu.pp"
+    table, written, read = est._table.words, [], []
+    write, preadv = os.pwrite, os.preadv
+
+    def watched_write(handle: int, buffer: memoryview, at: int) -> int:
+        written.append(np.shares_memory(np.frombuffer(buffer, dtype=np.uint8), table))
+        return write(handle, buffer, at)
+
+    def watched_read(handle: int, buffers: list[memoryview], at: int) -> int:
+        read.append(np.frombuffer(buffers[0], dtype=np.uint8))
+        return preadv(handle, buffers, at)
+
+    monkeypatch.setattr(os, "pwrite", watched_write)
+    monkeypatch.setattr(os, "preadv", watched_read)
+    est.save(path)
+    assert written == [False, True, False]  # head and parameters, the table itself, the checksum
+    again = pp.load(path)
+    assert any(np.shares_memory(buffer, again._table.words) for buffer in read)
+    assert not any(buffer.nbytes > 4096 and not np.shares_memory(buffer, again._table.words) for buffer in read)
+
+
+# --- one version ------------------------------------------------------------------------------------------------------
+
+
+def test_after_five_runs_no_older_version_is_in_any_block_that_was_used(tmp_path: Path) -> None:
+    """A hard link keeps the blocks of the first version, if they are ever given back."""
+    path, link, older = tmp_path / "flu.pp", tmp_path / "link", set()
+    est = pp.Density(200_000, epsilon=1.0)
+    est.save(path)
+    link.hardlink_to(path)
+    for _ in range(5):
+        older |= set(est._table.words.tolist())
+        est = pp.load(path)
+        est.update_many(np.arange(200_000))
+        est.save(path)
+        assert link.read_bytes() == est.to_bytes()
+        assert sorted(left.name for left in tmp_path.iterdir()) == ["flu.pp", "link"]
+    words = np.frombuffer(est._table.words.tobytes(), dtype=np.uint64)
+    assert len(older & set(words.tolist())) < 10, "words of 64 redrawn bits are hardly ever the same"
+
+
+def test_a_version_of_another_length_is_overwritten_before_its_blocks_are_given_back(tmp_path: Path) -> None:
+    path, link = tmp_path / "flu.pp", tmp_path / "link"
+    pp.Density(200_000, epsilon=1.0).save(path)
+    link.hardlink_to(path)
+    pp.Density(300_000, epsilon=1.0).save(path)
+    assert not any(link.read_bytes())
+    assert sorted(left.name for left in tmp_path.iterdir()) == ["flu.pp", "link"]
+
+
+def test_between_two_writes_the_journal_holds_zeros(tmp_path: Path) -> None:
+    """Not even which blocks were changed last: that tells who may have come."""
+    with StateFile(tmp_path / "flu.pp").locked() as file:
+        est = pp.Density(1_000_000, epsilon=1.0)
+        est.save(file)
+        for users in (1_000_000, 10):
+            est.update_many(np.arange(users))
+            est.save(file)
+            assert not any((tmp_path / ".flu.pp.journal").read_bytes())
+    assert [left.name for left in tmp_path.iterdir()] == ["flu.pp"]
+
+
+def test_only_blocks_that_changed_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    est = pp.Density(10_000_000, epsilon=20.0)
+    with StateFile(tmp_path / "flu.pp").locked() as file:
+        est.save(file)
+        est.update_many(np.arange(5_000_000, 5_000_064))
+        size, write = 0, os.pwrite
+
+        def watched(handle: int, buffer: memoryview, at: int) -> int:
+            nonlocal size
+            size += len(buffer)
+            return write(handle, buffer, at)
+
+        monkeypatch.setattr(os, "pwrite", watched)
+        est.save(file)
+    assert (tmp_path / "flu.pp").read_bytes() == est.to_bytes()
+    assert size < 100_000 < (tmp_path / "flu.pp").stat().st_size
+
+
+# --- one writer -------------------------------------------------------------------------------------------------------
+
+
+def test_a_second_process_is_refused_until_the_first_is_done(tmp_path: Path) -> None:
+    path = tmp_path / "flu.pp"
+    with (
+        StateFile(path).locked(),
+        pytest.raises(StateFileError, match=r"flu\.pp: another process is using this state"),
+        StateFile(path).locked(),
+    ):
+        pass
+    with StateFile(path).locked():
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_lock_that_was_deleted_meanwhile_is_no_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lock = tmp_path / ".flu.pp.lock"
+    opened: list[int] = []
+    open_file = os.open
+
+    def open_and_lose(path: Path, *options: int) -> int:
+        handle = open_file(path, *options)
+        if Path(path) == lock:
+            if not opened:
+                lock.unlink()  # the process before us is just done
+            opened.append(handle)
+        return handle
+
+    monkeypatch.setattr(os, "open", open_and_lose)
+    with StateFile(tmp_path / "flu.pp").locked():
+        assert len(opened) == 2
+        assert lock.exists()
+
+
+def test_a_reader_waits_while_the_file_is_changed_and_a_writer_while_it_is_read(tmp_path: Path) -> None:
+    import fcntl
+
+    est, path = pp.Density(1000, epsilon=1.0), tmp_path / "flu.pp"
+    est.save(path)
+    handle = os.open(path, os.O_RDONLY)
+    for mode, call in ((fcntl.LOCK_EX, lambda: pp.load(path)), (fcntl.LOCK_SH, lambda: _fed(est).save(path))):
+        fcntl.flock(handle, mode)
+        waiting = threading.Thread(target=call)
+        waiting.start()
+        time.sleep(0.1)
+        assert waiting.is_alive()
+        fcntl.flock(handle, fcntl.LOCK_UN)
+        waiting.join(60)
+        assert not waiting.is_alive()
+    os.close(handle)
+    assert path.read_bytes() == est.to_bytes()
+
+
+def test_a_reader_that_waited_for_a_file_that_was_replaced_reads_the_new_one(tmp_path: Path) -> None:
+    import fcntl
+
+    path, longer = tmp_path / "flu.pp", pp.Density(2000, epsilon=1.0)
+    pp.Density(1000, epsilon=1.0).save(path)
+    handle = os.open(path, os.O_RDWR)
+    fcntl.flock(handle, fcntl.LOCK_EX)
+    seen: list[bytes] = []
+    reader = threading.Thread(target=lambda: seen.append(pp.load(path).to_bytes()))
+    reader.start()
+    time.sleep(0.1)
+    longer.save(tmp_path / "other.pp")
+    (tmp_path / "other.pp").replace(path)
+    os.pwrite(handle, bytes(1000), 0)
+    os.close(handle)
+    reader.join(60)
+    assert seen == [longer.to_bytes()]
+
+
+# --- links and what is not there --------------------------------------------------------------------------------------
+
+
+def test_a_link_to_a_state_is_followed(tmp_path: Path) -> None:
+    real, link = tmp_path / "real.pp", tmp_path / "link.pp"
+    pp.Density(1000, epsilon=1.0).save(real)
+    link.symlink_to(real)
+    est = pp.Density(2000, epsilon=1.0)
+    est.save(link)
+    assert link.is_symlink()
+    assert real.read_bytes() == est.to_bytes() == pp.load(link).to_bytes()
+
+
+@pytest.mark.parametrize("name", ["lock", "journal", "new", "old"])
+@pytest.mark.parametrize("leads_somewhere", [True, False])
+def test_a_link_that_somebody_planted_is_not_followed(name: str, leads_somewhere: bool, tmp_path: Path) -> None:
+    path, victim, planted = tmp_path / "flu.pp", tmp_path / "victim", tmp_path / f".flu.pp.{name}"
+    est = pp.Density(1000, epsilon=1.0)
+    est.save(path)
+    before = path.read_bytes()
+    if leads_somewhere:
+        victim.write_text("precious")
+    planted.symlink_to(victim)
+    with pytest.raises(StateFileError, match=rf"\.flu\.pp\.{name}: is a symbolic link where panprivacy keeps a file"):
+        _fed(est).save(path)
+    assert victim.exists() == leads_somewhere
+    assert not leads_somewhere or victim.read_text() == "precious"
+    assert path.read_bytes() == before
+    assert pp.load(path).to_bytes() == before
+
+
+def test_what_cannot_be_read_or_locked_is_named(tmp_path: Path) -> None:
+    with pytest.raises(StateFileError, match=r"flu\.pp: cannot be read: no such file"):
+        StateFile(tmp_path / "flu.pp").read()
+    with pytest.raises(StateFileError, match="cannot be read: is a directory"):
+        StateFile(tmp_path).read()
+    with (
+        pytest.raises(StateFileError, match=r"flu\.pp: there is no folder .*/no$"),
+        StateFile(tmp_path / "no" / "flu.pp").locked(),
+    ):
+        pass
+
+
+def test_an_estimator_on_seeded_coins_is_saved_only_by_name(tmp_path: Path) -> None:
+    from panprivacy.testing import SeededCoins
+
+    est = pp.Density(1000, epsilon=1.0, coins=SeededCoins(1))
+    with pytest.raises(pp.NotPrivate, match="insecure=True"):
+        est.save(tmp_path / "flu.pp")
+    assert list(tmp_path.iterdir()) == []
+    est.save(tmp_path / "flu.pp", insecure=True)
+    assert not pp.load(tmp_path / "flu.pp").secure
+
+
+def test_saving_and_loading_a_file_does_not_load_what_importing_does_not(tmp_path: Path) -> None:
+    code = f"""
+import sys, panprivacy as pp
+est = pp.Density(1000, epsilon=1.0)
+before = set(sys.modules)
+est.save({str(tmp_path / "flu.pp")!r})
+pp.load({str(tmp_path / "flu.pp")!r})
+print(*(name for name in set(sys.modules) - before if name.startswith(("polars", "panprivacy.paper"))))
+"""
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "\n"
+
+
+# --- the bytes themselves ---------------------------------------------------------------------------------------------
+
+_STATES = [
+    pp.Density(100, epsilon=1.0).to_bytes(),
+    pp.Density(1000, epsilon=1.0, sample=100, releases=3, intrusions=1).to_bytes(),
+    DistinctCount(1.0, 64).to_bytes(),
+]
+
+
+@given(st.sampled_from(_STATES), st.integers(0, 10**6), st.binary(max_size=9), st.integers(0, 9))
+def test_altered_states_are_refused(state: bytes, place: int, inserted: bytes, removed: int) -> None:
+    at = place % (len(state) + 1)
+    altered = state[:at] + inserted + state[at + removed :]
+    if altered == state:
+        assert pp.load(altered).to_bytes() == state
+    else:
+        with pytest.raises(pp.CorruptState):
+            pp.load(altered)
+
+
+@given(st.binary(max_size=200))
+def test_arbitrary_bytes_are_no_state(data: bytes) -> None:
+    with pytest.raises(pp.CorruptState):
+        pp.load(data)
