@@ -70,12 +70,13 @@ def test_large_universes_waste_under_a_tenth_of_a_percent_and_collide_nowhere(un
     assert taken.max() < domain_of(universe)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("dtype", [np.int32, np.uint32, np.int64, np.uint64])
+@pytest.mark.parametrize("dtype", [np.uint32, np.uint64])
 @pytest.mark.parametrize(("universe", "first", "size"), [(5000, 0, 700), (5000, 700, 900), (2**33, 2**20, 2**31)])
-def test_one_index_has_the_slot_that_it_has_among_many(universe: int, first: int, size: int) -> None:
+def test_one_index_has_the_slot_that_it_has_among_many(
+    universe: int, first: int, size: int, dtype: type[np.unsignedinteger]
+) -> None:
     slots = Sampled(universe, first, size, key_of(1))
-    ids = np.arange(5000, dtype=np.uint64)
+    ids = np.arange(5000, dtype=dtype)
     alone = [slots.slot(int(index)) for index in ids]
     assert slots.select(ids, Scratch()).tolist() == [slot for slot in alone if slot >= 0]
     assert all(-1 <= slot < size for slot in alone)

@@ -25,7 +25,8 @@ from panprivacy.errors import (
 )
 from panprivacy.merging import load, merge
 from panprivacy.planning import Plan, plan
-from panprivacy.release import Release
+from panprivacy.privacy.budget import Budget
+from panprivacy.release import CountRelease, Release
 from panprivacy.universe import Edges, Users
 
 if TYPE_CHECKING:

@@ -251,7 +251,7 @@ def test_a_file_that_may_not_be_read_is_named(visits: Path, monkeypatch: pytest.
         (("-c", "user", "-n", 10, "--nodes", 3, "-e", 1), "--universe and --nodes: only one of them"),
         (("--edges", "user", "--nodes", 3, "-e", 1), "a graph needs --edges SRC,DST"),
         (("-c", "user", "--edges", "a,b", "-n", 10, "-e", 1), "--edges is for a graph of --nodes N"),
-        (("-c", "user", "-n", 10, "-e", -1), "epsilon must be positive and finite"),
+        (("-c", "user", "-n", 10, "-e", -1), "epsilon must be positive and at most"),
         (("-c", "user", "-n", 0, "-e", 1), "a universe has 1 to 2**44 users"),
         (("-c", "user", "-n", 10, "-e", 1, "--level", 2), "level must be between 0 and 1"),
         (("-c", "user", "-n", 10, "-e", 1, "--memory", "much"), "memory 'much' is not understood"),
