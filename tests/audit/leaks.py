@@ -134,21 +134,41 @@ def keystreams() -> None:
     coins.keystream = noted
 
 
-def octets_not_wiped() -> None:
-    """Scratch of single bytes, such as flips, that is freed as it is."""
-    _wipe_only(lambda array: array.dtype.itemsize > 1)
+# --- a skipped wipe: the array is as it was, and nobody uses its memory again ----------------------------------------
 
 
-def words_not_wiped() -> None:
-    """Scratch of numbers, such as slots, hashes and places, that is freed as it is."""
-    _wipe_only(lambda array: array.dtype.itemsize == 1)
+def _not_wiped(kind: str) -> Callable[[], None]:
+    """A leak in which scratch of this name is not wiped."""
+
+    def leak() -> None:
+        wipe_all = memory.Scratch.__exit__
+
+        def leave_one(self: Any, *reason: Any) -> None:
+            if kind in self._named:
+                _kept.append(self._named.pop(kind))
+            wipe_all(self, *reason)
+
+        memory.Scratch.__exit__ = leave_one  # type: ignore[method-assign]
+
+    return leak
 
 
-def _wipe_only(which: Callable[[Any], bool]) -> None:
-    wipe = memory.wipe
+flips_not_wiped = _not_wiped("flips")
+slots_not_wiped = _not_wiped("slots")
+words_not_wiped = _not_wiped("words")
+hashes_not_wiped = _not_wiped("hashes")
+cells_not_wiped = _not_wiped("cells")
+found_not_wiped = _not_wiped("found")
+indices_not_wiped = _not_wiped("indices")
 
-    def chosen(array: Any) -> None:
-        if which(array):
-            wipe(array)
 
-    memory.wipe = chosen
+def owned_not_wiped() -> None:
+    """Arrays that others made for the library, such as packed flips and copies of the bits, are not wiped."""
+    wipe_all = memory.Scratch.sweep
+
+    def leave_them(self: Any) -> None:
+        _kept.extend(self._owned)
+        self._owned.clear()
+        wipe_all(self)
+
+    memory.Scratch.sweep = leave_them  # type: ignore[method-assign]

@@ -39,7 +39,7 @@ def run(
     """Run a command, feed it batch after batch, and image it while it waits for more."""
     words = [str(users) if word == "USERS" else word for word in scenario.pipe]
     planted = "".join("import {0}; {0}.{1}(); ".format(*plant.split(":")) for plant in plants)
-    code = f"{planted}from panprivacy.cli import app; app()"
+    code = f"{planted}from panprivacy.cli import main; main()"
     notes: list[NDArray[np.bytes_]] = []
     with folders() as (imaged, _):
         recorded = Recorded(crowd, imaged)
