@@ -140,6 +140,8 @@ class Estimator(ABC, Generic[R]):
                             self._universe.indices(chunk, scratch)  # says who is outside
                         raise PanPrivacyError(_CHANGED) from error
 
+        loaded("panprivacy.privacy.kernels").wipe_stack()
+
     def _whole_or_not_at_all(self, pieces: list[Piece]) -> AbstractContextManager[None]:
         """See to it that a long batch with a bad id changes nothing.
 

@@ -1,4 +1,4 @@
-"""The three instructions that numba does not offer."""
+"""The four instructions that numba does not offer."""
 
 # mypy: disallow-untyped-defs=False, disallow-untyped-decorators=False, disallow-untyped-calls=False
 from llvmlite import ir
@@ -42,3 +42,21 @@ def ones_in(typing_context, word):  # noqa: ARG001 - the signature is numba's
         return builder.ctpop(arguments[0])
 
     return types.uint64(types.uint64), generate
+
+
+_DEEP = 2**16  # bytes of stack: a deep call of Python's and the registers that a signal saves
+
+
+@intrinsic
+def overwrite_dead_stack(typing_context):  # noqa: ARG001 - the signature is numba's
+    """Write zeros over the stack below this call, where calls that have returned left what they had."""
+
+    def generate(context, builder, signature, arguments):  # noqa: ARG001
+        octet, size = ir.IntType(8), ir.IntType(64)
+        area = builder.alloca(octet, size=ir.Constant(size, _DEEP))
+        memset = builder.module.declare_intrinsic("llvm.memset", [octet.as_pointer(), size])
+        volatile = ir.Constant(ir.IntType(1), 1)  # written, though nobody reads it
+        builder.call(memset, [area, ir.Constant(octet, 0), ir.Constant(size, _DEEP), volatile])
+        return context.get_dummy_value()
+
+    return types.void(), generate

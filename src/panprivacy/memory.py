@@ -137,6 +137,7 @@ class Scratch:
             if known is not None:
                 self.own(known)
             known = self._named[name] = np.empty(n, dtype=dtype)
+            return known
         return known[:n]
 
     def own(self, array: A) -> A:

@@ -19,7 +19,6 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
 from panprivacy.lazily import loaded
-from panprivacy.memory import Scratch
 from panprivacy.privacy.noise import discrete_laplace
 
 Flips: TypeAlias = NDArray[np.bool_]
@@ -123,13 +122,15 @@ class SystemCoins(Coins):
                 draw(key)  # the next one
                 block = flips[start : start + _BLOCK]
                 draw(block.data)
-                with Scratch() as scratch:
-                    listed = np.empty(len(block) + 1, dtype=np.uint32)  # most of it is never touched
-                    found = kernels.compare(block, np.uint8(high), listed)
-                    scratch.own(listed[: found + 1])
-                    words = scratch.own(np.zeros(found, dtype=np.uint32))
+                ties = np.empty(len(block) + 1, dtype=np.uint32)  # most of it is never touched
+                found = kernels.compare(block, high, ties)
+                words = np.zeros(found, dtype=np.uint32)
+                try:
                     draw(words.view(np.uint8).data)
-                    kernels.settle(block, listed[:found], words, np.uint32(low))
+                    kernels.settle(block, ties, words, low)
+                finally:
+                    ties[: found + 1].fill(0)
+                    words.fill(0)
         except BaseException:
             flips.fill(0)
             raise

@@ -8,6 +8,8 @@ they are compiled or loaded when this module is, and no event changes them.
 import numpy as np
 from numba import njit, types
 
+from panprivacy.instructions import overwrite_dead_stack
+
 u32, u64 = np.uint32, np.uint64
 
 _EACH_BYTE, _LOW_BITS, _ALL_BITS = u64(0x0101010101010101), u64(0x7F7F7F7F7F7F7F7F), u64(0xFFFFFFFFFFFFFFFF)
@@ -44,5 +46,14 @@ def compare(octets, bound, ties):
 @njit(types.void(_OCTETS, _PLACES, _PLACES, types.uint32), nogil=True, cache=True)
 def settle(octets, ties, words, bound):
     """Decide the bytes that tied: 1 where the high 24 bits of the tie's own word are below the bound."""
-    for i in range(len(ties)):
+    for i in range(len(words)):
         octets[ties[i]] = u32(words[i] >> u32(8)) < bound
+
+
+@njit(types.void(), nogil=True, cache=True)
+def wipe_stack():
+    """Wipe what calls that have returned left on the stack of this thread.
+
+    A signal saves all registers there, and after a copy of bits some of these hold bits.
+    """
+    overwrite_dead_stack()  # type: ignore[call-arg]

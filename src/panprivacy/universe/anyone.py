@@ -35,11 +35,13 @@ class Anyone:
 
     key: bytes = field(repr=False)
     _keys: tuple[int, int, int] = field(init=False, repr=False, compare=False)
+    _mixers: tuple[np.uint64, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         digest = blake2b(self.key, digest_size=24, person=b"panprivacy ids").digest()
         keys = tuple(int.from_bytes(digest[i : i + 8], "little") for i in (0, 8, 16))
         object.__setattr__(self, "_keys", keys)
+        object.__setattr__(self, "_mixers", tuple(map(np.uint64, keys[:2])))
 
     @property
     def size(self) -> int:
@@ -108,7 +110,7 @@ class Anyone:
     def hash_words(self, ids: Words, scratch: Scratch) -> Words:
         """The hashes of integer ids."""
         hashes: Words = scratch.empty("hashes", len(ids), np.uint64)
-        loaded("panprivacy.universe.kernels").hash_ids(ids, np.uint64(self._keys[0]), np.uint64(self._keys[1]), hashes)
+        loaded("panprivacy.universe.kernels").hash_ids(ids, *self._mixers, hashes)
         return hashes
 
     def hash_texts(self, texts: Any, scratch: Scratch) -> Words:
