@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any, Self
 
 from panprivacy import lifetime, state
 from panprivacy.continual import saved
-from panprivacy.continual.accuracy import Accuracy, Scale, accuracy_of, bar_for
+from panprivacy.continual.accuracy import Accuracy, accuracy_of, bar_for
 from panprivacy.continual.bits import new_bits, taken_over
 from panprivacy.continual.observation import ContinualBudget, Observation, budget_of
 from panprivacy.continual.saved import Observed
 from panprivacy.continual.watch import Watch
 from panprivacy.density import Density
 from panprivacy.privacy.coins import Coins
+from panprivacy.release.tracked import Tracked
 from panprivacy.state import Sealed, StateFile
 from panprivacy.universe import Universe
 
@@ -97,7 +98,7 @@ class Continual:
         else:
             size: Any = {"sample": sample, "memory": memory, "coins": coins}
             self._density, shares = new_bits(universe, float(epsilon), most, planned, **size)
-        bar = bar_for(step, shares, _scale_of(self._density), planned, beta)
+        bar = bar_for(step, shares, _tracked_by(self._density), planned, beta)
         self._kept = Observed(Watch(shares, bar), float(step), float(beta), planned, moves is None)
         lifetime.give_lock(self)
 
@@ -176,8 +177,8 @@ class Continual:
         if times < 1 or not 0 < chance < 1:
             raise ValueError(f"an accuracy needs at least one observation and 0 < beta < 1, got {times} and {chance}")
         step = kept.step if kept.insert_only else None
-        scale, shares = _scale_of(self._density), kept.watch.shares
-        return accuracy_of(kept.watch.bar, step, shares, scale, observations=times, beta=chance)
+        tracked, shares = _tracked_by(self._density), kept.watch.shares
+        return accuracy_of(kept.watch.bar, step, shares, tracked, observations=times, beta=chance)
 
     @property
     def budget(self) -> ContinualBudget:
@@ -268,6 +269,6 @@ class Continual:
         return type(self).from_bytes, (self.to_bytes(), self.universe)
 
 
-def _scale_of(density: Density) -> Scale:
+def _tracked_by(density: Density) -> Tracked:
     slots = density._slots
-    return Scale(slots.size, slots.users, slots.population, density._ledger.pair.gap)
+    return Tracked(density._ledger.pair, slots.size, slots.users, slots.population)

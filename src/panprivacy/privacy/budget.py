@@ -38,7 +38,9 @@ RELEASE_STEPS = 2**40
 MOST_INTRUSIONS, MOST_RELEASES = 1000, 100_000
 """No budget makes sense of more, and so many intrusions take long to compute the worst case of."""
 
-_LARGEST_STATE_EPSILON = 22.0  # beyond it a 32-bit coin cannot be more certain
+LARGEST_STATE_EPSILON = 22.0
+"""Of one bit: beyond it a 32-bit coin cannot be more certain."""
+
 _IMPOSSIBLE = 1e9  # the log error of shares that exceed the budget; finite, since the search subtracts errors
 
 
@@ -187,7 +189,7 @@ def _best_shares(epsilon: float, size: int, releases: int, intrusions: int) -> t
     """The shares of state and redraw that minimise the error of the last release."""
     from scipy.optimize import minimize, minimize_scalar
 
-    top = min(epsilon, _LARGEST_STATE_EPSILON)
+    top = min(epsilon, LARGEST_STATE_EPSILON)
 
     def log_error(state: float, redraw: float) -> float:
         rest = epsilon - state - _later_redraws(state, redraw, intrusions)
