@@ -275,7 +275,7 @@ def test_forged_shares_are_refused() -> None:
     kind, secure, parameters, words = state.unseal(blob)
     assert parameters.count(old) == 1
 
-    with pytest.raises(CorruptState, match="lose more"):
+    with pytest.raises(CorruptState, match="loses more"):
         Continual.from_bytes(state.seal(kind, secure, parameters.replace(old, new), words))
     with pytest.raises(CorruptState, match="contradicts"):
         Continual.from_bytes(state.seal(kind, secure, parameters[: saved._OBSERVER.size - 1], words))

@@ -5,6 +5,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from panprivacy.continual.shares import Shares
+from panprivacy.privacy.accounting import Spending, spent_under
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
@@ -64,13 +65,9 @@ class Observation:
 
 
 @dataclass(frozen=True)
-class ContinualBudget:
-    """Where an observer's epsilon goes; the formula is in `panprivacy.continual.shares`."""
+class ContinualBudget(Spending):
+    """Where an observer's epsilon goes, for any number of observations; `continual.shares` has the formula."""
 
-    epsilon: float
-    """The total that was promised, for any number of observations."""
-    state: float
-    """Share of the bits."""
     threshold: float
     """Of one step of the threshold's walk; it counts three times, however many observations there are."""
     test: float
@@ -80,15 +77,6 @@ class ContinualBudget:
     moves: int
     """How many moves are planned."""
     moves_made: int
-    spent: float
-    """Worst-case loss of the moves made so far, one reading of the state, and any number of observations."""
-    total: float
-    """Worst-case loss once all moves are made: at most `epsilon`."""
-
-    @property
-    def remaining(self) -> float:
-        """What the moves still planned may spend."""
-        return max(self.total - self.spent, 0.0)
 
     def __str__(self) -> str:
         return "\n".join(
@@ -107,13 +95,10 @@ class ContinualBudget:
 def budget_of(shares: Shares, moves_made: int) -> ContinualBudget:
     """Lay shares open, with what has been spent of them."""
     return ContinualBudget(
-        epsilon=shares.epsilon,
-        state=shares.pair.loss,
+        **spent_under(shares, moves_made),
         threshold=float(shares.threshold),
         test=float(shares.test),
         value=float(shares.value),
         moves=shares.moves,
         moves_made=moves_made,
-        spent=shares.loss(moves_made),
-        total=shares.loss(shares.moves),
     )

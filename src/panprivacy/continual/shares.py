@@ -34,17 +34,16 @@ from math import cbrt, exp, floor, log, sqrt
 from panprivacy.checks import check_epsilon
 from panprivacy.errors import NotPrivate
 from panprivacy.privacy import exact, noise
+from panprivacy.privacy.accounting import Law
 from panprivacy.privacy.budget import LARGEST_STATE_EPSILON, RELEASE_STEPS
 from panprivacy.privacy.pairs import Pair, symmetric
 from panprivacy.theory.losses import log_mixture
 
 
 @dataclass(frozen=True)
-class Shares:
+class Shares(Law):
     """The decided shares of a total epsilon."""
 
-    epsilon: float
-    pair: Pair
     moves: int
     """How often the published value may move."""
     threshold: Fraction
@@ -54,19 +53,17 @@ class Shares:
     value: Fraction
     """Of the noise on the count that is released when the published value moves."""
 
-    def __post_init__(self) -> None:
-        if self.exact_loss(self.moves) > exact.decimal(self.epsilon):
-            raise NotPrivate(f"these shares lose more than the {self.epsilon} they were given")
+    @property
+    def planned(self) -> tuple[int]:
+        """Moves."""
+        return (self.moves,)
 
-    def exact_loss(self, moves: int) -> Decimal:
-        """The loss at most, of one reading, that many moves, and any number of observations."""
+    def exact_loss(self, *done: int) -> Decimal:
+        """The loss at most, of one reading, so many moves, and any number of observations."""
+        (moves,) = done
         unseen = exact.decimal(3 * self.threshold + moves * self.test)
         seen = exact.decimal((moves + 1) * self.test + moves * self.value)
         return exact.add(self.pair.exact_loss, unseen, exact.log_mixture(self.pair.p1, seen))
-
-    def loss(self, moves: int) -> float:
-        """`exact_loss`, rounded up."""
-        return exact.round_up(self.exact_loss(moves))
 
 
 @lru_cache(maxsize=256)

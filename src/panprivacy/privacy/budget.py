@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from panprivacy.checks import check_epsilon
 from panprivacy.errors import NotPrivate
 from panprivacy.privacy import exact, noise
+from panprivacy.privacy.accounting import Law, Spending, spent_under
 from panprivacy.privacy.coins import ONE
 from panprivacy.privacy.pairs import Pair, response, symmetric
 from panprivacy.sizes import counted
@@ -45,19 +46,18 @@ _IMPOSSIBLE = 1e9  # the log error of shares that exceed the budget; finite, sin
 
 
 @dataclass(frozen=True)
-class Split:
+class Split(Law):
     """The decided split of a total epsilon: the pair of the state, the noise of releases and redraws."""
 
-    epsilon: float
-    pair: Pair
     release: Fraction
     releases: int
     flip: int
     intrusions: int
 
-    def __post_init__(self) -> None:
-        if self.exact_loss(self.releases, self.intrusions) > exact.decimal(self.epsilon):
-            raise NotPrivate(f"this split loses more than the {self.epsilon} it was given")
+    @property
+    def planned(self) -> tuple[int, int]:
+        """Releases and redraws."""
+        return self.releases, self.intrusions
 
     def pair_after(self, redraws: int) -> Pair:
         """The pair in force after that many announced intrusions."""
@@ -66,8 +66,9 @@ class Split:
             pair = pair.seen_through(self.flip)
         return pair
 
-    def exact_loss(self, releases: int, redraws: int) -> Decimal:
-        """The worst-case loss of a reading in every stretch between redraws, and that many releases."""
+    def exact_loss(self, *done: int) -> Decimal:
+        """The worst-case loss of a reading in every stretch between redraws, after so many releases and redraws."""
+        releases, redraws = done
         released = exact.decimal(releases * self.release)
         state = self.pair.exact_loss
         if not redraws:
@@ -77,34 +78,17 @@ class Split:
         later = (exact.log_mixture(self.pair_after(j).p1, redraw) for j in range(1, redraws))
         return exact.add(state, first, *later)
 
-    def loss(self, releases: int, redraws: int) -> float:
-        """`exact_loss`, rounded up."""
-        return exact.round_up(self.exact_loss(releases, redraws))
-
 
 @dataclass(frozen=True)
-class Budget:
+class Budget(Spending):
     """Where an estimator's epsilon goes: planned shares, what is spent, what is left."""
 
-    epsilon: float
-    """The total that was promised."""
-    state: float
-    """Share of the state: spent as soon as the estimator exists, since it may be read at any time."""
     releases: tuple[float, ...]
     """Epsilon of each planned release."""
     redraws: tuple[float, ...]
     """Epsilon of each planned rerandomisation."""
-    spent: float
-    """Worst-case loss of what has happened so far."""
-    total: float
-    """Worst-case loss once everything planned has happened: at most `epsilon`."""
     releases_made: int
     redraws_made: int
-
-    @property
-    def remaining(self) -> float:
-        """What the releases and rerandomisations still planned may spend."""
-        return max(self.total - self.spent, 0.0)
 
     def __str__(self) -> str:
         each = f" x {self.releases[0]:.4g}" if self.releases else ""
@@ -126,12 +110,9 @@ def budget_of(split: Split, releases_made: int, redraws_made: int) -> Budget:
     """Lay a split open, with what has been spent of it."""
     redraw = log((ONE - split.flip) / split.flip) if split.intrusions else 0.0
     return Budget(
-        epsilon=split.epsilon,
-        state=split.pair.loss,
+        **spent_under(split, releases_made, redraws_made),
         releases=(float(split.release),) * split.releases,
         redraws=(redraw,) * split.intrusions,
-        spent=split.loss(releases_made, redraws_made),
-        total=split.loss(split.releases, split.intrusions),
         releases_made=releases_made,
         redraws_made=redraws_made,
     )
