@@ -23,10 +23,11 @@ from panprivacy.errors import (
     OutsideUniverse,
     PanPrivacyError,
 )
-from panprivacy.merging import load, merge
 from panprivacy.planning import Plan, plan
 from panprivacy.privacy.budget import Budget
 from panprivacy.release import CountRelease, Release
+from panprivacy.state.loading import load
+from panprivacy.state.merging import merge
 from panprivacy.universe import Edges, Users
 
 if TYPE_CHECKING:

@@ -5,9 +5,9 @@ from typing import Any
 
 from panprivacy.continual import Continual
 from panprivacy.density import Density
-from panprivacy.merging import merge
 from panprivacy.paper import LaplaceMechanism, RandomizedResponse
 from panprivacy.privacy.budget import Budget
+from panprivacy.state.merging import merge
 
 
 class Shards:
