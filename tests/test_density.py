@@ -158,7 +158,7 @@ def test_a_release_keeps_the_raw_value_and_clamps_the_density() -> None:
     est = pp.Density(UNIVERSE, 1.0, coins=Always(False))  # no ones at all: far below what absent users give
     release = est.release(level=0.9)
     assert release.raw_density < 0 == release.density == release.count
-    assert release.interval == (0.0, 0.0)
+    assert release.density_interval == (0.0, 0.0)
     assert release.level == 0.9
     assert release.count_interval == (0.0, 0.0)
 
@@ -166,7 +166,9 @@ def test_a_release_keeps_the_raw_value_and_clamps_the_density() -> None:
 def test_wider_levels_have_wider_intervals() -> None:
     est = pp.Density(UNIVERSE, 1.0, releases=3, coins=SeededCoins(1))
     est.update_many(range(500))
-    widths = [(r.interval[1] - r.interval[0]) for r in (est.release(level) for level in (0.5, 0.9, 0.99))]
+    widths = [
+        (r.density_interval[1] - r.density_interval[0]) for r in (est.release(level) for level in (0.5, 0.9, 0.99))
+    ]
     assert widths == sorted(widths)
 
 

@@ -123,11 +123,10 @@ class Density(Estimator[Release]):
         budget = budget_of(split, published.number, published.redraws)
         return Release(
             density=density,
-            count=density * spread.population,
-            stderr=spread.stderr(density),
-            interval=spread.interval(raw, published.level),
-            level=published.level,
+            density_stderr=spread.stderr(density),
+            density_interval=spread.interval(raw, published.level),
             raw_density=raw,
+            level=published.level,
             universe=spread.population,
             number=published.number,
             epsilon_spent=budget.spent,

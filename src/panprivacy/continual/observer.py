@@ -62,7 +62,7 @@ class Continual:
     The paper's section 2.2 points to Dwork's density estimator under continual observation ("Differential privacy in
     new settings", 2010); this is one for a bit a user, and safe from an intruder who reads the threshold. Where the
     number of releases is known and not in the thousands, ``pp.Density(..., releases=K)`` errs less: it shows every
-    change, not only those beyond a step. Once all moves are spent the value stands still, and its interval says so.
+    change, not only those beyond a step. Once all moves are spent the value stands still, and its band says so.
     Announced readings (`rerandomize`) are not planned for.
     """
 
@@ -156,7 +156,7 @@ class Continual:
             low, high = (low, 1.0) if kept.insert_only else (0.0, 1.0)
         return Observation(
             density=density,
-            interval=(max(low, 0.0), min(high, 1.0)),
+            density_band=(max(low, 0.0), min(high, 1.0)),
             level=1 - kept.beta,
             moved=moved,
             number=kept.observations,

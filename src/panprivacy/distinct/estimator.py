@@ -177,10 +177,10 @@ class DistinctCount(Estimator[CountRelease]):
         budget = budget_of(split, published.number, published.redraws)
         return CountRelease(
             count=found.count,
-            stderr=found.stderr,
-            interval=(found.low, found.high),
-            level=published.level,
+            count_stderr=found.stderr,
+            count_interval=(found.low, found.high),
             raw_count=raw.count,
+            level=published.level,
             universe=None,
             number=published.number,
             epsilon_spent=budget.spent,
