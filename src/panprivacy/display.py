@@ -69,7 +69,7 @@ def _html_row(name: str, value: str, style: str = "") -> str:
 
 
 class Displayed(Protocol):
-    """Whatever has a card; its class takes its displays from here: ``__rich__ = grid_of``, ``_repr_html_ = html_of``."""
+    """Whatever has a card; its class takes displays from here: ``__rich__ = grid_of``, ``_repr_html_ = html_of``."""
 
     def _card(self) -> Card: ...
 

@@ -2,7 +2,7 @@
 
 import pickle
 import struct
-from math import inf
+from math import ceil, inf
 
 import numpy as np
 import pytest
@@ -57,8 +57,18 @@ def test_a_count_never_exceeds_the_universe() -> None:
     est = seeded(1)
     est.update_many(range(50_000))
     r = est.release(universe=1000)
-    assert (r.count, r.count_interval, r.density) == (1000, (1000, 1000), 1.0)
+    assert (r.count, r.count_interval[1], r.density) == (1000, 1000, 1.0)
+    assert 0 < r.count_interval[0] < 1000
     assert r.raw_count > 40_000
+
+
+def test_the_interval_of_a_count_beyond_the_universe_begins_where_that_of_one_at_its_end_does() -> None:
+    est = seeded(1)
+    est.update_many(range(50_000))
+    r = est.release()
+    low, high = r.count_interval
+    assert r.within(ceil(high)).count_interval == (low, high)
+    assert r.within(int(r.count)).count_interval[0] == pytest.approx(low, abs=1)
 
 
 def test_a_density_without_a_universe_is_refused() -> None:

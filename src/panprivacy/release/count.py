@@ -1,6 +1,7 @@
 """What leaves a `DistinctCount`: an estimate of how many, and everything that may be said from it."""
 
 from dataclasses import asdict, dataclass, replace
+from math import hypot
 from typing import Any
 
 from panprivacy.display import Card, grid_of, html_of, line_of, measured, warning_of
@@ -59,16 +60,17 @@ class CountRelease:
         return self.raw_count / self._known_universe()
 
     def within(self, universe: int) -> "CountRelease":
-        """The same release, knowing that there are only so many users: post-processing, at no cost."""
+        """The same release, knowing that there are only so many users: post-processing, at no cost.
+
+        The interval of an estimate c beyond the universe N holds what a test against N, the likeliest count that
+        remains, would let pass: n with ``(c-n)^2 - (c-N)^2 <= (c-low)^2``. It always has width.
+        """
         if universe < 1:
             raise ValueError(f"a universe has at least one user, got {universe}")
-        low, high = self.count_interval
-        return replace(
-            self,
-            universe=universe,
-            count=min(self.count, float(universe)),
-            count_interval=(min(low, float(universe)), min(high, float(universe))),
-        )
+        (low, high), most = self.count_interval, float(universe)
+        if self.count > most:
+            low = max(self.count - hypot(self.count - low, self.count - most), 0.0)
+        return replace(self, universe=universe, count=min(self.count, most), count_interval=(low, min(high, most)))
 
     def _known_universe(self) -> int:
         if self.universe is None:
