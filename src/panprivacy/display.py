@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
@@ -10,6 +10,9 @@ if TYPE_CHECKING:
 # No colours but that of the warning: text and lines take those of the page, light or dark.
 _CELL = "text-align: left; vertical-align: top; padding: 0.15em 0.8em; border-top: 1px solid rgba(128, 128, 128, 0.35);"
 _WARNING = "color: #e5484d; font-weight: bold;"
+
+Rows: TypeAlias = tuple[tuple[str, str], ...]
+"""Names, and what is said of each."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +28,7 @@ class Card:
     """
 
     title: str
-    rows: tuple[tuple[str, str], ...]
+    rows: Rows
     warning: str | None = None
 
     @property
@@ -71,27 +74,29 @@ def _html_row(name: str, value: str, style: str = "") -> str:
 class Displayed(Protocol):
     """Whatever has a card; its class takes displays from here: ``__rich__ = grid_of``, ``_repr_html_ = html_of``."""
 
-    def _card(self) -> Card: ...
+    def card(self) -> Card:
+        """What is shown of it."""
+        ...
 
 
 def line_of(thing: Displayed) -> str:
     """All that a thing says of itself, in one line."""
-    return thing._card().line
+    return thing.card().line
 
 
 def text_of(thing: Displayed) -> str:
     """What a thing says of itself, in several lines."""
-    return thing._card().text
+    return thing.card().text
 
 
 def grid_of(thing: Displayed) -> "RichTable":
     """What a thing says of itself, as Rich shows it in a terminal."""
-    return thing._card().grid
+    return thing.card().grid
 
 
 def html_of(thing: Displayed) -> str:
     """What a thing says of itself, as a notebook shows it."""
-    return thing._card().html
+    return thing.card().html
 
 
 def warning_of(secure: bool) -> str | None:

@@ -5,10 +5,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from panprivacy import lifetime, state
 from panprivacy.checks import check_level
+from panprivacy.display import Card, Rows, grid_of, html_of, warning_of
 from panprivacy.errors import CorruptState, NotPrivate, OtherUniverse, PanPrivacyError
 from panprivacy.lazily import loaded
 from panprivacy.lifetime import Emptied
@@ -22,9 +23,6 @@ from panprivacy.state import Sealed, StateFile
 from panprivacy.table import Bits, Table
 from panprivacy.universe import Universe
 from panprivacy.universe.batches import Piece, batches, chunks
-
-if TYPE_CHECKING:
-    from rich.table import Table as RichTable
 
 R = TypeVar("R")
 """What a release of this estimator is."""
@@ -252,16 +250,22 @@ class Estimator(ABC, Generic[R]):
     def __repr__(self) -> str:
         return f"<{type(self).__name__}, emptied: {self.emptied}>" if self.emptied else self._described()
 
-    def __rich__(self) -> "RichTable | str":
-        return repr(self) if self.emptied else self._as_grid()
+    def card(self) -> Card:
+        """What is shown of it."""
+        if self.emptied:
+            return Card(type(self).__name__, (("emptied", self.emptied),))
+        return Card(type(self).__name__, self._rows(), warning_of(self.secure))
+
+    __rich__ = grid_of
+    _repr_html_ = html_of
 
     @abstractmethod
     def _described(self) -> str:
         """One line about an estimator in use."""
 
     @abstractmethod
-    def _as_grid(self) -> "RichTable":
-        """The same in several lines, for a terminal."""
+    def _rows(self) -> Rows:
+        """The same in several rows."""
 
     # --- bytes --------------------------------------------------------------------------------------------------
 

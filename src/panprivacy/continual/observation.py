@@ -5,7 +5,7 @@ from functools import lru_cache
 from typing import Any
 
 from panprivacy.continual.shares import Shares
-from panprivacy.display import Card, grid_of, html_of, line_of, measured, warning_of
+from panprivacy.display import Card, grid_of, html_of, line_of, measured, text_of, warning_of
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,8 @@ class Observation:
         """Everything in the observation as plain numbers, for JSON."""
         return asdict(self) | {"count": self.count, "count_band": self.count_band}
 
-    def _card(self) -> Card:
+    def card(self) -> Card:
+        """What is shown of it."""
         band, moved = f"{100 * self.level:g}% band", "moved" if self.moved else "unmoved"
         rows = (
             ("density", measured(self.density, None, self.density_band, band, 4)),
@@ -91,17 +92,21 @@ class ContinualBudget:
         """What the moves still planned may spend."""
         return max(self.total - self.spent, 0.0)
 
-    def __str__(self) -> str:
-        return "\n".join(
-            [
-                f"total     {self.total:.6f} of epsilon {self.epsilon:g}",
-                f"state     {self.state:.6f}",
-                f"threshold 3 x {self.threshold:.4g}",
-                f"moves     {self.moves_made} of {self.moves} made x (2 x {self.test:.4g} + {self.value:.4g})",
-                f"spent     {self.spent:.6f}",
-                f"remaining {self.remaining:.6f}",
-            ]
+    def card(self) -> Card:
+        """What is shown of it."""
+        rows = (
+            ("total", f"{self.total:.6f} of epsilon {self.epsilon:g}"),
+            ("state", f"{self.state:.6f}"),
+            ("threshold", f"3 x {self.threshold:.4g}"),
+            ("moves", f"{self.moves_made} of {self.moves} made x (2 x {self.test:.4g} + {self.value:.4g})"),
+            ("spent", f"{self.spent:.6f}"),
+            ("remaining", f"{self.remaining:.6f}"),
         )
+        return Card("Budget", rows)
+
+    __str__ = text_of
+    __rich__ = grid_of
+    _repr_html_ = html_of
 
 
 @lru_cache(maxsize=256)

@@ -3,7 +3,7 @@
 from math import ceil
 from operator import index
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from panprivacy import lifetime, state
 from panprivacy.continual import saved
@@ -13,12 +13,11 @@ from panprivacy.continual.observation import ContinualBudget, Observation, budge
 from panprivacy.continual.saved import Observed
 from panprivacy.continual.watch import Watch
 from panprivacy.density import Density
+from panprivacy.display import Card, grid_of, html_of, warning_of
 from panprivacy.privacy.coins import Coins
+from panprivacy.sizes import format_bytes
 from panprivacy.state import Sealed, StateFile
 from panprivacy.universe import Universe
-
-if TYPE_CHECKING:
-    from rich.table import Table as RichTable
 
 
 class Continual:
@@ -218,19 +217,20 @@ class Continual:
             f"{self.budget.spent:.3g} spent, {self.moves_left} of {self.budget.moves} moves left{insecure}>"
         )
 
-    def __rich__(self) -> "RichTable | str":
+    def card(self) -> Card:
+        """What is shown of it."""
         if self._density.emptied:
-            return repr(self)
-        from rich.table import Table as Grid
+            return Card("Continual", (("emptied", self._density.emptied),))
+        rows = (
+            ("universe", self.universe.describe()),
+            ("tracked", f"{self._density.users:,} users in {format_bytes(self.memory)}"),
+            *self.budget.card().rows,
+            ("accuracy", str(self.accuracy())),
+        )
+        return Card("Continual", rows, warning_of(self.secure))
 
-        grid = Grid(title="Continual", show_header=False)
-        grid.add_row("universe", self.universe.describe())
-        for line in str(self.budget).splitlines():
-            grid.add_row(*line.split(maxsplit=1))
-        grid.add_row("accuracy", str(self.accuracy()))
-        if not self.secure:
-            grid.add_row("warning", "[bold red]not private: seeded coins")
-        return grid
+    __rich__ = grid_of
+    _repr_html_ = html_of
 
     # --- bytes --------------------------------------------------------------------------------------------------
 

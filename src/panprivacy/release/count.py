@@ -81,7 +81,8 @@ class CountRelease:
         """Everything in the release as plain numbers, for JSON; without a universe its densities are None."""
         return asdict(self) | {name: getattr(self, name) if self.universe else None for name in _DENSITIES}
 
-    def _card(self) -> Card:
+    def card(self) -> Card:
+        """What is shown of it."""
         interval = f"{100 * self.level:g}% interval"
         known = f", of {self.universe:,}" if self.universe else ""
         users = measured(self.count, self.count_stderr, self.count_interval, interval, 0) + known

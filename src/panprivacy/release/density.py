@@ -60,7 +60,8 @@ class Release:
         counts = ("count", "count_stderr", "count_interval", "raw_count")
         return asdict(self) | {name: getattr(self, name) for name in counts}
 
-    def _card(self) -> Card:
+    def card(self) -> Card:
+        """What is shown of it."""
         interval = f"{100 * self.level:g}% interval"
         users = measured(self.count, self.count_stderr, self.count_interval, interval, 0)
         rows = (

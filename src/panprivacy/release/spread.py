@@ -52,8 +52,8 @@ class Spread:
         An estimate far below 0, or far above 1, would have every density rejected. One that is beyond an end e has
         the densities d that a test against e, the likeliest density that remains, would let pass, as in
         `DistinctCount`: ``(d-estimate)^2 - (e-estimate)^2 <= (arm of the interval of e)^2``. These are more than the
-        first test leaves, and their interval has width: half a count, at least. So near an end intervals hold the truth more often than
-        `level`: with up to ``(1 + level) / 2``, and yet more often where both ends are near.
+        first test leaves, and their interval has width: half a count, at least. So near an end intervals hold the
+        truth more often than `level`: with up to ``(1 + level) / 2``, and yet more often where both ends are near.
         """
         end = min(max(estimate, 0.0), 1.0)
         low, high = self._unbounded(end, level)
