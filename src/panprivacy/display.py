@@ -63,11 +63,15 @@ class Card:
         if self.warning:
             rows.append(_html_row("warning", self.warning, _WARNING))
         title = f'<caption style="text-align: left; font-weight: bold;">{escape(self.title)}</caption>'
-        return f'<table style="border-collapse: collapse; font-size: 90%;">{title}{"".join(rows)}</table>'
+        return (
+            f'<table style="border-collapse: collapse; color: inherit; font-size: 90%;">{title}{"".join(rows)}</table>'
+        )
 
 
 def _html_row(name: str, value: str, style: str = "") -> str:
-    head = f'<th scope="row" style="{_CELL} font-weight: normal; opacity: 0.75;">{escape(name)}</th>'
+    head = (
+        f'<th scope="row" style="{_CELL} font-weight: normal; opacity: 0.75; white-space: nowrap;">{escape(name)}</th>'
+    )
     return f'<tr>{head}<td style="{_CELL} {style}">{escape(value)}</td></tr>'
 
 
