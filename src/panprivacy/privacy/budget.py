@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panprivacy.checks import check_epsilon
+from panprivacy.display import Card, grid_of, html_of, text_of
 from panprivacy.errors import NotPrivate
 from panprivacy.privacy import exact, noise
 from panprivacy.privacy.accounting import Law, Spending, spent_under
@@ -90,19 +91,24 @@ class Budget(Spending):
     releases_made: int
     redraws_made: int
 
-    def __str__(self) -> str:
+    def card(self) -> Card:
+        """What is shown of it."""
         each = f" x {self.releases[0]:.4g}" if self.releases else ""
-        lines = [
-            f"total     {self.total:.6f} of epsilon {self.epsilon:g}",
-            f"state     {self.state:.6f}",
-            f"releases  {self.releases_made} of {len(self.releases)} made{each}",
-            f"spent     {self.spent:.6f}",
-            f"remaining {self.remaining:.6f}",
+        rows = [
+            ("total", f"{self.total:.6f} of epsilon {self.epsilon:g}"),
+            ("state", f"{self.state:.6f}"),
+            ("releases", f"{self.releases_made} of {len(self.releases)} made{each}"),
+            ("spent", f"{self.spent:.6f}"),
+            ("remaining", f"{self.remaining:.6f}"),
         ]
         if self.redraws:
             made = f"{self.redraws_made} of {len(self.redraws)} made x {self.redraws[0]:.4g}"
-            lines.insert(3, f"redraws   {made}")
-        return "\n".join(lines)
+            rows.insert(3, ("redraws", made))
+        return Card("Budget", tuple(rows))
+
+    __str__ = text_of
+    __rich__ = grid_of
+    _repr_html_ = html_of
 
 
 @lru_cache(maxsize=16)

@@ -64,6 +64,9 @@ class Users:
             with Scratch() as scratch:
                 self._directory = Directory(*self._hashes(self._listed, scratch))
 
+    def __repr__(self) -> str:
+        return f"<Users: {self.describe()}>"
+
     @cached_property
     def fingerprint(self) -> bytes:
         """SHA-256 of the ids in their canonical order."""
