@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 import panprivacy as pp
 from panprivacy.distinct import DistinctCount
-from panprivacy.events import BadInput, Batch, Columns, Feed, Kind
+from panprivacy.events import BadInput, Batch, Columns, Kind
+from panprivacy.feeding import Feed
 from sources import Recorded
 
 ACTIONS = Columns(("user",), Kind.integers, action="do")

@@ -14,7 +14,8 @@ from panprivacy.cli.plainly import CannotShow, Speaker, ended_in_order
 from panprivacy.cli.progress import Meter
 from panprivacy.errors import BudgetExhausted, PanPrivacyError
 from panprivacy.estimator import Estimator
-from panprivacy.events import STDIN, BadInput, Bell, Columns, Feed, Format, Layout, Live, expand, read
+from panprivacy.events import STDIN, BadInput, Bell, Columns, Format, Layout, Live, expand, read
+from panprivacy.feeding import Feed
 from panprivacy.hardening import start_hardened
 from panprivacy.periods import parse_period
 from panprivacy.privacy.ledger import all_made

@@ -12,20 +12,27 @@ from panprivacy.events.text import first_names, layout_of, read_text
 if TYPE_CHECKING:
     import polars as pl
 
+_HOW_TO_SAY = "Say FILE:COLUMN in a command, column= in Python"
 
-def read_ids(given: str) -> "pl.Series":
-    """Read ``FILE`` or ``FILE:COLUMN`` whole; ids that text files spell like integers are integers."""
+
+def read_ids(file: str, column: str | None = None) -> "pl.Series":
+    """Read one column of a file whole, or the lines of a ``.txt`` file.
+
+    Ids that a text file spells like integers are integers, if all of them are spelled that way: where one of them has
+    a leading zero, they are all text, and 7 and 007 are two users.
+    """
     import polars as pl
 
-    file, column = _split(given)
     expand([file])
     if Path(file).suffix == ".txt":
-        return _typed(pl.Series(_lines(file)))
+        if column is not None:
+            raise BadInput(file, f"a .txt file has one id a line and no columns, so no column {column!r}")
+        return _typed(pl.Series(_lines(file), dtype=pl.String))
     kind = format_of(file)
     columnar = kind in (Format.parquet, Format.arrow)
     names = column_names(file, kind) if columnar else first_names(file, kind, layout_of(kind, None))
     if column is None and len(names) != 1:
-        raise BadInput(file, f"which column holds the ids? Say {file}:COLUMN; it has {shown_names(names)}")
+        raise BadInput(file, f"which column holds the ids? {_HOW_TO_SAY}; it has {shown_names(names)}")
     name = column if column is not None else names[0]
     if kind is not Format.ndjson:  # whose keys may come and go
         Columns((name,)).check_names(file, names)
@@ -44,7 +51,7 @@ def read_ids(given: str) -> "pl.Series":
 
 
 def _lines(file: str) -> list[str]:
-    """The lines of a file; blank ones at its end are none."""
+    """The lines of a file, without blank ones at its end."""
     text = Path(file).read_bytes()
     refuse_known(file, text)
     if not is_utf8(text):
@@ -52,7 +59,12 @@ def _lines(file: str) -> list[str]:
     return text.decode().rstrip("\r\n").splitlines()
 
 
-def _split(given: str) -> tuple[str, str | None]:
+def split_column(given: str) -> tuple[str, str | None]:
+    """Read ``FILE`` or ``FILE:COLUMN``, as a command takes it.
+
+    >>> split_column("patients.csv:id"), split_column("patients.txt")
+    (('patients.csv', 'id'), ('patients.txt', None))
+    """
     if Path(given).exists() or ":" not in given:
         return given, None
     file, _, column = given.rpartition(":")

@@ -32,10 +32,11 @@ _TYPES = {"int": int, "str": str, "bytes": bytes}
 class Users:
     """The users are these, and no others.
 
-    `ids` is a list, a set, an array, a Polars or Arrow column, or the path of a file (``.parquet``, ``.csv``,
-    ``.ndjson``, ``.arrow`` with a `column`, or ``.txt`` with one id a line). Duplicates count once, and the order does
-    not matter: the same set of ids is the same universe. The list is needed to feed events; it is public knowledge
-    by the design of density estimation, and it is never part of an estimator's bytes, which hold only its
+    `ids` is a list, a set, an array, a Polars or Arrow column, or the path of a file: ``.txt`` with one id a line, or
+    a `column` of any file that events may be in, read as ``--universe-file`` reads it (where a text file spells every
+    id like an integer, they are integers; where one is ``007``, all are text). Duplicates count once, and the order
+    does not matter: the same set of ids is the same universe. The list is needed to feed events; it is public
+    knowledge by the design of density estimation, and it is never part of an estimator's bytes, which hold only its
     fingerprint. Ids other than integers, strings and bytes need a `repr` that spells out their value.
 
     >>> import panprivacy as pp
@@ -49,7 +50,11 @@ class Users:
 
     def __init__(self, ids: Any, column: str | None = None) -> None:
         if isinstance(ids, str | Path):
-            ids = read_column(Path(ids), column)
+            from panprivacy.events.listed import read_ids
+
+            ids = read_ids(str(ids), column)
+        elif column is not None:
+            raise TypeError(f"column={column!r} is of a file, and no file was given; pass one column, not a frame")
         listed = _as_column(ids)
         self.size = len(listed)
         if not self.size:
@@ -165,30 +170,6 @@ class Users:
                 return None
         own = {"str": ("String", "Categorical", "Enum"), "bytes": ("Binary",)}.get(self._kind, ())
         return chunk.cast(self._listed.dtype) if str(chunk.dtype.base_type()) in own else None
-
-
-def read_column(path: Path, column: str | None) -> Any:
-    """Read the ids of a universe from a file."""
-    import polars as pl
-
-    if path.suffix == ".txt":
-        return path.read_text(encoding="utf-8").splitlines()
-    readers: dict[str, Any] = {
-        ".parquet": pl.read_parquet,
-        ".csv": pl.read_csv,
-        ".ndjson": pl.read_ndjson,
-        ".arrow": pl.read_ipc,
-    }
-    if path.suffix not in readers:
-        raise ValueError(
-            f"{path}: cannot read ids from {path.suffix or 'a file without suffix'}; use {', '.join(readers)} or .txt"
-        )
-    frame = readers[path.suffix](path)
-    if column is None and frame.width > 1:
-        raise ValueError(f"{path}: which column holds the ids? It has {', '.join(frame.columns)}")
-    if column is not None and column not in frame.columns:
-        raise ValueError(f"{path}: no column {column!r}; it has {', '.join(frame.columns)}")
-    return frame[column] if column is not None else frame.to_series()
 
 
 def _as_column(ids: Any) -> "pl.Series | list[Hashable]":
