@@ -26,6 +26,7 @@ _PLACE = "the listed users"
 # Two hashes of 64 bits stand for a text. One that was made up to have both of a listed one's passes for that one: who
 # can send it can send that one as well.
 _HASH, _CHECK = Anyone(b"where it stands"), Anyone(b"that it is it")
+_NAMES = {"int": "integers of 64 bits", "str": "text", "bytes": "bytes", "any": "of several types"}
 _TYPES = {"int": int, "str": str, "bytes": bytes}
 
 
@@ -80,6 +81,26 @@ class Users:
             text = user.encode() if self._kind == "str" else user if self._kind == "bytes" else _spelled(user)
             digest.update(len(text).to_bytes(8, "little") + text)
         return digest.digest()
+
+    def listed(self, start: int, stop: int) -> Any:
+        """The ids from one position up to another, in canonical order."""
+        return self._listed[start:stop]
+
+    def grown(self, more: Any) -> "Users":
+        """These users and more of them: whatever `Users` takes, of the same type of ids."""
+        added = more if isinstance(more, Users) else Users(more)
+        ids: Any = [*self._listed, *added._listed]
+        if getattr(self._listed, "dtype", None) == getattr(added._listed, "dtype", None) and self._kind != "any":
+            import polars as pl
+
+            ids = pl.concat([pl.Series(self._listed), pl.Series(added._listed)])
+        users = Users(ids)
+        if users._kind != self._kind:
+            raise TypeError(
+                f"the listed users are {_NAMES[self._kind]}, and the new ones are not: is it leading zeros, or quotes? "
+                "One list has one type of ids"
+            )
+        return users
 
     def as_batch(self, ids: Any) -> Any:
         """Ids of this universe are one column already."""
