@@ -2,9 +2,11 @@
 
 from typing import TYPE_CHECKING, Any
 
+from panprivacy.distinct import DistinctCount
 from panprivacy.errors import OutsideUniverse
 from panprivacy.estimator import Estimator
 from panprivacy.events.batch import BadInput, Batch, Columns
+from panprivacy.events.columnar import kind_of
 
 if TYPE_CHECKING:
     import polars as pl
@@ -49,6 +51,7 @@ class Feed:
         self._check_weights(batch, rows)
         if self._skip_outside:
             rows = rows.filter(self._inside(rows))
+        self._declare_ids(rows)
         try:
             if self._columns.action is None:
                 self._est.update_many(self._ids(rows))
@@ -56,6 +59,13 @@ class Feed:
                 self._act(batch, rows)
         except OutsideUniverse:
             raise self._blame(batch) from None
+
+    def _declare_ids(self, rows: "pl.DataFrame") -> None:
+        """What ids are in the first file that an open universe is fed, they are from then on."""
+        if isinstance(self._est, DistinctCount) and self._est.ids is None:
+            kind = kind_of(rows[self._columns.ids[0]].dtype)
+            assert kind is not None, "readers give integers or text"
+            self._est.declare_ids(kind.value)
 
     def _ids(self, rows: "pl.DataFrame") -> Any:
         columns = tuple(rows[name] for name in self._columns.ids)

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 _MAPPED = 2**27  # bytes of an Arrow file that are mapped at a time
+_LARGEST_FLOAT = 2**53  # beyond, floats have gaps between whole numbers
 _TEXT_ROWS = 3 * 2**20  # rows with text that are decoded ahead at most: 500 MB if row groups have a million
 
 
@@ -26,7 +27,8 @@ def read_columnar(file: str, columns: Columns, kind: Format) -> Iterator[Batch]:
         check_types(file, columns, schema)
         total = _rows(scan)
         for part in _parts(_wanted(scan, columns, schema), kind, total, size):
-            for rows in part.collect_batches(maintain_order=True):
+            for found in part.collect_batches(maintain_order=True):
+                rows = _with_whole_ids(file, columns, found, before)
                 yield Batch(file, rows, before, size * (before + len(rows)) // total)
                 before += len(rows)
     except (PolarsError, PanicException, OSError) as error:
@@ -56,8 +58,29 @@ def _wanted(scan: "pl.LazyFrame", columns: Columns, schema: "pl.Schema") -> "pl.
     """The columns that were asked for; ids that are not integers, or are to be text, as text."""
     import polars as pl
 
-    as_text = [name for name in columns.ids if columns.kind is Kind.text or not schema[name].is_integer()]
+    as_text = [
+        name
+        for name in columns.ids
+        if not schema[name].is_float() and (columns.kind is Kind.text or not schema[name].is_integer())
+    ]
     return scan.select(pl.col(name).cast(pl.String) if name in as_text else name for name in columns.names)
+
+
+def _with_whole_ids(file: str, columns: Columns, rows: "pl.DataFrame", before: int) -> "pl.DataFrame":
+    """The rows with floats among their ids as the whole numbers that they are; one that is not is an error."""
+    import polars as pl
+
+    for name in columns.ids:
+        ids = rows[name]
+        if ids.dtype.is_float():
+            numbers = ids.cast(pl.Int64, strict=False)
+            exact = (numbers.cast(pl.Float64) == ids) & (numbers.abs() <= _LARGEST_FLOAT)
+            wrong = (ids.is_not_null() & ~exact.fill_null(value=False)).arg_true()
+            if len(wrong):
+                cause = f"{name} {ids[wrong[0]]} is not a whole number; a float is an id only if it is"
+                raise BadInput(file, cause, before + wrong[0] + 1)
+            rows = rows.with_columns(numbers.cast(pl.String) if columns.kind is Kind.text else numbers)
+    return rows
 
 
 def _parts(scan: "pl.LazyFrame", kind: Format, total: int, size: int) -> "Iterator[pl.LazyFrame]":
@@ -95,10 +118,10 @@ def check_types(file: str, columns: Columns, schema: "pl.Schema") -> None:
 
 
 def kind_of(type_: "pl.DataType") -> Kind | None:
-    """What a column of ids is: integers, text, or neither."""
+    """What a column of ids holds: integers (floats have to be whole numbers), text, or neither."""
     import polars as pl
 
-    if type_.is_integer():
+    if type_.is_integer() or type_.is_float():
         return Kind.integers
     return Kind.text if isinstance(type_, pl.String | pl.Categorical | pl.Enum) else None
 

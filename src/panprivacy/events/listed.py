@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from panprivacy.events.batch import BadInput, Columns, Kind, shown_names
 from panprivacy.events.columnar import column_names, read_columnar
+from panprivacy.events.delimited import WHOLE
 from panprivacy.events.magic import NOT_UTF8, is_utf8, refuse_known
 from panprivacy.events.sources import Format, expand, format_of
 from panprivacy.events.text import first_names, layout_of, read_text
@@ -47,7 +48,7 @@ def read_ids(file: str, column: str | None = None) -> "pl.Series":
     ids = pl.concat(parts) if parts else pl.Series(name, [], dtype=pl.String)
     if ids.null_count():
         raise BadInput(file, "the id is missing", (ids.is_null().arg_true()[0]) + 1)
-    return ids if columnar else _typed(ids)
+    return ids if columnar or kind is Format.ndjson else _typed(ids)
 
 
 def _lines(file: str) -> list[str]:
@@ -72,10 +73,9 @@ def split_column(given: str) -> tuple[str, str | None]:
 
 
 def _typed(ids: "pl.Series") -> "pl.Series":
-    """Read text as integers if that loses nothing."""
+    """Read text as integers if that loses nothing; 12.0 is another way to write 12."""
     import polars as pl
 
-    if ids.dtype != pl.String:
-        return ids
-    numbers = ids.cast(pl.Int64, strict=False)
-    return numbers if not numbers.null_count() and (numbers.cast(pl.String) == ids).all() else ids
+    spelled = ids.str.replace(WHOLE, "$1")
+    numbers = spelled.cast(pl.Int64, strict=False)
+    return numbers if not numbers.null_count() and (numbers.cast(pl.String) == spelled).all() else spelled
