@@ -39,7 +39,7 @@ class Source:
     def feed_to(self, est: Estimator[Any], columns: Columns | None = None) -> Feed:
         """What counts its batches; with more columns, if something else is read from them as well."""
         skip: dict[str, bool] = {"skip_missing": self.skip_missing, "skip_outside": self.skip_outside}
-        return Feed(est, columns or self.columns, **skip)
+        return Feed(est, columns or self.columns, **skip, live=self.live)
 
     @property
     def live(self) -> bool:

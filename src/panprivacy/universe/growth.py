@@ -7,7 +7,7 @@ import numpy as np
 from panprivacy.errors import PanPrivacyError
 from panprivacy.memory import Scratch
 from panprivacy.universe import Universe, universe_of
-from panprivacy.universe.range import Range
+from panprivacy.universe.range import Range, first_of
 from panprivacy.universe.users import Users
 from panprivacy.universe.words import Words
 
@@ -35,10 +35,11 @@ def moved(smaller: Universe, larger: Universe, start: int, stop: int, scratch: S
 def check_holds(larger: Users, smaller: Users) -> None:
     """Refuse a list that lacks users of the one that it is to take the place of."""
     ids = smaller.listed(0, smaller.size)
-    lacking = np.flatnonzero(~larger.inside(ids))
-    if len(lacking):
-        named = f"{ids[int(lacking[0])]!r}"
-        more = f" and {len(lacking) - 1:,} more" if len(lacking) > 1 else ""
+    inside = larger.inside(ids)
+    lacking = int((~inside).sum())
+    if lacking:
+        named = repr(first_of(ids, ~inside)[0])
+        more = f" and {lacking - 1:,} more" if lacking > 1 else ""
         raise PanPrivacyError(
             f"a list only grows: user {named}{more} of the old list {'are' if more else 'is'} missing"
         )
