@@ -113,20 +113,20 @@ class Estimator(ABC, Generic[R]):
         self._redraw_many(ids, remove=True)
 
     def _redraw_one(self, user: Any, remove: bool) -> None:
-        slot = self._slots.slot(self._universe.index(user))
-        if slot < 0:
-            self._table.in_use()
-            return
-        with self._lock:
-            pair = self._ledger.pair  # read under the lock: `rerandomize` replaces it
+        with self._lock:  # `rerandomize` replaces the pair, and growing the universe
+            slot = self._slots.slot(self._universe.index(user))
+            if slot < 0:
+                self._table.in_use()
+                return
+            pair = self._ledger.pair
             self._table.redraw_one(slot, self._coins.flip(pair.absent if remove else pair.present))
 
     def _redraw_many(self, ids: Any, remove: bool) -> None:
         self._table.in_use()
         for pieces in batches(self._universe.as_batch(ids)):
             short = len(pieces) == 1 and len(pieces[0]) <= CHUNK  # its ids are all looked up before the first is used
-            look_up = self._universe.indices if short else self._universe.unchecked
             with self._lock, nullcontext() if short else self._whole_or_not_at_all(pieces), Scratch() as scratch:
+                look_up = self._universe.indices if short else self._universe.unchecked
                 threshold = self._ledger.pair.absent if remove else self._ledger.pair.present
                 for chunk in chunks(pieces):
                     try:

@@ -12,7 +12,7 @@ from drawn import rows
 from panprivacy import __version__
 from panprivacy.cli import app
 
-COMMANDS = ["density", "distinct", "show", "release", "merge", "rerandomize", "bench"]
+COMMANDS = ["density", "distinct", "show", "release", "merge", "rerandomize", "grow", "bench"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -14,7 +14,8 @@ from panprivacy.cli.plainly import CannotShow, Speaker, ended_in_order
 from panprivacy.cli.progress import Meter
 from panprivacy.errors import BudgetExhausted, PanPrivacyError
 from panprivacy.estimator import Estimator
-from panprivacy.events import STDIN, BadInput, Bell, Columns, Feed, Format, Layout, Live, expand, read
+from panprivacy.events import STDIN, BadInput, Bell, Columns, Format, Layout, Live, expand, read
+from panprivacy.feeding import Feed
 from panprivacy.hardening import start_hardened
 from panprivacy.periods import parse_period
 from panprivacy.privacy.ledger import all_made
@@ -38,7 +39,7 @@ class Source:
     def feed_to(self, est: Estimator[Any], columns: Columns | None = None) -> Feed:
         """What counts its batches; with more columns, if something else is read from them as well."""
         skip: dict[str, bool] = {"skip_missing": self.skip_missing, "skip_outside": self.skip_outside}
-        return Feed(est, columns or self.columns, **skip)
+        return Feed(est, columns or self.columns, **skip, live=self.live)
 
     @property
     def live(self) -> bool:
