@@ -1,6 +1,7 @@
 """Batches of ids as people have them."""
 
 import array
+import traceback
 from collections import deque
 from collections.abc import Iterator
 from typing import Any
@@ -228,3 +229,15 @@ def test_what_is_no_universe_is_refused(universe: object, kind: type[Exception])
 def test_a_universe_may_be_any_integer() -> None:
     assert pp.Density(np.int32(50), 1.0).users == 50  # type: ignore[arg-type]
     assert pp.Density(1, 1.0).users == 1
+
+
+def test_an_exception_that_is_kept_keeps_no_batch() -> None:
+    """The frames of its traceback would hold the ids of a batch that came from an iterator."""
+    est = pp.Density(1000, 1.0)
+    with pytest.raises(pp.OutsideUniverse) as caught:
+        est.update_many(iter([*range(500), 1000]))
+    frames = [frame for frame, _ in traceback.walk_tb(caught.tb)]
+    kept = [value for frame in frames for value in frame.f_locals.values() if isinstance(value, list)]
+    assert not any(isinstance(item, list) or 499 in kept_list for kept_list in kept for item in kept_list)
+    assert caught.value.__cause__ is None
+    assert caught.value.__context__ is None

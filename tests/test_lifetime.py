@@ -7,8 +7,10 @@ import os
 import pickle
 import warnings
 from collections.abc import Callable
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from multiprocessing.connection import Connection
+from threading import Event, Thread, Timer
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -220,7 +222,7 @@ def test_the_first_child_has_what_is_handed_over_and_nobody_else(name: str) -> N
     ones = est._table.ones()
     with est.hand_over():
         assert in_child(est._table.ones) == str(ones)
-        assert in_child(est.release).startswith("PanPrivacyError: this is a forked process")
+        assert in_child(est.release).startswith("PanPrivacyError: this estimator was handed over")
     assert not words.any()
     with pytest.raises(pp.PanPrivacyError, match="handed over to a forked process, and holds nothing here"):
         est.release()
@@ -270,16 +272,59 @@ def test_bits_that_are_not_kept_for_the_child_would_be_noticed(monkeypatch: pyte
 
 @forks
 def test_a_parent_that_kept_its_bits_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    @contextmanager
-    def keeping(owner: Any) -> Any:
-        lifetime._leaving.add(owner)
-        yield
-
-    monkeypatch.setattr(lifetime, "leaving", keeping)
+    monkeypatch.setattr(pp.Density, "_empty", lambda self, why: None)  # noqa: ARG005
     est = pp.Density(2000, 1.0)
     with est.hand_over():
         assert in_child(est.release).startswith("density")
     assert est.release().number == 1, "both have released: the loss is twice what was planned"
+
+
+@forks
+def test_inside_the_block_too_the_parent_holds_nothing_once_there_is_a_child() -> None:
+    est = pp.Density(2000, 1.0)
+    with est.hand_over():
+        assert in_child(est.release).startswith("density")
+        with pytest.raises(pp.PanPrivacyError, match="handed over"):
+            est.release()
+
+
+@forks
+def test_an_error_that_looks_like_a_failed_fork_does_not_bring_the_estimator_back() -> None:
+    est = pp.Density(2000, 1.0)
+
+    def forked_and_failed() -> None:
+        with est.hand_over():
+            assert in_child(est.release).startswith("density")
+            raise BlockingIOError(errno.EAGAIN, "a pipe that is full")
+
+    with pytest.raises(BlockingIOError):
+        forked_and_failed()
+    assert est.emptied
+
+
+@forks
+def test_a_fork_waits_for_the_batch_of_another_thread() -> None:
+    """A child would have the scratch of that batch for ever."""
+    est = pp.Density(100_000, 1.0)
+    with est._lock:
+        started = Thread(target=lambda: est.update_many(range(1000)))
+        started.start()  # waits for the lock, and has drawn nothing
+    started.join()
+    inside, leave = Event(), Event()
+
+    def hold() -> None:
+        with est._lock:
+            inside.set()
+            leave.wait(10)
+
+    holder = Thread(target=hold)
+    holder.start()
+    inside.wait(10)
+    Timer(0.3, leave.set).start()
+    before = monotonic()
+    assert in_child(lambda: 1) == "1"
+    assert monotonic() - before > 0.2
+    holder.join()
 
 
 def test_where_nothing_is_forked_nothing_is_handed_over() -> None:
@@ -294,7 +339,8 @@ def test_a_fork_that_fails_leaves_the_estimator_where_it_is(reason: int, monkeyp
     """Python runs the hooks of a parent although there is no child."""
 
     def failing() -> int:
-        lifetime._in_parent()
+        lifetime._fork.before()
+        lifetime._fork.in_parent()
         raise OSError(reason, "no child")
 
     est = pp.Density(2000, 1.0)

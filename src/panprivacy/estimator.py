@@ -122,6 +122,16 @@ class Estimator(ABC, Generic[R]):
             self._table.redraw_one(slot, self._coins.flip(pair.absent if remove else pair.present))
 
     def _redraw_many(self, ids: Any, remove: bool) -> None:
+        try:
+            self._redraw_batches(ids, remove)
+        except Exception as error:
+            # Whoever keeps an exception keeps the frames of its traceback, and in those the batch.
+            error.__cause__ = error.__context__ = None
+            raise error.with_traceback(None)  # noqa: B904
+        finally:
+            _wipe_stack()
+
+    def _redraw_batches(self, ids: Any, remove: bool) -> None:
         self._table.in_use()
         for pieces in batches(self._universe.as_batch(ids)):
             short = len(pieces) == 1 and len(pieces[0]) <= CHUNK  # its ids are all looked up before the first is used
@@ -137,8 +147,6 @@ class Estimator(ABC, Generic[R]):
                         if not short:
                             self._universe.indices(chunk, scratch)  # says who is outside
                         raise PanPrivacyError(_CHANGED) from error
-
-        loaded("panprivacy.privacy.kernels").wipe_stack()
 
     def _whole_or_not_at_all(self, pieces: list[Piece]) -> AbstractContextManager[None]:
         """See to it that a long batch with a bad id changes nothing.
@@ -180,8 +188,11 @@ class Estimator(ABC, Generic[R]):
         """
         with self._lock:
             self._table.in_use()
-            with self._ledger.redraw_spent(), self._table.restored_on_error():
+            self._ledger.check_redraw()
+            with self._table.restored_on_error():
                 self._table.flip_each(self._ledger.split.flip, self._coins)
+                self._ledger.note_redraw()  # last: what breaks off before it was no redraw, and the bits are put back
+        _wipe_stack()
 
     # --- whose the bits are -------------------------------------------------------------------------------------
 
@@ -286,6 +297,7 @@ class Estimator(ABC, Generic[R]):
         """
         with state.opened(file) as kept, self._sealed(insecure) as parts:
             kept.write(parts)
+        _wipe_stack()
 
     @contextmanager
     def _sealed(self, insecure: bool) -> Iterator[Sealed]:
@@ -329,3 +341,8 @@ class Estimator(ABC, Generic[R]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self).from_bytes, (self.to_bytes(), self._universe)
+
+
+def _wipe_stack() -> None:
+    """Wipe what calls that have returned left on the stack of this thread."""
+    loaded("panprivacy.privacy.kernels").wipe_stack()

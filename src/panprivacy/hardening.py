@@ -25,7 +25,8 @@ _PERTURB, _SET_DUMPABLE, _GET_DUMPABLE = -6, 4, 3  # numbers of glibc and Linux 
 _FREED = 0xA5  # what freed memory is filled with
 _POLARS = ("_RJEM_MALLOC_CONF", "junk:free,tcache:false,dirty_decay_ms:0,muzzy_decay_ms:0")
 _UNCACHED = ("GLIBC_TUNABLES", "glibc.malloc.tcache_count=0")
-AT_START = {"MALLOC_PERTURB_": str(_FREED), "PYTHONMALLOC": "malloc", **dict([_UNCACHED, _POLARS])}
+_ARROW = ("ARROW_DEFAULT_MEMORY_POOL", "system")  # the C library's, which overwrites
+AT_START = {"MALLOC_PERTURB_": str(_FREED), "PYTHONMALLOC": "malloc", **dict([_UNCACHED, _POLARS, _ARROW])}
 """What the environment of a process says before it starts, so that its allocators overwrite or give back what is freed.
 
 Without caches of threads: what is freed into one is neither overwritten nor given back.

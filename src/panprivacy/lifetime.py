@@ -5,11 +5,11 @@ gone elsewhere holds none, and refuses every use with the reason. A forked proce
 estimators hold nothing, unless they were handed over to it by name, and then the parent's hold nothing.
 """
 
-import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import RLock
+from time import monotonic
 from typing import Any, NoReturn, Protocol
 from weakref import WeakSet
 
@@ -47,7 +47,8 @@ class Owner(Protocol):
 _lock_holders: "WeakSet[Any]" = WeakSet()
 _owners: "WeakSet[Any]" = WeakSet()
 _leaving: "WeakSet[Any]" = WeakSet()  # estimators that the next forked child is to have
-_left: "WeakSet[Any]" = WeakSet()  # estimators that a forked child has
+
+_PATIENCE = 60.0  # seconds that a fork waits for batches in other threads
 
 
 def register(owner: Owner) -> None:
@@ -55,9 +56,13 @@ def register(owner: Owner) -> None:
     _owners.add(owner)
 
 
-def give_lock(holder: Any) -> None:
-    """Give an object the attribute `_lock`, and a new one in a forked child."""
+def give_lock(holder: Any, rank: int = 2) -> None:
+    """Give an object the attribute `_lock`, and a new one in a forked child.
+
+    Who holds a lock may take one of a higher rank: `Windows` has rank 0, `Continual` 1, estimators 2.
+    """
     holder._lock = RLock()
+    holder._lock_rank = rank
     _lock_holders.add(holder)
 
 
@@ -67,32 +72,63 @@ def leaving(owner: Owner) -> Iterator[None]:
     _leaving.add(owner)
     try:
         yield
-    except OSError as error:
-        if error.errno in (errno.EAGAIN, errno.ENOMEM):  # there was no fork, though Python runs its hooks
-            _left.discard(owner)
-        raise
     finally:
         _leaving.discard(owner)
-        if owner in _left:
-            _left.discard(owner)
-            owner._empty(_HANDED_OVER)
 
 
-def _in_child() -> None:
-    for holder in list(_lock_holders):
-        holder._lock = RLock()  # the old one may be held by a thread that is not here
-    for owner in list(_owners):
-        if owner in _leaving:
-            owner._arrived()
-        else:
-            owner._empty(_COPIED)
-    _leaving.clear()
+class _Fork:
+    """One fork: no batch is in flight when it happens, and the parent knows whether there is a child."""
+
+    def __init__(self) -> None:
+        self._taken: list[Any] = []
+        self._line: tuple[int, int] | None = None
+
+    def before(self) -> None:
+        """Wait until no thread is in a batch, whose scratch the child would have for ever."""
+        patience = monotonic() + _PATIENCE
+        for holder in sorted(_lock_holders, key=lambda holder: (holder._lock_rank, id(holder))):
+            lock = holder._lock
+            if hasattr(lock, "acquire") and lock.acquire(timeout=max(patience - monotonic(), 0.0)):
+                self._taken.append(lock)
+        self._line = os.pipe() if len(_leaving) else None
+
+    def in_parent(self) -> None:
+        """Empty what was handed over, if there is a child to have it: Python comes here also when a fork fails."""
+        if self._line is not None:
+            read, write = self._line
+            os.close(write)  # now a child alone can write
+            if os.read(read, 1):
+                for owner in list(_leaving):
+                    owner._empty(_HANDED_OVER)
+                _leaving.clear()
+            os.close(read)
+        self._done()
+        while self._taken:
+            self._taken.pop().release()
+
+    def in_child(self) -> None:
+        """Hold nothing but what was handed over; the locks of the parent's threads are left to them."""
+        for holder in list(_lock_holders):
+            holder._lock = RLock()
+        for owner in list(_owners):
+            if owner in _leaving:
+                owner._arrived()
+            else:
+                owner._empty(_COPIED)
+        _leaving.clear()
+        if self._line is not None:
+            read, write = self._line
+            os.close(read)
+            os.write(write, b"+")
+            os.close(write)
+        self._taken.clear()
+        self._done()
+
+    def _done(self) -> None:
+        self._line = None
 
 
-def _in_parent() -> None:
-    _left.update(_leaving)
-    _leaving.clear()
-
+_fork = _Fork()
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_in_child, after_in_parent=_in_parent)
+    os.register_at_fork(before=_fork.before, after_in_child=_fork.in_child, after_in_parent=_fork.in_parent)

@@ -149,10 +149,12 @@ class Scratch:
         """Wipe the arrays that somebody else has made, and let them go; those with a name stay for the next use."""
         try:
             while self._owned:
-                wipe(self._owned.pop())
-        finally:
-            if self._owned:  # one could not be wiped, or somebody broke off: the others are, all the same
-                self.sweep()
+                wipe(self._owned[-1])
+                self._owned.pop()
+        except ValueError:  # this one cannot be wiped: the others are, all the same
+            self._owned.pop()
+            self.sweep()
+            raise
 
     def __enter__(self) -> Self:
         return self

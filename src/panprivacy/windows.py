@@ -106,7 +106,7 @@ class Windows(Generic[R]):
         self._first = _FIRST_MONDAY if start is None else moment_of(start)
         self._now: int | None = None if start is None else 0
         self._closed: list[Window[R]] = []
-        lifetime.give_lock(self)
+        lifetime.give_lock(self, rank=0)
         self._open = make()
         if not hasattr(self._open, "release"):
             raise TypeError(f"windows are released when they end, and a {type(self._open).__name__} has no release()")

@@ -84,8 +84,7 @@ class ForgetsToRedraw(Density):
     """Books a rerandomisation and flips nothing."""
 
     def rerandomize(self) -> None:
-        with self._ledger.redraw_spent():
-            pass
+        self._ledger.note_redraw()
 
 
 class HalfTheNoise(Density):

@@ -2,7 +2,9 @@
 
 import pickle
 import struct
+from decimal import Decimal
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -299,3 +301,15 @@ def test_it_says_what_it_is_and_what_it_saw() -> None:
     assert "Observation 1" in shown.get()
     assert "moved at observation 1, 9 moves left" in str(seen)
     assert "NOT PRIVATE" in str(seen)
+
+
+@pytest.mark.parametrize("bad", [{"beta": 5e-324}, {"observations": 2**64}, {"step": "far"}])
+def test_what_cannot_be_planned_takes_nothing_over(bad: dict[str, Any]) -> None:
+    est = pp.Density(100_000, 2.0)
+    with pytest.raises((ValueError, ArithmeticError)):
+        pp.Continual(est, **bad)
+    assert est.emptied is None
+
+
+def test_a_step_may_be_any_number() -> None:
+    assert pp.Continual(pp.Density(100_000, 2.0), step=Decimal("0.1")).moves_left == 10  # type: ignore[arg-type]

@@ -282,3 +282,52 @@ def test_altered_states_are_refused(state: bytes, place: int, inserted: bytes, r
 def test_arbitrary_bytes_are_no_state(data: bytes) -> None:
     with pytest.raises(pp.CorruptState):
         pp.load(data)
+
+
+@pytest.mark.parametrize("beside", ["journal", "new", "old", "lock"])
+def test_a_file_of_somebody_else_beside_the_state_is_not_overwritten(beside: str, tmp_path: Path) -> None:
+    victim, path = tmp_path / "victim", tmp_path / "flu.pp"
+    pp.Density(1000, 1.0).save(path)
+    victim.write_bytes(b"a letter of somebody else")
+    os.link(victim, tmp_path / f".flu.pp.{beside}")
+    with pytest.raises(StateFileError, match="is not ours"):
+        pp.Density(1000, 1.0).save(path)
+    assert victim.read_bytes() == b"a letter of somebody else"
+
+
+def test_a_pipe_beside_the_state_does_not_keep_anybody_waiting(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / ".flu.pp.journal")
+    with pytest.raises(StateFileError, match="is not ours"):
+        pp.Density(1000, 1.0).save(tmp_path / "flu.pp")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+def test_a_forked_process_neither_writes_the_state_nor_gives_its_lock_back(tmp_path: Path) -> None:
+    path = tmp_path / "flu.pp"
+    with StateFile(path).locked() as file:
+        pp.Density(1000, 1.0).save(file)
+        child = os.fork()
+        if not child:
+            try:
+                with pytest.raises(StateFileError, match="by the process that has locked it"):
+                    pp.Density(1000, 1.0).save(file)
+            except BaseException:
+                os._exit(1)
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        with pytest.raises(StateFileError, match="another process"):
+            pp.Density(1000, 1.0).save(path)
+
+
+def test_a_part_whose_merge_is_on_disk_is_erased_by_whoever_opens_it(tmp_path: Path) -> None:
+    part, whole = tmp_path / "north.pp", tmp_path / "all.pp"
+    pp.Density(1000, 1.0).save(part)
+    with StateFile(part).locked() as file:
+        file.leave_to(StateFile(whole))
+    assert pp.load(part).users == 1000, "there is no merge: the part is used"
+    with StateFile(part).locked() as file:
+        file.leave_to(StateFile(whole))
+        pp.Density(1000, 1.0).save(whole)
+    with pytest.raises(StateFileError):
+        pp.load(part)
+    assert [file.name for file in tmp_path.iterdir()] == ["all.pp"]

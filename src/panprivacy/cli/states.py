@@ -113,7 +113,10 @@ def merge(
             locks.enter_context(file.locked())
         parts: list[Any] = [file.load() for file in files]
         merged = merging.merge(parts, overlapping=True) if overlapping else merging.merge(parts)
-        merged.save(kept)
+        if keep_parts:
+            merged.save(kept)
+        else:
+            _take_over(merged, kept, files)  # before anything is said: what is said may find nobody who listens
         speaker = Speaker(as_json=False, quiet=False)
         speaker.note(f"{output}: {as_line(merged)}")
         if isinstance(merged, Density) and merged._slots.population < merged.universe.size:
@@ -127,6 +130,19 @@ def merge(
                 f"{named} are kept: whoever reads them beside {output} reads their users twice; delete them soon"
             )
             return
-        for file in files:
-            file.erase()
         speaker.note(f"{named} are overwritten and deleted: {output} has taken over")
+
+
+def _take_over(merged: Any, kept: StateFile, files: list[StateFile]) -> None:
+    """Save a merge and erase its parts; after a crash in between, whoever opens a part erases it."""
+    for file in files:
+        file.leave_to(kept)
+    try:
+        merged.save(kept)
+    except BaseException:
+        if not kept.exists:
+            for file in files:
+                file.stay()
+        raise
+    for file in files:
+        file.erase()

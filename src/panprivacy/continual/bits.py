@@ -1,5 +1,6 @@
 """The bits behind an observer: a `Density` whose planned releases are the observer's moves."""
 
+from collections.abc import Callable
 from operator import index
 from typing import Any
 
@@ -32,8 +33,13 @@ def new_bits(
     return Density._of_parts(users, slots, Ledger(split_of(shares)), table, source, secure=True), shares
 
 
-def taken_over(est: Density, moves: int, observations: int) -> tuple[Density, Shares]:
-    """Take the bits and the budget of an estimator that has released nothing; it refuses all use afterwards."""
+def taken_over(
+    est: Density, moves: int, observations: int, check: Callable[[Shares], object]
+) -> tuple[Density, Shares]:
+    """Take the bits and the budget of an estimator that has released nothing; it refuses all use afterwards.
+
+    `check` raises if the shares are no good, while the estimator still has its bits.
+    """
     if est.TABLE is not Density.TABLE:
         raise ValueError(f"the bits of a {type(est).__name__} are kept in another way than those of a Density")
     with est._lock:
@@ -44,6 +50,7 @@ def taken_over(est: Density, moves: int, observations: int) -> tuple[Density, Sh
                 "only a Density that has released nothing, and plans no announced readings, can be taken over"
             )
         shares = best_shares(ledger.split.epsilon, est._slots.size, moves, observations, ledger.pair)
+        check(shares)
         table = est._give_up("this Density was taken over by a Continual, which holds its bits: use that one")
         ledger = Ledger(split_of(shares))
         density = Density._of_parts(est._universe, est._slots, ledger, table, est._coins, secure=est.secure)

@@ -20,6 +20,8 @@ from panprivacy.sizes import format_bytes
 from panprivacy.state import Sealed, StateFile
 from panprivacy.universe import Ids, Universe
 
+_MOST_OBSERVATIONS = 10**15  # one a microsecond for thirty years
+
 
 class Continual:
     r"""Look at the density at any time, any number of times: the published one moves when the true one has drifted.
@@ -82,24 +84,30 @@ class Continual:
         memory: str | int | None = None,
         coins: Coins | None = None,
     ) -> None:
+        step, beta = float(step), float(beta)
         if not 0 < step <= 1:
             raise ValueError(f"step is a part of the universe, above 0 and at most 1, got {step}")
         if not 0 < beta < 1:
             raise ValueError(f"beta is a probability between 0 and 1, got {beta}")
         planned = index(observations)
+        if planned > _MOST_OBSERVATIONS:
+            raise ValueError(f"plan for at most {_MOST_OBSERVATIONS:,} observations, got {planned:,}")
         most = ceil(1 / step) if moves is None else index(moves)
         if isinstance(universe, Density):
             if (epsilon, sample, memory, coins) != (None,) * 4:
                 raise ValueError("a Density brings its own epsilon, size and coins: give none of them again")
-            self._density, shares = taken_over(universe, most, planned)
+            # Everything that can go wrong goes wrong before the bits are taken.
+            self._density, shares = taken_over(
+                universe, most, planned, lambda shares: bar_for(step, shares, _tracked_by(universe), planned, beta)
+            )
         elif epsilon is None:
             raise ValueError("how much privacy? Give epsilon, the total budget; 1 is usual")
         else:
             size: Any = {"sample": sample, "memory": memory, "coins": coins}
             self._density, shares = new_bits(universe, float(epsilon), most, planned, **size)
         bar = bar_for(step, shares, _tracked_by(self._density), planned, beta)
-        self._kept = Observed(Watch(shares, bar), float(step), float(beta), planned, moves is None)
-        lifetime.give_lock(self)
+        self._kept = Observed(Watch(shares, bar), step, beta, planned, moves is None)
+        lifetime.give_lock(self, rank=1)
 
     # --- events -------------------------------------------------------------------------------------------------
 
@@ -262,7 +270,7 @@ class Continual:
         """Make an observer of the parts of a saved state; their words become its bits."""
         observer = cls.__new__(cls)
         observer._density, observer._kept = saved.from_sealed(parts, universe)
-        lifetime.give_lock(observer)
+        lifetime.give_lock(observer, rank=1)
         return observer
 
     def __reduce__(self) -> tuple[Any, ...]:

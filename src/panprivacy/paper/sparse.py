@@ -13,7 +13,7 @@ from panprivacy.memory import Scratch
 from panprivacy.privacy.coins import Coins
 from panprivacy.privacy.pairs import Pair
 from panprivacy.table import Table
-from panprivacy.table.bits import drawn_words, restored_on_error
+from panprivacy.table.bits import Restored, drawn_words
 
 _NOBODY = 2**64 - 1
 """Fills the places of the list that no slot takes."""
@@ -103,7 +103,7 @@ class SparseTable:
 
     def restored_on_error(self) -> AbstractContextManager[None]:
         """Put the list back as it was if anything goes wrong."""
-        return restored_on_error(self.words)
+        return Restored(self.words)
 
     def ones(self) -> int:
         """How many bits are 1."""

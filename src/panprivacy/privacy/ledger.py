@@ -1,8 +1,6 @@
 """The ledger of one estimator: the decided split, what has been spent of it, and what was published last."""
 
 import struct
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
@@ -55,19 +53,16 @@ class Ledger:
             )
         self.releases += 1
 
-    @contextmanager
-    def redraw_spent(self) -> Iterator[None]:
-        """Book one rerandomisation; from now on the pair is the one behind it. If it fails, it was none."""
+    def check_redraw(self) -> None:
+        """Refuse a rerandomisation that was not planned."""
         if self.redraws >= self.split.intrusions:
             made = all_made(self.split.intrusions, "rerandomisation")
             raise BudgetExhausted(f"{made}; plan them with intrusions=J (--intrusions J)")
-        before = self.pair
+
+    def note_redraw(self) -> None:
+        """Book a rerandomisation that was made; from now on the pair is the one behind it."""
+        self.check_redraw()
         self.redraws, self.pair = self.redraws + 1, self.split.pair_after(self.redraws + 1)
-        try:
-            yield
-        except BaseException:
-            self.redraws, self.pair = self.redraws - 1, before
-            raise
 
     def publish(self, noisy: tuple[int, ...], level: float) -> Published:
         """Note what leaves."""

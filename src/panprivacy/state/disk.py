@@ -2,6 +2,7 @@
 
 import errno
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,6 +11,8 @@ from panprivacy.errors import PanPrivacyError
 
 _OWNER_ONLY = 0o600
 _ZEROS = bytes(2**20)
+STATE, JOURNAL, MERGED = b"panpriv\0", b"ppredo1\0", b"ppmerge\0"
+"""What the files of this package begin with."""
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -17,19 +20,38 @@ class StateFileError(PanPrivacyError):
     """A state file cannot be read, written or locked; the message says what is on disk."""
 
 
-def open_own(path: Path, flags: int) -> int:
-    """Open a file of ours; whoever may write into the folder could have put a link there, which is not followed."""
+def open_own(path: Path, flags: int, *, beside: bool = True) -> int:
+    """Open the state or, beside it, a file of ours, where whoever may write into the folder can have put another one.
+
+    A symbolic link is not followed, and a file beside the state that does not begin like ours is refused: it would be
+    overwritten.
+    """
     try:
-        handle = os.open(path, flags | os.O_NOFOLLOW, _OWNER_ONLY)
+        handle = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, _OWNER_ONLY)  # a pipe would keep us waiting
     except OSError as error:
         if error.errno == errno.ELOOP:
             raise StateFileError(
                 f"{path}: is a symbolic link where panprivacy keeps a file of its own; remove it"
             ) from None
         raise
-    if flags & os.O_CREAT:
-        os.fchmod(handle, _OWNER_ONLY)  # whatever the umask is
+    try:
+        if beside and not flags & os.O_EXCL:
+            _check_ours(path, handle)
+        if flags & os.O_CREAT:
+            os.fchmod(handle, _OWNER_ONLY)  # whatever the umask is
+    except BaseException:
+        os.close(handle)
+        raise
     return handle
+
+
+def _check_ours(path: Path, handle: int) -> None:
+    """Refuse a file that is not empty, not erased, and none that this package writes."""
+    if stat.S_ISREG(os.fstat(handle).st_mode):
+        begins = os.pread(handle, len(STATE), 0)
+        if not any(begins) or any(ours.startswith(begins) for ours in (STATE, JOURNAL, MERGED)):
+            return
+    raise StateFileError(f"{path}: is not ours, where panprivacy keeps a file of its own; remove it")
 
 
 def write_all(handle: int, buffer: memoryview, at: int) -> None:
@@ -69,10 +91,10 @@ def overwrite(handle: int) -> None:
         write_all(handle, memoryview(_ZEROS)[: size - at], at)
 
 
-def erase(path: Path) -> None:
+def erase(path: Path, *, beside: bool = True) -> None:
     """Overwrite a file and delete it, if it is there: its blocks may be somebody else's next."""
     try:
-        handle = open_own(path, os.O_RDWR)
+        handle = open_own(path, os.O_RDWR, beside=beside)
     except FileNotFoundError:
         return
     try:

@@ -9,7 +9,18 @@ from typing import Any
 
 from panprivacy.errors import CorruptState
 from panprivacy.state import sealed
-from panprivacy.state.disk import StateFileError, erase, is_at, is_there, nobody_writes, open_own, read_all
+from panprivacy.state.disk import (
+    MERGED,
+    StateFileError,
+    erase,
+    is_at,
+    is_there,
+    nobody_writes,
+    open_own,
+    read_all,
+    sync_folder,
+    write_all,
+)
 from panprivacy.state.journal import Journal, apply, changes_in
 from panprivacy.state.kinds import loaded
 from panprivacy.state.lock import Busy, give_back, taken
@@ -40,9 +51,10 @@ class StateFile:
         # A link is followed: replacing it would leave the state behind it forgotten, and twice on disk.
         self._target = self.path.resolve()
         self._lock = self._beside("lock")
+        self._taken_over = self._beside("merged")  # names the file that this state is being merged into
         self._journal = Journal(self._beside("journal"))
         self._replacement = Replacement(self._target, self._beside("new"), self._beside("old"))
-        self._held = False
+        self._holder: int | None = None  # the process that has locked it
         self._torn = False  # whether the file has some of the journal's blocks, and lacks others
 
     def _beside(self, what: str) -> Path:
@@ -52,6 +64,11 @@ class StateFile:
     def exists(self) -> bool:
         """Whether there is a state yet."""
         return self._target.exists()
+
+    @property
+    def _held(self) -> bool:
+        """Whether this process has locked the file: a forked one has not."""
+        return self._holder == os.getpid()
 
     def same_as(self, other: "StateFile") -> bool:
         """Whether both are one file, by whatever names."""
@@ -81,7 +98,7 @@ class StateFile:
             raise self._failed("cannot be read", error) from None
 
     def _read(self) -> Sealed:
-        handle = open_own(self._target, os.O_RDONLY)
+        handle = open_own(self._target, os.O_RDONLY, beside=False)
         try:
             nobody_writes(handle)
             if not is_at(handle, self._target):  # replaced, and overwritten, while we waited
@@ -99,7 +116,7 @@ class StateFile:
 
     @property
     def _unsettled(self) -> bool:
-        return is_there(self._journal.path) or self._replacement.unsettled
+        return is_there(self._journal.path) or self._replacement.unsettled or is_there(self._taken_over)
 
     def _mend_if_abandoned(self) -> None:
         """Mend the file if nobody is at it; where we may not write, it can be read all the same."""
@@ -116,7 +133,7 @@ class StateFile:
 
     def write(self, parts: Sealed) -> None:
         """Bring the file to this state; when this returns, it is on disk, and nothing of an older one is."""
-        assert self._held, "a state file is written by whoever has locked it"
+        self._check_held("written")
         with sealed.content_of(parts) as content:
             try:
                 if self._torn:
@@ -130,7 +147,7 @@ class StateFile:
                 raise self._failed("cannot be written, and is as it was", error) from None
 
     def _update(self, content: Content) -> None:
-        handle = open_own(self._target, os.O_RDWR)
+        handle = open_own(self._target, os.O_RDWR, beside=False)
         try:
             with changes_in(handle, content) as changes:
                 try:
@@ -149,32 +166,70 @@ class StateFile:
         finally:
             os.close(handle)
 
+    def leave_to(self, whole: "StateFile") -> None:
+        """Note that this state is being merged into another file: once that exists, this one is erased."""
+        self._check_held("merged")
+        handle = open_own(self._taken_over, os.O_RDWR | os.O_CREAT)
+        try:
+            os.ftruncate(handle, 0)
+            write_all(handle, memoryview(MERGED + os.fsencode(whole._target)), 0)
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+        sync_folder(self._target.parent)
+
+    def stay(self) -> None:
+        """Take `leave_to` back."""
+        self._taken_over.unlink(missing_ok=True)
+
+    def _settle_merge(self) -> None:
+        """Erase a state whose merge is on disk; forget a merge that did not come about."""
+        if not is_there(self._taken_over):
+            return
+        handle = open_own(self._taken_over, os.O_RDONLY)
+        try:
+            whole = Path(os.fsdecode(os.read(handle, 2**16).removeprefix(MERGED)))
+        finally:
+            os.close(handle)
+        if whole.name and whole.exists() and whole != self._target:
+            erase(self._target, beside=False)
+        self.stay()
+
     def erase(self) -> None:
         """Overwrite the state and delete it."""
-        assert self._held, "a state file is erased by whoever has locked it"
+        self._check_held("erased")
         try:
-            erase(self._target)
+            erase(self._target, beside=False)
+            self.stay()
         except OSError as error:
             raise self._failed("cannot be overwritten and deleted", error) from None
 
     @contextmanager
     def locked(self) -> Iterator["StateFile"]:
         """Keep other processes from writing; refuse at once if one is at it."""
-        handle = self._take_lock()
+        handle, process = self._take_lock(), os.getpid()
         try:
             try:
                 self._mend()
             except OSError as error:
                 raise self._failed("was left half written, and cannot be mended", error) from None
-            self._held = True
+            self._holder = process
             try:
                 yield self
             finally:
-                self._held = False
-                with suppress(OSError, StateFileError):  # what cannot be mended now, the next one mends
-                    self._mend()
+                if os.getpid() == process:
+                    self._holder = None
+                    with suppress(OSError, StateFileError):  # what cannot be mended now, the next one mends
+                        self._mend()
         finally:
-            give_back(self._lock, handle)
+            if os.getpid() == process:
+                give_back(self._lock, handle)
+            else:  # a forked process: the file is its parent's
+                os.close(handle)
+
+    def _check_held(self, what: str) -> None:
+        if not self._held:
+            raise StateFileError(f"{self.path}: a state is {what} by the process that has locked it")
 
     def _take_lock(self) -> int:
         try:
@@ -191,6 +246,7 @@ class StateFile:
         settle(self._journal.path, self._target)
         self._torn = False
         self._replacement.settle()
+        self._settle_merge()
 
     def _failed(self, what: str, error: OSError) -> StateFileError:
         why = (error.strerror or str(error)).lower()

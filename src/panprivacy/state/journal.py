@@ -17,6 +17,7 @@ import numpy as np
 
 from panprivacy.memory import Scratch
 from panprivacy.state.disk import (
+    JOURNAL,
     erase,
     is_there,
     nobody_reads,
@@ -33,7 +34,7 @@ BLOCK = 4096
 """Bytes that are compared, and written, at a time."""
 STRIDE = 256
 """Blocks that scratch has room for."""
-MAGIC = b"ppredo1\0"
+MAGIC = JOURNAL
 HEAD = struct.Struct("<8sQQ")  # magic, bytes of the file, bytes of what follows, without the checksum
 STRETCH = struct.Struct("<QQ")  # where in the file, how many bytes
 CHECK = sha256().digest_size

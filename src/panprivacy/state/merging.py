@@ -17,8 +17,11 @@ class Mergeable(Protocol):
     def _merged(cls, parts: Sequence[Self], *, overlapping: bool) -> Self:
         """Make one estimator of several of this class, whose locks are held, or say why that cannot be."""
 
-    def _empty(self, why: str) -> None:
-        """Wipe the bits, and refuse all further use with this reason."""
+    def _give_up(self, why: str) -> Any:
+        """Give the table to whoever asks, who holds the lock; from now on every use is refused with this reason."""
+
+    def end(self, why: str) -> None:
+        """Wipe the bits for good; every later use is refused with this reason."""
 
 
 E = TypeVar("E", bound=Mergeable)
@@ -71,6 +74,15 @@ def merge(parts: Sequence[E], *, overlapping: bool = False) -> E:
         for part in parts:
             part._table.in_use()
         merged = type(head)._merged(parts, overlapping=overlapping)
-        for part in parts:
-            part._empty(f"this {type(part).__name__} was merged into another, which holds its bits: use that one")
+        tables = [part._table for part in parts]
+        try:
+            for part in parts:
+                part._give_up(f"this {type(part).__name__} was merged into another, which holds its bits: use that one")
+        except BaseException:  # somebody broke off: then there was no merge
+            for part, table in zip(parts, tables, strict=True):
+                part._table = table
+            merged.end("the merge was broken off, and its parts have their bits")
+            raise
+        for table in tables:
+            table.wipe()
     return merged

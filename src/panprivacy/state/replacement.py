@@ -70,7 +70,7 @@ class Replacement:
     def _second_name(self) -> int | None:
         """Open what is there now, and give it a second name."""
         try:
-            handle = open_own(self.target, os.O_RDWR)
+            handle = open_own(self.target, os.O_RDWR, beside=False)
         except FileNotFoundError:
             return None
         try:

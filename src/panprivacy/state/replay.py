@@ -27,7 +27,7 @@ def settle(journal: Path, file: Path) -> None:
 
 def _bring_up_to_date(file: Path, journal: int) -> None:
     try:
-        target = open_own(file, os.O_RDWR)
+        target = open_own(file, os.O_RDWR, beside=False)
     except FileNotFoundError:
         return
     try:

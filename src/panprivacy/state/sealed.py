@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from panprivacy import memory
 from panprivacy.errors import CorruptState
 from panprivacy.memory import Scratch
+from panprivacy.state.disk import STATE
 
-MAGIC = b"panpriv\0"
+MAGIC = STATE
 VERSION = 1
 _HEAD = struct.Struct("<8sHBBIQ")  # magic, version, kind, secure, bytes of parameters, words of bits
 _CHECK = sha256().digest_size

@@ -2,8 +2,9 @@
 
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from types import TracebackType
 from typing import Protocol, Self
 
 import numpy as np
@@ -119,7 +120,7 @@ class Table:
 
     def restored_on_error(self) -> AbstractContextManager[None]:
         """Put the bits back as they were if anything goes wrong."""
-        return restored_on_error(self.words)
+        return Restored(self.words)
 
     def flip_each(self, threshold: int, coins: Coins) -> None:
         """Flip every bit with the same probability: randomised response on the whole table."""
@@ -156,16 +157,28 @@ class Table:
         return np.unpackbits(words.astype("<u8").view(np.uint8), bitorder="little", count=stop - start).view(np.bool_)
 
 
-@contextmanager
-def restored_on_error(words: NDArray[np.uint64]) -> Iterator[None]:
-    """Put words back as they were if anything goes wrong; the copy is wiped in any case."""
-    with Scratch() as scratch:
-        before = scratch.own(words.copy())
-        try:
-            yield
-        except BaseException:
-            words[:] = before
-            raise
+class Restored:
+    """Puts words back as they were if the `with` block is left by an exception; the copy is wiped in any case.
+
+    A class and no generator: one that is dropped, half used, must not put anything back.
+    """
+
+    def __init__(self, words: NDArray[np.uint64]) -> None:
+        self._words = words
+        self._before = np.empty(len(words), dtype=np.uint64)
+
+    def __enter__(self) -> None:
+        np.copyto(self._before, self._words)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            np.copyto(self._words, self._before)
+        self._before.fill(0)
+
+    def __del__(self) -> None:
+        self._before.fill(0)  # somebody broke off the end of the block
 
 
 def drawn_words(size: int, threshold: int, coins: Coins) -> Iterator[tuple[slice, NDArray[np.uint64]]]:
