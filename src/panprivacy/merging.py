@@ -65,6 +65,10 @@ def merge(parts: Sequence[E], *, overlapping: bool = False) -> E:
     if len({id(part) for part in parts}) < len(parts):
         raise CannotMerge("the same part is there twice: its users would count twice, and lose twice")
     head, *others = parts
+    if not isinstance(head, Estimator):
+        raise CannotMerge(
+            f"a {type(head).__name__} cannot be merged; merge the parts of a Density first, and watch that"
+        )
     for part in others:
         if type(part) is not type(head):
             raise CannotMerge(f"a {type(head).__name__} and a {type(part).__name__} have nothing in common")
