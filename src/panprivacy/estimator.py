@@ -21,7 +21,7 @@ from panprivacy.privacy.ledger import Ledger, Published
 from panprivacy.slots import SlotMap
 from panprivacy.state import Sealed, StateFile
 from panprivacy.table import Bits, Table
-from panprivacy.universe import Universe
+from panprivacy.universe import Ids, Universe
 from panprivacy.universe.batches import Piece, batches, chunks
 
 R = TypeVar("R")
@@ -99,7 +99,7 @@ class Estimator(ABC, Generic[R]):
         """Note that a user was deleted: as if it had never appeared."""
         self._redraw_one(user, remove=True)
 
-    def update_many(self, ids: Any) -> None:
+    def update_many(self, ids: Ids) -> None:
         """Note that these users appeared.
 
         `ids` is a list, a range, a NumPy array, an Arrow, Polars or pandas column, or any iterator; for `pp.Edges` an
@@ -108,7 +108,7 @@ class Estimator(ABC, Generic[R]):
         """
         self._redraw_many(ids, remove=False)
 
-    def remove_many(self, ids: Any) -> None:
+    def remove_many(self, ids: Ids) -> None:
         """Note that these users were deleted; takes what `update_many` takes."""
         self._redraw_many(ids, remove=True)
 

@@ -16,6 +16,7 @@ from panprivacy.estimator import Estimator
 from panprivacy.memory import Scratch
 from panprivacy.periods import DAY, as_datetime, length_of, moment_of, moments_of
 from panprivacy.privacy import exact
+from panprivacy.universe import Ids
 from panprivacy.universe.batches import is_polars, plain_column
 from panprivacy.universe.edges import Edges, columns_of
 
@@ -119,7 +120,7 @@ class Windows(Generic[R]):
             self._go_to(self._window_of(moment))
             self._open.update(user)
 
-    def update_many(self, ids: Any, times: Any) -> None:
+    def update_many(self, ids: Ids, times: Any) -> None:
         """Note that these users appeared: all at one time, or each at its own.
 
         The batch is taken window by window, in order of time. In each it is taken whole, or refused with nothing

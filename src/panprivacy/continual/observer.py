@@ -17,7 +17,7 @@ from panprivacy.display import Card, grid_of, html_of, warning_of
 from panprivacy.privacy.coins import Coins
 from panprivacy.sizes import format_bytes
 from panprivacy.state import Sealed, StateFile
-from panprivacy.universe import Universe
+from panprivacy.universe import Ids, Universe
 
 
 class Continual:
@@ -106,7 +106,7 @@ class Continual:
         """Note that a user appeared."""
         self._density.update(user)
 
-    def update_many(self, ids: Any) -> None:
+    def update_many(self, ids: Ids) -> None:
         """Note that these users appeared; takes what `Density.update_many` takes."""
         self._density.update_many(ids)
 
@@ -115,7 +115,7 @@ class Continual:
         self._check_deletions()
         self._density.remove(user)
 
-    def remove_many(self, ids: Any) -> None:
+    def remove_many(self, ids: Ids) -> None:
         """Note that these users were deleted."""
         self._check_deletions()
         self._density.remove_many(ids)

@@ -27,7 +27,7 @@ from panprivacy.sizes import format_bytes
 from panprivacy.slots import SlotMap
 from panprivacy.slots.hashed import Hashed
 from panprivacy.table import Bits, Table
-from panprivacy.universe import Universe
+from panprivacy.universe import Ids, Universe
 from panprivacy.universe.anyone import Anyone
 
 _HARDLY = 1e-9  # a probability that is taken for impossible
@@ -145,7 +145,7 @@ class DistinctCount(Estimator[CountRelease]):
         """Refuse: users share bits, and clearing one would remove all who share it."""
         raise _no_removal()
 
-    def remove_many(self, ids: Any) -> NoReturn:  # noqa: ARG002
+    def remove_many(self, ids: Ids) -> NoReturn:  # noqa: ARG002
         """Refuse, like `remove`."""
         raise _no_removal()
 
