@@ -95,7 +95,7 @@ def test_windows_say_how_long_they_are_and_show_the_last_ones() -> None:
     assert repr(weeks).startswith("<Windows of 7 days, 2 closed; the open one: <Density of 1,000 users")
     weeks.advance("2028-01-20")
     rows = weeks.card().rows
-    assert rows[1] == ("closed", "106, the last 8 of them:")
+    assert rows[1] == ("closed", "106, the last 8:")
     assert rows[-2][0] == "from 2028-01-10"
     assert str(weeks.closed[0]).startswith("from 2026-01-05; until 2026-01-12; released density 0.")
 

@@ -212,7 +212,10 @@ class Windows(Generic[R]):
         shown = self._closed[-_MOST_SHOWN:]
         rows = (
             ("length", self._every()),
-            ("closed", f"{len(self._closed):,}" + (f", the last {len(shown)} of them:" if shown else "")),
+            (
+                "closed",
+                f"{len(self._closed):,}" + (f", the last {len(shown)}:" if len(shown) < len(self._closed) else ""),
+            ),
             *((f"from {_moment(window.start)}", str(window.release)) for window in shown),
             ("open", repr(self._open)),
         )

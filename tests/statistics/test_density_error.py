@@ -68,9 +68,13 @@ SETTINGS = [
 
 @pytest.mark.parametrize("setting", SETTINGS, ids=str)
 def test_intervals_hold_the_truth_as_often_as_they_say(setting: Setting) -> None:
-    """Exactly, they do so in 95.0 to 95.7 % of the cases: 2,500 runs leave 92.5..97.6 % once in 5 million."""
+    """Exactly, they do so in 95.0 to 95.7 % of the cases: 2,500 runs leave 92.5..97.6 % once in 5 million.
+
+    Within two standard errors of an end it is 97.5 %, since an estimate beyond the end misses nothing.
+    """
     releases = releases_of(setting, 2500, seed=5)
-    assert 0.925 <= coverage_of(releases, setting.density) <= 0.976
+    near = setting.density < 2 * releases[0].density_stderr
+    assert 0.925 <= coverage_of(releases, setting.density) <= (0.995 if near else 0.976)
     errors = errors_of(releases, setting.density)
     stated = np.mean([release.density_stderr**2 for release in releases])
     assert np.mean(errors**2) == pytest.approx(stated, rel=0.2)

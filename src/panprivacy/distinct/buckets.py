@@ -12,13 +12,13 @@ LARGEST_COUNT = 10**12
 """The count that the levels have room for unless told otherwise."""
 
 
-def levels_for(buckets: int) -> int:
-    """Levels enough for half of the last one to stay empty at `LARGEST_COUNT` users or so; at most 32.
+def levels_for(buckets: int, count: int = LARGEST_COUNT) -> int:
+    """Levels enough for half of the last one to stay empty when so many users have come; at most 32.
 
-    >>> levels_for(4096)
-    29
+    >>> levels_for(4096), levels_for(4096, count=10**6), levels_for(4096, count=100)
+    (29, 9, 1)
     """
-    return min(max(1 + ceil(log2(LARGEST_COUNT / buckets)), 1), LARGEST_LEVELS)
+    return min(max(1 + ceil(log2(count / buckets)), 1), LARGEST_LEVELS)
 
 
 def buckets_for(error: float, epsilon: float, releases: int = 1, intrusions: int = 0) -> int:

@@ -7,16 +7,16 @@ exact sum, so it is offered only where its relative error is at most a fifth.
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from math import ceil, log2
 
+from panprivacy.distinct.buckets import LARGEST_COUNT, levels_for
 from panprivacy.distinct.likelihood import CountModel
 from panprivacy.distinct.reach import counts_within, relative_stderr
 from panprivacy.planning.search import first_true
 from panprivacy.planning.terms import Terms
 from panprivacy.privacy.budget import Split
-from panprivacy.slots.hashed import LARGEST_BUCKETS, LARGEST_LEVELS
+from panprivacy.slots.hashed import LARGEST_BUCKETS
 
-OPEN_UNIVERSE = 10**12
+OPEN_UNIVERSE = LARGEST_COUNT
 """Users that an open universe has room for."""
 
 _LEAST_BUCKETS, _USUAL_BUCKETS = 64, 4096
@@ -102,7 +102,7 @@ def counter(terms: Terms, crowd: Crowd, buckets: int) -> Counter:
     (11, 0.00069, 0.069)
     """
     split = terms.split(buckets)
-    levels = min(max(1 + ceil(log2(terms.population / buckets)), 1), LARGEST_LEVELS)
+    levels = levels_for(buckets, terms.population)
     model = CountModel(split.pair_after(terms.intrusions), levels, buckets, float(split.release))
     relative = relative_stderr(model, crowd.count)
     if crowd.universe is None:  # further out the error settles, perhaps a little above that at the expected count
@@ -149,7 +149,7 @@ def _widths(terms: Terms, bits: int) -> list[int]:
     """Numbers of buckets to try, growing by a fifth, and the largest that fits into so many bits."""
 
     def too_large(buckets: int) -> bool:
-        return (1 + ceil(log2(terms.population / buckets))) * buckets > bits
+        return levels_for(buckets, terms.population) * buckets > bits
 
     most = (first_true(too_large, bits // 16, LARGEST_BUCKETS) or LARGEST_BUCKETS + 1) - 1
     widths = [round(_LEAST_BUCKETS * 2 ** (k / 4)) for k in range(73)]

@@ -10,6 +10,7 @@ from panprivacy.distinct.buckets import levels_for
 from panprivacy.privacy.budget import Split, budget_of
 from panprivacy.privacy.coins import Coins
 from panprivacy.sizes import format_bytes
+from panprivacy.table import Table
 from panprivacy.universe import Range, Universe
 
 
@@ -192,4 +193,4 @@ def table_bytes(bits: int) -> int:
     >>> table_bytes(64), table_bytes(65)
     (8, 16)
     """
-    return 8 * -(-bits // 64)
+    return 8 * Table.words_for(bits)

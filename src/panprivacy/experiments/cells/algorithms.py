@@ -4,11 +4,11 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from math import ceil, log2
 from typing import Any, TypeAlias
 
 from panprivacy.density import Density
 from panprivacy.distinct import DistinctCount
+from panprivacy.distinct.buckets import levels_for
 from panprivacy.experiments.cells.streams import Ids
 from panprivacy.paper import PPDS, Dwork, FixedLevelPPDS, NotPrivateAsPrinted, OptBern
 from panprivacy.privacy.coins import Coins
@@ -61,14 +61,9 @@ def _ids(universe: int, bits: int) -> int:
 def _buckets(universe: int, bits: int) -> int:
     """The most buckets that fit, with as many levels as the universe asks for."""
     levels = 1
-    while levels_for(universe, bits // levels) > levels:
+    while levels_for(max(bits // levels, 1), universe) > levels:
         levels += 1
     return bits // levels
-
-
-def levels_for(universe: int, buckets: int) -> int:
-    """Levels that leave the last one half empty or more when all of the universe has come."""
-    return 1 + max(ceil(log2(universe / max(buckets, 1))), 0)
 
 
 def _printed(kind: type[Dwork] | type[OptBern] | type[PPDS]) -> Build:
@@ -85,7 +80,7 @@ def _fixed_level(universe: int, total: float, size: int, coins: Coins) -> FixedL
 
 
 def _distinct(universe: int, total: float, size: int, coins: Coins) -> DistinctCount:
-    return DistinctCount(total, size, levels=levels_for(universe, size), coins=coins)
+    return DistinctCount(total, size, levels=levels_for(size, universe), coins=coins)
 
 
 def _estimate(est: Any, universe: int) -> float:  # noqa: ARG001 (DistinctCount needs it)
