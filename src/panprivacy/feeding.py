@@ -187,9 +187,10 @@ class Feed:
 
 def _example(universe: Universe) -> str:
     """How ids of a universe are spelled."""
-    if isinstance(universe, Users):
-        return f"like {first_of(universe.listed(0, 1), [True])[0]!r} in the list"
-    return f"0..{universe.nodes - 1} are the nodes" if isinstance(universe, Edges) else f"0..{universe.size - 1} there"
+    listed = universe.named if isinstance(universe, Edges) else universe
+    if isinstance(listed, Users):
+        return f"like {first_of(listed.listed(0, 1), [True])[0]!r} in the list"
+    return f"0..{universe.count - 1} are the nodes" if isinstance(universe, Edges) else f"0..{universe.size - 1} there"
 
 
 _TELLING = 100  # rows of a pipe that are enough to tell that ids are spelled otherwise

@@ -70,6 +70,9 @@ class Users:
             with Scratch() as scratch:
                 self._directory = Directory(*self._hashes(self._listed, scratch))
 
+    def __repr__(self) -> str:
+        return f"<Users: {self.describe()}>"
+
     @cached_property
     def fingerprint(self) -> bytes:
         """SHA-256 of the ids in their canonical order."""
@@ -88,7 +91,7 @@ class Users:
 
     def grown(self, more: Any) -> "Users":
         """These users and more of them: whatever `Users` takes, of the same type of ids."""
-        added = more if isinstance(more, Users) else Users(more)
+        added = as_users(more)
         ids: Any = [*self._listed, *added._listed]
         if getattr(self._listed, "dtype", None) == getattr(added._listed, "dtype", None) and self._kind != "any":
             import polars as pl
@@ -133,7 +136,7 @@ class Users:
 
     def indices(self, chunk: Any, scratch: Scratch) -> Words:
         """The positions of a chunk of users."""
-        places, missing = self._places(chunk, scratch)
+        places, missing = self.places(chunk, scratch)
         if missing:
             strangers = first_of(chunk, (int(place) == NOT_THERE for place in places))
             raise outside_of([repr(user) for user in strangers], missing, _PLACE)
@@ -144,9 +147,9 @@ class Users:
     def inside(self, chunk: Any) -> NDArray[np.bool_]:
         """Of each of a chunk of users, whether it is one of them."""
         with Scratch() as scratch:
-            return np.not_equal(self._places(chunk, scratch)[0], NOT_THERE)
+            return np.not_equal(self.places(chunk, scratch)[0], NOT_THERE)
 
-    def _places(self, chunk: Any, scratch: Scratch) -> tuple[Words, int]:
+    def places(self, chunk: Any, scratch: Scratch) -> tuple[Words, int]:
         """The position of each of a chunk of users, `NOT_THERE` for one who is not listed, and how many are not."""
         if self._kind == "int":
             try:
@@ -191,6 +194,11 @@ class Users:
                 return None
         own = {"str": ("String", "Categorical", "Enum"), "bytes": ("Binary",)}.get(self._kind, ())
         return chunk.cast(self._listed.dtype) if str(chunk.dtype.base_type()) in own else None
+
+
+def as_users(given: Any) -> Users:
+    """A list of users as it is, or made of what was given."""
+    return given if isinstance(given, Users) else Users(given)
 
 
 def _as_column(ids: Any) -> "pl.Series | list[Hashable]":
