@@ -23,16 +23,16 @@ class Unlisted:
         """How many nodes are listed, if the users are their edges."""
         self.directed = directed
 
-    def as_batch(self, ids: Any) -> Any:
-        """Refuse."""
+    def as_column(self, ids: Any) -> Any:
+        """Refuse: the list is not there."""
         self._refuse(ids)
 
     def index(self, user: Any) -> int:
-        """Refuse."""
+        """Refuse: the list is not there."""
         self._refuse(user)
 
     def indices(self, chunk: Any, scratch: Any = None) -> Any:  # noqa: ARG002
-        """Refuse."""
+        """Refuse: the list is not there."""
         self._refuse(chunk)
 
     unchecked = inside = indices

@@ -69,7 +69,7 @@ class Edges:
         pairs = self.count * (self.count - 1)
         return pairs if self.directed else pairs // 2
 
-    def as_batch(self, ids: Any) -> Any:
+    def as_column(self, ids: Any) -> Any:
         """Read a tuple of two columns, or a frame of two, as one column of pairs."""
         columns = columns_of(ids)
         if columns is None:
@@ -93,12 +93,12 @@ class Edges:
     unchecked = indices  # looking a user up is the check
 
     def inside(self, chunk: Any) -> NDArray[np.bool_]:
-        """Of each of a chunk of edges, whether it is one of them."""
+        """Whether each edge of a chunk is in the universe."""
         with Scratch() as scratch:
             return np.not_equal(self._positions(chunk, scratch)[0], _NO_EDGE)
 
     def _positions(self, chunk: Any, scratch: Scratch) -> tuple[Words, int]:
-        """The position of each edge, or the number that none has, and how many of those there are."""
+        """The position of each edge, `_NO_EDGE` for a pair that joins no two nodes, and how many pairs do not."""
         try:
             if self.named is not None:
                 ends = _named_ends(self.named, chunk, scratch)
