@@ -156,7 +156,7 @@ def test_large_neighbouring_ids_are_told_apart_whatever_their_sign(
         (NAMES, ["ada", "half \ud800"]),
     ],
 )
-def test_someone_who_is_not_listed_is_refused_and_nothing_changes(listed: object, bad: object) -> None:
+def test_someone_who_is_not_listed_is_refused_and_nothing_changes(listed: object, bad: pp.Ids) -> None:
     est = pp.Density(pp.Users(listed), 1.0)
     before = est.to_bytes()
     with pytest.raises(pp.OutsideUniverse, match="outside the listed users; nothing was changed"):

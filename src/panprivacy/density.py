@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 from operator import index
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from panprivacy.checks import KEY_BYTES, check_epsilon, check_key
+from panprivacy.display import Rows
 from panprivacy.errors import CannotMerge, PanPrivacyError
 from panprivacy.estimator import Estimator
 from panprivacy.lazily import loaded
@@ -22,9 +23,6 @@ from panprivacy.slots.saved import slots_bytes, slots_from, universe_bytes, univ
 from panprivacy.table import Table
 from panprivacy.universe import Universe, universe_of
 from panprivacy.universe.growth import grown, moved
-
-if TYPE_CHECKING:
-    from rich.table import Table as RichTable
 
 
 class Density(Estimator[Release]):
@@ -175,11 +173,10 @@ class Density(Estimator[Release]):
         budget = budget_of(split, published.number, published.redraws)
         return Release(
             density=density,
-            count=density * spread.population,
-            stderr=spread.stderr(density),
-            interval=spread.interval(raw, published.level),
-            level=published.level,
+            density_stderr=spread.stderr(density),
+            density_interval=spread.interval(raw, published.level),
             raw_density=raw,
+            level=published.level,
             universe=spread.population,
             number=published.number,
             epsilon_spent=budget.spent,
@@ -209,18 +206,13 @@ class Density(Estimator[Release]):
             f"releases made{'' if self.secure else '; NOT SECURE: seeded coins'}>"
         )
 
-    def _as_grid(self) -> "RichTable":
-        from rich.table import Table as Grid
-
-        grid = Grid(title=type(self).__name__, show_header=False)
-        grid.add_row("universe", self._universe.describe())
-        grid.add_row("tracked", f"{self.users:,} users in {format_bytes(self.memory)}")
-        for line in str(self.budget).splitlines():
-            grid.add_row(*line.split(maxsplit=1))
-        grid.add_row("error", f"± {self.stderr_at(0.5):.4f} (standard error at density 1/2)")
-        if not self.secure:
-            grid.add_row("warning", "[bold red]not private: seeded coins")
-        return grid
+    def _rows(self) -> Rows:
+        return (
+            ("universe", self._universe.describe()),
+            ("tracked", f"{self.users:,} users in {format_bytes(self.memory)}"),
+            *self.budget.card().rows,
+            ("error", f"± {self.stderr_at(0.5):.4f} (standard error at density 1/2)"),
+        )
 
     # --- bytes --------------------------------------------------------------------------------------------------
 

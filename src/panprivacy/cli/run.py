@@ -171,7 +171,7 @@ class Run:
             path = self.kept and self.kept.path
             lost = f"is spent and saved; panprivacy show {path} has it" if path else "is spent, and lost"
             raise CannotShow(f"{error}; the release {lost}") from None
-        if isinstance(released, Release) and released.stderr > _NOISE:
+        if isinstance(released, Release) and released.density_stderr > _NOISE:
             self.speaker.note("this answer is mostly noise; panprivacy plan finds an epsilon and a size that do better")
 
     def spend(self) -> Any:

@@ -5,11 +5,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations
 from operator import index
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from typing import Any, NoReturn, Self
 
 import numpy as np
 
 from panprivacy.checks import KEY_BYTES, check_epsilon, check_key
+from panprivacy.display import Rows
 from panprivacy.distinct.buckets import buckets_for, levels_for, model_of, relative_error
 from panprivacy.distinct.estimate import not_negative, total
 from panprivacy.distinct.likelihood import CountModel
@@ -27,11 +28,8 @@ from panprivacy.sizes import format_bytes
 from panprivacy.slots import SlotMap
 from panprivacy.slots.hashed import Hashed
 from panprivacy.table import Bits, Table
-from panprivacy.universe import Universe
+from panprivacy.universe import Ids, Universe
 from panprivacy.universe.anyone import INTEGERS, TEXT, Anyone
-
-if TYPE_CHECKING:
-    from rich.table import Table as RichTable
 
 _HARDLY = 1e-9  # a probability that is taken for impossible
 _PARAMETERS = struct.Struct("<IIII16s")  # levels, buckets, parts, unions, key
@@ -154,7 +152,7 @@ class DistinctCount(Estimator[CountRelease]):
         """Refuse: users share bits, and clearing one would remove all who share it."""
         raise _no_removal()
 
-    def remove_many(self, ids: Any) -> NoReturn:  # noqa: ARG002
+    def remove_many(self, ids: Ids) -> NoReturn:  # noqa: ARG002
         """Refuse, like `remove`."""
         raise _no_removal()
 
@@ -184,10 +182,10 @@ class DistinctCount(Estimator[CountRelease]):
         budget = budget_of(split, published.number, published.redraws)
         return CountRelease(
             count=found.count,
-            stderr=found.stderr,
-            interval=(found.low, found.high),
-            level=published.level,
+            count_stderr=found.stderr,
+            count_interval=(found.low, found.high),
             raw_count=raw.count,
+            level=published.level,
             universe=None,
             number=published.number,
             epsilon_spent=budget.spent,
@@ -260,19 +258,15 @@ class DistinctCount(Estimator[CountRelease]):
             f"{'' if self.secure else '; NOT SECURE: seeded coins'}>"
         )
 
-    def _as_grid(self) -> "RichTable":
-        from rich.table import Table as Grid
-
-        grid = Grid(title="DistinctCount", show_header=False)
-        grid.add_row("memory", f"{self.levels} levels x {self.buckets:,} buckets in {format_bytes(self.memory)}")
-        for line in str(self.budget).splitlines():
-            grid.add_row(*line.split(maxsplit=1))
-        if self._slots.unions > 1:
-            grid.add_row("union", f"of {self._slots.unions} tables: {self._ledger.pair.loss:.4g} of its epsilon left")
-        grid.add_row("error", f"± {self.relative_error:.2%} (standard error from {4 * self.buckets:,} users on)")
-        if not self.secure:
-            grid.add_row("warning", "[bold red]not private: seeded coins")
-        return grid
+    def _rows(self) -> Rows:
+        unions = self._slots.unions
+        union = ("union", f"of {unions} tables: {self._ledger.pair.loss:.4g} of its epsilon left")
+        return (
+            ("memory", f"{self.levels} levels x {self.buckets:,} buckets in {format_bytes(self.memory)}"),
+            *self.budget.card().rows,
+            *([union] if unions > 1 else []),
+            ("error", f"± {self.relative_error:.2%} (standard error from {4 * self.buckets:,} users on)"),
+        )
 
     # --- bytes --------------------------------------------------------------------------------------------------
 
