@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
@@ -38,7 +39,7 @@ def test_edges_of_large_graphs_stay_inside(nodes: int, data: st.DataObject) -> N
         assert graph.index((nodes - 1, nodes - 2)) < graph.size
 
 
-COLUMNS: dict[str, Callable[[list[int], list[int]], Any]] = {
+COLUMNS: dict[str, Callable[[list[Any], list[Any]], Any]] = {
     "list of pairs": lambda s, t: list(zip(s, t, strict=True)),
     "generator of pairs": lambda s, t: zip(s, t, strict=True),
     "array of pairs": lambda s, t: np.column_stack([s, t]),
@@ -80,3 +81,72 @@ def test_what_is_no_edge_of_the_graph_is_refused(ids: object, kind: type[Excepti
 def test_a_graph_has_two_nodes_at_least() -> None:
     with pytest.raises(ValueError, match="at least 2 nodes"):
         pp.Edges(1)
+
+
+# --- nodes with names -----------------------------------------------------------------------------------------------
+
+AIRPORTS = ["JFK", "LAX", "ORD", "ÅLA", ""]
+NAMED: dict[str, Callable[[list[str], list[str]], Any]] = {
+    **{name: COLUMNS[name] for name in COLUMNS if name not in ("signed and unsigned", "two widths")},
+    "categories": lambda s, t: (pl.Series(s, dtype=pl.Categorical), pl.Series(t, dtype=pl.Categorical)),
+    "pandas frame": lambda s, t: pd.DataFrame({"from": s, "to": t}, index=range(7, 7 + len(s))),
+}
+
+
+@pytest.mark.parametrize("name", NAMED)
+@pytest.mark.parametrize("directed", [False, True])
+def test_nodes_may_have_names(name: str, directed: bool) -> None:
+    graph, numbered = pp.Edges(AIRPORTS, directed), pp.Edges(len(AIRPORTS), directed)
+    source, target = ["JFK", "ORD", ""], ["LAX", "JFK", "ÅLA"]
+    listed = pp.Users(AIRPORTS)
+    expected = [numbered.index((listed.index(s), listed.index(t))) for s, t in zip(source, target, strict=True)]
+    assert touched(graph, lambda est: est.update_many(NAMED[name](source, target))) == sorted(expected)
+    assert [graph.index(edge) for edge in zip(source, target, strict=True)] == expected
+    assert touched(graph, lambda est: est.update_many(NAMED[name](source[:0], target[:0]))) == []
+
+
+@pytest.mark.parametrize(
+    ("edges", "words"),
+    [
+        ([("JFK", "EWR")], r"edge \('JFK', 'EWR'\) joins no two different nodes of the 5 listed"),
+        ([("JFK", "LAX"), ("JFK", "JFK")], r"edge \('JFK', 'JFK'\) joins no"),
+        ((pl.Series(["JFK"]), pl.Series(["jfk"])), r"edge \('JFK', 'jfk'\) joins no"),
+        ([(1, 2)], r"edge \(1, 2\) joins no"),
+    ],
+)
+def test_an_edge_of_others_is_refused_by_name(edges: Any, words: str) -> None:
+    refused(pp.Edges(AIRPORTS), edges, pp.OutsideUniverse, words)
+
+
+@pytest.mark.parametrize("edges", ["JFK", ["JF"], [("JFK",)], [("JFK", "LAX", "ORD")], [5]])
+def test_what_is_no_pair_of_names_is_no_edge(edges: Any) -> None:
+    refused(pp.Edges(AIRPORTS), edges, TypeError, "edges are pairs|takes many ids")
+
+
+def test_an_edge_without_an_end_is_refused() -> None:
+    columns = (pl.Series(["JFK", None]), pl.Series(["LAX", "ORD"]))
+    refused(pp.Edges(AIRPORTS), columns, ValueError, "1 id is missing")
+
+
+def test_names_of_nodes_are_a_universe_that_is_given_again() -> None:
+    graph = pp.Edges(AIRPORTS, directed=True)
+    assert graph == pp.Edges(pp.Users(reversed(AIRPORTS)), directed=True)
+    assert len({graph, pp.Edges(AIRPORTS), pp.Edges(5), pp.Edges(5, directed=True), pp.Edges([*AIRPORTS, "SFO"])}) == 5
+    est = pp.Density(graph, 1.0)
+    blob = est.to_bytes()
+    assert pp.load(blob, graph).to_bytes() == blob
+    alone = pp.load(blob)
+    assert alone.to_bytes() == blob
+    assert alone.universe.describe() == "20 edges of listed nodes (list not loaded)"
+    with pytest.raises(pp.PanPrivacyError, match=r"pp\.load\(blob, universe=pp\.Edges\(nodes=\.\.\.\)\)"):
+        alone.update(("JFK", "LAX"))
+    for other in (pp.Edges(AIRPORTS), pp.Edges(5, directed=True), pp.Users(AIRPORTS), pp.Edges([*"abcde"], True)):
+        with pytest.raises(pp.OtherUniverse):
+            pp.load(blob, other)
+
+
+def test_shards_of_different_graphs_are_not_merged() -> None:
+    for one, other in ((pp.Edges(5), pp.Edges(6)), (pp.Edges(AIRPORTS), pp.Edges([*"abcde"])), (pp.Edges(5), 10)):
+        parts = [pp.Density(universe, 1.0, shard=(i, 2)) for i, universe in enumerate((one, other))]
+        with pytest.raises(pp.CannotMerge, match="different universes"):
+            pp.merge(parts)

@@ -230,16 +230,16 @@ class Grown:
         return self._est.release()
 
 
-def audited(kind: type[pp.Density], releases: int) -> audit.Result:
+def audited(kind: type[pp.Density], releases: int, intrusions: int = 0) -> audit.Result:
     def make(coins: Coins) -> Grown:
-        return Grown(kind(pp.Users(["ben", "cem"]), 1.0, coins=coins, releases=releases), "ada")
+        return Grown(kind(pp.Users(["ben", "cem"]), 1.0, coins=coins, releases=releases, intrusions=intrusions), "ada")
 
-    return audit.exact(make, ["ada", "ben", "cem"], 2, deletions=True, releases=releases)
+    return audit.exact(make, ["ada", "ben", "cem"], 2, deletions=True, releases=releases, intrusions=intrusions)
 
 
-@pytest.mark.parametrize("releases", [1, 2])
-def test_an_estimator_that_grew_loses_what_it_claims_and_no_more(releases: int) -> None:
-    result = audited(pp.Density, releases)
+@pytest.mark.parametrize(("releases", "intrusions"), [(1, 0), (2, 0), (1, 1)])
+def test_an_estimator_that_grew_loses_what_it_claims_and_no_more(releases: int, intrusions: int) -> None:
+    result = audited(pp.Density, releases, intrusions)
     assert result.holds, str(result)
     assert result.worst_loss == pytest.approx(1.0, abs=1e-6)
 

@@ -71,7 +71,7 @@ def test_listed_names_are_found_in_a_column(kind: str) -> None:
 def hashes(ids: Any) -> list[int]:
     """The hashes of a batch, as an estimator would make them."""
     anyone = Anyone(KEY)
-    pieces = [piece for batch in batches(anyone.as_batch(ids)) for piece in chunks(batch)]
+    pieces = [piece for batch in batches(anyone.as_column(ids)) for piece in chunks(batch)]
     return [found for piece in pieces for found in anyone.indices(piece, Scratch()).tolist()]
 
 

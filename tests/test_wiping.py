@@ -75,6 +75,9 @@ SUBJECTS = {
     "listed names": Subject(lambda: pp.Density(pp.Users(NAMES), 9.0, intrusions=1), NAMES, ["mary", "eve"]),
     "listed anything": Subject(lambda: pp.Density(pp.Users([5, "ada"]), 9.0, intrusions=1), [5, "ada"], [5, "eve"]),
     "edges": Subject(lambda: pp.Density(pp.Edges(40), 9.0, intrusions=1), [(1, 2), (30, 7)], [(1, 2), (3, 3)]),
+    "edges of names": Subject(
+        lambda: pp.Density(pp.Edges(NAMES), 9.0, intrusions=1), [("ada", "mary")], [("ada", "mary"), ("ada", "eve")]
+    ),
     "distinct numbers": Subject(lambda: pp.DistinctCount(9.0, 64, intrusions=1), NUMBERS, [5, 2**64]),
     "distinct names": Subject(lambda: pp.DistinctCount(9.0, 64, intrusions=1), NAMES, ["ada", 1.5]),
     "distinct anything": Subject(lambda: pp.DistinctCount(9.0, 64, intrusions=1), [5, "ada"], [5, "ada", 1.5]),
@@ -133,7 +136,8 @@ def containers_for(ids: list[Any]) -> dict[str, Callable[[list[Any]], Any]]:
     """The containers that ids of this kind come in."""
     kinds = set(map(type, ids))
     if kinds == {tuple}:
-        return EDGES
+        named = {how: make for how, make in EDGES.items() if how not in ("16 bits", "floats")}
+        return named if isinstance(ids[0][0], str) else EDGES
     return CONTAINERS | (COLUMNS if len(kinds) == 1 else {}) | (INTEGERS if kinds == {int} else {})
 
 

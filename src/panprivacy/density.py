@@ -100,7 +100,7 @@ class Density(Estimator[Release]):
         ordered = sorted(parts, key=lambda part: part._slots.first)
         head = ordered[0]
         for part in ordered[1:]:
-            different = [] if _identity(head._universe) == _identity(part._universe) else ["universes"]
+            different = [] if universe_bytes(head._universe) == universe_bytes(part._universe) else ["universes"]
             different += head._ledger.differences(part._ledger)
             if different:
                 raise CannotMerge(f"the parts have different {' and '.join(different)}")
@@ -256,11 +256,6 @@ def _choose_slots(universe: int, size: int, shard: tuple[int, int] | None, key: 
     if not slots.users:
         raise ValueError(f"under this key the {slots.size} slots are nobody's; take a larger sample or another key")
     return slots
-
-
-def _identity(universe: Universe) -> object:
-    """What tells universes apart: a list of users is known by its fingerprint, also where it was not loaded."""
-    return getattr(universe, "fingerprint", universe)
 
 
 def _drawn_key(coins: Coins) -> bytes:

@@ -40,7 +40,7 @@ class Estimator(ABC, Generic[R]):
     """Which estimator a saved state is of."""
 
     TABLE: ClassVar[type[Bits]] = Table
-    """How the bits are kept."""
+    """The class of the table that holds the bits."""
 
     _table: Bits
     _lock: Any
@@ -133,7 +133,7 @@ class Estimator(ABC, Generic[R]):
 
     def _redraw_batches(self, ids: Any, remove: bool) -> None:
         self._table.in_use()
-        for pieces in batches(self._universe.as_batch(ids)):
+        for pieces in batches(self._universe.as_column(ids)):
             short = len(pieces) == 1 and len(pieces[0]) <= CHUNK  # its ids are all looked up before the first is used
             with self._lock, nullcontext() if short else self._whole_or_not_at_all(pieces), Scratch() as scratch:
                 look_up = self._universe.indices if short else self._universe.unchecked

@@ -47,7 +47,7 @@ class Feed:
         self._skip_missing = skip_missing
         self._skip_outside = skip_outside
         self._least = _TELLING if live else 1
-        self._spelled_alike = not skip_outside  # whether nothing is left to be found out about that
+        self._spelling_checked = not skip_outside  # only who leaves rows out may leave out all
 
     def check(self, batch: Batch) -> None:
         """Say which row of a batch cannot be counted, if there is one, and count nothing."""
@@ -89,14 +89,14 @@ class Feed:
         return columns[0] if len(columns) == 1 else columns
 
     def _inside(self, rows: "pl.DataFrame") -> Any:
-        """Of each row, whether its user is one of the universe."""
+        """Whether the user of each row is in the universe."""
         universe = self._est.universe
-        column = universe.as_batch(self._ids(rows))
+        column = universe.as_column(self._ids(rows))
         return universe.inside(column if len(self._columns.ids) == 1 else column[:])
 
     def _check_spelling(self, batch: Batch, rows: "pl.DataFrame", inside: Any) -> None:
         """Refuse a first batch of which nobody is in the universe."""
-        if self._spelled_alike or not len(rows):
+        if self._spelling_checked or not len(rows):
             return
         if len(rows) >= self._least and not inside.any():
             user = tuple(rows[name][0] for name in self._columns.ids)
@@ -106,7 +106,7 @@ class Feed:
                 f"everybody out: ids are like {user[0] if len(user) == 1 else user!r} here, and "
                 f"{_example(self._est.universe)}; are leading zeros, upper and lower case, or text and numbers amiss?",
             )
-        self._spelled_alike = True
+        self._spelling_checked = True
 
     def _complete(self, batch: Batch) -> "pl.DataFrame":
         """The rows that have an id."""
@@ -148,7 +148,7 @@ class Feed:
             self._est.update_many(self._ids(last.filter(last[_INSERTED])))
 
     def _insertions(self, batch: Batch, rows: "pl.DataFrame") -> "pl.Series":
-        """Of each row, whether it is an insertion."""
+        """Whether each row is an insertion."""
         import polars as pl
 
         action = self._columns.action
@@ -187,9 +187,10 @@ class Feed:
 
 def _example(universe: Universe) -> str:
     """How ids of a universe are spelled."""
-    if isinstance(universe, Users):
-        return f"like {first_of(universe.listed(0, 1), [True])[0]!r} in the list"
-    return f"0..{universe.nodes - 1} are the nodes" if isinstance(universe, Edges) else f"0..{universe.size - 1} there"
+    listed = universe.named if isinstance(universe, Edges) else universe
+    if isinstance(listed, Users):
+        return f"like {first_of(listed.listed(0, 1), [True])[0]!r} in the list"
+    return f"0..{universe.count - 1} are the nodes" if isinstance(universe, Edges) else f"0..{universe.size - 1} there"
 
 
 _TELLING = 100  # rows of a pipe that are enough to tell that ids are spelled otherwise

@@ -267,3 +267,20 @@ def test_a_file_that_may_not_be_read_is_named(visits: Path, monkeypatch: pytest.
 )
 def test_what_is_wrong_is_said_in_one_line(options: tuple[str | float, ...], cause: str, visits: Path) -> None:
     assert cause in refused("density", visits, *options)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_nodes_of_a_graph_may_be_listed_in_a_file(suffix: str, tmp_path: Path) -> None:
+    nodes, flights, state = tmp_path / "airports.csv", tmp_path / f"f.{suffix}", tmp_path / "f.pp"
+    names = [f"airport {i}" for i in range(60)]
+    nodes.write_text("iata,city\n" + "".join(f"{name},x\n" for name in names))
+    frame = pl.DataFrame({"from": names[:-1], "to": names[1:], "do": ["insert"] * 59})
+    (frame.write_csv if suffix == "csv" else frame.write_parquet)(flights)
+    graph = ("--edges", "from,to", "--nodes", f"{nodes}:iata", "--action", "do")
+    assert run("density", flights, *graph, "-e", 20, "-s", state, "--no-release").exit_code == 0
+    assert answer("release", state)["density"] == pytest.approx(59 / 1770, abs=0.02)
+    assert "give the same --nodes FILE again" in refused("density", flights, "--edges", "from,to", "-s", state)
+    pl.DataFrame({"from": ["airport 1"], "to": ["Oz"], "do": ["delete"]}).write_csv(tmp_path / "g.csv")
+    assert "edge ('airport 1', 'Oz') joins no two different nodes of the 60 listed" in refused(
+        "density", tmp_path / "g.csv", *graph, "-s", state
+    )

@@ -30,7 +30,7 @@ UUIDS = [UUID(int=i * 2**120 + i) for i in range(6)]
 def hashes(ids: Any, key: bytes = KEY) -> list[int]:
     """The hashes of a batch, as an estimator would make them."""
     anyone, found = Anyone(key), []
-    for pieces in batches(anyone.as_batch(ids)):
+    for pieces in batches(anyone.as_column(ids)):
         for chunk in chunks(pieces):
             found += anyone.indices(chunk, Scratch()).tolist()
     return found

@@ -75,6 +75,12 @@ def test_what_is_wrong_inside_is_named(tmp_path: Path) -> None:
         column(written(tmp_path / "f.ndjson", [rows[0], {"user": 7}]), "user.id")
 
 
+def test_a_key_is_a_value_or_an_object_and_not_both(tmp_path: Path) -> None:
+    file = written(tmp_path / "f.ndjson", ROWS)
+    with pytest.raises(BadInput, match="user is asked for as a value, and as an object"):
+        next(read([file], Columns(("user.id",), time="user")))
+
+
 @pytest.mark.parametrize("suffix", [".ndjson", ".parquet", ".arrow"])
 def test_a_list_of_users_may_be_inside(suffix: str, tmp_path: Path) -> None:
     file = written(tmp_path / f"f{suffix}", ROWS[:2])

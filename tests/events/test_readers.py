@@ -277,7 +277,7 @@ def test_a_name_that_does_not_tell_the_format_asks_for_it(tmp_path: Path) -> Non
     with pytest.raises(BadInput, match="say --format csv or tsv or ndjson or parquet or arrow"):
         fed(revealing(10), file)
     est = revealing(10)
-    fed(est, file, kind=Format.csv)
+    fed(est, file, format_=Format.csv)
     assert seen(est) == {1}
     parquet = write(pl.DataFrame({"user": [1]}), tmp_path / "x.parquet").rename(tmp_path / "events")
     fed(est, parquet)

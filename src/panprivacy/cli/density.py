@@ -46,7 +46,10 @@ def density(
         typer.Option(metavar="FILE[:COLUMN]", help="Ids are those in this file.", rich_help_panel=opt.BUDGET),
     ] = None,
     nodes: Annotated[
-        int | None, typer.Option(metavar="N", help="Edges join nodes 0 .. N-1.", rich_help_panel=opt.BUDGET)
+        str | None,
+        typer.Option(
+            metavar="N|FILE", help="Edges join nodes 0 .. N-1, or those in a file.", rich_help_panel=opt.BUDGET
+        ),
     ] = None,
     directed: Annotated[
         bool, typer.Option("--directed", help="An edge and its reverse are two.", rich_help_panel=opt.BUDGET)

@@ -82,7 +82,7 @@ class Run:
     def _feed_files(self, source: Source, feed: Feed) -> None:
         files = expand(source.files)
         with Meter(files, shown=self.speaker.shows_progress) as meter:
-            for batch in read(files, source.columns, kind=source.format, layout=source.layout):
+            for batch in read(files, source.columns, format_=source.format, layout=source.layout):
                 feed.take(batch)
                 meter.advance(batch)
                 self.keeper.counted()

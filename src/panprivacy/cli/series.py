@@ -70,7 +70,7 @@ class Series:
         feed = source.feed_to(self.run.est, columns)
         files = expand(source.files)
         with self.run.keeping_what_was_counted(), Meter(files, shown=self.run.speaker.shows_progress) as meter:
-            for batch in read(files, columns, kind=source.format, layout=source.layout):
+            for batch in read(files, columns, format_=source.format, layout=source.layout):
                 self._take(batch, feed)
                 meter.advance(batch)
                 self.run.keeper.counted()

@@ -1,5 +1,6 @@
 """Who is counted: the options that say it, as a universe and the columns its ids are in."""
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +18,8 @@ class Asked:
     edges: str | None
     size: int | None
     file: str | None
-    nodes: int | None
+    nodes: str | None
+    """How many nodes a graph has, or the file that lists them."""
     directed: bool
 
     def universe(self) -> tuple[Universe | None, Kind]:
@@ -29,16 +31,19 @@ class Asked:
         if self.size is not None:
             return Range(self.size), Kind.integers
         if self.nodes is not None:
-            return Edges(self.nodes, self.directed), Kind.integers
+            if re.fullmatch("[+-]?[0-9]+", self.nodes):
+                return Edges(int(self.nodes), self.directed), Kind.integers
+            named, kind = _listed(self.nodes)
+            return Edges(named, self.directed), kind
         if self.file is not None:
-            ids = read_ids(*split_column(self.file))
-            return Users(ids), kind_of(ids.dtype) or Kind.integers
+            return _listed(self.file)
         return None, Kind.integers
 
     def columns(self, universe: Any, kind: Kind, action: str | None, weight: str | None) -> Columns:
         """The columns that hold the ids of this universe."""
         if isinstance(universe, Unlisted):
-            raise PanPrivacyError("this state is of listed users: give the same --universe-file again")
+            said = "nodes: give the same --nodes FILE" if universe.nodes else "users: give the same --universe-file"
+            raise PanPrivacyError(f"this state is of listed {said} again")
         if isinstance(universe, Edges):
             ends = tuple(end.strip() for end in (self.edges or "").split(","))
             if len(ends) != 2 or not all(ends):
@@ -55,3 +60,9 @@ class Asked:
                 "--edges is for a graph of --nodes N" if self.edges else "which column holds the ids? Say --column NAME"
             )
         return Columns((self.column,), kind, action, weight)
+
+
+def _listed(given: str) -> tuple[Users, Kind]:
+    """The users in a file, and what their ids are."""
+    ids = read_ids(*split_column(given))
+    return Users(ids), kind_of(ids.dtype) or Kind.integers

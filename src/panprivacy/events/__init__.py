@@ -31,19 +31,19 @@ __all__ = [
 
 
 def read(
-    files: Sequence[str], columns: Columns, *, kind: Format | None = None, layout: Layout | None = None
+    files: Sequence[str], columns: Columns, *, format_: Format | None = None, layout: Layout | None = None
 ) -> Iterator[Batch]:
     """Yield the batches of some files, in order, with constant memory.
 
-    `kind` is what the files are, where their names do not tell; `layout` is how CSV files are written. Anything
+    `format_` is what the files are, where their names do not tell; `layout` is how CSV files are written. Anything
     wrong with a file or a row is a `BadInput` that names it.
     """
     for file in files:
-        format_ = format_of(file, kind)
+        found = format_of(file, format_)
         batches = (
-            read_columnar(file, columns, format_)
-            if format_ in (Format.parquet, Format.arrow)
-            else read_text(file, columns, format_, layout_of(format_, layout))
+            read_columnar(file, columns, found)
+            if found in (Format.parquet, Format.arrow)
+            else read_text(file, columns, found, layout_of(found, layout))
         )
         for batch in batches:
             if columns.kind is None:  # from now on, ids are what they were in the first file

@@ -89,7 +89,7 @@ def shown_names(names: list[str]) -> str:
 
 @dataclass(frozen=True)
 class Batch:
-    """Some rows of a file, in order."""
+    """Some rows of a file, in order, that are counted whole or not at all."""
 
     file: str
     rows: "pl.DataFrame"

@@ -16,43 +16,43 @@ _LARGEST_FLOAT = 2**53  # beyond, floats have gaps between whole numbers
 _TEXT_ROWS = 3 * 2**20  # rows with text that are decoded ahead at most: 500 MB if row groups have a million
 
 
-def read_columnar(file: str, columns: Columns, kind: Format) -> Iterator[Batch]:
+def read_columnar(file: str, columns: Columns, format_: Format) -> Iterator[Batch]:
     """Yield the batches of a Parquet or Arrow file, in order."""
     from polars.exceptions import PanicException, PolarsError
 
     size, before = Path(file).stat().st_size, 0
     try:
-        scan = _scan(file, kind)
+        scan = _scan(file, format_)
         fields = dict(_fields(scan.collect_schema()))
         columns.check_names(file, list(fields))
         scan = scan.select(fields[name].alias(name) for name in columns.names)
         schema = scan.collect_schema()
         check_types(file, columns, schema)
         total = _rows(scan)
-        for part in _parts(_wanted(scan, columns, schema), kind, total, size):
+        for part in _parts(_wanted(scan, columns, schema), format_, total, size):
             for found in part.collect_batches(maintain_order=True):
                 rows = _with_whole_ids(file, columns, found, before)
                 yield Batch(file, rows, before, size * (before + len(rows)) // total)
                 before += len(rows)
     except (PolarsError, PanicException, OSError) as error:
         after = f", somewhere after row {before}" if before else ""
-        raise BadInput(file, f"not a whole {kind.capitalize()} file{after}: {_first_line(error)}") from None
+        raise BadInput(file, f"not a whole {format_.capitalize()} file{after}: {_first_line(error)}") from None
 
 
-def column_names(file: str, kind: Format) -> list[str]:
+def column_names(file: str, format_: Format) -> list[str]:
     """What the columns are called; those inside a column of structs like ``user.id``."""
     from polars.exceptions import PanicException, PolarsError
 
     try:
-        return [name for name, _ in _fields(_scan(file, kind).collect_schema())]
+        return [name for name, _ in _fields(_scan(file, format_).collect_schema())]
     except (PolarsError, PanicException, OSError) as error:
-        raise BadInput(file, f"not a whole {kind.capitalize()} file: {_first_line(error)}") from None
+        raise BadInput(file, f"not a whole {format_.capitalize()} file: {_first_line(error)}") from None
 
 
-def _scan(file: str, kind: Format) -> "pl.LazyFrame":
+def _scan(file: str, format_: Format) -> "pl.LazyFrame":
     import polars as pl
 
-    if kind is Format.parquet:
+    if format_ is Format.parquet:
         return pl.scan_parquet(file, glob=False, hive_partitioning=False)
     return pl.scan_ipc(file, glob=False, hive_partitioning=False)
 
@@ -105,14 +105,14 @@ def _with_whole_ids(file: str, columns: Columns, rows: "pl.DataFrame", before: i
     return rows
 
 
-def _parts(scan: "pl.LazyFrame", kind: Format, total: int, size: int) -> "Iterator[pl.LazyFrame]":
+def _parts(scan: "pl.LazyFrame", format_: Format, total: int, size: int) -> "Iterator[pl.LazyFrame]":
     """The scan of a file whole, or, where that would fill the memory, of one stretch of it after the other.
 
     Polars maps Arrow files into memory, and keeps every page that it has touched until the scan ends; of Parquet it
     decodes some row groups ahead, which only text makes large.
     """
     step = max(total, 1)
-    if kind is Format.arrow:
+    if format_ is Format.arrow:
         step = max(total * _MAPPED // size, 1)
     elif not all(type_.is_numeric() for type_ in scan.collect_schema().dtypes()):
         step = _TEXT_ROWS

@@ -28,6 +28,9 @@ class JsonLines:
         if first and not any(_leads_somewhere(path, first) for path in self._paths.values()):
             # Keys may come and go from line to line; where not even one is known, the name is wrong.
             columns.check_names(file, list(_keys(first)))
+        for name, path in self._paths.items():
+            if any(path == other[: len(path)] for other in self._paths.values() if other != path):
+                raise BadInput(file, f"{name} is asked for as a value, and as an object that holds another column")
         self.kind = columns.kind or self._kind_in(file, first_block)
         self._types = columns.types(self.kind)
 

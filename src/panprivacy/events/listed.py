@@ -29,26 +29,26 @@ def read_ids(file: str, column: str | None = None) -> "pl.Series":
         if column is not None:
             raise BadInput(file, f"a .txt file has one id a line and no columns, so no column {column!r}")
         return _typed(pl.Series(_lines(file), dtype=pl.String))
-    kind = format_of(file)
-    columnar = kind in (Format.parquet, Format.arrow)
-    names = column_names(file, kind) if columnar else first_names(file, kind, layout_of(kind, None))
+    format_ = format_of(file)
+    columnar = format_ in (Format.parquet, Format.arrow)
+    names = column_names(file, format_) if columnar else first_names(file, format_, layout_of(format_, None))
     if column is None and len(names) != 1:
         raise BadInput(file, f"which column holds the ids? {_HOW_TO_SAY}; it has {shown_names(names)}")
     name = column if column is not None else names[0]
-    if kind is not Format.ndjson:  # whose keys may come and go
+    if format_ is not Format.ndjson:  # whose keys may come and go
         Columns((name,)).check_names(file, names)
     batches = (
-        read_columnar(file, Columns((name,)), kind)
+        read_columnar(file, Columns((name,)), format_)
         if columnar
         else read_text(
-            file, Columns((name,), None if kind is Format.ndjson else Kind.text), kind, layout_of(kind, None)
+            file, Columns((name,), None if format_ is Format.ndjson else Kind.text), format_, layout_of(format_, None)
         )
     )
     parts = [batch.rows[name] for batch in batches]
     ids = pl.concat(parts) if parts else pl.Series(name, [], dtype=pl.String)
     if ids.null_count():
         raise BadInput(file, "the id is missing", (ids.is_null().arg_true()[0]) + 1)
-    return ids if columnar or kind is Format.ndjson else _typed(ids)
+    return ids if columnar or format_ is Format.ndjson else _typed(ids)
 
 
 def _lines(file: str) -> list[str]:

@@ -69,7 +69,7 @@ class Printed(ABC):
         self._redraw_many(ids, remove=True)
 
     def _redraw_many(self, ids: Any, remove: bool) -> None:
-        for pieces in batches(self._universe.as_batch(ids)):
+        for pieces in batches(self._universe.as_column(ids)):
             known = [
                 self._universe.indices(chunk, Scratch()) for chunk in chunks(pieces)
             ]  # all, before the first is used

@@ -14,38 +14,44 @@ _RANGE, _USERS, _EDGES = 0, 1, 2
 
 
 class Unlisted:
-    """A list of users that was left out when the estimator was loaded: it can release, but not be fed."""
+    """A list of users, or of nodes, that was left out when the estimator was loaded: it can release, but not be fed."""
 
-    def __init__(self, size: int, fingerprint: bytes) -> None:
+    def __init__(self, size: int, fingerprint: bytes, nodes: int = 0, directed: bool = False) -> None:
         self.size = size
         self.fingerprint = fingerprint
+        self.nodes = nodes
+        """How many nodes are listed, if the users are their edges."""
+        self.directed = directed
 
-    def as_batch(self, ids: Any) -> Any:
-        """Refuse."""
+    def as_column(self, ids: Any) -> Any:
+        """Refuse: the list is not there."""
         self._refuse(ids)
 
     def index(self, user: Any) -> int:
-        """Refuse."""
+        """Refuse: the list is not there."""
         self._refuse(user)
 
     def indices(self, chunk: Any, scratch: Any = None) -> Any:  # noqa: ARG002
-        """Refuse."""
+        """Refuse: the list is not there."""
         self._refuse(chunk)
 
     unchecked = inside = indices
 
     def describe(self) -> str:
         """What the universe is, in a few words."""
-        return f"{self.size:,} listed users (list not loaded)"
+        return f"{self.size:,} {'edges of listed nodes' if self.nodes else 'listed users'} (list not loaded)"
 
     def _refuse(self, _: Any) -> NoReturn:
-        raise PanPrivacyError("this estimator was loaded without its users: pp.load(blob, universe=pp.Users(...))")
+        given = "pp.Edges(nodes=...)" if self.nodes else "pp.Users(...)"
+        raise PanPrivacyError(f"this estimator was loaded without its users: pp.load(blob, universe={given})")
 
 
 def universe_bytes(universe: Universe) -> bytes:
     """Write what identifies a universe."""
     if isinstance(universe, Edges):
-        return _UNIVERSE.pack(_EDGES, universe.directed, universe.size, universe.nodes, b"")
+        return _UNIVERSE.pack(_EDGES, universe.directed, universe.size, universe.count, universe.fingerprint)
+    if isinstance(universe, Unlisted) and universe.nodes:
+        return _UNIVERSE.pack(_EDGES, universe.directed, universe.size, universe.nodes, universe.fingerprint)
     if isinstance(universe, Users | Unlisted):
         return _UNIVERSE.pack(_USERS, 0, universe.size, 0, universe.fingerprint)
     return _UNIVERSE.pack(_RANGE, 0, universe.size, 0, b"")
@@ -54,18 +60,19 @@ def universe_bytes(universe: Universe) -> bytes:
 def universe_from(data: bytes, given: Any) -> tuple[Universe, bytes]:
     """Read a universe off the front of some bytes, matching the list that is given again; return what is left."""
     kind, directed, size, nodes, fingerprint = _UNIVERSE.unpack_from(data)
+    listed = kind == _USERS or (kind == _EDGES and any(fingerprint))
     universe: Universe
-    if kind == _EDGES:
+    if listed:
+        universe = Unlisted(size, fingerprint, nodes, bool(directed)) if given is None else universe_of(given)
+        if universe_bytes(universe) != data[: _UNIVERSE.size]:
+            raise OtherUniverse("this list of users is not the one that the estimator was built with")
+    elif kind == _EDGES:
         universe = Edges(nodes, bool(directed))
     elif kind == _RANGE:
         universe = Range(size)
-    elif kind == _USERS:
-        universe = Unlisted(size, fingerprint) if given is None else given
-        if getattr(universe, "fingerprint", None) != fingerprint:
-            raise OtherUniverse("this list of users is not the one that the estimator was built with")
     else:
         raise ValueError(f"there is no universe of kind {kind}")
-    if kind != _USERS and given is not None and universe_of(given) != universe:
+    if not listed and given is not None and universe_of(given) != universe:
         raise OtherUniverse(
             f"the estimator was built for {universe.describe()}, not for {universe_of(given).describe()}"
         )

@@ -22,10 +22,10 @@ class Universe(Protocol):
 
     @property
     def size(self) -> int:
-        """How many there are."""
+        """How many users there could be."""
 
-    def as_batch(self, ids: Any) -> Any:
-        """Bring ids as they were given into a form that `batches` can cut by rows."""
+    def as_column(self, ids: Any) -> Any:
+        """Bring ids as they were given into one column, in a form that `batches` can cut by rows."""
 
     def index(self, user: Any) -> int:
         """The position of one user, or `OutsideUniverse`."""
@@ -34,10 +34,10 @@ class Universe(Protocol):
         """The positions of a chunk of users, or `OutsideUniverse`."""
 
     def inside(self, chunk: Any) -> NDArray[np.bool_]:
-        """Of each of a chunk of users, whether it is one of them."""
+        """Whether each user of a chunk is in the universe."""
 
     def unchecked(self, chunk: Any, scratch: Scratch) -> Words:
-        """The same, but users outside may have positions outside, where it is quicker to let the slots find them."""
+        """`indices`, but a user outside the universe may have a position outside it, which the slots then refuse."""
 
     def describe(self) -> str:
         """What the universe is, in a few words."""

@@ -58,7 +58,7 @@ class Anyone:
         """How many hashes there are."""
         return _WORD
 
-    def as_batch(self, ids: Any) -> Any:
+    def as_column(self, ids: Any) -> Any:
         """Arrow's UUIDs are 16 bytes each: read them as what they stand for. All else is one column already."""
         return ids.to_pylist() if is_arrow(ids) and str(ids.type) == "extension<arrow.uuid>" else ids
 
@@ -91,18 +91,18 @@ class Anyone:
                 raise _no_id(str(chunk.dtype))
             return self._hash_listed(chunk.tolist(), scratch)
         if is_polars(chunk):
-            kind = str(chunk.dtype.base_type())
-            if kind in _TEXT:
+            type_ = str(chunk.dtype.base_type())
+            if type_ in _TEXT:
                 self._check_declared(TEXT, chunk)
                 return self.hash_texts(chunk, scratch)
-            if kind != "Object":
+            if type_ != "Object":
                 raise _no_id(f"a column of {chunk.dtype}")
         return self._hash_listed(chunk, scratch)
 
     unchecked = indices  # looking a user up is the check
 
     def inside(self, chunk: Any) -> NDArray[np.bool_]:
-        """Everybody is."""
+        """Everybody is in the open universe."""
         return np.ones(len(chunk), dtype=np.bool_)
 
     def describe(self) -> str:
@@ -112,11 +112,11 @@ class Anyone:
     def _hash_listed(self, ids: Sequence[Any], scratch: Scratch) -> Words:
         import polars as pl
 
-        kinds = set(map(type, ids))
-        if kinds <= {int}:
+        types = set(map(type, ids))
+        if types <= {int}:
             self._check_declared(INTEGERS, ids)
             return self.hash_words(_words(ids, scratch), scratch)
-        if kinds in ({str}, {bytes}):
+        if types in ({str}, {bytes}):
             self._check_declared(TEXT, ids)
             return self.hash_texts(pl.Series(ids), scratch)
         hashes: Words = scratch.empty("hashes", len(ids), np.uint64)

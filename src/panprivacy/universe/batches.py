@@ -1,7 +1,8 @@
 """Batches of ids as people have them, cut into chunks that the kernels take.
 
-A batch is taken whole or not at all, for which a long one may be walked twice; an iterator cannot be, and counts as
-many batches. Nothing is copied that is already an array, and no more than a chunk at a time otherwise.
+A batch is the ids that an estimator takes whole or not at all. To find out whether it can, it may walk through a long
+batch twice; an iterator can be walked through once only, and is cut into many batches. Nothing is copied that is an
+array already, and no more than a chunk at a time otherwise.
 """
 
 from collections import deque

@@ -1,7 +1,7 @@
 """The universe of all possible edges of a graph."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -10,48 +10,73 @@ from numpy.typing import NDArray
 from panprivacy.errors import OutsideUniverse
 from panprivacy.lazily import loaded
 from panprivacy.memory import Scratch
-from panprivacy.universe.batches import is_arrow, is_pandas, is_polars, plain_column
+from panprivacy.universe.batches import is_arrow, is_pandas, is_polars, plain_column, refuse_missing
 from panprivacy.universe.range import first_of
+from panprivacy.universe.users import Users, as_users
 from panprivacy.universe.words import TooLarge, Words, as_words, integers, words_of
 
 _NO_EDGE = 2**64 - 1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Edges:
-    """All pairs of different nodes ``0..nodes-1``: estimate the density of a graph as its edges come and go.
+    """All pairs of different nodes: estimate the density of a graph as its edges come and go.
 
-    An undirected edge (u, v), u < v, is index ``v*(v-1)/2 + u`` of ``nodes*(nodes-1)/2``, whichever way round it
-    is given; a directed one is ``u*(nodes-1) + v - [v > u]`` of ``nodes*(nodes-1)``. A node has no edge to itself.
+    `nodes` is a number n, for nodes ``0..n-1``, or `pp.Users` for nodes with other names; a list of names will do. An
+    undirected edge (u, v), u < v, is index ``v*(v-1)/2 + u`` of ``n*(n-1)/2``, whichever way round it is given; a
+    directed one is ``u*(n-1) + v - [v > u]`` of ``n*(n-1)``. A node has no edge to itself.
 
     >>> import panprivacy as pp
     >>> graph = pp.Density(universe=pp.Edges(nodes=1000), epsilon=1.0)
     >>> graph.update((3, 7)); graph.update_many([(1, 2), (2, 9)]); graph.remove((7, 3))
     >>> pp.Edges(nodes=1000).size
     499500
+    >>> flights = pp.Density(universe=pp.Edges(nodes=["JFK", "LAX", "ORD"]), epsilon=1.0)
+    >>> flights.update(("JFK", "ORD"))
     """
 
-    nodes: int
+    nodes: Any
     directed: bool = False
+    named: Users | None = field(init=False, repr=False)
+    """The names of the nodes, where they are not numbers."""
+    count: int = field(init=False, repr=False)
+    """How many nodes there are."""
+    fingerprint: bytes = field(init=False, repr=False)
+    """What tells lists of names apart; nothing for nodes that are numbers."""
 
     def __post_init__(self) -> None:
-        if self.nodes < 2:
-            raise ValueError(f"a graph needs at least 2 nodes, got {self.nodes}")
+        named = None if hasattr(self.nodes, "__index__") else as_users(self.nodes)
+        count = self.nodes.__index__() if named is None else named.size
+        if count < 2:
+            raise ValueError(f"a graph needs at least 2 nodes, got {count}")
+        found = {"named": named, "count": count, "fingerprint": named.fingerprint if named else b""}
+        for name, value in found.items():
+            object.__setattr__(self, name, value)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Edges) and self._identity == other._identity
+
+    def __hash__(self) -> int:
+        return hash(self._identity)
+
+    @property
+    def _identity(self) -> tuple[int, bytes, bool]:
+        return self.count, self.fingerprint, self.directed
 
     @property
     def size(self) -> int:
         """How many edges there could be."""
-        pairs = self.nodes * (self.nodes - 1)
+        pairs = self.count * (self.count - 1)
         return pairs if self.directed else pairs // 2
 
-    def as_batch(self, ids: Any) -> Any:
+    def as_column(self, ids: Any) -> Any:
         """Read a tuple of two columns, or a frame of two, as one column of pairs."""
         columns = columns_of(ids)
         if columns is None:
             return ids
         if len(columns) != 2:
             raise TypeError(f"edges are two columns, source and target, got {len(columns)}")
-        return Pairs(*map(plain_column, columns))
+        return Pairs(*map(_sliced if self.named else plain_column, columns))
 
     def index(self, user: Any) -> int:
         """The position of one edge."""
@@ -68,30 +93,35 @@ class Edges:
     unchecked = indices  # looking a user up is the check
 
     def inside(self, chunk: Any) -> NDArray[np.bool_]:
-        """Of each of a chunk of edges, whether it is one of them."""
+        """Whether each edge of a chunk is in the universe."""
         with Scratch() as scratch:
             return np.not_equal(self._positions(chunk, scratch)[0], _NO_EDGE)
 
     def _positions(self, chunk: Any, scratch: Scratch) -> tuple[Words, int]:
-        """The position of each edge, or the number that none has, and how many of those there are."""
+        """The position of each edge, `_NO_EDGE` for a pair that joins no two nodes, and how many pairs do not."""
         try:
-            ends = chunk.ends(scratch) if isinstance(chunk, Pairs) else _ends(chunk, scratch)
+            if self.named is not None:
+                ends = _named_ends(self.named, chunk, scratch)
+            else:
+                ends = chunk.ends(scratch) if isinstance(chunk, Pairs) else _ends(chunk, scratch)
         except TooLarge as error:
             raise self._outside([_edges(chunk)[error.row // 2]], 1) from None
         indices: Words = scratch.empty("indices", len(ends), np.uint64)
         edge_indices = loaded("panprivacy.universe.kernels").edge_indices
-        return indices, int(edge_indices(ends, self.nodes, self.directed, indices))
+        return indices, int(edge_indices(ends, self.count, self.directed, indices))
 
     def _outside(self, named: list[Any], wrong: int) -> OutsideUniverse:
-        listed = ", ".join(str(tuple(int(end) for end in edge)) for edge in named)
+        plain = (tuple(edge) if self.named else tuple(int(end) for end in edge) for edge in named)
+        listed = ", ".join(map(str, plain))
         more = " and more" if wrong > len(named) else ""
         joining = f"edge {listed} joins" if wrong == 1 else f"edges {listed}{more} join"
-        return OutsideUniverse(f"{joining} no two different nodes of 0..{self.nodes - 1}; nothing was changed")
+        nodes = f"the {self.count:,} listed" if self.named else f"0..{self.count - 1}"
+        return OutsideUniverse(f"{joining} no two different nodes of {nodes}; nothing was changed")
 
     def describe(self) -> str:
         """What the universe is, in a few words."""
         kind = "directed" if self.directed else "undirected"
-        return f"{self.size:,} {kind} edges of {self.nodes:,} nodes"
+        return f"{self.size:,} {kind} edges of {self.count:,} {'listed ' if self.named else ''}nodes"
 
 
 class Pairs(Sequence[Any]):
@@ -100,20 +130,20 @@ class Pairs(Sequence[Any]):
     def __init__(self, source: Any, target: Any) -> None:
         if len(source) != len(target):
             raise ValueError(f"an edge has two ends: got {len(source)} sources and {len(target)} targets")
-        self._ends = (source, target)
+        self.columns = (source, target)
 
     def __len__(self) -> int:
-        return len(self._ends[0])
+        return len(self.columns[0])
 
     def __getitem__(self, rows: Any) -> Any:
         if isinstance(rows, slice):
-            return Pairs(*(end[rows] for end in self._ends))
-        return tuple(end[rows] for end in self._ends)
+            return Pairs(*(end[rows] for end in self.columns))
+        return tuple(end[rows] for end in self.columns)
 
     def ends(self, scratch: Scratch) -> Words:
         """Both columns as words, side by side."""
         pairs: Words = scratch.empty("ends", 2 * len(self), np.uint64).reshape(len(self), 2)
-        for place, end in enumerate(self._ends):
+        for place, end in enumerate(self.columns):
             try:
                 with Scratch() as own:
                     pairs[:, place] = as_words(end, own)[0]
@@ -121,6 +151,34 @@ class Pairs(Sequence[Any]):
                 raise TooLarge(2 * error.row) from None
         pairs.flags.writeable = False
         return pairs
+
+
+def _named_ends(nodes: Users, chunk: Any, scratch: Scratch) -> Words:
+    """The positions of both ends among the listed nodes, side by side; one that no node has where an end is no node."""
+    if isinstance(chunk, Pairs):
+        columns: Any = chunk.columns
+    else:
+        for edge in chunk:
+            if isinstance(edge, str | bytes) or not hasattr(edge, "__len__") or len(edge) != 2:
+                raise TypeError(f"edges are pairs (source, target), got {edge!r}")
+        columns = tuple([edge[place] for edge in chunk] for place in (0, 1))
+    pairs: Words = scratch.empty("ends", 2 * len(columns[0]), np.uint64).reshape(-1, 2)
+    for place, end in enumerate(columns):
+        with Scratch() as own:
+            pairs[:, place] = nodes.places(end, own)[0]
+    pairs.flags.writeable = False
+    return pairs
+
+
+def _sliced(column: Any) -> Any:
+    """A column of names in a form that can be cut by rows, without missing ones."""
+    column = plain_column(column)
+    if is_arrow(column):
+        import polars as pl
+
+        column = pl.Series(column)
+    refuse_missing(column.null_count() if is_polars(column) else 0)
+    return column
 
 
 def _ends(chunk: Any, scratch: Scratch) -> Words:

@@ -22,7 +22,7 @@ _OUT = types.uint64[::1]
 
 @njit(types.int64(types.Array(types.float64, 1, "C", readonly=True), types.int64[::1]), nogil=True, cache=True)
 def whole_numbers(floats, numbers):
-    """Write floats that are whole numbers as those; return where the first one stands that is none, or -1."""
+    """Write floats as the whole numbers that they are; return the row of the first float that is not whole, or -1."""
     for i in range(len(floats)):
         if not -9007199254740992.0 <= floats[i] <= 9007199254740992.0 or floats[i] != np.floor(floats[i]):
             return i

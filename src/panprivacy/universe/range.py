@@ -24,8 +24,8 @@ class Range:
 
     size: int
 
-    def as_batch(self, ids: Any) -> Any:
-        """Ids of this universe are one column already."""
+    def as_column(self, ids: Any) -> Any:
+        """Numbers are one column already."""
         return ids
 
     def index(self, user: Any) -> int:
@@ -51,7 +51,7 @@ class Range:
             raise self._outside([chunk[error.row]], 1) from None
 
     def inside(self, chunk: Any) -> NDArray[np.bool_]:
-        """Of each of a chunk of users, whether it is one of them."""
+        """Whether each user of a chunk is in the universe."""
         with Scratch() as scratch:
             try:
                 return np.less(as_words(chunk, scratch)[0], np.uint64(self.size))
@@ -67,7 +67,7 @@ class Range:
 
 
 def integer(user: Any) -> int:
-    """The number that an id is; True is none, though Python would let it pass for 1."""
+    """The number that an id is; True is refused, though Python would let it pass for 1."""
     try:
         if isinstance(user, float | np.floating) and float(user).is_integer():
             return int(user)

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     import polars as pl
 
 _PLACE = "the listed users"
-# Two hashes of 64 bits stand for a text. One that was made up to have both of a listed one's passes for that one: who
-# can send it can send that one as well.
+# Two hashes of 64 bits stand for a text. A text that was made up to have both hashes of a listed user passes for that
+# user; but whoever can send it can send the listed id as well.
 _HASH, _CHECK = Anyone(b"where it stands"), Anyone(b"that it is it")
 _NAMES = {"int": "integers of 64 bits", "str": "text", "bytes": "bytes", "any": "of several types"}
 _TYPES = {"int": int, "str": str, "bytes": bytes}
@@ -56,7 +56,7 @@ class Users:
             ids = read_ids(str(ids), column)
         elif column is not None:
             raise TypeError(f"column={column!r} is of a file, and no file was given; pass one column, not a frame")
-        listed = _as_column(ids)
+        listed = _in_order(ids)
         self.size = len(listed)
         if not self.size:
             raise ValueError("the list of users is empty")
@@ -90,8 +90,8 @@ class Users:
         return self._listed[start:stop]
 
     def grown(self, more: Any) -> "Users":
-        """These users and more of them: whatever `Users` takes, of the same type of ids."""
-        added = more if isinstance(more, Users) else Users(more)
+        """These users and more users, given as `Users` takes them; their ids must be of the same type."""
+        added = as_users(more)
         ids: Any = [*self._listed, *added._listed]
         if getattr(self._listed, "dtype", None) == getattr(added._listed, "dtype", None) and self._kind != "any":
             import polars as pl
@@ -105,8 +105,8 @@ class Users:
             )
         return users
 
-    def as_batch(self, ids: Any) -> Any:
-        """Ids of this universe are one column already."""
+    def as_column(self, ids: Any) -> Any:
+        """Listed ids are one column already."""
         return ids
 
     def index(self, user: Any) -> int:
@@ -117,7 +117,7 @@ class Users:
         return place
 
     def _place(self, user: Any) -> int:
-        """The position of one user, -1 if it is none."""
+        """The position of one user, -1 for somebody who is not listed."""
         try:
             if self._kind == "any":
                 return self._positions.get(user, -1)
@@ -136,7 +136,7 @@ class Users:
 
     def indices(self, chunk: Any, scratch: Scratch) -> Words:
         """The positions of a chunk of users."""
-        places, missing = self._places(chunk, scratch)
+        places, missing = self.places(chunk, scratch)
         if missing:
             strangers = first_of(chunk, (int(place) == NOT_THERE for place in places))
             raise outside_of([repr(user) for user in strangers], missing, _PLACE)
@@ -145,11 +145,11 @@ class Users:
     unchecked = indices  # looking a user up is the check
 
     def inside(self, chunk: Any) -> NDArray[np.bool_]:
-        """Of each of a chunk of users, whether it is one of them."""
+        """Whether each user of a chunk is in the universe."""
         with Scratch() as scratch:
-            return np.not_equal(self._places(chunk, scratch)[0], NOT_THERE)
+            return np.not_equal(self.places(chunk, scratch)[0], NOT_THERE)
 
-    def _places(self, chunk: Any, scratch: Scratch) -> tuple[Words, int]:
+    def places(self, chunk: Any, scratch: Scratch) -> tuple[Words, int]:
         """The position of each of a chunk of users, `NOT_THERE` for one who is not listed, and how many are not."""
         if self._kind == "int":
             try:
@@ -196,8 +196,13 @@ class Users:
         return chunk.cast(self._listed.dtype) if str(chunk.dtype.base_type()) in own else None
 
 
-def _as_column(ids: Any) -> "pl.Series | list[Hashable]":
-    """Bring the ids into canonical form: unique, sorted, in one type."""
+def as_users(given: Any) -> Users:
+    """A list of users as it is, or made of what was given."""
+    return given if isinstance(given, Users) else Users(given)
+
+
+def _in_order(ids: Any) -> "pl.Series | list[Hashable]":
+    """The ids in canonical form: each once, sorted, in one type."""
     import polars as pl
 
     ids = plain_column(ids)
@@ -215,7 +220,7 @@ def _as_column(ids: Any) -> "pl.Series | list[Hashable]":
         raise TypeError(f"pp.Users takes a list, a column or a file, got {type(ids).__name__}")
     refuse_missing(series.null_count())
     if not (series.dtype.is_integer() or series.dtype in (pl.String, pl.Binary)) or is_wide(series):
-        return _as_column(list(series))
+        return _in_order(list(series))
     return series.unique().sort()
 
 

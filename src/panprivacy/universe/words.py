@@ -65,7 +65,7 @@ def _of_objects(array: NDArray[Any], scratch: Scratch) -> tuple[Words, bool]:
 
 
 def integers(chunk: Any, scratch: Scratch) -> NDArray[np.integer]:
-    """Turn a chunk into an integer array, refusing what only looks like one; floats that are whole numbers are those.
+    """Turn a chunk into an integer array, refusing what only looks like one; whole floats are those numbers.
 
     An array of objects comes back where Python's integers fit no 64-bit type together.
     """
