@@ -78,12 +78,12 @@ def test_edges_of_a_graph_are_counted_once(tmp_path: Path) -> None:
     assert answer(*command, "--directed")["count"] == pytest.approx(450, abs=15)
 
 
-def test_deletions_and_weights_and_samples(tmp_path: Path) -> None:
+def test_deletions_and_samples(tmp_path: Path) -> None:
     users = list(range(1000))
-    frame = pl.DataFrame({"user": users * 2, "do": ["insert"] * 1000 + ["insert", "delete"] * 500, "w": [1.5] * 2000})
+    frame = pl.DataFrame({"user": users * 2, "do": ["insert"] * 1000 + ["insert", "delete"] * 500})
     frame.write_parquet(tmp_path / "f.parquet")
     command = ("density", tmp_path / "f.parquet", "-c", "user", "-n", 1000, "-e", EXACT, "--action", "do")
-    assert answer(*command, "--weight", "w")["density"] == pytest.approx(0.5, abs=0.02)
+    assert answer(*command)["density"] == pytest.approx(0.5, abs=0.02)
     assert answer(*command, "--sample", 500)["density"] == pytest.approx(0.5, abs=0.2)
     assert answer(*command, "--memory", "64 B")["stderr"] > 0.01
 

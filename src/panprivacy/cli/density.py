@@ -27,7 +27,6 @@ def density(
         str | None,
         typer.Option(metavar="NAME", help="Column that says insert or delete.", rich_help_panel=opt.EVENTS),
     ] = None,
-    weight: opt.Weight = None,
     skip_missing: opt.SkipMissing = False,
     skip_outside: Annotated[
         bool,
@@ -92,7 +91,7 @@ def density(
             _check_size(est, plan, size)
         run = Run(est, kept, level, Speaker(as_json=as_json, quiet=quiet))
         series = series_of(run, time, release_every, plot)
-        columns = asked.columns(est.universe, kind, action, weight)
+        columns = asked.columns(est.universe, kind, action)
         layout = Layout(separator, not no_header, missing)
         source = Source(files, columns, format_, layout, skip_missing, skip_outside)
         if series is None:

@@ -20,7 +20,6 @@ def distinct(
         Kind | None,
         typer.Option(metavar="KIND", help="integers or text; else the first file tells.", rich_help_panel=opt.EVENTS),
     ] = None,
-    weight: opt.Weight = None,
     skip_missing: opt.SkipMissing = False,
     format_: opt.FileFormat = None,
     separator: opt.Separator = ",",
@@ -62,7 +61,7 @@ def distinct(
         )
         if kept is not None:
             _check_size(est, plan, size)
-        columns = Columns((column,), ids, weight=weight)
+        columns = Columns((column,), ids)
         source = Source(files, columns, format_, Layout(separator, not no_header, missing), skip_missing)
         Run(est, kept, level, Speaker(as_json=as_json, quiet=quiet)).feed(source, release_every, release)
 

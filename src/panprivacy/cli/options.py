@@ -14,10 +14,6 @@ Files: TypeAlias = Annotated[list[str], typer.Argument(metavar="FILE", hidden=Tr
 Column: TypeAlias = Annotated[
     str | None, typer.Option("--column", "-c", metavar="NAME", help="Column of ids.", rich_help_panel=EVENTS)
 ]
-Weight: TypeAlias = Annotated[
-    str | None,
-    typer.Option(metavar="NAME", help="Column of weights; all positive.", rich_help_panel=EVENTS),
-]
 SkipMissing: TypeAlias = Annotated[
     bool, typer.Option("--skip-missing", help="Leave out rows whose id is missing.", rich_help_panel=EVENTS)
 ]

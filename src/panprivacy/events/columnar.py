@@ -90,8 +90,6 @@ def check_types(file: str, columns: Columns, schema: "pl.Schema") -> None:
             raise BadInput(file, f"column {name!r} holds {schema[name]}; ids are integers or text")
         if kind is Kind.text and columns.kind is Kind.integers:
             raise BadInput(file, f"column {name!r} holds text, and the users are known by integers")
-    if columns.weight is not None and not schema[columns.weight].is_numeric():
-        raise BadInput(file, f"column {columns.weight!r} holds {schema[columns.weight]}; weights are numbers")
 
 
 def kind_of(type_: "pl.DataType") -> Kind | None:
