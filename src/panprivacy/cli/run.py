@@ -80,7 +80,7 @@ class Run:
 
     def _feed_files(self, source: Source, feed: Feed) -> None:
         files = expand(source.files)
-        with Meter(files, shown=self.speaker.shows_progress) as meter:
+        with Meter(files, self.speaker) as meter:
             for batch in read(files, source.columns, kind=source.format, layout=source.layout):
                 feed.take(batch)
                 meter.advance(batch)
@@ -101,8 +101,6 @@ class Run:
             ) from None
 
     def _feed_live(self, source: Source, feed: Feed, period: float | None, final: bool) -> None:
-        # Where releases are shown on the same terminal, a bar would be in their way.
-        shown = self.speaker.shows_progress and not sys.stdout.isatty()
         with Bell(period) as bell:
             self.speaker.note(
                 f"reading standard input; kill -USR1 {os.getpid()} spends a release, Ctrl-C ends the input"
@@ -110,7 +108,7 @@ class Run:
             if period is not None and self.left <= final:
                 self.speaker.note("no release is planned but the one at the end; --releases K plans for more")
             live = Live(sys.stdin.fileno(), source.columns, source.format, source.layout, bell)
-            with Meter([], shown=shown) as meter:
+            with Meter([], self.speaker) as meter:
                 for batch in live.batches():
                     if batch is not None:
                         bell.undisturbed(partial(feed.take, batch))  # a bit drawn twice is drawn once

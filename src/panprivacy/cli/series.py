@@ -68,7 +68,7 @@ class Series:
         columns = replace(source.columns, time=self.column)
         feed = source.feed_to(self.run.est, columns)
         files = expand(source.files)
-        with self.run.keeping_what_was_counted(), Meter(files, shown=self.run.speaker.shows_progress) as meter:
+        with self.run.keeping_what_was_counted(), Meter(files, self.run.speaker) as meter:
             for batch in read(files, columns, kind=source.format, layout=source.layout):
                 self._take(batch, feed)
                 meter.advance(batch)
