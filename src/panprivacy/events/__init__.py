@@ -10,7 +10,9 @@ from panprivacy.events.delimited import Layout
 from panprivacy.events.feeding import Feed
 from panprivacy.events.listed import read_ids
 from panprivacy.events.live import Live
-from panprivacy.events.sources import STDIN, Format, expand, format_of
+from panprivacy.events.magic import ARROW_STREAM
+from panprivacy.events.sources import STDIN, Format, expand, first_bytes, format_of, is_pipe
+from panprivacy.events.streams import read_stream
 from panprivacy.events.text import layout_of, read_text
 
 __all__ = [
@@ -40,13 +42,18 @@ def read(
     wrong with a file or a row is a `BadInput` that names it.
     """
     for file in files:
-        format_ = format_of(file, kind)
-        batches = (
-            read_columnar(file, columns, format_)
-            if format_ in (Format.parquet, Format.arrow)
-            else read_text(file, columns, format_, layout_of(format_, layout))
-        )
-        for batch in batches:
+        for batch in _batches(file, columns, kind, layout):
             if columns.kind is None:  # from now on, ids are what they were in the first file
                 columns = replace(columns, kind=kind_of(batch.rows[columns.ids[0]].dtype))
             yield batch
+
+
+def _batches(file: str, columns: Columns, asked: Format | None, layout: Layout | None) -> Iterator[Batch]:
+    if is_pipe(file):
+        return read_stream(file, columns, asked, layout)
+    kind = format_of(file, asked)
+    if kind is Format.arrow and first_bytes(file).startswith(ARROW_STREAM):
+        return read_stream(file, columns, kind, layout)
+    if kind in (Format.parquet, Format.arrow):
+        return read_columnar(file, columns, kind)
+    return read_text(file, columns, kind, layout_of(kind, layout))

@@ -25,7 +25,7 @@ def read_columnar(file: str, columns: Columns, kind: Format) -> Iterator[Batch]:
         columns.check_names(file, schema.names())
         check_types(file, columns, schema)
         total = _rows(scan)
-        for part in _parts(_wanted(scan, columns, schema), kind, total, size):
+        for part in _parts(wanted(scan, columns, schema), kind, total, size):
             for rows in part.collect_batches(maintain_order=True):
                 yield Batch(file, rows, before, size * (before + len(rows)) // total)
                 before += len(rows)
@@ -52,7 +52,7 @@ def _scan(file: str, kind: Format) -> "pl.LazyFrame":
     return pl.scan_ipc(file, glob=False, hive_partitioning=False)
 
 
-def _wanted(scan: "pl.LazyFrame", columns: Columns, schema: "pl.Schema") -> "pl.LazyFrame":
+def wanted(scan: "pl.LazyFrame", columns: Columns, schema: "pl.Schema") -> "pl.LazyFrame":
     """The columns that were asked for; ids that are not integers, or are to be text, as text."""
     import polars as pl
 
