@@ -111,6 +111,13 @@ class Speaker:
             typer.echo(f"{at}: {thing}" if at else as_line(thing))
         sys.stdout.flush()  # a pipe may be read long before this process ends
 
+    def close(self, thing: Any) -> None:
+        """Show what ends a series: for people under it, for programs on standard error, since it has another shape."""
+        if self._as_json:
+            self.note(as_line(thing))
+        else:
+            self.answer(thing)
+
     def note(self, text: str) -> None:
         """Say something that is not the answer."""
         if not self._quiet:

@@ -65,6 +65,7 @@ class Series:
         final = final if final is not None else self.run.kept is None
         if final:
             self.run.check_left()  # now, not after an hour of reading
+        self.run.note_exhausted()
         columns = replace(source.columns, time=self.column)
         feed = source.feed_to(self.run.est, columns)
         files = expand(source.files)
@@ -78,7 +79,8 @@ class Series:
         elif self.run.kept is not None:
             self.run.save(self.run.kept)
         audited = Audited(self.run.est)
-        self.run.speaker.answer(audited)
+        self.run.speaker.close(audited)
+        self.run.note_epsilon()
         if self.picture is not None and self.released:
             draw(self.released, self.picture, str(audited))
 
