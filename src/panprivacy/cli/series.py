@@ -107,7 +107,10 @@ class Series:
             self._release()
             at = end
             if not self.run.left:
-                self.run.speaker.note("no planned release is left: later events are counted, and not released")
+                self.run.speaker.note(
+                    "all planned releases are made: later events are counted and will never be released; "
+                    "a new state with --releases K plans for more"
+                )
         feed.take(_piece(batch, at, len(moments)))
 
     def _moments(self, batch: Batch) -> NDArray[np.int64]:

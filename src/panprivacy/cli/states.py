@@ -11,6 +11,7 @@ from panprivacy.cli import options as opt
 from panprivacy.cli.plainly import Speaker, as_fields, as_line, plain_errors
 from panprivacy.cli.run import Run, kept_in, load_estimator
 from panprivacy.density import Density
+from panprivacy.errors import PanPrivacyError
 from panprivacy.estimator import Estimator
 from panprivacy.state import StateFile
 
@@ -132,6 +133,11 @@ def merge(
         for file in files:
             locks.enter_context(file.locked())
         parts: list[Any] = [file.load() for file in files]
+        if len({getattr(part.universe, "key", None) for part in parts} - {None}) > 1:
+            raise PanPrivacyError(
+                f"{' and '.join(states)} have different keys: states of distinct can be merged if they were made with "
+                "the same --key HEX, such as openssl rand -hex 16 prints"
+            )
         merged = merging.merge(parts, overlapping=True) if overlapping else merging.merge(parts)
         merged.save(kept)
         speaker = Speaker(as_json=False, quiet=False)
