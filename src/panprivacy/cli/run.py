@@ -117,7 +117,7 @@ class Run:
             with Meter([], self.speaker) as meter:
                 for batch in live.batches():
                     if batch is not None:
-                        bell.undisturbed(partial(feed.take, batch))  # a bit drawn twice is drawn once
+                        bell.undisturbed(partial(feed.take, batch))  # counting a batch twice is counting it once
                         meter.advance(batch)
                         self.keeper.counted()
                     elif bell.rings():
