@@ -82,7 +82,7 @@ def covered(design: Design, density: float, runs: int, seed: int) -> float:
     for _ in range(runs):
         est = design.estimator(coins)
         est.update_many(users)
-        low, high = est.release().interval
+        low, high = est.release().density_interval
         hits += low <= density <= high
     return hits / runs
 

@@ -65,7 +65,7 @@ def measure(users: int, buckets: int, epsilon: float, runs: int) -> Measured:
             est._table.redraw(cells, est._ledger.pair.present, est._coins, scratch)
         releases.append(est.release())
     errors = np.array([r.raw_count - users for r in releases])
-    covered = np.mean([r.interval[0] <= users <= r.interval[1] for r in releases])
+    covered = np.mean([r.count_interval[0] <= users <= r.count_interval[1] for r in releases])
     return Measured(est.stderr_at(users), sqrt(np.mean(errors**2)), float(covered))
 
 

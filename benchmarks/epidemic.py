@@ -129,13 +129,17 @@ def show(year: Year, console: Console) -> None:
         ("ever ill, every hour, planned", year.hourly, year.ever),
         ("ill this week, windows", windows, year.this_week),
     ):
-        held = np.mean([r.interval[0] <= d <= r.interval[1] for r, d in zip(releases, truth, strict=True)])
+        held = np.mean(
+            [r.density_interval[0] <= d <= r.density_interval[1] for r, d in zip(releases, truth, strict=True)]
+        )
         error = np.max([abs(r.density - d) for r, d in zip(releases, truth, strict=True)])
-        stated = f"± {np.mean([r.stderr for r in releases]):.4f} standard error"
+        stated = f"± {np.mean([r.density_stderr for r in releases]):.4f} standard error"
         table.add_row(name, f"{len(releases):,}", f"{held:.1%}", f"{error:.4f}", stated)
     errors = [abs(seen.density - d) for seen, d in zip(year.watched, year.ever, strict=True)]
     moves = sum(seen.moved for seen in year.watched)
-    inside = np.mean([s.interval[0] <= d <= s.interval[1] for s, d in zip(year.watched, year.ever, strict=True)])
+    inside = np.mean(
+        [s.density_band[0] <= d <= s.density_band[1] for s, d in zip(year.watched, year.ever, strict=True)]
+    )
     alpha = f"at most {year.watch.accuracy().alpha:.4f}"
     table.add_row("ever ill, every hour, Continual", f"{moves} moves", f"{inside:.1%}", f"{max(errors):.4f}", alpha)
     console.print(table)
@@ -203,7 +207,7 @@ def _truth(panel: Axes, at: NDArray[Any], truth: list[float]) -> None:
 
 def _released(panel: Axes, at: NDArray[Any], releases: list[Release]) -> None:
     middle = np.array([r.density for r in releases])
-    ends = np.array([r.interval for r in releases]).T
+    ends = np.array([r.density_interval for r in releases]).T
     panel.errorbar(
         at,
         middle,
@@ -222,7 +226,7 @@ def _hourly(panel: Axes, hours: NDArray[np.float64], year: Year) -> None:
     planned = np.array([r.density for r in year.hourly])
     label = f"{len(planned):,} planned releases, every {_DRAWN}th drawn"
     panel.plot(hours[::_DRAWN], planned[::_DRAWN], ".", color=GREY, markersize=2, alpha=0.6, label=label)
-    low, high = np.array([seen.interval for seen in year.watched]).T
+    low, high = np.array([seen.density_band for seen in year.watched]).T
     panel.fill_between(
         hours,
         low,

@@ -29,7 +29,8 @@ from rich.table import Table
 
 import panprivacy as pp
 from panprivacy.distinct import DistinctCount
-from panprivacy.events import Columns, Feed, read
+from panprivacy.events import Columns, read
+from panprivacy.feeding import Feed
 
 USERS = 10_000_000
 LIMITS = {"ints.parquet": 1.2, "ints.csv": 1.5, "strings.parquet": 1.2}

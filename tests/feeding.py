@@ -1,6 +1,7 @@
 """What a batch does to the bits, and that a refused one does nothing."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ def touched(universe: int | pp.Users | pp.Edges, feed: Callable[[pp.Density], No
     return np.flatnonzero(est._table.bits(0, est._table.size)).tolist()
 
 
-def refused(universe: int | pp.Users | pp.Edges, ids: object, kind: type[Exception], words: str) -> None:
+def refused(universe: int | pp.Users | pp.Edges, ids: Any, kind: type[Exception], words: str) -> None:
     """Assert that a batch is refused by every verb and sample, and that no byte of the state changes."""
     for options in ({}, {"sample": 5}):
         est = pp.Density(universe, 1.0, **options)  # type: ignore[arg-type]

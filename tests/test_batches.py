@@ -184,7 +184,7 @@ EMPTY = [[], (), np.array([]), np.empty((0,), dtype=np.int8), pl.Series([]), pl.
 
 
 @pytest.mark.parametrize("ids", [*EMPTY, pa.array([], type=pa.int64()), pa.chunked_array([], type=pa.string())])
-def test_an_empty_batch_changes_nothing(ids: object) -> None:
+def test_an_empty_batch_changes_nothing(ids: pp.Ids) -> None:
     est = pp.Density(1000, 1.0)
     before = est.to_bytes()
     est.update_many(ids)

@@ -1,6 +1,5 @@
 """Several threads on one estimator."""
 
-import threading
 from collections.abc import Callable
 from functools import partial
 
@@ -11,26 +10,7 @@ from numpy.typing import NDArray
 import panprivacy as pp
 from panprivacy.privacy.coins import CHUNK, Flips
 from sources import Always, Scripted
-
-
-def run_together(*tasks: Callable[[], object]) -> list[BaseException]:
-    """Run tasks in threads of their own; return what they raised."""
-    raised: list[BaseException] = []
-    ready = threading.Barrier(len(tasks))
-
-    def guarded(task: Callable[[], object]) -> None:
-        ready.wait()
-        try:
-            task()
-        except BaseException as error:
-            raised.append(error)
-
-    threads = [threading.Thread(target=guarded, args=(task,)) for task in tasks]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return raised
+from together import run_together
 
 
 def feed_often(est: pp.Density, ids: NDArray[np.int64]) -> None:

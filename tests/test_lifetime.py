@@ -103,7 +103,7 @@ def test_what_was_ended_holds_no_bits_and_can_be_shown(name: str) -> None:
     assert not words.any()
     assert est.emptied == "the study is over"
     assert repr(est) == str(est) == f"<{type(est).__name__}, emptied: the study is over>"
-    assert shown(est).strip() == repr(est)
+    assert "the study is over" in shown(est)
     assert est.memory == 0
     assert est.last == released, "what was published stays public"
 
@@ -128,7 +128,7 @@ def test_an_observer_of_nothing_says_so() -> None:
     watch = pp.Continual(2000, 9.0)
     watch._density.end("the study is over")
     assert repr(watch) == "<Continual, emptied: the study is over>"
-    assert shown(watch).strip() == repr(watch)
+    assert "the study is over" in shown(watch)
     assert watch.memory == 0
     for use in (watch.observe, watch.to_bytes, lambda: watch.update(1), lambda: watch.update_many([1])):
         with pytest.raises(pp.PanPrivacyError, match=r"^the study is over$"):

@@ -32,7 +32,7 @@ def test_an_old_density_is_read_written_and_released() -> None:
     est = pp.load(b64decode(DENSITY))
     assert est.to_bytes(insecure=True) == b64decode(DENSITY)
     assert est._table.ones() == 34
-    assert str(est.last).startswith("density 0.0415 ± 0.0978 (95% interval 0.0000 to 0.2517)")
+    assert str(est.last).startswith("density 0.0415 ± 0.0978 (standard error), 95% interval 0.0000 to 0.2517; ")
     est.update_many(range(10))
     assert est.release().number == 2
 
@@ -41,7 +41,7 @@ def test_an_old_distinct_count_is_read_written_and_released() -> None:
     est = pp.load(b64decode(DISTINCT))
     assert est.to_bytes(insecure=True) == b64decode(DISTINCT)
     assert est._table.ones() == 38
-    assert str(est.last).startswith("32 ± 23 users (95% interval 1 to 124)")
+    assert str(est.last).startswith("users 32 ± 23 (standard error), 95% interval 1 to 124; ")
     est.update_many(["ada"])
     assert est.release().number == 2
 
@@ -49,7 +49,7 @@ def test_an_old_distinct_count_is_read_written_and_released() -> None:
 def test_an_old_list_of_slots_is_read_and_has_room_for_everyone_from_then_on() -> None:
     est = FixedLevelPPDS.from_bytes(b64decode(FIXED_LEVEL))
     assert est.state.places == (4, 5, 17, 19, 23, 24)
-    assert str(est.last).startswith("density 0.0000 ± 0.2797 (95% interval 0.0000 to 0.6288)")
+    assert str(est.last).startswith("density 0.0000 ± 0.2797 (standard error), 95% interval 0.0000 to 0.6288; ")
     assert est.memory == 8 * 25
     again = FixedLevelPPDS.from_bytes(est.to_bytes(insecure=True))
     assert (again.state, again.memory) == (est.state, est.memory)

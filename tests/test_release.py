@@ -95,10 +95,12 @@ def test_an_interval_holds_the_densities_that_a_test_would_not_reject(
     assert 0 <= low <= high <= 1
     tail = (1 - level) / 2
     half = 0.5 / (users * law.pair.gap)  # counts are whole numbers
+    assert low <= min(max(estimate, 0.0), 1.0) <= high
+    assert low < high
     for density in np.linspace(0, 1, 41):
         above = 1 - law._cdf(estimate - half - density, density)
         below = law._cdf(estimate + half - density, density)
-        if low + 1e-9 < density < high - 1e-9:
+        if low + 1e-9 < density < high - 1e-9 and 0 <= estimate <= 1:
             assert min(above, below) >= tail - 1e-9
         elif density < low - 1e-9 or density > high + 1e-9:
             assert min(above, below) <= tail + 1e-9
@@ -135,7 +137,9 @@ def test_a_raw_value_outside_0_to_1_is_kept_and_the_density_clamped(outcome: boo
     p0, gap = est._ledger.pair.absent / ONE, est._ledger.pair.gap
     assert release.raw_density == pytest.approx((outcome - p0) / gap)
     assert release.density == outcome
-    assert release.interval == (float(outcome), float(outcome))
+    low, high = release.density_interval
+    assert (high if outcome else low) == outcome
+    assert 0 < (high - low) / release.density_stderr < 1
     assert release.count == 1000 * outcome
 
 
@@ -148,9 +152,30 @@ def test_a_release_says_what_it_cost_and_what_is_left() -> None:
         assert release.epsilon_remaining == est.budget.remaining
         assert release.universe == 1000
         assert release.count == release.density * 1000
-        assert release.count_interval == tuple(1000 * end for end in release.interval)
-        assert release.stderr == pytest.approx(est.stderr_at(release.density))
+        assert release.count_interval == tuple(1000 * end for end in release.density_interval)
+        assert release.density_stderr == pytest.approx(est.stderr_at(release.density))
     assert est.budget.remaining == 0
+
+
+def test_every_number_of_a_release_is_in_the_unit_that_its_name_tells() -> None:
+    clinic = pp.Density(2000, 1.0).release()
+    visitors = pp.DistinctCount(1.0, 64).release(universe=2000)
+    watched = pp.Continual(2000, 1.0).observe()
+    for seen in (clinic, visitors, watched):
+        fields = seen.to_dict()
+        pairs = [name.replace("count", "density") for name in fields if "count" in name]
+        assert len(pairs) == (2 if seen is watched else 4)
+        for name in pairs:
+            assert fields[name.replace("density", "count")] == pytest.approx(2000 * np.array(fields[name]))
+        assert not {"stderr", "interval", "band", "raw"} & set(dir(seen)), "a name without a unit"
+
+
+def test_a_count_without_a_universe_has_no_densities() -> None:
+    release = pp.DistinctCount(1.0, 64).release()
+    assert release.to_dict()["density_interval"] is None
+    for name in ("density", "density_stderr", "density_interval", "raw_density"):
+        with pytest.raises(pp.PanPrivacyError, match="a density needs a universe"):
+            getattr(release, name)
 
 
 @pytest.mark.parametrize(("level", "shown"), [(0.95, "95% interval"), (0.999, "99.9% interval"), (0.5, "50% interval")])
@@ -161,5 +186,6 @@ def test_a_release_reads_at_a_glance(level: float, shown: str) -> None:
         console.print(release)
     for text in (str(release), drawn.get()):
         assert shown in text
+        assert "(standard error)" in text
         assert "of 1,000" in text
         assert "seeded" not in text

@@ -1,5 +1,6 @@
 """The universe that is a list."""
 
+import gzip
 from datetime import date
 from enum import Enum
 from pathlib import Path
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 
 import panprivacy as pp
 from feeding import touched
+from panprivacy.cli.universe import Asked
 from panprivacy.memory import Scratch
 from panprivacy.universe import users as users_module
 from panprivacy.universe.anyone import Anyone
@@ -154,7 +156,7 @@ def test_large_neighbouring_ids_are_told_apart_whatever_their_sign(
         (NAMES, ["ada", "half \ud800"]),
     ],
 )
-def test_someone_who_is_not_listed_is_refused_and_nothing_changes(listed: object, bad: object) -> None:
+def test_someone_who_is_not_listed_is_refused_and_nothing_changes(listed: object, bad: pp.Ids) -> None:
     est = pp.Density(pp.Users(listed), 1.0)
     before = est.to_bytes()
     with pytest.raises(pp.OutsideUniverse, match="outside the listed users; nothing was changed"):
@@ -179,8 +181,31 @@ def test_a_list_may_be_read_from_a_file(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="no column 'who'"):
             pp.Users(path, column="who")
     assert pp.Users(tmp_path / "a.txt").fingerprint == expected
-    with pytest.raises(ValueError, match="cannot read ids"):
+    with pytest.raises(ValueError, match="no columns, so no column 'name'"):
+        pp.Users(tmp_path / "a.txt", column="name")
+    with pytest.raises(ValueError, match=r"a\.xlsx: there is no such file"):
         pp.Users(tmp_path / "a.xlsx")
+    with pytest.raises(TypeError, match="no file was given"):
+        pp.Users(NAMES, column="name")
+
+
+@pytest.mark.parametrize("suffix", ["txt", "csv", "tsv", "ndjson", "csv.gz"])
+@pytest.mark.parametrize(("spelled", "users"), [("007 07 7 12", 4), ("7 7 12", 2), ("7 NA", 2)])
+def test_a_list_in_a_file_is_the_same_universe_in_python_and_in_the_shell(
+    tmp_path: Path, suffix: str, spelled: str, users: int
+) -> None:
+    """Ids 007, 07, 7 and 12 were two users here and four there, and neither could load the other's state."""
+    path, ids = tmp_path / f"ids.{suffix}", spelled.split()
+    text = "".join(f'{{"id": "{each}"}}\n' for each in ids) if suffix == "ndjson" else "\n".join(["id", *ids])
+    text = "\n".join(ids) if suffix == "txt" else text
+    path.write_bytes(gzip.compress(text.encode()) if suffix.endswith("gz") else text.encode())
+    column = None if suffix == "txt" else "id"
+    asked = Asked(None, None, None, f"{path}:id" if column else str(path), None, directed=False)
+    there, here = asked.universe()[0], pp.Users(path, column)
+    assert isinstance(there, pp.Users)
+    assert here.size == there.size == users
+    assert here.fingerprint == there.fingerprint
+    assert pp.load(pp.Density(there, 1.0).to_bytes(), here).users == users
 
 
 @pytest.mark.parametrize("ids", [[], np.array([]), pl.Series([]), set()])

@@ -253,11 +253,19 @@ def changed_windows() -> None:
     windows.advance(5 * 86_400)
 
 
+def grown(universe: Any, more: Any) -> None:
+    est = pp.Density(universe, 9.0)
+    est.update_many(NUMBERS if isinstance(universe, int) else NAMES)
+    est.grow(more)
+
+
 OTHERS: dict[str, Callable[[], object]] = {
     "merged shards": lambda: pp.merge([pp.Density(1024, 1.0, shard=(i, 2)) for i in range(2)]),
     "side by side": lambda: pp.merge(distinct_parts()),
     "overlapping": lambda: pp.merge(distinct_parts(), overlapping=True),
     "windows": changed_windows,
+    "grown range": lambda: grown(1024, 2000),
+    "grown list": lambda: grown(pp.Users(NAMES), ["ida", "zoe"]),
     "taken over": lambda: pp.Continual(pp.Density(1024, 9.0, releases=10)).observe(),
 }
 

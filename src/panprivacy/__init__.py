@@ -23,13 +23,17 @@ from panprivacy.errors import (
     OutsideUniverse,
     PanPrivacyError,
 )
-from panprivacy.merging import load, merge
 from panprivacy.planning import Plan, plan
 from panprivacy.privacy.budget import Budget
 from panprivacy.release import CountRelease, Release
-from panprivacy.universe import Edges, Users
+from panprivacy.state.loading import load
+from panprivacy.state.merging import merge
+from panprivacy.universe import Edges, Ids, Users
 
 if TYPE_CHECKING:
+    from panprivacy import audit as audit
+    from panprivacy import paper as paper
+    from panprivacy import theory as theory
     from panprivacy.continual import Continual
     from panprivacy.hardening import harden
     from panprivacy.windows import LateEvent, Windows
@@ -47,6 +51,7 @@ __all__ = [
     "Density",
     "DistinctCount",
     "Edges",
+    "Ids",
     "LateEvent",
     "NotPrivate",
     "OtherUniverse",
@@ -71,13 +76,15 @@ _ON_DEMAND = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    """Import the parts that few programs need when they are first used."""
-    if name in _MODULES_ON_DEMAND:
-        return import_module(f"panprivacy.{name}")
-    if name in _ON_DEMAND:
-        return getattr(import_module(_ON_DEMAND[name]), name)
-    raise AttributeError(f"module 'panprivacy' has no attribute {name!r}")
+if not TYPE_CHECKING:  # a type checker would take every name, misspelt ones too, for one that is found here
+
+    def __getattr__(name: str) -> Any:
+        """Import the parts that few programs need when they are first used."""
+        if name in _MODULES_ON_DEMAND:
+            return import_module(f"panprivacy.{name}")
+        if name in _ON_DEMAND:
+            return getattr(import_module(_ON_DEMAND[name]), name)
+        raise AttributeError(f"module 'panprivacy' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

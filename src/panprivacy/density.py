@@ -2,14 +2,17 @@
 
 from collections.abc import Sequence
 from operator import index
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from panprivacy.checks import KEY_BYTES, check_epsilon, check_key
-from panprivacy.errors import CannotMerge
+from panprivacy.display import Rows
+from panprivacy.errors import CannotMerge, PanPrivacyError
 from panprivacy.estimator import Estimator
+from panprivacy.lazily import loaded
+from panprivacy.memory import Scratch
 from panprivacy.privacy import coins as coin_sources
 from panprivacy.privacy.budget import best_split, budget_of
-from panprivacy.privacy.coins import Coins
+from panprivacy.privacy.coins import CHUNK, Coins
 from panprivacy.privacy.ledger import Ledger, Published
 from panprivacy.privacy.pairs import Pair
 from panprivacy.release import Release, Spread, spread_of
@@ -19,9 +22,7 @@ from panprivacy.slots.places import joined
 from panprivacy.slots.saved import slots_bytes, slots_from, universe_bytes, universe_from
 from panprivacy.table import Table
 from panprivacy.universe import Universe, universe_of
-
-if TYPE_CHECKING:
-    from rich.table import Table as RichTable
+from panprivacy.universe.growth import grown, moved
 
 
 class Density(Estimator[Release]):
@@ -112,6 +113,55 @@ class Density(Estimator[Release]):
             secure=all(part.secure for part in parts),
         )
 
+    # --- growing ------------------------------------------------------------------------------------------------
+
+    def grow(self, more: Any) -> None:
+        """Take more users into the universe: ids that come to a list, or the new size of a range.
+
+        Every user still owns one bit. A new user's bit is drawn with p0, as all bits were at first; the bits of the
+        others move, as they are, to the positions that their users have in the larger list. So the state has the law
+        that it would have if the newcomers had been there from the start and had not appeared, and `epsilon` covers
+        them and everybody else as before: the budget stays, and what is spent of it stays spent. That the list grew,
+        and when, is public, as the list is.
+
+        Later releases are about the larger universe, and their error is that of its size. `last` is forgotten: it was
+        about the smaller one. A sample and a shard cannot grow, since other users would own their bits.
+
+        >>> import panprivacy as pp
+        >>> clinic = pp.Density(universe=pp.Users(["grace", "mary"]), epsilon=2.0)
+        >>> clinic.update("mary")
+        >>> clinic.grow(["ada", "rosalind"])
+        >>> clinic.update("ada"); clinic.users
+        4
+        """
+        with self._lock:
+            self._table.in_use()
+            if not isinstance(self._slots, Every) or self._slots.size < self._universe.size:
+                part = "a shard" if isinstance(self._slots, Every) else "a sample"
+                raise PanPrivacyError(f"{part} cannot grow: only a Density with a bit for every user can")
+            universe = grown(self._universe, more)
+            if universe.size > self._universe.size:
+                self._move_to(universe)
+
+    def _move_to(self, universe: Universe) -> None:
+        """Draw a table for a larger universe, move the bits of everybody who was there into it, and wipe the old."""
+        before, table = self._table, Table.drawn(universe.size, self._ledger.pair, self._coins)
+        try:
+            with Scratch() as scratch:
+                for start in range(0, before.size, CHUNK):
+                    stop = min(start + CHUNK, before.size)
+                    table.place(before, start, moved(self._universe, universe, start, stop, scratch))
+                    scratch.sweep()
+        except BaseException:
+            table.wipe()
+            raise
+        self._universe, self._slots, self._table = universe, Every(universe.size, 0, universe.size), table
+        self._ledger = self._ledger.with_releases(self._ledger.releases)
+        before.wipe()
+        loaded("panprivacy.privacy.kernels").wipe_stack()
+
+    # --- what leaves --------------------------------------------------------------------------------------------
+
     def _counts(self) -> tuple[int, ...]:
         return (self._table.ones(),)
 
@@ -123,11 +173,10 @@ class Density(Estimator[Release]):
         budget = budget_of(split, published.number, published.redraws)
         return Release(
             density=density,
-            count=density * spread.population,
-            stderr=spread.stderr(density),
-            interval=spread.interval(raw, published.level),
-            level=published.level,
+            density_stderr=spread.stderr(density),
+            density_interval=spread.interval(raw, published.level),
             raw_density=raw,
+            level=published.level,
             universe=spread.population,
             number=published.number,
             epsilon_spent=budget.spent,
@@ -157,18 +206,13 @@ class Density(Estimator[Release]):
             f"releases made{'' if self.secure else '; NOT SECURE: seeded coins'}>"
         )
 
-    def _as_grid(self) -> "RichTable":
-        from rich.table import Table as Grid
-
-        grid = Grid(title=type(self).__name__, show_header=False)
-        grid.add_row("universe", self._universe.describe())
-        grid.add_row("tracked", f"{self.users:,} users in {format_bytes(self.memory)}")
-        for line in str(self.budget).splitlines():
-            grid.add_row(*line.split(maxsplit=1))
-        grid.add_row("error", f"± {self.stderr_at(0.5):.4f} (standard error at density 1/2)")
-        if not self.secure:
-            grid.add_row("warning", "[bold red]not private: seeded coins")
-        return grid
+    def _rows(self) -> Rows:
+        return (
+            ("universe", self._universe.describe()),
+            ("tracked", f"{self.users:,} users in {format_bytes(self.memory)}"),
+            *self.budget.card().rows,
+            ("error", f"± {self.stderr_at(0.5):.4f} (standard error at density 1/2)"),
+        )
 
     # --- bytes --------------------------------------------------------------------------------------------------
 

@@ -5,10 +5,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from panprivacy import lifetime, state
 from panprivacy.checks import check_level
+from panprivacy.display import Card, Rows, grid_of, html_of, warning_of
 from panprivacy.errors import CorruptState, NotPrivate, OtherUniverse, PanPrivacyError
 from panprivacy.lazily import loaded
 from panprivacy.lifetime import Emptied
@@ -20,11 +21,8 @@ from panprivacy.privacy.ledger import Ledger, Published
 from panprivacy.slots import SlotMap
 from panprivacy.state import Sealed, StateFile
 from panprivacy.table import Bits, Table
-from panprivacy.universe import Universe
+from panprivacy.universe import Ids, Universe
 from panprivacy.universe.batches import Piece, batches, chunks
-
-if TYPE_CHECKING:
-    from rich.table import Table as RichTable
 
 R = TypeVar("R")
 """What a release of this estimator is."""
@@ -101,7 +99,7 @@ class Estimator(ABC, Generic[R]):
         """Note that a user was deleted: as if it had never appeared."""
         self._redraw_one(user, remove=True)
 
-    def update_many(self, ids: Any) -> None:
+    def update_many(self, ids: Ids) -> None:
         """Note that these users appeared.
 
         `ids` is a list, a range, a NumPy array, an Arrow, Polars or pandas column, or any iterator; for `pp.Edges` an
@@ -110,25 +108,25 @@ class Estimator(ABC, Generic[R]):
         """
         self._redraw_many(ids, remove=False)
 
-    def remove_many(self, ids: Any) -> None:
+    def remove_many(self, ids: Ids) -> None:
         """Note that these users were deleted; takes what `update_many` takes."""
         self._redraw_many(ids, remove=True)
 
     def _redraw_one(self, user: Any, remove: bool) -> None:
-        slot = self._slots.slot(self._universe.index(user))
-        if slot < 0:
-            self._table.in_use()
-            return
-        with self._lock:
-            pair = self._ledger.pair  # read under the lock: `rerandomize` replaces it
+        with self._lock:  # `rerandomize` replaces the pair, and growing the universe
+            slot = self._slots.slot(self._universe.index(user))
+            if slot < 0:
+                self._table.in_use()
+                return
+            pair = self._ledger.pair
             self._table.redraw_one(slot, self._coins.flip(pair.absent if remove else pair.present))
 
     def _redraw_many(self, ids: Any, remove: bool) -> None:
         self._table.in_use()
         for pieces in batches(self._universe.as_batch(ids)):
             short = len(pieces) == 1 and len(pieces[0]) <= CHUNK  # its ids are all looked up before the first is used
-            look_up = self._universe.indices if short else self._universe.unchecked
             with self._lock, nullcontext() if short else self._whole_or_not_at_all(pieces), Scratch() as scratch:
+                look_up = self._universe.indices if short else self._universe.unchecked
                 threshold = self._ledger.pair.absent if remove else self._ledger.pair.present
                 for chunk in chunks(pieces):
                     try:
@@ -252,16 +250,22 @@ class Estimator(ABC, Generic[R]):
     def __repr__(self) -> str:
         return f"<{type(self).__name__}, emptied: {self.emptied}>" if self.emptied else self._described()
 
-    def __rich__(self) -> "RichTable | str":
-        return repr(self) if self.emptied else self._as_grid()
+    def card(self) -> Card:
+        """What is shown of it."""
+        if self.emptied:
+            return Card(type(self).__name__, (("emptied", self.emptied),))
+        return Card(type(self).__name__, self._rows(), warning_of(self.secure))
+
+    __rich__ = grid_of
+    _repr_html_ = html_of
 
     @abstractmethod
     def _described(self) -> str:
         """One line about an estimator in use."""
 
     @abstractmethod
-    def _as_grid(self) -> "RichTable":
-        """The same in several lines, for a terminal."""
+    def _rows(self) -> Rows:
+        """The same in several rows."""
 
     # --- bytes --------------------------------------------------------------------------------------------------
 

@@ -10,11 +10,13 @@ from numpy.typing import NDArray
 
 from panprivacy import lifetime
 from panprivacy.checks import check_level
+from panprivacy.display import Card, grid_of, html_of, line_of
 from panprivacy.errors import BudgetExhausted, PanPrivacyError
 from panprivacy.estimator import Estimator
 from panprivacy.memory import Scratch
 from panprivacy.periods import DAY, as_datetime, length_of, moment_of, moments_of
 from panprivacy.privacy import exact
+from panprivacy.universe import Ids
 from panprivacy.universe.batches import is_polars, plain_column
 from panprivacy.universe.edges import Edges, columns_of
 
@@ -22,6 +24,7 @@ R = TypeVar("R")
 """What a release of the estimators is."""
 
 _FIRST_MONDAY = 4 * DAY  # 5 January 1970: weeks start on Mondays, days at midnight
+_MOST_SHOWN = 8  # closed windows that a display has room for
 _MOST_AT_ONCE = 10_000  # windows that one event may close; a time further ahead is a mistake
 
 
@@ -36,6 +39,15 @@ class Window(Generic[R]):
     start: datetime
     end: datetime
     release: R
+
+    def card(self) -> Card:
+        """What is shown of it."""
+        rows = (("from", _moment(self.start)), ("until", _moment(self.end)), ("released", str(self.release)))
+        return Card("Window", rows)
+
+    __str__ = line_of
+    __rich__ = grid_of
+    _repr_html_ = html_of
 
 
 class Windows(Generic[R]):
@@ -108,7 +120,7 @@ class Windows(Generic[R]):
             self._go_to(self._window_of(moment))
             self._open.update(user)
 
-    def update_many(self, ids: Any, times: Any) -> None:
+    def update_many(self, ids: Ids, times: Any) -> None:
         """Note that these users appeared: all at one time, or each at its own.
 
         The batch is taken window by window, in order of time. In each it is taken whole, or refused with nothing
@@ -190,6 +202,28 @@ class Windows(Generic[R]):
         present, absent = (exact.log_mixture(p, released) for p in (split.pair.p1, split.pair.p0))
         return exact.round_up(exact.add(present, -absent))
 
+    # --- what it says of itself ---------------------------------------------------------------------------------
+
+    def __repr__(self) -> str:
+        return f"<Windows of {self._every()}, {len(self._closed):,} closed; the open one: {self._open!r}>"
+
+    def card(self) -> Card:
+        """What is shown of it: the last windows that are over, and the open one."""
+        shown = self._closed[-_MOST_SHOWN:]
+        rows = (
+            ("length", self._every()),
+            ("closed", f"{len(self._closed):,}" + (f", the last {len(shown)} of them:" if shown else "")),
+            *((f"from {_moment(window.start)}", str(window.release)) for window in shown),
+            ("open", repr(self._open)),
+        )
+        return Card("Windows", rows)
+
+    __rich__ = grid_of
+    _repr_html_ = html_of
+
+    def _every(self) -> str:
+        return str(timedelta(microseconds=self._length)).removesuffix(", 0:00:00")
+
     # --- windows ------------------------------------------------------------------------------------------------
 
     def _window_of(self, moment: int) -> int:
@@ -229,6 +263,15 @@ class Windows(Generic[R]):
             if self._open.last is None:
                 raise
             return self._open.last
+
+
+def _moment(time: datetime) -> str:
+    """A time without its midnight.
+
+    >>> _moment(datetime(2026, 1, 5)), _moment(datetime(2026, 1, 5, 12))
+    ('2026-01-05', '2026-01-05 12:00:00')
+    """
+    return f"{time:%Y-%m-%d %H:%M:%S}".removesuffix(" 00:00:00")
 
 
 def _are_columns(ids: Any) -> bool:

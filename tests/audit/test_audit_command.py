@@ -40,6 +40,7 @@ def test_one_estimator_is_shown_with_its_witness() -> None:
     assert "Streams that differ in the events of user 0" in result.output
 
 
+@pytest.mark.slow
 def test_a_name_with_several_uses_prints_them_all() -> None:
     result = RUN.invoke(app, ["optbern", "--users", "2", "--events", "1", "--json"])
     rows = json.loads(result.output)
@@ -49,6 +50,7 @@ def test_a_name_with_several_uses_prints_them_all() -> None:
     assert several[0]["private"] is True
 
 
+@pytest.mark.slow
 def test_json_has_the_witness_and_names_the_infinite() -> None:
     result = RUN.invoke(app, ["PPDS", "--json"])
     (row,) = json.loads(result.output)

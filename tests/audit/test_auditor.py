@@ -89,6 +89,7 @@ def loss_between(a: Any, b: Any) -> float:
     return worst
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("users", "length", "releases", "verbs"),
     [(2, 2, 1, ("update",)), (2, 1, 1, ("update", "remove")), (1, 2, 2, ("update",)), (1, 1, 2, ("update", "remove"))],

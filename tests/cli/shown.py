@@ -51,8 +51,8 @@ def printed(page: str, folder: Path) -> list[str]:
 def words(output: str) -> str:
     """An output without its numbers.
 
-    >>> words("density 0.7919 ± 0.0200, about 2,631 of 3,322 users")
-    'density # ± #, about # of # users'
+    >>> words("density 0.7919 ± 0.0200; users 2,631, of 3,322")
+    'density # ± #; users #, of #'
     """
     return re.sub(r"[0-9]+(?:[.,][0-9]+)*", "#", output)
 

@@ -28,8 +28,8 @@ def test_files_in_an_answer_out(visits: Path) -> None:
     assert found["secure"] is True
     assert found["epsilon_spent"] <= EXACT
     assert set(found) == {
-        *("density", "count", "stderr", "interval", "level", "raw_density", "universe", "number"),
-        *("epsilon_spent", "epsilon_remaining", "secure", "count_interval"),
+        *("density", "density_stderr", "density_interval", "raw_density", "level", "universe", "number"),
+        *("epsilon_spent", "epsilon_remaining", "secure", "count", "count_stderr", "count_interval", "raw_count"),
     }, "nothing but the release: no number of events, of rows, of missing ids"
 
 
@@ -109,7 +109,7 @@ def test_deletions_and_samples(tmp_path: Path) -> None:
     command = ("density", tmp_path / "f.parquet", "-c", "user", "-n", 1000, "-e", EXACT, "--action", "do")
     assert answer(*command)["density"] == pytest.approx(0.5, abs=0.02)
     assert answer(*command, "--sample", 500)["density"] == pytest.approx(0.5, abs=0.2)
-    assert answer(*command, "--memory", "64 B")["stderr"] > 0.01
+    assert answer(*command, "--memory", "64 B")["density_stderr"] > 0.01
 
 
 def test_missing_ids_are_skipped_without_a_word(tmp_path: Path) -> None:

@@ -10,8 +10,9 @@ from scipy import stats
 
 from checks import ALARM
 from panprivacy.continual import Continual
-from panprivacy.continual.accuracy import Scale, accuracy_of, bar_for, slack_of
+from panprivacy.continual.accuracy import accuracy_of, bar_for, slack_of
 from panprivacy.continual.shares import Shares, best_shares
+from panprivacy.release.tracked import Tracked
 from panprivacy.testing import SeededCoins
 
 USERS, OBSERVATIONS, RUNS = 100_000, 30, 40
@@ -145,7 +146,7 @@ def test_the_number_of_ones_stays_within_its_slack_whoever_appears() -> None:
 
 def test_a_sample_has_a_part_in_the_error_that_covers_the_sampling() -> None:
     shares = best_shares(1.0, 5000, 10, OBSERVATIONS)
-    scale = Scale(5000, 5000, 20_000, shares.pair.gap)
+    scale = Tracked(shares.pair, 5000, 5000, 20_000)
     accuracy = accuracy_of(10, STEP, shares, scale, observations=1, beta=BETA)
     sampled = np.random.default_rng(6).hypergeometric(8000, 12_000, 5000, 50_000) / 5000
 
@@ -171,7 +172,7 @@ def test_the_statement_says_whether_the_planned_moves_suffice() -> None:
 
 def test_the_bar_is_the_step_and_what_noise_may_feign_of_it() -> None:
     shares = best_shares(1.0, USERS, 10, OBSERVATIONS)
-    scale = Scale(USERS, USERS, USERS, shares.pair.gap)
+    scale = Tracked(shares.pair, USERS, USERS, USERS)
     slack = slack_of(shares, USERS, OBSERVATIONS, BETA)
 
     assert bar_for(STEP, shares, scale, OBSERVATIONS, BETA) == pytest.approx(

@@ -47,7 +47,7 @@ def test_it_moves_when_the_density_has_drifted_and_not_before() -> None:
     assert now.moves_left == 9
     assert now.count == now.density * USERS
     assert not est.observe().moved
-    low, high = now.interval
+    low, high = now.density_band
     assert low < 0.4 < high
 
 
@@ -87,7 +87,7 @@ def test_once_all_moves_are_spent_it_stands_still_and_says_so() -> None:
 
     assert last_move.moved
     assert (stuck.density, stuck.moved, stuck.moves_left) == (last_move.density, False, 0)
-    assert stuck.interval == (0.0, 1.0)
+    assert stuck.density_band == (0.0, 1.0)
     assert est.budget.spent == est.budget.total
 
 
@@ -99,8 +99,8 @@ def test_once_all_moves_are_spent_without_deletions_the_density_is_at_least_what
     est._density._ledger.releases = 2
     stuck = est.observe()
 
-    assert stuck.interval[0] > 0
-    assert stuck.interval[1] == 1.0
+    assert stuck.density_band[0] > 0
+    assert stuck.density_band[1] == 1.0
 
 
 def test_the_budget_is_shared_out_and_all_used() -> None:
@@ -275,7 +275,7 @@ def test_forged_shares_are_refused() -> None:
     kind, secure, parameters, words = state.unseal(blob)
     assert parameters.count(old) == 1
 
-    with pytest.raises(CorruptState, match="lose more"):
+    with pytest.raises(CorruptState, match="loses more"):
         Continual.from_bytes(state.seal(kind, secure, parameters.replace(old, new), words))
     with pytest.raises(CorruptState, match="contradicts"):
         Continual.from_bytes(state.seal(kind, secure, parameters[: saved._OBSERVER.size - 1], words))

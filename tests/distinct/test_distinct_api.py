@@ -2,7 +2,7 @@
 
 import pickle
 import struct
-from math import inf
+from math import ceil, inf
 
 import numpy as np
 import pytest
@@ -30,8 +30,8 @@ def test_a_crowd_is_counted_whoever_they_are() -> None:
     est.update_many(np.arange(30_000))
     est.update("one more")
     r = est.release(SURE)
-    assert r.interval[0] < 60_001 < r.interval[1]
-    assert r.interval[1] - r.interval[0] < 0.5 * 60_001
+    assert r.count_interval[0] < 60_001 < r.count_interval[1]
+    assert r.count_interval[1] - r.count_interval[0] < 0.5 * 60_001
 
 
 def test_users_who_come_back_count_once() -> None:
@@ -57,8 +57,18 @@ def test_a_count_never_exceeds_the_universe() -> None:
     est = seeded(1)
     est.update_many(range(50_000))
     r = est.release(universe=1000)
-    assert (r.count, r.interval, r.density) == (1000, (1000, 1000), 1.0)
+    assert (r.count, r.count_interval[1], r.density) == (1000, 1000, 1.0)
+    assert 0 < r.count_interval[0] < 1000
     assert r.raw_count > 40_000
+
+
+def test_the_interval_of_a_count_beyond_the_universe_begins_where_that_of_one_at_its_end_does() -> None:
+    est = seeded(1)
+    est.update_many(range(50_000))
+    r = est.release()
+    low, high = r.count_interval
+    assert r.within(ceil(high)).count_interval == (low, high)
+    assert r.within(int(r.count)).count_interval[0] == pytest.approx(low, abs=1)
 
 
 def test_a_density_without_a_universe_is_refused() -> None:
@@ -92,7 +102,7 @@ def test_a_higher_level_is_a_wider_interval() -> None:
     for level in (0.5, 0.95, 0.999):
         est = seeded(1)
         est.update_many(range(10_000))
-        low, high = est.release(level=level).interval
+        low, high = est.release(level=level).count_interval
         widths.append(high - low)
     assert widths == sorted(widths)
 
@@ -104,16 +114,16 @@ def test_announced_readings_leave_the_estimate_unbiased_and_the_error_stated() -
     est.rerandomize()
     assert est.stderr_at(1e5) > before
     r = est.release(SURE)
-    assert r.interval[0] < 100_000 < r.interval[1]
+    assert r.count_interval[0] < 100_000 < r.count_interval[1]
 
 
 def test_more_users_than_the_levels_have_room_for_are_reported_without_an_upper_end() -> None:
     est = seeded(1, epsilon=5.0, buckets=64, levels=3)
     visit(est, crowd(10**6, 3, 64, np.random.default_rng(1)))
     r = est.release(SURE)
-    assert r.interval[1] == inf
-    assert r.interval[0] > 100
-    assert r.within(10**6).interval[1] == 10**6
+    assert r.count_interval[1] == inf
+    assert r.count_interval[0] > 100
+    assert r.within(10**6).count_interval[1] == 10**6
 
 
 @pytest.mark.parametrize(("levels", "buckets"), [(1, 2), (2, 2), (3, 5), (32, 2)])
@@ -122,7 +132,7 @@ def test_the_smallest_tables_work(levels: int, buckets: int) -> None:
     est.update_many(range(100))
     est.update("ada")
     r = est.release()
-    assert 0 <= r.interval[0] <= r.count <= r.interval[1]
+    assert 0 <= r.count_interval[0] <= r.count <= r.count_interval[1]
     assert len(est._counts()) == levels
     assert sum(est._counts()) == est._table.ones()
 
@@ -202,7 +212,7 @@ def test_bytes_come_back_to_life_and_go_on() -> None:
     assert again.to_bytes() == est.to_bytes()
     assert again.last == est.last
     again.update_many(range(4000, 9000))
-    low, high = again.release(SURE).interval
+    low, high = again.release(SURE).count_interval
     assert low < 9000 < high
 
 

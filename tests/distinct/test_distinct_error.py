@@ -48,7 +48,7 @@ class Runs:
     @property
     def covered(self) -> int:
         """How many intervals hold the truth."""
-        return sum(r.interval[0] <= self.count <= r.interval[1] for r in self.releases)
+        return sum(r.count_interval[0] <= self.count <= r.count_interval[1] for r in self.releases)
 
 
 @cache
@@ -106,7 +106,7 @@ def test_no_count_is_negative_and_no_interval_without_its_count() -> None:
     for count in SMALL:
         for r in runs(count, repeats=100).releases:
             assert r.count == max(r.raw_count, 0.0)
-            assert 0 <= r.interval[0] <= r.count <= r.interval[1]
+            assert 0 <= r.count_interval[0] <= r.count <= r.count_interval[1]
 
 
 def covers(covered: int, of: int, level: float = 0.95) -> bool:
@@ -121,7 +121,7 @@ def test_95_percent_intervals_hold_the_truth_95_percent_of_the_time() -> None:
 
 def test_intervals_that_are_30_percent_too_short_would_be_noticed() -> None:
     short = sum(
-        abs(r.raw_count - count) <= 0.7 * (r.interval[1] - r.interval[0]) / 2
+        abs(r.raw_count - count) <= 0.7 * (r.count_interval[1] - r.count_interval[0]) / 2
         for count in LARGE
         for r in runs(count).releases
     )
@@ -180,6 +180,6 @@ def test_strong_privacy_and_many_releases_keep_the_intervals_honest() -> None:
     for seed in range(100):
         est = seeded(seed, epsilon=0.1, releases=3)
         visit(est, crowd(10**6, est.levels, est.buckets, rng))
-        low, high = est.release().interval
+        low, high = est.release().count_interval
         covered += low <= 10**6 <= high
     assert covers(covered, 100, 0.9)

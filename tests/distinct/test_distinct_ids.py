@@ -235,6 +235,7 @@ def test_one_round_alone_would_leave_bits_unmoved() -> None:
     assert avalanche(ids, lambda x: x * np.uint64(0x3C79AC492BA7B653)) > 100
 
 
+@pytest.mark.slow
 def test_real_ids_are_counted_as_the_model_says() -> None:
     """With hardly any noise in the way (epsilon 20), errors of real ids under many keys are the model's."""
     quotients = []

@@ -130,8 +130,8 @@ def test_a_merge_as_if_nobody_overlapped_counts_the_common_users_twice() -> None
     for part in parts:
         visit(part, cells)
     copies = copied(parts)
-    assert pp.merge(parts).release().interval[0] > 150_000
-    low, high = pp.merge(copies, overlapping=True).release(SURE).interval
+    assert pp.merge(parts).release().count_interval[0] > 150_000
+    low, high = pp.merge(copies, overlapping=True).release(SURE).count_interval
     assert low < 100_000 < high
 
 
@@ -143,8 +143,8 @@ def test_a_merge_of_overlapping_users_goes_on_counting() -> None:
     first = merged.release(SURE)
     merged.update_many(range(35_000, 80_000))
     second = merged.release(SURE)
-    assert first.interval[0] < 40_000 < first.interval[1]
-    assert second.interval[0] < 80_000 < second.interval[1]
+    assert first.count_interval[0] < 40_000 < first.count_interval[1]
+    assert second.count_interval[0] < 80_000 < second.count_interval[1]
     again = pp.load(merged.to_bytes(insecure=True))
     assert isinstance(again, pp.DistinctCount)
     assert again.last == merged.last
@@ -208,7 +208,7 @@ def test_disjoint_tables_add_up_with_the_error_of_a_sum() -> None:
         r = merged.release()
         stderr = sqrt(sum(part.stderr_at(n) ** 2 for part, n in zip(parts, (0, 2_000, 300_000), strict=True)))
         quotients.append((r.raw_count - 302_000) / stderr)
-        covered += r.interval[0] <= 302_000 <= r.interval[1]
+        covered += r.count_interval[0] <= 302_000 <= r.count_interval[1]
     assert_variance(quotients, 1.0)
     assert abs(sum(quotients)) / sqrt(60) < stats.norm.isf(ALARM / 2)
     assert stats.binom.cdf(covered, 60, 0.95) > ALARM
@@ -217,8 +217,8 @@ def test_disjoint_tables_add_up_with_the_error_of_a_sum() -> None:
 def test_many_empty_tables_add_up_to_about_nothing() -> None:
     """False alarm: below 1e-6, the sum of 40 estimates being about normal."""
     r = pp.merge([seeded(i, buckets=256) for i in range(40)]).release(SURE)
-    assert abs(r.raw_count) < 5.5 * r.stderr
-    assert r.interval[0] <= 0 <= r.interval[1]
+    assert abs(r.raw_count) < 5.5 * r.count_stderr
+    assert r.count_interval[0] <= 0 <= r.count_interval[1]
 
 
 def test_disjoint_tables_keep_their_counts_apart_and_their_plan() -> None:
@@ -312,4 +312,4 @@ def test_tables_so_certain_that_nobody_came_may_be_equal_by_chance() -> None:
     """At epsilon 20 a coin of an empty cell hardly ever comes out 1: two stations that nobody visited look alike."""
     parts = [seeded(i, epsilon=20.0, buckets=64) for i in range(2)]
     assert np.array_equal(parts[0]._table.words, parts[1]._table.words)
-    assert pp.merge(parts).release().interval[0] == 0
+    assert pp.merge(parts).release().count_interval[0] == 0

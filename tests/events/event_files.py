@@ -11,7 +11,8 @@ from backports import zstd
 
 import panprivacy as pp
 from panprivacy.estimator import Estimator
-from panprivacy.events import Columns, Feed, Kind, read
+from panprivacy.events import Columns, Kind, read
+from panprivacy.feeding import Feed
 from panprivacy.privacy.coins import ONE
 from sources import Scripted
 

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 import panprivacy as pp
 from panprivacy.distinct import DistinctCount
-from panprivacy.events import BadInput, Batch, Columns, Feed, Kind
+from panprivacy.events import BadInput, Batch, Columns, Kind
+from panprivacy.feeding import Feed
 from sources import Recorded
 
 ACTIONS = Columns(("user",), Kind.integers, action="do")
@@ -107,10 +108,52 @@ def test_users_outside_can_be_left_out(universe: Any, ids: list[Any], left: set[
     est = revealing(universe)
     kind = Kind.text if isinstance(ids[0], str) else Kind.integers
     rows = pl.DataFrame({"user": ids, "do": ["insert"] * len(ids)})
-    _take(est, Columns(("user",), kind, action="do"), rows, skip_outside=True)
+    feed = Feed(est, Columns(("user",), kind, action="do"), skip_outside=True)
+    feed.take(Batch("f", rows, 0, 0))
     assert seen(est) == left
-    _take(est, Columns(("user",), kind), rows[1:2], skip_outside=True)  # nobody is left
+    feed.take(Batch("f", rows[1:2], len(rows), 0))  # nobody is left
     assert seen(est) == left
+
+
+@pytest.mark.parametrize(
+    ("universe", "ids", "spelled"),
+    [
+        (pp.Users(["007", "012"]), ["7", "12"], "ids are like '7' here, and like '007' in the list; are leading zeros"),
+        (pp.Users(["Ada"]), ["ada"], "like 'ada' here, and like 'Ada' in the list"),
+        (pp.Users([5, 7]), [50, 70], "like 50 here, and like 5 in the list"),
+        (10, [1001, 1002], r"like 1001 here, and 0\.\.9 there"),
+    ],
+    ids=["zeros", "case", "integers", "range"],
+)
+def test_where_everybody_would_be_left_out_ids_are_spelled_otherwise(
+    universe: Any, ids: list[Any], spelled: str
+) -> None:
+    est = revealing(universe)
+    kind = Kind.text if isinstance(ids[0], str) else Kind.integers
+    batch = Batch("f", pl.DataFrame({"user": [None, *ids]}), 0, 0)
+    for verb in ("take", "check"):
+        feed = Feed(est, Columns(("user",), kind), skip_outside=True, skip_missing=True)
+        with pytest.raises(BadInput, match=f"f: no id of its first {len(ids)} row.* is in the universe.*{spelled}"):
+            getattr(feed, verb)(batch)
+    assert seen(est) == set()
+
+
+def test_a_stranger_who_comes_first_does_not_end_a_pipe() -> None:
+    est = revealing(10)
+    feed = Feed(est, Columns(("user",), Kind.integers), skip_outside=True, live=True)
+    for ids in ([11], [12] * 1000, [3]):
+        feed.take(Batch("standard input", pl.DataFrame({"user": ids}), 0, 0))
+    assert seen(est) == {3}
+    feed = Feed(est, Columns(("user",), Kind.integers), skip_outside=True, live=True)
+    with pytest.raises(BadInput, match="no id of its first 100 rows"):
+        feed.take(Batch("standard input", pl.DataFrame({"user": [11] * 100}), 0, 0))
+
+
+def test_a_file_without_rows_says_nothing_about_spelling() -> None:
+    feed = Feed(revealing(10), Columns(("user",), Kind.integers), skip_outside=True)
+    feed.take(Batch("f", pl.DataFrame({"user": []}, schema={"user": pl.Int64}), 0, 0))
+    with pytest.raises(BadInput, match="no id of its first 1 row is"):
+        feed.take(Batch("f", pl.DataFrame({"user": [11]}), 0, 0))
 
 
 def test_edges_outside_can_be_left_out() -> None:

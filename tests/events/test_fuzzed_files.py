@@ -9,7 +9,8 @@ from event_files import SUFFIXES, revealing, write
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from panprivacy.events import BadInput, Columns, Feed, Kind, expand, read
+from panprivacy.events import BadInput, Columns, Kind, expand, read
+from panprivacy.feeding import Feed
 
 FRAME = pl.DataFrame({"user": [3, None, 5] * 20, "note": ["a,b", 'c"d', "e\nf"] * 20})
 

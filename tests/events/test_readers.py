@@ -244,10 +244,32 @@ def test_a_record_that_never_ends_is_refused_early(tmp_path: Path, monkeypatch: 
 
 
 def test_ids_that_are_no_ids_are_refused_by_their_type(tmp_path: Path) -> None:
-    for column in ([1.0], [True], [[1]]):
+    for column in ([True], [[1]]):
         file = write(pl.DataFrame({"user": column}), tmp_path / "f.parquet")
         with pytest.raises(BadInput, match=r"column 'user' holds .*; ids are integers or text"):
             fed(revealing(10), file)
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_floats_that_are_whole_numbers_are_those_and_others_an_error(suffix: str, tmp_path: Path) -> None:
+    whole = write(pl.DataFrame({"user": [3.0, None, 7.0, 0.0]}), tmp_path / f"whole{suffix}")
+    for columns, ids in ((Columns(("user",)), [3, None, 7, 0]), (USER, [3, None, 7, 0])):
+        assert [user for batch in read([str(whole)], columns) for user in batch.rows["user"]] == ids
+    broken = write(pl.DataFrame({"user": [3.0, 7.0, 7.5]}), tmp_path / f"broken{suffix}")
+    with pytest.raises(BadInput, match=r"row 3: user '?7\.5'? is not a whole number"):
+        list(read([str(broken)], USER))
+
+
+@pytest.mark.parametrize("column", [[float("nan")], [2.0**60], [float("inf")]], ids=str)
+def test_floats_that_tell_no_integer_apart_are_no_ids(column: list[float], tmp_path: Path) -> None:
+    file = write(pl.DataFrame({"user": column}), tmp_path / "f.parquet")
+    with pytest.raises(BadInput, match=r"row 1: user .* is not a whole number"):
+        list(read([str(file)], Columns(("user",))))
+
+
+def test_whole_numbers_and_large_ones_stand_beside_each_other(tmp_path: Path) -> None:
+    file = _bytes(tmp_path / "f.ndjson", b'{"user": 1.0}\n{"user": 9007199254740993}\n{"user": null}\n')
+    assert next(read([str(file)], Columns(("user",)))).rows["user"].to_list() == [1, 2**53 + 1, None]
 
 
 def test_a_name_that_does_not_tell_the_format_asks_for_it(tmp_path: Path) -> None:
@@ -290,17 +312,18 @@ def test_globs_are_sorted_and_what_is_not_there_is_named(tmp_path: Path) -> None
 @pytest.mark.parametrize("suffix", SUFFIXES)
 def test_a_universe_is_read_from_any_format(suffix: str, tmp_path: Path) -> None:
     file = write(pl.DataFrame({"id": [3, 1, 2], "name": ["x", "y", "z"]}), tmp_path / f"u{suffix}")
-    assert read_ids(f"{file}:id").to_list() == [3, 1, 2]
-    assert read_ids(f"{file}:name").to_list() == ["x", "y", "z"]
+    assert read_ids(str(file), "id").to_list() == [3, 1, 2]
+    assert read_ids(str(file), "name").to_list() == ["x", "y", "z"]
     with pytest.raises(BadInput, match="which column holds the ids"):
         read_ids(str(file))
     with pytest.raises(BadInput, match="no column 'nope'; it has 'id', 'name'"):
-        read_ids(f"{file}:nope")
+        read_ids(str(file), "nope")
 
 
 def test_a_list_of_ids_keeps_leading_zeros(tmp_path: Path) -> None:
     assert read_ids(str(_bytes(tmp_path / "u.csv", b"id\n7\n007\n"))).to_list() == ["7", "007"]
     assert read_ids(str(_bytes(tmp_path / "u.txt", b"7\n8\n"))).to_list() == [7, 8]
+    assert read_ids(str(_bytes(tmp_path / "u.txt", b"7.0\n8\n"))).to_list() == [7, 8]
 
 
 def test_a_list_of_lines_may_end_in_blank_ones_and_is_utf8(tmp_path: Path) -> None:
@@ -311,7 +334,7 @@ def test_a_list_of_lines_may_end_in_blank_ones_and_is_utf8(tmp_path: Path) -> No
 
 def test_the_list_of_a_universe_knows_no_other_separator(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"no column 'id'; it has 'id;x'$"):
-        read_ids(f"{_bytes(tmp_path / 'u.csv', b'id;x' + bytes([10]))}:id")
+        read_ids(str(_bytes(tmp_path / "u.csv", b"id;x\n")), "id")
 
 
 def test_a_missing_id_in_a_universe_is_named_by_its_row(tmp_path: Path) -> None:

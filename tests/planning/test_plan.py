@@ -136,6 +136,7 @@ def test_the_promise_holds_for_the_count_that_it_was_asked_for(count: int) -> No
     assert est.stderr_at(first - 1) / (first - 1) > planned.stderr
 
 
+@pytest.mark.slow
 def test_what_a_refusal_says_of_the_counts_is_possible() -> None:
     with pytest.raises(CannotPlan) as refusal:
         plan(epsilon=1.0, alpha=0.02, count=23_570)
@@ -147,6 +148,7 @@ def test_what_a_refusal_says_of_the_counts_is_possible() -> None:
         plan(epsilon=1.0, alpha=0.02, count=0.9 * enough)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "wish",
     [

@@ -13,6 +13,8 @@ import panprivacy as pp
 from drawn import rows
 from panprivacy.cli import app
 
+pytestmark = pytest.mark.slow
+
 TEXT = (Path(__file__).parents[2] / "docs" / "plan.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```console\n\$ panprivacy (plan .*?)\n(.*?)```", TEXT, flags=re.DOTALL)
 

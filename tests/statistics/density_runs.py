@@ -48,4 +48,4 @@ def errors_of(releases: list[pp.Release], density: float) -> NDArray[np.float64]
 
 def coverage_of(releases: list[pp.Release], density: float) -> float:
     """How often the interval holds the truth."""
-    return float(np.mean([low <= density <= high for low, high in (release.interval for release in releases)]))
+    return float(np.mean([low <= density <= high for low, high in (release.density_interval for release in releases)]))

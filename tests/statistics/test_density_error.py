@@ -72,7 +72,7 @@ def test_intervals_hold_the_truth_as_often_as_they_say(setting: Setting) -> None
     releases = releases_of(setting, 2500, seed=5)
     assert 0.925 <= coverage_of(releases, setting.density) <= 0.976
     errors = errors_of(releases, setting.density)
-    stated = np.mean([release.stderr**2 for release in releases])
+    stated = np.mean([release.density_stderr**2 for release in releases])
     assert np.mean(errors**2) == pytest.approx(stated, rel=0.2)
     assert abs(errors.mean()) < 5 * np.sqrt(stated / 2500)
 
@@ -92,7 +92,7 @@ def test_other_levels_hold_too() -> None:
     for _ in range(4000):
         est = pp.Density(50, 2.0, releases=20, coins=coins)
         est.update_many(range(25))
-        low, high = est.release(level=0.99).interval
+        low, high = est.release(level=0.99).density_interval
         misses += not low <= 0.5 <= high
     assert misses < 80  # 40 expected; 80 is 6.3 standard errors away
 

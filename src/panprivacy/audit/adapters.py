@@ -5,9 +5,10 @@ from typing import Any
 
 from panprivacy.continual import Continual
 from panprivacy.density import Density
-from panprivacy.merging import merge
 from panprivacy.paper import LaplaceMechanism, RandomizedResponse
 from panprivacy.privacy.budget import Budget
+from panprivacy.state.merging import merge
+from panprivacy.universe import Ids
 
 
 class Shards:
@@ -25,7 +26,7 @@ class Shards:
         for part in self._parts:
             part.update(user)
 
-    def update_many(self, ids: Any) -> None:
+    def update_many(self, ids: Ids) -> None:
         for part in self._parts:
             part.update_many(ids)
 
@@ -33,7 +34,7 @@ class Shards:
         for part in self._parts:
             part.remove(user)
 
-    def remove_many(self, ids: Any) -> None:
+    def remove_many(self, ids: Ids) -> None:
         for part in self._parts:
             part.remove_many(ids)
 

@@ -12,6 +12,7 @@ from panprivacy.cli.bench import bench
 from panprivacy.cli.demo import demo
 from panprivacy.cli.density import density
 from panprivacy.cli.distinct import distinct
+from panprivacy.cli.grow import grow
 from panprivacy.cli.plan import plan
 from panprivacy.cli.reproduce import reproduce
 from panprivacy.cli.states import merge, release, rerandomize, show
@@ -41,7 +42,7 @@ def _options(
             stream.reconfigure(errors="replace")  # a terminal without ± shows ? instead
 
 
-for command in (density, distinct, show, release, merge, rerandomize, plan, audit, reproduce, bench, demo):
+for command in (density, distinct, show, release, merge, rerandomize, grow, plan, audit, reproduce, bench, demo):
     app.command()(command)
 
 

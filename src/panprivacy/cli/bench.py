@@ -91,7 +91,8 @@ def _contestants(users: int, epsilon: float) -> list[Contestant]:
 
 
 def _fed(est: Any, file: str) -> Answer:
-    from panprivacy.events import Columns, Feed, Kind, read
+    from panprivacy.events import Columns, Kind, read
+    from panprivacy.feeding import Feed
 
     columns = Columns(("user",), Kind.integers)
     feed = Feed(est, columns)

@@ -70,7 +70,7 @@ def draw(series: "Sequence[Dated]", path: str, line: str) -> None:
         panel = figure.subplots()
         until = [dated.until / DAY for dated in series]  # Matplotlib counts days since 1970, too
         releases = [dated.release for dated in series]
-        low, high = [r.interval[0] for r in releases], [r.interval[1] for r in releases]
+        low, high = zip(*(r.density_interval for r in releases), strict=True)
         level = f"{100 * releases[0].level:g} % interval"
         colour = COLOURS["Density"]
         panel.fill_between(until, low, high, color=colour, alpha=0.2, linewidth=0, label=level)

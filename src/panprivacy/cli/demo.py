@@ -43,15 +43,15 @@ def demo(
             seen[patients] = True
             progress.advance(task, len(patients))
     release = est.release()
-    low, high = release.interval
+    share, count = (release.density, release.density_stderr), (release.count, release.count_stderr)
     table = Table("", "share who came", "patients")
     table.add_row(
-        "private estimate ± standard error", f"{release.density:.4f} ± {release.stderr:.4f}", f"{release.count:,.0f}"
+        "private estimate ± standard error", "{:.4f} ± {:.4f}".format(*share), "{:,.0f} ± {:,.0f}".format(*count)
     )
     table.add_row(
         f"{release.level:.0%} interval",
-        f"{low:.4f} to {high:.4f}",
-        f"{low * _PATIENTS:,.0f} to {high * _PATIENTS:,.0f}",
+        "{:.4f} to {:.4f}".format(*release.density_interval),
+        "{:,.0f} to {:,.0f}".format(*release.count_interval),
     )
     table.add_row("truth, which only the demo knows", f"{seen.mean():.4f}", f"{seen.sum():,}")
     console.print(table)

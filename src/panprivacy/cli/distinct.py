@@ -77,9 +77,16 @@ def distinct(
         )
         if kept is not None:
             _check_size(est, plan, size)
-        columns = Columns((column,), ids)
+        columns = Columns((column,), _declared(est, ids))
         source = Source(files, columns, format_, Layout(separator, not no_header, missing), skip_missing)
         Run(est, kept, level, Speaker(as_json=as_json, quiet=quiet)).feed(source, release_every, release)
+
+
+def _declared(est: Any, asked: Kind | None) -> Kind | None:
+    """What ids are, if --ids or the state says it; the state keeps what --ids says."""
+    if asked is not None:
+        est.declare_ids(asked.value)
+    return Kind(est.ids) if est.ids is not None else None
 
 
 def _parse_key(text: str | None) -> bytes | None:

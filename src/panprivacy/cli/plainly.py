@@ -7,7 +7,6 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import asdict
 from math import isfinite
 from types import FrameType
 from typing import Any
@@ -142,9 +141,5 @@ def as_line(thing: Any) -> str:
 
 def as_fields(release: Any) -> dict[str, Any]:
     """The fields of a release, by their names in the library."""
-    if isinstance(release, dict):
-        return release
-    fields = asdict(release)
-    if hasattr(release, "count_interval"):
-        fields["count_interval"] = release.count_interval
+    fields: dict[str, Any] = release if isinstance(release, dict) else release.to_dict()
     return fields

@@ -16,7 +16,8 @@ from panprivacy.cli.progress import Meter
 from panprivacy.density import Density
 from panprivacy.errors import BudgetExhausted, PanPrivacyError
 from panprivacy.estimator import Estimator
-from panprivacy.events import STDIN, BadInput, Bell, Columns, Feed, Format, Layout, Live, expand, read
+from panprivacy.events import STDIN, BadInput, Bell, Columns, Format, Layout, Live, expand, read
+from panprivacy.feeding import Feed
 from panprivacy.hardening import start_hardened
 from panprivacy.periods import parse_period
 from panprivacy.privacy.ledger import all_made
@@ -41,7 +42,7 @@ class Source:
     def feed_to(self, est: Estimator[Any], columns: Columns | None = None) -> Feed:
         """What counts its batches; with more columns, if something else is read from them as well."""
         skip: dict[str, bool] = {"skip_missing": self.skip_missing, "skip_outside": self.skip_outside}
-        return Feed(est, columns or self.columns, **skip)
+        return Feed(est, columns or self.columns, **skip, live=self.live)
 
     @property
     def live(self) -> bool:
@@ -190,7 +191,7 @@ class Run:
             path = self.kept and self.kept.path
             lost = f"is spent and saved; panprivacy show {path} has it" if path else "is spent, and lost"
             raise CannotShow(f"{error}; the release {lost}") from None
-        if isinstance(released, Release) and released.stderr > _NOISE:
+        if isinstance(released, Release) and released.density_stderr > _NOISE:
             self.speaker.note("this answer is mostly noise; panprivacy plan finds an epsilon and a size that do better")
 
     def spend(self) -> Any:

@@ -11,7 +11,8 @@ from panprivacy.cli.plainly import as_fields
 from panprivacy.cli.progress import Meter
 from panprivacy.cli.run import Run, Source
 from panprivacy.drawing import check_picture
-from panprivacy.events import BadInput, Batch, Feed, expand, read
+from panprivacy.events import BadInput, Batch, expand, read
+from panprivacy.feeding import Feed
 from panprivacy.periods import DAY, END_OF_TIME, as_datetime, length_of, moments_in
 
 _START = "NAME@2026-01-05"

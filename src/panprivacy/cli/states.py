@@ -6,14 +6,13 @@ from typing import Annotated, Any
 
 import typer
 
-from panprivacy import merging
 from panprivacy.cli import options as opt
 from panprivacy.cli.plainly import Speaker, as_fields, as_line, plain_errors
 from panprivacy.cli.run import Run, kept_in, load_estimator
 from panprivacy.density import Density
 from panprivacy.errors import PanPrivacyError
 from panprivacy.estimator import Estimator
-from panprivacy.state import StateFile
+from panprivacy.state import StateFile, merging
 
 StatePath = Annotated[
     str,

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from panprivacy.errors import PanPrivacyError
-from panprivacy.events import Columns, Kind, kind_of, read_ids
+from panprivacy.events import Columns, Kind, kind_of, read_ids, split_column
 from panprivacy.slots.saved import Unlisted
 from panprivacy.universe import Edges, Range, Universe, Users
 
@@ -31,7 +31,7 @@ class Asked:
         if self.nodes is not None:
             return Edges(self.nodes, self.directed), Kind.integers
         if self.file is not None:
-            ids = read_ids(self.file)
+            ids = read_ids(*split_column(self.file))
             return Users(ids), kind_of(ids.dtype) or Kind.integers
         return None, Kind.integers
 

@@ -5,6 +5,7 @@ from functools import lru_cache
 from math import ceil, exp, expm1, log, sqrt
 
 from panprivacy.continual.shares import Shares
+from panprivacy.release.tracked import Tracked
 
 _SOURCES = 4  # of error, each with the same part of beta: bits, test, value, sampling
 
@@ -40,31 +41,16 @@ class Accuracy:
         )
 
 
-@dataclass(frozen=True)
-class Scale:
-    """What turns counts into densities: bits, users who own one, users they speak for, and the gap of the pair."""
-
-    size: int
-    users: int
-    population: int
-    gap: float
-
-    @property
-    def whole(self) -> float:
-        """How many more ones there are on average once everybody has appeared."""
-        return self.users * self.gap
-
-
-def bar_for(step: float, shares: Shares, scale: Scale, observations: int, beta: float) -> int:
+def bar_for(step: float, shares: Shares, tracked: Tracked, observations: int, beta: float) -> int:
     """The distance in counts at which to move, so that every move means a drift of at least `step`.
 
     Then a stream without deletions needs ``1/step`` moves at most, with probability ``1 - beta``.
     """
-    return ceil(step * scale.whole + slack_of(shares, scale.size, observations, beta).between_moves)
+    return ceil(step * tracked.whole + slack_of(shares, tracked.bits, observations, beta).between_moves)
 
 
 def accuracy_of(
-    bar: int, step: float | None, shares: Shares, scale: Scale, *, observations: int, beta: float
+    bar: int, step: float | None, shares: Shares, tracked: Tracked, *, observations: int, beta: float
 ) -> Accuracy:
     """The accuracy of a test with this bar; `step` is None for a stream with deletions, where no moves surely suffice.
 
@@ -72,10 +58,10 @@ def accuracy_of(
     the value. The coins of the bits, and the sample, come on top. On a stream without deletions the largest value
     published so far is as close: it was close to a density that was no larger.
     """
-    slack = slack_of(shares, scale.size, observations, beta)
-    waited = max(float(bar), slack.value - slack.test) / scale.whole
-    test, bits = slack.test / scale.whole, slack.bits / scale.whole
-    sampling = _sampling(scale.users, scale.population, observations, beta)
+    slack = slack_of(shares, tracked.bits, observations, beta)
+    waited = max(float(bar), slack.value - slack.test) / tracked.whole
+    test, bits = slack.test / tracked.whole, slack.bits / tracked.whole
+    sampling = _sampling(tracked.users, tracked.population, observations, beta)
     return Accuracy(
         alpha=min(waited + test + bits + sampling, 1.0),
         beta=beta,
@@ -84,7 +70,7 @@ def accuracy_of(
         test=test,
         bits=bits,
         sampling=sampling,
-        moves_suffice=step is not None and bar - slack.between_moves >= step * scale.whole,
+        moves_suffice=step is not None and bar - slack.between_moves >= step * tracked.whole,
     )
 
 

@@ -1,22 +1,24 @@
 """What an observer says: the published density now, and where its budget goes."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import Any
 
 from panprivacy.continual.shares import Shares
-
-if TYPE_CHECKING:
-    from rich.table import Table as RichTable
+from panprivacy.display import Card, grid_of, html_of, line_of, measured, text_of, warning_of
+from panprivacy.privacy.accounting import Spending, spent_under
 
 
 @dataclass(frozen=True)
 class Observation:
-    """The published density at one moment, and how far it can be from the truth."""
+    """The published density at one moment, and how far it can be from the truth.
+
+    What is called density is a fraction of the universe, and what is called count is a number of users.
+    """
 
     density: float
     """The published fraction of the universe that has appeared."""
-    interval: tuple[float, float]
+    density_band: tuple[float, float]
     """Holds the true density, at all planned observations together, with probability `level`."""
     level: float
     """One minus the beta of the accuracy statement."""
@@ -38,39 +40,36 @@ class Observation:
         """The number of users that have appeared: density times universe."""
         return self.density * self.universe
 
-    def __str__(self) -> str:
-        low, high = self.interval
-        what = "moved" if self.moved else "unmoved"
-        warning = "" if self.secure else "; NOT PRIVATE: seeded coins"
-        return (
-            f"density {self.density:.4f} ({100 * self.level:g}% band {low:.4f} to {high:.4f}), about {self.count:,.0f} "
-            f"of {self.universe:,} users; {what} at observation {self.number:,}, {self.moves_left} moves left; "
-            f"epsilon spent {self.epsilon_spent:.4g}{warning}"
+    @property
+    def count_band(self) -> tuple[float, float]:
+        """Holds the true count whenever `density_band` holds the true density."""
+        low, high = self.density_band
+        return low * self.universe, high * self.universe
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything in the observation as plain numbers, for JSON."""
+        return asdict(self) | {"count": self.count, "count_band": self.count_band}
+
+    def card(self) -> Card:
+        """What is shown of it."""
+        band, moved = f"{100 * self.level:g}% band", "moved" if self.moved else "unmoved"
+        rows = (
+            ("density", measured(self.density, None, self.density_band, band, 4)),
+            ("users", f"{measured(self.count, None, self.count_band, band, 0)}, of {self.universe:,}"),
+            ("published", f"{moved} at observation {self.number:,}, {self.moves_left} moves left"),
+            ("epsilon", f"{self.epsilon_spent:.4g} spent"),
         )
+        return Card(f"Observation {self.number:,}", rows, warning_of(self.secure))
 
-    def __rich__(self) -> "RichTable":
-        from rich.table import Table
-
-        low, high = self.interval
-        grid = Table(title=f"Observation {self.number:,}", show_header=False)
-        grid.add_row("density", f"{self.density:.4f}")
-        grid.add_row(f"{100 * self.level:g}% band", f"{low:.4f} to {high:.4f}")
-        grid.add_row("users", f"about {self.count:,.0f} of {self.universe:,}")
-        grid.add_row("moves", f"{'now; ' if self.moved else ''}{self.moves_left} left")
-        grid.add_row("epsilon", f"{self.epsilon_spent:.4g} spent")
-        if not self.secure:
-            grid.add_row("warning", "[bold red]not private: seeded coins")
-        return grid
+    __str__ = line_of
+    __rich__ = grid_of
+    _repr_html_ = html_of
 
 
 @dataclass(frozen=True)
-class ContinualBudget:
-    """Where an observer's epsilon goes; the formula is in `panprivacy.continual.shares`."""
+class ContinualBudget(Spending):
+    """Where an observer's epsilon goes, for any number of observations; `continual.shares` has the formula."""
 
-    epsilon: float
-    """The total that was promised, for any number of observations."""
-    state: float
-    """Share of the bits."""
     threshold: float
     """Of one step of the threshold's walk; it counts three times, however many observations there are."""
     test: float
@@ -80,40 +79,32 @@ class ContinualBudget:
     moves: int
     """How many moves are planned."""
     moves_made: int
-    spent: float
-    """Worst-case loss of the moves made so far, one reading of the state, and any number of observations."""
-    total: float
-    """Worst-case loss once all moves are made: at most `epsilon`."""
 
-    @property
-    def remaining(self) -> float:
-        """What the moves still planned may spend."""
-        return max(self.total - self.spent, 0.0)
-
-    def __str__(self) -> str:
-        return "\n".join(
-            [
-                f"total     {self.total:.6f} of epsilon {self.epsilon:g}",
-                f"state     {self.state:.6f}",
-                f"threshold 3 x {self.threshold:.4g}",
-                f"moves     {self.moves_made} of {self.moves} made x (2 x {self.test:.4g} + {self.value:.4g})",
-                f"spent     {self.spent:.6f}",
-                f"remaining {self.remaining:.6f}",
-            ]
+    def card(self) -> Card:
+        """What is shown of it."""
+        rows = (
+            ("total", f"{self.total:.6f} of epsilon {self.epsilon:g}"),
+            ("state", f"{self.state:.6f}"),
+            ("threshold", f"3 x {self.threshold:.4g}"),
+            ("moves", f"{self.moves_made} of {self.moves} made x (2 x {self.test:.4g} + {self.value:.4g})"),
+            ("spent", f"{self.spent:.6f}"),
+            ("remaining", f"{self.remaining:.6f}"),
         )
+        return Card("Budget", rows)
+
+    __str__ = text_of
+    __rich__ = grid_of
+    _repr_html_ = html_of
 
 
 @lru_cache(maxsize=256)
 def budget_of(shares: Shares, moves_made: int) -> ContinualBudget:
     """Lay shares open, with what has been spent of them."""
     return ContinualBudget(
-        epsilon=shares.epsilon,
-        state=shares.pair.loss,
+        **spent_under(shares, moves_made),
         threshold=float(shares.threshold),
         test=float(shares.test),
         value=float(shares.value),
         moves=shares.moves,
         moves_made=moves_made,
-        spent=shares.loss(moves_made),
-        total=shares.loss(shares.moves),
     )

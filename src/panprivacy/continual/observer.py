@@ -3,22 +3,22 @@
 from math import ceil
 from operator import index
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from panprivacy import lifetime, state
 from panprivacy.continual import saved
-from panprivacy.continual.accuracy import Accuracy, Scale, accuracy_of, bar_for
+from panprivacy.continual.accuracy import Accuracy, accuracy_of, bar_for
 from panprivacy.continual.bits import new_bits, taken_over
 from panprivacy.continual.observation import ContinualBudget, Observation, budget_of
 from panprivacy.continual.saved import Observed
 from panprivacy.continual.watch import Watch
 from panprivacy.density import Density
+from panprivacy.display import Card, grid_of, html_of, warning_of
 from panprivacy.privacy.coins import Coins
+from panprivacy.release.tracked import Tracked
+from panprivacy.sizes import format_bytes
 from panprivacy.state import Sealed, StateFile
-from panprivacy.universe import Universe
-
-if TYPE_CHECKING:
-    from rich.table import Table as RichTable
+from panprivacy.universe import Ids, Universe
 
 
 class Continual:
@@ -62,7 +62,7 @@ class Continual:
     The paper's section 2.2 points to Dwork's density estimator under continual observation ("Differential privacy in
     new settings", 2010); this is one for a bit a user, and safe from an intruder who reads the threshold. Where the
     number of releases is known and not in the thousands, ``pp.Density(..., releases=K)`` errs less: it shows every
-    change, not only those beyond a step. Once all moves are spent the value stands still, and its interval says so.
+    change, not only those beyond a step. Once all moves are spent the value stands still, and its band says so.
     Announced readings (`rerandomize`) are not planned for.
     """
 
@@ -97,7 +97,7 @@ class Continual:
         else:
             size: Any = {"sample": sample, "memory": memory, "coins": coins}
             self._density, shares = new_bits(universe, float(epsilon), most, planned, **size)
-        bar = bar_for(step, shares, _scale_of(self._density), planned, beta)
+        bar = bar_for(step, shares, _tracked_by(self._density), planned, beta)
         self._kept = Observed(Watch(shares, bar), float(step), float(beta), planned, moves is None)
         lifetime.give_lock(self)
 
@@ -107,7 +107,7 @@ class Continual:
         """Note that a user appeared."""
         self._density.update(user)
 
-    def update_many(self, ids: Any) -> None:
+    def update_many(self, ids: Ids) -> None:
         """Note that these users appeared; takes what `Density.update_many` takes."""
         self._density.update_many(ids)
 
@@ -116,7 +116,7 @@ class Continual:
         self._check_deletions()
         self._density.remove(user)
 
-    def remove_many(self, ids: Any) -> None:
+    def remove_many(self, ids: Ids) -> None:
         """Note that these users were deleted."""
         self._check_deletions()
         self._density.remove_many(ids)
@@ -156,7 +156,7 @@ class Continual:
             low, high = (low, 1.0) if kept.insert_only else (0.0, 1.0)
         return Observation(
             density=density,
-            interval=(max(low, 0.0), min(high, 1.0)),
+            density_band=(max(low, 0.0), min(high, 1.0)),
             level=1 - kept.beta,
             moved=moved,
             number=kept.observations,
@@ -176,8 +176,8 @@ class Continual:
         if times < 1 or not 0 < chance < 1:
             raise ValueError(f"an accuracy needs at least one observation and 0 < beta < 1, got {times} and {chance}")
         step = kept.step if kept.insert_only else None
-        scale, shares = _scale_of(self._density), kept.watch.shares
-        return accuracy_of(kept.watch.bar, step, shares, scale, observations=times, beta=chance)
+        tracked, shares = _tracked_by(self._density), kept.watch.shares
+        return accuracy_of(kept.watch.bar, step, shares, tracked, observations=times, beta=chance)
 
     @property
     def budget(self) -> ContinualBudget:
@@ -218,19 +218,20 @@ class Continual:
             f"{self.budget.spent:.3g} spent, {self.moves_left} of {self.budget.moves} moves left{insecure}>"
         )
 
-    def __rich__(self) -> "RichTable | str":
+    def card(self) -> Card:
+        """What is shown of it."""
         if self._density.emptied:
-            return repr(self)
-        from rich.table import Table as Grid
+            return Card("Continual", (("emptied", self._density.emptied),))
+        rows = (
+            ("universe", self.universe.describe()),
+            ("tracked", f"{self._density.users:,} users in {format_bytes(self.memory)}"),
+            *self.budget.card().rows,
+            ("accuracy", str(self.accuracy())),
+        )
+        return Card("Continual", rows, warning_of(self.secure))
 
-        grid = Grid(title="Continual", show_header=False)
-        grid.add_row("universe", self.universe.describe())
-        for line in str(self.budget).splitlines():
-            grid.add_row(*line.split(maxsplit=1))
-        grid.add_row("accuracy", str(self.accuracy()))
-        if not self.secure:
-            grid.add_row("warning", "[bold red]not private: seeded coins")
-        return grid
+    __rich__ = grid_of
+    _repr_html_ = html_of
 
     # --- bytes --------------------------------------------------------------------------------------------------
 
@@ -268,6 +269,6 @@ class Continual:
         return type(self).from_bytes, (self.to_bytes(), self.universe)
 
 
-def _scale_of(density: Density) -> Scale:
+def _tracked_by(density: Density) -> Tracked:
     slots = density._slots
-    return Scale(slots.size, slots.users, slots.population, density._ledger.pair.gap)
+    return Tracked(density._ledger.pair, slots.size, slots.users, slots.population)

@@ -29,23 +29,21 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
-from math import cbrt, exp, expm1, floor, log, log1p, sqrt
+from math import cbrt, exp, floor, log, sqrt
 
 from panprivacy.checks import check_epsilon
 from panprivacy.errors import NotPrivate
 from panprivacy.privacy import exact, noise
-from panprivacy.privacy.budget import RELEASE_STEPS
+from panprivacy.privacy.accounting import Law
+from panprivacy.privacy.budget import LARGEST_STATE_EPSILON, RELEASE_STEPS
 from panprivacy.privacy.pairs import Pair, symmetric
-
-_LARGEST_STATE_EPSILON = 22.0  # beyond it a 32-bit coin cannot be more certain
+from panprivacy.theory.losses import log_mixture
 
 
 @dataclass(frozen=True)
-class Shares:
+class Shares(Law):
     """The decided shares of a total epsilon."""
 
-    epsilon: float
-    pair: Pair
     moves: int
     """How often the published value may move."""
     threshold: Fraction
@@ -55,19 +53,17 @@ class Shares:
     value: Fraction
     """Of the noise on the count that is released when the published value moves."""
 
-    def __post_init__(self) -> None:
-        if self.exact_loss(self.moves) > exact.decimal(self.epsilon):
-            raise NotPrivate(f"these shares lose more than the {self.epsilon} they were given")
+    @property
+    def planned(self) -> tuple[int]:
+        """Moves."""
+        return (self.moves,)
 
-    def exact_loss(self, moves: int) -> Decimal:
-        """The loss at most, of one reading, that many moves, and any number of observations."""
+    def exact_loss(self, *done: int) -> Decimal:
+        """The loss at most, of one reading, so many moves, and any number of observations."""
+        (moves,) = done
         unseen = exact.decimal(3 * self.threshold + moves * self.test)
         seen = exact.decimal((moves + 1) * self.test + moves * self.value)
         return exact.add(self.pair.exact_loss, unseen, exact.log_mixture(self.pair.p1, seen))
-
-    def loss(self, moves: int) -> float:
-        """`exact_loss`, rounded up."""
-        return exact.round_up(self.exact_loss(moves))
 
 
 @lru_cache(maxsize=256)
@@ -114,7 +110,7 @@ def _noise_shares(rest: float, p1: float, moves: int, observations: int) -> tupl
 
     def excess(scale: float) -> float:
         unseen = scale * (3 * threshold + moves * test)
-        return unseen + _log_mixture(p1, scale * ((moves + 1) * test + moves * value)) - rest
+        return unseen + float(log_mixture(p1, scale * ((moves + 1) * test + moves * value))) - rest
 
     scale = float(brentq(excess, 0.0, rest / (3 * threshold), xtol=1e-15, rtol=1e-14))
     return threshold * scale, test * scale, value * scale
@@ -124,7 +120,7 @@ def _best_state(epsilon: float, size: int, moves: int, observations: int) -> flo
     """The state's share that minimises the error over all observations, at their standard deviations."""
     from scipy.optimize import minimize_scalar
 
-    top = min(epsilon, _LARGEST_STATE_EPSILON)
+    top = min(epsilon, LARGEST_STATE_EPSILON)
 
     def log_error(share: float) -> float:
         state = share * top
@@ -138,7 +134,3 @@ def _best_state(epsilon: float, size: int, moves: int, observations: int) -> flo
 
     found = minimize_scalar(log_error, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-9})
     return float(found.x) * top
-
-
-def _log_mixture(p1: float, exponent: float) -> float:
-    return exponent + log(p1) if exponent > 500 else log1p(p1 * expm1(exponent))

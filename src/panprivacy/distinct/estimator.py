@@ -2,13 +2,15 @@
 
 import struct
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import combinations
 from operator import index
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from typing import Any, NoReturn, Self
 
 import numpy as np
 
 from panprivacy.checks import KEY_BYTES, check_epsilon, check_key
+from panprivacy.display import Rows
 from panprivacy.distinct.buckets import buckets_for, levels_for, model_of, relative_error
 from panprivacy.distinct.estimate import not_negative, total
 from panprivacy.distinct.likelihood import CountModel
@@ -26,14 +28,12 @@ from panprivacy.sizes import format_bytes
 from panprivacy.slots import SlotMap
 from panprivacy.slots.hashed import Hashed
 from panprivacy.table import Bits, Table
-from panprivacy.universe import Universe
-from panprivacy.universe.anyone import Anyone
-
-if TYPE_CHECKING:
-    from rich.table import Table as RichTable
+from panprivacy.universe import Ids, Universe
+from panprivacy.universe.anyone import INTEGERS, TEXT, Anyone
 
 _HARDLY = 1e-9  # a probability that is taken for impossible
 _PARAMETERS = struct.Struct("<IIII16s")  # levels, buckets, parts, unions, key
+_DECLARED = {None: b"", INTEGERS: b"\1", TEXT: b"\2"}  # what ids are comes last, where it was declared
 
 
 class DistinctCount(Estimator[CountRelease]):
@@ -64,6 +64,9 @@ class DistinctCount(Estimator[CountRelease]):
         budget is planned for.
     key
         16 bytes that decide which bit a user owns; drawn unless given. Tables to be merged must share one.
+    ids
+        ``"integers"`` or ``"text"`` (which bytes and UUIDs are, too): ids of the other kind are refused. Without it all
+        are taken, and 5 is one user and "5" another. What is declared is public, and part of the state.
     coins
         The source of randomness; anything but the default makes the estimator insecure, and it says so.
 
@@ -102,6 +105,7 @@ class DistinctCount(Estimator[CountRelease]):
         releases: int = 1,
         intrusions: int = 0,
         key: bytes | None = None,
+        ids: str | None = None,
         coins: Coins | None = None,
     ) -> None:
         source = coins or coin_sources.system
@@ -112,7 +116,7 @@ class DistinctCount(Estimator[CountRelease]):
         slots = Hashed(levels_for(width) if levels is None else index(levels), width)
         check_key(key)
         split = best_split(plan[0], width, *plan[1:])
-        users = Anyone(key or source.randbelow(2 ** (8 * KEY_BYTES)).to_bytes(KEY_BYTES, "little"))
+        users = Anyone(key or source.randbelow(2 ** (8 * KEY_BYTES)).to_bytes(KEY_BYTES, "little"), ids)
         self._assemble(users, slots, Ledger(split), Table.drawn(slots.size, split.pair, source), source)
 
     def _assemble(self, universe: Universe, slots: SlotMap, ledger: Ledger, table: Bits, coins: Coins) -> None:
@@ -139,7 +143,8 @@ class DistinctCount(Estimator[CountRelease]):
             ledger, one = head._ledger.with_releases(made), head._slots.beside(slots)
             table = Table.joined(tables)
         secure = all(part.secure for part in parts)
-        return cls._of_parts(head._universe, one, ledger, table, head._coins, secure=secure)
+        universe = replace(head._universe, ids=next(iter(_declared(parts)), None))
+        return cls._of_parts(universe, one, ledger, table, head._coins, secure=secure)
 
     # --- events -------------------------------------------------------------------------------------------------
 
@@ -147,7 +152,7 @@ class DistinctCount(Estimator[CountRelease]):
         """Refuse: users share bits, and clearing one would remove all who share it."""
         raise _no_removal()
 
-    def remove_many(self, ids: Any) -> NoReturn:  # noqa: ARG002
+    def remove_many(self, ids: Ids) -> NoReturn:  # noqa: ARG002
         """Refuse, like `remove`."""
         raise _no_removal()
 
@@ -177,10 +182,10 @@ class DistinctCount(Estimator[CountRelease]):
         budget = budget_of(split, published.number, published.redraws)
         return CountRelease(
             count=found.count,
-            stderr=found.stderr,
-            interval=(found.low, found.high),
-            level=published.level,
+            count_stderr=found.stderr,
+            count_interval=(found.low, found.high),
             raw_count=raw.count,
+            level=published.level,
             universe=None,
             number=published.number,
             epsilon_spent=budget.spent,
@@ -212,6 +217,24 @@ class DistinctCount(Estimator[CountRelease]):
         return found and (parts * found[0], parts * found[1])
 
     @property
+    def ids(self) -> str | None:
+        """What ids are declared to be: integers, text, or None for both."""
+        return self._universe.ids
+
+    def declare_ids(self, kind: str) -> None:
+        """Say for good that ids are ``"integers"``, or that they are ``"text"``: from now on, others are refused.
+
+        What is declared is public and part of the state, so it must be a fact about where ids come from, such as the
+        type of a column, and not about one of them.
+        """
+        with self._lock:
+            self._table.in_use()
+            declared = replace(self._universe, ids=kind)
+            if self.ids not in (None, kind):
+                raise ValueError(f"ids of this estimator are {self.ids}, and cannot be declared {kind}")
+            self._universe = declared
+
+    @property
     def buckets(self) -> int:
         """How many bits a level has."""
         return self._slots.buckets
@@ -235,19 +258,15 @@ class DistinctCount(Estimator[CountRelease]):
             f"{'' if self.secure else '; NOT SECURE: seeded coins'}>"
         )
 
-    def _as_grid(self) -> "RichTable":
-        from rich.table import Table as Grid
-
-        grid = Grid(title="DistinctCount", show_header=False)
-        grid.add_row("memory", f"{self.levels} levels x {self.buckets:,} buckets in {format_bytes(self.memory)}")
-        for line in str(self.budget).splitlines():
-            grid.add_row(*line.split(maxsplit=1))
-        if self._slots.unions > 1:
-            grid.add_row("union", f"of {self._slots.unions} tables: {self._ledger.pair.loss:.4g} of its epsilon left")
-        grid.add_row("error", f"± {self.relative_error:.2%} (standard error from {4 * self.buckets:,} users on)")
-        if not self.secure:
-            grid.add_row("warning", "[bold red]not private: seeded coins")
-        return grid
+    def _rows(self) -> Rows:
+        unions = self._slots.unions
+        union = ("union", f"of {unions} tables: {self._ledger.pair.loss:.4g} of its epsilon left")
+        return (
+            ("memory", f"{self.levels} levels x {self.buckets:,} buckets in {format_bytes(self.memory)}"),
+            *self.budget.card().rows,
+            *([union] if unions > 1 else []),
+            ("error", f"± {self.relative_error:.2%} (standard error from {4 * self.buckets:,} users on)"),
+        )
 
     # --- bytes --------------------------------------------------------------------------------------------------
 
@@ -256,12 +275,16 @@ class DistinctCount(Estimator[CountRelease]):
 
     def _parameters(self) -> bytes:
         slots = self._slots
-        return _PARAMETERS.pack(slots.levels, slots.buckets, slots.parts, slots.unions, self._universe.key)
+        fixed = _PARAMETERS.pack(slots.levels, slots.buckets, slots.parts, slots.unions, self._universe.key)
+        return fixed + _DECLARED[self._universe.ids]
 
     @classmethod
     def _from_parameters(cls, parameters: bytes, universe: Any) -> tuple[Universe, SlotMap]:
-        levels, buckets, parts, unions, key = _PARAMETERS.unpack(parameters)
-        known = Anyone(key)
+        levels, buckets, parts, unions, key = _PARAMETERS.unpack_from(parameters)
+        declared = {written: kind for kind, written in _DECLARED.items()}
+        if parameters[_PARAMETERS.size :] not in declared:
+            raise ValueError("ids of this state are declared to be something that this release does not know")
+        known = Anyone(key, declared[parameters[_PARAMETERS.size :]])
         if universe not in (None, known):
             raise ValueError("this universe is not the one that the estimator was built with")
         return known, Hashed(levels, buckets, parts, unions)
@@ -271,17 +294,24 @@ def _check_alike(parts: Sequence[DistinctCount]) -> None:
     """Refuse parts of different designs, and copies of one state."""
     head = parts[0]
     for part in parts[1:]:
-        different = [] if head.universe == part.universe else ["keys"]
+        different = [] if head._universe.key == part._universe.key else ["keys"]
         different += [] if (head.levels, head.buckets) == (part.levels, part.buckets) else ["sizes"]
         different += head._ledger.differences(part._ledger)
         if different:
             raise CannotMerge(f"the parts have different {' and '.join(different)}")
+    if len(_declared(parts)) > 1:
+        raise CannotMerge("ids of some parts are integers, those of others text: the same user would count twice")
     for one, other in combinations(parts, 2):
         # Two tables that were drawn apart have the same bits with a probability of at most p0^2 + p1^2 a bit.
         pair = one._ledger.pair
         by_chance = float(pair.p0**2 + pair.p1**2) ** one._table.size
         if by_chance < _HARDLY and np.array_equal(one._table.words, other._table.words):
             raise CannotMerge("two of the parts are copies of one state: its users would count twice, and lose twice")
+
+
+def _declared(parts: Sequence[DistinctCount]) -> set[str]:
+    """What ids are declared to be in those parts that declare it."""
+    return {part.ids for part in parts if part.ids is not None}
 
 
 def _no_removal() -> PanPrivacyError:

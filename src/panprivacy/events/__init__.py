@@ -1,4 +1,4 @@
-"""Events: files and pipes as batches of columns, and how they are counted."""
+"""Events and lists of ids as people have them: files and pipes, read as batches of columns."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -7,8 +7,7 @@ from panprivacy.events.batch import BadInput, Batch, Columns, Kind
 from panprivacy.events.bell import Bell
 from panprivacy.events.columnar import kind_of, read_columnar
 from panprivacy.events.delimited import Layout
-from panprivacy.events.feeding import Feed
-from panprivacy.events.listed import read_ids
+from panprivacy.events.listed import read_ids, split_column
 from panprivacy.events.live import Live
 from panprivacy.events.magic import ARROW_STREAM
 from panprivacy.events.sources import STDIN, Format, expand, first_bytes, format_of, is_pipe
@@ -21,7 +20,6 @@ __all__ = [
     "Batch",
     "Bell",
     "Columns",
-    "Feed",
     "Format",
     "Kind",
     "Layout",
@@ -30,6 +28,7 @@ __all__ = [
     "kind_of",
     "read",
     "read_ids",
+    "split_column",
 ]
 
 

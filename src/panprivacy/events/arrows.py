@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from panprivacy.events.batch import BadInput, Batch, Columns
-from panprivacy.events.columnar import check_types, wanted
+from panprivacy.events.columnar import wanted, with_whole_ids
 from panprivacy.events.magic import ARROW_STREAM
 
 if TYPE_CHECKING:
@@ -111,13 +111,11 @@ class ArrowStream:
         except (PolarsError, PanicException, OSError):
             self._fault = _DAMAGED
             return
-        self._columns.check_names(self._file, frame.columns)
-        check_types(self._file, self._columns, frame.schema)
+        wanted(self._file, frame.lazy(), self._columns)
 
     def parse(self, block: bytes) -> "pl.DataFrame":
         """Read some record batches; safe on several threads."""
-        frame = _frame(block)
-        return wanted(frame.lazy(), self._columns, frame.schema).collect()
+        return wanted(self._file, _frame(block).lazy(), self._columns).collect()
 
     def batch(self, _block: bytes, parsed: "Callable[[], pl.DataFrame]", position: int) -> Batch:
         """Number the rows of a block."""
@@ -127,6 +125,7 @@ class ArrowStream:
             frame = parsed()
         except (PolarsError, PanicException, OSError):
             raise BadInput(self._file, f"{_DAMAGED}, somewhere after row {self.rows}") from None
+        frame = with_whole_ids(self._file, self._columns, frame, self.rows)
         batch = Batch(self._file, frame, self.rows, position)
         self.rows += len(frame)
         return batch

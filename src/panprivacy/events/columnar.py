@@ -1,9 +1,10 @@
 """Parquet and Arrow files through Polars' streaming readers: a few batches in memory, all cores decoding."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from panprivacy.events import binary
 from panprivacy.events.batch import BadInput, Batch, Columns, Kind
 from panprivacy.events.sources import Format
 
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 _MAPPED = 2**27  # bytes of an Arrow file that are mapped at a time
+_LARGEST_FLOAT = 2**53  # beyond, floats have gaps between whole numbers
 _TEXT_ROWS = 3 * 2**20  # rows with text that are decoded ahead at most: 500 MB if row groups have a million
 
 
@@ -21,12 +23,11 @@ def read_columnar(file: str, columns: Columns, kind: Format) -> Iterator[Batch]:
     size, before = Path(file).stat().st_size, 0
     try:
         scan = _scan(file, kind)
-        schema = scan.collect_schema()
-        columns.check_names(file, schema.names())
-        check_types(file, columns, schema)
+        rows_wanted = wanted(file, scan, columns)
         total = _rows(scan)
-        for part in _parts(wanted(scan, columns, schema), kind, total, size):
-            for rows in part.collect_batches(maintain_order=True):
+        for part in _parts(rows_wanted, kind, total, size):
+            for found in part.collect_batches(maintain_order=True):
+                rows = with_whole_ids(file, columns, found, before)
                 yield Batch(file, rows, before, size * (before + len(rows)) // total)
                 before += len(rows)
     except (PolarsError, PanicException, OSError) as error:
@@ -35,11 +36,11 @@ def read_columnar(file: str, columns: Columns, kind: Format) -> Iterator[Batch]:
 
 
 def column_names(file: str, kind: Format) -> list[str]:
-    """What the columns are called."""
+    """What the columns are called; those inside a column of structs like ``user.id``."""
     from polars.exceptions import PanicException, PolarsError
 
     try:
-        return _scan(file, kind).collect_schema().names()
+        return [name for name, _ in _fields(_scan(file, kind).collect_schema())]
     except (PolarsError, PanicException, OSError) as error:
         raise BadInput(file, f"not a whole {kind.capitalize()} file: {_first_line(error)}") from None
 
@@ -52,12 +53,62 @@ def _scan(file: str, kind: Format) -> "pl.LazyFrame":
     return pl.scan_ipc(file, glob=False, hive_partitioning=False)
 
 
-def wanted(scan: "pl.LazyFrame", columns: Columns, schema: "pl.Schema") -> "pl.LazyFrame":
-    """The columns that were asked for; ids that are not integers, or are to be text, as text."""
+def wanted(file: str, scan: "pl.LazyFrame", columns: Columns) -> "pl.LazyFrame":
+    """The columns that were asked for, if they are there and their types can be ids."""
+    fields = dict(_fields(scan.collect_schema()))
+    columns.check_names(file, list(fields))
+    scan = scan.select(fields[name].alias(name) for name in columns.names)
+    schema = scan.collect_schema()
+    check_types(file, columns, schema)
+    return _typed(scan, columns, schema)
+
+
+def _fields(schema: Mapping[str, Any], outer: "pl.Expr | None" = None) -> "Iterator[tuple[str, pl.Expr]]":
+    """What can be asked for, by name: columns, and like ``user.id`` the fields of structs; a plain name wins."""
     import polars as pl
 
-    as_text = [name for name in columns.ids if columns.kind is Kind.text or not schema[name].is_integer()]
-    return scan.select(pl.col(name).cast(pl.String) if name in as_text else name for name in columns.names)
+    for name, type_ in sorted(schema.items(), key=lambda item: not isinstance(item[1], pl.Struct)):
+        here = pl.col(name) if outer is None else outer.struct.field(name)
+        if isinstance(type_, pl.Struct):
+            yield from ((f"{name}.{inner}", found) for inner, found in _fields(type_.to_schema(), here))
+        else:
+            yield name, here
+
+
+def _typed(scan: "pl.LazyFrame", columns: Columns, schema: "pl.Schema") -> "pl.LazyFrame":
+    """The columns that were asked for; ids as text, if they are no numbers or are to be text."""
+    import polars as pl
+
+    as_text = [
+        name
+        for name in columns.ids
+        if not schema[name].is_float() and (columns.kind is Kind.text or not schema[name].is_integer())
+    ]
+
+    def read(name: str) -> pl.Expr:
+        column = pl.col(name)
+        if name not in as_text:
+            return column
+        return binary.as_text(column) if schema[name] == pl.Binary else column.cast(pl.String)
+
+    return scan.select(read(name) for name in columns.names)
+
+
+def with_whole_ids(file: str, columns: Columns, rows: "pl.DataFrame", before: int) -> "pl.DataFrame":
+    """The rows with floats among their ids as the whole numbers that they are; one that is not is an error."""
+    import polars as pl
+
+    for name in columns.ids:
+        ids = rows[name]
+        if ids.dtype.is_float():
+            numbers = ids.cast(pl.Int64, strict=False)
+            exact = (numbers.cast(pl.Float64) == ids) & (numbers.abs() <= _LARGEST_FLOAT)
+            wrong = (ids.is_not_null() & ~exact.fill_null(value=False)).arg_true()
+            if len(wrong):
+                cause = f"{name} {ids[wrong[0]]} is not a whole number; a float is an id only if it is"
+                raise BadInput(file, cause, before + wrong[0] + 1)
+            rows = rows.with_columns(numbers.cast(pl.String) if columns.kind is Kind.text else numbers)
+    return rows
 
 
 def _parts(scan: "pl.LazyFrame", kind: Format, total: int, size: int) -> "Iterator[pl.LazyFrame]":
@@ -93,12 +144,12 @@ def check_types(file: str, columns: Columns, schema: "pl.Schema") -> None:
 
 
 def kind_of(type_: "pl.DataType") -> Kind | None:
-    """What a column of ids is: integers, text, or neither."""
+    """What a column of ids holds: integers (floats have to be whole numbers), text, or neither."""
     import polars as pl
 
-    if type_.is_integer():
+    if type_.is_integer() or type_.is_float():
         return Kind.integers
-    return Kind.text if isinstance(type_, pl.String | pl.Categorical | pl.Enum) else None
+    return Kind.text if isinstance(type_, pl.String | pl.Categorical | pl.Enum | pl.Binary) else None
 
 
 def _first_line(error: BaseException) -> str:

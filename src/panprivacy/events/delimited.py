@@ -1,6 +1,7 @@
 """CSV and TSV: a header, and blocks of rows parsed by Polars."""
 
 import csv
+import re
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from panprivacy.events.batch import Types
 
 _BOM = b"\xef\xbb\xbf"
+WHOLE = r"^(-?[0-9]+)\.0+$"
+"""A whole number as programs write it that know only floats, such as 12.0."""
 _LOOKED_AT = 1_000  # rows that tell integers from text
 
 
@@ -49,6 +52,7 @@ class Delimited:
         self.skip = end if layout.header else 0
         """Bytes of the first block that are the header."""
         self.kind = columns.kind or self._kind_in(columns, first_block[self.skip :])
+        self._ids = columns.ids
         self._types = columns.types(self.kind)
         # Polars calls the columns of a file without header so; the header was in the first block only.
         self._places = {name: f"column_{self.names.index(name) + 1}" for name in self._types}
@@ -62,9 +66,24 @@ class Delimited:
             raise ValueError("ragged")
         if block.startswith((b"\n", b"\r\n")):  # Polars takes the first row for all the fields there are
             block = self._layout.separator.encode() * (len(self.names) - 1) + block
-        frame = self._read(block, self._types)
+        frame = self._typed(block)
         frame.columns = [self._names[place] for place in frame.columns]  # `rename` takes as long as a short block does
         return frame
+
+    def _typed(self, block: bytes) -> "pl.DataFrame":
+        """Read a block in which 12.0 is another way to write the id 12, whether ids are integers or text."""
+        import polars as pl
+
+        floats = b".0" in block  # perhaps among the ids
+        if self.kind is Kind.integers or not floats:
+            try:
+                return self._read(block, self._types)
+            except pl.exceptions.PolarsError:
+                if not floats:
+                    raise
+        spelled = self._read(block, self._types | dict.fromkeys(self._ids, pl.String))
+        ids = pl.col([self._places[name] for name in self._ids]).str.replace(WHOLE, "$1")
+        return spelled.with_columns(ids.cast(pl.Int64) if self.kind is Kind.integers else ids)
 
     def _read(self, block: bytes, types: "Types") -> "pl.DataFrame":
         import polars as pl
@@ -87,19 +106,19 @@ class Delimited:
             return f"{counted(len(fields), 'field')} where the header has {len(self.names):,}"
         for name, type_ in self._types.items():
             value = fields[self.names.index(name)]
-            problem = unreadable(value, type_)
+            problem = unreadable(re.sub(WHOLE, r"\1", value) if name in self._ids else value, type_)
             if problem and value != self._layout.missing:
                 return f"{name} {value!r} {problem}"
         return "the row is malformed: look at its quotes"
 
     def _kind_in(self, columns: Columns, block: bytes) -> Kind:
-        """Tell integers from text by the first rows: text as soon as one of them is not spelled like a number."""
+        """Tell integers from text by the first rows: text as soon as one of their ids is not spelled like a number."""
         places = [self.names.index(name) for name in columns.ids]
         ends = [0, *record_ends(block, quotes=True)[:_LOOKED_AT]]
         for start, end in pairwise(ends):
             fields = split_row(block[start:end], self._layout.separator)
             found = [fields[i] for i in places if i < len(fields) and fields[i] not in ("", self._layout.missing)]
-            if not all(map(is_canonical, found)):
+            if not all(is_canonical(re.sub(WHOLE, r"\1", value)) for value in found):
                 return Kind.text
         return Kind.integers
 

@@ -1,12 +1,18 @@
-"""NDJSON: one JSON object a line, parsed by Polars."""
+"""NDJSON: one JSON object a line, parsed by Polars. A column is a key, or like ``user.id`` a key of an inner object."""
 
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from panprivacy.events.batch import Columns, Kind
+from panprivacy.events.batch import BadInput, Columns, Kind
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from panprivacy.events.batch import Types
+
+Path: TypeAlias = tuple[str, ...]
+"""The keys that lead to a value, from the outside in."""
 
 
 class JsonLines:
@@ -17,28 +23,54 @@ class JsonLines:
 
     def __init__(self, file: str, columns: Columns, first_block: bytes) -> None:
         self._columns = columns
-        self.kind = columns.kind or self._kind_in(first_block)
-        self._types = columns.types(self.kind)
-        first = _object(first_block.lstrip().split(b"\n", 1)[0])
-        if first and not set(first) & set(columns.names):
+        self._paths = {name: _path(name, first_block) for name in columns.names}
+        first = next(_objects(first_block), {})
+        if first and not any(_leads_somewhere(path, first) for path in self._paths.values()):
             # Keys may come and go from line to line; where not even one is known, the name is wrong.
-            columns.check_names(file, list(first))
+            columns.check_names(file, list(_keys(first)))
+        self.kind = columns.kind or self._kind_in(file, first_block)
+        self._types = columns.types(self.kind)
 
     def parse(self, block: bytes) -> "pl.DataFrame":
-        """Read the keys that were asked for; raises what Polars raises."""
+        """Read the keys that were asked for; raises what Polars raises, or `ValueError` for a float that is no id."""
         import polars as pl
 
-        return pl.read_ndjson(block, schema=self._types)
+        try:
+            return self._read(block, self._types)
+        except pl.exceptions.PolarsError:
+            if self.kind is not Kind.integers:
+                raise
+        return self._with_whole_ids(block)
+
+    def _with_whole_ids(self, block: bytes) -> "pl.DataFrame":
+        """Read ids that are whole numbers, though some of them are written like 12.0."""
+        import polars as pl
+
+        ids = self._columns.ids
+        floats = self._read(block, self._types | dict.fromkeys(ids, pl.Float64))  # text is refused here
+        if not all((floats[name].floor() == floats[name]).all() for name in ids):
+            raise ValueError("a float is no whole number")
+        spelled = self._read(block, self._types | dict.fromkeys(ids, pl.String))  # where large numbers are exact
+        return spelled.with_columns(pl.col(ids).cast(pl.Int64))
+
+    def _read(self, block: bytes, types: "Types") -> "pl.DataFrame":
+        import polars as pl
+
+        frame = pl.read_ndjson(block, schema=_schema({self._paths[name]: type_ for name, type_ in types.items()}))
+        if all(len(path) == 1 for path in self._paths.values()):
+            return frame
+        return frame.select(_value_at(self._paths[name]).alias(name) for name in types)
 
     def cause(self, row: bytes) -> str:
         """Say what is wrong with one row that `parse` refuses."""
         found = _object(row)
         if found is None:
             return f"not a JSON object: {_shortened(row)}"
-        for name in self._types:
-            if not self._fits(name, found.get(name)):
+        for name, path in self._paths.items():
+            value = _lookup(path, found)
+            if not self._fits(name, value):
                 what = "a whole number of 64 bits" if name in self._columns.ids else "a number"
-                return f"{name} {json.dumps(found[name])} is not {what}"
+                return f"{name} {json.dumps(value)} is not {what}"
         return f"not readable: {_shortened(row)}"
 
     def _fits(self, name: str, value: object) -> bool:
@@ -48,24 +80,86 @@ class JsonLines:
             return True
         if isinstance(value, bool) or not isinstance(value, int | float):
             return False
-        return self._types[name] == pl.Float64 or (isinstance(value, int) and -(2**63) <= value < 2**63)
+        return self._types[name] == pl.Float64 or (float(value).is_integer() and -(2**63) <= value < 2**63)
 
-    def _kind_in(self, block: bytes) -> Kind:
+    def _kind_in(self, file: str, block: bytes) -> Kind:
         """Tell integers from text by the first row that has an id."""
-        for line in block.split(b"\n"):
+        for found in _objects(block):
             for name in self._columns.ids:
-                value = (_object(line) or {}).get(name)
+                value = _lookup(self._paths[name], found)
+                if isinstance(value, dict | list):
+                    advice = f"; say which of its keys, such as {name}.{next(iter(value))}" if value else ""
+                    raise BadInput(file, f"{name} is {'an object' if isinstance(value, dict) else 'a list'}{advice}")
                 if value is not None:
-                    return Kind.integers if isinstance(value, int) else Kind.text
+                    return Kind.text if isinstance(value, str) else Kind.integers
         return Kind.integers
 
 
 def keys_of(line: bytes) -> list[str]:
-    """The keys of one object."""
-    return list(_object(line) or {})
+    """The keys of one object, those of inner objects like ``user.id``.
+
+    >>> keys_of(b'{"user": {"id": 7}, "at": 3}')
+    ['user.id', 'at']
+    """
+    return list(_keys(_object(line) or {}))
 
 
-def _object(line: bytes) -> dict[str, object] | None:
+def _keys(found: dict[str, Any], before: str = "") -> Iterator[str]:
+    for key, value in found.items():
+        if isinstance(value, dict) and value:
+            yield from _keys(value, f"{before}{key}.")
+        else:
+            yield before + key
+
+
+def _path(name: str, block: bytes) -> Path:
+    """Where a column is: under a key of just that name, if the first rows have one, or inside."""
+    if "." not in name or any(name in found for found in _objects(block)):
+        return (name,)
+    return tuple(name.split("."))
+
+
+def _leads_somewhere(path: Path, found: Any) -> bool:
+    """Whether an object has these keys; an inner object that is missing could have them."""
+    if not path or found is None:
+        return True
+    return isinstance(found, dict) and path[0] in found and _leads_somewhere(path[1:], found[path[0]])
+
+
+def _lookup(path: Path, found: Any) -> Any:
+    """The value that the keys lead to, or the one that stands in their way."""
+    for key in path:
+        if not isinstance(found, dict):
+            break
+        found = found.get(key)
+    return found
+
+
+def _schema(types: "dict[Path, type[pl.DataType]]") -> dict[str, Any]:
+    """Types of columns as Polars takes them: those of inner objects inside."""
+    import polars as pl
+
+    inner: dict[str, dict[Path, type[pl.DataType]]] = {}
+    for path, type_ in types.items():
+        inner.setdefault(path[0], {})[path[1:]] = type_
+    return {key: parts[()] if () in parts else pl.Struct(_schema(parts)) for key, parts in inner.items()}
+
+
+def _value_at(path: Path) -> "pl.Expr":
+    import polars as pl
+
+    value = pl.col(path[0])
+    for key in path[1:]:
+        value = value.struct.field(key)
+    return value
+
+
+def _objects(block: bytes) -> Iterator[dict[str, Any]]:
+    """The objects in the lines of a block."""
+    return (found for line in block.split(b"\n") if (found := _object(line)))
+
+
+def _object(line: bytes) -> dict[str, Any] | None:
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):

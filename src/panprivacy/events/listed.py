@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from panprivacy.events.batch import BadInput, Columns, Kind, shown_names
 from panprivacy.events.columnar import column_names, read_columnar
+from panprivacy.events.delimited import WHOLE
 from panprivacy.events.magic import NOT_UTF8, is_utf8, refuse_known
 from panprivacy.events.sources import Format, expand, format_of
 from panprivacy.events.text import first_names, layout_of, read_text
@@ -12,20 +13,27 @@ from panprivacy.events.text import first_names, layout_of, read_text
 if TYPE_CHECKING:
     import polars as pl
 
+_HOW_TO_SAY = "Say FILE:COLUMN in a command, column= in Python"
 
-def read_ids(given: str) -> "pl.Series":
-    """Read ``FILE`` or ``FILE:COLUMN`` whole; ids that text files spell like integers are integers."""
+
+def read_ids(file: str, column: str | None = None) -> "pl.Series":
+    """Read one column of a file whole, or the lines of a ``.txt`` file.
+
+    Ids that a text file spells like integers are integers, if all of them are spelled that way: where one of them has
+    a leading zero, they are all text, and 7 and 007 are two users.
+    """
     import polars as pl
 
-    file, column = _split(given)
     expand([file])
     if Path(file).suffix == ".txt":
-        return _typed(pl.Series(_lines(file)))
+        if column is not None:
+            raise BadInput(file, f"a .txt file has one id a line and no columns, so no column {column!r}")
+        return _typed(pl.Series(_lines(file), dtype=pl.String))
     kind = format_of(file)
     columnar = kind in (Format.parquet, Format.arrow)
     names = column_names(file, kind) if columnar else first_names(file, kind, layout_of(kind, None))
     if column is None and len(names) != 1:
-        raise BadInput(file, f"which column holds the ids? Say {file}:COLUMN; it has {shown_names(names)}")
+        raise BadInput(file, f"which column holds the ids? {_HOW_TO_SAY}; it has {shown_names(names)}")
     name = column if column is not None else names[0]
     if kind is not Format.ndjson:  # whose keys may come and go
         Columns((name,)).check_names(file, names)
@@ -40,11 +48,11 @@ def read_ids(given: str) -> "pl.Series":
     ids = pl.concat(parts) if parts else pl.Series(name, [], dtype=pl.String)
     if ids.null_count():
         raise BadInput(file, "the id is missing", (ids.is_null().arg_true()[0]) + 1)
-    return ids if columnar else _typed(ids)
+    return ids if columnar or kind is Format.ndjson else _typed(ids)
 
 
 def _lines(file: str) -> list[str]:
-    """The lines of a file; blank ones at its end are none."""
+    """The lines of a file, without blank ones at its end."""
     text = Path(file).read_bytes()
     refuse_known(file, text)
     if not is_utf8(text):
@@ -52,7 +60,12 @@ def _lines(file: str) -> list[str]:
     return text.decode().rstrip("\r\n").splitlines()
 
 
-def _split(given: str) -> tuple[str, str | None]:
+def split_column(given: str) -> tuple[str, str | None]:
+    """Read ``FILE`` or ``FILE:COLUMN``, as a command takes it.
+
+    >>> split_column("patients.csv:id"), split_column("patients.txt")
+    (('patients.csv', 'id'), ('patients.txt', None))
+    """
     if Path(given).exists() or ":" not in given:
         return given, None
     file, _, column = given.rpartition(":")
@@ -60,10 +73,9 @@ def _split(given: str) -> tuple[str, str | None]:
 
 
 def _typed(ids: "pl.Series") -> "pl.Series":
-    """Read text as integers if that loses nothing."""
+    """Read text as integers if that loses nothing; 12.0 is another way to write 12."""
     import polars as pl
 
-    if ids.dtype != pl.String:
-        return ids
-    numbers = ids.cast(pl.Int64, strict=False)
-    return numbers if not numbers.null_count() and (numbers.cast(pl.String) == ids).all() else ids
+    spelled = ids.str.replace(WHOLE, "$1")
+    numbers = spelled.cast(pl.Int64, strict=False)
+    return numbers if not numbers.null_count() and (numbers.cast(pl.String) == spelled).all() else spelled

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from itertools import count
 from math import sqrt
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 from panprivacy.density import Density
-from panprivacy.errors import CannotMerge
+from panprivacy.errors import CannotMerge, PanPrivacyError
 from panprivacy.paper.sparse import SparseTable
 from panprivacy.privacy.budget import best_split
 from panprivacy.privacy.coins import Coins
@@ -96,6 +96,10 @@ class FixedLevelPPDS(Density):
     def _merged(cls, parts: Sequence[Self], *, overlapping: bool) -> Self:  # noqa: ARG003
         """Refuse: a list of places has no shards."""
         raise CannotMerge("a FixedLevelPPDS keeps its bits as a list of places, and has no shards to be merged")
+
+    def grow(self, more: Any) -> None:  # noqa: ARG002
+        """Refuse: the level was chosen for the universe as it was."""
+        raise PanPrivacyError("a FixedLevelPPDS cannot grow: its level was chosen for this universe; use pp.Density")
 
     @property
     def level(self) -> int:

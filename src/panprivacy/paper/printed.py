@@ -9,7 +9,7 @@ import numpy as np
 from panprivacy.memory import Scratch
 from panprivacy.privacy import coins as coin_sources
 from panprivacy.privacy.coins import Coins
-from panprivacy.universe import Universe, universe_of
+from panprivacy.universe import Ids, Universe, universe_of
 from panprivacy.universe.batches import batches, chunks
 from panprivacy.universe.words import Words
 
@@ -60,11 +60,11 @@ class Printed(ABC):
         """Note that a user was deleted (second remark of section 3): its state is redrawn as at the start."""
         self._redraw(np.array([self._universe.index(user)], dtype=np.uint64), remove=True)
 
-    def update_many(self, ids: Any) -> None:
+    def update_many(self, ids: Ids) -> None:
         """Note that these users appeared, in this order; takes what `Density.update_many` takes."""
         self._redraw_many(ids, remove=False)
 
-    def remove_many(self, ids: Any) -> None:
+    def remove_many(self, ids: Ids) -> None:
         """Note that these users were deleted, in this order."""
         self._redraw_many(ids, remove=True)
 

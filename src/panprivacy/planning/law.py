@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from panprivacy.planning.factorials import log_hypergeometric
 from panprivacy.privacy import noise
-from panprivacy.privacy.pairs import Pair
+from panprivacy.release.tracked import Tracked
 
 Reals: TypeAlias = NDArray[np.float64]
 Complexes: TypeAlias = NDArray[np.complex128]
@@ -31,7 +31,7 @@ _NEGLIGIBLE = 42.0  # e^-42 < 6e-19: what is left out of a sum is smaller than o
 
 
 @dataclass(frozen=True)
-class Design:
+class Design(Tracked):
     """What decides the error of one release: the table, whom it speaks for, and the noise.
 
     >>> from panprivacy.privacy.budget import best_split
@@ -41,10 +41,6 @@ class Design:
     0.037607
     """
 
-    pair: Pair
-    bits: int
-    users: int
-    population: int
     epsilon: float
 
     def __post_init__(self) -> None:
@@ -69,15 +65,11 @@ class Design:
         """By how much one more user seen moves the expected number of ones."""
         return float(self.users * self.gap / self.population)
 
-    def sample_variance(self, seen: Any) -> Any:
-        """Variance of the number of users with a bit among those seen: sampling without replacement."""
-        share = seen / self.population
-        return self.users * share * (1 - share) * (self.population - self.users) / max(self.population - 1, 1)
-
     def variance(self, seen: Any) -> Any:
         """Variance of the noisy number of ones, for one number of users seen or an array of them."""
-        coins = self.bits * float(self.pair.p0 * self.pair.p1) + noise.variance(self.epsilon)
-        return coins + float(self.gap) ** 2 * self.sample_variance(seen)
+        share = seen / self.population
+        coins = self.bit_variance(share) + noise.variance(self.epsilon)
+        return coins + float(self.gap) ** 2 * self.sample_variance(share)
 
     def error_probability(self, seen: int, alpha: Fraction) -> float:
         """``P(|release.density - seen/population| >= alpha)``, with an absolute error below 1e-9.
@@ -99,8 +91,8 @@ class Ones:
     def __init__(self, design: Design, seen: int) -> None:
         p0, p1, gap = float(design.pair.p0), float(design.pair.p1), float(design.gap)
         share = seen / design.population
-        of_sample = design.sample_variance(seen)
-        of_bits = design.bits * p0 * p1
+        of_sample = design.sample_variance(share)
+        of_bits = design.bit_variance(share)
         mean = design.mean(seen)
         self._center = round(mean)
         self._half = min(_reach(of_bits + gap**2 * of_sample), design.bits + 1)
@@ -161,7 +153,7 @@ def _sampled_cf(design: Design, seen: int, phi: Reals) -> Complexes:
     Over a law this smooth every `stride`-th term is enough: by Poisson's summation formula the error is the
     characteristic function at frequencies beyond ``2 pi / stride - phi``, where it is below e^-42.
     """
-    mean, variance = Fraction(design.users * seen, design.population), design.sample_variance(seen)
+    mean, variance = Fraction(design.users * seen, design.population), design.sample_variance(seen / design.population)
     center, reach = round(mean), _reach(variance)
     first, last = max(0, design.users + seen - design.population), min(design.users, seen)
     highest = np.arccos(max(1 - _NEGLIGIBLE / variance, -1.0)) + np.abs(phi).max()

@@ -1,18 +1,16 @@
 """A plan: what to build, and what it will do."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from panprivacy.density import Density
+from panprivacy.display import Card, grid_of, html_of
 from panprivacy.distinct import DistinctCount
 from panprivacy.distinct.buckets import levels_for
 from panprivacy.privacy.budget import Split, budget_of
 from panprivacy.privacy.coins import Coins
 from panprivacy.sizes import format_bytes
 from panprivacy.universe import Range, Universe
-
-if TYPE_CHECKING:
-    from rich.table import Table as RichTable
 
 
 @dataclass(frozen=True, repr=False)
@@ -142,25 +140,28 @@ class Plan:
             f"{self._error(self.stderr)}; P(error >= {self._error(self.alpha)}) {self._how_likely()}>"
         )
 
-    def __rich__(self) -> "RichTable":
-        from rich.table import Table as Grid
-
+    def card(self) -> Card:
+        """What is shown of it."""
         budget = budget_of(self.split, self.split.releases, self.split.intrusions)
-        grid = Grid(title="Plan", show_header=False)
-        grid.add_row("build", self._what())
-        grid.add_row("memory", f"{format_bytes(self.memory)} ({self.size:,} bits)")
-        grid.add_row("epsilon in all", f"{self.epsilon:g}")
-        grid.add_row("of the state", f"{budget.state:.4g}")
-        grid.add_row("of each release", f"{budget.releases[0]:.4g} (x {len(budget.releases)})")
-        if budget.redraws:
-            grid.add_row("of each redraw", f"{budget.redraws[0]:.4g} (x {len(budget.redraws)})")
+        redraw = [("of each redraw", f"{each:.4g} (x {len(budget.redraws)})") for each in budget.redraws[:1]]
         at = f" (at density {self.density:g})" if self.count is None else f" (from {self.count:,.0f} users on)"
-        grid.add_row("standard error", self._error(self.stderr) + at)
-        grid.add_row(f"P(error >= {self._error(self.alpha)})", self._how_likely())
-        grid.add_row("in Python", self.code)
-        if self.command is not None:
-            grid.add_row("in a shell", self.command)
-        return grid
+        command = [] if self.command is None else [("in a shell", self.command)]
+        rows = (
+            ("build", self._what()),
+            ("memory", f"{format_bytes(self.memory)} ({self.size:,} bits)"),
+            ("epsilon in all", f"{self.epsilon:g}"),
+            ("of the state", f"{budget.state:.4g}"),
+            ("of each release", f"{budget.releases[0]:.4g} (x {len(budget.releases)})"),
+            *redraw,
+            ("standard error", self._error(self.stderr) + at),
+            (f"P(error >= {self._error(self.alpha)})", self._how_likely()),
+            ("in Python", self.code),
+            *command,
+        )
+        return Card("Plan", rows)
+
+    __rich__ = grid_of
+    _repr_html_ = html_of
 
     def _what(self) -> str:
         if self.universe is None or self.users is None:

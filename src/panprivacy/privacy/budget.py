@@ -26,8 +26,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panprivacy.checks import check_epsilon
+from panprivacy.display import Card, grid_of, html_of, text_of
 from panprivacy.errors import NotPrivate
 from panprivacy.privacy import exact, noise
+from panprivacy.privacy.accounting import Law, Spending, spent_under
 from panprivacy.privacy.coins import ONE
 from panprivacy.privacy.pairs import Pair, response, symmetric
 from panprivacy.sizes import counted
@@ -38,24 +40,25 @@ RELEASE_STEPS = 2**40
 MOST_INTRUSIONS, MOST_RELEASES = 1000, 100_000
 """No budget makes sense of more, and so many intrusions take long to compute the worst case of."""
 
-_LARGEST_STATE_EPSILON = 22.0  # beyond it a 32-bit coin cannot be more certain
+LARGEST_STATE_EPSILON = 22.0
+"""Of one bit: beyond it a 32-bit coin cannot be more certain."""
+
 _IMPOSSIBLE = 1e9  # the log error of shares that exceed the budget; finite, since the search subtracts errors
 
 
 @dataclass(frozen=True)
-class Split:
+class Split(Law):
     """The decided split of a total epsilon: the pair of the state, the noise of releases and redraws."""
 
-    epsilon: float
-    pair: Pair
     release: Fraction
     releases: int
     flip: int
     intrusions: int
 
-    def __post_init__(self) -> None:
-        if self.exact_loss(self.releases, self.intrusions) > exact.decimal(self.epsilon):
-            raise NotPrivate(f"this split loses more than the {self.epsilon} it was given")
+    @property
+    def planned(self) -> tuple[int, int]:
+        """Releases and redraws."""
+        return self.releases, self.intrusions
 
     def pair_after(self, redraws: int) -> Pair:
         """The pair in force after that many announced intrusions."""
@@ -64,8 +67,9 @@ class Split:
             pair = pair.seen_through(self.flip)
         return pair
 
-    def exact_loss(self, releases: int, redraws: int) -> Decimal:
-        """The worst-case loss of a reading in every stretch between redraws, and that many releases."""
+    def exact_loss(self, *done: int) -> Decimal:
+        """The worst-case loss of a reading in every stretch between redraws, after so many releases and redraws."""
+        releases, redraws = done
         released = exact.decimal(releases * self.release)
         state = self.pair.exact_loss
         if not redraws:
@@ -75,48 +79,36 @@ class Split:
         later = (exact.log_mixture(self.pair_after(j).p1, redraw) for j in range(1, redraws))
         return exact.add(state, first, *later)
 
-    def loss(self, releases: int, redraws: int) -> float:
-        """`exact_loss`, rounded up."""
-        return exact.round_up(self.exact_loss(releases, redraws))
-
 
 @dataclass(frozen=True)
-class Budget:
+class Budget(Spending):
     """Where an estimator's epsilon goes: planned shares, what is spent, what is left."""
 
-    epsilon: float
-    """The total that was promised."""
-    state: float
-    """Share of the state: spent as soon as the estimator exists, since it may be read at any time."""
     releases: tuple[float, ...]
     """Epsilon of each planned release."""
     redraws: tuple[float, ...]
     """Epsilon of each planned rerandomisation."""
-    spent: float
-    """Worst-case loss of what has happened so far."""
-    total: float
-    """Worst-case loss once everything planned has happened: at most `epsilon`."""
     releases_made: int
     redraws_made: int
 
-    @property
-    def remaining(self) -> float:
-        """What the releases and rerandomisations still planned may spend."""
-        return max(self.total - self.spent, 0.0)
-
-    def __str__(self) -> str:
+    def card(self) -> Card:
+        """What is shown of it."""
         each = f" x {self.releases[0]:.4g}" if self.releases else ""
-        lines = [
-            f"total     {self.total:.6f} of epsilon {self.epsilon:g}",
-            f"state     {self.state:.6f}",
-            f"releases  {self.releases_made} of {len(self.releases)} made{each}",
-            f"spent     {self.spent:.6f}",
-            f"remaining {self.remaining:.6f}",
+        rows = [
+            ("total", f"{self.total:.6f} of epsilon {self.epsilon:g}"),
+            ("state", f"{self.state:.6f}"),
+            ("releases", f"{self.releases_made} of {len(self.releases)} made{each}"),
+            ("spent", f"{self.spent:.6f}"),
+            ("remaining", f"{self.remaining:.6f}"),
         ]
         if self.redraws:
             made = f"{self.redraws_made} of {len(self.redraws)} made x {self.redraws[0]:.4g}"
-            lines.insert(3, f"redraws   {made}")
-        return "\n".join(lines)
+            rows.insert(3, ("redraws", made))
+        return Card("Budget", tuple(rows))
+
+    __str__ = text_of
+    __rich__ = grid_of
+    _repr_html_ = html_of
 
 
 @lru_cache(maxsize=16)
@@ -124,12 +116,9 @@ def budget_of(split: Split, releases_made: int, redraws_made: int) -> Budget:
     """Lay a split open, with what has been spent of it."""
     redraw = log((ONE - split.flip) / split.flip) if split.intrusions else 0.0
     return Budget(
-        epsilon=split.epsilon,
-        state=split.pair.loss,
+        **spent_under(split, releases_made, redraws_made),
         releases=(float(split.release),) * split.releases,
         redraws=(redraw,) * split.intrusions,
-        spent=split.loss(releases_made, redraws_made),
-        total=split.loss(split.releases, split.intrusions),
         releases_made=releases_made,
         redraws_made=redraws_made,
     )
@@ -190,7 +179,7 @@ def _best_shares(epsilon: float, size: int, releases: int, intrusions: int) -> t
     """The shares of state and redraw that minimise the error of the last release."""
     from scipy.optimize import minimize, minimize_scalar
 
-    top = min(epsilon, _LARGEST_STATE_EPSILON)
+    top = min(epsilon, LARGEST_STATE_EPSILON)
 
     def log_error(state: float, redraw: float) -> float:
         rest = epsilon - state - _later_redraws(state, redraw, intrusions)

@@ -1,28 +1,32 @@
 """What leaves a `DistinctCount`: an estimate of how many, and everything that may be said from it."""
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import asdict, dataclass, replace
+from math import hypot
+from typing import Any
 
+from panprivacy.display import Card, grid_of, html_of, line_of, measured, warning_of
 from panprivacy.errors import PanPrivacyError
 
-if TYPE_CHECKING:
-    from rich.table import Table as RichTable
+_DENSITIES = ("density", "density_stderr", "density_interval", "raw_density")
 
 
 @dataclass(frozen=True)
 class CountRelease:
-    """An estimate of the number of different users, with its error, that cost the stated part of the budget."""
+    """An estimate of the number of different users, with its error, that cost the stated part of the budget.
+
+    What is called count is a number of users. A release that knows its universe also has densities: fractions of it.
+    """
 
     count: float
     """The number of users that have appeared, not below 0 nor beyond the universe."""
-    stderr: float
+    count_stderr: float
     """Standard error of the count."""
-    interval: tuple[float, float]
+    count_interval: tuple[float, float]
     """Confidence interval for the count. It ends at infinity if the levels have no room for more users."""
-    level: float
-    """Confidence level of the interval."""
     raw_count: float
     """The estimate before it was brought into its range; it may be negative."""
+    level: float
+    """Confidence level of the intervals."""
     universe: int | None
     """How many users there could be, if the release was told."""
     number: int
@@ -40,47 +44,54 @@ class CountRelease:
         return self.count / self._known_universe()
 
     @property
+    def density_stderr(self) -> float:
+        """Standard error of the density."""
+        return self.count_stderr / self._known_universe()
+
+    @property
     def density_interval(self) -> tuple[float, float]:
         """Confidence interval for the density."""
-        low, high = self.interval
+        low, high = self.count_interval
         return low / self._known_universe(), high / self._known_universe()
 
+    @property
+    def raw_density(self) -> float:
+        """The estimate of the density before it was brought into its range."""
+        return self.raw_count / self._known_universe()
+
     def within(self, universe: int) -> "CountRelease":
-        """The same release, knowing that there are only so many users: post-processing, at no cost."""
+        """The same release, knowing that there are only so many users: post-processing, at no cost.
+
+        The interval of an estimate c beyond the universe N holds what a test against N, the likeliest count that
+        remains, would let pass: n with ``(c-n)^2 - (c-N)^2 <= (c-low)^2``. It always has width.
+        """
         if universe < 1:
             raise ValueError(f"a universe has at least one user, got {universe}")
-        low, high = self.interval
-        return replace(
-            self,
-            universe=universe,
-            count=min(self.count, float(universe)),
-            interval=(min(low, float(universe)), min(high, float(universe))),
-        )
+        (low, high), most = self.count_interval, float(universe)
+        if self.count > most:
+            low = max(self.count - hypot(self.count - low, self.count - most), 0.0)
+        return replace(self, universe=universe, count=min(self.count, most), count_interval=(low, min(high, most)))
 
     def _known_universe(self) -> int:
         if self.universe is None:
             raise PanPrivacyError("a density needs a universe: est.release(universe=N), or est.last.within(N)")
         return self.universe
 
-    def __str__(self) -> str:
-        low, high = self.interval
-        known = f" of {self.universe:,}" if self.universe else ""
-        warning = "" if self.secure else "; NOT PRIVATE: seeded coins"
-        return (
-            f"{self.count:,.0f} ± {self.stderr:,.0f} users{known} ({100 * self.level:g}% interval {low:,.0f} to "
-            f"{high:,.0f}); epsilon spent {self.epsilon_spent:.4g}, left {self.epsilon_remaining:.4g}{warning}"
-        )
+    def to_dict(self) -> dict[str, Any]:
+        """Everything in the release as plain numbers, for JSON; without a universe its densities are None."""
+        return asdict(self) | {name: getattr(self, name) if self.universe else None for name in _DENSITIES}
 
-    def __rich__(self) -> "RichTable":
-        from rich.table import Table
-
-        low, high = self.interval
-        grid = Table(title=f"Release {self.number}", show_header=False)
-        grid.add_row("users", f"{self.count:,.0f} ± {self.stderr:,.0f}")
-        grid.add_row(f"{100 * self.level:g}% interval", f"{low:,.0f} to {high:,.0f}")
+    def card(self) -> Card:
+        """What is shown of it."""
+        interval = f"{100 * self.level:g}% interval"
+        known = f", of {self.universe:,}" if self.universe else ""
+        users = measured(self.count, self.count_stderr, self.count_interval, interval, 0) + known
+        rows = [("users", users), ("epsilon", f"{self.epsilon_spent:.4g} spent, {self.epsilon_remaining:.4g} left")]
         if self.universe:
-            grid.add_row("density", f"{self.density:.4f} of {self.universe:,}")
-        grid.add_row("epsilon", f"{self.epsilon_spent:.4g} spent, {self.epsilon_remaining:.4g} left")
-        if not self.secure:
-            grid.add_row("warning", "[bold red]not private: seeded coins")
-        return grid
+            density = measured(self.density, self.density_stderr, self.density_interval, interval, 4)
+            rows.insert(1, ("density", density))
+        return Card(f"Release {self.number}", tuple(rows), warning_of(self.secure))
+
+    __str__ = line_of
+    __rich__ = grid_of
+    _repr_html_ = html_of

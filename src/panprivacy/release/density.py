@@ -1,28 +1,28 @@
 """What leaves of a `Density`: an estimate with its error, and what it cost."""
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import asdict, dataclass
+from typing import Any
 
-if TYPE_CHECKING:
-    from rich.table import Table as RichTable
+from panprivacy.display import Card, grid_of, html_of, line_of, measured, warning_of
 
 
 @dataclass(frozen=True)
 class Release:
-    """An estimate of the density, with its error, that cost the stated part of the budget."""
+    """An estimate of the density, with its error, that cost the stated part of the budget.
+
+    What is called density is a fraction of the universe, and what is called count is a number of users.
+    """
 
     density: float
     """The fraction of the universe that has appeared, within [0, 1]."""
-    count: float
-    """The number of users that have appeared: density times universe."""
-    stderr: float
+    density_stderr: float
     """Standard error of the density, sampling included."""
-    interval: tuple[float, float]
+    density_interval: tuple[float, float]
     """Confidence interval for the density."""
-    level: float
-    """Confidence level of the interval."""
     raw_density: float
     """The unbiased estimate before it was brought into [0, 1]."""
+    level: float
+    """Confidence level of the intervals."""
     universe: int
     """How many users the estimate speaks for."""
     number: int
@@ -35,29 +35,42 @@ class Release:
     """False if the coins were not the operating system's: such a release protects nobody."""
 
     @property
+    def count(self) -> float:
+        """The number of users that have appeared: density times universe."""
+        return self.density * self.universe
+
+    @property
+    def count_stderr(self) -> float:
+        """Standard error of the count."""
+        return self.density_stderr * self.universe
+
+    @property
     def count_interval(self) -> tuple[float, float]:
         """Confidence interval for the count."""
-        low, high = self.interval
+        low, high = self.density_interval
         return low * self.universe, high * self.universe
 
-    def __str__(self) -> str:
-        low, high = self.interval
-        warning = "" if self.secure else "; NOT PRIVATE: seeded coins"
-        return (
-            f"density {self.density:.4f} ± {self.stderr:.4f} ({100 * self.level:g}% interval {low:.4f} to {high:.4f}), "
-            f"about {self.count:,.0f} of {self.universe:,} users; epsilon spent {self.epsilon_spent:.4g}, "
-            f"left {self.epsilon_remaining:.4g}{warning}"
+    @property
+    def raw_count(self) -> float:
+        """The unbiased estimate of the count; it may be negative, or beyond the universe."""
+        return self.raw_density * self.universe
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything in the release as plain numbers, for JSON."""
+        counts = ("count", "count_stderr", "count_interval", "raw_count")
+        return asdict(self) | {name: getattr(self, name) for name in counts}
+
+    def card(self) -> Card:
+        """What is shown of it."""
+        interval = f"{100 * self.level:g}% interval"
+        users = measured(self.count, self.count_stderr, self.count_interval, interval, 0)
+        rows = (
+            ("density", measured(self.density, self.density_stderr, self.density_interval, interval, 4)),
+            ("users", f"{users}, of {self.universe:,}"),
+            ("epsilon", f"{self.epsilon_spent:.4g} spent, {self.epsilon_remaining:.4g} left"),
         )
+        return Card(f"Release {self.number}", rows, warning_of(self.secure))
 
-    def __rich__(self) -> "RichTable":
-        from rich.table import Table
-
-        low, high = self.interval
-        grid = Table(title=f"Release {self.number}", show_header=False)
-        grid.add_row("density", f"{self.density:.4f} ± {self.stderr:.4f}")
-        grid.add_row(f"{100 * self.level:g}% interval", f"{low:.4f} to {high:.4f}")
-        grid.add_row("users", f"about {self.count:,.0f} of {self.universe:,}")
-        grid.add_row("epsilon", f"{self.epsilon_spent:.4g} spent, {self.epsilon_remaining:.4g} left")
-        if not self.secure:
-            grid.add_row("warning", "[bold red]not private: seeded coins")
-        return grid
+    __str__ = line_of
+    __rich__ = grid_of
+    _repr_html_ = html_of

@@ -2,60 +2,80 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import sqrt
+from math import hypot, sqrt
 
 from panprivacy.checks import check_level
 from panprivacy.privacy import noise
 from panprivacy.privacy.pairs import Pair
 from panprivacy.release.normal_laplace import normal_laplace_cdf
+from panprivacy.release.tracked import Tracked
+
+_FAR = 50.0  # standard errors: no law here leaves a probability that a float could tell from 0 beyond
 
 
 @dataclass(frozen=True)
-class Spread:
+class Spread(Tracked):
     """The law of the estimate around a density: bits and sampling, about normal, plus Laplace noise."""
 
-    pair: Pair
-    bits: int
-    users: int
-    population: int
     noise_variance: float
 
     def density(self, noisy_ones: int) -> float:
         """``(noisy - bits*p0) / (users*(p1-p0))``: unbiased for the density of the sampled users."""
-        return (noisy_ones - self.bits * float(self.pair.p0)) / (self.users * self.pair.gap)
+        return (noisy_ones - self.bits * float(self.pair.p0)) / self.whole
 
     def normal_variance(self, density: float) -> float:
         """Variance of the drawn bits and of the sampling, for a true density.
 
         Sampling without replacement: ``d(1-d)/users * (population-users)/(population-1)``.
         """
-        p0, p1 = float(self.pair.p0), float(self.pair.p1)
-        seen = density * self.users
-        bits = (self.bits - seen) * p0 * (1 - p0) + seen * p1 * (1 - p1)
-        unsampled = (self.population - self.users) / max(self.population - 1, 1)
-        return bits / (self.users * self.pair.gap) ** 2 + density * (1 - density) / self.users * unsampled
+        variance = self.bit_variance(density) / self.whole**2 + self.sample_variance(density) / self.users**2
+        return float(variance)
 
     @property
     def laplace_scale(self) -> float:
         """Scale of the Laplace law with the variance of the noise, in units of density."""
-        return sqrt(self.noise_variance / 2) / (self.users * self.pair.gap)
+        return sqrt(self.noise_variance / 2) / self.whole
 
     def stderr(self, density: float) -> float:
         """Standard error of the estimate, for a true density."""
         return sqrt(self.normal_variance(density) + 2 * self.laplace_scale**2)
 
     def interval(self, estimate: float, level: float) -> tuple[float, float]:
-        """All densities that a two-sided test at this level would not reject, given the estimate."""
+        """All densities that a two-sided test at this level would not reject, given an estimate within [0, 1].
+
+        An estimate far below 0, or far above 1, would have every density rejected. One that is beyond an end e has
+        the densities d that a test against e, the likeliest density that remains, would let pass, as in
+        `DistinctCount`: ``(d-estimate)^2 - (e-estimate)^2 <= (arm of the interval of e)^2``. These are more than the
+        first test leaves, and their interval has width: half a count, at least. So near an end intervals hold the
+        truth more often than `level`: with up to ``(1 + level) / 2``, and yet more often where both ends are near.
+        """
+        end = min(max(estimate, 0.0), 1.0)
+        low, high = self._unbounded(end, level)
+        if estimate < end:
+            high = max(estimate + hypot(high - end, end - estimate), self._half_a_count)
+        elif estimate > end:
+            low = min(estimate - hypot(end - low, estimate - end), 1 - self._half_a_count)
+        return max(low, 0.0), min(high, 1.0)
+
+    def _unbounded(self, estimate: float, level: float) -> tuple[float, float]:
+        """The interval that an estimate would have if densities had no bounds."""
         tail = (1 - check_level(level)) / 2
         # Counts are whole numbers. Without half of one to either side, intervals of few counts (epsilon above 10) miss
         # up to four times as often as they say.
-        half = 0.5 / (self.users * self.pair.gap)
-        low = _crossing(lambda d: 1 - self._cdf(estimate - half - d, d) - tail)
-        high = _crossing(lambda d: tail - self._cdf(estimate + half - d, d))
+        half = self._half_a_count
+        far = _FAR * (self.stderr(0.5) + half)
+        low = _crossing(lambda d: 1 - self._cdf(estimate - half - d, d) - tail, estimate - far, estimate)
+        high = _crossing(lambda d: tail - self._cdf(estimate + half - d, d), estimate, estimate + far)
         return low, high
 
+    @property
+    def _half_a_count(self) -> float:
+        """Half of what one bit more adds to the estimate."""
+        return 0.5 / self.whole
+
     def _cdf(self, error: float, density: float) -> float:
-        return normal_laplace_cdf(error, sqrt(self.normal_variance(density)), self.laplace_scale)
+        variance = self.normal_variance(min(max(density, 0.0), 1.0))
+        return normal_laplace_cdf(error, sqrt(variance), self.laplace_scale)
 
 
 def spread_of(pair: Pair, bits: int, users: int, population: int, epsilon: float) -> Spread:
@@ -63,12 +83,12 @@ def spread_of(pair: Pair, bits: int, users: int, population: int, epsilon: float
     return Spread(pair, bits, users, population, noise.variance(epsilon))
 
 
-def _crossing(rising: Callable[[float], float]) -> float:
-    """Where a rising function of the density crosses zero, within [0, 1]."""
+def _crossing(rising: Callable[[float], float], low: float, high: float) -> float:
+    """Where a rising function crosses zero, between two bounds; the nearer bound if it does not."""
     from scipy.optimize import brentq
 
-    if rising(0.0) >= 0:
-        return 0.0
-    if rising(1.0) <= 0:
-        return 1.0
-    return float(brentq(rising, 0.0, 1.0, xtol=1e-12))
+    if rising(low) >= 0:
+        return low
+    if rising(high) <= 0:
+        return high
+    return float(brentq(rising, low, high, xtol=1e-12))

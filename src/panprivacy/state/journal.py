@@ -127,7 +127,7 @@ class Journal:
                 write_all(handle, part, at)
                 at += len(part)
             digest = scratch.own(np.frombuffer(check.digest(), dtype=np.uint8))
-            write_all(handle, digest.data, at)
+            write_all(handle, memoryview(digest), at)  # type: ignore[arg-type]
 
     def clear(self) -> None:
         """Overwrite it: the file has it all. The zeros need not be waited for: what they cover is the same version."""

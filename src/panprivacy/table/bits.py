@@ -139,6 +139,10 @@ class Table:
             at += part.size
         return table
 
+    def place(self, source: "Table", first: int, places: NDArray[np.uint64]) -> None:
+        """Copy the bits of another table from `first` on, one to each of these places."""
+        loaded("panprivacy.table.kernels").place_bits(self.words, source.words, first, places)
+
     def in_use(self) -> None:
         """Do nothing; what stands in the place of a table that is gone refuses this like everything else."""
 

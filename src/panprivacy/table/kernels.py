@@ -86,6 +86,14 @@ def _set_bit(words, slot, flip):
     words[word] = (words[word] & ~(u64(1) << bit)) | (u64(flip) << bit)
 
 
+@njit(types.void(WORDS, READ_WORDS, types.int64, READ_WORDS), nogil=True, cache=True)
+def place_bits(words, source, first, places):
+    """Copy the bits of another table from `first` on, one to each of these places."""
+    for i in range(len(places)):
+        at = u64(first + i)
+        _set_bit(words, places[i], (source[at >> u64(6)] >> (at & u64(63))) & u64(1))
+
+
 _REDRAW = [types.boolean(WORDS, types.uint64, slots, READ_OCTETS) for slots in (READ_WORDS, READ_PLACES)]
 
 

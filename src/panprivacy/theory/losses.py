@@ -70,11 +70,11 @@ def joint_loss(algorithm: str, epsilon: ArrayLike, sample: ArrayLike | None = No
         return plain(np.full(shape, np.inf))
     p_init, p_upd, x = coins.p_init, coins.p_upd, coins.epsilon / coins.gap
     if moved:
-        loss = actual_epsilon((p_init, p_upd)) + _log_mixture(p_upd, x)
+        loss = actual_epsilon((p_init, p_upd)) + log_mixture(p_upd, x)
     else:
-        only_after = _log_mixture(p_upd, x)
-        both = np.log(p_upd) - np.log(p_init) + _log_mixture(1 - p_upd, x)
-        never = np.log1p(-p_init) - np.log1p(-p_upd) - _log_mixture(p_upd, -x)
+        only_after = log_mixture(p_upd, x)
+        both = np.log(p_upd) - np.log(p_init) + log_mixture(1 - p_upd, x)
+        never = np.log1p(-p_init) - np.log1p(-p_upd) - log_mixture(p_upd, -x)
         loss = np.maximum(np.maximum(only_after, both), never)
     return plain(np.broadcast_to(loss, shape).copy())
 
@@ -111,6 +111,6 @@ def total_loss(epsilon_state: ArrayLike, release_epsilons: ArrayLike) -> Real:
     return plain(state + np.logaddexp(spent - np.logaddexp(0, -state), -np.logaddexp(0, state)))
 
 
-def _log_mixture(p: FloatArray, x: FloatArray) -> FloatArray:
+def log_mixture(p: FloatArray | float, x: FloatArray | float) -> FloatArray:
     """``ln(1 + p (e^x - 1))`` without overflow."""
     return np.asarray(np.logaddexp(np.log(p) + x, np.log1p(-p)))

@@ -7,11 +7,12 @@ from numpy.typing import NDArray
 
 from panprivacy.memory import Scratch
 from panprivacy.universe.edges import Edges
+from panprivacy.universe.ids import Ids
 from panprivacy.universe.range import Range
 from panprivacy.universe.users import Users
 from panprivacy.universe.words import Words
 
-__all__ = ["LARGEST_UNIVERSE", "Edges", "Range", "Universe", "Users", "universe_of"]
+__all__ = ["LARGEST_UNIVERSE", "Edges", "Ids", "Range", "Universe", "Users", "universe_of"]
 
 LARGEST_UNIVERSE = 2**44
 

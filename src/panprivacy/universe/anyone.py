@@ -29,15 +29,25 @@ _MASK = _WORD - 1
 _TEXT = ("String", "Binary", "Categorical", "Enum")  # what Polars calls the columns that hold texts and bytes
 
 
+INTEGERS, TEXT = "integers", "text"
+"""What ids may be declared to be."""
+
+
 @dataclass(frozen=True)
 class Anyone:
-    """Every integer of 64 bits, every text, bytes and `UUID` is a user; its position is its hash under a key."""
+    """Every integer of 64 bits, every text, bytes and `UUID` is a user; its position is its hash under a key.
+
+    Where `ids` declares that ids are integers, or that they are text (as bytes and UUIDs are), others are refused.
+    """
 
     key: bytes = field(repr=False)
+    ids: str | None = None
     _keys: tuple[int, int, int] = field(init=False, repr=False, compare=False)
     _mixers: tuple[np.uint64, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        if self.ids not in (None, INTEGERS, TEXT):
+            raise ValueError(f"ids are {INTEGERS} or {TEXT}, got {self.ids!r}")
         digest = blake2b(self.key, digest_size=24, person=b"panprivacy ids").digest()
         keys = tuple(int.from_bytes(digest[i : i + 8], "little") for i in (0, 8, 16))
         object.__setattr__(self, "_keys", keys)
@@ -55,14 +65,17 @@ class Anyone:
     def index(self, user: Any) -> int:
         """The hash of one user."""
         if isinstance(user, int | np.integer) and not isinstance(user, bool):
+            self._check_declared(INTEGERS, [user])
             return self._mix(_word(int(user)))
         if isinstance(user, float | np.floating) and float(user).is_integer():
+            self._check_declared(INTEGERS, [user])
             return self._mix(_word(int(user)))
         if isinstance(user, UUID):
             user = str(user)
         if isinstance(user, str):
             user = user.encode()  # not str(user), which of an `Enum` of texts is its name
         if isinstance(user, bytes):
+            self._check_declared(TEXT, [user])
             return xxhash.xxh3_64_intdigest(user, self._keys[2])
         raise _no_id(type(user).__name__)
 
@@ -72,6 +85,7 @@ class Anyone:
             if chunk.ndim != 1:
                 raise TypeError(f"ids must be one column, got an array of shape {chunk.shape}")
             if chunk.dtype.kind in "iuf":
+                self._check_declared(INTEGERS, chunk)
                 return self.hash_words(_words(chunk, scratch), scratch)
             if chunk.dtype.kind not in "OUST":
                 raise _no_id(str(chunk.dtype))
@@ -79,6 +93,7 @@ class Anyone:
         if is_polars(chunk):
             kind = str(chunk.dtype.base_type())
             if kind in _TEXT:
+                self._check_declared(TEXT, chunk)
                 return self.hash_texts(chunk, scratch)
             if kind != "Object":
                 raise _no_id(f"a column of {chunk.dtype}")
@@ -92,20 +107,29 @@ class Anyone:
 
     def describe(self) -> str:
         """What the universe is, in a few words."""
-        return "any ids"
+        return f"any {self.ids or 'ids'}"
 
     def _hash_listed(self, ids: Sequence[Any], scratch: Scratch) -> Words:
         import polars as pl
 
         kinds = set(map(type, ids))
         if kinds <= {int}:
+            self._check_declared(INTEGERS, ids)
             return self.hash_words(_words(ids, scratch), scratch)
         if kinds in ({str}, {bytes}):
+            self._check_declared(TEXT, ids)
             return self.hash_texts(pl.Series(ids), scratch)
         hashes: Words = scratch.empty("hashes", len(ids), np.uint64)
         for row, user in enumerate(ids):
             hashes[row] = self.index(user)
         return hashes
+
+    def _check_declared(self, kind: str, ids: Any) -> None:
+        """Refuse ids of one kind if they are declared to be of the other."""
+        if self.ids not in (None, kind) and len(ids):
+            raise TypeError(
+                f"ids of this estimator are declared to be {self.ids}, and {ids[0]!r} is not; nothing was changed"
+            )
 
     def hash_words(self, ids: Words, scratch: Scratch) -> Words:
         """The hashes of integer ids."""

@@ -13,6 +13,7 @@ import numpy as np
 
 from panprivacy.privacy.coins import CHUNK
 from panprivacy.sizes import counted
+from panprivacy.universe.progress import Counter
 
 _ITERATOR_BATCH = 8 * CHUNK
 
@@ -33,8 +34,10 @@ def batches(ids: object) -> Iterator[list[Piece]]:
     if not isinstance(ids, Iterable) or isinstance(ids, str | bytes) or getattr(ids, "ndim", 1) == 0:
         raise TypeError(f"update_many takes many ids; for one, such as {ids!r}, use update")
     iterator = iter(ids)
-    while batch := list(islice(iterator, _ITERATOR_BATCH)):
-        yield [batch]
+    with Counter(ids) as counter:
+        while batch := list(islice(iterator, _ITERATOR_BATCH)):
+            yield [batch]
+            counter.advance(len(batch))
 
 
 def chunks(pieces: list[Piece]) -> Iterator[Any]:

@@ -26,16 +26,18 @@ _PLACE = "the listed users"
 # Two hashes of 64 bits stand for a text. One that was made up to have both of a listed one's passes for that one: who
 # can send it can send that one as well.
 _HASH, _CHECK = Anyone(b"where it stands"), Anyone(b"that it is it")
+_NAMES = {"int": "integers of 64 bits", "str": "text", "bytes": "bytes", "any": "of several types"}
 _TYPES = {"int": int, "str": str, "bytes": bytes}
 
 
 class Users:
     """The users are these, and no others.
 
-    `ids` is a list, a set, an array, a Polars or Arrow column, or the path of a file (``.parquet``, ``.csv``,
-    ``.ndjson``, ``.arrow`` with a `column`, or ``.txt`` with one id a line). Duplicates count once, and the order does
-    not matter: the same set of ids is the same universe. The list is needed to feed events; it is public knowledge
-    by the design of density estimation, and it is never part of an estimator's bytes, which hold only its
+    `ids` is a list, a set, an array, a Polars or Arrow column, or the path of a file: ``.txt`` with one id a line, or
+    a `column` of any file that events may be in, read as ``--universe-file`` reads it (where a text file spells every
+    id like an integer, they are integers; where one is ``007``, all are text). Duplicates count once, and the order
+    does not matter: the same set of ids is the same universe. The list is needed to feed events; it is public
+    knowledge by the design of density estimation, and it is never part of an estimator's bytes, which hold only its
     fingerprint. Ids other than integers, strings and bytes need a `repr` that spells out their value.
 
     >>> import panprivacy as pp
@@ -49,7 +51,11 @@ class Users:
 
     def __init__(self, ids: Any, column: str | None = None) -> None:
         if isinstance(ids, str | Path):
-            ids = read_column(Path(ids), column)
+            from panprivacy.events.listed import read_ids
+
+            ids = read_ids(str(ids), column)
+        elif column is not None:
+            raise TypeError(f"column={column!r} is of a file, and no file was given; pass one column, not a frame")
         listed = _as_column(ids)
         self.size = len(listed)
         if not self.size:
@@ -64,6 +70,9 @@ class Users:
             with Scratch() as scratch:
                 self._directory = Directory(*self._hashes(self._listed, scratch))
 
+    def __repr__(self) -> str:
+        return f"<Users: {self.describe()}>"
+
     @cached_property
     def fingerprint(self) -> bytes:
         """SHA-256 of the ids in their canonical order."""
@@ -75,6 +84,26 @@ class Users:
             text = user.encode() if self._kind == "str" else user if self._kind == "bytes" else _spelled(user)
             digest.update(len(text).to_bytes(8, "little") + text)
         return digest.digest()
+
+    def listed(self, start: int, stop: int) -> Any:
+        """The ids from one position up to another, in canonical order."""
+        return self._listed[start:stop]
+
+    def grown(self, more: Any) -> "Users":
+        """These users and more of them: whatever `Users` takes, of the same type of ids."""
+        added = more if isinstance(more, Users) else Users(more)
+        ids: Any = [*self._listed, *added._listed]
+        if getattr(self._listed, "dtype", None) == getattr(added._listed, "dtype", None) and self._kind != "any":
+            import polars as pl
+
+            ids = pl.concat([pl.Series(self._listed), pl.Series(added._listed)])
+        users = Users(ids)
+        if users._kind != self._kind:
+            raise TypeError(
+                f"the listed users are {_NAMES[self._kind]}, and the new ones are not: is it leading zeros, or quotes? "
+                "One list has one type of ids"
+            )
+        return users
 
     def as_batch(self, ids: Any) -> Any:
         """Ids of this universe are one column already."""
@@ -165,30 +194,6 @@ class Users:
                 return None
         own = {"str": ("String", "Categorical", "Enum"), "bytes": ("Binary",)}.get(self._kind, ())
         return chunk.cast(self._listed.dtype) if str(chunk.dtype.base_type()) in own else None
-
-
-def read_column(path: Path, column: str | None) -> Any:
-    """Read the ids of a universe from a file."""
-    import polars as pl
-
-    if path.suffix == ".txt":
-        return path.read_text(encoding="utf-8").splitlines()
-    readers: dict[str, Any] = {
-        ".parquet": pl.read_parquet,
-        ".csv": pl.read_csv,
-        ".ndjson": pl.read_ndjson,
-        ".arrow": pl.read_ipc,
-    }
-    if path.suffix not in readers:
-        raise ValueError(
-            f"{path}: cannot read ids from {path.suffix or 'a file without suffix'}; use {', '.join(readers)} or .txt"
-        )
-    frame = readers[path.suffix](path)
-    if column is None and frame.width > 1:
-        raise ValueError(f"{path}: which column holds the ids? It has {', '.join(frame.columns)}")
-    if column is not None and column not in frame.columns:
-        raise ValueError(f"{path}: no column {column!r}; it has {', '.join(frame.columns)}")
-    return frame[column] if column is not None else frame.to_series()
 
 
 def _as_column(ids: Any) -> "pl.Series | list[Hashable]":

@@ -63,6 +63,7 @@ SCENARIOS = (
     ),
     Scenario("observe", "Continual", steps=("short", "observe", "long", "observe", "medium", "observe", "short")),
     Scenario("rerandomize", steps=("medium", "rerandomize", "short", "short")),
+    Scenario("grow", steps=("medium", "grow", "medium", "grow", "short", "short")),
     Scenario("save", steps=("medium", "save", "long", "save", "short", "save")),
     Scenario("save and load", steps=_LOADED),
     Scenario("save and load, DistinctCount", "DistinctCount", steps=_LOADED),

@@ -118,6 +118,11 @@ class Subject:
         """Redraw all bits, as after an announced reading."""
         self.parts[0].rerandomize()
 
+    def grow(self) -> None:
+        """Take a tenth more users, who come last."""
+        est = self.parts[0]
+        est.grow(est.users + est.users // 10)
+
     def save(self) -> None:
         """Write the state, with whatever the package has for that."""
         est = self.parts[0]

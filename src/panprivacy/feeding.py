@@ -2,9 +2,14 @@
 
 from typing import TYPE_CHECKING, Any
 
+from panprivacy.distinct import DistinctCount
 from panprivacy.errors import OutsideUniverse
 from panprivacy.estimator import Estimator
 from panprivacy.events.batch import BadInput, Batch, Columns
+from panprivacy.events.columnar import kind_of
+from panprivacy.sizes import counted
+from panprivacy.universe import Edges, Universe, Users
+from panprivacy.universe.range import first_of
 
 if TYPE_CHECKING:
     import polars as pl
@@ -24,29 +29,44 @@ class Feed:
 
     Rows without id are an error, or, with `skip_missing`, left out; those of users outside the universe likewise, with
     `skip_outside`. How many there were is neither kept nor told: it would be a count of people that nothing protects.
+    Only if nobody at all is left of the first batch, that is an error: then ids are spelled otherwise than in the
+    universe. (Of a pipe, which is `live`, the first batch may be one row, and says something from 100 rows on.)
     """
 
     def __init__(
-        self, est: Estimator[Any], columns: Columns, *, skip_missing: bool = False, skip_outside: bool = False
+        self,
+        est: Estimator[Any],
+        columns: Columns,
+        *,
+        skip_missing: bool = False,
+        skip_outside: bool = False,
+        live: bool = False,
     ) -> None:
         self._est = est
         self._columns = columns
         self._skip_missing = skip_missing
         self._skip_outside = skip_outside
+        self._least = _TELLING if live else 1
+        self._spelled_alike = not skip_outside  # whether nothing is left to be found out about that
 
     def check(self, batch: Batch) -> None:
         """Say which row of a batch cannot be counted, if there is one, and count nothing."""
         rows = self._complete(batch)
         if self._columns.action is not None:
             self._insertions(batch, rows)
-        if not (self._skip_outside or self._inside(rows).all()):
+        inside = self._inside(rows)
+        if not (self._skip_outside or inside.all()):
             raise self._blame(batch)
+        self._check_spelling(batch, rows, inside)
 
     def take(self, batch: Batch) -> None:
         """Count one batch, or say which row of it cannot be."""
         rows = self._complete(batch)
         if self._skip_outside:
-            rows = rows.filter(self._inside(rows))
+            inside = self._inside(rows)
+            self._check_spelling(batch, rows, inside)
+            rows = rows.filter(inside)
+        self._declare_ids(rows)
         try:
             if self._columns.action is None:
                 self._est.update_many(self._ids(rows))
@@ -54,6 +74,13 @@ class Feed:
                 self._act(batch, rows)
         except OutsideUniverse:
             raise self._blame(batch) from None
+
+    def _declare_ids(self, rows: "pl.DataFrame") -> None:
+        """What ids are in the first file that an open universe is fed, they are from then on."""
+        if isinstance(self._est, DistinctCount) and self._est.ids is None:
+            kind = kind_of(rows[self._columns.ids[0]].dtype)
+            assert kind is not None, "readers give integers or text"
+            self._est.declare_ids(kind.value)
 
     def _ids(self, rows: "pl.DataFrame") -> Any:
         columns = tuple(rows[name] for name in self._columns.ids)
@@ -64,6 +91,20 @@ class Feed:
         universe = self._est.universe
         column = universe.as_batch(self._ids(rows))
         return universe.inside(column if len(self._columns.ids) == 1 else column[:])
+
+    def _check_spelling(self, batch: Batch, rows: "pl.DataFrame", inside: Any) -> None:
+        """Refuse a first batch of which nobody is in the universe."""
+        if self._spelled_alike or not len(rows):
+            return
+        if len(rows) >= self._least and not inside.any():
+            user = tuple(rows[name][0] for name in self._columns.ids)
+            raise BadInput(
+                batch.file,
+                f"no id of its first {counted(len(rows), 'row')} is in the universe, and --skip-outside would leave "
+                f"everybody out: ids are like {user[0] if len(user) == 1 else user!r} here, and "
+                f"{_example(self._est.universe)}; are leading zeros, upper and lower case, or text and numbers amiss?",
+            )
+        self._spelled_alike = True
 
     def _complete(self, batch: Batch) -> "pl.DataFrame":
         """The rows that have an id."""
@@ -128,6 +169,14 @@ class Feed:
         return _bad(batch, row[_ROW].item(), f"{cause}; --skip-outside leaves such rows out")
 
 
+def _example(universe: Universe) -> str:
+    """How ids of a universe are spelled."""
+    if isinstance(universe, Users):
+        return f"like {first_of(universe.listed(0, 1), [True])[0]!r} in the list"
+    return f"0..{universe.nodes - 1} are the nodes" if isinstance(universe, Edges) else f"0..{universe.size - 1} there"
+
+
+_TELLING = 100  # rows of a pipe that are enough to tell that ids are spelled otherwise
 _ROW, _INSERTED = "\0row", "\0insert"  # names that no column of a file has
 
 

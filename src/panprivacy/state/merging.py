@@ -1,35 +1,28 @@
-"""Saved estimators back to life, and several as one."""
+"""Several estimators as one, which takes over: nothing of the parts remains."""
 
 from collections.abc import Sequence
 from contextlib import ExitStack
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
-from panprivacy import state
 from panprivacy.errors import CannotMerge
-from panprivacy.estimator import Estimator
 
-E = TypeVar("E", bound=Estimator[Any])
+
+class Mergeable(Protocol):
+    """An estimator, as far as merging asks for it."""
+
+    _lock: Any
+    _table: Any
+
+    @classmethod
+    def _merged(cls, parts: Sequence[Self], *, overlapping: bool) -> Self:
+        """Make one estimator of several of this class, whose locks are held, or say why that cannot be."""
+
+    def _empty(self, why: str) -> None:
+        """Wipe the bits, and refuse all further use with this reason."""
+
+
+E = TypeVar("E", bound=Mergeable)
 """The class of the parts, and of their merge."""
-
-
-def load(source: bytes | str | Path, universe: Any = None) -> Any:
-    """Read what `save` or `to_bytes` wrote, whichever estimator it was: from a file, or from bytes.
-
-    From a file, the bits are read straight into the estimator's table. Bytes are one more reading of the state, and
-    so is every further estimator that is loaded from the same place.
-
-    A list of users is not part of a state: give the same `pp.Users` again to feed more events. Without it the
-    estimator can still release.
-
-    >>> import panprivacy as pp
-    >>> est = pp.Density(universe=1000, epsilon=1.0)
-    >>> pp.load(est.to_bytes()).to_bytes() == est.to_bytes()
-    True
-    """
-    if isinstance(source, str | Path):
-        return state.StateFile(source).load(universe)
-    return state.loaded(state.unseal(source), universe)
 
 
 def merge(parts: Sequence[E], *, overlapping: bool = False) -> E:
@@ -65,6 +58,10 @@ def merge(parts: Sequence[E], *, overlapping: bool = False) -> E:
     if len({id(part) for part in parts}) < len(parts):
         raise CannotMerge("the same part is there twice: its users would count twice, and lose twice")
     head, *others = parts
+    if not hasattr(head, "_merged"):
+        raise CannotMerge(
+            f"a {type(head).__name__} cannot be merged; merge the parts of a Density first, and watch that"
+        )
     for part in others:
         if type(part) is not type(head):
             raise CannotMerge(f"a {type(head).__name__} and a {type(part).__name__} have nothing in common")

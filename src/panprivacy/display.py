@@ -1,0 +1,119 @@
+"""How things show themselves: a title and rows, as lines of text, as a grid in a terminal, as a table in a notebook."""
+
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+if TYPE_CHECKING:
+    from rich.table import Table as RichTable
+
+# No colours but that of the warning: text and lines take those of the page, light or dark.
+_CELL = "text-align: left; vertical-align: top; padding: 0.15em 0.8em; border-top: 1px solid rgba(128, 128, 128, 0.35);"
+_WARNING = "color: #e5484d; font-weight: bold;"
+
+Rows: TypeAlias = tuple[tuple[str, str], ...]
+"""Names, and what is said of each."""
+
+
+@dataclass(frozen=True)
+class Card:
+    """What a thing says of itself: a title, rows of a name and a value, and a warning if there is one.
+
+    >>> card = Card("Release 1", (("density", "0.25"), ("epsilon", "1 spent, 0 left")))
+    >>> card.line
+    'density 0.25; epsilon 1 spent, 0 left'
+    >>> print(card.text)
+    density 0.25
+    epsilon 1 spent, 0 left
+    """
+
+    title: str
+    rows: Rows
+    warning: str | None = None
+
+    @property
+    def line(self) -> str:
+        """All rows in one line, for logs and pipes."""
+        warning = [self.warning.upper()] if self.warning else []
+        return "; ".join([*(f"{name} {value}" for name, value in self.rows), *warning])
+
+    @property
+    def text(self) -> str:
+        """A line for each row, the values below each other."""
+        width = max(len(name) for name, _ in self.rows)
+        return "\n".join(f"{name:<{width}} {value}" for name, value in self.rows)
+
+    @property
+    def grid(self) -> "RichTable":
+        """A grid for a terminal."""
+        from rich.table import Table
+        from rich.text import Text
+
+        grid = Table(title=Text(self.title), show_header=False)
+        for name, value in self.rows:
+            grid.add_row(Text(name), Text(value))
+        if self.warning:
+            grid.add_row("warning", Text(self.warning, "bold red"))
+        return grid
+
+    @property
+    def html(self) -> str:
+        """A table for a notebook."""
+        rows = [_html_row(name, value) for name, value in self.rows]
+        if self.warning:
+            rows.append(_html_row("warning", self.warning, _WARNING))
+        title = f'<caption style="text-align: left; font-weight: bold;">{escape(self.title)}</caption>'
+        return (
+            f'<table style="border-collapse: collapse; color: inherit; font-size: 90%;">{title}{"".join(rows)}</table>'
+        )
+
+
+def _html_row(name: str, value: str, style: str = "") -> str:
+    head = (
+        f'<th scope="row" style="{_CELL} font-weight: normal; opacity: 0.75; white-space: nowrap;">{escape(name)}</th>'
+    )
+    return f'<tr>{head}<td style="{_CELL} {style}">{escape(value)}</td></tr>'
+
+
+class Displayed(Protocol):
+    """Whatever has a card; its class takes displays from here: ``__rich__ = grid_of``, ``_repr_html_ = html_of``."""
+
+    def card(self) -> Card:
+        """What is shown of it."""
+        ...
+
+
+def line_of(thing: Displayed) -> str:
+    """All that a thing says of itself, in one line."""
+    return thing.card().line
+
+
+def text_of(thing: Displayed) -> str:
+    """What a thing says of itself, in several lines."""
+    return thing.card().text
+
+
+def grid_of(thing: Displayed) -> "RichTable":
+    """What a thing says of itself, as Rich shows it in a terminal."""
+    return thing.card().grid
+
+
+def html_of(thing: Displayed) -> str:
+    """What a thing says of itself, as a notebook shows it."""
+    return thing.card().html
+
+
+def warning_of(secure: bool) -> str | None:
+    """What has to be said of coins that can be guessed."""
+    return None if secure else "not private: seeded coins"
+
+
+def measured(value: float, stderr: float | None, bounds: tuple[float, float], named: str, digits: int) -> str:
+    """An estimate with its standard error, if it has one, and its bounds, all in one unit.
+
+    >>> measured(0.25, 0.001, (0.248, 0.252), "95% interval", 4)
+    '0.2500 ± 0.0010 (standard error), 95% interval 0.2480 to 0.2520'
+    """
+    low, high = bounds
+    error = "" if stderr is None else f" ± {stderr:,.{digits}f} (standard error)"
+    return f"{value:,.{digits}f}{error}, {named} {low:,.{digits}f} to {high:,.{digits}f}"

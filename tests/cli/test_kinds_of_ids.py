@@ -1,0 +1,89 @@
+"""What ids are in the first file that a state is fed, they are in all: nobody counts twice for another spelling."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from commands import answer, refused, run
+
+import panprivacy as pp
+
+FORMATS = ["csv", "ndjson", "parquet", "arrow"]
+USERS = 3000
+
+
+def written(path: Path, ids: list[Any]) -> Path:
+    """A file with one column; what CSV and NDJSON say, they say without types of Polars."""
+    if path.suffix == ".ndjson":
+        path.write_text("".join(json.dumps({"user": user}) + "\n" for user in ids))
+    elif path.suffix == ".csv":
+        path.write_text("user\n" + "".join(f"{user}\n" for user in ids))
+    elif path.suffix == ".parquet":
+        pl.DataFrame({"user": ids}).write_parquet(path)
+    else:
+        pl.DataFrame({"user": ids}).write_ipc(path)
+    return path
+
+
+def feed(file: Path, *more: Any) -> tuple[Any, ...]:
+    return ("distinct", file, "-c", "user", "-e", 20, "-s", file.with_name("d.pp"), "--no-release", *more)
+
+
+@pytest.mark.parametrize("second", FORMATS)
+@pytest.mark.parametrize("first", FORMATS)
+def test_a_second_file_with_one_text_is_refused_and_counts_nobody_twice(
+    first: str, second: str, tmp_path: Path
+) -> None:
+    """It was read as text from its first row on: 46,718 users for 23,570."""
+    assert run(*feed(written(tmp_path / f"a.{first}", list(range(USERS))))).exit_code == 0
+    assert pp.load(tmp_path / "d.pp").ids == "integers"
+    texts = [str(user) for user in range(USERS)]
+    line = refused(*feed(written(tmp_path / f"b.{second}", [*texts[:-1], "NA"])))
+    if second in ("csv", "ndjson"):
+        row = f"{USERS}: user 'NA'" if second == "csv" else '1: user "0"'
+        assert f"b.{second}: row {row} is not a whole number of 64 bits" in line
+    else:
+        assert "column 'user' holds text, and the users are known by integers" in line
+    assert answer("release", tmp_path / "d.pp")["count"] == pytest.approx(USERS, rel=0.1)
+
+
+@pytest.mark.parametrize("second", FORMATS)
+@pytest.mark.parametrize("first", FORMATS)
+def test_whole_floats_are_the_same_users_in_every_format(first: str, second: str, tmp_path: Path) -> None:
+    assert run(*feed(written(tmp_path / f"a.{first}", [float(user) for user in range(USERS)]))).exit_code == 0
+    assert run(*feed(written(tmp_path / f"b.{second}", list(range(USERS))))).exit_code == 0
+    assert answer("release", tmp_path / "d.pp")["count"] == pytest.approx(USERS, rel=0.1)
+
+
+@pytest.mark.parametrize("second", FORMATS)
+def test_where_ids_are_text_numbers_are_read_as_they_are_written(second: str, tmp_path: Path) -> None:
+    assert run(*feed(written(tmp_path / "a.csv", ["NA", *range(USERS)]))).exit_code == 0
+    assert pp.load(tmp_path / "d.pp").ids == "text"
+    assert run(*feed(written(tmp_path / f"b.{second}", list(range(USERS))))).exit_code == 0
+    assert answer("release", tmp_path / "d.pp")["count"] == pytest.approx(USERS, rel=0.1)
+
+
+@pytest.mark.parametrize("ids", ["NA", "7"])
+def test_a_csv_file_of_whole_floats_counts_nobody_twice_where_ids_are_text(ids: str, tmp_path: Path) -> None:
+    assert run(*feed(written(tmp_path / "a.csv", [ids, *range(USERS)]), "--ids", "text")).exit_code == 0
+    assert run(*feed(written(tmp_path / "b.csv", [ids, *map(float, range(USERS))]))).exit_code == 0
+    assert answer("release", tmp_path / "d.pp")["count"] == pytest.approx(USERS, rel=0.1)
+
+
+def test_a_declaration_comes_before_the_first_row_and_stays(tmp_path: Path) -> None:
+    assert run(*feed(written(tmp_path / "a.csv", [1, 2]), "--ids", "text")).exit_code == 0
+    assert pp.load(tmp_path / "d.pp").ids == "text"
+    assert "are text, and cannot be declared integers" in refused(*feed(tmp_path / "a.csv", "--ids", "integers"))
+
+
+def test_a_state_of_an_older_release_learns_what_ids_are(tmp_path: Path) -> None:
+    pp.DistinctCount(20.0).save(tmp_path / "d.pp")
+    assert run(*feed(written(tmp_path / "a.csv", [1, 2]))).exit_code == 0
+    assert pp.load(tmp_path / "d.pp").ids == "integers"
+
+
+def test_a_file_without_rows_declares_nothing(tmp_path: Path) -> None:
+    assert run(*feed(written(tmp_path / "a.csv", []))).exit_code == 0
+    assert pp.load(tmp_path / "d.pp").ids is None

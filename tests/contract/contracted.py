@@ -1,0 +1,92 @@
+"""Every exported estimator, and how to build one: a new estimator gets its line here, and all checks with it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import panprivacy as pp
+from panprivacy import paper
+from panprivacy.paper.printed import Printed
+from panprivacy.privacy.coins import Coins
+
+KEY = bytes(range(16))
+USERS = 3000
+DAY = "2026-01-06"
+
+
+@dataclass(frozen=True)
+class Subject:
+    """How to build and to use an estimator of the users 0..USERS-1, with two planned releases where it plans them."""
+
+    make: Callable[[Coins | None], Any]
+    stranger: object = USERS
+    """An id that is refused."""
+    released: Callable[[Any], Any] = lambda est: est.release()
+    """Ask it for what it tells."""
+    bits: Callable[[Any], Any] = lambda est: est
+    """What holds the bits."""
+    times: tuple[str, ...] = ()
+    """What events need besides ids."""
+    removes: bool = True
+    saves: bool = True
+    ends: bool = True
+    spends: bool = True
+    """Whether asking uses up planned releases."""
+    parts: Callable[[], list[Any]] | None = None
+    """What can be merged to one; None where nothing can."""
+
+    def state(self, est: Any) -> bytes:
+        """All that is kept of users."""
+        saved: bytes = self.bits(est).to_bytes(insecure=True)
+        return saved
+
+    def feed(self, est: Any, ids: object) -> None:
+        """Note that these users appeared."""
+        est.update_many(ids, *self.times)
+
+
+def _distinct(coins: Coins | None) -> pp.DistinctCount:
+    return pp.DistinctCount(2.0, 256, releases=2, key=KEY, coins=coins)
+
+
+def _windows(coins: Coins | None) -> pp.Windows[pp.Release]:
+    return pp.Windows(lambda: pp.Density(USERS, 2.0, releases=2, coins=coins), every="7d", start="2026-01-05")
+
+
+SUBJECTS: dict[type, Subject] = {
+    pp.Density: Subject(
+        lambda coins: pp.Density(USERS, 2.0, releases=2, coins=coins),
+        parts=lambda: [pp.Density(USERS, 2.0, shard=(i, 2)) for i in range(2)],
+    ),
+    pp.DistinctCount: Subject(
+        _distinct,
+        stranger=None,
+        removes=False,
+        parts=lambda: [_distinct(None) for _ in range(2)],
+    ),
+    pp.Continual: Subject(
+        lambda coins: pp.Continual(USERS, 9.0, moves=5, coins=coins),
+        released=lambda est: est.observe(),
+        ends=False,
+        spends=False,
+    ),
+    pp.Windows: Subject(
+        _windows,
+        released=lambda est: est.open.release(),
+        bits=lambda est: est.open,
+        times=(DAY,),
+        removes=False,
+        saves=False,
+        ends=False,
+    ),
+    paper.FixedLevelPPDS: Subject(
+        lambda coins: paper.FixedLevelPPDS(USERS, 2.0, 1000, releases=2, key=KEY, coins=coins),
+    ),
+}
+
+
+def exported() -> set[type]:
+    """Every exported class that is fed users and claims to be private."""
+    named = [getattr(pp, name) for name in pp.__all__] + [getattr(paper, name) for name in paper.__all__]
+    fed = {thing for thing in named if isinstance(thing, type) and hasattr(thing, "update_many")}
+    return {kind for kind in fed if not issubclass(kind, Printed)}
