@@ -98,7 +98,7 @@ def test_a_series_on_a_terminal_is_a_line_for_each_release(tmp_path: Path) -> No
     when = [datetime(2026, 1, 5) + i * timedelta(days=28) / 200_000 for i in range(200_000)]
     pl.DataFrame({"user": [i % 100 for i in range(200_000)], "when": when}).write_csv(tmp_path / "visits.csv")
     series = ("--releases", 4, "--release-every", "7d", "--time", "when@2026-01-05")
-    shown = watched("density", tmp_path / "visits.csv", "-c", "user", "-n", 100, "-e", 12, *series)
+    shown = watched("density", tmp_path / "visits.csv", "-c", "user", "-n", 100, "-e", 9, *series)
     assert [line.split(":")[0] for line in shown] == [
         *(f"until 2026-{day}" for day in ("01-12", "01-19", "01-26", "02-02")),
         "audit",
