@@ -19,7 +19,7 @@ _DELETE = ("delete", "remove", "-", "-1")
 
 
 class Feed:
-    r"""Feeds batches to an estimator: insertions, deletions, weights, missing ids.
+    r"""Feeds batches to an estimator: insertions, deletions, missing ids.
 
     With an action column the order of one user's events matters, and only the last one does: it redraws the bit
     whatever the bit was, so after a batch each bit has the law of its user's last action and nothing else. Feeding
@@ -52,7 +52,6 @@ class Feed:
     def check(self, batch: Batch) -> None:
         """Say which row of a batch cannot be counted, if there is one, and count nothing."""
         rows = self._complete(batch)
-        self._check_weights(batch, rows)
         if self._columns.action is not None:
             self._insertions(batch, rows)
         inside = self._inside(rows)
@@ -63,7 +62,6 @@ class Feed:
     def take(self, batch: Batch) -> None:
         """Count one batch, or say which row of it cannot be."""
         rows = self._complete(batch)
-        self._check_weights(batch, rows)
         if self._skip_outside:
             inside = self._inside(rows)
             self._check_spelling(batch, rows, inside)
@@ -119,20 +117,6 @@ class Feed:
             missing = rows.select(pl.any_horizontal(pl.col(self._columns.ids).is_null()).arg_true()).to_series()
             raise _bad(batch, missing[0], "the id is missing; --skip-missing leaves such rows out")
         return rows.drop_nulls(list(self._columns.ids))
-
-    def _check_weights(self, batch: Batch, rows: "pl.DataFrame") -> None:
-        weight = self._columns.weight
-        if weight is None or (rows[weight] > 0).fill_null(value=False).all():
-            return
-        numbered = batch.rows.with_row_index(_ROW).drop_nulls(list(self._columns.ids))
-        wrong = numbered.filter(~(numbered[weight] > 0).fill_null(value=False)).row(0, named=True)
-        raise _bad(
-            batch,
-            wrong[_ROW],
-            f"weight {wrong[weight]} is not positive; deletions are told by --action"
-            if wrong[weight] is not None
-            else "the weight is missing",
-        )
 
     def _act(self, batch: Batch, rows: "pl.DataFrame") -> None:
         insert = self._insertions(batch, rows)

@@ -2,8 +2,10 @@
 
 import os
 import re
+import shlex
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from commands import refused, run, start
@@ -12,6 +14,7 @@ from drawn import rows
 from panprivacy import __version__
 from panprivacy.cli import app
 
+PLENTY = 66  # lines: each option in a whole sentence
 COMMANDS = ["density", "distinct", "show", "release", "merge", "rerandomize", "grow", "bench"]
 
 
@@ -20,10 +23,33 @@ def test_help_fits_a_screen_and_opens_with_an_example(command: str, monkeypatch:
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setenv("TERMINAL_WIDTH", "100")
     lines = run(command, "--help").stdout.strip().splitlines()
-    assert len(lines) <= 42
+    assert len(lines) <= PLENTY
     opening = [line for line in lines if line.strip()][:4]
     assert any(f"Example: panprivacy {command}" in line for line in opening)
     assert all(len(line) <= 100 for line in lines)
+
+
+EVERY = [command.callback.__name__ for command in app.registered_commands if command.callback]
+
+
+@pytest.mark.parametrize("command", EVERY)
+def test_every_command_has_an_example_whose_options_it_knows(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("TERMINAL_WIDTH", "200")
+    shown = run(command, "--help").stdout
+    (example,) = re.findall(rf"Example: panprivacy {command}(.*)", shown)
+    described = shown.replace(example, "")
+    assert all(re.search(rf"{option}\b", described) for option in re.findall(r"(?<= )--?[a-z][a-z-]*", example))
+
+
+@pytest.mark.parametrize("command", ["density", "distinct"])
+def test_the_example_of_help_works(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("TERMINAL_WIDTH", "200")
+    monkeypatch.chdir(tmp_path)
+    Path("visits.csv").write_text("patient,when\n5,2026-01-05\n7,2026-01-06\n", encoding="utf-8")
+    (example,) = re.findall(r"Example: panprivacy (.*)", run(command, "--help").stdout)
+    assert run(*shlex.split(example)).exit_code == 0
 
 
 @pytest.mark.parametrize("command", ["density", "distinct"])

@@ -3,10 +3,12 @@
 import io
 import sys
 import time
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import polars as pl
 import pytest
+from terminal import screen, watched
 
 from panprivacy.cli.plainly import Speaker
 from panprivacy.cli.progress import Meter
@@ -25,7 +27,7 @@ def _shown(files: list[str], batches: list[Batch], monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(sys, "stderr", terminal)
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "120")
-    with Meter(files, shown=Speaker(as_json=False, quiet=False).shows_progress) as meter:
+    with Meter(files, Speaker(as_json=False, quiet=False)) as meter:
         time.sleep(0.15)
         for batch in batches:
             meter.advance(batch)
@@ -53,8 +55,7 @@ def test_a_pipe_has_no_end_to_wait_for(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_nobody_looking_nothing_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     out = io.StringIO()
     monkeypatch.setattr(sys, "stderr", out)
-    speaker = Speaker(as_json=False, quiet=False)
-    with Meter([], shown=speaker.shows_progress) as meter:
+    with Meter([], Speaker(as_json=False, quiet=False)) as meter:
         meter.advance(Batch("f", pl.DataFrame({"user": [1]}), 0, 1))
     assert out.getvalue() == ""
     monkeypatch.setattr(sys, "stderr", Terminal())
@@ -73,3 +74,32 @@ def test_a_person_sees_a_table_and_a_program_a_line(
     monkeypatch.setattr(sys, "stdout", terminal)
     Speaker(as_json=False, quiet=False).answer(release)
     assert "Release 1" in terminal.getvalue()
+
+
+def test_the_bar_makes_way_for_answers_and_notes(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    for stream in ("stdout", "stderr"):
+        monkeypatch.setattr(sys, stream, terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "120")
+    speaker = Speaker(as_json=False, quiet=False)
+    with Meter([], speaker) as meter:
+        for text in ("one", "two"):
+            meter.advance(Batch("f", pl.DataFrame({"user": [1]}), 0, 1))
+            speaker.note(text)
+            speaker.answer(f"answer {text}")
+    speaker.answer("the end")
+    assert "events" in terminal.getvalue() or "bytes" in terminal.getvalue(), "there was a bar"
+    assert screen(terminal.getvalue()) == ["panprivacy: one", "answer one", "panprivacy: two", "answer two", "the end"]
+
+
+@pytest.mark.slow
+def test_a_series_on_a_terminal_is_a_line_for_each_release(tmp_path: Path) -> None:
+    when = [datetime(2026, 1, 5) + i * timedelta(days=28) / 200_000 for i in range(200_000)]
+    pl.DataFrame({"user": [i % 100 for i in range(200_000)], "when": when}).write_csv(tmp_path / "visits.csv")
+    series = ("--releases", 4, "--release-every", "7d", "--time", "when@2026-01-05")
+    shown = watched("density", tmp_path / "visits.csv", "-c", "user", "-n", 100, "-e", 9, *series)
+    assert [line.split(":")[0] for line in shown] == [
+        *(f"until 2026-{day}" for day in ("01-12", "01-19", "01-26", "02-02")),
+        "audit",
+    ]

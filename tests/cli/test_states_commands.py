@@ -184,3 +184,14 @@ def test_what_is_not_there_is_named(tmp_path: Path) -> None:
         assert "no.pp: cannot be read: no such file" in refused(command, tmp_path / "no.pp")
         assert f"x.pp: there is no folder {tmp_path / 'no'}" in refused("release", tmp_path / "no" / "x.pp")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_counts_with_different_keys_say_how_to_get_one(tmp_path: Path) -> None:
+    (tmp_path / "f.csv").write_text("user\n1\n2\n")
+    parts = [tmp_path / "north.pp", tmp_path / "south.pp"]
+    for part in parts:
+        assert run("distinct", tmp_path / "f.csv", "-c", "user", "-e", 1, "--state", part).exit_code == 0
+    message = refused("merge", *parts, "-o", tmp_path / "all.pp")
+    assert "south.pp have different keys" in message
+    assert "with the same --key HEX" in message
+    assert all(part.exists() for part in parts)

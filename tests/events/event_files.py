@@ -1,6 +1,7 @@
 """Files of events in every format, and estimators that show exactly who is in them."""
 
 import gzip
+import io
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,23 @@ def _packed(data: bytes, suffix: str) -> bytes:
     if suffix == ".gz":
         return gzip.compress(data)
     return zstd.compress(data) if suffix == ".zst" else data
+
+
+def arrow_stream(*frames: pl.DataFrame) -> bytes:
+    """An Arrow stream with a record batch for each frame."""
+    streams = []
+    for frame in frames:
+        frame.write_ipc_stream(stream := io.BytesIO())
+        streams.append(stream.getvalue()[:-8])  # without the mark of the end
+    schema = arrow_schema(frames[0])
+    return schema + b"".join(stream[len(schema) :] for stream in streams) + b"\xff\xff\xff\xff\0\0\0\0"
+
+
+def arrow_schema(frame: pl.DataFrame) -> bytes:
+    """The message that an Arrow stream of such frames begins with."""
+    frame.clear().write_ipc_stream(stream := io.BytesIO())
+    data = stream.getvalue()
+    return data[: 8 + int.from_bytes(data[4:8], "little")]
 
 
 def revealing(universe: Any) -> pp.Density:

@@ -1,4 +1,4 @@
-"""Feeding: insertions and deletions in order, weights, missing ids."""
+"""Feeding: insertions and deletions in order, missing ids."""
 
 from pathlib import Path
 from typing import Any
@@ -75,19 +75,6 @@ def test_an_unknown_action_is_named() -> None:
         _take(revealing(10), ACTIONS, rows, skip_missing=True)
     with pytest.raises(BadInput, match="f: row 1: action None is neither"):
         _take(revealing(10), ACTIONS, pl.DataFrame({"user": [1], "do": [None]}))
-
-
-@pytest.mark.parametrize(
-    ("weight", "cause"), [(0.0, "weight 0.0"), (-2.5, "weight -2.5"), (None, "the weight is missing")]
-)
-def test_a_weight_that_is_not_positive_is_named(weight: Any, cause: str) -> None:
-    columns = Columns(("user",), Kind.integers, weight="w")
-    rows = pl.DataFrame({"user": [None, 1, 2, 3], "w": [1.0, 2.0, weight, 1.0]})
-    with pytest.raises(BadInput, match=f"f: row 3: {cause}"):
-        _take(revealing(10), columns, rows, skip_missing=True)
-    est = revealing(10)
-    _take(est, columns, pl.DataFrame({"user": [1, 2], "w": [0.5, 7]}))
-    assert seen(est) == {1, 2}
 
 
 def test_skipped_rows_leave_no_trace() -> None:

@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from typing import ClassVar
 from weakref import ref
 
+import polars as pl
 import pytest
+from event_files import arrow_stream
 
 from panprivacy.events import BadInput, Bell, Columns, Format, Kind, Layout, Live
 from panprivacy.events.text import Text
@@ -82,10 +84,25 @@ def test_what_cannot_be_counted_is_named(data: bytes, cause: str, pipe: tuple[in
         _ids(_live(read, bell))
 
 
-def test_columnar_formats_cannot_be_piped(pipe: tuple[int, int]) -> None:
-    os.close(pipe[1])
-    with Bell() as bell, pytest.raises(BadInput, match="CSV and NDJSON can be piped; read parquet from a file"):
+def test_parquet_is_refused_before_anybody_waits_for_it(pipe: tuple[int, int]) -> None:
+    with Bell() as bell, pytest.raises(BadInput, match="standard input: Parquet cannot be piped, since"):
         _live(pipe[0], bell, Format.parquet)
+    os.close(pipe[1])
+
+
+@pytest.mark.parametrize("kind", [None, Format.arrow])
+def test_record_batches_of_an_arrow_stream_are_counted_as_they_arrive(
+    pipe: tuple[int, int], kind: Format | None
+) -> None:
+    read, write = pipe
+    stream = arrow_stream(pl.DataFrame({"user": [1, 2]}), pl.DataFrame({"user": [3]}))
+    with Bell() as bell:
+        batches = (batch for batch in _live(read, bell, kind).batches() if batch is not None)
+        os.write(write, stream[:-100])  # which is inside the second record batch
+        assert next(batches).rows["user"].to_list() == [1, 2]
+        os.write(write, stream[-100:])
+        os.close(write)
+        assert [batch.rows["user"].to_list() for batch in batches] == [[3]]
 
 
 def test_a_signal_wakes_the_wait_and_rings_once(pipe: tuple[int, int]) -> None:

@@ -18,7 +18,8 @@ from panprivacy.cli.reproduce import reproduce
 from panprivacy.cli.states import merge, release, rerandomize, show
 
 app = typer.Typer(
-    help="Count who showed up in a stream while the memory never holds who.",
+    help="Count how many users showed up in a stream of events, while the memory never holds who they were.\n\n"
+    "Example: [bold]panprivacy distinct visits.csv --column patient --epsilon 1[/bold]",
     no_args_is_help=True,
     rich_markup_mode="rich",
 )

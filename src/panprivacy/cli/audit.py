@@ -25,23 +25,41 @@ def audit(
         ),
     ] = None,
     epsilon: Annotated[
-        float, typer.Option(help="Total that is claimed; at least 8 for Continual and Continuous.")
+        float,
+        typer.Option(
+            help="Privacy budget that the estimators claim to keep to; at least 8 for Continual and Continuous."
+        ),
     ] = 0.2,
     users: Annotated[
-        int | None, typer.Option(help="Users there are: 2 to 5, 3 if left out. With --memory, 10,000 or more.")
+        int | None, typer.Option(help="How many users there are: 2 to 5; default 3. With --memory: 10,000 or more.")
     ] = None,
-    events: Annotated[int, typer.Option(help="Events in the longest stream.", min=1, max=6)] = 3,
-    releases: Annotated[int, typer.Option(help="Releases, where more than one can be planned.", min=1, max=4)] = 1,
-    intrusions: Annotated[int, typer.Option(help="Announced readings, where they can be planned.", min=0, max=2)] = 0,
-    deletions: Annotated[bool, typer.Option("--deletions", help="Let users be deleted, too.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    memory: Annotated[
-        bool, typer.Option("--memory", help="Image processes instead, and search them for old bits, ids and keys.")
+    events: Annotated[int, typer.Option(help="How many events the longest stream has.", min=1, max=6)] = 3,
+    releases: Annotated[
+        int, typer.Option(help="How many releases are made, by estimators that can plan more than one.", min=1, max=4)
+    ] = 1,
+    intrusions: Annotated[
+        int,
+        typer.Option(
+            help="How many announced readings of the state there are, for estimators that can plan them.", min=0, max=2
+        ),
+    ] = 0,
+    deletions: Annotated[
+        bool, typer.Option("--deletions", help="Let the streams delete users as well as insert them.")
     ] = False,
-    full: Annotated[bool, typer.Option("--full", help="With --memory: 10^4, 10^5, 10^6 and 10^7 users.")] = False,
-    markdown: Annotated[bool, typer.Option("--markdown", help="With --memory: a table in Markdown.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
+    memory: Annotated[
+        bool,
+        typer.Option(
+            "--memory",
+            help="Instead, take images of the memory of running processes, and search them for old bits, ids and keys.",
+        ),
+    ] = False,
+    full: Annotated[
+        bool, typer.Option("--full", help="With --memory: run with 10^4, 10^5, 10^6 and 10^7 users.")
+    ] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="With --memory: print the table in Markdown.")] = False,
 ) -> None:
-    """Run estimators under every outcome of their coins and print the exact loss beside the claimed one.
+    """Check the privacy of estimators: run them under every outcome of their coins, and print the exact loss.
 
     The exit status is 1 if an estimator that is meant to be private loses more than it claims, or if an image holds
     anything that it must not.

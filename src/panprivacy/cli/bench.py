@@ -38,8 +38,8 @@ class Result(NamedTuple):
 def bench(
     events: Annotated[int, typer.Option(help="How many events the file has.")] = 10_000_000,
     users: Annotated[int, typer.Option(help="How many users there could be.")] = 1_000_000,
-    epsilon: Annotated[float, typer.Option(help="Total privacy budget of the private estimators.")] = 1.0,
-    rounds: Annotated[int, typer.Option(help="How often each is timed; its best time counts.")] = 3,
+    epsilon: Annotated[float, typer.Option(help="Privacy budget of the estimators that are private.")] = 1.0,
+    rounds: Annotated[int, typer.Option(help="How often each contestant is timed; its best time counts.")] = 3,
 ) -> None:
     """Time panprivacy beside sketches that are not private, on a Parquet file that it makes.
 

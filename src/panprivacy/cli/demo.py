@@ -16,9 +16,9 @@ _BATCH = 100_000
 
 
 def demo(
-    epsilon: Annotated[float, typer.Option(help="Total privacy budget.")] = 1.0,
+    epsilon: Annotated[float, typer.Option(help="Privacy budget in all; 1 is usual, less is safer.")] = 1.0,
     visits: Annotated[int, typer.Option(help="How many visits to simulate.")] = 5_000_000,
-    memory: Annotated[str, typer.Option(help="The most memory for the bits.")] = "64 KiB",
+    memory: Annotated[str, typer.Option(help="The most memory that the state may take.")] = "64 KiB",
 ) -> None:
     """Stream simulated clinic visits through [bold]Density[/bold] and compare its answer with the truth.
 

@@ -21,17 +21,28 @@ def density(
     column: opt.Column = None,
     edges: Annotated[
         str | None,
-        typer.Option(metavar="SRC,DST", help="Two columns instead, for a graph.", rich_help_panel=opt.EVENTS),
+        typer.Option(
+            metavar="SRC,DST",
+            help="Columns of the two ends of an edge, instead of --column: the users are edges of a graph.",
+            rich_help_panel=opt.EVENTS,
+        ),
     ] = None,
     action: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Column that says insert or delete.", rich_help_panel=opt.EVENTS),
+        typer.Option(
+            metavar="NAME",
+            help="Column that says of each row whether it inserts or deletes the user.",
+            rich_help_panel=opt.EVENTS,
+        ),
     ] = None,
-    weight: opt.Weight = None,
     skip_missing: opt.SkipMissing = False,
     skip_outside: Annotated[
         bool,
-        typer.Option("--skip-outside", help="Leave out users who are none, uncounted.", rich_help_panel=opt.EVENTS),
+        typer.Option(
+            "--skip-outside",
+            help="Leave out rows whose user is not in the universe; they are not counted anywhere.",
+            rich_help_panel=opt.EVENTS,
+        ),
     ] = False,
     format_: opt.FileFormat = None,
     separator: opt.Separator = ",",
@@ -39,48 +50,84 @@ def density(
     missing: opt.Missing = "",
     universe: Annotated[
         int | None,
-        typer.Option("--universe", "-n", help="Ids are 0 .. N-1.", metavar="N", rich_help_panel=opt.BUDGET),
+        typer.Option(
+            "--universe",
+            "-n",
+            help="The universe is N users, whose ids are the numbers 0 to N-1.",
+            metavar="N",
+            rich_help_panel=opt.BUDGET,
+        ),
     ] = None,
     universe_file: Annotated[
         str | None,
-        typer.Option(metavar="FILE[:COLUMN]", help="Ids are those in this file.", rich_help_panel=opt.BUDGET),
+        typer.Option(
+            metavar="FILE[:COLUMN]",
+            help="The universe is the users listed in this file, whose ids may be numbers or text.",
+            rich_help_panel=opt.BUDGET,
+        ),
     ] = None,
     nodes: Annotated[
         str | None,
         typer.Option(
-            metavar="N|FILE", help="Edges join nodes 0 .. N-1, or those in a file.", rich_help_panel=opt.BUDGET
+            metavar="N|FILE",
+            help="The universe is all edges between the nodes 0 to N-1, or between the nodes listed in a file.",
+            rich_help_panel=opt.BUDGET,
         ),
     ] = None,
     directed: Annotated[
-        bool, typer.Option("--directed", help="An edge and its reverse are two.", rich_help_panel=opt.BUDGET)
+        bool,
+        typer.Option(
+            "--directed", help="Edges have a direction: 1,2 and 2,1 are two of them.", rich_help_panel=opt.BUDGET
+        ),
     ] = False,
     epsilon: opt.Epsilon = None,
     sample: Annotated[
-        int | None, typer.Option(help="Track a random sample of so many users.", rich_help_panel=opt.BUDGET)
+        int | None,
+        typer.Option(
+            metavar="N", help="Track a random sample of N users. Default: all of them.", rich_help_panel=opt.BUDGET
+        ),
     ] = None,
     memory: Annotated[
-        str | None, typer.Option(help='... or as many as fit in, say, "16 KiB".', rich_help_panel=opt.BUDGET)
+        str | None,
+        typer.Option(
+            metavar="SIZE",
+            help='Track a random sample of as many users as fit in this, such as "16 KiB".',
+            rich_help_panel=opt.BUDGET,
+        ),
     ] = None,
     releases: opt.Releases = None,
     intrusions: opt.Intrusions = None,
     shard: Annotated[
         str | None,
-        typer.Option(metavar="I/N[:KEY]", help="Own part I = 0..N-1 of the users.", rich_help_panel=opt.BUDGET),
+        typer.Option(
+            metavar="I/N[:KEY]",
+            help="Count only part I of the users, who are cut into parts 0 to N-1; merge joins the parts.",
+            rich_help_panel=opt.BUDGET,
+        ),
     ] = None,
     state: opt.State = None,
     release: opt.MakeRelease = None,
     release_every: opt.ReleaseEvery = None,
     time: Annotated[
-        str | None, typer.Option(metavar="NAME", help="... or by this column of files; also NAME@START.")
+        str | None,
+        typer.Option(
+            metavar="NAME[@START]",
+            help="Column of times by which --release-every goes in files; START is when the first period starts.",
+        ),
     ] = None,
-    plot: Annotated[str | None, typer.Option(metavar="PNG", help="Draw that series: .png, .svg or .pdf.")] = None,
+    plot: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Draw the releases of --time as a picture: .png, .svg or .pdf."),
+    ] = None,
     level: opt.Level = 0.95,
     as_json: opt.Json = False,
     quiet: opt.Quiet = False,
 ) -> None:
-    """Estimate which share of a known universe of users appears in events.
+    """Estimate which share of the users that there could be appears in events.
 
-    Example: [bold]panprivacy density 'visits/*.parquet' -c patient --universe 1000000 --epsilon 1[/bold]
+    Example: [bold]panprivacy density visits.csv --column patient --universe 1000000 --epsilon 1[/bold]
+
+    FILE is one file or more, a glob in quotes, such as 'visits/*.parquet', or - for standard input.
     """
     asked = Asked(column, edges, universe, universe_file, nodes, directed)
     prepare(files, quiet=quiet)
@@ -95,7 +142,7 @@ def density(
             _check_size(est, plan, size)
         run = Run(est, kept, level, Speaker(as_json=as_json, quiet=quiet))
         series = series_of(run, time, release_every, plot)
-        columns = asked.columns(est.universe, kind, action, weight)
+        columns = asked.columns(est.universe, kind, action)
         layout = Layout(separator, not no_header, missing)
         source = Source(files, columns, format_, layout, skip_missing, skip_outside)
         if series is None:

@@ -18,9 +18,12 @@ def distinct(
     column: opt.Column = None,
     ids: Annotated[
         Kind | None,
-        typer.Option(metavar="KIND", help="integers or text; else the first file tells.", rich_help_panel=opt.EVENTS),
+        typer.Option(
+            metavar="KIND",
+            help="What ids are: integers or text. Default: what the first file has.",
+            rich_help_panel=opt.EVENTS,
+        ),
     ] = None,
-    weight: opt.Weight = None,
     skip_missing: opt.SkipMissing = False,
     format_: opt.FileFormat = None,
     separator: opt.Separator = ",",
@@ -29,16 +32,26 @@ def distinct(
     epsilon: opt.Epsilon = None,
     error: Annotated[
         float | None,
-        typer.Option(help="Relative standard error, such as 0.02; decides the memory.", rich_help_panel=opt.BUDGET),
+        typer.Option(
+            help="Relative standard error to reach, such as 0.02; the smaller, the more memory.",
+            rich_help_panel=opt.BUDGET,
+        ),
     ] = None,
     buckets: Annotated[
-        int | None, typer.Option(help="... or buckets a level. Default: 4096.", rich_help_panel=opt.BUDGET)
+        int | None,
+        typer.Option(
+            help="Buckets in each level of the sketch, instead of --error. Default: 4096.", rich_help_panel=opt.BUDGET
+        ),
     ] = None,
     releases: opt.Releases = None,
     intrusions: opt.Intrusions = None,
     key: Annotated[
         str | None,
-        typer.Option(metavar="HEX", help="32 digits that states to be merged share.", rich_help_panel=opt.BUDGET),
+        typer.Option(
+            metavar="HEX",
+            help="Key of 32 hexadecimal digits; states can be merged if they were made with the same key.",
+            rich_help_panel=opt.BUDGET,
+        ),
     ] = None,
     state: opt.State = None,
     release: opt.MakeRelease = None,
@@ -47,9 +60,11 @@ def distinct(
     as_json: opt.Json = False,
     quiet: opt.Quiet = False,
 ) -> None:
-    """Estimate how many different users appear in events, whoever they may be.
+    """Estimate how many different users appear in events; nobody has to know beforehand who they could be.
 
-    Example: [bold]panprivacy distinct visits.csv.gz --column visitor --epsilon 1 --error 0.02[/bold]
+    Example: [bold]panprivacy distinct visits.csv --column patient --epsilon 1 --error 0.02[/bold]
+
+    FILE is one file or more, a glob in quotes, such as 'visits/*.parquet', or - for standard input.
     """
     prepare(files, quiet=quiet)
     with plain_errors(), kept_in(state) as kept:
@@ -62,7 +77,7 @@ def distinct(
         )
         if kept is not None:
             _check_size(est, plan, size)
-        columns = Columns((column,), _declared(est, ids), weight=weight)
+        columns = Columns((column,), _declared(est, ids))
         source = Source(files, columns, format_, Layout(separator, not no_header, missing), skip_missing)
         Run(est, kept, level, Speaker(as_json=as_json, quiet=quiet)).feed(source, release_every, release)
 

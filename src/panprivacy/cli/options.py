@@ -7,19 +7,21 @@ import typer
 from panprivacy.events.sources import Format
 
 EVENTS = "Events: CSV, TSV, NDJSON (.gz, .zst), Parquet, Arrow; - is standard input"  # what 80 columns show
-BUDGET = "Users and budget"
+BUDGET = "Users, privacy and size"
 
 # The argument is described where the example is: a panel of its own would push the options off the screen.
 Files: TypeAlias = Annotated[list[str], typer.Argument(metavar="FILE", hidden=True)]
 Column: TypeAlias = Annotated[
-    str | None, typer.Option("--column", "-c", metavar="NAME", help="Column of ids.", rich_help_panel=EVENTS)
-]
-Weight: TypeAlias = Annotated[
     str | None,
-    typer.Option(metavar="NAME", help="Column of weights; all positive.", rich_help_panel=EVENTS),
+    typer.Option(
+        "--column", "-c", metavar="NAME", help="Column that holds the ids of the users.", rich_help_panel=EVENTS
+    ),
 ]
 SkipMissing: TypeAlias = Annotated[
-    bool, typer.Option("--skip-missing", help="Leave out rows whose id is missing.", rich_help_panel=EVENTS)
+    bool,
+    typer.Option(
+        "--skip-missing", help="Leave out rows that have no id; they are not counted anywhere.", rich_help_panel=EVENTS
+    ),
 ]
 FileFormat: TypeAlias = Annotated[
     Format | None,
@@ -27,40 +29,67 @@ FileFormat: TypeAlias = Annotated[
         "--format",
         "-f",
         metavar="KIND",
-        help="csv, tsv, ndjson, parquet or arrow, if file names do not tell.",
+        help="What the files are, if their names do not tell: csv, tsv, ndjson, parquet or arrow.",
         rich_help_panel=EVENTS,
     ),
 ]
-Separator: TypeAlias = Annotated[str, typer.Option(metavar="CHAR", help="Separator of CSV.", rich_help_panel=EVENTS)]
+Separator: TypeAlias = Annotated[
+    str, typer.Option(metavar="CHAR", help="What stands between the columns of a CSV file.", rich_help_panel=EVENTS)
+]
 NoHeader: TypeAlias = Annotated[
-    bool, typer.Option("--no-header", help="CSV has no header: call its columns 1, 2, 3...", rich_help_panel=EVENTS)
+    bool,
+    typer.Option(
+        "--no-header", help="The CSV files have no header; their columns are called 1, 2, 3...", rich_help_panel=EVENTS
+    ),
 ]
 Missing: TypeAlias = Annotated[
-    str, typer.Option(metavar="TEXT", help="What CSV writes for a missing id, such as NA.", rich_help_panel=EVENTS)
+    str,
+    typer.Option(
+        metavar="TEXT", help="What the CSV files write where an id is missing, such as NA.", rich_help_panel=EVENTS
+    ),
 ]
 Epsilon: TypeAlias = Annotated[
     float | None,
-    typer.Option("--epsilon", "-e", help="Total privacy budget of the estimator's life.", rich_help_panel=BUDGET),
+    typer.Option(
+        "--epsilon",
+        "-e",
+        help="Privacy budget for all that is ever seen of this state; 1 is usual, less is safer.",
+        rich_help_panel=BUDGET,
+    ),
 ]
 Releases: TypeAlias = Annotated[
-    int | None, typer.Option(help="Plan for so many releases. Default: 1.", rich_help_panel=BUDGET)
+    int | None,
+    typer.Option(
+        help="How many answers will be released in all; the budget is shared among them. Default: 1.",
+        rich_help_panel=BUDGET,
+    ),
 ]
 Intrusions: TypeAlias = Annotated[
     int | None,
-    typer.Option(help="Plan for so many announced readings. Default: 0.", rich_help_panel=BUDGET),
+    typer.Option(
+        help="How many times somebody else will read the state and you will know of it. Default: 0.",
+        rich_help_panel=BUDGET,
+    ),
 ]
 State: TypeAlias = Annotated[
     str | None,
-    typer.Option("--state", "-s", metavar="FILE.pp", help="State file to continue from, and to save to."),
+    typer.Option(
+        "--state", "-s", metavar="FILE.pp", help="File that keeps the state: continued if it is there, made if not."
+    ),
 ]
 MakeRelease: TypeAlias = Annotated[
     bool | None,
-    typer.Option("--release/--no-release", help="Release at the end (no for files with --state)."),
+    typer.Option(
+        "--release/--no-release",
+        help="Release an answer when all events are counted, or not. Default: yes, but no for files with --state.",
+    ),
 ]
 ReleaseEvery: TypeAlias = Annotated[
     str | None,
-    typer.Option(metavar="7d", help="Release so often: 12h, 7d, 2w, 1mo (30 days)."),
+    typer.Option(metavar="7d", help="Release an answer after every such period: 12h, 7d, 2w, 1mo (30 days)."),
 ]
-Level: TypeAlias = Annotated[float, typer.Option(help="Confidence level of the interval.")]
-Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Each release as one line of JSON.")]
-Quiet: TypeAlias = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no notes: only releases.")]
+Level: TypeAlias = Annotated[float, typer.Option(help="How sure the interval around an answer is to hold the truth.")]
+Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print each release as one line of JSON.")]
+Quiet: TypeAlias = Annotated[
+    bool, typer.Option("--quiet", "-q", help="Print releases and errors only: no progress bar, no notes.")
+]

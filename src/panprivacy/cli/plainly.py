@@ -5,8 +5,8 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from math import isfinite
 from types import FrameType
 from typing import Any
@@ -77,6 +77,8 @@ class Speaker:
     def __init__(self, *, as_json: bool, quiet: bool) -> None:
         self._as_json = as_json
         self._quiet = quiet
+        self.clear: Callable[[], AbstractContextManager[object]] = nullcontext
+        """Takes what stands in the way of a line, such as a progress bar, off the terminal while it is written."""
 
     @property
     def shows_progress(self) -> bool:
@@ -88,7 +90,8 @@ class Speaker:
         if sys.stdout is None:  # Python's word for a descriptor that was closed from the start
             raise CannotShow("standard output is closed")
         try:
-            self._write(thing, at)
+            with self.clear():
+                self._write(thing, at)
         except BrokenPipeError:
             raise
         except OSError as error:
@@ -107,10 +110,18 @@ class Speaker:
             typer.echo(f"{at}: {thing}" if at else as_line(thing))
         sys.stdout.flush()  # a pipe may be read long before this process ends
 
+    def close(self, thing: Any) -> None:
+        """Show what ends a series: for people under it, for programs on standard error, since it has another shape."""
+        if self._as_json:
+            self.note(as_line(thing))
+        else:
+            self.answer(thing)
+
     def note(self, text: str) -> None:
         """Say something that is not the answer."""
         if not self._quiet:
-            typer.echo(f"panprivacy: {text}", err=True)
+            with self.clear():
+                typer.echo(f"panprivacy: {text}", err=True)
 
 
 def _finite(value: Any) -> Any:

@@ -12,28 +12,38 @@ from panprivacy.drawing import check_picture
 def plan(
     universe: Annotated[
         int | None,
-        typer.Option("--universe", "-n", metavar="N", help="How many users there could be, if that is known."),
+        typer.Option(
+            "--universe", "-n", metavar="N", help="How many users there could be, if that is known (density)."
+        ),
     ] = None,
     epsilon: Annotated[
-        float | None, typer.Option("--epsilon", "-e", help="Total privacy budget; leave out to be told the least.")
+        float | None,
+        typer.Option(
+            "--epsilon", "-e", help="Privacy budget in all; leave it out to be told the least that reaches --alpha."
+        ),
     ] = None,
     alpha: Annotated[
-        float | None, typer.Option(help="Error of the density to stay below; without --universe, relative error.")
+        float | None,
+        typer.Option(help="Error to stay below: of the density, or, without --universe, relative to the count."),
     ] = None,
     beta: Annotated[float, typer.Option(help="Probability with which the error may reach alpha.")] = 0.05,
     memory: Annotated[str | None, typer.Option(help='The most memory for the bits, such as "16 KiB".')] = None,
-    releases: Annotated[int, typer.Option(help="Plan for so many releases.")] = 1,
-    intrusions: Annotated[int, typer.Option(help="Plan for so many announced readings of the state.")] = 0,
-    density: Annotated[float | None, typer.Option(help="The density that is expected, if it is small.")] = None,
+    releases: Annotated[int, typer.Option(help="How many answers will be released in all.")] = 1,
+    intrusions: Annotated[
+        int, typer.Option(help="How many times somebody else will read the state and you will know of it.")
+    ] = 0,
+    density: Annotated[
+        float | None, typer.Option(help="Share of the users that is expected to appear, if it is small.")
+    ] = None,
     count: Annotated[
-        float | None, typer.Option(help="The count that is expected, where the universe is unknown.")
+        float | None, typer.Option(help="Number of users that is expected to appear, without --universe.")
     ] = None,
     plot: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw error against memory: .png, .svg or .pdf.")
+        Path | None, typer.Option(metavar="FILE", help="Draw a picture of error against memory: .png, .svg or .pdf.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="The plan as one line of JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the plan as one line of JSON.")] = False,
 ) -> None:
-    """Say what to build, how large, and how it will err, before any data comes in.
+    """Say which estimator to build, how large, and how much it will err, before any data comes in.
 
     Example: [bold]panprivacy plan --universe 1000000 --epsilon 0.4 --alpha 0.1 --beta 0.05[/bold]
 

@@ -1,10 +1,12 @@
 """A bar by bytes, with events a second and the time left, for somebody who is looking."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from panprivacy.cli.plainly import Speaker
 from panprivacy.events import Batch
 
 if TYPE_CHECKING:
@@ -14,23 +16,24 @@ if TYPE_CHECKING:
 class Meter:
     """Shows how far reading has come; does nothing if nobody looks.
 
-    Rows without id count like others here, so the bar does not tell how many there were.
+    The bar makes way for what the speaker says. Rows without id count like others here, so the bar does not tell how
+    many there were.
     """
 
-    def __init__(self, files: Sequence[str], *, shown: bool) -> None:
+    def __init__(self, files: Sequence[str], speaker: Speaker) -> None:
         self._sizes = {file: Path(file).stat().st_size for file in files}
-        self._shown = shown
+        self._speaker = speaker
         self._done = 0
         self._file: str | None = None  # not the batch: its rows are to be gone once they are counted
         self._events = 0
         self._progress: Progress | None = None
 
     def __enter__(self) -> Self:
-        if self._shown:
+        if self._speaker.shows_progress:
             from rich.console import Console
             from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-            known = bool(self._sizes)
+            known = bool(self._sizes) and all(Path(file).is_file() for file in self._sizes)  # a pipe tells no size
             columns = [
                 TextColumn("{task.description}"),
                 BarColumn(),
@@ -43,13 +46,25 @@ class Meter:
             total = sum(self._sizes.values()) if known else None
             self._task = self._progress.add_task("reading", total=total, rate="")
             self._progress.start()
+            self._speaker.clear = self._hidden
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         if self._progress is not None:
+            self._speaker.clear = nullcontext
             self._progress.stop()
+
+    @contextmanager
+    def _hidden(self) -> Iterator[None]:
+        """Take the bar away, and put it back."""
+        assert self._progress is not None
+        self._progress.stop()
+        try:
+            yield
+        finally:
+            self._progress.start()
 
     def advance(self, batch: Batch) -> None:
         """Note that a batch has been counted."""

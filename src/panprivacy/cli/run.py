@@ -7,11 +7,13 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
+from math import exp
 from typing import Any
 
 from panprivacy.cli.keeping import Keeper
 from panprivacy.cli.plainly import CannotShow, Speaker, ended_in_order
 from panprivacy.cli.progress import Meter
+from panprivacy.density import Density
 from panprivacy.errors import BudgetExhausted, PanPrivacyError
 from panprivacy.estimator import Estimator
 from panprivacy.events import STDIN, BadInput, Bell, Columns, Format, Layout, Live, expand, read
@@ -22,6 +24,7 @@ from panprivacy.privacy.ledger import all_made
 from panprivacy.release import Release
 from panprivacy.state import StateFile
 
+_WEAK = 10.0  # an epsilon above this is hardly a promise
 _NOISE = 0.5  # a standard error above this says nothing of a density between 0 and 1
 
 
@@ -65,12 +68,14 @@ class Run:
         """Count everything, and save it as it is counted; show what was asked for."""
         period = parse_period(every) if every is not None else None
         if period is not None and not source.live:
-            raise ValueError("--release-every goes by the clock of a pipe (-), or by --time COLUMN of files")
+            other = ", or by --time COLUMN of files" if isinstance(self.est, Density) else "; files have no clock"
+            raise ValueError(f"--release-every goes by the clock of standard input (-){other}")
         if final is False and self.kept is None:
             raise ValueError("--no-release needs a --state FILE to keep what is counted")
         final = final if final is not None else self.kept is None or source.live
         if final and not source.live:
             self.check_left()  # now, not after an hour of reading
+        self.note_exhausted()
         feed = source.feed_to(self.est)
         with self.keeping_what_was_counted():
             if source.live:
@@ -78,10 +83,11 @@ class Run:
             else:
                 self._feed_files(source, feed)
         self._finish(final, source.live)
+        self.note_epsilon()
 
     def _feed_files(self, source: Source, feed: Feed) -> None:
         files = expand(source.files)
-        with Meter(files, shown=self.speaker.shows_progress) as meter:
+        with Meter(files, self.speaker) as meter:
             for batch in read(files, source.columns, format_=source.format, layout=source.layout):
                 feed.take(batch)
                 meter.advance(batch)
@@ -102,8 +108,6 @@ class Run:
             ) from None
 
     def _feed_live(self, source: Source, feed: Feed, period: float | None, final: bool) -> None:
-        # Where releases are shown on the same terminal, a bar would be in their way.
-        shown = self.speaker.shows_progress and not sys.stdout.isatty()
         with Bell(period) as bell:
             self.speaker.note(
                 f"reading standard input; kill -USR1 {os.getpid()} spends a release, Ctrl-C ends the input"
@@ -111,10 +115,10 @@ class Run:
             if period is not None and self.left <= final:
                 self.speaker.note("no release is planned but the one at the end; --releases K plans for more")
             live = Live(sys.stdin.fileno(), source.columns, source.format, source.layout, bell)
-            with Meter([], shown=shown) as meter:
+            with Meter([], self.speaker) as meter:
                 for batch in live.batches():
                     if batch is not None:
-                        bell.undisturbed(partial(feed.take, batch))  # a bit drawn twice is drawn once
+                        bell.undisturbed(partial(feed.take, batch))  # counting a batch twice is counting it once
                         meter.advance(batch)
                         self.keeper.counted()
                     elif bell.rings():
@@ -160,6 +164,22 @@ class Run:
             path, plan = self.kept.path, len(self.est.budget.releases)
             raise BudgetExhausted(
                 f"{path}: {all_made(plan, 'release')}; panprivacy show {path} shows the last one again"
+            )
+
+    def note_exhausted(self) -> None:
+        """Say so if nothing of what is counted from now on will ever be seen."""
+        if not self.left:
+            made = all_made(len(self.est.budget.releases), "release")
+            self.speaker.note(f"{made}: events that are counted from now on will never be released")
+
+    def note_epsilon(self) -> None:
+        """Say in words what an epsilon means that promises hardly anything."""
+        epsilon = self.est.epsilon
+        if epsilon > _WEAK:
+            times = f"{exp(epsilon):,.0f}" if epsilon < 30 else f"e^{epsilon:g}"
+            self.speaker.note(
+                f"epsilon {epsilon:g} protects hardly anybody: whoever sees state and releases may find the odds "
+                f"that a user appeared multiplied by {times}; with epsilon 1 it is {exp(1):.1f} at most"
             )
 
     def release(self, *, dated: bool = False) -> None:

@@ -66,10 +66,11 @@ class Series:
         final = final if final is not None else self.run.kept is None
         if final:
             self.run.check_left()  # now, not after an hour of reading
+        self.run.note_exhausted()
         columns = replace(source.columns, time=self.column)
         feed = source.feed_to(self.run.est, columns)
         files = expand(source.files)
-        with self.run.keeping_what_was_counted(), Meter(files, shown=self.run.speaker.shows_progress) as meter:
+        with self.run.keeping_what_was_counted(), Meter(files, self.run.speaker) as meter:
             for batch in read(files, columns, format_=source.format, layout=source.layout):
                 self._take(batch, feed)
                 meter.advance(batch)
@@ -79,7 +80,8 @@ class Series:
         elif self.run.kept is not None:
             self.run.save(self.run.kept)
         audited = Audited(self.run.est)
-        self.run.speaker.answer(audited)
+        self.run.speaker.close(audited)
+        self.run.note_epsilon()
         if self.picture is not None and self.released:
             draw(self.released, self.picture, str(audited))
 
@@ -106,7 +108,10 @@ class Series:
             self._release()
             at = end
             if not self.run.left:
-                self.run.speaker.note("no planned release is left: later events are counted, and not released")
+                self.run.speaker.note(
+                    "all planned releases are made: later events are counted and will never be released; "
+                    "a new state with --releases K plans for more"
+                )
         feed.take(_piece(batch, at, len(moments)))
 
     def _moments(self, batch: Batch) -> NDArray[np.int64]:

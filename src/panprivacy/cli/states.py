@@ -10,14 +10,20 @@ from panprivacy.cli import options as opt
 from panprivacy.cli.plainly import Speaker, as_fields, as_line, plain_errors
 from panprivacy.cli.run import Run, kept_in, load_estimator
 from panprivacy.density import Density
+from panprivacy.errors import PanPrivacyError
 from panprivacy.estimator import Estimator
 from panprivacy.state import StateFile, merging
 
-StatePath = Annotated[str, typer.Argument(metavar="STATE.pp", help="A file that --state wrote.", show_default=False)]
+StatePath = Annotated[
+    str,
+    typer.Argument(
+        metavar="STATE.pp", help="A state file, which --state FILE.pp of density or distinct wrote.", show_default=False
+    ),
+]
 
 
 def show(state: StatePath, as_json: opt.Json = False) -> None:
-    """Show what a state is, what it has spent, and its last release again. Costs nothing, changes nothing.
+    """Show what a state file counts, what it has spent, and its last release once more; this costs nothing.
 
     Example: [bold]panprivacy show flu.pp[/bold]
     """
@@ -58,9 +64,11 @@ def release(
     level: opt.Level = 0.95,
     as_json: opt.Json = False,
 ) -> None:
-    """Spend one planned release of a state. What was spent is on disk before the answer is shown.
+    """Make one of the planned releases of a state file, and print the answer.
 
     Example: [bold]panprivacy release flu.pp --level 0.99[/bold]
+
+    A release spends privacy budget. That it is spent is on disk before the answer is printed.
     """
     with plain_errors(), kept_in(state) as kept:
         assert kept is not None
@@ -68,9 +76,11 @@ def release(
 
 
 def rerandomize(state: StatePath) -> None:
-    """Redraw every bit through randomised response, after the state has been read by others.
+    """Redraw the bits of a state file after somebody has read it, so that a second reading adds little to the first.
 
-    Example: [bold]panprivacy rerandomize flu.pp[/bold], for a state that was made with --intrusions
+    Example: [bold]panprivacy rerandomize flu.pp[/bold]
+
+    The state must have been made with --intrusions, which plans how often this can be done.
     """
     with plain_errors(), kept_in(state) as kept:
         assert kept is not None
@@ -85,19 +95,29 @@ def rerandomize(state: StatePath) -> None:
 
 def merge(
     states: Annotated[list[str], typer.Argument(metavar="STATE.pp", hidden=True)],
-    output: Annotated[str, typer.Option("--output", "-o", metavar="FILE.pp", help="Where the merged state goes.")],
+    output: Annotated[
+        str,
+        typer.Option("--output", "-o", metavar="FILE.pp", help="File for the merged state; it must not be there yet."),
+    ],
     overlapping: Annotated[
-        bool, typer.Option("--overlapping", help="The states, of distinct, may have seen the same users.")
+        bool,
+        typer.Option(
+            "--overlapping", help="For states of distinct: some users may have been counted in more than one of them."
+        ),
     ] = False,
     keep_parts: Annotated[
-        bool, typer.Option("--keep-parts", help="Do not overwrite and delete the states that were joined.")
+        bool,
+        typer.Option(
+            "--keep-parts", help="Keep the files of the parts; without this they are overwritten and deleted."
+        ),
     ] = False,
 ) -> None:
-    """Join states into one: shards of one universe, or counts of disjoint users.
+    """Join state files into one: the shards of a density, or states of distinct with one key.
 
     Example: [bold]panprivacy merge north.pp south.pp -o all.pp[/bold]
 
-    The whole takes over from its parts: once it is on disk, their files are overwritten and deleted.
+    Once the merged state is on disk, the files of its parts are overwritten and deleted, since an old
+    copy of a state is one more reading of it.
     """
     with plain_errors(), kept_in(output) as kept, ExitStack() as locks:
         assert kept is not None
@@ -112,6 +132,11 @@ def merge(
         for file in files:
             locks.enter_context(file.locked())
         parts: list[Any] = [file.load() for file in files]
+        if len({getattr(part.universe, "key", None) for part in parts} - {None}) > 1:
+            raise PanPrivacyError(
+                f"{' and '.join(states)} have different keys: states of distinct can be merged if they were made with "
+                "the same --key HEX, such as openssl rand -hex 16 prints"
+            )
         merged = merging.merge(parts, overlapping=True) if overlapping else merging.merge(parts)
         if keep_parts:
             merged.save(kept)

@@ -39,7 +39,7 @@ class Asked:
             return _listed(self.file)
         return None, Kind.integers
 
-    def columns(self, universe: Any, kind: Kind, action: str | None, weight: str | None) -> Columns:
+    def columns(self, universe: Any, kind: Kind, action: str | None) -> Columns:
         """The columns that hold the ids of this universe."""
         if isinstance(universe, Unlisted):
             said = "nodes: give the same --nodes FILE" if universe.nodes else "users: give the same --universe-file"
@@ -52,14 +52,14 @@ class Asked:
                 raise ValueError("an edge has two columns, --edges SRC,DST: leave --column out")
             if self.directed and not universe.directed:
                 raise PanPrivacyError("this state is of edges without direction: leave --directed out")
-            return Columns(ends, kind, action, weight)
+            return Columns(ends, kind, action)
         if self.directed:
             raise ValueError("--directed is for a graph of --nodes N")
         if self.column is None or self.edges is not None:
             raise ValueError(
                 "--edges is for a graph of --nodes N" if self.edges else "which column holds the ids? Say --column NAME"
             )
-        return Columns((self.column,), kind, action, weight)
+        return Columns((self.column,), kind, action)
 
 
 def _listed(given: str) -> tuple[Users, Kind]:

@@ -9,7 +9,9 @@ from panprivacy.events.columnar import kind_of, read_columnar
 from panprivacy.events.delimited import Layout
 from panprivacy.events.listed import read_ids, split_column
 from panprivacy.events.live import Live
-from panprivacy.events.sources import STDIN, Format, expand, format_of
+from panprivacy.events.magic import ARROW_STREAM
+from panprivacy.events.sources import STDIN, Format, expand, first_bytes, format_of, is_pipe
+from panprivacy.events.streams import read_stream
 from panprivacy.events.text import layout_of, read_text
 
 __all__ = [
@@ -39,13 +41,18 @@ def read(
     wrong with a file or a row is a `BadInput` that names it.
     """
     for file in files:
-        found = format_of(file, format_)
-        batches = (
-            read_columnar(file, columns, found)
-            if found in (Format.parquet, Format.arrow)
-            else read_text(file, columns, found, layout_of(found, layout))
-        )
-        for batch in batches:
+        for batch in _batches(file, columns, format_, layout):
             if columns.kind is None:  # from now on, ids are what they were in the first file
                 columns = replace(columns, kind=kind_of(batch.rows[columns.ids[0]].dtype))
             yield batch
+
+
+def _batches(file: str, columns: Columns, asked: Format | None, layout: Layout | None) -> Iterator[Batch]:
+    if is_pipe(file):
+        return read_stream(file, columns, asked, layout)
+    kind = format_of(file, asked)
+    if kind is Format.arrow and first_bytes(file).startswith(ARROW_STREAM):
+        return read_stream(file, columns, kind, layout)
+    if kind in (Format.parquet, Format.arrow):
+        return read_columnar(file, columns, kind)
+    return read_text(file, columns, kind, layout_of(kind, layout))

@@ -47,7 +47,6 @@ class Columns:
     """One column, or the two ends of an edge."""
     kind: Kind | None = None
     action: str | None = None
-    weight: str | None = None
     time: str | None = None
 
     def __post_init__(self) -> None:
@@ -57,7 +56,7 @@ class Columns:
     @property
     def names(self) -> list[str]:
         """All columns, ids first."""
-        return [*self.ids, *(name for name in (self.action, self.weight, self.time) if name is not None)]
+        return [*self.ids, *(name for name in (self.action, self.time) if name is not None)]
 
     def check_names(self, file: str, present: list[str], advice: str = "") -> None:
         """Refuse a file that lacks one of the columns; `advice` says what might be behind it."""
@@ -75,8 +74,6 @@ class Columns:
         types: Types = dict.fromkeys(self.ids, ids)
         if self.action is not None:
             types[self.action] = pl.String
-        if self.weight is not None:
-            types[self.weight] = pl.Float64
         if self.time is not None:
             types[self.time] = pl.String
         return types

@@ -23,15 +23,11 @@ def read_columnar(file: str, columns: Columns, format_: Format) -> Iterator[Batc
     size, before = Path(file).stat().st_size, 0
     try:
         scan = _scan(file, format_)
-        fields = dict(_fields(scan.collect_schema()))
-        columns.check_names(file, list(fields))
-        scan = scan.select(fields[name].alias(name) for name in columns.names)
-        schema = scan.collect_schema()
-        check_types(file, columns, schema)
+        rows_wanted = wanted(file, scan, columns)
         total = _rows(scan)
-        for part in _parts(_wanted(scan, columns, schema), format_, total, size):
+        for part in _parts(rows_wanted, format_, total, size):
             for found in part.collect_batches(maintain_order=True):
-                rows = _with_whole_ids(file, columns, found, before)
+                rows = with_whole_ids(file, columns, found, before)
                 yield Batch(file, rows, before, size * (before + len(rows)) // total)
                 before += len(rows)
     except (PolarsError, PanicException, OSError) as error:
@@ -57,6 +53,16 @@ def _scan(file: str, format_: Format) -> "pl.LazyFrame":
     return pl.scan_ipc(file, glob=False, hive_partitioning=False)
 
 
+def wanted(file: str, scan: "pl.LazyFrame", columns: Columns) -> "pl.LazyFrame":
+    """The columns that were asked for, if they are there and their types can be ids."""
+    fields = dict(_fields(scan.collect_schema()))
+    columns.check_names(file, list(fields))
+    scan = scan.select(fields[name].alias(name) for name in columns.names)
+    schema = scan.collect_schema()
+    check_types(file, columns, schema)
+    return _typed(scan, columns, schema)
+
+
 def _fields(schema: Mapping[str, Any], outer: "pl.Expr | None" = None) -> "Iterator[tuple[str, pl.Expr]]":
     """What can be asked for, by name: columns, and like ``user.id`` the fields of structs; a plain name wins."""
     import polars as pl
@@ -69,7 +75,7 @@ def _fields(schema: Mapping[str, Any], outer: "pl.Expr | None" = None) -> "Itera
             yield name, here
 
 
-def _wanted(scan: "pl.LazyFrame", columns: Columns, schema: "pl.Schema") -> "pl.LazyFrame":
+def _typed(scan: "pl.LazyFrame", columns: Columns, schema: "pl.Schema") -> "pl.LazyFrame":
     """The columns that were asked for; ids as text, if they are no numbers or are to be text."""
     import polars as pl
 
@@ -88,7 +94,7 @@ def _wanted(scan: "pl.LazyFrame", columns: Columns, schema: "pl.Schema") -> "pl.
     return scan.select(read(name) for name in columns.names)
 
 
-def _with_whole_ids(file: str, columns: Columns, rows: "pl.DataFrame", before: int) -> "pl.DataFrame":
+def with_whole_ids(file: str, columns: Columns, rows: "pl.DataFrame", before: int) -> "pl.DataFrame":
     """The rows with floats among their ids as the whole numbers that they are; one that is not is an error."""
     import polars as pl
 
@@ -135,8 +141,6 @@ def check_types(file: str, columns: Columns, schema: "pl.Schema") -> None:
             raise BadInput(file, f"column {name!r} holds {schema[name]}; ids are integers or text")
         if kind is Kind.text and columns.kind is Kind.integers:
             raise BadInput(file, f"column {name!r} holds text, and the users are known by integers")
-    if columns.weight is not None and not schema[columns.weight].is_numeric():
-        raise BadInput(file, f"column {columns.weight!r} holds {schema[columns.weight]}; weights are numbers")
 
 
 def kind_of(type_: "pl.DataType") -> Kind | None:

@@ -8,7 +8,7 @@ from panprivacy.events.batch import BadInput, Batch, Columns
 from panprivacy.events.bell import Bell
 from panprivacy.events.delimited import Layout
 from panprivacy.events.sources import Format, is_packed
-from panprivacy.events.text import Text, layout_of
+from panprivacy.events.streams import Stream, refuse_parquet, stream_of, undecided
 
 _NAME = "standard input"
 # Bytes that are parsed at a time. Polars reads text in pieces of 32 KiB and keeps rows that lie across their ends in
@@ -17,14 +17,13 @@ _PIECE = 24 * 1024
 
 
 class Live:
-    """A pipe of CSV or NDJSON, read as far as it has come.
+    """A pipe of CSV, NDJSON or an Arrow stream, read as far as it has come.
 
     Whatever has arrived is parsed at once, so a slow pipe is counted line by line and a fast one in blocks.
     """
 
     def __init__(self, handle: int, columns: Columns, kind: Format | None, layout: Layout | None, bell: Bell) -> None:
-        if kind in (Format.parquet, Format.arrow):
-            raise BadInput(_NAME, f"CSV and NDJSON can be piped; read {kind} from a file")
+        refuse_parquet(_NAME, kind)
         self._handle = handle
         self._columns = columns
         self._kind = kind
@@ -34,21 +33,26 @@ class Live:
 
     def batches(self) -> Iterator[Batch | None]:
         """Yield batches as they come, and None when the bell woke the wait: then a release may be due."""
-        text: Text | None = None
-        for piece in self._pieces():
-            if piece is None:
+        stream: Stream | None = None
+        held = b""  # until it tells what it is
+        for arrived in self._pieces():
+            if arrived is None:
                 yield None
                 continue
-            text = text or self._text(piece)
-            block = text.block(piece, last=not piece)
-            del piece  # while this waits for more, nothing is to be left of what was counted
+            piece, held = held + arrived if held else arrived, b""
+            if stream is None and arrived and undecided(piece):
+                held = piece
+                continue
+            stream = stream or self._stream(piece)
+            block = stream.block(piece, last=not arrived)
+            del piece, arrived  # while this waits for more, nothing is to be left of what was counted
             if block:
-                yield self._parsed(text, block)
+                yield self._parsed(stream, block)
             del block
-            text.refuse_endless()
+            stream.refuse_broken()
 
-    def _parsed(self, text: Text, block: bytes) -> Batch:
-        return text.batch(block, partial(self._bell.undisturbed, partial(text.parse, block)), self._read)
+    def _parsed(self, stream: Stream, block: bytes) -> Batch:
+        return stream.batch(block, partial(self._bell.undisturbed, partial(stream.parse, block)), self._read)
 
     def _pieces(self) -> Iterator[bytes | None]:
         """Yield what has arrived, None for a wake without input, and b"" at the end, unless a signal was the end."""
@@ -77,11 +81,9 @@ class Live:
             self._read += len(piece)
         return False, b"".join(pieces)
 
-    def _text(self, first: bytes) -> Text:
+    def _stream(self, first: bytes) -> Stream:
         if not first:
             raise BadInput(_NAME, "nothing came")
         if is_packed(first):
             raise BadInput(_NAME, "is compressed; unpack it on the way (zcat, zstdcat)")
-        guess = Format.ndjson if first.lstrip()[:1] == b"{" else Format.csv
-        kind = self._kind or guess
-        return Text(_NAME, self._columns, kind, layout_of(kind, self._layout))
+        return stream_of(_NAME, first, self._columns, self._kind, self._layout)

@@ -2,14 +2,19 @@
 
 from panprivacy.events.batch import BadInput
 
+PARQUET = b"PAR1"
+ARROW_FILE = b"ARROW1"
+ARROW_STREAM = b"\xff\xff\xff\xff"  # what each of its messages begins with
+
 NOT_UTF8 = "not UTF-8; convert it, for example with iconv -f latin1 -t utf-8"
 
 _UTF16 = "UTF-16, not UTF-8; convert it, for example with iconv -f utf-16 -t utf-8"
 _KNOWN = {
     b"\xff\xfe": _UTF16,
     b"\xfe\xff": _UTF16,
-    b"PAR1": "a Parquet file; say --format parquet",
-    b"ARROW1": "an Arrow file; say --format arrow",
+    PARQUET: "a Parquet file; say --format parquet",
+    ARROW_FILE: "an Arrow file; say --format arrow",
+    ARROW_STREAM: "an Arrow stream; say --format arrow",
     b"BZh": "compressed with bzip2; unpack it, or use gzip or zstd",
     b"\xfd7zXZ\0": "compressed with xz; unpack it, or use gzip or zstd",
     b"PK\x03\x04": "a zip archive or a spreadsheet; unpack it, or save it as CSV",

@@ -8,15 +8,21 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path, PurePath
-from typing import IO, Any
+from typing import Any, Protocol
 
 from panprivacy.events.batch import BadInput
 from panprivacy.events.blocks import BLOCK
-from panprivacy.events.magic import refuse_known
+from panprivacy.events.magic import ARROW_FILE, ARROW_STREAM, PARQUET, refuse_known
 
 STDIN = "-"
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _PACKED = {".gz", ".zst", ".zstd"}
+
+
+class Readable(Protocol):
+    """Whatever bytes can be read from."""
+
+    def read(self, size: int, /) -> bytes: ...
 
 
 class Format(StrEnum):
@@ -73,15 +79,23 @@ def _matches(pattern: str) -> list[str]:
 def _check_readable(file: str) -> None:
     """Refuse what cannot be opened before anything has been read."""
     path = Path(file)
+    if path.is_dir():
+        raise BadInput(file, f"is a directory; name its files, such as '{path / '*.parquet'}'")
+    if is_pipe(file):
+        return  # whoever opens it and closes it again ends the process that writes to it
     try:
-        if path.is_dir():
-            raise BadInput(file, f"is a directory; name its files, such as '{path / '*.parquet'}'")
         with path.open("rb") as opened:
-            empty = path.is_file() and not opened.read(1)
+            empty = not opened.read(1)
     except OSError as error:
         raise BadInput(file, reason(error)) from None
     if empty:
         raise BadInput(file, "the file is empty")
+
+
+def is_pipe(file: str) -> bool:
+    """Whether a file can be read only once: a named pipe, what a shell makes of ``<(...)``, a device."""
+    path = Path(file)
+    return path.exists() and not path.is_file() and not path.is_dir()
 
 
 def reason(error: OSError) -> str:
@@ -105,23 +119,61 @@ def format_of(file: str, asked: Format | None = None) -> Format:
         raise BadInput(file, f"{known} files are compressed inside; unpack this one, or let its writer compress it")
     if known is not None:
         return known
-    with Path(file).open("rb") as opened:
-        magic = opened.read(6)
-    if magic[:4] == b"PAR1":
+    if is_pipe(file):
+        raise BadInput(file, "is a pipe, and cannot be read twice; write it to a file, and name that")
+    magic = first_bytes(file)
+    if magic.startswith(PARQUET):
         return Format.parquet
-    if magic == b"ARROW1":
+    if magic.startswith((ARROW_FILE, ARROW_STREAM)):
         return Format.arrow
     refuse_known(file, magic)
     raise BadInput(file, f"its name does not tell what it is; say --format {' or '.join(Format)}")
 
 
+def first_bytes(file: str) -> bytes:
+    """As many bytes of a file as tell what it is."""
+    with Path(file).open("rb") as opened:
+        return opened.read(6)
+
+
 @contextmanager
-def opened(file: str) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
+def opened(file: str) -> Iterator[tuple["Ahead", Readable]]:
     """Open a file: the raw one, whose position tells the progress, and its unpacked bytes."""
     with Path(file).open("rb", buffering=0) as raw:
-        magic = raw.read(4)
-        raw.seek(0)
-        yield raw, _unpacked(raw, magic)
+        ahead = Ahead(raw)
+        yield ahead, _unpacked(ahead, ahead.first(4))
+
+
+class Ahead:
+    """Bytes whose beginning can be looked at before it is read; a pipe cannot be rewound.
+
+    >>> from io import BytesIO
+    >>> ahead = Ahead(BytesIO(b"user,1"))
+    >>> ahead.first(4), ahead.read(2), ahead.read(9), ahead.read(9), ahead.tell()
+    (b'user', b'us', b'er,1', b'', 6)
+    """
+
+    def __init__(self, raw: Readable) -> None:
+        self._raw = raw
+        self._first = b""
+        self._given = 0
+
+    def first(self, size: int) -> bytes:
+        """Look at the first bytes; fewer, if there are no more."""
+        while len(self._first) < size and (piece := self._raw.read(size - len(self._first))):
+            self._first += piece
+        return self._first[:size]
+
+    def read(self, size: int) -> bytes:
+        """Read what there is, up to so many bytes; nothing at the end."""
+        piece, self._first = self._first[:size], self._first[size:]
+        piece = piece + self._raw.read(size - len(piece)) if piece else self._raw.read(size)
+        self._given += len(piece)
+        return piece
+
+    def tell(self) -> int:
+        """How many bytes have been read."""
+        return self._given
 
 
 def is_packed(first: bytes) -> bool:
@@ -145,7 +197,7 @@ def _zstd() -> Any:
     return zstd
 
 
-def pieces(file: str, unpacked: IO[bytes], rows: Callable[[], int] = int) -> Iterator[bytes]:
+def pieces(file: str, unpacked: Readable, rows: Callable[[], int] = int) -> Iterator[bytes]:
     """Read until nothing comes, and yield that nothing too: it is the sign to finish.
 
     `rows` tells how many rows have been read when something goes wrong.

@@ -17,6 +17,8 @@ from panprivacy.events.sources import Format, opened, pieces
 if TYPE_CHECKING:
     import polars as pl
 
+    from panprivacy.events.streams import Stream
+
 _WORKERS = 2
 
 
@@ -34,8 +36,8 @@ class Text:
         self._waiting = b""  # the header, until the first row has come; blank lines, until a row comes after them
         self.rows = 0
         """How many rows have been handed on."""
-        self.endless = False
-        """Whether a row has begun that does not end; `refuse_endless` says which, once the rows before it are read."""
+        self.broken = False
+        """Whether a row has begun that does not end; `refuse_broken` says which, once the rows before it are read."""
 
     def block(self, piece: bytes, last: bool = False) -> bytes:
         """Take a piece; give back the whole rows that are there now, without the header and blank lines at the end."""
@@ -43,8 +45,8 @@ class Text:
             refuse_known(self._file, piece)
             self._begun = True
         block, self._waiting = self._waiting + self._cutter.cut(piece), b""
-        self.endless = self._cutter.stuck or (last and self._cutter.quoted)
-        if last and not self.endless:
+        self.broken = self._cutter.stuck or (last and self._cutter.quoted)
+        if last and not self.broken:
             block += self._cutter.rest
         if self._parser is None:
             block = self._first(block, last)
@@ -59,16 +61,16 @@ class Text:
         self._waiting = block[end:]
         return block[:end]
 
-    def refuse_endless(self) -> None:
+    def refuse_broken(self) -> None:
         """Refuse a row that does not end."""
-        if self.endless:
+        if self.broken:
             cause = f"a row does not end within {LONGEST:,} bytes, or not at all; is a quote left open?"
             raise BadInput(self._file, cause, self.rows + 1)
 
     def _first(self, block: bytes, last: bool) -> bytes:
         if not block.strip():
             self._waiting = block
-            if last and not self.endless:
+            if last and not self.broken:
                 raise BadInput(self._file, "there is nothing in it")
             return b""
         if self._kind is Format.ndjson:
@@ -145,12 +147,18 @@ class _Job(NamedTuple):
 def read_text(file: str, columns: Columns, kind: Format, layout: Layout) -> Iterator[Batch]:
     """Yield the batches of a file of text, in order; memory holds a few blocks."""
     text = Text(file, columns, kind, layout)
+    with opened(file) as (raw, unpacked):
+        yield from read_blocks(text, pieces(file, unpacked, lambda: text.rows), raw.tell)
+
+
+def read_blocks(stream: "Stream", come: Iterator[bytes], position: Callable[[], int]) -> Iterator[Batch]:
+    """Yield the batches of a stream whose last piece is empty: blocks are parsed ahead, and come in order."""
     jobs: deque[_Job] = deque()
-    with opened(file) as (raw, unpacked), ThreadPoolExecutor(_WORKERS) as pool:
-        for piece in pieces(file, unpacked, lambda: text.rows):
-            block = text.block(piece, last=not piece)
+    with ThreadPoolExecutor(_WORKERS) as pool:
+        for piece in come:
+            block = stream.block(piece, last=not piece)
             if block:
-                jobs.append(_Job(block, pool.submit(text.parse, block).result, raw.tell()))
-            while jobs and (len(jobs) > _WORKERS or not piece or text.endless):
-                yield text.batch(*jobs.popleft())
-            text.refuse_endless()
+                jobs.append(_Job(block, pool.submit(stream.parse, block).result, position()))
+            while jobs and (len(jobs) > _WORKERS or not piece or stream.broken):
+                yield stream.batch(*jobs.popleft())
+            stream.refuse_broken()

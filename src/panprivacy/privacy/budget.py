@@ -147,9 +147,13 @@ def best_split(epsilon: float, size: int, releases: int = 1, intrusions: int = 0
         raise ValueError(f"intrusions must not be negative, got {intrusions}")
     if intrusions > MOST_INTRUSIONS:
         raise ValueError(f"plan at most {MOST_INTRUSIONS} intrusions, got {intrusions}")
+    planned = f"{counted(releases, 'release')} and {counted(intrusions, 'intrusion')}"
     state, redraw = _best_shares(epsilon, size, releases, intrusions)
-    pair = symmetric(state)
-    flip = response(redraw) if intrusions else 0
+    try:
+        pair = symmetric(state)
+        flip = response(redraw) if intrusions else 0
+    except ValueError:  # which speaks of a share of epsilon, and that is nobody's number
+        raise ValueError(f"epsilon = {epsilon} is too small for {planned}") from None
     rest = epsilon - pair.loss
     if intrusions:  # the flip is rounded: take what it really loses
         redraw = log((ONE - flip) / flip)
@@ -161,7 +165,6 @@ def best_split(epsilon: float, size: int, releases: int = 1, intrusions: int = 0
             return Split(epsilon, pair, Fraction(steps, RELEASE_STEPS), releases, flip, intrusions)
         except NotPrivate:
             steps -= max(1, steps >> 40)
-    planned = f"{counted(releases, 'release')} and {counted(intrusions, 'intrusion')}"
     raise ValueError(f"epsilon = {epsilon} is too small for {planned}")
 
 
