@@ -13,6 +13,8 @@ import numpy as np
 import panprivacy as pp
 from panprivacy.paper import FixedLevelPPDS
 
+pytestmark = pytest.mark.slow
+
 def loaded():
     from numba.core.dispatcher import Dispatcher
     kernels = {}

@@ -12,7 +12,10 @@ from panprivacy.audit import imaging
 from panprivacy.audit.imaging import CannotImage, Imaged, Scenario, image
 from panprivacy.cli.audit import audit
 
-pytestmark = pytest.mark.skipif(not Path("/proc/self/pagemap").exists(), reason="needs Linux's /proc")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not Path("/proc/self/pagemap").exists(), reason="needs Linux's /proc"),
+]
 
 USERS = 10_000
 FED = Scenario("fed", steps=("medium", "short"), hardened=True)

@@ -61,6 +61,7 @@ def test_without_a_file_nothing_is_due() -> None:
     assert keeper.due is None
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX's")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_a_command_that_is_ended_gives_its_lock_back(number: signal.Signals, tmp_path: Path) -> None:

@@ -13,9 +13,12 @@ from commands import start
 BATCHES, ROWS = 20, 1000
 IDS = [[f"patient-{os.urandom(9).hex()}" for _ in range(ROWS)] for _ in range(BATCHES)]
 
-pytestmark = pytest.mark.skipif(
-    sys.platform != "linux" or os.geteuid() != 0, reason="the memory of a hardened process is read by root only"
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        sys.platform != "linux" or os.geteuid() != 0, reason="the memory of a hardened process is read by root only"
+    ),
+]
 
 
 def _image(pid: int) -> list[bytes]:

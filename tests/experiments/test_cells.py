@@ -61,7 +61,7 @@ def test_trials_share_the_stream_of_a_repetition_and_nothing_else() -> None:
     table = Runs(STREAM, TRIALS, 0, 5).compute(seed=1)
     assert table.group_by("repetition").agg(pl.col("truth").n_unique())["truth"].to_list() == [1] * 5
     assert table["truth"].n_unique() > 1
-    assert table["estimate"].n_unique() == 15
+    assert table["estimate"].n_unique() > 12  # of 15: counts of few ones may agree by chance
 
 
 def test_few_repetitions_are_among_many() -> None:

@@ -182,6 +182,7 @@ with StateFile(sys.argv[1]).locked() as file:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sizes", [(2_000_000, 2_000_000), (2_000_000, 2_000_064)], ids=["in place", "replaced"])
 def test_kill_9_at_random_moments_leaves_one_whole_state(sizes: tuple[int, int], tmp_path: Path) -> None:
     sources = [tmp_path / "a", tmp_path / "b"]

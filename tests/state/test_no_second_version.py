@@ -9,9 +9,12 @@ from pathlib import Path
 import pytest
 from saving import VERSIONS
 
-pytestmark = pytest.mark.skipif(
-    sys.platform != "linux" or not hasattr(os, "copy_file_range"), reason="memory is read through /proc"
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        sys.platform != "linux" or not hasattr(os, "copy_file_range"), reason="memory is read through /proc"
+    ),
+]
 _PIECE = 64  # bytes of a table: 512 bits that are never the same twice
 
 
