@@ -304,7 +304,7 @@ def test_nodes_of_a_graph_may_be_listed_in_a_file(suffix: str, tmp_path: Path) -
     frame = pl.DataFrame({"from": names[:-1], "to": names[1:], "do": ["insert"] * 59})
     (frame.write_csv if suffix == "csv" else frame.write_parquet)(flights)
     graph = ("--edges", "from,to", "--nodes", f"{nodes}:iata", "--action", "do")
-    assert run("density", flights, *graph, "-e", 10, "-s", state, "--no-release").exit_code == 0
+    assert run("density", flights, *graph, "-e", 10, "--releases", 2, "-s", state, "--no-release").exit_code == 0
     assert answer("release", state)["density"] == pytest.approx(59 / 1770, abs=0.02)
     assert "give the same --nodes FILE again" in refused("density", flights, "--edges", "from,to", "-s", state)
     pl.DataFrame({"from": ["airport 1"], "to": ["Oz"], "do": ["delete"]}).write_csv(tmp_path / "g.csv")
