@@ -324,19 +324,17 @@ class Estimator(ABC, Generic[R]):
         """Make an estimator of the parts of a saved state; their words become its table."""
         if parts.kind != cls.KIND:
             raise CorruptState(f"this state is not that of a {cls.__name__}")
-        est = cls.__new__(cls)
         try:
             ledger, rest = Ledger.from_bytes(parts.parameters)
             known, slots = cls._from_parameters(rest, universe)
             table = cls.TABLE.from_words(slots.size, parts.words)
-            est._assemble(known, slots, ledger, table, coin_sources.system)
+            est = cls._of_parts(known, slots, ledger, table, coin_sources.system, secure=parts.secure)
             if ledger.published and len(ledger.published.noisy) != est._counts_released():
                 raise CorruptState("the last release has the wrong number of counts")
         except OtherUniverse:
             raise
         except (PanPrivacyError, ValueError, ArithmeticError, struct.error) as error:
             raise CorruptState(f"the state contradicts itself: {error}") from error
-        est._drawn_securely = parts.secure
         return est
 
     def __reduce__(self) -> tuple[Any, ...]:

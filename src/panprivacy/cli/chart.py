@@ -55,10 +55,8 @@ def _exact_total(split: "Split") -> float:
 
 
 def _one_bit(split: "Split", coins: Coins) -> Density:
-    est = Density.__new__(Density)
     table = Table.drawn(1, split.pair, coins)
-    est._assemble(Range(1), Every(1, 0, 1), Ledger(split), table, coins)
-    return est
+    return Density._of_parts(Range(1), Every(1, 0, 1), Ledger(split), table, coins, secure=coins.secure)
 
 
 def draw(series: "Sequence[Dated]", path: str, line: str) -> None:

@@ -10,6 +10,7 @@ from functools import partial
 from math import exp
 from typing import Any
 
+from panprivacy.checks import check_level
 from panprivacy.cli.keeping import Keeper
 from panprivacy.cli.plainly import CannotShow, Speaker, ended_in_order
 from panprivacy.cli.progress import Meter
@@ -60,8 +61,7 @@ class Run:
     speaker: Speaker
 
     def __post_init__(self) -> None:
-        if not 0 < self.level < 1:  # said now, not after an hour of reading
-            raise ValueError(f"level must be between 0 and 1, got {self.level}")
+        check_level(self.level)  # said now, not after an hour of reading
         self.keeper = Keeper(self.est, self.kept)
 
     def feed(self, source: Source, every: str | None, final: bool | None) -> None:

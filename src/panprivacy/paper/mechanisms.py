@@ -8,6 +8,7 @@ from operator import index
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from panprivacy.checks import check_epsilon
 from panprivacy.privacy import coins as coin_sources
 from panprivacy.privacy.coins import ONE, Coins
 
@@ -79,11 +80,9 @@ class LaplaceMechanism:
     """
 
     def __init__(self, epsilon: float, sensitivity: int = 1, *, coins: Coins | None = None) -> None:
-        if not 0 < epsilon < float("inf"):
-            raise ValueError(f"epsilon must be positive and finite, got {epsilon}")
+        self.epsilon = check_epsilon(epsilon)
         if index(sensitivity) < 1:
             raise ValueError(f"sensitivity must be at least 1, got {sensitivity}")
-        self.epsilon = float(epsilon)
         self.sensitivity = index(sensitivity)
         self._coins = coins or coin_sources.system
 

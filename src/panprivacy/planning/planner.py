@@ -2,6 +2,7 @@
 
 from operator import index
 
+from panprivacy.checks import check_epsilon
 from panprivacy.errors import CannotPlan
 from panprivacy.planning.counting import OPEN_UNIVERSE
 from panprivacy.planning.options import Wish, as_fraction, best_counter, best_density
@@ -89,8 +90,8 @@ def plan(
         density=None if density is None else float(as_fraction("density", density)),
         count=None if count is None else float(count),
     )
-    if wish.epsilon is not None and not 0 < wish.epsilon < float("inf"):
-        raise ValueError(f"epsilon must be positive and finite, got {epsilon}")
+    if wish.epsilon is not None:
+        check_epsilon(wish.epsilon)
     if wish.releases < 1 or wish.intrusions < 0:
         raise ValueError(f"plan at least one release and no negative intrusions, got {releases} and {intrusions}")
     if wish.beta < _LEAST_BETA:
