@@ -163,6 +163,8 @@ class Restored:
     A class and no generator: one that is dropped, half used, must not put anything back.
     """
 
+    _before = np.empty(0, dtype=np.uint64)
+
     def __init__(self, words: NDArray[np.uint64]) -> None:
         self._words = words
         self._before = np.empty(len(words), dtype=np.uint64)
