@@ -85,6 +85,8 @@ def test_ctrl_c_ends_the_input_and_keeps_what_came(tmp_path: Path) -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_row_that_a_signal_cuts_short_is_not_counted(tmp_path: Path, number: signal.Signals) -> None:
     """Of user 57 there is only a 5 so far."""
+    if signal.getsignal(number) == signal.SIG_IGN:
+        pytest.skip(f"these tests were started with {number.name} ignored, as nohup does")
     state = tmp_path / "s.pp"
     process = start(*DENSITY, "--state", state, "--no-release")
     assert process.stdin is not None
