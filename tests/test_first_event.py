@@ -7,13 +7,13 @@ from textwrap import dedent
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 WATCH = """
 import json, sys
 import numpy as np
 import panprivacy as pp
 from panprivacy.paper import FixedLevelPPDS
-
-pytestmark = pytest.mark.slow
 
 def loaded():
     from numba.core.dispatcher import Dispatcher

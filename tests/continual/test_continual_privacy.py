@@ -166,5 +166,5 @@ def test_the_walk_loses_no_more_than_is_claimed_over_many_observations(last: str
 
 
 def test_shares_that_lose_more_than_they_were_given_are_refused() -> None:
-    with pytest.raises(NotPrivate, match="lose more than the 1"):
+    with pytest.raises(NotPrivate, match="loses more than the 1"):
         Shares(1.0, symmetric(0.9), 1, Fraction(1, 10), Fraction(1, 10), Fraction(1, 10))
