@@ -28,8 +28,8 @@ class Kept:
 
     @property
     def left(self) -> list[NDArray[Any]]:
-        """Those that still hold something."""
-        return [array for array in self.arrays if array.any()]
+        """Those that still hold something, byte by byte: as numbers, minus zero would pass and not-a-number would warn."""
+        return [array for array in self.arrays if any(array.tobytes())]
 
 
 @contextmanager
