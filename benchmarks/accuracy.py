@@ -16,8 +16,8 @@ from rich.progress import track
 from rich.table import Table
 
 import panprivacy as pp
-from panprivacy.privacy.budget import best_split
 from panprivacy.privacy.noise import variance
+from panprivacy.privacy.splitting import best_split
 from panprivacy.testing import SeededCoins
 
 UNIVERSE = STREAM = 100_000

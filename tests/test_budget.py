@@ -8,22 +8,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from panprivacy import NotPrivate
-from panprivacy.privacy import budget, exact, noise
-from panprivacy.privacy.budget import Split, best_split, budget_of
+from panprivacy.privacy import exact, noise, splitting
+from panprivacy.privacy.budget import Split, budget_of
+from panprivacy.privacy.noise import Laplace
 from panprivacy.privacy.pairs import response, symmetric
+from panprivacy.privacy.splitting import best_split
 from worst_case import worst_loss
 
 
 def split_of(state: float, release: float, redraw: float | None = None, epsilon: float = 100.0) -> Split:
     """A split with these shares, whatever it loses."""
     flip = 0 if redraw is None else response(redraw)
-    return Split(epsilon, symmetric(state), Fraction(release), 3, flip, 0 if redraw is None else 3)
+    return Split(epsilon, symmetric(state), Laplace(Fraction(release)), 3, flip, 0 if redraw is None else 3)
 
 
 def error(split: Split, size: int) -> float:
     """``(size*p1*p0 + Var(noise)) / (size*(p1-p0))^2`` for the pair behind all redraws."""
     pair = split.pair_after(split.intrusions)
-    spread = size * float(pair.p1 * pair.p0) + noise.variance(float(split.release))
+    spread = size * float(pair.p1 * pair.p0) + split.noise.variance
     return spread / (size * pair.gap) ** 2
 
 
@@ -134,13 +136,13 @@ def test_no_other_split_with_redraws_errs_less(epsilon: float, size: int, intrus
     best = np.inf
     for state in np.linspace(0, epsilon, 101)[1:-1]:
         for redraw in np.linspace(0, epsilon / intrusions, 101)[1:-1]:
-            rest = epsilon - state - budget._later_redraws(state, redraw, intrusions)
+            rest = epsilon - state - splitting._later_redraws(state, redraw, intrusions)
             p1 = 1 / (1 + exp(-state))
             released = log1p((exp(rest) - 1) / p1) - redraw if rest > 0 else 0.0
             if released <= 0:
                 continue
             for _ in range(intrusions):
-                p1 = budget._through(p1, redraw)
+                p1 = splitting._through(p1, redraw)
             best = min(best, (size * p1 * (1 - p1) + noise.variance(released)) / (size * (2 * p1 - 1)) ** 2)
     assert error(found, size) <= best * 1.001
 
@@ -178,8 +180,8 @@ def test_a_budget_shows_shares_spent_left_and_total() -> None:
     split = best_split(1.0, 1000, 4, 2)
     fresh, used, done = (budget_of(split, *made) for made in ((0, 0), (2, 1), (4, 2)))
     assert fresh.spent == fresh.state == split.pair.loss
-    assert len(fresh.releases) == 4
-    assert len(fresh.redraws) == 2
+    assert fresh.releases == 4
+    assert fresh.redraws == 2
     assert fresh.total == used.total == done.total == done.spent <= 1.0
     assert fresh.remaining > used.remaining > done.remaining == 0
     assert used.spent + used.remaining == pytest.approx(used.total)

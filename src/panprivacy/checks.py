@@ -1,12 +1,17 @@
 """What every constructor and release asks of its arguments, each said in one place."""
 
 from typing import Any
+from warnings import warn
 
 KEY_BYTES = 16
 """Length of a key that decides which bit a user owns."""
 
 LARGEST_EPSILON = 1e6
 """More is no privacy at all, and its exponential no number."""
+
+
+LARGEST_DELTA, TINY_DELTA = 1e-3, 1e-6
+"""The largest delta there is, and the largest that is taken without a word."""
 
 
 def check_epsilon(epsilon: Any) -> float:
@@ -18,6 +23,24 @@ def check_epsilon(epsilon: Any) -> float:
     checked = float(epsilon)
     if not 0 < checked <= LARGEST_EPSILON:
         raise ValueError(f"epsilon must be positive and at most {LARGEST_EPSILON:,.0f}, got {epsilon}")
+    return checked
+
+
+def check_delta(delta: Any) -> float:
+    """A delta as a float, or `ValueError`; one that is not tiny comes with a warning that says what it is.
+
+    >>> check_delta(1e-9)
+    1e-09
+    """
+    checked = float(delta)
+    if not 0 < checked <= LARGEST_DELTA:
+        raise ValueError(f"delta must be above 0 and at most {LARGEST_DELTA:g}, got {delta}")
+    if checked > TINY_DELTA:
+        warn(
+            f"delta = {delta:g} is a probability: with up to this chance a person loses more than epsilon, possibly "
+            f"everything. Of {1 / checked:,.0f} people that is one; keep it far below one over the number of users",
+            stacklevel=3,
+        )
     return checked
 
 

@@ -4,18 +4,19 @@ from collections.abc import Sequence
 from operator import index
 from typing import Any, Self
 
-from panprivacy.checks import KEY_BYTES, check_epsilon, check_key
+from panprivacy.checks import KEY_BYTES, check_delta, check_epsilon, check_key
 from panprivacy.display import Rows
 from panprivacy.errors import CannotMerge, PanPrivacyError
 from panprivacy.estimator import Estimator
 from panprivacy.lazily import loaded
 from panprivacy.memory import Scratch
 from panprivacy.privacy import coins as coin_sources
-from panprivacy.privacy.budget import best_split, budget_of
+from panprivacy.privacy.budget import and_delta, budget_of
 from panprivacy.privacy.coins import CHUNK, Coins
 from panprivacy.privacy.ledger import Ledger, Published
 from panprivacy.privacy.pairs import Pair
-from panprivacy.release import Release, Spread, spread_of
+from panprivacy.privacy.splitting import best_split
+from panprivacy.release import Release, Spread
 from panprivacy.sizes import format_bytes, parse_bytes
 from panprivacy.slots import Every, Sampled, Slots
 from panprivacy.slots.places import joined
@@ -30,7 +31,7 @@ class Density(Estimator[Release]):
 
     Every tracked user owns one bit. It starts as a coin of probability p0; each appearance redraws it with
     probability ``p1 = 1 - p0``, a deletion with p0 again. A release publishes the number of ones plus exact
-    discrete Laplace noise, scaled to ``(noisy - m*p0) / (m*(p1-p0))``. Whoever reads the whole state once, at any
+    discrete noise, scaled to ``(noisy - m*p0) / (m*(p1-p0))``. Whoever reads the whole state once, at any
     moment, and sees all releases, learns at most `epsilon` about any one user, however often that user appears.
 
     Parameters
@@ -44,6 +45,10 @@ class Density(Estimator[Release]):
     releases, intrusions
         How many releases, and how many announced readings of the state (each followed by `rerandomize`), the
         budget is planned for.
+    delta
+        A probability, such as 1e-9, with which more than epsilon may be lost. It buys Gaussian noise, which grows with
+        the root of the number of releases; without it noise is Laplace's, which grows with the number, and nothing is
+        ever lost beyond epsilon. Worth it from some dozens of releases on.
     shard
         ``(i, n)``: this object owns part i of n of the slots, to be merged with the others by `pp.merge`. It may be
         fed the whole stream. Sampled shards must share a `key` of 16 bytes.
@@ -79,6 +84,7 @@ class Density(Estimator[Release]):
         memory: str | int | None = None,
         releases: int = 1,
         intrusions: int = 0,
+        delta: float | None = None,
         shard: tuple[int, int] | None = None,
         key: bytes | None = None,
         coins: Coins | None = None,
@@ -87,7 +93,8 @@ class Density(Estimator[Release]):
         users = universe_of(universe)
         sample = None if sample is None else index(sample)
         size = _table_size(users.size, sample, memory)
-        split = best_split(check_epsilon(epsilon), size, index(releases), index(intrusions))
+        delta = None if delta is None else check_delta(delta)
+        split = best_split(check_epsilon(epsilon), size, index(releases), index(intrusions), delta)
         slots = _choose_slots(users.size, size, shard, key, source)
         table = self.TABLE.drawn(slots.size, split.pair, source)
         self._assemble(users, slots, Ledger(split), table, source)
@@ -181,6 +188,8 @@ class Density(Estimator[Release]):
             number=published.number,
             epsilon_spent=budget.spent,
             epsilon_remaining=budget.remaining,
+            delta_spent=budget.delta_spent,
+            noise_stderr=spread.noise_stderr,
             secure=self.secure,
         )
 
@@ -194,16 +203,16 @@ class Density(Estimator[Release]):
         return self._spread_under(self._ledger.pair).stderr(density)
 
     def _spread_under(self, pair: Pair) -> Spread:
-        slots, epsilon = self._slots, float(self._ledger.split.release)
-        return spread_of(pair, slots.size, slots.users, slots.population, epsilon)
+        slots = self._slots
+        return Spread(pair, slots.size, slots.users, slots.population, self._ledger.split.noise)
 
     def _described(self) -> str:
         budget = self.budget
         tracked = "all" if self.users == self._universe.size else f"{self.users:,}"
         return (
             f"<{type(self).__name__} of {self._universe.describe()}, {tracked} tracked in {format_bytes(self.memory)}; "
-            f"epsilon {self.epsilon:g}: {budget.spent:.3g} spent, {budget.releases_made} of {len(budget.releases)} "
-            f"releases made{'' if self.secure else '; NOT SECURE: seeded coins'}>"
+            f"epsilon {self.epsilon:g}{and_delta(self.delta)}: {budget.spent:.3g} spent, {budget.releases_made} of "
+            f"{budget.releases} releases made{'' if self.secure else '; NOT SECURE: seeded coins'}>"
         )
 
     def _rows(self) -> Rows:

@@ -171,8 +171,8 @@ class Estimator(ABC, Generic[R]):
         with self._lock:
             self._table.in_use()
             self._ledger.spend_release()
-            epsilon = self._ledger.split.release
-            noisy = tuple(self._coins.noisy(count, epsilon) for count in self._counts())
+            noise = self._ledger.split.noise
+            noisy = tuple(self._coins.noisy(count, noise) for count in self._counts())
             return self._interpret(self._ledger.publish(noisy, level))
 
     @property
@@ -244,6 +244,11 @@ class Estimator(ABC, Generic[R]):
         return self._ledger.split.epsilon
 
     @property
+    def delta(self) -> float:
+        """The probability, at most, with which more than epsilon is lost: 0 unless it was given."""
+        return self._ledger.split.delta
+
+    @property
     def universe(self) -> Universe:
         """The users there could be."""
         return self._universe
@@ -287,7 +292,7 @@ class Estimator(ABC, Generic[R]):
         `save` leaves no copy. An estimator on seeded coins is refused unless `insecure=True` says that this is known.
         """
         with self._sealed(insecure) as parts:
-            return state.seal(*parts)
+            return state.seal(parts)
 
     def save(self, file: str | Path | StateFile, *, insecure: bool = False) -> None:
         """Keep the state in a file, to be read by `pp.load`.
@@ -325,7 +330,7 @@ class Estimator(ABC, Generic[R]):
         if parts.kind != cls.KIND:
             raise CorruptState(f"this state is not that of a {cls.__name__}")
         try:
-            ledger, rest = Ledger.from_bytes(parts.parameters)
+            ledger, rest = Ledger.from_bytes(parts.parameters, parts.version)
             known, slots = cls._from_parameters(rest, universe)
             table = cls.TABLE.from_words(slots.size, parts.words)
             est = cls._of_parts(known, slots, ledger, table, coin_sources.system, secure=parts.secure)

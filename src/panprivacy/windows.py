@@ -15,7 +15,8 @@ from panprivacy.errors import BudgetExhausted, PanPrivacyError
 from panprivacy.estimator import Estimator
 from panprivacy.memory import Scratch
 from panprivacy.periods import DAY, as_datetime, length_of, moment_of, moments_of
-from panprivacy.privacy import exact
+from panprivacy.privacy import exact, gaussian
+from panprivacy.privacy.noise import Gaussian
 from panprivacy.universe import Ids
 from panprivacy.universe.batches import is_polars, plain_column
 from panprivacy.universe.edges import Edges, columns_of
@@ -196,7 +197,9 @@ class Windows(Generic[R]):
         (1 + p0*(e^r - 1)))``. Of several, no more is used than that their epsilons add up.
         """
         split = self._open._ledger.split
-        released = exact.decimal(split.releases * split.release)
+        if isinstance(split.noise, Gaussian):
+            return gaussian.loss(split.noise.square, split.releases, split.delta)
+        released = exact.decimal(split.releases * split.noise.epsilon)
         if split.releases > 1:
             return exact.round_up(released)
         present, absent = (exact.log_mixture(p, released) for p in (split.pair.p1, split.pair.p0))

@@ -18,8 +18,8 @@ import panprivacy as pp
 from checks import ALARM, assert_variance
 from panprivacy.distinct.buckets import buckets_for
 from panprivacy.distinct.likelihood import CountModel
-from panprivacy.privacy.budget import best_split
 from panprivacy.privacy.pairs import symmetric
+from panprivacy.privacy.splitting import best_split
 
 pytestmark = pytest.mark.slow
 

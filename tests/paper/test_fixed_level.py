@@ -17,9 +17,9 @@ from panprivacy.memory import Scratch
 from panprivacy.paper import FixedLevelPPDS
 from panprivacy.paper.fixed_level import qualifying
 from panprivacy.paper.sparse import SparseTable
-from panprivacy.privacy.budget import best_split
 from panprivacy.privacy.coins import CHUNK, Coins, system
 from panprivacy.privacy.pairs import symmetric
+from panprivacy.privacy.splitting import best_split
 from panprivacy.table import Table
 from panprivacy.testing import SeededCoins
 

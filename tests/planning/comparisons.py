@@ -13,7 +13,7 @@ from panprivacy.planning.law import Design
 from panprivacy.planning.search import smallest_size
 from panprivacy.planning.terms import Terms
 from panprivacy.planning.worst import worst_case
-from panprivacy.privacy.budget import best_split
+from panprivacy.privacy.splitting import best_split
 from panprivacy.release import spread_of
 from panprivacy.theory import sample_size
 

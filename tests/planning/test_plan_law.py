@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from panprivacy.planning.law import Design, Ones
-from panprivacy.privacy.budget import best_split
 from panprivacy.privacy.pairs import Pair, dwork
+from panprivacy.privacy.splitting import best_split
 from panprivacy.release import spread_of
 
 

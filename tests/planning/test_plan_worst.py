@@ -6,7 +6,7 @@ import pytest
 
 from panprivacy.planning.law import Design
 from panprivacy.planning.worst import worst_case
-from panprivacy.privacy.budget import best_split
+from panprivacy.privacy.splitting import best_split
 
 pytestmark = pytest.mark.slow
 

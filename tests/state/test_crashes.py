@@ -57,9 +57,9 @@ def outcome(before: Sealed | None, after: Sealed, failure: Failure, at: int, fol
                 file.write(after)
         except StateFileError as error:
             said = str(error)
-    old, new = None if before is None else seal(*before), seal(*after)
+    old, new = None if before is None else seal(before), seal(after)
     # Whoever reads it sees one of them, whole.
-    found = seal(*StateFile(path).read()) if path.exists() else None
+    found = seal(StateFile(path).read()) if path.exists() else None
     assert found in (old, new)
     assert failing.failed or found == new
     # And so does the next run, after which there is nothing else.
@@ -99,7 +99,7 @@ def test_a_full_disk_leaves_the_file_as_it_was(change: str, tmp_path: Path) -> N
         path, before = tmp_path / str(at) / "state" / "flu.pp", CHANGES[change][0]
         assert message is not None
         assert "flu.pp: cannot be written, and is as it was: no space left on device" in message
-        assert (path.read_bytes() if path.exists() else None) == (before and seal(*before))
+        assert (path.read_bytes() if path.exists() else None) == (before and seal(before))
 
 
 def test_a_disk_that_fails_in_the_middle_is_completed_by_whoever_comes_next(
@@ -112,7 +112,7 @@ def test_a_disk_that_fails_in_the_middle_is_completed_by_whoever_comes_next(
         file.write(before)
 
     def fails(*_: object) -> None:
-        path.write_bytes(seal(*after)[:5000] + path.read_bytes()[5000:])
+        path.write_bytes(seal(after)[:5000] + path.read_bytes()[5000:])
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     with monkeypatch.context() as patch, StateFile(path).locked() as file:
@@ -123,7 +123,7 @@ def test_a_disk_that_fails_in_the_middle_is_completed_by_whoever_comes_next(
         ):
             file.write(after)
     assert StateFile._mend is mend
-    assert seal(*StateFile(path).read()) == seal(*after) == path.read_bytes()
+    assert seal(StateFile(path).read()) == seal(after) == path.read_bytes()
     assert [left.name for left in tmp_path.iterdir()] == ["flu.pp"]
 
 
@@ -138,8 +138,8 @@ def test_a_journal_is_not_applied_to_another_state_that_took_the_place_of_its_ow
         patch.setattr(journal.Journal, "clear", _nothing)
         patch.setattr(StateFile, "_mend", _nothing)
         file.write(after)
-    path.write_bytes(seal(*other))
-    assert seal(*StateFile(path).read()) == seal(*other)
+    path.write_bytes(seal(other))
+    assert seal(StateFile(path).read()) == seal(other)
     assert [left.name for left in tmp_path.iterdir()] == ["flu.pp"]
 
 
@@ -201,7 +201,7 @@ def test_kill_9_at_random_moments_leaves_one_whole_state(sizes: tuple[int, int],
         writer.wait()
         writer.stdout.close()
         if path.exists():
-            assert seal(*StateFile(path).read()) in blobs
+            assert seal(StateFile(path).read()) in blobs
         with StateFile(path).locked():
             assert {left.name for left in path.parent.iterdir()} <= {"flu.pp", ".flu.pp.lock"}
     assert path.exists()

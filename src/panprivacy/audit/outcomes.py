@@ -11,6 +11,7 @@ import numpy as np
 from panprivacy.errors import PanPrivacyError
 from panprivacy.privacy import exact
 from panprivacy.privacy.coins import ONE, Coins, Flips, check_threshold
+from panprivacy.privacy.noise import Laplace, Noise
 
 T = TypeVar("T")
 
@@ -111,25 +112,26 @@ class EveryOutcome(Coins):
         self._weight /= n
         return self._branch(n)
 
-    def noisy(self, value: int, epsilon: Fraction) -> int:
-        self._noised.append(Noised(Fraction(int(value)), Fraction(epsilon), whole=True))
+    def noisy(self, value: int, noise: Noise) -> int:
+        assert isinstance(noise, Laplace)
+        self._noised.append(Noised(Fraction(int(value)), noise.epsilon, whole=True))
         return self.STAND_IN
 
     def noisy_real(self, value: float, scale: float) -> float:
         self._noised.append(Noised(Fraction(float(value)), 1 / Fraction(float(scale)), whole=False))
         return float(self.STAND_IN)
 
-    def noisy_inside(self, value: int, epsilon: Fraction) -> int:
+    def noisy_inside(self, value: int, noise: Noise) -> int:
         """Noise that is kept has infinitely many outcomes: those beyond `REACH` are left out, with their weight."""
         self.cut = True
         kept = self._branch(2 * self.REACH + 1) - self.REACH
-        self._weight *= _laplace(abs(kept - value), epsilon)
+        self._weight *= _laplace(abs(kept - value), _epsilon(noise))
         return kept
 
-    def reaches(self, value: int, bar: int, epsilon: Fraction) -> bool:
+    def reaches(self, value: int, bar: int, noise: Noise) -> bool:
         """Two outcomes, since the noise is seen by nobody: no tail is left out."""
         reached = self._branch(2) == 1
-        beyond = _laplace_tail(abs(bar - value) + (bar <= value), epsilon)
+        beyond = _laplace_tail(abs(bar - value) + (bar <= value), _epsilon(noise))
         self._weight *= beyond if reached == (bar > value) else 1 - beyond
         return reached
 
@@ -143,6 +145,11 @@ class EveryOutcome(Coins):
             raise RuntimeError("the call drew other coins when it was repeated: it depends on more than its coins")
         self._at += 1
         return branch
+
+
+def _epsilon(noise: Noise) -> Fraction:
+    assert isinstance(noise, Laplace)
+    return noise.epsilon
 
 
 @cache

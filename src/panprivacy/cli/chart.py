@@ -31,7 +31,7 @@ class Audited(dict[str, Any]):
     def __init__(self, est: Estimator[Any]) -> None:
         budget, split = est.budget, est._ledger.split
         super().__init__(epsilon=budget.epsilon, epsilon_spent=budget.spent, epsilon_total=budget.total)
-        self.made = f"{budget.releases_made} of {len(budget.releases)} releases"
+        self.made = f"{budget.releases_made} of {budget.releases} releases"
         enumerable = split.releases <= _MOST_ENUMERATED and not split.intrusions
         self["exact_total"] = _exact_total(split) if enumerable else None
         self["holds"] = budget.total <= budget.epsilon and (self["exact_total"] or 0.0) <= budget.total * (1 + 1e-12)

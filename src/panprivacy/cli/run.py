@@ -148,7 +148,7 @@ class Run:
         """Write the state, and say what can be done with it."""
         self.keeper.write()
         self.speaker.note(
-            f"{kept.path}: saved; {self.left} of {len(self.est.budget.releases)} releases left"
+            f"{kept.path}: saved; {self.left} of {self.est.budget.releases} releases left"
             f"{f', and panprivacy release {kept.path} spends one' if self.left else ''}"
         )
 
@@ -156,12 +156,12 @@ class Run:
     def left(self) -> int:
         """How many planned releases are not made yet."""
         budget = self.est.budget
-        return len(budget.releases) - budget.releases_made
+        return budget.releases - budget.releases_made
 
     def check_left(self) -> None:
         """Refuse to go on if all planned releases are made."""
         if not self.left and self.kept is not None:
-            path, plan = self.kept.path, len(self.est.budget.releases)
+            path, plan = self.kept.path, self.est.budget.releases
             raise BudgetExhausted(
                 f"{path}: {all_made(plan, 'release')}; panprivacy show {path} shows the last one again"
             )
@@ -169,7 +169,7 @@ class Run:
     def note_exhausted(self) -> None:
         """Say so if nothing of what is counted from now on will ever be seen."""
         if not self.left:
-            made = all_made(len(self.est.budget.releases), "release")
+            made = all_made(self.est.budget.releases, "release")
             self.speaker.note(f"{made}: events that are counted from now on will never be released")
 
     def note_epsilon(self) -> None:
@@ -236,8 +236,8 @@ def continued_or_new(
     found = {
         "estimator": type(est).__name__,
         "epsilon": est.epsilon,
-        "releases": len(budget.releases),
-        "intrusions": len(budget.redraws),
+        "releases": budget.releases,
+        "intrusions": budget.redraws,
         "universe": est.universe.describe(),
     }
     for what, wanted in asked.items():

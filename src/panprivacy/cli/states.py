@@ -51,9 +51,9 @@ def _described(est: Any) -> dict[str, Any]:
     if not isinstance(est, Estimator):
         return common | {"moves": budget.moves, "moves_left": est.moves_left}
     return common | {
-        "releases": len(budget.releases),
+        "releases": budget.releases,
         "releases_made": budget.releases_made,
-        "intrusions": len(budget.redraws),
+        "intrusions": budget.redraws,
         "rerandomizations_made": budget.redraws_made,
         "last": as_fields(est.last) if est.last is not None else None,
     }
@@ -89,7 +89,7 @@ def rerandomize(state: StatePath) -> None:
         est.save(kept)
         budget = est.budget
         Speaker(as_json=False, quiet=False).note(
-            f"{state}: every bit is redrawn; {len(budget.redraws) - budget.redraws_made} more planned"
+            f"{state}: every bit is redrawn; {budget.redraws - budget.redraws_made} more planned"
         )
 
 

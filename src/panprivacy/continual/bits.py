@@ -10,6 +10,7 @@ from panprivacy.privacy import coins as coin_sources
 from panprivacy.privacy.budget import Split
 from panprivacy.privacy.coins import Coins
 from panprivacy.privacy.ledger import Ledger
+from panprivacy.privacy.noise import Laplace
 from panprivacy.universe import universe_of
 
 
@@ -59,4 +60,4 @@ def taken_over(
 
 def split_of(shares: Shares) -> Split:
     """What the moves spend, as the releases of a `Density`; the tests spend more beside it."""
-    return Split(shares.epsilon, shares.pair, shares.value, shares.moves, flip=0, intrusions=0)
+    return Split(shares.epsilon, shares.pair, Laplace(shares.value), shares.moves, flip=0, intrusions=0)

@@ -249,7 +249,7 @@ class Continual:
         An observer on seeded coins is refused unless `insecure=True` says that this is known.
         """
         with self._lock, saved.sealed(self._density, self._kept, insecure=insecure) as parts:
-            return state.seal(*parts)
+            return state.seal(parts)
 
     def save(self, file: str | Path | StateFile, *, insecure: bool = False) -> None:
         """Keep the state in a file, without a copy of it, as `pp.Density` does; to be read by `pp.load`."""

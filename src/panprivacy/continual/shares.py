@@ -65,6 +65,10 @@ class Shares(Law):
         seen = exact.decimal((moves + 1) * self.test + moves * self.value)
         return exact.add(self.pair.exact_loss, unseen, exact.log_mixture(self.pair.p1, seen))
 
+    def delta_after(self, *done: int) -> float:  # noqa: ARG002 - whatever was done
+        """None: this loss is certain."""
+        return 0.0
+
 
 @lru_cache(maxsize=256)
 def best_shares(epsilon: float, size: int, moves: int, observations: int, pair: Pair | None = None) -> Shares:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from panprivacy.continual.shares import Shares
 from panprivacy.privacy.coins import Coins
+from panprivacy.privacy.noise import Laplace
 
 
 @dataclass
@@ -24,5 +25,5 @@ class Watch:
 
     def has_drifted(self, distance: int, coins: Coins) -> bool:
         """Test once. One user changes the distance by at most 1."""
-        self.walk = coins.noisy_inside(self.walk, self.shares.threshold)
-        return coins.reaches(distance, self.bar + self.walk, self.shares.test)
+        self.walk = coins.noisy_inside(self.walk, Laplace(self.shares.threshold))
+        return coins.reaches(distance, self.bar + self.walk, Laplace(self.shares.test))

@@ -4,12 +4,13 @@ import struct
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations
+from math import sqrt
 from operator import index
 from typing import Any, NoReturn, Self
 
 import numpy as np
 
-from panprivacy.checks import KEY_BYTES, check_epsilon, check_key
+from panprivacy.checks import KEY_BYTES, check_delta, check_epsilon, check_key
 from panprivacy.display import Rows
 from panprivacy.distinct.buckets import buckets_for, levels_for, model_of, relative_error
 from panprivacy.distinct.estimate import not_negative, total
@@ -19,10 +20,11 @@ from panprivacy.distinct.reach import counts_within
 from panprivacy.errors import CannotMerge, PanPrivacyError
 from panprivacy.estimator import Estimator
 from panprivacy.privacy import coins as coin_sources
-from panprivacy.privacy.budget import best_split, budget_of
+from panprivacy.privacy.budget import budget_of
 from panprivacy.privacy.coins import Coins
 from panprivacy.privacy.ledger import Ledger, Published
 from panprivacy.privacy.pairs import Pair
+from panprivacy.privacy.splitting import best_split
 from panprivacy.release import CountRelease
 from panprivacy.sizes import format_bytes
 from panprivacy.slots import SlotMap
@@ -41,7 +43,7 @@ class DistinctCount(Estimator[CountRelease]):
 
     A keyed hash gives every user one bit among levels x buckets, in level l with probability ``2**-(l+1)``. The bit
     starts as a coin of probability p0 and each appearance redraws it with probability ``p1 = 1 - p0``. A release
-    publishes the number of ones in every level plus exact discrete Laplace noise (one user changes one of these
+    publishes the number of ones in every level plus exact discrete noise (one user changes one of these
     numbers, by at most 1); the count is the one that makes them likeliest. Whoever reads the whole state once, at any
     moment, and sees all releases, learns at most `epsilon` about any one user, however often that user appears.
 
@@ -62,6 +64,8 @@ class DistinctCount(Estimator[CountRelease]):
     releases, intrusions
         How many releases, and how many announced readings of the state (each followed by `rerandomize`), the
         budget is planned for.
+    delta
+        A probability with which more than epsilon may be lost, as for `pp.Density`: it buys Gaussian noise.
     key
         16 bytes that decide which bit a user owns; drawn unless given. Tables to be merged must share one.
     ids
@@ -104,6 +108,7 @@ class DistinctCount(Estimator[CountRelease]):
         levels: int | None = None,
         releases: int = 1,
         intrusions: int = 0,
+        delta: float | None = None,
         key: bytes | None = None,
         ids: str | None = None,
         coins: Coins | None = None,
@@ -111,11 +116,17 @@ class DistinctCount(Estimator[CountRelease]):
         source = coins or coin_sources.system
         if buckets is not None and error is not None:
             raise ValueError("give buckets or error, not both")
-        plan = check_epsilon(epsilon), index(releases), index(intrusions)
-        width = buckets_for(error, *plan) if error is not None else 4096 if buckets is None else index(buckets)
+        plan = index(releases), index(intrusions), None if delta is None else check_delta(delta)
+        width = (
+            buckets_for(error, check_epsilon(epsilon), *plan)
+            if error is not None
+            else 4096
+            if buckets is None
+            else index(buckets)
+        )
         slots = Hashed(levels_for(width) if levels is None else index(levels), width)
         check_key(key)
-        split = best_split(plan[0], width, *plan[1:])
+        split = best_split(check_epsilon(epsilon), width, *plan)
         users = Anyone(key or source.randbelow(2 ** (8 * KEY_BYTES)).to_bytes(KEY_BYTES, "little"), ids)
         self._assemble(users, slots, Ledger(split), Table.drawn(slots.size, split.pair, source), source)
 
@@ -190,6 +201,8 @@ class DistinctCount(Estimator[CountRelease]):
             number=published.number,
             epsilon_spent=budget.spent,
             epsilon_remaining=budget.remaining,
+            delta_spent=budget.delta_spent,
+            noise_stderr=sqrt(self._slots.parts) * model.noise_stderr(found.count / self._slots.parts),
             secure=self.secure,
         )
 
@@ -203,7 +216,7 @@ class DistinctCount(Estimator[CountRelease]):
     @property
     def relative_error(self) -> float:
         """The relative standard error of a release now, at every count from about 4 x buckets on (of each part)."""
-        return relative_error(self._ledger.pair, self._slots.buckets, float(self._ledger.split.release))
+        return relative_error(self._ledger.pair, self._slots.buckets, self._ledger.split.noise)
 
     def counts_within(self, error: float) -> tuple[int, int] | None:
         """From which count up to which a release now has at most this relative standard error; None if for none.
@@ -245,7 +258,7 @@ class DistinctCount(Estimator[CountRelease]):
         return self._slots.levels
 
     def _model(self, pair: Pair) -> CountModel:
-        return model_of(pair, self.levels, self.buckets, float(self._ledger.split.release))
+        return model_of(pair, self.levels, self.buckets, self._ledger.split.noise)
 
     def _described(self) -> str:
         budget, slots = self.budget, self._slots
@@ -254,7 +267,7 @@ class DistinctCount(Estimator[CountRelease]):
             f"<DistinctCount within {self.relative_error:.1%} from {4 * self.buckets:,} users on, "
             f"{tables}{format_bytes(self.memory)}; "
             f"epsilon {self.epsilon:g}: {budget.spent:.3g} spent, "
-            f"{budget.releases_made} of {len(budget.releases)} releases made"
+            f"{budget.releases_made} of {budget.releases} releases made"
             f"{'' if self.secure else '; NOT SECURE: seeded coins'}>"
         )
 

@@ -7,11 +7,12 @@ holds a 1 with probability p1, an empty one with p0. Hence the ones of level l h
     mean      mu_l = B*r_l,      r_l = p0 + (p1 - p0)*o_l,
     variance  B*r_l*(1 - r_l) = B*p0*p1 + (p1 - p0)**2 * B*o_l*(1 - o_l),
 
-coins and occupancy together, and the release adds Laplace noise. The score, the derivative of the log-likelihood, is
+coins and occupancy together, and the release adds noise. The score, the derivative of the log-likelihood, is
 
     S(n) = sum over l of  mu_l'(n) * psi_l(noisy_l - mu_l(n)),
 
-psi_l being the score of a location under normal plus Laplace noise (`normal_laplace`). That is the score of the exact
+psi_l being the score of a location under normal plus Laplace noise (`normal_laplace`), or under the normal law that
+Gaussian noise only widens. That is the score of the exact
 binomial law where there is no noise, since there ``psi_l(x) = x / variance``, and that of the sum of both where there
 are enough buckets for the ones to be normal. Maximum likelihood is the root of S; likelihood ratios are its integral.
 
@@ -32,7 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panprivacy.distinct.estimate import Estimate
-from panprivacy.privacy import noise
+from panprivacy.privacy.noise import Laplace, Noise
 from panprivacy.privacy.pairs import Pair
 from panprivacy.release.normal_laplace import Reals, information, score
 
@@ -45,8 +46,9 @@ _INTEGERS = 1 / 12  # variance of rounding to a whole number: no count is surer 
 class CountModel:
     """The law of the noisy counts of ones, level by level, given the number of users.
 
+    >>> from fractions import Fraction
     >>> from panprivacy.privacy.pairs import symmetric
-    >>> model = CountModel(symmetric(0.9), levels=28, buckets=4096, epsilon=0.14)
+    >>> model = CountModel(symmetric(0.9), levels=28, buckets=4096, noise=Laplace(Fraction(14, 100)))
     >>> round(model.stderr(1e6) / 1e6, 4)
     0.0317
     >>> found = model.fit(np.rint(model.means(np.array([1e6]))[0]), level=0.95)
@@ -57,7 +59,7 @@ class CountModel:
     pair: Pair
     levels: int
     buckets: int
-    epsilon: float
+    noise: Noise
 
     @cached_property
     def _rates(self) -> Reals:
@@ -66,9 +68,9 @@ class CountModel:
         return -np.log1p(-np.ldexp(1.0 / self.buckets, -exponents))
 
     @cached_property
-    def _noise(self) -> float:
-        """Scale of the Laplace law with the variance of the noise."""
-        return sqrt(noise.variance(self.epsilon) / 2)
+    def _scale(self) -> float:
+        """Scale of the Laplace law with the variance of the noise; none, if the noise is Gaussian."""
+        return sqrt(self.noise.variance / 2) if isinstance(self.noise, Laplace) else 0.0
 
     @cached_property
     def at_zero(self) -> float:
@@ -91,27 +93,36 @@ class CountModel:
         return self.buckets * self.pair.gap * self._rates * empty
 
     def _variances(self, n: Reals) -> Reals:
-        """Variances of the ones, without the noise."""
+        """Variances of what is about normal: the ones, and Gaussian noise."""
         share = self.means(np.maximum(n, 0.0)) / self.buckets
-        return self.buckets * share * (1 - share) + _INTEGERS
+        normal = 0.0 if self._scale else self.noise.variance
+        return self.buckets * share * (1 - share) + _INTEGERS + normal
 
     def score(self, noisy: Reals, n: Reals) -> Reals:
         """S(n), for each n."""
-        each = score(noisy - self.means(n), np.sqrt(self._variances(n)), self._noise)
+        each = score(noisy - self.means(n), np.sqrt(self._variances(n)), self._scale)
         total: Reals = (self._slopes(n) * each).sum(axis=1)
         return total
 
     def _fixed(self, n: Reals) -> Reals:
         """``1 - n*I``, with the information under normal noise, which is the smaller and errs on the safe side."""
-        normal = (self._slopes(n) ** 2 / (self._variances(n) + 2 * self._noise**2)).sum(axis=1)
+        normal = (self._slopes(n) ** 2 / (self._variances(n) + 2 * self._scale**2)).sum(axis=1)
         return np.asarray(np.maximum(1 - np.maximum(n, 0.0) * normal, 1e-9))
 
     def stderr(self, n: float) -> float:
         """Standard error of the estimate at a true count, ``sqrt(1/I - n)``, from the Fisher information I."""
         at = np.array([max(n, 0.0)])
-        each = information(np.sqrt(self._variances(at)[0]), self._noise)
+        each = information(np.sqrt(self._variances(at)[0]), self._scale)
         total = float(self._slopes(at)[0] ** 2 @ each)
         return sqrt(max(1 / total - at[0], 0.0)) if total else inf
+
+    def noise_stderr(self, n: float) -> float:
+        """What the noise adds to the standard error at a true count, taking it for normal."""
+        at = np.array([max(n, 0.0)])
+        slopes, spread = self._slopes(at)[0], self._variances(at)[0] + 2 * self._scale**2
+        weights = slopes / spread
+        whole = float(weights @ slopes)
+        return sqrt(self.noise.variance * float(weights @ weights)) / whole if whole else inf
 
     def fit(self, noisy: Reals, level: float) -> Estimate:
         """The most likely count, which may be negative, and the likelihood-ratio interval around it.

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, Self
 from panprivacy.density import Density
 from panprivacy.errors import CannotMerge, PanPrivacyError
 from panprivacy.paper.sparse import SparseTable
-from panprivacy.privacy.budget import best_split
 from panprivacy.privacy.coins import Coins
+from panprivacy.privacy.splitting import best_split
 from panprivacy.universe import Universe, universe_of
 
 _RARELY = 4.0

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from panprivacy.checks import check_epsilon
 from panprivacy.privacy import coins as coin_sources
 from panprivacy.privacy.coins import ONE, Coins
+from panprivacy.privacy.noise import Laplace
 
 
 class RandomizedResponse:
@@ -89,4 +90,4 @@ class LaplaceMechanism:
     def release(self, values: Sequence[int]) -> tuple[int, ...]:
         """The values with noise."""
         rate = Fraction(self.epsilon) / self.sensitivity
-        return tuple(self._coins.noisy(index(value), rate) for value in values)
+        return tuple(self._coins.noisy(index(value), Laplace(rate)) for value in values)

@@ -103,7 +103,7 @@ def counter(terms: Terms, crowd: Crowd, buckets: int) -> Counter:
     """
     split = terms.split(buckets)
     levels = levels_for(buckets, terms.population)
-    model = CountModel(split.pair_after(terms.intrusions), levels, buckets, float(split.release))
+    model = CountModel(split.pair_after(terms.intrusions), levels, buckets, split.noise)
     relative = relative_stderr(model, crowd.count)
     if crowd.universe is None:  # further out the error settles, perhaps a little above that at the expected count
         relative = max(relative, relative_stderr(model, float(_FAR * buckets)))

@@ -2,7 +2,8 @@ r"""The exact law of a release of `Density` around the truth, and the probabilit
 
 ``seen`` users of a universe of N have appeared. Of the ``users`` that own a bit, ``S ~ Hypergeometric(N, seen,
 users)`` are among them; the table shows ``X ~ Binomial(S, p1) + Binomial(bits - S, p0)`` ones; a release says ``X + L``
-with discrete Laplace L. Nothing here is replaced by a normal law or a bound. The sums are done in the Fourier domain:
+with L discrete Laplace or Gaussian. Nothing here is replaced by a normal law or a bound. The sums are done in the
+Fourier domain:
 
     E[z^X] = E[(p0 + p1 z)^S (p1 + p0 z)^(bits-S)],      z = e^(i theta), p0 = 1 - p1,
 
@@ -21,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panprivacy.planning.factorials import log_hypergeometric
-from panprivacy.privacy import noise
+from panprivacy.privacy.noise import Laplace, Noise
 from panprivacy.release.tracked import Tracked
 
 Reals: TypeAlias = NDArray[np.float64]
@@ -34,14 +35,14 @@ _NEGLIGIBLE = 42.0  # e^-42 < 6e-19: what is left out of a sum is smaller than o
 class Design(Tracked):
     """What decides the error of one release: the table, whom it speaks for, and the noise.
 
-    >>> from panprivacy.privacy.budget import best_split
+    >>> from panprivacy.privacy.splitting import best_split
     >>> split = best_split(0.4, 1000)
-    >>> every = Design(split.pair, bits=1000, users=1000, population=1000, epsilon=float(split.release))
+    >>> every = Design(split.pair, bits=1000, users=1000, population=1000, noise=split.noise)
     >>> round(every.error_probability(500, Fraction(1, 4)), 6)
     0.037607
     """
 
-    epsilon: float
+    noise: Noise
 
     def __post_init__(self) -> None:
         if self.pair.p0 + self.pair.p1 != 1:
@@ -68,7 +69,7 @@ class Design(Tracked):
     def variance(self, seen: Any) -> Any:
         """Variance of the noisy number of ones, for one number of users seen or an array of them."""
         share = seen / self.population
-        coins = self.bit_variance(share) + noise.variance(self.epsilon)
+        coins = self.bit_variance(share) + self.noise.variance
         return coins + float(self.gap) ** 2 * self.sample_variance(share)
 
     def error_probability(self, seen: int, alpha: Fraction) -> float:
@@ -96,7 +97,10 @@ class Ones:
         mean = design.mean(seen)
         self._center = round(mean)
         self._half = min(_reach(of_bits + gap**2 * of_sample), design.bits + 1)
-        self._epsilon = design.epsilon
+        # Gaussian noise is one more factor of the characteristic function; Laplace noise has tails too long for that.
+        self._epsilon = float(design.noise.epsilon) if isinstance(design.noise, Laplace) else None
+        of_noise = 0.0 if self._epsilon else design.noise.variance
+        self._half += ceil(sqrt(2 * _NEGLIGIBLE * of_noise)) if of_noise else 0
         period = 2 * self._half + 1
         highest = np.arccos(max(1 - _NEGLIGIBLE / of_bits, -1.0))
         theta = 2 * pi / period * np.arange(min(self._half, floor(highest / (2 * pi) * period)) + 1)
@@ -110,6 +114,8 @@ class Ones:
         self._weights = np.exp(decay + 1j * angle)[kept]
         if of_sample > 0:
             self._weights *= _sampled_cf(design, seen, phi[kept])
+        if of_noise:
+            self._weights *= _gaussian_cf(of_noise, self._theta)
         self._weights[1:] *= 2  # the negative frequencies, whose weights are the conjugates
         self._weights /= period
 
@@ -123,6 +129,8 @@ class Ones:
         k = threshold - self._center
         cut = min(max(k, low), high + 1)
         theta, eps = self._theta, self._epsilon
+        if eps is None:
+            return float(np.real(self._weights @ (np.exp(-1j * theta * cut) * _powers(-1j * theta, high + 1 - cut))))
         head = exp(-eps * (max(k - cut, 0) + 1)) * np.exp(1j * theta) * _powers(-eps + 1j * theta, cut - low)
         tail = exp(-eps * (max(cut - k, 0) + 1)) * _powers(-eps - 1j * theta, high + 1 - cut)
         whole = _powers(-1j * theta, high + 1 - cut)
@@ -132,6 +140,12 @@ class Ones:
     def at_most(self, threshold: int) -> float:
         """``P(X + L <= threshold)``."""
         return 1 - self.at_least(threshold + 1)
+
+
+def _gaussian_cf(square: float, theta: Reals) -> Reals:
+    """``E[exp(i theta L)]`` of a discrete Gaussian L, by Poisson's formula; from a square of 1 on two terms do."""
+    whole = 1 + 2 * exp(-2 * pi**2 * square)
+    return np.asarray(sum(np.exp(-square * (theta + 2 * pi * k) ** 2 / 2) for k in (-1, 0, 1)) / whole)
 
 
 def _reach(variance: float) -> int:

@@ -16,7 +16,7 @@ from panprivacy.planning.result import Plan, table_bytes
 from panprivacy.planning.search import LARGEST_EPSILON, smallest_alpha, smallest_epsilon, smallest_size
 from panprivacy.planning.terms import Terms
 from panprivacy.planning.worst import worst_case
-from panprivacy.release import spread_of
+from panprivacy.release import Spread
 from panprivacy.sizes import format_bytes
 from panprivacy.universe import Universe
 
@@ -81,7 +81,7 @@ def best_density(wish: Wish) -> Plan:
 def _density_plan(wish: Wish, terms: Terms, size: int, alpha: Fraction) -> Plan:
     design, density = terms.design(size), wish.density or 0.5
     worst = worst_case(design, alpha)
-    spread = spread_of(design.pair, design.bits, design.users, design.population, design.epsilon)
+    spread = Spread(design.pair, design.bits, design.users, design.population, design.noise)
     return Plan(
         estimator="Density",
         universe=wish.universe,

@@ -7,9 +7,10 @@ from panprivacy.density import Density
 from panprivacy.display import Card, grid_of, html_of
 from panprivacy.distinct import DistinctCount
 from panprivacy.distinct.buckets import levels_for
-from panprivacy.privacy.budget import Split, budget_of
+from panprivacy.privacy.budget import Budget, Split, and_delta, budget_of
 from panprivacy.privacy.coins import Coins
-from panprivacy.sizes import format_bytes
+from panprivacy.privacy.noise import Noise
+from panprivacy.sizes import counted, format_bytes
 from panprivacy.table import Table
 from panprivacy.universe import Range, Universe
 
@@ -73,6 +74,7 @@ class Plan:
     def build(self, *, coins: Coins | None = None) -> Density | DistinctCount:
         """Return the planned estimator, new and empty."""
         rest: dict[str, Any] = {"releases": self.split.releases, "intrusions": self.split.intrusions, "coins": coins}
+        rest |= {"delta": self.split.delta or None}
         if self.universe is None or self.estimator == "DistinctCount":
             return DistinctCount(self.epsilon, self.buckets, levels=self.levels, **rest)
         return Density(self.universe, self.epsilon, sample=self.sample, **rest)
@@ -103,7 +105,11 @@ class Plan:
     def _words(self) -> dict[str, Any]:
         """The keywords of the estimator besides its universe, without those that are left at their defaults."""
         words = {"epsilon": self.epsilon, "sample": self.sample, "buckets": self.buckets, "levels": self.levels}
-        words |= {"releases": self.split.releases, "intrusions": self.split.intrusions}
+        words |= {
+            "releases": self.split.releases,
+            "intrusions": self.split.intrusions,
+            "delta": self.split.delta or None,
+        }
         usual = {"releases": 1, "intrusions": 0}
         return {word: value for word, value in words.items() if value != usual.get(word)}
 
@@ -121,9 +127,14 @@ class Plan:
             "memory": self.memory,
             "epsilon": self.epsilon,
             "epsilon_state": budget.state,
-            "epsilon_releases": list(budget.releases),
-            "epsilon_redraws": list(budget.redraws),
+            "releases": budget.releases,
+            "epsilon_release": budget.release_epsilon,
+            "intrusions": budget.redraws,
+            "epsilon_redraw": budget.redraw_epsilon,
             "epsilon_total": budget.total,
+            "delta": budget.delta,
+            "noise": noise_name(self.split.noise),
+            "noise_stderr": budget.noise_stderr,
             "density": self.density,
             "stderr": self.stderr,
             "alpha": self.alpha,
@@ -144,15 +155,15 @@ class Plan:
     def card(self) -> Card:
         """What is shown of it."""
         budget = budget_of(self.split, self.split.releases, self.split.intrusions)
-        redraw = [("of each redraw", f"{each:.4g} (x {len(budget.redraws)})") for each in budget.redraws[:1]]
+        redraw = [("of each redraw", f"{budget.redraw_epsilon:.4g} (x {budget.redraws})")] if budget.redraws else []
         at = f" (at density {self.density:g})" if self.count is None else f" (from {self.count:,.0f} users on)"
         command = [] if self.command is None else [("in a shell", self.command)]
         rows = (
             ("build", self._what()),
             ("memory", f"{format_bytes(self.memory)} ({self.size:,} bits)"),
-            ("epsilon in all", f"{self.epsilon:g}"),
+            ("epsilon in all", f"{self.epsilon:g}{and_delta(self.split.delta)}"),
             ("of the state", f"{budget.state:.4g}"),
-            ("of each release", f"{budget.releases[0]:.4g} (x {len(budget.releases)})"),
+            ("of the releases", _of_releases(budget)),
             *redraw,
             ("standard error", self._error(self.stderr) + at),
             (f"P(error >= {self._error(self.alpha)})", self._how_likely()),
@@ -180,6 +191,24 @@ class Plan:
             return f"about {self.probability:.2g} for densities up to {self.density:g}"
         first, last = self.counts
         return f"at most about {self.beta:g} for counts from {first:,} to {last:,}"
+
+
+def _of_releases(budget: Budget) -> str:
+    """What the releases cost, and the noise that this buys."""
+    noise = f"noise ± {budget.noise_stderr:,.4g}"
+    if budget.release_epsilon is None:
+        return f"{budget.total - budget.state:.4g} for {counted(budget.releases, 'release')}, Gaussian {noise}"
+    return f"{budget.release_epsilon:.4g} each (x {budget.releases}), Laplace {noise}"
+
+
+def noise_name(noise: Noise) -> str:
+    """What a law of noise is called.
+
+    >>> from fractions import Fraction
+    >>> noise_name(Laplace(Fraction(1)))
+    'Laplace'
+    """
+    return type(noise).__name__
 
 
 def _spelled(universe: Universe) -> str:

@@ -3,13 +3,12 @@
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
-from math import ceil, exp, floor, log, log10, sqrt
+from math import ceil, exp, floor, log, log10
 
 from panprivacy.planning.law import Design
 from panprivacy.planning.terms import Terms
 from panprivacy.planning.worst import worst_case
-from panprivacy.release import spread_of
-from panprivacy.release.normal_laplace import normal_laplace_cdf
+from panprivacy.release import Spread
 
 _DIGITS = 4  # to which the smallest error or epsilon is found
 _LEAST_EPSILON = 1e-6
@@ -112,8 +111,8 @@ def _about_risk(terms: Terms, size: int, alpha: Fraction) -> float:
 
 def _about(design: Design, alpha: float) -> float:
     """The error probability at density 1/2, taking ones for normal and the noise for continuous."""
-    spread = spread_of(design.pair, design.bits, design.users, design.population, design.epsilon)
-    return 2 * normal_laplace_cdf(-alpha, sqrt(spread.normal_variance(0.5)), spread.laplace_scale)
+    spread = Spread(design.pair, design.bits, design.users, design.population, design.noise)
+    return 2 * spread.cdf(-alpha, 0.5)
 
 
 def _crossing(falling: Callable[[float], float], low: float, high: float) -> float:

@@ -7,7 +7,8 @@ import numpy as np
 
 from panprivacy.checks import KEY_BYTES
 from panprivacy.planning.law import Design
-from panprivacy.privacy.budget import Split, best_split
+from panprivacy.privacy.budget import Split
+from panprivacy.privacy.splitting import best_split
 from panprivacy.slots.places import network
 
 
@@ -29,7 +30,7 @@ class Terms:
         """The law of the last release, after all planned intrusions, from a table of this size."""
         split = self.split(size)
         users = owners(self.population, size)
-        return Design(split.pair_after(self.intrusions), size, users, self.population, float(split.release))
+        return Design(split.pair_after(self.intrusions), size, users, self.population, split.noise)
 
     def possible(self, size: int) -> Design | None:
         """The same, or None if the budget leaves no bit that tells anything."""

@@ -50,9 +50,9 @@ def worst_case(design: Design, alpha: Fraction, *, quick: bool = False) -> Worst
     users all densities are tried, and it is the worst case. Beyond, it has been within a ten-thousandth of the worst
     case wherever all were tried for comparison, and mostly the same. `quick` looks around density 1/2 only.
 
-    >>> from panprivacy.privacy.budget import best_split
+    >>> from panprivacy.privacy.splitting import best_split
     >>> split = best_split(0.4, 4096)
-    >>> design = Design(split.pair, 4096, 4096, 10**9, float(split.release))
+    >>> design = Design(split.pair, 4096, 4096, 10**9, split.noise)
     >>> worst = worst_case(design, Fraction(1, 10))
     >>> round(worst.probability, 5), round(worst.seen / 10**9, 2)
     (0.04962, 0.5)

@@ -5,7 +5,7 @@ of observations.
 """
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 
 from panprivacy.errors import NotPrivate
@@ -25,6 +25,8 @@ class Law(ABC):
     """The total that was promised."""
     pair: Pair
     """The coins of the bits."""
+    delta: float = field(default=0.0, kw_only=True)
+    """The probability, at most, with which more than epsilon may be lost: none, without Gaussian noise."""
 
     def __post_init__(self) -> None:
         if self.exact_loss(*self.planned) > exact.decimal(self.epsilon):
@@ -43,10 +45,14 @@ class Law(ABC):
         """`exact_loss`, rounded up."""
         return exact.round_up(self.exact_loss(*done))
 
+    @abstractmethod
+    def delta_after(self, *done: int) -> float:
+        """The delta that goes with `exact_loss`: all of it, as soon as Gaussian noise has been drawn once."""
+
 
 @dataclass(frozen=True)
 class Spending:
-    """What an estimator has spent of its epsilon."""
+    """What an estimator has spent of its epsilon and delta."""
 
     epsilon: float
     """The total that was promised."""
@@ -56,6 +62,10 @@ class Spending:
     """Worst-case loss of what has happened so far, one reading of the state included."""
     total: float
     """Worst-case loss once everything planned has happened: at most `epsilon`."""
+    delta: float
+    """The probability, at most, with which more than `total` is lost: 0 unless a delta was given."""
+    delta_spent: float
+    """The probability, at most, with which more than `spent` is lost."""
 
     @property
     def remaining(self) -> float:
@@ -70,4 +80,6 @@ def spent_under(law: Law, *done: int) -> dict[str, float]:
         "state": law.pair.loss,
         "spent": law.loss(*done),
         "total": law.loss(*law.planned),
+        "delta": law.delta,
+        "delta_spent": law.delta_after(*done),
     }

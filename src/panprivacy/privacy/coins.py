@@ -10,7 +10,6 @@ import os
 import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from fractions import Fraction
 from math import copysign, log1p
 from typing import TypeAlias
 
@@ -19,7 +18,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
 from panprivacy.lazily import loaded
-from panprivacy.privacy.noise import discrete_laplace
+from panprivacy.privacy.noise import Noise
 
 Flips: TypeAlias = NDArray[np.bool_]
 Octets: TypeAlias = NDArray[np.uint8]
@@ -70,17 +69,17 @@ class Coins(ABC):
             chosen.add(last if pick in chosen else pick)
         return np.array(sorted(chosen), dtype=np.int64)
 
-    def noisy(self, value: int, epsilon: Fraction) -> int:
-        """Return an integer plus exact discrete Laplace noise of parameter epsilon."""
-        return value + discrete_laplace(epsilon, self.randbelow)
+    def noisy(self, value: int, noise: Noise) -> int:
+        """Return an integer plus exact noise."""
+        return value + noise.draw(self.randbelow)
 
-    def noisy_inside(self, value: int, epsilon: Fraction) -> int:
+    def noisy_inside(self, value: int, noise: Noise) -> int:
         """The same, for a number that stays in the state and is not published: an auditor must take its branches."""
-        return self.noisy(value, epsilon)
+        return self.noisy(value, noise)
 
-    def reaches(self, value: int, bar: int, epsilon: Fraction) -> bool:
-        """Tell whether an integer plus discrete Laplace noise, seen by nobody, is at least the bar."""
-        return self.noisy(value, epsilon) >= bar
+    def reaches(self, value: int, bar: int, noise: Noise) -> bool:
+        """Tell whether an integer plus noise that nobody sees is at least the bar."""
+        return self.noisy(value, noise) >= bar
 
     def noisy_real(self, value: float, scale: float) -> float:
         """Return a number plus Laplace noise in floating point, as papers print it and no release should use it."""

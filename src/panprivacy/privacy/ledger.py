@@ -5,9 +5,19 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
 
+from panprivacy.checks import LARGEST_DELTA
 from panprivacy.errors import BudgetExhausted, CannotMerge, CorruptState
-from panprivacy.privacy.budget import MOST_INTRUSIONS, MOST_RELEASES, RELEASE_STEPS, Budget, Split, budget_of
+from panprivacy.privacy.budget import (
+    MOST_INTRUSIONS,
+    MOST_RELEASES,
+    RELEASE_STEPS,
+    SQUARE_STEPS,
+    Budget,
+    Split,
+    budget_of,
+)
 from panprivacy.privacy.coins import ONE
+from panprivacy.privacy.noise import Gaussian, Laplace, Noise
 from panprivacy.privacy.pairs import Pair
 from panprivacy.sizes import counted
 
@@ -94,7 +104,7 @@ class Ledger:
         head = _LEDGER.pack(
             split.epsilon,
             split.pair.present,
-            int(split.release * RELEASE_STEPS),
+            int(_size_of(split.noise) * _steps(split.delta)),
             split.releases,
             split.flip,
             split.intrusions,
@@ -104,29 +114,45 @@ class Ledger:
             last.level,
             last.redraws,
             counts,
+            split.delta,
         )
         return head + struct.pack(f"<{counts}q", *last.noisy)
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> tuple["Ledger", bytes]:
-        """Read a ledger off the front of some bytes, and return what is left of them."""
-        (epsilon, present, steps, planned, flip, intrusions, made, redraws, number, level, then, counts) = (
-            _LEDGER.unpack_from(data)
+    def from_bytes(cls, data: bytes, version: int) -> tuple["Ledger", bytes]:
+        """Read a ledger off the front of the bytes of a state of some version, and return what is left of them."""
+        written = _LEDGER if version > 1 else _WITHOUT_DELTA
+        (epsilon, present, steps, planned, flip, intrusions, made, redraws, number, level, then, counts, *rest) = (
+            written.unpack_from(data)
         )
-        end = _LEDGER.size + 8 * counts
-        noisy = struct.unpack(f"<{counts}q", data[_LEDGER.size : end])
+        delta = rest[0] if rest else 0.0
+        end = written.size + 8 * counts
+        noisy = struct.unpack(f"<{counts}q", data[written.size : end])
         sane = {
             "pair": 2 * present > ONE,
             "releases": made <= planned <= MOST_RELEASES and steps > 0,
             "redraws": redraws <= intrusions <= MOST_INTRUSIONS and bool(flip) == bool(intrusions),
+            "delta": 0 <= delta <= LARGEST_DELTA,
             "last release": (0 < level < 1 and then <= redraws and number <= made) if number else not any(noisy),
         }
         wrong = [name for name, holds in sane.items() if not holds]
         if wrong:
             raise CorruptState(f"the state contradicts itself in its {' and '.join(wrong)}")
-        split = Split(epsilon, Pair(ONE - present, present), Fraction(steps, RELEASE_STEPS), planned, flip, intrusions)
+        size = Fraction(steps, _steps(delta))
+        noise = Gaussian(size) if delta else Laplace(size)
+        split = Split(epsilon, Pair(ONE - present, present), noise, planned, flip, intrusions, delta=delta)
         published = Published(noisy, level, number, then) if number else None
         return cls(split, made, redraws, published), data[end:]
 
 
-_LEDGER = struct.Struct("<dIQIIIIIIdII")
+def _steps(delta: float) -> int:
+    """The unit in which the size of the noise is written: steps of an epsilon; with a delta, of a square."""
+    return SQUARE_STEPS if delta else RELEASE_STEPS
+
+
+def _size_of(noise: Noise) -> Fraction:
+    return noise.epsilon if isinstance(noise, Laplace) else noise.square
+
+
+_WITHOUT_DELTA = struct.Struct("<dIQIIIIIIdII")
+_LEDGER = struct.Struct("<dIQIIIIIIdIId")

@@ -2,6 +2,6 @@
 
 from panprivacy.release.count import CountRelease
 from panprivacy.release.density import Release
-from panprivacy.release.spread import Spread, spread_of
+from panprivacy.release.spread import Spread
 
-__all__ = ["CountRelease", "Release", "Spread", "spread_of"]
+__all__ = ["CountRelease", "Release", "Spread"]

@@ -6,6 +6,7 @@ from typing import Any
 
 from panprivacy.display import Card, grid_of, html_of, line_of, measured, warning_of
 from panprivacy.errors import PanPrivacyError
+from panprivacy.privacy.budget import and_delta
 
 _DENSITIES = ("density", "density_stderr", "density_interval", "raw_density")
 
@@ -35,6 +36,10 @@ class CountRelease:
     """Worst-case loss up to and with this release, one reading of the state included."""
     epsilon_remaining: float
     """What the releases still planned may spend."""
+    delta_spent: float
+    """The probability, at most, with which more than that was lost; 0 without Gaussian noise."""
+    noise_stderr: float
+    """Standard deviation of what the noise of this release added to the count, about."""
     secure: bool
     """False if the coins were not the operating system's: such a release protects nobody."""
 
@@ -86,7 +91,13 @@ class CountRelease:
         interval = f"{100 * self.level:g}% interval"
         known = f", of {self.universe:,}" if self.universe else ""
         users = measured(self.count, self.count_stderr, self.count_interval, interval, 0) + known
-        rows = [("users", users), ("epsilon", f"{self.epsilon_spent:.4g} spent, {self.epsilon_remaining:.4g} left")]
+        rows = [
+            ("users", users),
+            (
+                "epsilon",
+                f"{self.epsilon_spent:.4g} spent, {self.epsilon_remaining:.4g} left{and_delta(self.delta_spent)}",
+            ),
+        ]
         if self.universe:
             density = measured(self.density, self.density_stderr, self.density_interval, interval, 4)
             rows.insert(1, ("density", density))

@@ -4,6 +4,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from panprivacy.display import Card, grid_of, html_of, line_of, measured, warning_of
+from panprivacy.privacy.budget import and_delta
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,10 @@ class Release:
     """Worst-case loss up to and with this release, one reading of the state included."""
     epsilon_remaining: float
     """What the releases still planned may spend."""
+    delta_spent: float
+    """The probability, at most, with which more than that was lost; 0 without Gaussian noise."""
+    noise_stderr: float
+    """Standard deviation of what the noise of this release added to the density."""
     secure: bool
     """False if the coins were not the operating system's: such a release protects nobody."""
 
@@ -67,7 +72,10 @@ class Release:
         rows = (
             ("density", measured(self.density, self.density_stderr, self.density_interval, interval, 4)),
             ("users", f"{users}, of {self.universe:,}"),
-            ("epsilon", f"{self.epsilon_spent:.4g} spent, {self.epsilon_remaining:.4g} left"),
+            (
+                "epsilon",
+                f"{self.epsilon_spent:.4g} spent, {self.epsilon_remaining:.4g} left{and_delta(self.delta_spent)}",
+            ),
         )
         return Card(f"Release {self.number}", rows, warning_of(self.secure))
 

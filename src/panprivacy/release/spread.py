@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from math import hypot, sqrt
 
 from panprivacy.checks import check_level
-from panprivacy.privacy import noise
-from panprivacy.privacy.pairs import Pair
+from panprivacy.privacy.noise import Laplace, Noise
 from panprivacy.release.normal_laplace import normal_laplace_cdf
 from panprivacy.release.tracked import Tracked
 
@@ -15,9 +14,9 @@ _FAR = 50.0  # standard errors: no law here leaves a probability that a float co
 
 @dataclass(frozen=True)
 class Spread(Tracked):
-    """The law of the estimate around a density: bits and sampling, about normal, plus Laplace noise."""
+    """The law of the estimate around a density: bits and sampling, about normal, plus the noise of the release."""
 
-    noise_variance: float
+    noise: Noise
 
     def density(self, noisy_ones: int) -> float:
         """``(noisy - bits*p0) / (users*(p1-p0))``: unbiased for the density of the sampled users."""
@@ -32,13 +31,22 @@ class Spread(Tracked):
         return float(variance)
 
     @property
-    def laplace_scale(self) -> float:
-        """Scale of the Laplace law with the variance of the noise, in units of density."""
-        return sqrt(self.noise_variance / 2) / self.whole
+    def noise_stderr(self) -> float:
+        """Standard deviation of the noise, in units of density."""
+        return sqrt(self.noise.variance) / self.whole
 
     def stderr(self, density: float) -> float:
         """Standard error of the estimate, for a true density."""
-        return sqrt(self.normal_variance(density) + 2 * self.laplace_scale**2)
+        return hypot(sqrt(self.normal_variance(density)), self.noise_stderr)
+
+    def cdf(self, error: float, density: float) -> float:
+        """Probability that the estimate is above a true density by at most this much."""
+        normal = sqrt(self.normal_variance(min(max(density, 0.0), 1.0)))
+        if isinstance(self.noise, Laplace):
+            return normal_laplace_cdf(error, normal, self.noise_stderr / sqrt(2))
+        from scipy.special import ndtr
+
+        return float(ndtr(error / hypot(normal, self.noise_stderr)))
 
     def interval(self, estimate: float, level: float) -> tuple[float, float]:
         """All densities that a two-sided test at this level would not reject, given an estimate within [0, 1].
@@ -64,23 +72,14 @@ class Spread(Tracked):
         # up to four times as often as they say.
         half = self._half_a_count
         far = _FAR * (self.stderr(0.5) + half)
-        low = _crossing(lambda d: 1 - self._cdf(estimate - half - d, d) - tail, estimate - far, estimate)
-        high = _crossing(lambda d: tail - self._cdf(estimate + half - d, d), estimate, estimate + far)
+        low = _crossing(lambda d: 1 - self.cdf(estimate - half - d, d) - tail, estimate - far, estimate)
+        high = _crossing(lambda d: tail - self.cdf(estimate + half - d, d), estimate, estimate + far)
         return low, high
 
     @property
     def _half_a_count(self) -> float:
         """Half of what one bit more adds to the estimate."""
         return 0.5 / self.whole
-
-    def _cdf(self, error: float, density: float) -> float:
-        variance = self.normal_variance(min(max(density, 0.0), 1.0))
-        return normal_laplace_cdf(error, sqrt(variance), self.laplace_scale)
-
-
-def spread_of(pair: Pair, bits: int, users: int, population: int, epsilon: float) -> Spread:
-    """The law of an estimate released with noise of this epsilon."""
-    return Spread(pair, bits, users, population, noise.variance(epsilon))
 
 
 def _crossing(rising: Callable[[float], float], low: float, high: float) -> float:

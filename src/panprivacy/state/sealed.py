@@ -21,7 +21,9 @@ from panprivacy.memory import Scratch
 from panprivacy.state.disk import STATE
 
 MAGIC = STATE
-VERSION = 1
+VERSION = 2
+"""What is written. Version 1, whose ledgers knew no delta, is read as well."""
+
 _HEAD = struct.Struct("<8sHBBIQ")  # magic, version, kind, secure, bytes of parameters, words of bits
 _CHECK = sha256().digest_size
 
@@ -36,6 +38,7 @@ class Sealed(NamedTuple):
     secure: bool
     parameters: bytes
     words: NDArray[np.uint64]
+    version: int = VERSION
 
 
 class Content:
@@ -60,7 +63,7 @@ class Content:
 @contextmanager
 def content_of(parts: Sealed) -> Iterator[Content]:
     """Lay the parts of a state out as bytes, for as long as the table keeps still."""
-    start = _HEAD.pack(MAGIC, VERSION, *parts[:2], len(parts.parameters), len(parts.words)) + parts.parameters
+    start = _HEAD.pack(MAGIC, parts.version, *parts[:2], len(parts.parameters), len(parts.words)) + parts.parameters
     with Scratch() as scratch:
         swapped = sys.byteorder == "big"
         words = scratch.own(parts.words.astype("<u8")) if swapped else parts.words
@@ -73,9 +76,9 @@ def content_of(parts: Sealed) -> Iterator[Content]:
                 yield Content(first, bits, last)
 
 
-def seal(kind: int, secure: bool, parameters: bytes, words: NDArray[np.uint64]) -> bytes:
+def seal(parts: Sealed) -> bytes:
     """Put the parts of a state together."""
-    with content_of(Sealed(kind, secure, parameters, words)) as content:
+    with content_of(parts) as content:
         return b"".join(content.pieces)
 
 
@@ -101,8 +104,8 @@ def read(size: int, fill: Fill) -> Sealed:
     magic, version, kind, secure, parameters, words = _HEAD.unpack(head)
     if magic != MAGIC:
         raise CorruptState("these bytes are not a panprivacy state")
-    if version != VERSION:
-        raise CorruptState(f"this state has version {version}; this release reads version {VERSION}")
+    if not 1 <= version <= VERSION:
+        raise CorruptState(f"this state has version {version}; this release reads versions 1 to {VERSION}")
     expected = _HEAD.size + parameters + 8 * words + _CHECK
     if size != expected:
         raise CorruptState(f"the state should have {expected} bytes and has {size}: truncated or extended")
@@ -121,4 +124,4 @@ def read(size: int, fill: Fill) -> Sealed:
             raise CorruptState("the checksum does not match: the state was altered")
     if sys.byteorder == "big":
         bits.byteswap(inplace=True)
-    return Sealed(kind, bool(secure), bytes(start), bits)
+    return Sealed(kind, bool(secure), bytes(start), bits, version)
