@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from panprivacy import paper as paper
     from panprivacy import theory as theory
     from panprivacy.continual import Continual
+    from panprivacy.folder import StateFolder
     from panprivacy.hardening import harden
     from panprivacy.windows import LateEvent, Windows
 
@@ -59,6 +60,7 @@ __all__ = [
     "PanPrivacyError",
     "Plan",
     "Release",
+    "StateFolder",
     "Users",
     "Windows",
     "harden",
@@ -71,6 +73,7 @@ _MODULES_ON_DEMAND = {"audit", "paper", "theory"}
 _ON_DEMAND = {
     "Continual": "panprivacy.continual",
     "LateEvent": "panprivacy.windows",
+    "StateFolder": "panprivacy.folder",
     "Windows": "panprivacy.windows",
     "harden": "panprivacy.hardening",
 }
