@@ -8,12 +8,12 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from random import SystemRandom
 from time import monotonic, sleep
 from typing import Any, Protocol, TypeAlias
 
 from panprivacy.errors import PanPrivacyError
 from panprivacy.memory import wipe
+from panprivacy.privacy import coins
 from panprivacy.state.disk import StateInUse
 from panprivacy.state.file import StateFile
 from panprivacy.state.sealed import Sealed, seal, unseal
@@ -186,7 +186,7 @@ class Objects:
 
     def _check_exclusive(self) -> None:
         """Refuse a store that would let two writers create the same object."""
-        probe = f"{self._root}/.exclusive-{SystemRandom().getrandbits(64):016x}"
+        probe = f"{self._root}/.exclusive-{coins.system.randbelow(2**64):016x}"
         self._files.pipe_file(probe, b"one", mode="create")
         try:
             self._files.pipe_file(probe, b"two", mode="create")
@@ -213,4 +213,4 @@ def _changed(parts: Sealed, edit: Edit, write: Callable[[Sealed], None]) -> bool
 
 def _pause() -> float:
     """Some milliseconds, different for each who waits."""
-    return SystemRandom().uniform(0.001, 0.02)
+    return 0.001 * (1 + coins.system.randbelow(20))
