@@ -1,6 +1,7 @@
 """`panprivacy density --release-every 7d --time COLUMN`: a series of releases by the events' own time."""
 
 import json
+import re
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -48,12 +49,14 @@ def parquet(tmp_path: Path) -> Path:
 
 
 def lines(*arguments: Any) -> list[dict[str, Any]]:
-    """The releases of a series, as programs get them."""
+    """The releases of a series, as programs get them: all of one shape, and the curve through them in the last line."""
     result = run("density", *arguments, "--json")
     assert result.exit_code == 0, result.output
     assert "panprivacy: audit: " in result.stderr
-    found = [json.loads(line) for line in result.stdout.splitlines()]
+    *found, last = (json.loads(line) for line in result.stdout.splitlines())
     assert len({tuple(line) for line in found}) <= 1, "all lines have one shape"
+    assert list(last) == ["monotone"]
+    assert [point["density"] for point in last["monotone"]] == [line["density"] for line in found]
     return found
 
 
@@ -71,11 +74,15 @@ def test_every_week_is_released_when_it_is_over(file: Path) -> None:
     assert [week["until"][:10] for week in weeks] == ["2026-01-12", "2026-01-19", "2026-01-26", "2026-02-02"]
 
 
-def test_people_get_a_line_for_each_release_and_the_audit_under_it(parquet: Path) -> None:
+def test_people_get_a_line_for_each_release_and_the_curve_and_the_audit_under_them(parquet: Path) -> None:
     result = run("density", parquet, *BUDGET, "--releases", WEEKS, *WEEKLY, "--time", "when@2026-01-05")
     *weeks, last = result.stdout.splitlines()
+    until = [f"until 2026-{day}:" for day in ("01-12", "01-19", "01-26", "02-02")]
 
-    assert [line[:17] for line in weeks] == [f"until 2026-{day}:" for day in ("01-12", "01-19", "01-26", "02-02")]
+    assert [line[:17] for line in weeks[:4]] == until
+    assert weeks[4] == "monotone curve through 4 releases, at no cost of epsilon:"
+    assert [line[:17] for line in weeks[5:]] == until
+    assert re.fullmatch(r"until 2026-01-12: density 0\.\d{4}; users [\d,]+", weeks[5])
     assert last.startswith("audit: 4 of 4 releases, one reading of the state: nobody has lost more than 12.000000")
     assert last.endswith("(by enumeration 12.000000 in all): holds")
     assert result.stderr.startswith("panprivacy: epsilon 12 protects hardly anybody")
@@ -230,8 +237,11 @@ def test_the_picture_says_what_it_shows_and_what_it_cost(parquet: Path, tmp_path
 
     drawn = picture.read_text()
     assert "audit: 2 of 2 releases" in drawn
-    assert f"Share of {USERS:,} users who have appeared by then" in drawn
-    assert "until (UTC)" in drawn
+    assert "Users who have ever appeared" in drawn
+    assert f"(% of {USERS:,})" in drawn
+    assert "end of the period (UTC)" in drawn
+    assert "released, with 95 % interval" in drawn
+    assert "monotone curve through all of them" in drawn
     assert ".md" not in drawn
 
 
@@ -240,7 +250,7 @@ def test_the_picture_says_what_it_shows_and_what_it_cost(parquet: Path, tmp_path
     [
         (("--time", "when"), "--time goes with --release-every"),
         (("--plot", "a.png"), "--plot draws a series"),
-        (WEEKLY, "goes by the clock of standard input (-), or by --time COLUMN of files"),
+        (WEEKLY, "goes by the clock of standard input (-), or by --time COLUMN of events"),
         ((*WEEKLY, "--time", "then"), "no column 'then'"),
         ((*WEEKLY, "--time", "when@soon"), "'soon' is not a time"),
         ((*WEEKLY, "--time", "user"), "a column has one role only"),
@@ -257,10 +267,6 @@ def test_the_picture_says_what_it_shows_and_what_it_cost(parquet: Path, tmp_path
 )
 def test_what_makes_no_sense_is_refused_in_one_line(parquet: Path, options: tuple[Any, ...], message: str) -> None:
     assert message in refused("density", parquet, *BUDGET, *options)
-
-
-def test_a_pipe_goes_by_the_clock() -> None:
-    assert "leave --time out" in refused("density", "-", *BUDGET, *WEEKLY, "--time", "when")
 
 
 @pytest.mark.parametrize("first", ["2026-01-05", "1767571300"])

@@ -7,7 +7,9 @@ import typer
 
 from panprivacy.cli import options as opt
 from panprivacy.cli.plainly import Speaker, plain_errors
-from panprivacy.cli.run import Run, Source, continued_or_new, kept_in, planned, prepare
+from panprivacy.cli.run import Run, continued_or_new, kept_in, planned, prepare
+from panprivacy.cli.series import feed_series
+from panprivacy.cli.source import Source
 from panprivacy.distinct import DistinctCount
 from panprivacy.errors import PanPrivacyError
 from panprivacy.events import Columns, Kind, Layout
@@ -56,6 +58,8 @@ def distinct(
     state: opt.State = None,
     release: opt.MakeRelease = None,
     release_every: opt.ReleaseEvery = None,
+    time: opt.Time = None,
+    plot: opt.Plot = None,
     level: opt.Level = 0.95,
     as_json: opt.Json = False,
     quiet: opt.Quiet = False,
@@ -79,7 +83,8 @@ def distinct(
             _check_size(est, plan, size)
         columns = Columns((column,), _declared(est, ids))
         source = Source(files, columns, format_, Layout(separator, not no_header, missing), skip_missing)
-        Run(est, kept, level, Speaker(as_json=as_json, quiet=quiet)).feed(source, release_every, release)
+        run = Run(est, kept, level, Speaker(as_json=as_json, quiet=quiet))
+        feed_series(run, source, release, time=time, every=release_every, picture=plot)
 
 
 def _declared(est: Any, asked: Kind | None) -> Kind | None:
