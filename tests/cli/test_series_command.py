@@ -237,11 +237,11 @@ def test_the_picture_says_what_it_shows_and_what_it_cost(parquet: Path, tmp_path
 
     drawn = picture.read_text()
     assert "audit: 2 of 2 releases" in drawn
-    assert "Users who have ever appeared" in drawn
+    assert "Users who have ever appeared: 2 releases, epsilon 12 in all" in drawn
     assert f"(% of {USERS:,})" in drawn
     assert "end of the period (UTC)" in drawn
     assert "released, with 95 % interval" in drawn
-    assert "monotone curve through all of them" in drawn
+    assert "monotone curve fitted to them" in drawn
     assert ".md" not in drawn
 
 

@@ -12,6 +12,7 @@ from panprivacy.periods import DAY
 from panprivacy.privacy.coins import Coins
 from panprivacy.privacy.ledger import Ledger
 from panprivacy.release import MonotoneCurve
+from panprivacy.sizes import counted
 from panprivacy.slots import Every
 from panprivacy.table import Table
 from panprivacy.universe import Edges, Range
@@ -82,14 +83,15 @@ def draw(
         _draw_releases(panel, when, [row.release for row in rows], scale, joined=curve is None)
         if curve is not None:
             values = curve.counts if scale.counts else curve.densities
-            panel.plot(when, values, color=scale.colour, label="monotone curve through all of them", zorder=3)
+            panel.plot(when, values, color=scale.colour, label="monotone curve fitted to them", zorder=3)
         panel.xaxis_date()
         panel.set_ylim(bottom=0)
-        panel.set_title(f"{scale.what[0].upper()}{scale.what[1:]}")
+        spent = f"{counted(len(rows), 'release')}, epsilon {est.epsilon:g} in all"
+        panel.set_title(f"{scale.what[0].upper()}{scale.what[1:]}: {spent}")
         panel.set_xlabel("end of the period (UTC)" if rows[0].named == "until" else "time of the release (UTC)")
         panel.set_ylabel(scale.unit)
         panel.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}" if scale.counts else f"{100 * value:g} %")
-        panel.legend()
+        panel.legend(loc="best" if curve is None else "lower right")  # where nothing is, below what rises
         figure.autofmt_xdate(rotation=30, ha="right")
         figure.supxlabel(fill(str(audited), 140), fontsize=7.5, color=GREY)
         save(figure, path)
@@ -118,16 +120,20 @@ class _Scale:
 def _draw_releases(panel: "Axes", when: list[float], releases: list[Any], scale: _Scale, *, joined: bool) -> None:
     few = len(releases) <= _MOST_SINGLE
     values = [scale.value(release) for release in releases]
-    lows, highs = zip(*map(scale.interval, releases), strict=True)
-    finite = [high for high in (*highs, *values) if isfinite(high)]
-    ends = [min(high, 1.05 * max(finite)) for high in highs]  # an interval without end leaves the picture
-    panel.vlines(when, lows, ends, color=GREY, alpha=0.5 if few else 0.1, linewidth=1.2 if few else 0.5, zorder=1)
-    panel.plot(
+    bars = list(map(scale.interval, releases))
+    top = 1.05 * max(end for end in (*values, *(high for _, high in bars)) if isfinite(end))  # some have no upper end
+    panel.errorbar(
         when,
         values,
-        "o-" if joined else "o",
-        color=scale.colour if joined else GREY,
+        yerr=[
+            [max(value - low, 0.0) for value, (low, _) in zip(values, bars, strict=True)],
+            [max(min(high, top) - value, 0.0) for value, (_, high) in zip(values, bars, strict=True)],
+        ],
+        fmt="o-" if joined else "o",
+        color=scale.colour if joined else GREY if few else f"{GREY}60",
+        ecolor=f"{GREY}80" if few else f"{GREY}18",
+        elinewidth=1.2 if few else 0.6,
         markersize=4 if few else 1.5,
         label=f"released, with {100 * releases[0].level:g} % interval",
-        zorder=2,
+        zorder=4 if few else 2,
     )
