@@ -1,28 +1,14 @@
-"""`panprivacy density --release-every 7d --time COLUMN`: a series of releases by the events' own time."""
+"""`--release-every 7d --time COLUMN`: a series of releases by the events' own time."""
 
 import json
 import re
-from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
 from commands import refused, run
-
-USERS, WEEKS = 4000, 4
-MONDAY = datetime(2026, 1, 5)  # files without a zone are in UTC
-BUDGET = ("-c", "user", "-n", USERS, "-e", 12)
-WEEKLY = ("--release-every", "7d")
-
-
-def visits() -> pl.DataFrame:
-    """In each of four weeks a quarter of the users appears, the last event of a week an hour before it ends."""
-    users = range(USERS)
-    span = timedelta(days=7) - timedelta(hours=1)
-    quarter = USERS // WEEKS
-    when = [MONDAY + user // quarter * timedelta(days=7) + (user % quarter + 1) / quarter * span for user in users]
-    return pl.DataFrame({"user": users, "when": when})
+from weekly import BUDGET, USERS, WEEKLY, WEEKS, rows, visits
 
 
 @pytest.fixture(params=["parquet", "csv", "ndjson", "seconds.csv", "zone.csv"])
@@ -112,12 +98,6 @@ def test_many_releases_are_audited_by_the_formula(parquet: Path) -> None:
     line = audit(parquet, *BUDGET, "--releases", 28, "--release-every", "1d", "--time", "when")
 
     assert line.endswith("of epsilon 12 (by the exact formula): holds")
-
-
-def rows(path: Path, *times: str) -> Path:
-    """A file with one user for each of these times."""
-    path.write_text("user,when\n" + "".join(f"{user},{time}\n" for user, time in enumerate(times)))
-    return path
 
 
 def test_a_file_that_is_not_sorted_is_refused_and_nothing_is_released(tmp_path: Path) -> None:

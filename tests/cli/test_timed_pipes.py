@@ -11,7 +11,7 @@ from typing import IO, Any
 import polars as pl
 import pytest
 from commands import start
-from test_series_command import USERS, WEEKS, visits
+from weekly import USERS, WEEKS, visits
 
 import panprivacy as pp
 
