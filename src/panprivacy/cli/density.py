@@ -119,6 +119,8 @@ def density(
 
     Example: [bold]panprivacy density visits.csv --column patient --universe 1000000 --epsilon 1[/bold]
 
+    For a series, add: [bold]--releases 52 --release-every 7d --time visited --plot series.png[/bold]
+
     FILE is one file or more, a glob in quotes, such as 'visits/*.parquet', or - for standard input.
     """
     asked = Asked(column, edges, universe, universe_file, nodes, directed)

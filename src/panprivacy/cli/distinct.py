@@ -68,6 +68,8 @@ def distinct(
 
     Example: [bold]panprivacy distinct visits.csv --column patient --epsilon 1 --error 0.02[/bold]
 
+    For a series, add: [bold]--releases 52 --release-every 7d --time visited --plot series.png[/bold]
+
     FILE is one file or more, a glob in quotes, such as 'visits/*.parquet', or - for standard input.
     """
     prepare(files, quiet=quiet)

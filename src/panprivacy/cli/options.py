@@ -81,8 +81,7 @@ MakeRelease: TypeAlias = Annotated[
     bool | None,
     typer.Option(
         "--release/--no-release",
-        help="Release an answer once all events are counted, or not. Default: yes, but not of files or by --time if "
-        "there is a --state.",
+        help="Release an answer at the end of events, or not. Default: yes, but with --state no for files and --time.",
     ),
 ]
 ReleaseEvery: TypeAlias = Annotated[
