@@ -1,6 +1,7 @@
 """The curve through a series of releases, printed and drawn: it never falls, as those who have ever appeared do not."""
 
 import json
+import re
 from dataclasses import replace
 from datetime import timedelta
 from itertools import pairwise
@@ -11,6 +12,7 @@ from typing import Any
 import polars as pl
 import pytest
 from commands import run
+from rich.console import Console
 from weekly import BUDGET, MONDAY, USERS, WEEKLY, WEEKS, rows, visits
 
 import panprivacy as pp
@@ -79,6 +81,17 @@ def test_where_users_are_deleted_there_is_no_curve(tmp_path: Path) -> None:
     assert "Users who have appeared and were not deleted since" in drawn
     assert "ever" not in drawn
     assert "monotone" not in drawn + run("density", file, *budget).stdout
+
+
+def test_a_terminal_shows_the_curve_as_a_table() -> None:
+    est = pp.Density(USERS, 12.0, releases=2)
+    shown = [published.Dated(published.UNTIL, moment * DAY, est.release()) for moment in (1, 2)]
+    terminal = Console(width=80)
+    with terminal.capture() as captured:
+        terminal.print(published.Curve(shown))
+
+    assert "monotone curve through 2 releases" in captured.get()
+    assert re.search("│ until 1970-01-03 │ density 0\\.0[0-9]{3} │ users [0-9]+ +│", captured.get())
 
 
 def test_one_release_is_its_own_curve_and_is_not_shown_twice(tmp_path: Path) -> None:

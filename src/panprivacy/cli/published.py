@@ -48,12 +48,12 @@ class Curve(dict[str, Any]):
         densities = self.fitted.densities if known else [None] * len(rows)
         points = list(zip(rows, densities, self.fitted.counts, strict=True))
         super().__init__(monotone=[_point(*point) for point in points])
-        self._title = f"monotone curve through {counted(len(rows), 'release')}, at no cost of epsilon"
+        self._title = f"monotone curve through {counted(len(rows), 'release')}"
         self._lines = [(row.when, *_shown_point(density, count)) for row, density, count in points]
 
     def __str__(self) -> str:
         lines = (f"{when}: {'; '.join(said)}" for when, *said in self._lines)
-        return "\n".join([f"{self._title}:", *lines])
+        return "\n".join([f"{self._title}, at no cost of epsilon:", *lines])
 
     def __rich__(self) -> "Table":
         from rich.table import Table
