@@ -25,7 +25,7 @@ from panprivacy.errors import (
 )
 from panprivacy.planning import Plan, plan
 from panprivacy.privacy.budget import Budget
-from panprivacy.release import CountRelease, Release
+from panprivacy.release import CountRelease, MonotoneCurve, Release, monotone
 from panprivacy.state.loading import load
 from panprivacy.state.merging import merge
 from panprivacy.universe import Edges, Ids, Users
@@ -54,6 +54,7 @@ __all__ = [
     "Edges",
     "Ids",
     "LateEvent",
+    "MonotoneCurve",
     "NotPrivate",
     "OtherUniverse",
     "OutsideUniverse",
@@ -66,6 +67,7 @@ __all__ = [
     "harden",
     "load",
     "merge",
+    "monotone",
     "plan",
 ]
 
