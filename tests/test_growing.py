@@ -237,6 +237,7 @@ def audited(kind: type[pp.Density], releases: int, intrusions: int = 0) -> audit
     return audit.exact(make, ["ada", "ben", "cem"], 2, deletions=True, releases=releases, intrusions=intrusions)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("releases", "intrusions"), [(1, 0), (2, 0), (1, 1)])
 def test_an_estimator_that_grew_loses_what_it_claims_and_no_more(releases: int, intrusions: int) -> None:
     result = audited(pp.Density, releases, intrusions)
@@ -262,6 +263,7 @@ class StartsWithZeros(pp.Density):
         self._table.redraw_one(0, flip=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [StaysInPlace, StartsWithZeros])
 def test_bits_that_are_not_moved_or_not_drawn_are_found(kind: type[pp.Density]) -> None:
     assert not audited(kind, releases=2).holds

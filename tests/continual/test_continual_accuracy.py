@@ -49,6 +49,7 @@ def runs() -> list[tuple[NDArray[np.float64], NDArray[np.float64], list[bool]]]:
     return [watched(observer(seed), seed) for seed in range(RUNS)]
 
 
+@pytest.mark.slow
 def test_all_observations_of_a_run_err_by_at_most_alpha_in_all_but_beta_of_the_runs() -> None:
     accuracy = observer(0).accuracy()
     errors = [np.abs(published - true).max() for true, published, _ in runs()]

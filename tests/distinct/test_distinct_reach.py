@@ -14,6 +14,7 @@ def reach(error: float) -> tuple[int, int]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("error", [0.2, 0.05, 0.01])
 def test_an_error_holds_between_the_two_counts_and_not_beyond(error: float) -> None:
     est = pp.DistinctCount(epsilon=1.0, error=error)

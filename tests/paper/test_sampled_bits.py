@@ -85,6 +85,7 @@ def test_the_streams_have_the_densities_of_the_paper() -> None:
     assert DENSITIES["zipf"] == pytest.approx(0.25, abs=0.01)
 
 
+@pytest.mark.slow
 @BOTH
 @pytest.mark.parametrize("stream", STREAMS)
 @pytest.mark.parametrize("sample", [100, 1000])

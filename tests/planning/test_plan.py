@@ -58,6 +58,7 @@ def possible(message: str, word: str) -> float:
     return float(found[1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "wish",
     [
@@ -82,6 +83,7 @@ def test_a_budget_too_small_to_tell_anything_is_refused_with_what_would_do() -> 
         plan(universe=10**6, alpha=0.01, memory=10)
 
 
+@pytest.mark.slow
 def test_where_few_of_many_are_expected_a_distinct_count_is_planned() -> None:
     sparse = plan(universe=10**6, epsilon=1.0, alpha=0.001, density=0.01)
     assert sparse.estimator == "DistinctCount"
@@ -98,6 +100,7 @@ def test_where_few_of_many_are_expected_a_distinct_count_is_planned() -> None:
     assert within.stderr < plan(universe=10**6, epsilon=1.0, memory="4 KiB").stderr
 
 
+@pytest.mark.slow
 def test_in_an_open_universe_the_error_is_relative() -> None:
     planned = plan(epsilon=1.0, alpha=0.05, count=10**6)
     assert planned.estimator == "DistinctCount"
@@ -114,6 +117,7 @@ def test_in_an_open_universe_the_error_is_relative() -> None:
         plan(epsilon=1.0, alpha=0.01, memory="1 KiB", count=10**6)
 
 
+@pytest.mark.slow
 def test_an_open_universe_is_planned_for_the_count_that_is_expected() -> None:
     """The table that keeps to 2 % at a million users errs by more where 23,570 come, and so does every other."""
     many = plan(epsilon=1.0, alpha=0.02, count=10**6)

@@ -86,7 +86,7 @@ def sampled(
     >>> from panprivacy import audit
     >>> late = [range(1, 50), audit.READ, 0, audit.RELEASE]
     >>> early = [range(1, 50), 0, audit.READ, audit.RELEASE]
-    >>> bound = audit.sampled(lambda coins: pp.Density(50, epsilon=1.0, coins=coins), late, early, runs=1000)
+    >>> bound = audit.sampled(lambda coins: pp.Density(50, epsilon=1.0, coins=coins), late, early, runs=200)
     >>> bound.refutes
     False
 
