@@ -1,12 +1,16 @@
 """Alg. 2: the improved pan-private density estimator."""
 
+from typing import Self
+
 from panprivacy.paper import flaws, printed_pairs
-from panprivacy.paper.sampled_bits import SampledBits
+from panprivacy.paper.printed import Printed
+from panprivacy.paper.sampled_bits import BitState, SampledBits, sample_for
 from panprivacy.privacy.coins import Coins
 from panprivacy.universe import Universe
+from panprivacy.universe.words import Words
 
 
-class OptBern(SampledBits):
+class OptBern(Printed):
     r"""Dwork's estimator with the pair of coins that uses all of the state's budget, as the paper prints it.
 
     Every user of a random sample of m owns a bit, at first Bernoulli(p_init); an appearance redraws it as
@@ -44,15 +48,38 @@ class OptBern(SampledBits):
     `panprivacy.Density`, which is this with noise of the right size.
     """
 
-    ALGORITHM = "optbern"
-
     def __init__(
         self, universe: int | Universe, epsilon: float, sample: int, c: float = 0.5, *, coins: Coins | None = None
     ) -> None:
+        super().__init__(universe, epsilon, coins)
         self._c = float(c)
-        super().__init__(universe, epsilon, sample, printed_pairs.optbern(float(epsilon), self._c), coins)
+        pair = printed_pairs.optbern(self._epsilon, self._c)
+        self._bits = SampledBits(self._universe.size, sample, pair, self._coins)
+        flaws.warn(self)
+
+    @classmethod
+    def for_accuracy(
+        cls, universe: int | Universe, epsilon: float, alpha: float, beta: float, *, coins: Coins | None = None
+    ) -> Self:
+        """Sample m* users, for whom ``P(|estimate - density| >= alpha) <= beta`` is proved."""
+        return cls(universe, epsilon, sample_for("optbern", universe, epsilon, alpha, beta), coins=coins)
+
+    def _redraw(self, indices: Words, remove: bool) -> None:
+        self._bits.redraw(indices, remove)
+
+    def estimate(self) -> float:
+        return self._bits.estimate(self._epsilon)
+
+    @property
+    def sample(self) -> int:
+        """The number of sampled users m."""
+        return self._bits.size
 
     @property
     def known_flaws(self) -> tuple[str, ...]:
         too_high = (flaws.centre_too_high(self._epsilon, self._c),) if self._c > 0.5 else ()
         return *too_high, flaws.noise_too_small("optbern", self._epsilon, self._c)
+
+    @property
+    def state(self) -> BitState:
+        return self._bits.state
