@@ -116,7 +116,7 @@ def test_ids_are_what_the_users_are_known_by() -> None:
     text = Columns(("user",), Kind.text)
     assert _ids(arrow_stream(pl.DataFrame({"user": [7, 8]})), 10**6, text) == ["7", "8"]
     assert _ids(arrow_stream(pl.DataFrame({"user": ["Ada"]})), 10**6, text) == ["Ada"]
-    with pytest.raises(BadInput, match="column 'user' holds text, and the users are known by integers"):
+    with pytest.raises(BadInput, match="column 'user' holds text, and ids are integers here"):
         _ids(arrow_stream(pl.DataFrame({"user": ["Ada"]})), 10**6)
 
 

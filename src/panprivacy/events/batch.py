@@ -58,6 +58,20 @@ class Columns:
         """All columns, ids first."""
         return [*self.ids, *(name for name in (self.action, self.time) if name is not None)]
 
+    @property
+    def if_text(self) -> str:
+        """What to do where ids are read as integers and turn out to be text."""
+        if len(self.ids) == 2:
+            return "if nodes are text, list them with --nodes FILE:COLUMN"
+        return "if ids are text, list them with --universe-file FILE:COLUMN, or start a distinct count with --ids text"
+
+    def if_padded(self, name: str, value: str) -> str:
+        """What is wrong with an id like 007 where ids are integers, and what to do."""
+        return (
+            f"{name} {value} has leading zeros, and ids are integers here: if it is the id without them, write it so; "
+            f"{self.if_text}"
+        )
+
     def check_names(self, file: str, present: list[str], advice: str = "") -> None:
         """Refuse a file that lacks one of the columns; `advice` says what might be behind it."""
         for name in self.names:

@@ -140,7 +140,7 @@ def check_types(file: str, columns: Columns, schema: "pl.Schema") -> None:
         if kind is None:
             raise BadInput(file, f"column {name!r} holds {schema[name]}; ids are integers or text")
         if kind is Kind.text and columns.kind is Kind.integers:
-            raise BadInput(file, f"column {name!r} holds text, and the users are known by integers")
+            raise BadInput(file, f"column {name!r} holds text, and ids are integers here; {columns.if_text}")
 
 
 def kind_of(type_: "pl.DataType") -> Kind | None:

@@ -75,7 +75,7 @@ class Text:
             return b""
         if self._kind is Format.ndjson:
             self._parser = JsonLines(self._file, self._columns, block)
-        elif last or not self._layout.header or len(record_ends(block, quotes=True)) > 1:
+        elif last or not self._layout.header or len(record_ends(block, quotes=True, most=2)) > 1:
             self._parser = Delimited(self._file, self._columns, self._layout, block)
         else:
             self._waiting = block
@@ -131,7 +131,7 @@ def first_names(file: str, kind: Format, layout: Layout) -> list[str]:
     with opened(file) as (_, unpacked):
         first = next(pieces(file, unpacked))
     refuse_known(file, first)
-    block = first[: record_ends(first, quotes=kind is not Format.ndjson)[0]]
+    block = first[: record_ends(first, quotes=kind is not Format.ndjson, most=1)[0]]
     if kind is Format.ndjson:
         return keys_of(block)
     check_first(file, block)
