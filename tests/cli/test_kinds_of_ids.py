@@ -112,9 +112,7 @@ def test_where_ids_are_integers_a_leading_zero_is_refused(
 @pytest.mark.parametrize("suffix", ["parquet", "arrow"])
 def test_a_column_of_text_is_refused_whole_where_ids_are_integers(suffix: str, tmp_path: Path) -> None:
     line = refused("density", padded(tmp_path / f"a.{suffix}"), "-c", "user", "-e", 1, "-n", USERS)
-    assert (
-        "column 'user' holds text, and ids are integers here; if ids are text, list them with --universe-file" in line
-    )
+    assert "column 'user' holds text, and ids are integers here; ids that are text need --universe-file FILE" in line
 
 
 @pytest.mark.parametrize("suffix", FORMATS)

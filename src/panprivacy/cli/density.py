@@ -9,7 +9,7 @@ from panprivacy.cli import options as opt
 from panprivacy.cli.plainly import Speaker, plain_errors
 from panprivacy.cli.run import Run, Source, continued_or_new, kept_in, planned, prepare
 from panprivacy.cli.series import series_of
-from panprivacy.cli.universe import Asked
+from panprivacy.cli.universe import Asked, which_column
 from panprivacy.density import Density
 from panprivacy.errors import PanPrivacyError
 from panprivacy.events import Layout
@@ -142,8 +142,8 @@ def density(
             _check_size(est, plan, size)
         run = Run(est, kept, level, Speaker(as_json=as_json, quiet=quiet))
         series = series_of(run, time, release_every, plot)
-        columns = asked.columns(est.universe, kind, action)
         layout = Layout(separator, not no_header, missing)
+        columns = asked.columns(est.universe, kind, action, lambda: which_column(files, format_, layout))
         source = Source(files, columns, format_, layout, skip_missing, skip_outside)
         if series is None:
             run.feed(source, release_every, release)

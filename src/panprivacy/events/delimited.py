@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from panprivacy.events.batch import BadInput, Columns, Kind
+from panprivacy.events.batch import BadInput, Columns, Kind, shown_names
 from panprivacy.events.blocks import record_ends
 from panprivacy.events.magic import NOT_UTF8, is_utf8
 from panprivacy.sizes import counted
@@ -42,14 +42,15 @@ class Delimited:
 
     quotes = True
 
-    def __init__(self, file: str, columns: Columns, layout: Layout, first_block: bytes) -> None:
+    def __init__(self, file: str, columns: Columns, layout: Layout, first_block: bytes, *, piped: bool = False) -> None:
         self._layout = layout
         self._columns = columns
         end = record_ends(first_block, quotes=True, most=1)[0]
         check_first(file, first_block[:end])
         first_row = split_row(first_block[:end], layout.separator)
         self.names = first_row if layout.header else [str(i + 1) for i in range(len(first_row))]
-        columns.check_names(file, self.names, _advice(first_row, layout.separator))
+        told = told_of(first_row, layout, piped=piped) + _advice(first_row, layout.separator)
+        columns.check_names(file, self.names, told)
         self.skip = end if layout.header else 0
         """Bytes of the first block that are the header."""
         self.kind = columns.kind or self._kind_in(columns, first_block[self.skip :])
@@ -134,6 +135,25 @@ def check_first(file: str, row: bytes) -> None:
     unquoted = row.rstrip(b"\r\n").split(b'"')[::2]
     if any(b"\r" in part for part in unquoted):
         raise BadInput(file, r"its lines end in CR alone, as on old Macs; convert it, for example with tr '\r' '\n'")
+
+
+def told_of(first_row: list[str], layout: Layout, *, piped: bool = False) -> str:
+    """What columns there are, by name, unless the first row may be no header: then its fields may be users.
+
+    The header of a file is quoted unless one of its fields begins like a number. That of a pipe never is: nobody can
+    look at it again, and what is said may end up in a log.
+
+    >>> told_of(["patient", "at"], Layout()), told_of(["P0550", "3"], Layout(header=False))
+    ("it has 'patient', 'at'", 'its columns are called 1 to 2')
+    """
+    if not layout.header:
+        return f"its columns are called 1 to {len(first_row)}"
+    if not (piped or any(re.match("[+-]?[0-9]", name) for name in first_row)):
+        return f"it has {shown_names(first_row)}"
+    return (
+        f"its first row, of {counted(len(first_row), 'field')}, is not shown, since it may be a user's; if it is no "
+        "header, say --no-header --column NUMBER"
+    )
 
 
 def _advice(first_row: list[str], separator: str) -> str:
