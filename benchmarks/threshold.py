@@ -37,8 +37,8 @@ def observer(kind: type[Watch]) -> Callable[[Coins], Observer]:
 
     def make(coins: Coins) -> Observer:
         est = Observer(1, EPSILON, step=1.0, observations=1, coins=coins)
-        shares = est._kept.watch.shares
-        est._kept.watch = kind(shares, 1, coins.noisy_inside(0, shares.threshold) if kind is Kept else 0)
+        shares = est._observed.watch.shares
+        est._observed.watch = kind(shares, 1, coins.noisy_inside(0, shares.threshold) if kind is Kept else 0)
         return est
 
     return make

@@ -63,7 +63,7 @@ def test_an_observer_that_is_blind_to_drift_breaks_the_statement() -> None:
     blind = []
     for seed in range(8):
         est = observer(seed)
-        est._kept.watch.bar *= 3
+        est._observed.watch.bar *= 3
         true, published, _ = watched(est, seed)
         blind.append(np.abs(published - true).max() > observer(seed).accuracy().alpha)
 

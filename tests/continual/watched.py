@@ -24,9 +24,9 @@ def one_user(
 
     def make(coins: Coins) -> Observer:
         observer = Observer(1, epsilon, step=1.0, moves=moves, observations=observations, coins=coins)
-        shares = observer._kept.watch.shares
+        shares = observer._observed.watch.shares
         walk = coins.noisy_inside(0, shares.threshold) if watch is KeptThreshold else 0
-        observer._kept.watch = watch(shares, bar, walk)
+        observer._observed.watch = watch(shares, bar, walk)
         return observer
 
     return make

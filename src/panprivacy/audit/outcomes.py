@@ -122,9 +122,9 @@ class EveryOutcome(Coins):
     def noisy_inside(self, value: int, epsilon: Fraction) -> int:
         """Noise that is kept has infinitely many outcomes: those beyond `REACH` are left out, with their weight."""
         self.cut = True
-        kept = self._branch(2 * self.REACH + 1) - self.REACH
-        self._weight *= _laplace(abs(kept - value), epsilon)
-        return kept
+        noisy = self._branch(2 * self.REACH + 1) - self.REACH
+        self._weight *= _laplace(abs(noisy - value), epsilon)
+        return noisy
 
     def reaches(self, value: int, bar: int, epsilon: Fraction) -> bool:
         """Two outcomes, since the noise is seen by nobody: no tail is left out."""

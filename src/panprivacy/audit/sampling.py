@@ -106,8 +106,8 @@ def sampled(
         Runs(everything.names, everything.states, everything.a[part], everything.b[part])
         for part in (slice(half), slice(half, 2 * half))
     )
-    kept = first.telling()
-    first, rest = first.only(kept), rest.only(kept)
+    telling = first.telling()
+    first, rest = first.only(telling), rest.only(telling)
     error = 1 - confidence
     turned = Runs(first.names, first.states, first.b, first.a)
     (promised_a, event_a), (promised_b, event_b) = choose(first, error), choose(turned, error)

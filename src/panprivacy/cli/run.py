@@ -118,7 +118,9 @@ class Run:
             with Meter([], self.speaker) as meter:
                 for batch in live.batches():
                     if batch is not None:
-                        bell.undisturbed(partial(feed.take, batch))  # counting a batch twice is counting it once
+                        bell.undisturbed(
+                            partial(feed.take, batch)
+                        )  # may run twice: a second redraw of a bit has the law of the first
                         meter.advance(batch)
                         self.keeper.counted()
                     elif bell.rings():

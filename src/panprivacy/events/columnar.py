@@ -95,7 +95,7 @@ def _typed(scan: "pl.LazyFrame", columns: Columns, schema: "pl.Schema") -> "pl.L
 
 
 def with_whole_ids(file: str, columns: Columns, rows: "pl.DataFrame", before: int) -> "pl.DataFrame":
-    """The rows with floats among their ids as the whole numbers that they are; one that is not is an error."""
+    """The rows with whole floats among their ids read as integers; a float that is not whole is an error."""
     import polars as pl
 
     for name in columns.ids:

@@ -129,7 +129,7 @@ class Delimited:
 
 
 def check_first(file: str, row: bytes) -> None:
-    """Refuse a file whose first row cannot be trusted to be one."""
+    """Refuse a file whose first row is not UTF-8, or ends as rows did on old Macs."""
     if not is_utf8(row):
         raise BadInput(file, NOT_UTF8)
     unquoted = row.rstrip(b"\r\n").split(b'"')[::2]

@@ -101,7 +101,7 @@ class Text:
         return batch
 
     def _blame(self, block: bytes) -> BadInput:
-        """Find the first row without which the rows before it can be parsed."""
+        """Find the first row that cannot be parsed, while the rows before it can."""
         assert self._parser is not None
         ends = record_ends(block, self._parser.quotes)
         place = bisect_left(ends, True, key=lambda end: not self._parses(block[:end]))

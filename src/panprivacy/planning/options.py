@@ -51,7 +51,7 @@ class Wish:
         return min(every, self.bits or every)
 
     def terms(self, epsilon: float) -> Terms:
-        """The wish without its error, at some epsilon."""
+        """What is settled of a wish at some epsilon, its error apart."""
         population = self.universe.size if self.universe else OPEN_UNIVERSE
         return Terms(population, epsilon, self.releases, self.intrusions)
 

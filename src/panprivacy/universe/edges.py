@@ -154,7 +154,7 @@ class Pairs(Sequence[Any]):
 
 
 def _named_ends(nodes: Users, chunk: Any, scratch: Scratch) -> Words:
-    """The positions of both ends among the listed nodes, side by side; one that no node has where an end is no node."""
+    """The positions of both ends among the listed nodes, side by side; an end that is not listed gets `NOT_THERE`."""
     if isinstance(chunk, Pairs):
         columns: Any = chunk.columns
     else:
@@ -171,7 +171,7 @@ def _named_ends(nodes: Users, chunk: Any, scratch: Scratch) -> Words:
 
 
 def _sliced(column: Any) -> Any:
-    """A column of names in a form that can be cut by rows, without missing ones."""
+    """A column of names in a form that can be cut by rows; missing names are refused."""
     column = plain_column(column)
     if is_arrow(column):
         import polars as pl

@@ -52,7 +52,7 @@ def run(
             env=environment(hardened=hardened),
         ) as process:
             try:
-                pipe = _Pipe(process, crowd, kept="--state" in words)
+                pipe = _Pipe(process, crowd, saves="--state" in words)
                 pipe.feed(b"user,note\n")
                 recorded.start(process.pid, pipe.versions())
                 for number, step in enumerate(scenario.steps):
@@ -78,10 +78,10 @@ def _rows(crowd: Crowd, batch: Batch, notes: NDArray[np.bytes_]) -> bytes:
 
 
 class _Pipe:
-    def __init__(self, process: subprocess.Popen[bytes], crowd: Crowd, *, kept: bool) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], crowd: Crowd, *, saves: bool) -> None:
         self._process = process
         self._size = crowd.slots_in_all
-        self._kept = kept
+        self._saves = saves
 
     def feed(self, rows: bytes) -> None:
         """Write rows, and wait until they have been counted, and written where the state is kept."""
@@ -112,7 +112,7 @@ class _Pipe:
             if waiting or worked != before:
                 before, still = worked, monotonic()
             sleep(0.05)
-        if self._kept:
+        if self._saves:
             sleep(_WRITTEN)
 
     def _ended(self) -> None:
