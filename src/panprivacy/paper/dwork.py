@@ -4,10 +4,9 @@ from typing import Self
 
 from panprivacy.paper import flaws, printed_pairs
 from panprivacy.paper.printed import Printed
-from panprivacy.paper.sampled_bits import BitState, SampledBits, sample_for
+from panprivacy.paper.sampled_bits import SampledBits, sample_for
 from panprivacy.privacy.coins import Coins
 from panprivacy.universe import Universe
-from panprivacy.universe.words import Words
 
 
 class Dwork(Printed):
@@ -49,9 +48,10 @@ class Dwork(Printed):
     """
 
     def __init__(self, universe: int | Universe, epsilon: float, sample: int, *, coins: Coins | None = None) -> None:
-        super().__init__(universe, epsilon, coins)
-        pair = printed_pairs.dwork(self._epsilon)
-        self._bits = SampledBits(self._universe.size, sample, pair, self._coins)
+        pair = printed_pairs.dwork(float(epsilon))
+        super().__init__(
+            universe, epsilon, coins, lambda users, coins: SampledBits(users, sample, pair, float(epsilon), coins)
+        )
         flaws.warn(self)
 
     @classmethod
@@ -61,21 +61,6 @@ class Dwork(Printed):
         """Sample m* users, for whom ``P(|estimate - density| >= alpha) <= beta`` is proved."""
         return cls(universe, epsilon, sample_for("dwork", universe, epsilon, alpha, beta), coins=coins)
 
-    def _redraw(self, indices: Words, remove: bool) -> None:
-        self._bits.redraw(indices, remove)
-
-    def estimate(self) -> float:
-        return self._bits.estimate(self._epsilon)
-
-    @property
-    def sample(self) -> int:
-        """The number of sampled users m."""
-        return self._bits.size
-
     @property
     def known_flaws(self) -> tuple[str, ...]:
         return flaws.noise_too_small("dwork", self._epsilon), flaws.budget_unused(self._epsilon)
-
-    @property
-    def state(self) -> BitState:
-        return self._bits.state

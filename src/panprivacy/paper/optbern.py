@@ -4,10 +4,9 @@ from typing import Self
 
 from panprivacy.paper import flaws, printed_pairs
 from panprivacy.paper.printed import Printed
-from panprivacy.paper.sampled_bits import BitState, SampledBits, sample_for
+from panprivacy.paper.sampled_bits import SampledBits, sample_for
 from panprivacy.privacy.coins import Coins
 from panprivacy.universe import Universe
-from panprivacy.universe.words import Words
 
 
 class OptBern(Printed):
@@ -51,10 +50,11 @@ class OptBern(Printed):
     def __init__(
         self, universe: int | Universe, epsilon: float, sample: int, c: float = 0.5, *, coins: Coins | None = None
     ) -> None:
-        super().__init__(universe, epsilon, coins)
         self._c = float(c)
-        pair = printed_pairs.optbern(self._epsilon, self._c)
-        self._bits = SampledBits(self._universe.size, sample, pair, self._coins)
+        pair = printed_pairs.optbern(float(epsilon), self._c)
+        super().__init__(
+            universe, epsilon, coins, lambda users, coins: SampledBits(users, sample, pair, float(epsilon), coins)
+        )
         flaws.warn(self)
 
     @classmethod
@@ -64,22 +64,7 @@ class OptBern(Printed):
         """Sample m* users, for whom ``P(|estimate - density| >= alpha) <= beta`` is proved."""
         return cls(universe, epsilon, sample_for("optbern", universe, epsilon, alpha, beta), coins=coins)
 
-    def _redraw(self, indices: Words, remove: bool) -> None:
-        self._bits.redraw(indices, remove)
-
-    def estimate(self) -> float:
-        return self._bits.estimate(self._epsilon)
-
-    @property
-    def sample(self) -> int:
-        """The number of sampled users m."""
-        return self._bits.size
-
     @property
     def known_flaws(self) -> tuple[str, ...]:
         too_high = (flaws.centre_too_high(self._epsilon, self._c),) if self._c > 0.5 else ()
         return *too_high, flaws.noise_too_small("optbern", self._epsilon, self._c)
-
-    @property
-    def state(self) -> BitState:
-        return self._bits.state

@@ -22,8 +22,9 @@ class BitState(NamedTuple):
 class SampledBits:
     """A bit for every user of a random sample: drawn with p_init, redrawn with p_upd when the user appears."""
 
-    def __init__(self, universe: int, sample: int, pair: PrintedPair, coins: Coins) -> None:
+    def __init__(self, universe: int, sample: int, pair: PrintedPair, epsilon: float, coins: Coins) -> None:
         self._pair = pair
+        self._epsilon = epsilon
         self._coins = coins
         self._sample = drawn(universe, sample, coins)
         self._table = Table.drawn(sample, pair.coins, coins)
@@ -34,10 +35,10 @@ class SampledBits:
         with Scratch() as scratch:
             self._table.redraw(self._sample.select(indices, scratch), threshold, self._coins, scratch)
 
-    def estimate(self, epsilon: float) -> float:
+    def estimate(self) -> float:
         """The density that the share of ones tells, plus ``Laplace(1/(epsilon m))``."""
         share = self._table.ones() / self.size
-        return self._coins.noisy_real(self._pair.density(share), 1 / (epsilon * self.size))
+        return self._coins.noisy_real(self._pair.density(share), 1 / (self._epsilon * self.size))
 
     @property
     def size(self) -> int:
