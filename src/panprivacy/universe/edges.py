@@ -11,11 +11,10 @@ from panprivacy.errors import OutsideUniverse
 from panprivacy.lazily import loaded
 from panprivacy.memory import Scratch
 from panprivacy.universe.batches import is_arrow, is_pandas, is_polars, plain_column, refuse_missing
+from panprivacy.universe.directory import NOT_THERE
 from panprivacy.universe.range import first_of
 from panprivacy.universe.users import Users, as_users
 from panprivacy.universe.words import TooLarge, Words, as_words, integers, words_of
-
-_NO_EDGE = 2**64 - 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +86,7 @@ class Edges:
         """The positions of a chunk of edges."""
         indices, wrong = self._positions(chunk, scratch)
         if wrong:
-            raise self._outside(first_of(_edges(chunk), (int(i) == _NO_EDGE for i in indices)), wrong)
+            raise self._outside(first_of(_edges(chunk), (int(i) == NOT_THERE for i in indices)), wrong)
         return indices
 
     unchecked = indices  # looking a user up is the check
@@ -95,10 +94,10 @@ class Edges:
     def inside(self, chunk: Any) -> NDArray[np.bool_]:
         """Whether each edge of a chunk is in the universe."""
         with Scratch() as scratch:
-            return np.not_equal(self._positions(chunk, scratch)[0], _NO_EDGE)
+            return np.not_equal(self._positions(chunk, scratch)[0], NOT_THERE)
 
     def _positions(self, chunk: Any, scratch: Scratch) -> tuple[Words, int]:
-        """The position of each edge, `_NO_EDGE` for a pair that joins no two nodes, and how many pairs do not."""
+        """The position of each edge, `NOT_THERE` for a pair that joins no two nodes, and how many pairs do not."""
         try:
             if self.named is not None:
                 ends = _named_ends(self.named, chunk, scratch)
