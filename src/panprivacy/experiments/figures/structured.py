@@ -48,6 +48,7 @@ def _draw(table: pl.DataFrame) -> "Figure":
         axes.set(title=style.STREAMS[stream], xlim=(-0.5, len(_COMPARED) - 0.5))
         axes.grid(visible=False, axis="x")
     low, high = grid[0].get_ylim()
+    grid[0].set_yticks([tick for tick in grid[0].get_yticks() if low < tick < high])  # none behind the numbers above
     grid[0].set_ylim(low, high + 0.15 * (high - low))
     grid[0].set_ylabel("estimated density (dotted: the truth)")
     return figure
