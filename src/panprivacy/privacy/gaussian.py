@@ -88,8 +88,11 @@ def log_delta(epsilon: float, square: Fraction, releases: int, sensitivity: int 
     return one + log(-expm1(other - one)) if other < one else -inf
 
 
+@lru_cache(maxsize=256)
 def _factor_of_sum(square: float, releases: int) -> float:
     """Logarithm of the factor by which a sum's probabilities may differ from those of one discrete Gaussian."""
+    if not _factor_of_two(square / 2):  # the largest of all is nothing that a float could hold
+        return 0.0
     first = range(1, min(releases, 32))
     each = [_factor_of_two(square * k / (k + 1)) for k in first]
     return sum(each) + max(releases - 32, 0) * (each[-1] if each else 0.0)  # the factors fall with k
