@@ -30,7 +30,7 @@ def law_of(est: Density) -> Design:
     """The law of the next release of an estimator as it was built, with as many users as it got."""
     split = est._ledger.split
     return Design(
-        split.pair_after(split.intrusions), est._slots.size, est.users, est.universe.size, float(split.release)
+        split.pair_after(split.intrusions), est._slots.size, est.users, est.universe.size, split.noise
     )
 
 

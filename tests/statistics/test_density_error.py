@@ -134,6 +134,6 @@ def test_every_planned_release_has_noise_of_its_own() -> None:
     est = pp.Density(1000, 1.0, releases=2000, coins=SeededCoins(10))
     raws = np.array([est.release().raw_density for _ in range(2000)])
     ones = raws * 1000 * est._ledger.pair.gap
-    expected = noise.variance(float(est._ledger.split.release))
+    expected = est._ledger.split.noise.variance
     assert np.var(ones) == pytest.approx(expected, rel=0.3)
     assert abs(np.corrcoef(ones[:-1], ones[1:])[0, 1]) < 5 / np.sqrt(2000)

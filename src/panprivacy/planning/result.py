@@ -1,7 +1,7 @@
 """A plan: what to build, and what it will do."""
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from panprivacy.density import Density
 from panprivacy.display import Card, grid_of, html_of
@@ -9,10 +9,16 @@ from panprivacy.distinct import DistinctCount
 from panprivacy.distinct.buckets import levels_for
 from panprivacy.privacy.budget import Budget, Split, and_delta, budget_of
 from panprivacy.privacy.coins import Coins
-from panprivacy.privacy.noise import Noise
 from panprivacy.sizes import counted, format_bytes
 from panprivacy.table import Table
 from panprivacy.universe import Range, Universe
+
+
+class Errors(NamedTuple):
+    """Standard errors of one and the same plan with either noise; None where its epsilon is too small for one."""
+
+    laplace: float | None
+    gaussian: float | None
 
 
 @dataclass(frozen=True, repr=False)
@@ -50,10 +56,23 @@ class Plan:
     counts: tuple[int, int] | None
     """The counts of an open universe for which P(error >= alpha) is about beta at most: from the first to the last."""
 
+    errors: Errors | None
+    """What the plan would err by with Laplace noise and with Gaussian noise; None unless a delta was allowed."""
+
     @property
     def epsilon(self) -> float:
         """The total budget."""
         return self.split.epsilon
+
+    @property
+    def delta(self) -> float:
+        """The probability, at most, with which more than epsilon is lost: 0 with Laplace noise, which needs none."""
+        return self.split.delta
+
+    @property
+    def noise(self) -> str:
+        """The noise of the releases: ``"Laplace"``, or ``"Gaussian"`` if a delta was allowed and buys less error."""
+        return type(self.split.noise).__name__
 
     @property
     def exact(self) -> bool:
@@ -74,7 +93,7 @@ class Plan:
     def build(self, *, coins: Coins | None = None) -> Density | DistinctCount:
         """Return the planned estimator, new and empty."""
         rest: dict[str, Any] = {"releases": self.split.releases, "intrusions": self.split.intrusions, "coins": coins}
-        rest |= {"delta": self.split.delta or None}
+        rest |= {"delta": self.delta or None}
         if self.universe is None or self.estimator == "DistinctCount":
             return DistinctCount(self.epsilon, self.buckets, levels=self.levels, **rest)
         return Density(self.universe, self.epsilon, sample=self.sample, **rest)
@@ -108,7 +127,7 @@ class Plan:
         words |= {
             "releases": self.split.releases,
             "intrusions": self.split.intrusions,
-            "delta": self.split.delta or None,
+            "delta": self.delta or None,
         }
         usual = {"releases": 1, "intrusions": 0}
         return {word: value for word, value in words.items() if value != usual.get(word)}
@@ -133,8 +152,9 @@ class Plan:
             "epsilon_redraw": budget.redraw_epsilon,
             "epsilon_total": budget.total,
             "delta": budget.delta,
-            "noise": noise_name(self.split.noise),
+            "noise": self.noise,
             "noise_stderr": budget.noise_stderr,
+            "errors": self.errors._asdict() if self.errors else None,
             "density": self.density,
             "stderr": self.stderr,
             "alpha": self.alpha,
@@ -148,7 +168,8 @@ class Plan:
 
     def __repr__(self) -> str:
         return (
-            f"<Plan: {self._what()} in {format_bytes(self.memory)}; epsilon {self.epsilon:g}; standard error "
+            f"<Plan: {self._what()} in {format_bytes(self.memory)}; epsilon "
+            f"{self.epsilon:g}{and_delta(self.delta)}; standard error "
             f"{self._error(self.stderr)}; P(error >= {self._error(self.alpha)}) {self._how_likely()}>"
         )
 
@@ -161,10 +182,11 @@ class Plan:
         rows = (
             ("build", self._what()),
             ("memory", f"{format_bytes(self.memory)} ({self.size:,} bits)"),
-            ("epsilon in all", f"{self.epsilon:g}{and_delta(self.split.delta)}"),
+            ("epsilon in all", f"{self.epsilon:g}{and_delta(self.delta)}"),
             ("of the state", f"{budget.state:.4g}"),
             ("of the releases", _of_releases(budget)),
             *redraw,
+            *([("noise", self._which_noise(self.errors))] if self.errors else []),
             ("standard error", self._error(self.stderr) + at),
             (f"P(error >= {self._error(self.alpha)})", self._how_likely()),
             ("in Python", self.code),
@@ -184,6 +206,14 @@ class Plan:
     def _error(self, error: float) -> str:
         return f"{error:.4g}" if self.universe else f"{100 * error:.4g} %"
 
+    def _which_noise(self, errors: Errors) -> str:
+        laplace, gaussian = (None if each is None else self._error(each) for each in errors)
+        if self.delta:
+            other = f"would err by {laplace}" if laplace else "is out of reach at this epsilon"
+            return f"Gaussian, which errs by {gaussian}; Laplace noise {other}"
+        other = f"would err by {gaussian}" if gaussian else "is out of reach at this epsilon"
+        return f"Laplace, which errs by {laplace} and needs no delta; Gaussian noise {other}"
+
     def _how_likely(self) -> str:
         if self.exact:
             return f"= {self.probability:.4g} at worst (density {self.worst_density:.4g})"
@@ -199,16 +229,6 @@ def _of_releases(budget: Budget) -> str:
     if budget.release_epsilon is None:
         return f"{budget.total - budget.state:.4g} for {counted(budget.releases, 'release')}, Gaussian {noise}"
     return f"{budget.release_epsilon:.4g} each (x {budget.releases}), Laplace {noise}"
-
-
-def noise_name(noise: Noise) -> str:
-    """What a law of noise is called.
-
-    >>> from fractions import Fraction
-    >>> noise_name(Laplace(Fraction(1)))
-    'Laplace'
-    """
-    return type(noise).__name__
 
 
 def _spelled(universe: Universe) -> str:
