@@ -25,7 +25,8 @@ def counts_within(model: CountModel, error: float) -> tuple[int, int] | None:
     >>> from fractions import Fraction
     >>> from panprivacy.privacy.noise import Laplace
     >>> from panprivacy.privacy.pairs import symmetric
-    >>> counts_within(CountModel(symmetric(0.9), levels=10, buckets=4096, noise=Laplace(Fraction(14, 100))), error=0.04)
+    >>> model = CountModel(symmetric(0.9), levels=10, buckets=4096, noise=Laplace(Fraction(14, 100)))
+    >>> counts_within(model, error=0.04)
     (5603, 3415382)
     """
     most = np.log2(64.0 * model.buckets) + model.levels  # by then even the last level is full
