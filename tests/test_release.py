@@ -17,7 +17,6 @@ from panprivacy.release import Spread
 from panprivacy.release.normal_laplace import normal_laplace_cdf
 from sources import Always
 
-
 LAPLACE, GAUSSIAN = Laplace(Fraction(1, 2)), Gaussian(Fraction(30))
 
 
@@ -96,7 +95,7 @@ def test_slots_that_are_nobodys_are_taken_for_absent() -> None:
     noise=st.sampled_from([LAPLACE, GAUSSIAN]),
 )
 def test_an_interval_holds_the_densities_that_a_test_would_not_reject(
-    estimate: float, level: float, epsilon: float, users: int, population: int, noise: Noise
+    *, estimate: float, level: float, epsilon: float, users: int, population: int, noise: Noise
 ) -> None:
     law = spread(epsilon, users, population * users, noise)
     low, high = law.interval(estimate, level)

@@ -56,8 +56,9 @@ class Windows(Generic[R]):
 
     A user is protected by `epsilon` in each window. One who appears in w of them loses at most ``w * epsilon`` in all,
     even if the state is read once in *every* window; if it is read once in all, the other windows give away their
-    releases only. `loss` states both, and `delta` the probability that goes with either, if there is one. In the terms of Kellaris, Papadopoulos, Xiao and Papadias (2014) this is w-event
-    privacy of ``w * epsilon`` for every w, at the level of users within each window.
+    releases only. `loss` states both, and `delta` the probability that goes with either, if there is one. In the terms
+    of Kellaris, Papadopoulos, Xiao and Papadias (2014) this is w-event privacy of ``w * epsilon`` for every w, at the
+    level of users within each window.
 
     Parameters
     ----------

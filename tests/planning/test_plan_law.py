@@ -20,7 +20,7 @@ DELTAS = pytest.mark.parametrize("delta", [None, 1e-6], ids=["Laplace", "Gaussia
 
 
 def designed(
-    epsilon: float, bits: int, users: int, population: int, delta: float | None = None, releases: int = 1
+    epsilon: float, bits: int, users: int, population: int, *, delta: float | None = None, releases: int = 1
 ) -> Design:
     split = best_split(epsilon, bits, releases, delta=delta)
     return Design(split.pair, bits, users, population, split.noise)
@@ -62,9 +62,9 @@ def every_outcome(design: Design, seen: int) -> Iterator[tuple[float, float]]:
 @pytest.mark.parametrize("alpha", [Fraction(1, 100), Fraction(1, 3), Fraction(1, 2), Fraction(7, 10)])
 @DELTAS
 def test_tail_is_the_sum_over_every_outcome(
-    epsilon: float, bits: int, users: int, population: int, alpha: Fraction, delta: float | None
+    epsilon: float, bits: int, users: int, population: int, *, alpha: Fraction, delta: float | None
 ) -> None:
-    design = designed(epsilon, bits, users, population, delta)
+    design = designed(epsilon, bits, users, population, delta=delta)
     for seen in range(population + 1):
         truth = seen / population
         # 1e-12 so that rounding does not turn an error of exactly alpha into less.
@@ -93,7 +93,7 @@ def tail_of_the_noise(k: NDArray[np.int64], noise: Noise) -> NDArray[np.float64]
 def test_tail_of_a_large_table_is_the_convolution_of_two_binomials_and_the_noise(
     epsilon: float, users: int, seen: int, delta: float | None, releases: int
 ) -> None:
-    design = designed(epsilon, users, users, users, delta, releases)
+    design = designed(epsilon, users, users, users, delta=delta, releases=releases)
     p0, p1 = float(design.pair.p0), float(design.pair.p1)
     first_present, present = window(seen, p1) if seen else (0, np.ones(1))
     first_absent, absent = window(users - seen, p0)
@@ -110,7 +110,7 @@ def test_tail_of_a_large_table_is_the_convolution_of_two_binomials_and_the_noise
 def test_tail_of_a_sample_is_the_mixture_over_how_many_of_it_were_seen(
     users: int, population: int, seen: int, delta: float | None
 ) -> None:
-    design = designed(2.0, users + 3, users, population, delta)
+    design = designed(2.0, users + 3, users, population, delta=delta)
     p0, p1 = float(design.pair.p0), float(design.pair.p1)
     threshold = ceil(float(design.mean(seen)) + 1.7 * sqrt(design.variance(seen)))
     expected = 0.0

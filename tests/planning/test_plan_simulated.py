@@ -29,9 +29,7 @@ def refused(errors: int, runs: int, probability: float) -> bool:
 def law_of(est: Density) -> Design:
     """The law of the next release of an estimator as it was built, with as many users as it got."""
     split = est._ledger.split
-    return Design(
-        split.pair_after(split.intrusions), est._slots.size, est.users, est.universe.size, split.noise
-    )
+    return Design(split.pair_after(split.intrusions), est._slots.size, est.users, est.universe.size, split.noise)
 
 
 def simulate(planned: Plan, seen: int, runs: int, seed: int) -> tuple[list[float], float]:
@@ -60,7 +58,10 @@ CASES: dict[str, tuple[Callable[[], Plan], float]] = {
     "a sample with noise that matters": (lambda: plan(universe=2_000, epsilon=0.7, alpha=0.25, releases=2), 0.6),
     "after an intrusion": (lambda: plan(universe=1_500, epsilon=3.0, alpha=0.1, intrusions=1), 0.5),
     "Gaussian noise": (lambda: plan(universe=3_000, epsilon=2.0, releases=365, delta=1e-6), 0.4),
-    "a sample with Gaussian noise": (lambda: plan(universe=4_000, epsilon=4.0, alpha=0.2, releases=99, delta=1e-6), 0.5),
+    "a sample with Gaussian noise": (
+        lambda: plan(universe=4_000, epsilon=4.0, alpha=0.2, releases=99, delta=1e-6),
+        0.5,
+    ),
     "Gaussian noise after an intrusion": (
         lambda: plan(universe=9_000, epsilon=4.0, alpha=0.2, releases=99, intrusions=1, delta=1e-6),
         0.5,

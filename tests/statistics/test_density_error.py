@@ -5,7 +5,6 @@ import pytest
 from density_runs import Setting, coverage_of, errors_of, releases_of
 
 import panprivacy as pp
-from panprivacy.privacy import noise
 from panprivacy.testing import SeededCoins
 
 pytestmark = pytest.mark.slow

@@ -1,8 +1,8 @@
 """How often intervals hold the truth, computed instead of simulated: no luck, and every setting takes a moment.
 
 The number of ones is a sum of two binomials, mixed over the number of sampled users that have appeared, plus discrete
-Laplace or Gaussian noise. Its law is summed up exactly, and the counts whose interval holds the truth are found by bisection,
-since both ends of an interval rise with the count.
+Laplace or Gaussian noise. Its law is summed up exactly, and the counts whose interval holds the truth are found by
+bisection, since both ends of an interval rise with the count.
 """
 
 from bisect import bisect_left, bisect_right

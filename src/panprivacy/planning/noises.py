@@ -1,6 +1,7 @@
 """Laplace or Gaussian noise: which is better for the releases at hand, where a delta is allowed.
 
-Laplace noise grows with the number of releases and needs no delta; Gaussian noise grows with its root, and starts higher.
+Laplace noise grows with the number of releases and needs no delta; Gaussian noise grows with the root of that number,
+and is the larger one of few.
 """
 
 from collections.abc import Callable
