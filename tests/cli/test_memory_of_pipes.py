@@ -38,12 +38,12 @@ def _image(pid: int) -> list[bytes]:
 
 
 def _left(process: subprocess.Popen[bytes], state: Path, json: bool) -> list[int]:
-    """Feed all batches; of each of them, how many ids are found afterwards."""
+    """Feed all batches, each of a day; of each of them, how many ids are found afterwards."""
     assert process.stdin is not None
-    process.stdin.write(b"" if json else b"who,ward\n")
-    for batch in IDS:
-        line = '{{"who": "{}", "ward": 7}}\n' if json else "{},7\n"
-        process.stdin.write("".join(line.format(user) for user in batch).encode())
+    process.stdin.write(b"" if json else b"who,ward,at\n")
+    for day, batch in enumerate(IDS, 1):
+        line = '{{"who": "{}", "ward": 7, "at": "2026-01-{:02}"}}\n' if json else "{},7,2026-01-{:02}\n"
+        process.stdin.write("".join(line.format(user, day) for user in batch).encode())
         process.stdin.flush()
         time.sleep(0.05)
     written = 0.0
@@ -56,10 +56,16 @@ def _left(process: subprocess.Popen[bytes], state: Path, json: bool) -> list[int
     return [sum(user.encode() in tokens for user in batch) for batch in IDS]
 
 
+DAILY = ("--releases", BATCHES, "--release-every", "1d", "--time", "at@2026-01-01")
+
+
+@pytest.mark.parametrize("timed", [(), DAILY], ids=["by the clock", "by times"])
 @pytest.mark.parametrize("json", [False, True], ids=["csv", "ndjson"])
-def test_no_id_of_an_earlier_batch_is_in_the_memory_of_a_pipe(json: bool, tmp_path: Path) -> None:
+def test_no_id_of_an_earlier_batch_is_in_the_memory_of_a_pipe(
+    json: bool, timed: tuple[str | int, ...], tmp_path: Path
+) -> None:
     state = tmp_path / "s.pp"
-    options = ("distinct", "-", "-c", "who", "-e", 1, "--no-release", "--state", state)
+    options = ("distinct", "-", "-c", "who", "-e", 1, "--no-release", "--state", state, *timed)
     left = _left(start(*options, program=True), state, json)
     assert left[:-1] == [0] * (BATCHES - 1)
 

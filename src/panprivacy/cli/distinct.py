@@ -7,7 +7,9 @@ import typer
 
 from panprivacy.cli import options as opt
 from panprivacy.cli.plainly import Speaker, plain_errors
-from panprivacy.cli.run import Run, Source, continued_or_new, kept_in, plan_of, planned, prepare
+from panprivacy.cli.run import Run, continued_or_new, kept_in, plan_of, planned, prepare
+from panprivacy.cli.series import feed_series
+from panprivacy.cli.source import Source
 from panprivacy.distinct import DistinctCount
 from panprivacy.errors import PanPrivacyError
 from panprivacy.events import Columns, Kind, Layout
@@ -57,6 +59,8 @@ def distinct(
     state: opt.State = None,
     release: opt.MakeRelease = None,
     release_every: opt.ReleaseEvery = None,
+    time: opt.Time = None,
+    plot: opt.Plot = None,
     level: opt.Level = 0.95,
     as_json: opt.Json = False,
     quiet: opt.Quiet = False,
@@ -64,6 +68,8 @@ def distinct(
     """Estimate how many different users appear in events; nobody has to know beforehand who they could be.
 
     Example: [bold]panprivacy distinct visits.csv --column patient --epsilon 1 --error 0.02[/bold]
+
+    For a series, add: [bold]--releases 52 --release-every 7d --time visited --plot series.png[/bold]
 
     FILE is one file or more, a glob in quotes, such as 'visits/*.parquet', or - for standard input.
     """
@@ -80,7 +86,8 @@ def distinct(
             _check_size(est, size)
         columns = Columns((column,), _declared(est, ids))
         source = Source(files, columns, format_, Layout(separator, not no_header, missing), skip_missing)
-        Run(est, kept, level, Speaker(as_json=as_json, quiet=quiet)).feed(source, release_every, release)
+        run = Run(est, kept, level, Speaker(as_json=as_json, quiet=quiet))
+        feed_series(run, source, release, time=time, every=release_every, picture=plot)
 
 
 def _declared(est: Any, asked: Kind | None) -> Kind | None:

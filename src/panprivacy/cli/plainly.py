@@ -79,7 +79,8 @@ class Speaker:
     """Shows answers on standard output, and everything else on standard error."""
 
     def __init__(self, *, as_json: bool, quiet: bool) -> None:
-        self._as_json = as_json
+        self.as_json = as_json
+        """Whether answers are for programs."""
         self._quiet = quiet
         self.clear: Callable[[], AbstractContextManager[object]] = nullcontext
         """Takes what stands in the way of a line, such as a progress bar, off the terminal while it is written."""
@@ -104,7 +105,7 @@ class Speaker:
             raise CannotShow(f"standard output cannot be written: {(error.strerror or str(error)).lower()}") from None
 
     def _write(self, thing: Any, at: str | None) -> None:
-        if self._as_json:
+        if self.as_json:
             typer.echo(json.dumps(_finite(({"at": at} if at else {}) | as_fields(thing))))
         elif sys.stdout.isatty():
             from rich.console import Console
@@ -116,7 +117,7 @@ class Speaker:
 
     def close(self, thing: Any) -> None:
         """Show what ends a series: for people under it, for programs on standard error, since it has another shape."""
-        if self._as_json:
+        if self.as_json:
             self.note(as_line(thing))
         else:
             self.answer(thing)
