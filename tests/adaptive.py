@@ -26,7 +26,7 @@ CASES = list(product((1, 3), (1, 2), (0.3, 1.0), (0.5, 1.5)))
 """Square of the noise, releases, epsilon of the state, epsilon of the releases."""
 
 
-@njit
+@njit(nogil=True)
 def _worst(here: Weights, there: Weights, left: int, read: bool, law: Law) -> float:
     """The largest sum from here on, with so many releases left, the bit being read or not."""
     growth, p1, noise = law
@@ -52,7 +52,7 @@ def _worst(here: Weights, there: Weights, left: int, read: bool, law: Law) -> fl
     return best
 
 
-@njit
+@njit(nogil=True)
 def _redrawn(weights: Weights, choice: int, p1: float) -> Weights:
     """The weights of a bit after nothing, an event or a deletion."""
     whole = weights[0] + weights[1]
