@@ -178,6 +178,7 @@ def test_a_subset_has_its_size_is_sorted_and_holds_nobody_twice(source: coins.Co
     assert size == 0 or (chosen[0] >= 0 and chosen[-1] < universe)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", [SystemCoins(), SeededCoins(1)], ids=["system", "seeded"])
 @pytest.mark.parametrize("size", [2, 4])
 def test_every_subset_is_as_likely_as_any_other(source: coins.Coins, size: int) -> None:

@@ -191,7 +191,7 @@ class Estimator(ABC, Generic[R]):
             self._ledger.check_redraw()
             with self._table.restored_on_error():
                 self._table.flip_each(self._ledger.split.flip, self._coins)
-                self._ledger.note_redraw()  # last: what breaks off before it was no redraw, and the bits are put back
+                self._ledger.note_redraw()  # last: an error before it puts the bits back, and books no redraw
         _wipe_stack()
 
     # --- whose the bits are -------------------------------------------------------------------------------------

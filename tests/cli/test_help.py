@@ -98,6 +98,7 @@ def test_every_command_is_listed() -> None:
     assert run("--version").stdout == f"panprivacy {__version__}\n"
 
 
+@pytest.mark.slow
 def test_completion_knows_commands_and_options() -> None:
     for words, expected in (("panprivacy den", "density"), ("panprivacy density --uni", "--universe-file")):
         environment = {"_PANPRIVACY_COMPLETE": "complete_zsh", "_TYPER_COMPLETE_ARGS": words}

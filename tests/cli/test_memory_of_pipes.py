@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from commands import start
 
+from imaged import image_of
+
 BATCHES, ROWS = 20, 1000
 IDS = [[f"patient-{os.urandom(9).hex()}" for _ in range(ROWS)] for _ in range(BATCHES)]
 
@@ -19,22 +21,6 @@ pytestmark = [
         sys.platform != "linux" or os.geteuid() != 0, reason="the memory of a hardened process is read by root only"
     ),
 ]
-
-
-def _image(pid: int) -> list[bytes]:
-    """All writable memory of a process."""
-    found = []
-    with Path(f"/proc/{pid}/mem").open("rb", buffering=0) as memory:
-        for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
-            place = re.match(r"([0-9a-f]+)-([0-9a-f]+) rw", line)
-            if place:
-                first, end = (int(number, 16) for number in place.groups())
-                memory.seek(first)
-                try:
-                    found.append(memory.read(end - first))
-                except OSError:  # a device's
-                    continue
-    return found
 
 
 def _left(process: subprocess.Popen[bytes], state: Path, json: bool) -> list[int]:
@@ -50,7 +36,7 @@ def _left(process: subprocess.Popen[bytes], state: Path, json: bool) -> list[int
     while not state.exists() or state.stat().st_mtime != written:  # until nothing comes any more
         written = state.stat().st_mtime if state.exists() else 0.0
         time.sleep(2)
-    tokens = {token for part in _image(process.pid) for token in re.findall(rb"patient-[0-9a-f]{18}", part)}
+    tokens = {token for part in image_of(process.pid) for token in re.findall(rb"patient-[0-9a-f]{18}", part)}
     process.communicate()
     assert process.returncode == 0
     return [sum(user.encode() in tokens for user in batch) for batch in IDS]

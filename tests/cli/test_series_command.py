@@ -203,6 +203,7 @@ def test_a_state_that_has_not_released_yet_needs_its_start_as_well(tmp_path: Pat
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
 def test_the_series_is_drawn(parquet: Path, tmp_path: Path, suffix: str) -> None:
     picture = tmp_path / f"series.{suffix}"

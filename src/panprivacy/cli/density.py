@@ -10,7 +10,7 @@ from panprivacy.cli.plainly import Speaker, plain_errors
 from panprivacy.cli.run import Run, continued_or_new, kept_in, plan_of, planned, prepare
 from panprivacy.cli.series import feed_series
 from panprivacy.cli.source import Source
-from panprivacy.cli.universe import Asked
+from panprivacy.cli.universe import Asked, which_column
 from panprivacy.density import Density
 from panprivacy.errors import PanPrivacyError
 from panprivacy.events import Layout
@@ -136,8 +136,8 @@ def density(
         if kept is not None:
             _check_size(est, size)
         run = Run(est, kept, level, Speaker(as_json=as_json, quiet=quiet))
-        columns = asked.columns(est.universe, kind, action)
         layout = Layout(separator, not no_header, missing)
+        columns = asked.columns(est.universe, kind, action, lambda: which_column(files, format_, layout))
         source = Source(files, columns, format_, layout, skip_missing, skip_outside)
         feed_series(run, source, release, time=time, every=release_every, picture=plot)
 

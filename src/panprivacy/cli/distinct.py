@@ -10,6 +10,7 @@ from panprivacy.cli.plainly import Speaker, plain_errors
 from panprivacy.cli.run import Run, continued_or_new, kept_in, plan_of, planned, prepare
 from panprivacy.cli.series import feed_series
 from panprivacy.cli.source import Source
+from panprivacy.cli.universe import which_column
 from panprivacy.distinct import DistinctCount
 from panprivacy.errors import PanPrivacyError
 from panprivacy.events import Columns, Kind, Layout
@@ -76,7 +77,7 @@ def distinct(
     prepare(files, quiet=quiet)
     with plain_errors(), kept_in(state) as kept:
         if column is None:
-            raise ValueError("which column holds the ids? Say --column NAME")
+            raise which_column(files, format_, Layout(separator, not no_header, missing))
         plan = {"epsilon": epsilon, "releases": releases, "intrusions": intrusions, "delta": delta}
         size: dict[str, Any] = {"error": error, "buckets": buckets, "key": _parse_key(key)}
         est = continued_or_new(

@@ -34,7 +34,7 @@ FileFormat: TypeAlias = Annotated[
     ),
 ]
 Separator: TypeAlias = Annotated[
-    str, typer.Option(metavar="CHAR", help="What stands between the columns of a CSV file.", rich_help_panel=EVENTS)
+    str, typer.Option(metavar="CHAR", help="Character between the columns of a CSV file.", rich_help_panel=EVENTS)
 ]
 NoHeader: TypeAlias = Annotated[
     bool,
@@ -107,7 +107,7 @@ Plot: TypeAlias = Annotated[
     str | None,
     typer.Option(metavar="FILE", help="Draw the releases of --release-every as a picture: .png, .svg or .pdf."),
 ]
-Level: TypeAlias = Annotated[float, typer.Option(help="How sure the interval around an answer is to hold the truth.")]
+Level: TypeAlias = Annotated[float, typer.Option(help="Confidence level of the interval around an answer.")]
 Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print each release as one line of JSON.")]
 Quiet: TypeAlias = Annotated[
     bool, typer.Option("--quiet", "-q", help="Print releases and errors only: no progress bar, no notes.")

@@ -94,7 +94,9 @@ class Run:
                 self.keeper,
                 self.speaker,
                 bell,
-                take=lambda batch: bell.undisturbed(partial(feed.take, batch)),  # counting it twice is counting it once
+                take=lambda batch: bell.undisturbed(
+                    partial(feed.take, batch)
+                ),  # twice does no harm: a new coin, the same law
                 ring=lambda: self._release_between(final),
             )
 

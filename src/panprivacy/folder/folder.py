@@ -21,6 +21,7 @@ from panprivacy.privacy.budget import Budget, Split
 from panprivacy.privacy.coins import Coins
 from panprivacy.state import Sealed
 from panprivacy.state.stores import Store, store_at
+from panprivacy.table import Table
 from panprivacy.universe import Ids, Universe
 
 _LEDGER = "ledger"
@@ -216,12 +217,17 @@ class StateFolder:
         return self._frame.secure and self._coins.secure
 
     @property
+    def memory(self) -> int:
+        """Bytes that the bits take, in all shards."""
+        return 8 * Table.words_for(self._bits.size)
+
+    @property
     def shards(self) -> int:
         """How many shards there are."""
         return self._frame.shards
 
     def __repr__(self) -> str:
-        return f"<StateFolder {self.url} of {self.shards:,} shards: {self._est!r}>"
+        return f"<StateFolder {Path(self.url).name} of {self.shards:,} shards: {self._est!r}>"
 
     def card(self) -> Card:
         """What is shown of it."""

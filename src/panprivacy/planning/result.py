@@ -15,7 +15,7 @@ from panprivacy.universe import Range, Universe
 
 
 class Errors(NamedTuple):
-    """Standard errors of one and the same plan with either noise; None where its epsilon is too small for one."""
+    """Standard errors of one plan with either noise, in the plan's unit; None where its epsilon is too small for one."""
 
     laplace: float | None
     gaussian: float | None
@@ -40,11 +40,13 @@ class Plan:
     split: Split
     """How the total epsilon is split between the state and what is released."""
     density: float | None
-    """The density at which `stderr` is stated: the expected one, or 1/2, where sampling errs most."""
-    stderr: float
-    """Standard error of the density; for an open universe, relative standard error of the count."""
+    """The density at which `density_stderr` is stated: the expected one, or 1/2, where sampling errs most."""
+    density_stderr: float | None
+    """Standard error of the density; None for an open universe, which has no density."""
+    relative_stderr: float | None
+    """Standard error of the count as a share of the count, in an open universe; None in a known one."""
     alpha: float
-    """The error in question, in the unit of `stderr`."""
+    """The error in question: of the density, or, in an open universe, of the count as a share of it."""
     beta: float
     """How probable such an error may be."""
     probability: float
@@ -52,7 +54,7 @@ class Plan:
     worst_density: float | None
     """The density at which `probability` is reached; None for an open universe."""
     count: float | None
-    """The count that is expected in an open universe; `stderr` and `probability` are those from there on."""
+    """The count that is expected in an open universe; `relative_stderr` and `probability` are those from there on."""
     counts: tuple[int, int] | None
     """The counts of an open universe for which P(error >= alpha) is about beta at most: from the first to the last."""
 
@@ -156,7 +158,8 @@ class Plan:
             "noise_stderr": budget.noise_stderr,
             "errors": self.errors._asdict() if self.errors else None,
             "density": self.density,
-            "stderr": self.stderr,
+            "density_stderr": self.density_stderr,
+            "relative_stderr": self.relative_stderr,
             "alpha": self.alpha,
             "beta": self.beta,
             "probability": self.probability,
@@ -170,7 +173,7 @@ class Plan:
         return (
             f"<Plan: {self._what()} in {format_bytes(self.memory)}; epsilon "
             f"{self.epsilon:g}{and_delta(self.delta)}; standard error "
-            f"{self._error(self.stderr)}; P(error >= {self._error(self.alpha)}) {self._how_likely()}>"
+            f"{self._stderr()}; P(error >= {self._error(self.alpha)}) {self._how_likely()}>"
         )
 
     def card(self) -> Card:
@@ -187,7 +190,7 @@ class Plan:
             ("of the releases", _of_releases(budget)),
             *redraw,
             *([("noise", self._which_noise(self.errors))] if self.errors else []),
-            ("standard error", self._error(self.stderr) + at),
+            ("standard error", self._stderr() + at),
             (f"P(error >= {self._error(self.alpha)})", self._how_likely()),
             ("in Python", self.code),
             *command,
@@ -202,6 +205,9 @@ class Plan:
             return f"{self.estimator} of {self.levels} levels x {self.buckets:,} buckets"
         whom = "a bit for each" if self.sample is None else f"a sample of {self.sample:,}"
         return f"{self.estimator} of {self.universe.describe()}, {whom}"
+
+    def _stderr(self) -> str:
+        return self._error(self.density_stderr or self.relative_stderr or 0.0)
 
     def _error(self, error: float) -> str:
         return f"{error:.4g}" if self.universe else f"{100 * error:.4g} %"

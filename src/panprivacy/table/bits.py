@@ -190,7 +190,7 @@ class Restored:
         self._before.fill(0)
 
     def __del__(self) -> None:
-        self._before.fill(0)  # somebody broke off the end of the block
+        self._before.fill(0)  # in case an interrupt kept `__exit__` from wiping the copy
 
 
 def drawn_words(size: int, threshold: int, coins: Coins) -> Iterator[tuple[slice, NDArray[np.uint64]]]:

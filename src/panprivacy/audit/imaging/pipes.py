@@ -53,7 +53,7 @@ def run(
             env=environment(hardened=hardened),
         ) as process:
             try:
-                pipe = _Pipe(process, crowd, kept="--state" in words)
+                pipe = _Pipe(process, crowd, saves="--state" in words)
                 pipe.feed(rows.header)
                 recorded.start(process.pid, pipe.versions())
                 for number, step in enumerate(scenario.steps):
@@ -109,10 +109,10 @@ class _Rows:
 
 
 class _Pipe:
-    def __init__(self, process: subprocess.Popen[bytes], crowd: Crowd, *, kept: bool) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], crowd: Crowd, *, saves: bool) -> None:
         self._process = process
         self._size = crowd.slots_in_all
-        self._kept = kept
+        self._saves = saves
 
     def feed(self, rows: bytes) -> None:
         """Write rows, and wait until they have been counted, and written where the state is kept."""
@@ -143,7 +143,7 @@ class _Pipe:
             if waiting or worked != before:
                 before, still = worked, monotonic()
             sleep(0.05)
-        if self._kept:
+        if self._saves:
             sleep(_WRITTEN)
 
     def _ended(self) -> None:
