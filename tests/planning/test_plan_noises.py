@@ -63,7 +63,7 @@ def test_what_is_built_has_the_delta_of_the_plan(releases: int) -> None:
         assert est.delta == planned.delta
         assert est._ledger.split == planned.split
         if isinstance(est, Density):  # a sample has a few users more or fewer than planned
-            assert est.stderr_at(0.5) == pytest.approx(stderr(planned), rel=0.02)
+            assert est.density_stderr_at(0.5) == pytest.approx(stderr(planned), rel=0.02)
         else:
             assert isinstance(est, DistinctCount)
             assert (", delta=1e-09" in planned.code) == bool(planned.delta)

@@ -15,7 +15,7 @@ from panprivacy.universe import Range, Universe
 
 
 class Errors(NamedTuple):
-    """Standard errors of one plan with either noise, in the plan's unit; None where its epsilon is too small for one."""
+    """Standard errors of a plan with either noise, in the plan's unit; None where its epsilon is too small for one."""
 
     laplace: float | None
     gaussian: float | None
