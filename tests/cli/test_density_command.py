@@ -30,7 +30,8 @@ def test_files_in_an_answer_out(visits: Path) -> None:
     assert found["epsilon_spent"] <= EXACT
     assert set(found) == {
         *("density", "density_stderr", "density_interval", "raw_density", "level", "universe", "number"),
-        *("epsilon_spent", "epsilon_remaining", "secure", "count", "count_stderr", "count_interval", "raw_count"),
+        *("epsilon_spent", "epsilon_remaining", "delta_spent", "noise_stderr", "secure"),
+        *("count", "count_stderr", "count_interval", "raw_count"),
     }, "nothing but the release: no number of events, of rows, of missing ids"
 
 

@@ -204,7 +204,7 @@ def test_a_plan_can_be_read() -> None:
         console.print(planned)
     drawn = dict(rows(capture.get()))
     assert drawn["epsilon in all"] == "0.4"
-    assert drawn["of each release"].endswith("(x 2)")
+    assert "each (x 2), Laplace noise ± " in drawn["of the releases"]
     assert drawn["in Python"] == planned.code
     assert drawn["in a shell"] == planned.command
     with console.capture() as capture:

@@ -9,6 +9,7 @@ from panprivacy.density import Density
 from panprivacy.drawing import COLOURS, GREY, look, save
 from panprivacy.estimator import Estimator
 from panprivacy.periods import DAY
+from panprivacy.privacy.budget import and_delta
 from panprivacy.privacy.coins import Coins
 from panprivacy.privacy.ledger import Ledger
 from panprivacy.release import MonotoneCurve
@@ -37,18 +38,20 @@ class Audited(dict[str, Any]):
     def __init__(self, est: Estimator[Any]) -> None:
         budget, split = est.budget, est._ledger.split
         super().__init__(epsilon=budget.epsilon, epsilon_spent=budget.spent, epsilon_total=budget.total)
+        self.update(delta=budget.delta, delta_spent=budget.delta_spent)
         self.made = f"{budget.releases_made} of {budget.releases} releases"
-        enumerable = split.releases <= _MOST_ENUMERATED and not split.intrusions
+        enumerable = split.releases <= _MOST_ENUMERATED and not split.intrusions and not split.delta
         self["exact_total"] = _exact_total(split) if enumerable else None
         self["holds"] = budget.total <= budget.epsilon and (self["exact_total"] or 0.0) <= budget.total * (1 + 1e-12)
 
     def __str__(self) -> str:
         found = self["exact_total"]
         by = "by the exact formula" if found is None else f"by enumeration {found:.6f} in all"
+        by = "by a proven bound" if self["delta"] else by
         verdict = "holds" if self["holds"] else "DOES NOT HOLD"
         return (
             f"audit: {self.made}, one reading of the state: nobody has lost more than {self['epsilon_spent']:.6f} "
-            f"of epsilon {self['epsilon']:g} ({by}): {verdict}"
+            f"of epsilon {self['epsilon']:g}{and_delta(self['delta'])} ({by}): {verdict}"
         )
 
     __rich__ = __str__

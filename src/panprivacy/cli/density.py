@@ -7,7 +7,7 @@ import typer
 
 from panprivacy.cli import options as opt
 from panprivacy.cli.plainly import Speaker, plain_errors
-from panprivacy.cli.run import Run, continued_or_new, kept_in, planned, prepare
+from panprivacy.cli.run import Run, continued_or_new, kept_in, plan_of, planned, prepare
 from panprivacy.cli.series import feed_series
 from panprivacy.cli.source import Source
 from panprivacy.cli.universe import Asked, which_column
@@ -98,6 +98,7 @@ def density(
     ] = None,
     releases: opt.Releases = None,
     intrusions: opt.Intrusions = None,
+    delta: opt.Delta = None,
     shard: Annotated[
         str | None,
         typer.Option(
@@ -127,13 +128,13 @@ def density(
     prepare(files, quiet=quiet)
     with plain_errors(), kept_in(state) as kept:
         users, kind = asked.universe()
-        plan = {"epsilon": epsilon, "releases": releases, "intrusions": intrusions}
+        plan = {"epsilon": epsilon, "releases": releases, "intrusions": intrusions, "delta": delta}
         wanted = {"estimator": "Density", "universe": users and users.describe(), **plan}
         part, key = _parse_shard(shard)
         size = {"sample": sample, "memory": memory, "shard": part, "key": key}
         est = continued_or_new(kept, users, wanted, lambda: _new(users, plan, size))
         if kept is not None:
-            _check_size(est, plan, size)
+            _check_size(est, size)
         run = Run(est, kept, level, Speaker(as_json=as_json, quiet=quiet))
         layout = Layout(separator, not no_header, missing)
         columns = asked.columns(est.universe, kind, action, lambda: which_column(files, format_, layout))
@@ -147,10 +148,10 @@ def _new(users: Universe | None, plan: dict[str, Any], size: dict[str, Any]) -> 
     return Density(users, **planned(plan), **size)
 
 
-def _check_size(est: Any, plan: dict[str, Any], size: dict[str, Any]) -> None:
+def _check_size(est: Any, size: dict[str, Any]) -> None:
     """Refuse to go on with a state that has another sample or shard than was asked for."""
     if any(value is not None for value in size.values()):
-        fresh = Density(est.universe, **planned(plan | {"epsilon": est.epsilon}), **size)
+        fresh = Density(est.universe, **planned(plan_of(est)), **size)
         if (fresh._slots.first, fresh._slots.size) != (est._slots.first, est._slots.size):
             raise PanPrivacyError(
                 f"this state has bits {est._slots.first}..{est._slots.first + est._slots.size - 1}, and a table of "

@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from math import isfinite
@@ -13,6 +14,7 @@ from typing import Any
 
 import typer
 
+from panprivacy.checks import LargeDelta
 from panprivacy.errors import PanPrivacyError
 
 
@@ -20,7 +22,9 @@ from panprivacy.errors import PanPrivacyError
 def plain_errors() -> Iterator[None]:
     """Turn what a user can mend into one line on standard error and exit status 2."""
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", LargeDelta)  # commands say it in a note of theirs
+            yield
     except BrokenPipeError:
         raise
     except (PanPrivacyError, ValueError, OSError) as error:

@@ -10,6 +10,7 @@ from time import time
 from typing import Any
 
 from panprivacy.checks import check_level
+from panprivacy.cli.deltas import note_large_delta, note_what_a_delta_buys
 from panprivacy.cli.keeping import Keeper
 from panprivacy.cli.plainly import CannotShow, Speaker, ended_in_order
 from panprivacy.cli.published import AT, Dated, Published
@@ -41,6 +42,8 @@ class Run:
         check_level(self.level)  # said now, not after an hour of reading
         self.keeper = Keeper(self.est, self.kept)
         self._published: Published | None = None
+        if self.kept is None or not self.kept.exists:  # a state that is there has decided for good
+            note_what_a_delta_buys(self.est, self.speaker)
 
     def feed(self, source: Source, every: str | None, final: bool | None, published: Published | None = None) -> None:
         """Count everything, and save it as it is counted; show what was asked for, also as a series."""
@@ -143,7 +146,8 @@ class Run:
             self.speaker.note(f"{made}: events that are counted from now on will never be released")
 
     def note_epsilon(self) -> None:
-        """Say in words what an epsilon means that promises hardly anything."""
+        """Say in words what an epsilon means that promises hardly anything, and a delta that is not tiny."""
+        note_large_delta(self.est.delta, self.speaker)
         epsilon = self.est.epsilon
         if epsilon > _WEAK:
             times = f"{exp(epsilon):,.0f}" if epsilon < 30 else f"e^{epsilon:g}"
@@ -211,6 +215,7 @@ def continued_or_new(
         "epsilon": est.epsilon,
         "releases": budget.releases,
         "intrusions": budget.redraws,
+        "delta": est.delta or "none",
         "universe": est.universe.describe(),
     }
     for what, wanted in asked.items():
@@ -224,3 +229,10 @@ def planned(plan: dict[str, Any]) -> dict[str, Any]:
     if plan["epsilon"] is None:
         raise ValueError("how much privacy? Say --epsilon E, the total budget; 1 is usual")
     return {name: value for name, value in plan.items() if value is not None}
+
+
+def plan_of(est: Estimator[Any]) -> dict[str, Any]:
+    """What an estimator was planned for, in the words of `planned`."""
+    budget = est.budget
+    plan = {"epsilon": est.epsilon, "releases": budget.releases, "intrusions": budget.redraws}
+    return plan | {"delta": est.delta or None}

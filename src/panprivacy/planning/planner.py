@@ -3,9 +3,10 @@
 from math import inf
 from operator import index
 
-from panprivacy.checks import check_epsilon
+from panprivacy.checks import check_delta, check_epsilon
 from panprivacy.errors import CannotPlan
 from panprivacy.planning.counting import OPEN_UNIVERSE
+from panprivacy.planning.noises import better_noise
 from panprivacy.planning.options import Wish, as_fraction, best_counter, best_density
 from panprivacy.planning.result import Plan
 from panprivacy.sizes import parse_bytes
@@ -25,13 +26,14 @@ def plan(
     intrusions: int = 0,
     density: float | None = None,
     count: float | None = None,
+    delta: float | None = None,
 ) -> Plan:
     r"""Say what to build so that a release errs by `alpha` or more with a probability of at most `beta`.
 
     For `Density` the probability is exact and holds at every density d. It is summed from the true law,
 
         S ~ Hypergeometric(N, N*d, users),    ones ~ Binomial(S, p1) + Binomial(bits - S, p0),
-        estimate = (ones + DiscreteLaplace - bits*p0) / (users*(p1-p0)),  brought into [0, 1],
+        estimate = (ones + noise - bits*p0) / (users*(p1-p0)),  brought into [0, 1],
 
     not bounded as in Thm 3.3 and 4.3 of the paper, and the size is the smallest: one bit less does not do.
 
@@ -54,6 +56,9 @@ def plan(
     count
         How many users are expected in an open universe. What is said of the relative error is approximate and holds
         from this count on: below some count, which `Plan.counts` tells, the same table errs by a larger share.
+    delta
+        A delta that may be used, as for `pp.Density`. The plan takes it, and Gaussian noise, if that is better for this
+        number of releases; else it is one for Laplace noise, which needs no delta. `Plan.errors` has both.
 
     Examples
     --------
@@ -70,6 +75,14 @@ def plan(
     Traceback (most recent call last):
         ...
     panprivacy.errors.CannotPlan: alpha = 0.1 ... possible: alpha = 0.2352 at epsilon = 0.4; or epsilon = 0.8181 for ...
+
+    Every hour of a year, and then every month:
+
+    >>> hourly, monthly = (plan(1_000_000, 1.0, releases=looks, delta=1e-9) for looks in (8760, 12))
+    >>> hourly.noise, hourly.delta, [round(error, 5) for error in hourly.errors]
+    ('Gaussian', 1e-09, [0.07075, 0.00449])
+    >>> monthly.noise, monthly.delta, [round(error, 5) for error in monthly.errors]
+    ('Laplace', 0.0, [0.00111, 0.00115])
 
     Notes
     -----
@@ -90,6 +103,7 @@ def plan(
         intrusions=index(intrusions),
         density=None if density is None else float(as_fraction("density", density)),
         count=None if count is None else float(count),
+        delta=None if delta is None else check_delta(delta),
     )
     if wish.epsilon is not None:
         check_epsilon(wish.epsilon)
@@ -107,7 +121,7 @@ def plan(
         raise ValueError("an open universe needs the expected count: relative errors are larger where few users come")
     if wish.count is not None and not 1 <= wish.count <= OPEN_UNIVERSE:
         raise ValueError(f"the expected count must be between 1 and {OPEN_UNIVERSE:,}, got {count}")
-    return _choose(wish)
+    return _choose(wish) if wish.delta is None else better_noise(wish, _choose)
 
 
 def _choose(wish: Wish) -> Plan:
