@@ -1,0 +1,221 @@
+r"""How far two laws of one sight are apart at an epsilon: the hockey-stick divergence, summed over all outputs.
+
+For a fixed state seen, the noisy numbers o = (o_1..o_k) have the likelihood ``f(o) = sum of weight * prod P(o_i - v_i)``
+over the values v that the noise may have hidden, and g(o) under the other law. Their divergence is
+
+    sum over all integers o_1..o_k of  max(f(o) - e^epsilon * g(o), 0).
+
+**Never too small.** All terms of f and g are positive, so floats know each of them up to a relative error far below
+`_ROUNDING`; f is raised and g lowered by that much before they are compared. Outputs are summed up to a reach on either
+side of the values, beyond which the noise of one number has a probability below 1e-18; the probability, under f, of
+all that lies beyond is added.
+
+**Each comparison once.** A number under which all values are the same tells nothing and sums to 1. Adding the same to
+all values moves the outputs and not the sum, and a common factor of all weights is a factor of the sum. `Contrast` is
+what remains: at three users and three events, a few dozen of many thousand.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from itertools import product
+from math import ceil, exp, fsum, gcd, lcm, log, prod, sqrt, tanh
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from panprivacy.audit.likelihood import Weights
+from panprivacy.audit.outcomes import TooManyOutcomes
+from panprivacy.privacy.noise import Gaussian, Noise
+
+Reals: TypeAlias = NDArray[np.float64]
+
+MOST_OUTPUTS = 2**26
+"""More combinations of noisy numbers than this are refused: they could not be summed."""
+
+_ROUNDING = 1e-12
+_BEYOND = log(2e18)
+
+
+class Mass(NamedTuple):
+    """Values under the noise, the laws of the noise on them, and the weight of all that under either law."""
+
+    values: tuple[int, ...]
+    laws: tuple[Noise, ...]
+    a: int
+    b: int
+
+
+class Contrast(NamedTuple):
+    """The weights of one sight under two laws, in lowest terms, the smallest value under each number being 0."""
+
+    masses: tuple[Mass, ...]
+
+    @property
+    def whole(self) -> int:
+        """The sum of all weights."""
+        return sum(mass.a + mass.b for mass in self.masses)
+
+
+class Place(NamedTuple):
+    """Where a contrast lies: which of the numbers seen it is about, and how far they were moved."""
+
+    told: tuple[int, ...]
+    moved: tuple[int, ...]
+
+
+def contrast_of(a: Weights | None, b: Weights | None) -> tuple[Contrast, Fraction, Place]:
+    """The contrast of two laws of one sight, its share of them, and its place. None stands for an impossible sight."""
+    wholes = [law.whole if law else 1 for law in (a, b)]
+    common = lcm(*wholes)
+    shares = [{hidden: share * (common // law.whole) for hidden, share in law.shares.items()} if law else {} for law in (a, b)]
+    hidden = dict.fromkeys(one for each in shares for one in each)
+    columns = list(zip(*(one.numbers for one in hidden), strict=True))
+    if not all(number.whole for column in columns for number in column):
+        raise ValueError("a delta is audited where noise is added to whole numbers; noise on real numbers is not summed")
+    told = tuple(i for i, column in enumerate(columns) if len(set(column)) > 1)
+    moved = tuple(int(min(number.value for number in columns[i])) for i in told)
+    masses: dict[tuple[tuple[int, ...], tuple[Noise, ...]], list[int]] = {}
+    for one in hidden:
+        values = tuple(int(one.numbers[i].value) - least for i, least in zip(told, moved, strict=True))
+        laws = tuple(_whole(one.numbers[i].law) for i in told)
+        both = masses.setdefault((values, laws), [0, 0])
+        for side in range(2):
+            both[side] += shares[side].get(one, 0)
+    factor = gcd(*(share for both in masses.values() for share in both))
+    found = (Mass(*key, share_a // factor, share_b // factor) for key, (share_a, share_b) in masses.items())
+    return Contrast(tuple(sorted(found, key=repr))), Fraction(factor, common), Place(told, moved)
+
+
+def divergence(contrast: Contrast, epsilon: float) -> float:
+    """The divergence of a contrast, never too small, as a share of all its weights."""
+    outputs = _Outputs(contrast)
+    growth = exp(epsilon) * (1 - _ROUNDING)
+    parts = [float(np.maximum(a * (1 + _ROUNDING) - growth * b, 0.0).sum()) for _, a, b in outputs.blocks()]
+    return fsum([*parts, outputs.beyond]) * (1 + _ROUNDING)
+
+
+@dataclass(frozen=True)
+class Region:
+    """The outputs that are more than e^epsilon times likelier under the first law, and their probabilities."""
+
+    a: float
+    b: float
+    likeliest: tuple[int, ...]
+    """The one among them that is likeliest under the first law."""
+    least_sum: int | None
+    """They are all those that add up to at least this, if so."""
+    most_sum: int | None
+    """They are all those that add up to at most this, if so."""
+
+
+def region(contrast: Contrast, epsilon: float) -> Region | None:
+    """Where the divergence of a contrast comes from; None if from nowhere."""
+    outputs = _Outputs(contrast)
+    growth = exp(epsilon)
+    above, below = [], []
+    best, likeliest = 0.0, ()
+    inside: list[int] = []
+    outside: list[int] = []
+    for first, a, b in outputs.blocks():
+        likelier = a > growth * b
+        sums = outputs.sums(first)
+        outside += _ends(sums[~likelier])
+        if not likelier.any():
+            continue
+        inside += _ends(sums[likelier])
+        above.append(float(a[likelier].sum()))
+        below.append(float(b[likelier].sum()))
+        top = np.where(likelier, a, -1.0)
+        if top.max() > best:
+            best, at = float(top.max()), np.unravel_index(int(top.argmax()), top.shape)
+            likeliest = outputs.point(first, (int(at[0]), int(at[1])))
+    if not inside:
+        return None
+    return Region(
+        a=fsum(above),
+        b=fsum(below),
+        likeliest=likeliest,
+        least_sum=min(inside) if outside and min(inside) > max(outside) else None,
+        most_sum=max(inside) if outside and max(inside) < min(outside) else None,
+    )
+
+
+def _ends(sums: NDArray[np.int64]) -> list[int]:
+    return [int(sums.min()), int(sums.max())] if sums.size else []
+
+
+class _Outputs:
+    """All outputs up to the reach, in blocks of the last two numbers, with their likelihoods under both laws."""
+
+    def __init__(self, contrast: Contrast) -> None:
+        masses = contrast.masses
+        self._numbers = len(masses[0].values)
+        whole = contrast.whole
+        weights = np.array([[mass.a / whole, mass.b / whole] for mass in masses])
+        self._weights = weights.T
+        columns = [[(mass.values[i], mass.laws[i]) for mass in masses] for i in range(self._numbers)]
+        columns += [[] for _ in range(2 - self._numbers)]  # a number that is always 0
+        reach = [max((_reach(law) for _, law in column), default=0) for column in columns]
+        self._axes = [
+            np.arange(-far, max((value for value, _ in column), default=0) + far + 1)
+            for column, far in zip(columns, reach, strict=True)
+        ]
+        if prod(len(axis) for axis in self._axes) > MOST_OUTPUTS:
+            raise TooManyOutcomes(
+                f"{self._numbers} noisy numbers have too many outputs; audit fewer releases or a larger epsilon"
+            )
+        self._chances = [
+            np.array([_chances(law, axis - value) for value, law in column] or [np.ones(1)] * len(masses))
+            for column, axis in zip(columns, self._axes, strict=True)
+        ]
+        self.beyond = fsum(mass.a / whole * _beyond(law, far) for mass in masses for law, far in zip(mass.laws, reach))
+
+    def blocks(self) -> Iterator[tuple[tuple[int, ...], Reals, Reals]]:
+        """All numbers but the last two, and the likelihoods of those two under either law."""
+        *leading, rows, columns = self._chances
+        for first in product(*(range(len(axis)) for axis in self._axes[:-2])):
+            so_far = prod((chances[:, i] for chances, i in zip(leading, first, strict=True)), start=np.ones(len(rows)))
+            a, b = ((weights * so_far * rows.T) @ columns for weights in self._weights)
+            yield first, a, b
+
+    def sums(self, first: tuple[int, ...]) -> NDArray[np.int64]:
+        """What the numbers of a block add up to."""
+        leading = sum(int(axis[i]) for axis, i in zip(self._axes, first, strict=False))
+        return np.asarray(leading + self._axes[-2][:, np.newaxis] + self._axes[-1])
+
+    def point(self, first: tuple[int, ...], last: tuple[int, int]) -> tuple[int, ...]:
+        """The numbers at one place of a block."""
+        places = (*first, *last)
+        return tuple(int(axis[i]) for axis, i in zip(self._axes, places, strict=True))[: self._numbers]
+
+
+def _whole(law: object) -> Noise:
+    assert isinstance(law, Noise)
+    return law
+
+
+@lru_cache(maxsize=256)
+def _reach(law: Noise) -> int:
+    """How far out noise is followed: beyond, it has a probability below 1e-18."""
+    if isinstance(law, Gaussian):
+        return ceil(sqrt(2 * float(law.square) * _BEYOND))
+    return ceil(_BEYOND / float(law.epsilon))
+
+
+def _beyond(law: Noise, reach: int) -> float:
+    """A bound of ``P(|X| > reach)``: a discrete Gaussian is no wider than a continuous one."""
+    if isinstance(law, Gaussian):
+        return 2 * exp(-((reach + 1) ** 2) / (2 * float(law.square)))
+    return 2 * exp(-(reach + 1) * float(law.epsilon))
+
+
+def _chances(law: Noise, distances: NDArray[np.int64]) -> Reals:
+    """Probabilities of noise."""
+    if isinstance(law, Gaussian):
+        reach = _reach(law)
+        heights = np.exp(-(np.arange(-reach, reach + 1, dtype=np.float64) ** 2) / (2 * float(law.square)))
+        return np.asarray(np.exp(-(distances.astype(np.float64) ** 2) / (2 * float(law.square))) / fsum(heights))
+    return np.asarray(tanh(float(law.epsilon) / 2) * np.exp(-float(law.epsilon) * np.abs(distances)))
