@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 from panprivacy import Density, audit
 from panprivacy.audit.likelihood import Hidden, Weights, widest
-from panprivacy.audit.outcomes import EveryOutcome, Noised
+from panprivacy.audit.outcomes import EveryOutcome, Noised, RealLaplace
 from panprivacy.errors import BudgetExhausted
 from panprivacy.privacy.coins import ONE, Coins
+from panprivacy.privacy.noise import Laplace
 from panprivacy.privacy.pairs import Pair, symmetric
 
 Run = tuple[Any, ...]
@@ -113,7 +114,9 @@ law = st.lists(st.tuples(st.integers(-3, 3), st.integers(1, 9)), min_size=1, max
 def test_no_output_between_or_beyond_the_values_under_the_noise_tells_more(
     one: list[tuple[int, int]], other: list[tuple[int, int]], rate: float, whole: bool
 ) -> None:
-    hidden = {v: Hidden((Noised(Fraction(v), Fraction(rate), whole),)) for v in range(-3, 4)}
+    hidden = {
+        v: Hidden((Noised(Fraction(v), (Laplace if whole else RealLaplace)(Fraction(rate))),)) for v in range(-3, 4)
+    }
     laws = [Weights(1), Weights(1)]
     for weights, masses in zip(laws, (one, other), strict=True):
         for value, share in masses:

@@ -91,7 +91,9 @@ class DeltaJudge:
         """The divergence of two laws: at most 1, and never too small."""
         return min(
             sum(
-                float(share) if contrast is None else float(share * contrast.whole) * self._divergence(contrast, epsilon)
+                float(share)
+                if contrast is None
+                else float(share * contrast.whole) * self._divergence(contrast, epsilon)
                 for contrast, share in profile
             ),
             1.0,

@@ -70,11 +70,15 @@ def contrast_of(a: Weights | None, b: Weights | None) -> tuple[Contrast, Fractio
     """The contrast of two laws of one sight, its share of them, and its place. None stands for an impossible sight."""
     wholes = [law.whole if law else 1 for law in (a, b)]
     common = lcm(*wholes)
-    shares = [{hidden: share * (common // law.whole) for hidden, share in law.shares.items()} if law else {} for law in (a, b)]
+    shares = [
+        {hidden: share * (common // law.whole) for hidden, share in law.shares.items()} if law else {} for law in (a, b)
+    ]
     hidden = dict.fromkeys(one for each in shares for one in each)
     columns = list(zip(*(one.numbers for one in hidden), strict=True))
     if not all(number.whole for column in columns for number in column):
-        raise ValueError("a delta is audited where noise is added to whole numbers; noise on real numbers is not summed")
+        raise ValueError(
+            "a delta is audited where noise is added to whole numbers; noise on real numbers is not summed"
+        )
     told = tuple(i for i, column in enumerate(columns) if len(set(column)) > 1)
     moved = tuple(int(min(number.value for number in columns[i])) for i in told)
     masses: dict[tuple[tuple[int, ...], tuple[Noise, ...]], list[int]] = {}

@@ -41,8 +41,8 @@ class Judge:
         """The logarithm of the widest gap so far."""
         return exact.ln(self.ratio)
 
-    def ratio_is_infinite(self) -> bool:
-        """Whether the worst has been found."""
+    def is_certain(self) -> bool:
+        """Whether nothing worse can come: something has been seen that rules a stream out."""
         return self.ratio.is_infinite()
 
     @property

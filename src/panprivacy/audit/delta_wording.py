@@ -1,0 +1,57 @@
+"""Evidence for a delta in words: the set of all that is seen and tells two streams apart."""
+
+from math import fsum
+
+from panprivacy.audit.delta_judge import DeltaJudge
+from panprivacy.audit.divergence import Place, Region, contrast_of, region
+from panprivacy.audit.machine import Machine
+from panprivacy.audit.result import Witness
+from panprivacy.audit.wording import released, returned, states_read, tell
+
+
+def witness_of_delta(judge: DeltaJudge, machine: Machine) -> Witness:
+    """Put the worst that a judge has found into words: what adds most to the delta first."""
+    assert judge.worst is not None
+    one, other = (judge.views.of(law) for law in (judge.worst.law_a, judge.worst.law_b))
+    sights = [judge.views.visible[seen] for seen in {**one, **other}]
+    told: list[tuple[float, float, str, str]] = []
+    for seen, weights in one.items():
+        contrast, share, place = contrast_of(weights, other.get(seen))
+        if found := region(contrast, judge.epsilon):
+            visible, scale = judge.views.visible[seen], float(share * contrast.whole)
+            numbers = len(next(iter(weights.shares)).numbers)
+            shown = _said(found, place, numbers) if numbers else returned(visible, machine)
+            told.append((scale * found.a, scale * found.b, states_read(visible, sights, machine), shown))
+    told.sort(key=lambda part: -part[0])
+    first, *others = told
+    return tell(
+        judge.worst.steps_a,
+        judge.worst.steps_b,
+        machine,
+        state=first[2],
+        release=first[3],
+        probability_a=fsum(a for a, *_ in told),
+        probability_b=fsum(b for _, b, *_ in told),
+        others=tuple("; ".join(part for part in (state, shown) if part) for *_, state, shown in others),
+    )
+
+
+def _said(found: Region, place: Place, numbers: int) -> str:
+    """A set of noisy numbers: a threshold of their sum where it is one, and else its likeliest member."""
+    if not place.told:
+        return released(["anything"])
+    moved = sum(place.moved)
+    if found.least_sum is not None:
+        threshold = f">= {found.least_sum + moved}"
+    elif found.most_sum is not None:
+        threshold = f"<= {found.most_sum + moved}"
+    else:
+        values = dict(
+            zip(place.told, (x + by for x, by in zip(found.likeliest, place.moved, strict=True)), strict=True)
+        )
+        return released([str(values.get(i, "anything")) for i in range(numbers)]) + " or what tells as much"
+    shown = [threshold if i in place.told else "anything" for i in range(numbers)]
+    if len(place.told) == 1:
+        return released(shown)
+    which = "" if len(place.told) == numbers else f" {', '.join(str(i + 1) for i in place.told)}"
+    return released([f"numbers{which} with a sum {threshold}"])
