@@ -1,5 +1,6 @@
 """Evidence for a delta in words: the set of all that is seen and tells two streams apart."""
 
+from collections.abc import Sequence
 from math import fsum
 
 from panprivacy.audit.delta_judge import DeltaJudge
@@ -38,7 +39,8 @@ def witness_of_delta(judge: DeltaJudge, machine: Machine) -> Witness:
 
 def _said(found: Region, place: Place, numbers: int) -> str:
     """A set of noisy numbers: a threshold of their sum where it is one, and else its likeliest member."""
-    if not place.told:
+    told = sorted(i for group in place.told for i in group)
+    if not told:
         return released(["anything"])
     moved = sum(place.moved)
     if found.least_sum is not None:
@@ -46,12 +48,18 @@ def _said(found: Region, place: Place, numbers: int) -> str:
     elif found.most_sum is not None:
         threshold = f"<= {found.most_sum + moved}"
     else:
-        values = dict(
-            zip(place.told, (x + by for x, by in zip(found.likeliest, place.moved, strict=True)), strict=True)
+        sums = (
+            _summed(group, f"{x + by}") for group, x, by in zip(place.told, found.likeliest, place.moved, strict=True)
         )
-        return released([str(values.get(i, "anything")) for i in range(numbers)]) + " or what tells as much"
-    shown = [threshold if i in place.told else "anything" for i in range(numbers)]
-    if len(place.told) == 1:
-        return released(shown)
-    which = "" if len(place.told) == numbers else f" {', '.join(str(i + 1) for i in place.told)}"
-    return released([f"numbers{which} with a sum {threshold}"])
+        return f"{released(list(sums))}, or what tells as much"
+    if numbers == 1:
+        return released([threshold])
+    if len(told) == 1:
+        return released([threshold if i in told else "anything" for i in range(numbers)])
+    return released([_summed(told, threshold)])
+
+
+def _summed(which: Sequence[int], text: str) -> str:
+    if len(which) == 1:
+        return f"number {which[0] + 1}: {text}"
+    return f"numbers {' + '.join(str(i + 1) for i in which)}: {text}"

@@ -10,9 +10,11 @@ over the values v that the noise may have hidden, and g(o) under the other law. 
 side of the values, beyond which the noise of one number has a probability below 1e-18; the probability, under f, of
 all that lies beyond is added.
 
-**Each comparison once.** A number under which all values are the same tells nothing and sums to 1. Adding the same to
-all values moves the outputs and not the sum, and a common factor of all weights is a factor of the sum. `Contrast` is
-what remains: at three users and three events, a few dozen of many thousand.
+**Each comparison once, in few dimensions.** A number under which all values are the same tells nothing and sums to 1.
+Numbers under which the values move alike, such as two releases with no event between them, tell no more than their sum
+if their noise is Gaussian: ``P(o - v)`` is proportional to ``P(o) * e^(o*v/s - v^2/(2s))``, so the product for several o
+depends on v through their sum alone. The noise of that sum is a convolution. Adding the same to all values moves the
+outputs and not the divergence, and a common factor of all weights is a factor of it. `Contrast` is what remains.
 """
 
 from collections.abc import Iterator
@@ -27,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panprivacy.audit.likelihood import Weights
-from panprivacy.audit.outcomes import TooManyOutcomes
+from panprivacy.audit.outcomes import Noised, RealLaplace, TooManyOutcomes
 from panprivacy.privacy.noise import Gaussian, Noise
 
 Reals: TypeAlias = NDArray[np.float64]
@@ -39,11 +41,18 @@ _ROUNDING = 1e-12
 _BEYOND = log(2e18)
 
 
+class Drawn(NamedTuple):
+    """The sum of so many independent draws of a law."""
+
+    law: Noise
+    times: int
+
+
 class Mass(NamedTuple):
-    """Values under the noise, the laws of the noise on them, and the weight of all that under either law."""
+    """Values under the noise, which kind of noise is on them, and the weight of all that under either law."""
 
     values: tuple[int, ...]
-    laws: tuple[Noise, ...]
+    kind: int
     a: int
     b: int
 
@@ -52,6 +61,8 @@ class Contrast(NamedTuple):
     """The weights of one sight under two laws, in lowest terms, the smallest value under each number being 0."""
 
     masses: tuple[Mass, ...]
+    kinds: tuple[tuple[Drawn, ...], ...]
+    """The noise on each number: of one kind, unless its width is hidden."""
 
     @property
     def whole(self) -> int:
@@ -60,37 +71,51 @@ class Contrast(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where a contrast lies: which of the numbers seen it is about, and how far they were moved."""
+    """Where a contrast lies: which of the numbers seen each of its own is the sum of, and how far that was moved."""
 
-    told: tuple[int, ...]
+    told: tuple[tuple[int, ...], ...]
     moved: tuple[int, ...]
 
 
 def contrast_of(a: Weights | None, b: Weights | None) -> tuple[Contrast, Fraction, Place]:
     """The contrast of two laws of one sight, its share of them, and its place. None stands for an impossible sight."""
-    wholes = [law.whole if law else 1 for law in (a, b)]
-    common = lcm(*wholes)
+    common = lcm(*(law.whole for law in (a, b) if law))
     shares = [
         {hidden: share * (common // law.whole) for hidden, share in law.shares.items()} if law else {} for law in (a, b)
     ]
-    hidden = dict.fromkeys(one for each in shares for one in each)
-    columns = list(zip(*(one.numbers for one in hidden), strict=True))
-    if not all(number.whole for column in columns for number in column):
-        raise ValueError(
-            "a delta is audited where noise is added to whole numbers; noise on real numbers is not summed"
-        )
-    told = tuple(i for i, column in enumerate(columns) if len(set(column)) > 1)
-    moved = tuple(int(min(number.value for number in columns[i])) for i in told)
-    masses: dict[tuple[tuple[int, ...], tuple[Noise, ...]], list[int]] = {}
+    hidden = list(dict.fromkeys(one for each in shares for one in each))
+    groups, moved = _groups([list(column) for column in zip(*(one.numbers for one in hidden), strict=True)])
+    kinds: list[tuple[Drawn, ...]] = []
+    masses: dict[tuple[tuple[int, ...], int], list[int]] = {}
     for one in hidden:
-        values = tuple(int(one.numbers[i].value) - least for i, least in zip(told, moved, strict=True))
-        laws = tuple(_whole(one.numbers[i].law) for i in told)
-        both = masses.setdefault((values, laws), [0, 0])
+        values = tuple(
+            sum(int(one.numbers[i].value) for i in group) - by for group, by in zip(groups, moved, strict=True)
+        )
+        noise = tuple(Drawn(_whole(one.numbers[group[0]].law), len(group)) for group in groups)
+        if noise not in kinds:
+            kinds.append(noise)
+        both = masses.setdefault((values, kinds.index(noise)), [0, 0])
         for side in range(2):
             both[side] += shares[side].get(one, 0)
     factor = gcd(*(share for both in masses.values() for share in both))
     found = (Mass(*key, share_a // factor, share_b // factor) for key, (share_a, share_b) in masses.items())
-    return Contrast(tuple(sorted(found, key=repr))), Fraction(factor, common), Place(told, moved)
+    return Contrast(tuple(sorted(found)), tuple(kinds)), Fraction(factor, common), Place(groups, moved)
+
+
+def _groups(columns: list[list[Noised]]) -> tuple[tuple[tuple[int, ...], ...], tuple[int, ...]]:
+    """The numbers that tell anything, put together where they move alike, and the smallest sum under each group."""
+    alike: dict[object, list[int]] = {}
+    least = [min(int(number.value) for number in column) for column in columns]
+    for i, column in enumerate(columns):
+        law = column[0].law
+        if any(number != column[0] for number in column):
+            one_gaussian = isinstance(law, Gaussian) and all(
+                number.law is law or number.law == law for number in column
+            )
+            moves = (law, *(int(number.value) - least[i] for number in column)) if one_gaussian else i
+            alike.setdefault(moves, []).append(i)
+    groups = tuple(tuple(group) for group in alike.values())
+    return groups, tuple(sum(least[i] for i in group) for group in groups)
 
 
 def divergence(contrast: Contrast, epsilon: float) -> float:
@@ -160,9 +185,10 @@ class _Outputs:
         whole = contrast.whole
         weights = np.array([[mass.a / whole, mass.b / whole] for mass in masses])
         self._weights = weights.T
-        columns = [[(mass.values[i], mass.laws[i]) for mass in masses] for i in range(self._numbers)]
+        kinds = contrast.kinds
+        columns = [[(mass.values[i], kinds[mass.kind][i]) for mass in masses] for i in range(self._numbers)]
         columns += [[] for _ in range(2 - self._numbers)]  # a number that is always 0
-        reach = [max((_reach(law) for _, law in column), default=0) for column in columns]
+        reach = [max((_reach(noise) for _, noise in column), default=0) for column in columns]
         self._axes = [
             np.arange(-far, max((value for value, _ in column), default=0) + far + 1)
             for column, far in zip(columns, reach, strict=True)
@@ -172,10 +198,14 @@ class _Outputs:
                 f"{self._numbers} noisy numbers have too many outputs; audit fewer releases or a larger epsilon"
             )
         self._chances = [
-            np.array([_chances(law, axis - value) for value, law in column] or [np.ones(1)] * len(masses))
+            np.array([_chances(noise, axis - value) for value, noise in column] or [np.ones(1)] * len(masses))
             for column, axis in zip(columns, self._axes, strict=True)
         ]
-        self.beyond = fsum(mass.a / whole * _beyond(law, far) for mass in masses for law, far in zip(mass.laws, reach))
+        self.beyond = fsum(
+            mass.a / whole * _beyond(noise, far)
+            for mass in masses
+            for noise, far in zip(kinds[mass.kind], reach, strict=False)
+        )
 
     def blocks(self) -> Iterator[tuple[tuple[int, ...], Reals, Reals]]:
         """All numbers but the last two, and the likelihoods of those two under either law."""
@@ -196,30 +226,45 @@ class _Outputs:
         return tuple(int(axis[i]) for axis, i in zip(self._axes, places, strict=True))[: self._numbers]
 
 
-def _whole(law: object) -> Noise:
-    assert isinstance(law, Noise)
+def _whole(law: Noise | RealLaplace) -> Noise:
+    if isinstance(law, RealLaplace):
+        raise ValueError(
+            "a delta is audited where noise is added to whole numbers; noise on real numbers is not summed"
+        )
     return law
 
 
-@lru_cache(maxsize=256)
-def _reach(law: Noise) -> int:
+def _reach(noise: Drawn) -> int:
     """How far out noise is followed: beyond, it has a probability below 1e-18."""
+    law, times = noise
     if isinstance(law, Gaussian):
-        return ceil(sqrt(2 * float(law.square) * _BEYOND))
+        return ceil(sqrt(2 * times * float(law.square) * _BEYOND))
     return ceil(_BEYOND / float(law.epsilon))
 
 
-def _beyond(law: Noise, reach: int) -> float:
-    """A bound of ``P(|X| > reach)``: a discrete Gaussian is no wider than a continuous one."""
+def _beyond(noise: Drawn, reach: int) -> float:
+    """A bound of ``P(|X| > reach)``: sums of discrete Gaussians have no longer tails than continuous ones."""
+    law, times = noise
     if isinstance(law, Gaussian):
-        return 2 * exp(-((reach + 1) ** 2) / (2 * float(law.square)))
+        return 2 * exp(-((reach + 1) ** 2) / (2 * times * float(law.square)))
     return 2 * exp(-(reach + 1) * float(law.epsilon))
 
 
-def _chances(law: Noise, distances: NDArray[np.int64]) -> Reals:
+def _chances(noise: Drawn, distances: NDArray[np.int64]) -> Reals:
     """Probabilities of noise."""
+    law = noise.law
     if isinstance(law, Gaussian):
-        reach = _reach(law)
-        heights = np.exp(-(np.arange(-reach, reach + 1, dtype=np.float64) ** 2) / (2 * float(law.square)))
-        return np.asarray(np.exp(-(distances.astype(np.float64) ** 2) / (2 * float(law.square))) / fsum(heights))
+        known = _bell(noise, 2 ** int(abs(distances).max()).bit_length())
+        return known[distances + len(known) // 2]
     return np.asarray(tanh(float(law.epsilon) / 2) * np.exp(-float(law.epsilon) * np.abs(distances)))
+
+
+@lru_cache(maxsize=64)
+def _bell(noise: Drawn, reach: int) -> Reals:
+    """The probabilities of a sum of Gaussians from -reach to reach."""
+    heights = np.exp(-(np.arange(-reach, reach + 1, dtype=np.float64) ** 2) / (2 * float(noise.law.variance)))
+    one = heights / fsum(heights)
+    bell = one
+    for _ in range(1, noise.times):
+        bell = np.convolve(bell, one, "same")
+    return np.asarray(bell)

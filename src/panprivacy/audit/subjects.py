@@ -65,6 +65,8 @@ class Subject:
     """At least so many releases."""
     announced: int = 0
     """At least so many announced readings."""
+    longest: int = 6
+    """The longest streams that are audited in seconds."""
 
     def audit(self, case: Case) -> Result:
         """Find the exact worst-case loss under a case, as far as the estimator can follow it."""
@@ -82,7 +84,7 @@ class Subject:
             return exact(
                 lambda coins: self.build(case, coins),
                 self.ids(case.users),
-                case.events,
+                min(case.events, self.longest),
                 releases=case.releases,
                 intrusions=case.intrusions,
                 deletions=case.deletions,
@@ -104,6 +106,10 @@ def _density(case: Case, coins: Coins, universe: Any = None, **more: Any) -> Den
 
 def _two(users: int) -> range:  # noqa: ARG001
     return range(2)
+
+
+def _of_two(case: Case, coins: Coins) -> Density:
+    return _density(case, coins, 2)
 
 
 def _names(users: int) -> list[str]:
@@ -183,9 +189,9 @@ SUBJECTS: tuple[Subject, ...] = (
     Subject("Density, merged", Density, _shards),
     Subject("DistinctCount", DistinctCount, _distinct, deletes=False),
     _with_delta("Density", Density, _density),
-    _with_delta("Density, 2 releases", Density, _density, ids=_two, plans=2),
-    _with_delta("Density, 3 releases", Density, _density, ids=_two, plans=3),
-    _with_delta("Density, announced", Density, _density, ids=_two, announced=1),
+    _with_delta("Density, 2 releases", Density, _of_two, ids=_two, plans=2, longest=2),
+    _with_delta("Density, 3 releases", Density, _of_two, ids=_two, plans=3, longest=2),
+    _with_delta("Density, announced", Density, _of_two, ids=_two, announced=1, longest=2),
     _with_delta("Density, sampled", Density, _sampled),
     _with_delta("Density, merged", Density, _shards),
     _with_delta("DistinctCount", DistinctCount, _distinct, deletes=False),
