@@ -1,11 +1,13 @@
 """Estimators with a bug each, which the auditor has to find."""
 
+from dataclasses import replace
 from fractions import Fraction
 from hashlib import sha256
 from typing import Any
 
 from panprivacy import Density, Release
 from panprivacy.privacy import exact
+from panprivacy.privacy.budget import Budget
 from panprivacy.privacy.coins import ONE, Coins
 from panprivacy.privacy.noise import Gaussian, Laplace
 from panprivacy.privacy.pairs import Pair
@@ -210,6 +212,15 @@ class LessGaussianNoise(Density):
         assert isinstance(booked, Gaussian)
         noisy = tuple(self._coins.noisy(count, Gaussian(booked.square * 7 / 10)) for count in self._counts())
         return self._interpret(self._ledger.publish(noisy, level))
+
+
+class ClaimsATenth(Density):
+    """Says that its delta is a tenth of what was planned for."""
+
+    @property
+    def budget(self) -> Budget:
+        booked = super().budget
+        return replace(booked, delta=booked.delta / 10)
 
 
 class ReusesItsNoise(GaussianBits):
