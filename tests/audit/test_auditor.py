@@ -1,9 +1,8 @@
 """The auditor against an enumeration that shares none of its shortcuts."""
 
 import math
-from collections.abc import Iterator
 from fractions import Fraction
-from itertools import permutations, product
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from whole_runs import all_runs, law_of, without
 
 from panprivacy import Density, audit
 from panprivacy.audit.likelihood import Hidden, Weights, widest
-from panprivacy.audit.outcomes import EveryOutcome, Noised, RealLaplace
+from panprivacy.audit.outcomes import Noised, RealLaplace
 from panprivacy.errors import BudgetExhausted
 from panprivacy.privacy.coins import ONE, Coins
 from panprivacy.privacy.noise import Laplace

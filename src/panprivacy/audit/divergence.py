@@ -1,6 +1,6 @@
 r"""How far two laws of one sight are apart at an epsilon: the hockey-stick divergence, summed over all outputs.
 
-For a fixed state seen, the noisy numbers o = (o_1..o_k) have the likelihood ``f(o) = sum of weight * prod P(o_i - v_i)``
+For a fixed state seen, noisy numbers o = (o_1..o_k) have the likelihood ``f(o) = sum of weight * prod P(o_i - v_i)``
 over the values v that the noise may have hidden, and g(o) under the other law. Their divergence is
 
     sum over all integers o_1..o_k of  max(f(o) - e^epsilon * g(o), 0).
@@ -228,9 +228,7 @@ class _Outputs:
 
 def _whole(law: Noise | RealLaplace) -> Noise:
     if isinstance(law, RealLaplace):
-        raise ValueError(
-            "a delta is audited where noise is added to whole numbers; noise on real numbers is not summed"
-        )
+        raise NotImplementedError("a delta is a sum over whole numbers: noise on real numbers is not audited for it")
     return law
 
 

@@ -60,8 +60,8 @@ def sampled(
 
     Half of the runs choose an event of the states and releases seen; the other half bound its probabilities P_a and
     P_b under the two streams (Clopper and Pearson 1934), each wrong with probability ``(1-confidence)/2``. Then the
-    loss is at least ``ln((P_a - delta) / P_b)``, delta being the one that is claimed, if any. An estimator that keeps its promise is refuted with probability at most
-    ``1 - confidence``; one that does not may escape.
+    loss is at least ``ln((P_a - delta) / P_b)``, delta being the one that is claimed, if any. An estimator that keeps
+    its promise is refuted with probability at most ``1 - confidence``; one that does not may escape.
 
     Parameters
     ----------
