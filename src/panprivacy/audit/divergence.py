@@ -12,7 +12,7 @@ all that lies beyond is added.
 
 **Each comparison once, in few dimensions.** A number under which all values are the same tells nothing and sums to 1.
 Numbers under which the values move alike, such as two releases with no event between them, tell no more than their sum
-if their noise is Gaussian: ``P(o - v)`` is proportional to ``P(o) * e^(o*v/s - v^2/(2s))``, so the product for several o
+if the noise is Gaussian: ``P(o - v)`` is proportional to ``P(o) * e^(o*v/s - v^2/(2s))``, so the product for several o
 depends on v through their sum alone. The noise of that sum is a convolution. Adding the same to all values moves the
 outputs and not the divergence, and a common factor of all weights is a factor of it. `Contrast` is what remains.
 """
@@ -145,7 +145,8 @@ def region(contrast: Contrast, epsilon: float) -> Region | None:
     outputs = _Outputs(contrast)
     growth = exp(epsilon)
     above, below = [], []
-    best, likeliest = 0.0, ()
+    best = 0.0
+    likeliest: tuple[int, ...] = ()
     inside: list[int] = []
     outside: list[int] = []
     for first, a, b in outputs.blocks():
