@@ -49,7 +49,8 @@ def _said(found: Region, place: Place, numbers: int) -> str:
         threshold = f"<= {found.most_sum + moved}"
     else:
         sums = (
-            _summed(group, f"{x + by}") for group, x, by in zip(place.told, found.likeliest, place.moved, strict=True)
+            _summed(group, f"of {x + by}")
+            for group, x, by in zip(place.told, found.likeliest, place.moved, strict=True)
         )
         return f"{released(list(sums))}, or what tells as much"
     if numbers == 1:
@@ -60,6 +61,10 @@ def _said(found: Region, place: Place, numbers: int) -> str:
 
 
 def _summed(which: Sequence[int], text: str) -> str:
-    if len(which) == 1:
-        return f"number {which[0] + 1}: {text}"
-    return f"numbers {' + '.join(str(i + 1) for i in which)}: {text}"
+    """Which of the released numbers, and what of their sum."""
+    first, *more = (str(i + 1) for i in which)
+    return (
+        f"numbers {', '.join([first, *more[:-1]])} and {more[-1]} with a sum {text}"
+        if more
+        else f"number {first} {text}"
+    )
