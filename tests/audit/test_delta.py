@@ -10,7 +10,8 @@ import pytest
 from whole_runs import all_runs, law_of, without
 
 from panprivacy import Density, audit
-from panprivacy.audit.divergence import Contrast, contrast_of, divergence, region
+from panprivacy.audit.contrasts import Contrast, contrast_of
+from panprivacy.audit.divergence import divergence, region
 from panprivacy.audit.likelihood import Hidden, Weights
 from panprivacy.audit.outcomes import Noised, RealLaplace
 from panprivacy.privacy import gaussian

@@ -6,7 +6,8 @@ from functools import cache
 from itertools import permutations
 from typing import TypeAlias
 
-from panprivacy.audit.divergence import Contrast, contrast_of, divergence
+from panprivacy.audit.contrasts import Contrast, contrast_of
+from panprivacy.audit.divergence import divergence
 from panprivacy.audit.laws import Laws
 from panprivacy.audit.machine import Step
 from panprivacy.audit.search import Finished

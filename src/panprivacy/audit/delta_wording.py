@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from math import fsum
 
+from panprivacy.audit.contrasts import Place, contrast_of
 from panprivacy.audit.delta_judge import DeltaJudge
-from panprivacy.audit.divergence import Place, Region, contrast_of, region
+from panprivacy.audit.divergence import Region, region
 from panprivacy.audit.machine import Machine
 from panprivacy.audit.result import Witness
 from panprivacy.audit.wording import released, returned, states_read, tell
