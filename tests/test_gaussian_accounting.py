@@ -1,10 +1,10 @@
 """What Gaussian releases lose: against exact sums, against concentrated privacy, and with bugs planted."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import Context, Decimal
 from fractions import Fraction
 from functools import cache
-from math import ceil, exp, fsum, inf, log, log1p, sqrt
+from math import ceil, exp, expm1, floor, fsum, inf, log, log1p, sqrt
 from time import process_time
 
 import numpy as np
@@ -66,9 +66,11 @@ CASES = [(k, d, s) for k in (1, 2, 3, 10, 50) for d in (1, 2) for s in (Fraction
 WIDE = [(k, d, s) for k in (1, 2, 3, 10) for d in (1, 2) for s in (Fraction(100), Fraction(12_345, 7))]
 
 
-def assert_never_below(accounting: Accounting, cases: list[tuple[int, int, Fraction]]) -> None:
+def assert_never_below(
+    accounting: Accounting, cases: list[tuple[int, int, Fraction]], epsilons: Sequence[float] = EPSILONS
+) -> None:
     for releases, sensitivity, square in cases:
-        for epsilon in EPSILONS:
+        for epsilon in epsilons:
             true = summed_delta(epsilon, square, releases, sensitivity)
             said = accounting(epsilon, square, releases, sensitivity)
             case = f"epsilon {epsilon}, square {square}, {releases} releases, sensitivity {sensitivity}"
@@ -220,36 +222,48 @@ def test_a_hundred_thousand_releases_are_accounted_for_in_a_second() -> None:
 # --- planted bugs -----------------------------------------------------------------------------------------------------
 
 
-def one_release_less(epsilon: float, square: Fraction, releases: int, sensitivity: int) -> float:
-    """A planted bug: the convolution stops one release early."""
-    return log_delta(epsilon, square, max(releases - 1, 1), sensitivity) if releases > 1 else -inf
+BugIn = Callable[[pytest.MonkeyPatch], Accounting]
 
 
-def no_growth(epsilon: float, square: Fraction, releases: int, sensitivity: int) -> float:
+def one_release_less(_: pytest.MonkeyPatch) -> Accounting:
+    """A planted bug: the convolution stops one release early, where there are several."""
+    return lambda epsilon, square, releases, more: log_delta(epsilon, square, max(releases - 1, 1), more)
+
+
+def an_output_left_out(monkeypatch: pytest.MonkeyPatch) -> Accounting:
+    """A planted bug: the first output that counts is rounded to the other side, and left out."""
+    monkeypatch.setattr(gaussian, "floor", lambda x: floor(x) + 1)
+    return log_delta
+
+
+def bounds_swapped(monkeypatch: pytest.MonkeyPatch) -> Accounting:
+    """A planted bug: each probability is taken at the bound that is meant for the other."""
+    tail = gaussian._log_tail
+    monkeypatch.setattr(gaussian, "_log_tail", lambda first, width, upper: tail(first, width, upper=not upper))
+    return log_delta
+
+
+def no_growth(monkeypatch: pytest.MonkeyPatch) -> Accounting:
     """A planted bug: the second probability lacks its factor e^epsilon, and the delta comes out too large."""
-    moved = releases * sensitivity
-    first = int(Fraction(epsilon) * square / sensitivity - Fraction(moved, 2) // 1) + 1
-    width = sqrt(releases * float(square))
-    one, other = (exp(gaussian._log_tail(x, width, upper=True)) for x in (first, first + moved))
-    return log(one - other)
+
+    def accounting(epsilon: float, square: Fraction, releases: int, sensitivity: int) -> float:
+        monkeypatch.setattr(gaussian, "expm1", lambda x: expm1(x - epsilon))
+        return log_delta(epsilon, square, releases, sensitivity)
+
+    return accounting
 
 
-def rounded_to_the_other_side(epsilon: float, square: Fraction, releases: int, sensitivity: int) -> float:
-    """A planted bug: the first output is rounded up, so that one is left out."""
-    moved = releases * sensitivity
-    first = ceil(Fraction(epsilon) * square / sensitivity - Fraction(moved, 2)) + 1
-    width = sqrt(releases * float(square))
-    one, other = (exp(gaussian._log_tail(x, width, upper=True)) for x in (first, first + moved))
-    rest = one - exp(epsilon) * other
-    return log(rest) if rest > 0 else -inf
-
-
-@pytest.mark.parametrize("bug", [one_release_less, rounded_to_the_other_side])
-def test_a_delta_that_is_too_small_is_found(bug: Accounting) -> None:
+@pytest.mark.parametrize("bug", [one_release_less, an_output_left_out])
+def test_a_delta_that_is_too_small_is_found(bug: BugIn, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(AssertionError, match="too small a delta"):
-        assert_never_below(bug, CASES)
+        assert_never_below(bug(monkeypatch), CASES)
 
 
-def test_a_forgotten_factor_is_found() -> None:
+def test_bounds_on_the_wrong_side_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(AssertionError, match="too small a delta"):
+        assert_never_below(bounds_swapped(monkeypatch), [(1, 1, Fraction(600**2))], [3.0 / 600])
+
+
+def test_a_forgotten_factor_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(AssertionError, match="too large a delta"):
-        assert_hardly_above(no_growth, WIDE, 0.02)
+        assert_hardly_above(no_growth(monkeypatch), WIDE, 0.02)
