@@ -54,11 +54,11 @@ class Event:
         return int(beyond.sum())
 
 
-def lower_bound(hits_a: Counts, hits_b: Counts, runs: int, error: float) -> Reals:
-    """What ``ln(P_a / P_b)`` is at least, but for a probability of `error`; 0 says nothing."""
+def lower_bound(hits_a: Counts, hits_b: Counts, runs: int, error: float, delta: float = 0.0) -> Reals:
+    """What ``ln((P_a - delta) / P_b)`` is at least, but for a probability of `error`; 0 says nothing."""
     low, _ = clopper_pearson(hits_a, runs, error / 2)
     _, high = clopper_pearson(hits_b, runs, error / 2)
-    return np.maximum(np.log(np.maximum(low, 1e-300) / high), 0.0)
+    return np.maximum(np.log(np.maximum(low - delta, 1e-300) / high), 0.0)
 
 
 def choose(runs: Runs, error: float) -> tuple[float, Event]:

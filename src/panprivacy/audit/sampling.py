@@ -60,8 +60,8 @@ def sampled(
 
     Half of the runs choose an event of the states and releases seen; the other half bound its probabilities P_a and
     P_b under the two streams (Clopper and Pearson 1934), each wrong with probability ``(1-confidence)/2``. Then the
-    loss is at least ``ln(P_a / P_b)``. An estimator that keeps its promise is refuted with probability at most
-    ``1 - confidence``; one that does not may escape.
+    loss is at least ``ln((P_a - delta) / P_b)``, delta being the one that is claimed, if any. An estimator that keeps
+    its promise is refuted with probability at most ``1 - confidence``; one that does not may escape.
 
     Parameters
     ----------
@@ -114,8 +114,9 @@ def sampled(
     likelier, event = ("a", event_a) if promised_a >= promised_b else ("b", event_b)
     more, less = (rest.a, rest.b) if likelier == "a" else (rest.b, rest.a)
     hits = event.hits(more), event.hits(less)
-    bound = lower_bound(np.array([hits[0]]), np.array([hits[1]]), half, error)
-    return Bound(float(bound[0]), claim_of(make(coins)), confidence, half, event.name, likelier, hits)
+    claimed, delta = claim_of(make(coins))
+    bound = lower_bound(np.array([hits[0]]), np.array([hits[1]]), half, error, delta)
+    return Bound(float(bound[0]), claimed, confidence, half, event.name, likelier, hits)
 
 
 def _play(est: Any, stream: Sequence[Any]) -> tuple[list[Snapshot], list[Snapshot]]:

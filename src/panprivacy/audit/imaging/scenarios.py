@@ -64,11 +64,18 @@ SCENARIOS = (
     Scenario(
         "release, DistinctCount", "DistinctCount", steps=("short", "release", "long", "release", "medium", "short")
     ),
+    Scenario("release, delta", "delta", steps=("short", "release", "long", "release", "medium", "release", "short")),
+    Scenario(
+        "release, DistinctCount, delta",
+        "DistinctCount, delta",
+        steps=("short", "release", "long", "release", "medium", "short"),
+    ),
     Scenario("observe", "Continual", steps=("short", "observe", "long", "observe", "medium", "observe", "short")),
     Scenario("rerandomize", steps=("medium", "rerandomize", "short", "short")),
     Scenario("grow", steps=("medium", "grow", "medium", "grow", "short", "short")),
     Scenario("save", steps=("medium", "save", "long", "save", "short", "save")),
     Scenario("save and load", steps=_LOADED),
+    Scenario("save and load, delta", "delta", steps=("release", *_LOADED, "release", "short", "save")),
     Scenario("save and load, DistinctCount", "DistinctCount", steps=_LOADED),
     Scenario("merge", "shards", steps=("short", "medium", "merge", "medium", "short")),
     Scenario("merge, overlapping", "overlapping", steps=("short", "medium", "merge", "medium", "short")),
