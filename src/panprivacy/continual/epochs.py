@@ -15,9 +15,9 @@ number from 1 on that, for all such p and q, is at least
     p*(p/q)^l + (1-p)*((1-p)/(1-q))^l * V.
 
 This is convex in q, and at q = p at most V: only the smallest q counts. With it, since ``x^(1+l) / y^l`` is convex in
-(x, y), it is convex in p on either side of the point at which both bounds on p hold. At p = 0 it is V, and at p = 1 it is
-1. So V is decided at that point, ``p = e^m/(1+e^m)`` and ``q = 1/(1+e^m)``: the worst epoch is a randomised response that
-is asked until it says "moved". There
+(x, y), it is convex in p on either side of the point at which both bounds on p hold. At p = 0 it is V, and at p = 1 it
+is 1. So V is decided at that point, ``p = e^m/(1+e^m)`` and ``q = 1/(1+e^m)``: the worst epoch is a randomised response
+that is asked until it says "moved". There
 
     ln V = (1+l)*m - ln(1 + e^m - e^(-l*m)).
 

@@ -265,10 +265,10 @@ class Continual:
         if self._density.emptied:
             return f"<Continual, emptied: {self._density.emptied}>"
         insecure = "" if self.secure else "; NOT SECURE: seeded coins"
+        budget, spent = self.budget, f"{self.budget.spent:.3g} spent"
         return (
             f"<Continual of {self.universe.describe()}, step {self._kept.step:g}; epsilon {self.epsilon:g}"
-            f"{and_delta(self.delta)}: {self.budget.spent:.3g} spent, {self.moves_left} of {self.budget.moves} moves left"
-            f"{insecure}>"
+            f"{and_delta(self.delta)}: {spent}, {self.moves_left} of {budget.moves} moves left{insecure}>"
         )
 
     def card(self) -> Card:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from math import ceil, exp, expm1, floor, inf, log, log1p, sqrt, tanh
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from panprivacy.checks import check_epsilon
 from panprivacy.continual import epochs
@@ -21,6 +21,7 @@ from panprivacy.privacy.noise import Gaussian, Laplace, Noise
 from panprivacy.privacy.pairs import Pair, symmetric
 
 _BETA = 0.0125  # of each source of error in the statement for the usual beta of 0.05
+_WORTH_A_DELTA = 0.95  # of the error without one
 _IMPOSSIBLE = 1e9  # the error of shares that are none; finite, since the search subtracts errors
 
 
@@ -50,8 +51,10 @@ def best_shares(epsilon: float, plan: Plan, delta: float | None = None, pair: Pa
     epsilon = check_epsilon(epsilon)
     if plan.moves < 1 or plan.observations < 1:
         raise ValueError(f"plan at least one move and one observation, got {plan.moves} and {plan.observations}")
-    searches = [_Search(epsilon, plan, allowed, pair) for allowed in ([0.0, delta] if delta else [0.0])]
-    found = min((search.best() for search in searches), key=lambda each: each.error)
+    found = _Search(epsilon, plan, 0.0, pair).best()
+    if delta:
+        other = _Search(epsilon, plan, delta, pair).best()
+        found = other if other.error < _WORTH_A_DELTA * found.error else found
     if found.error < _IMPOSSIBLE:
         for shares in found.affordable(plan, epsilon, pair):
             return shares
@@ -71,12 +74,11 @@ class _Found:
         """The shares as fractions. Floats may have erred in the last digits: step down until the exact loss fits."""
         drawn, shrink, less = pair or symmetric(self.state), 1.0, 2**-40
         while shrink > 0.5:
-            threshold, test, value = (share * shrink for share in self.noises)
-            steps = [Fraction(floor(share * RELEASE_STEPS), RELEASE_STEPS) for share in (threshold, test)]
-            noise = _noise(value, self.delta)
-            if min(steps) > 0 and noise is not None:
+            threshold, test = (Fraction(floor(x * shrink * RELEASE_STEPS), RELEASE_STEPS) for x in self.noises[:2])
+            noise = _noise(self.noises[2] * shrink, self.delta)
+            if min(threshold, test) > 0 and noise is not None:
                 with suppress(NotPrivate):
-                    yield Shares(epsilon, drawn, plan.moves, *steps, noise, plan.rising, delta=self.delta)
+                    yield Shares(epsilon, drawn, plan.moves, threshold, test, noise, plan.rising, delta=self.delta)
             shrink, less = shrink - less, 2 * less
 
 
@@ -103,9 +105,13 @@ class _Search:
         from scipy.optimize import minimize
 
         tests = log(4 / self.plan.moves) / 2
-        start = np.array([0.0, tests, tests, 0.0])
-        options: Any = {"xatol": 1e-4, "fatol": 1e-7, "maxiter": 2000}
-        found = minimize(lambda at: self._at(*at.tolist()).error, start, method="Nelder-Mead", options=options)
+        start = np.zeros(4)
+        start[1:3] = tests
+
+        def error(at: NDArray[np.float64]) -> float:
+            return self._at(*at.tolist()).error
+
+        found = minimize(error, start, method="Nelder-Mead", options={"xatol": 1e-4, "fatol": 1e-7, "maxiter": 2000})
         return self._at(*found.x.tolist())
 
     def _at(self, of_state: float, test: float, value: float, rate: float) -> _Found:
