@@ -26,14 +26,15 @@ from rich.table import Table
 
 import panprivacy as pp
 from panprivacy.continual import Continual, Observation
-from panprivacy.drawing import COLOURS, GREEN, GREY, look, save
+from panprivacy.drawing import BLUE, COLOURS, GREEN, GREY, look, save
+from panprivacy.privacy.noise import Gaussian
 from panprivacy.release import Release
 from panprivacy.testing import SeededCoins
 from panprivacy.windows import Windows
 
 PEOPLE, WEEKS, HOURS = 1_000_000, 52, 24
 DAYS = 7 * WEEKS
-EPSILON, MEMORY, STEP = 1.0, "16 KiB", 0.05
+EPSILON, DELTA, MEMORY, STEP = 1.0, 1e-9, "16 KiB", 0.05
 START = "2026-01-05"
 _TRAVEL = 5e-5  # chance to bring it home from elsewhere, each day
 
@@ -87,6 +88,7 @@ class Year:
     this_week: list[float]
     weekly: list[Release]
     hourly: list[Release]
+    gaussian: list[Release]
     watched: list[Observation]
     windows: Windows[Release]
     watch: Continual
@@ -97,16 +99,18 @@ def watch_the_year() -> Year:
     coins = SeededCoins(7)
     weekly = pp.Density(PEOPLE, EPSILON, memory=MEMORY, releases=WEEKS, coins=coins)
     hourly = pp.Density(PEOPLE, EPSILON, releases=DAYS * HOURS, coins=coins)
+    gaussian = pp.Density(PEOPLE, EPSILON, releases=DAYS * HOURS, delta=DELTA, coins=coins)
     watch = Continual(PEOPLE, EPSILON, step=STEP, observations=DAYS * HOURS, coins=coins)
     windows = Windows(lambda: pp.Density(PEOPLE, EPSILON, memory=MEMORY, coins=coins), every="7d", start=START)
-    year = Year([], [], [], [], [], windows, watch)
+    year = Year([], [], [], [], [], [], windows, watch)
     for hour in epidemic():
-        for est in (weekly, hourly, watch):
+        for est in (weekly, hourly, gaussian, watch):
             est.update_many(hour.visitors)
         windows.update_many(hour.visitors, time_of(hour.number))
         year.ever.append(hour.ever)
         year.watched.append(watch.observe())
         year.hourly.append(hourly.release())
+        year.gaussian.append(gaussian.release())
         if (hour.number + 1) % (7 * HOURS) == 0:
             year.weekly.append(weekly.release())
             year.this_week.append(hour.this_week)
@@ -126,7 +130,8 @@ def show(year: Year, console: Console) -> None:
     table = Table("what", "releases", "95 % intervals that hold the truth", "largest error", "stated")
     for name, releases, truth in (
         ("ever ill, every week", year.weekly, at_weeks),
-        ("ever ill, every hour, planned", year.hourly, year.ever),
+        ("ever ill, every hour, Laplace", year.hourly, year.ever),
+        (f"ever ill, every hour, delta {DELTA:g}", year.gaussian, year.ever),
         ("ill this week, windows", windows, year.this_week),
     ):
         held = np.mean(
@@ -153,9 +158,10 @@ def show(year: Year, console: Console) -> None:
 
 def compare(console: Console) -> None:
     """Which is better for how many looks: planned releases or an observer? Bounds that hold for all looks at once."""
-    table = Table("looks", "planned releases", *(f"Continual, step {step}" for step in (0.1, 0.05, 0.02)))
+    planned = "planned releases", f"planned, delta {DELTA:g}"
+    table = Table("looks", *planned, *(f"Continual, step {step}" for step in (0.1, 0.05, 0.02)))
     for looks in (52, 365, 1000, 3000, 8736, 50_000):
-        cells = [f"{planned_alpha(looks):.3f}"]
+        cells = [f"{planned_alpha(looks, delta):.3f}" for delta in (None, DELTA)]
         for step in (0.1, 0.05, 0.02):
             alpha = Continual(PEOPLE, EPSILON, step=step, observations=looks, coins=SeededCoins(1)).accuracy().alpha
             cells.append(f"{alpha:.3f}")
@@ -164,12 +170,16 @@ def compare(console: Console) -> None:
     console.print(table)
 
 
-def planned_alpha(looks: int, beta: float = 0.05) -> float:
+def planned_alpha(looks: int, delta: float | None, beta: float = 0.05) -> float:
     """What no planned release errs by, but for a probability of beta: the noise, and the coins of the bits."""
-    split = pp.Density(PEOPLE, EPSILON, releases=looks, coins=SeededCoins(1))._ledger.split
-    pair, each = split.pair, float(split.release)
-    noise = log(4 * looks / beta / (1 + exp(-each))) / each
-    bits = sqrt(PEOPLE * pair.gap / pair.loss * log(4 * looks / beta))
+    split = pp.Density(PEOPLE, EPSILON, releases=looks, delta=delta, coins=SeededCoins(1))._ledger.split
+    pair, tail = split.pair, log(4 * looks / beta)
+    if isinstance(split.noise, Gaussian):
+        noise = sqrt(2 * split.noise.variance * tail)
+    else:
+        each = float(split.noise.epsilon)
+        noise = (tail - log(1 + exp(-each))) / each
+    bits = sqrt(PEOPLE * pair.gap / pair.loss * tail)
     return min((noise + bits) / (PEOPLE * pair.gap), 1.0)
 
 
@@ -186,7 +196,9 @@ def draw(year: Year, path: Path) -> None:
     _released(panels[0], weeks, year.weekly)
     panels[0].set_title(f"Ever been to a clinic: 52 planned releases, {MEMORY} of state, epsilon {EPSILON:g} in all")
     _hourly(panels[1], hours, year)
-    panels[1].set_title(f"Ever been to a clinic: looked at every hour, epsilon {EPSILON:g} in all")
+    panels[1].set_title(
+        f"Ever been to a clinic: looked at every hour, {DAYS * HOURS:,} times, epsilon {EPSILON:g} in all"
+    )
     _truth(panels[2], weeks, year.this_week)
     _released(panels[2], weeks, [window.release for window in year.windows.closed])
     panels[2].set_title(f"Been to a clinic this week: a new {MEMORY} window each week, epsilon {EPSILON:g} a window")
@@ -223,9 +235,7 @@ def _released(panel: Axes, at: NDArray[Any], releases: list[Release]) -> None:
 
 
 def _hourly(panel: Axes, hours: NDArray[np.float64], year: Year) -> None:
-    planned = np.array([r.density for r in year.hourly])
-    label = f"{len(planned):,} planned releases, every {_DRAWN}th drawn"
-    panel.plot(hours[::_DRAWN], planned[::_DRAWN], ".", color=GREY, markersize=2, alpha=0.6, label=label)
+    _dots(panel, hours, year.hourly, GREY, f"planned, Laplace noise (every {_DRAWN}th drawn)")
     low, high = np.array([seen.density_band for seen in year.watched]).T
     panel.fill_between(
         hours,
@@ -236,13 +246,16 @@ def _hourly(panel: Axes, hours: NDArray[np.float64], year: Year) -> None:
         linewidth=0,
         label="Continual: 95 % band for all hours",
     )
+    published = [seen.density for seen in year.watched]
+    panel.step(hours, published, color=COLOURS["Continual"], where="post", linewidth=1.2, label="Continual, published")
+    _dots(panel, hours, year.gaussian, BLUE, f"planned, Gaussian noise, delta {DELTA:g} (every {_DRAWN}th drawn)")
     _truth(panel, hours, year.ever)
-    panel.step(
-        hours, [seen.density for seen in year.watched], color=COLOURS["Continual"], where="post", label="Continual"
-    )
-    moved = [i for i, seen in enumerate(year.watched) if seen.moved]
-    panel.plot(hours[moved], [year.watched[i].density for i in moved], "o", color=COLOURS["Continual"], markersize=3)
     panel.set_ylim(0, 1)
+
+
+def _dots(panel: Axes, hours: NDArray[np.float64], releases: list[Release], colour: str, label: str) -> None:
+    drawn = [release.density for release in releases[::_DRAWN]]
+    panel.plot(hours[::_DRAWN], drawn, ".", color=colour, markersize=2, alpha=0.6, label=label)
 
 
 def write_events(path: Path) -> None:
