@@ -170,6 +170,18 @@ def compare(console: Console) -> None:
     console.print(table)
 
 
+def compare_moves(console: Console) -> None:
+    """What a delta brings to an observer of a stream with deletions, by the number of moves it plans for."""
+    table = Table("moves", "alpha without a delta", f"with delta {DELTA:g}", "used")
+    for moves in (20, 50, 100, 365, 1000):
+        plan: Any = {"step": 0.02, "moves": moves, "observations": DAYS * HOURS, "coins": SeededCoins(1)}
+        pure, with_delta = (Continual(10 * PEOPLE, EPSILON, delta=delta, **plan) for delta in (None, DELTA))
+        alphas = (f"{each.accuracy().alpha:.4f}" for each in (pure, with_delta))
+        table.add_row(f"{moves:,}", *alphas, "yes" if with_delta.delta else "no")
+    console.print(f"Continual with deletions, {10 * PEOPLE:,} users, {DAYS * HOURS:,} looks, step 0.02:")
+    console.print(table)
+
+
 def planned_alpha(looks: int, delta: float | None, beta: float = 0.05) -> float:
     """What no planned release errs by, but for a probability of beta: the noise, and the coins of the bits."""
     split = pp.Density(PEOPLE, EPSILON, releases=looks, delta=delta, coins=SeededCoins(1))._ledger.split
@@ -208,13 +220,14 @@ def draw(year: Year, path: Path) -> None:
         panel.yaxis.set_major_formatter(lambda value, _: f"{100 * value:g} %")
         panel.set_xlim(0, WEEKS + 0.5)
         panel.set_ylim(bottom=0)
-    for panel, place in zip(panels, ("lower right", "upper left", "upper center"), strict=True):
-        panel.legend(loc=place)
+    for panel, place, scale in zip(panels, ("lower right", "lower right", "upper center"), (1, 5, 1), strict=True):
+        panel.legend(loc=place, markerscale=scale)
     save(figure, path)
 
 
-def _truth(panel: Axes, at: NDArray[Any], truth: list[float]) -> None:
-    panel.plot(at, truth, color=GREEN, linewidth=1.2, label="truth, which only a simulation knows", zorder=1)
+def _truth(panel: Axes, at: NDArray[Any], truth: list[float], *, on_top: bool = False) -> None:
+    order = 3 if on_top else 1
+    panel.plot(at, truth, color=GREEN, linewidth=1.2, label="truth, which only a simulation knows", zorder=order)
 
 
 def _released(panel: Axes, at: NDArray[Any], releases: list[Release]) -> None:
@@ -235,27 +248,23 @@ def _released(panel: Axes, at: NDArray[Any], releases: list[Release]) -> None:
 
 
 def _hourly(panel: Axes, hours: NDArray[np.float64], year: Year) -> None:
-    _dots(panel, hours, year.hourly, GREY, f"planned, Laplace noise (every {_DRAWN}th drawn)")
-    low, high = np.array([seen.density_band for seen in year.watched]).T
-    panel.fill_between(
-        hours,
-        low,
-        high,
-        color=COLOURS["Continual"],
-        alpha=0.15,
-        linewidth=0,
-        label="Continual: 95 % band for all hours",
-    )
+    _truth(panel, hours, year.ever, on_top=True)
+    _dots(panel, hours, year.gaussian, BLUE, f"planned, Gaussian noise, delta {DELTA:g} (every {_DRAWN}th drawn)")
     published = [seen.density for seen in year.watched]
     panel.step(hours, published, color=COLOURS["Continual"], where="post", linewidth=1.2, label="Continual, published")
-    _dots(panel, hours, year.gaussian, BLUE, f"planned, Gaussian noise, delta {DELTA:g} (every {_DRAWN}th drawn)")
-    _truth(panel, hours, year.ever)
+    low, high = np.array([seen.density_band for seen in year.watched]).T
+    band: Any = {"color": COLOURS["Continual"], "alpha": 0.15, "linewidth": 0, "zorder": 1}
+    panel.fill_between(hours, low, high, label="Continual: 95 % band for all hours", **band)
+    _dots(panel, hours, year.hourly, GREY, f"planned, Laplace noise (every {_DRAWN}th drawn)", zorder=1)
     panel.set_ylim(0, 1)
 
 
-def _dots(panel: Axes, hours: NDArray[np.float64], releases: list[Release], colour: str, label: str) -> None:
+def _dots(
+    panel: Axes, hours: NDArray[np.float64], releases: list[Release], colour: str, label: str, zorder: float = 2
+) -> None:
     drawn = [release.density for release in releases[::_DRAWN]]
-    panel.plot(hours[::_DRAWN], drawn, ".", color=colour, markersize=2, alpha=0.6, label=label)
+    style: Any = {"color": colour, "markersize": 2, "alpha": 0.6, "zorder": zorder}
+    panel.plot(hours[::_DRAWN], drawn, ".", label=label, **style)
 
 
 def write_events(path: Path) -> None:
@@ -281,6 +290,7 @@ def main() -> None:
         year = watch_the_year()
     show(year, console)
     compare(console)
+    compare_moves(console)
     if asked.figure:
         with look():
             draw(year, asked.figure)
