@@ -260,7 +260,7 @@ def _hourly(panel: Axes, hours: NDArray[np.float64], year: Year) -> None:
 
 
 def _dots(
-    panel: Axes, hours: NDArray[np.float64], releases: list[Release], colour: str, label: str, zorder: float = 2
+    panel: Axes, hours: NDArray[np.float64], releases: list[Release], colour: str, label: str, *, zorder: float = 2
 ) -> None:
     drawn = [release.density for release in releases[::_DRAWN]]
     style: Any = {"color": colour, "markersize": 2, "alpha": 0.6, "zorder": zorder}

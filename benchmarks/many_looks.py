@@ -28,6 +28,7 @@ from epidemic import DAYS, EPSILON, HOURS, PEOPLE, epidemic
 from panprivacy.privacy import coins
 from panprivacy.privacy.noise import Gaussian
 from panprivacy.privacy.splitting import best_split
+from panprivacy.release import Release
 from panprivacy.testing import SeededCoins
 
 DELTA, STEP = 1e-9, 0.05
@@ -56,6 +57,8 @@ class Seen:
     raw: NDArray[np.float64]
     low: NDArray[np.float64]
     high: NDArray[np.float64]
+    fitted: NDArray[np.float64]
+    """The curve that never falls and is nearest."""
 
 
 @dataclass(frozen=True)
@@ -87,13 +90,21 @@ def planned(year: Year, delta: float | None, seed: int) -> Seen:
     """Make a release at each look."""
     est = pp.Density(PEOPLE, EPSILON, releases=len(year.parts), delta=delta, coins=SeededCoins(seed))
 
-    def released() -> Iterator[tuple[float, float, float]]:
+    def released() -> Iterator[Release]:
         for part in year.parts:
             est.update_many(part)
-            release = est.release()
-            yield release.raw_density, *release.density_interval
+            yield est.release()
 
-    return Seen(*np.array(list(released())).T)
+    releases = list(released())
+    raw = np.array([release.raw_density for release in releases])
+    return Seen(raw, *np.array([release.density_interval for release in releases]).T, never_falling(releases))
+
+
+def never_falling(releases: list[Release]) -> NDArray[np.float64]:
+    """The monotone fit: all releases of an estimator have the same noise, hence the same weight."""
+    if hasattr(pp, "monotone"):
+        return np.array(pp.monotone(releases).densities)
+    return np.clip(isotonic_regression([release.raw_density for release in releases]).x, 0.0, 1.0)
 
 
 def observed(year: Year, seed: int) -> Seen:
@@ -106,12 +117,8 @@ def observed(year: Year, seed: int) -> Seen:
             seen = watch.observe()
             yield seen.density, *seen.density_band
 
-    return Seen(*np.array(list(published())).T)
-
-
-def monotone(raw: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The curve that never falls and is nearest: all releases have the same noise, hence the same weight."""
-    return np.clip(isotonic_regression(raw).x, 0.0, 1.0)
+    density, low, high = np.array(list(published())).T
+    return Seen(density, low, high, fitted=density)  # it never falls
 
 
 def measured(way: Callable[[Year, int], Seen], year: Year, years: int, name: str) -> Errors:
@@ -120,7 +127,7 @@ def measured(way: Callable[[Year, int], Seen], year: Year, years: int, name: str
     for seed in track(range(years), f"{name}, {len(year.parts):,} looks", transient=True):
         seen = way(year, 100 + seed)
         squares.append(np.mean((seen.raw - year.truth) ** 2))
-        fitted.append(np.mean((monotone(seen.raw) - year.truth) ** 2))
+        fitted.append(np.mean((seen.fitted - year.truth) ** 2))
         held.append(np.mean((seen.low <= year.truth) & (year.truth <= seen.high)))
     return Errors(sqrt(np.mean(squares)), sqrt(np.mean(fitted)), float(np.mean(held)))
 

@@ -183,7 +183,7 @@ def test_the_statement_says_whether_the_planned_moves_suffice() -> None:
     assert est.accuracy().moves_suffice
     assert not est.accuracy(10 * OBSERVATIONS).moves_suffice
     assert "as long as moves are left" in str(est.accuracy(10 * OBSERVATIONS))
-    assert "with probability 0.95 all of 30 observations err by at most 0.1" in str(est.accuracy())
+    assert "with probability 0.95 all of 30 observations err by at most 0.0" in str(est.accuracy())
 
 
 def test_the_bar_is_the_step_and_what_noise_may_feign_of_it() -> None:
