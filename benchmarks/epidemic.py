@@ -38,6 +38,7 @@ EPSILON, DELTA, MEMORY, STEP = 1.0, 1e-9, "16 KiB", 0.05
 START = "2026-01-05"
 _TRAVEL = 5e-5  # chance to bring it home from elsewhere, each day
 
+_CLOSER = (24, 28)  # the weeks that are drawn once more
 _DRAWN = 6  # of the hourly releases every sixth is drawn: all of them would be a cloud
 
 
@@ -220,8 +221,10 @@ def draw(year: Year, path: Path) -> None:
         panel.yaxis.set_major_formatter(lambda value, _: f"{100 * value:g} %")
         panel.set_xlim(0, WEEKS + 0.5)
         panel.set_ylim(bottom=0)
-    for panel, place, scale in zip(panels, ("lower right", "lower right", "upper center"), (1, 5, 1), strict=True):
-        panel.legend(loc=place, markerscale=scale)
+    panels[0].legend(loc="lower right")
+    # Dots are too small for a legend, and some lie behind it.
+    panels[1].legend(loc="upper left", markerscale=5, frameon=True, framealpha=0.85, edgecolor="none")
+    panels[2].legend(loc="upper center")
     save(figure, path)
 
 
@@ -257,6 +260,19 @@ def _hourly(panel: Axes, hours: NDArray[np.float64], year: Year) -> None:
     panel.fill_between(hours, low, high, label="Continual: 95 % band for all hours", **band)
     _dots(panel, hours, year.hourly, GREY, f"planned, Laplace noise (every {_DRAWN}th drawn)", zorder=1)
     panel.set_ylim(0, 1)
+    _closer(panel, hours, year)
+
+
+def _closer(panel: Axes, hours: NDArray[np.float64], year: Year) -> None:
+    """Some weeks of the hourly panel with all Gaussian releases, which lie too close to the truth to be told apart."""
+    inset = panel.inset_axes((0.55, 0.09, 0.43, 0.27))
+    weeks = slice(7 * HOURS * _CLOSER[0], 7 * HOURS * _CLOSER[1])
+    shown = [release.density for release in year.gaussian[weeks]]
+    inset.plot(hours[weeks], shown, ".", color=BLUE, markersize=2, alpha=0.6)
+    inset.plot(hours[weeks], year.ever[weeks], color=GREEN, linewidth=1.2)
+    inset.set_title(f"closer: every Gaussian release of weeks {_CLOSER[0]} to {_CLOSER[1]}", fontsize=8)
+    inset.tick_params(labelsize=7)
+    inset.yaxis.set_major_formatter(lambda value, _: f"{100 * value:g} %")
 
 
 def _dots(

@@ -86,7 +86,7 @@ def looked_at(visits: NDArray[np.int64], by_hour: NDArray[np.int64], people: NDA
     return Year(np.split(visits, ends[:-1]), np.concatenate([[0], people])[ends] / PEOPLE)
 
 
-def planned(year: Year, delta: float | None, seed: int) -> Seen:
+def planned(delta: float | None, year: Year, seed: int) -> Seen:
     """Make a release at each look."""
     est = pp.Density(PEOPLE, EPSILON, releases=len(year.parts), delta=delta, coins=SeededCoins(seed))
 
@@ -97,7 +97,8 @@ def planned(year: Year, delta: float | None, seed: int) -> Seen:
 
     releases = list(released())
     raw = np.array([release.raw_density for release in releases])
-    return Seen(raw, *np.array([release.density_interval for release in releases]).T, never_falling(releases))
+    low, high = np.array([release.density_interval for release in releases]).T
+    return Seen(raw, low, high, never_falling(releases))
 
 
 def never_falling(releases: list[Release]) -> NDArray[np.float64]:
@@ -157,7 +158,7 @@ def compare(console: Console, more: int) -> None:
             stated = pp.Density(PEOPLE, EPSILON, releases=looks, delta=delta, coins=SeededCoins(1)).stderr_at(0.5)
             # Laplace noise is there to compare with: its error is known from the formula.
             years = more * repeats if delta else max(more * repeats // 3, 1)
-            found = measured(lambda year, seed, delta=delta: planned(year, delta, seed), year, years, name)
+            found = measured(partial(planned, delta), year, years, name)
             raw = judged(found.raw, RAW_LIMITS.get(looks) if delta else None)
             fitted = judged(found.fitted, FITTED_LIMITS.get(looks) if delta else None)
             table.add_row(f"{looks:,}", name, f"{stated:.5f}", raw, covered(found.held, bool(delta)), fitted)

@@ -119,9 +119,9 @@ def likelihoods(
     A stream says what the user does before each point of the timeline. Other users move the count, and so the bar as
     this user sees it: `bars` has one for each point; and `above` says on which side of the last release they put it.
     """
-    others = [{} if bars is None else {"bar": bar} for bar in bars or timeline]
-    sides = [{} if above is None else {"above": side} for side in above or timeline]
-    models = [replace(model, **bar, **side) for bar, side in zip(others, sides, strict=True)]
+    here = bars or [model.bar] * len(timeline)
+    sides: Sequence[bool | None] = above or [model.above] * len(timeline)
+    models = [replace(model, bar=bar, above=side) for bar, side in zip(here, sides, strict=True)]
     return np.stack([_likelihood(models, timeline, stream) for stream in streams])
 
 

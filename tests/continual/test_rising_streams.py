@@ -65,7 +65,7 @@ def test_whatever_others_do_between_observations_no_more_is_lost_than_is_claimed
 
 def patterns(timeline: list[str]) -> list[list[str]]:
     """What a user can do who appears never, always, or before one kind of answer; differently after the reading."""
-    kinds = (set(), {NOT_YET}, {HIGH, LOW}, {NOT_YET, HIGH, LOW})
+    kinds: tuple[set[str], ...] = (set(), {NOT_YET}, {HIGH, LOW}, {NOT_YET, HIGH, LOW})
     at, found = timeline.index(READ), []
     for before, read, after, once in product(kinds, (False, True), kinds, (False, True)):
         stream = ["appears" if what in before else "nothing" for what in timeline[:at]]
