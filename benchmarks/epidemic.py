@@ -265,12 +265,18 @@ def _hourly(panel: Axes, hours: NDArray[np.float64], year: Year) -> None:
 
 def _closer(panel: Axes, hours: NDArray[np.float64], year: Year) -> None:
     """Some weeks of the hourly panel with all Gaussian releases, which lie too close to the truth to be told apart."""
-    inset = panel.inset_axes((0.55, 0.09, 0.43, 0.27))
+    inset = panel.inset_axes((0.55, 0.08, 0.43, 0.2))
     weeks = slice(7 * HOURS * _CLOSER[0], 7 * HOURS * _CLOSER[1])
     shown = [release.density for release in year.gaussian[weeks]]
     inset.plot(hours[weeks], shown, ".", color=BLUE, markersize=2, alpha=0.6)
     inset.plot(hours[weeks], year.ever[weeks], color=GREEN, linewidth=1.2)
-    inset.set_title(f"closer: every Gaussian release of weeks {_CLOSER[0]} to {_CLOSER[1]}", fontsize=8)
+    inset.set_title(
+        f"closer: every Gaussian release of weeks {_CLOSER[0]} to {_CLOSER[1]}",
+        fontsize=8,
+        backgroundcolor="#ffffffd0",
+        pad=3,
+    )
+    inset.set_xticks(range(_CLOSER[0], _CLOSER[1] + 1))
     inset.tick_params(labelsize=7)
     inset.yaxis.set_major_formatter(lambda value, _: f"{100 * value:g} %")
 

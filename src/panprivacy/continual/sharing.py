@@ -46,7 +46,7 @@ def best_shares(epsilon: float, plan: Plan, delta: float | None = None, pair: Pa
     >>> plan = Plan(1_000_000, moves=20, observations=1000, rising=True)
     >>> shares = best_shares(1.0, plan)
     >>> round(shares.loss(20), 9), [round(float(x), 3) for x in (shares.threshold, shares.test, shares.value.epsilon)]
-    (1.0, [0.074, 0.006, 0.005])
+    (1.0, [0.063, 0.006, 0.006])
     """
     epsilon = check_epsilon(epsilon)
     if plan.moves < 1 or plan.observations < 1:
