@@ -26,17 +26,19 @@ from rich.table import Table
 
 import panprivacy as pp
 from panprivacy.continual import Continual, Observation
-from panprivacy.drawing import COLOURS, GREEN, GREY, look, save
+from panprivacy.drawing import BLUE, COLOURS, GREEN, GREY, look, save
+from panprivacy.privacy.noise import Gaussian
 from panprivacy.release import Release
 from panprivacy.testing import SeededCoins
 from panprivacy.windows import Windows
 
 PEOPLE, WEEKS, HOURS = 1_000_000, 52, 24
 DAYS = 7 * WEEKS
-EPSILON, MEMORY, STEP = 1.0, "16 KiB", 0.05
+EPSILON, DELTA, MEMORY, STEP = 1.0, 1e-9, "16 KiB", 0.05
 START = "2026-01-05"
 _TRAVEL = 5e-5  # chance to bring it home from elsewhere, each day
 
+_CLOSER = (24, 28)  # the weeks that are drawn once more
 _DRAWN = 6  # of the hourly releases every sixth is drawn: all of them would be a cloud
 
 
@@ -87,6 +89,7 @@ class Year:
     this_week: list[float]
     weekly: list[Release]
     hourly: list[Release]
+    gaussian: list[Release]
     watched: list[Observation]
     windows: Windows[Release]
     watch: Continual
@@ -97,16 +100,18 @@ def watch_the_year() -> Year:
     coins = SeededCoins(7)
     weekly = pp.Density(PEOPLE, EPSILON, memory=MEMORY, releases=WEEKS, coins=coins)
     hourly = pp.Density(PEOPLE, EPSILON, releases=DAYS * HOURS, coins=coins)
+    gaussian = pp.Density(PEOPLE, EPSILON, releases=DAYS * HOURS, delta=DELTA, coins=coins)
     watch = Continual(PEOPLE, EPSILON, step=STEP, observations=DAYS * HOURS, coins=coins)
     windows = Windows(lambda: pp.Density(PEOPLE, EPSILON, memory=MEMORY, coins=coins), every="7d", start=START)
-    year = Year([], [], [], [], [], windows, watch)
+    year = Year([], [], [], [], [], [], windows, watch)
     for hour in epidemic():
-        for est in (weekly, hourly, watch):
+        for est in (weekly, hourly, gaussian, watch):
             est.update_many(hour.visitors)
         windows.update_many(hour.visitors, time_of(hour.number))
         year.ever.append(hour.ever)
         year.watched.append(watch.observe())
         year.hourly.append(hourly.release())
+        year.gaussian.append(gaussian.release())
         if (hour.number + 1) % (7 * HOURS) == 0:
             year.weekly.append(weekly.release())
             year.this_week.append(hour.this_week)
@@ -126,7 +131,8 @@ def show(year: Year, console: Console) -> None:
     table = Table("what", "releases", "95 % intervals that hold the truth", "largest error", "stated")
     for name, releases, truth in (
         ("ever ill, every week", year.weekly, at_weeks),
-        ("ever ill, every hour, planned", year.hourly, year.ever),
+        ("ever ill, every hour, Laplace", year.hourly, year.ever),
+        (f"ever ill, every hour, delta {DELTA:g}", year.gaussian, year.ever),
         ("ill this week, windows", windows, year.this_week),
     ):
         held = np.mean(
@@ -153,9 +159,10 @@ def show(year: Year, console: Console) -> None:
 
 def compare(console: Console) -> None:
     """Which is better for how many looks: planned releases or an observer? Bounds that hold for all looks at once."""
-    table = Table("looks", "planned releases", *(f"Continual, step {step}" for step in (0.1, 0.05, 0.02)))
+    planned = "planned releases", f"planned, delta {DELTA:g}"
+    table = Table("looks", *planned, *(f"Continual, step {step}" for step in (0.1, 0.05, 0.02)))
     for looks in (52, 365, 1000, 3000, 8736, 50_000):
-        cells = [f"{planned_alpha(looks):.3f}"]
+        cells = [f"{planned_alpha(looks, delta):.3f}" for delta in (None, DELTA)]
         for step in (0.1, 0.05, 0.02):
             alpha = Continual(PEOPLE, EPSILON, step=step, observations=looks, coins=SeededCoins(1)).accuracy().alpha
             cells.append(f"{alpha:.3f}")
@@ -164,12 +171,28 @@ def compare(console: Console) -> None:
     console.print(table)
 
 
-def planned_alpha(looks: int, beta: float = 0.05) -> float:
+def compare_moves(console: Console) -> None:
+    """What a delta brings to an observer of a stream with deletions, by the number of moves it plans for."""
+    table = Table("moves", "alpha without a delta", f"with delta {DELTA:g}", "used")
+    for moves in (20, 50, 100, 365, 1000):
+        plan: Any = {"step": 0.02, "moves": moves, "observations": DAYS * HOURS, "coins": SeededCoins(1)}
+        pure, with_delta = (Continual(10 * PEOPLE, EPSILON, delta=delta, **plan) for delta in (None, DELTA))
+        alphas = (f"{each.accuracy().alpha:.4f}" for each in (pure, with_delta))
+        table.add_row(f"{moves:,}", *alphas, "yes" if with_delta.delta else "no")
+    console.print(f"Continual with deletions, {10 * PEOPLE:,} users, {DAYS * HOURS:,} looks, step 0.02:")
+    console.print(table)
+
+
+def planned_alpha(looks: int, delta: float | None, beta: float = 0.05) -> float:
     """What no planned release errs by, but for a probability of beta: the noise, and the coins of the bits."""
-    split = pp.Density(PEOPLE, EPSILON, releases=looks, coins=SeededCoins(1))._ledger.split
-    pair, each = split.pair, float(split.release)
-    noise = log(4 * looks / beta / (1 + exp(-each))) / each
-    bits = sqrt(PEOPLE * pair.gap / pair.loss * log(4 * looks / beta))
+    split = pp.Density(PEOPLE, EPSILON, releases=looks, delta=delta, coins=SeededCoins(1))._ledger.split
+    pair, tail = split.pair, log(4 * looks / beta)
+    if isinstance(split.noise, Gaussian):
+        noise = sqrt(2 * split.noise.variance * tail)
+    else:
+        each = float(split.noise.epsilon)
+        noise = (tail - log(1 + exp(-each))) / each
+    bits = sqrt(PEOPLE * pair.gap / pair.loss * tail)
     return min((noise + bits) / (PEOPLE * pair.gap), 1.0)
 
 
@@ -186,7 +209,9 @@ def draw(year: Year, path: Path) -> None:
     _released(panels[0], weeks, year.weekly)
     panels[0].set_title(f"Ever been to a clinic: 52 planned releases, {MEMORY} of state, epsilon {EPSILON:g} in all")
     _hourly(panels[1], hours, year)
-    panels[1].set_title(f"Ever been to a clinic: looked at every hour, epsilon {EPSILON:g} in all")
+    panels[1].set_title(
+        f"Ever been to a clinic: looked at every hour, {DAYS * HOURS:,} times, epsilon {EPSILON:g} in all"
+    )
     _truth(panels[2], weeks, year.this_week)
     _released(panels[2], weeks, [window.release for window in year.windows.closed])
     panels[2].set_title(f"Been to a clinic this week: a new {MEMORY} window each week, epsilon {EPSILON:g} a window")
@@ -196,13 +221,16 @@ def draw(year: Year, path: Path) -> None:
         panel.yaxis.set_major_formatter(lambda value, _: f"{100 * value:g} %")
         panel.set_xlim(0, WEEKS + 0.5)
         panel.set_ylim(bottom=0)
-    for panel, place in zip(panels, ("lower right", "upper left", "upper center"), strict=True):
-        panel.legend(loc=place)
+    panels[0].legend(loc="lower right")
+    # Dots are too small for a legend, and some lie behind it.
+    panels[1].legend(loc="upper left", markerscale=5, frameon=True, framealpha=0.85, edgecolor="none")
+    panels[2].legend(loc="upper center")
     save(figure, path)
 
 
-def _truth(panel: Axes, at: NDArray[Any], truth: list[float]) -> None:
-    panel.plot(at, truth, color=GREEN, linewidth=1.2, label="truth, which only a simulation knows", zorder=1)
+def _truth(panel: Axes, at: NDArray[Any], truth: list[float], *, on_top: bool = False) -> None:
+    order = 3 if on_top else 1
+    panel.plot(at, truth, color=GREEN, linewidth=1.2, label="truth, which only a simulation knows", zorder=order)
 
 
 def _released(panel: Axes, at: NDArray[Any], releases: list[Release]) -> None:
@@ -223,26 +251,42 @@ def _released(panel: Axes, at: NDArray[Any], releases: list[Release]) -> None:
 
 
 def _hourly(panel: Axes, hours: NDArray[np.float64], year: Year) -> None:
-    planned = np.array([r.density for r in year.hourly])
-    label = f"{len(planned):,} planned releases, every {_DRAWN}th drawn"
-    panel.plot(hours[::_DRAWN], planned[::_DRAWN], ".", color=GREY, markersize=2, alpha=0.6, label=label)
+    _truth(panel, hours, year.ever, on_top=True)
+    _dots(panel, hours, year.gaussian, BLUE, f"planned, Gaussian noise, delta {DELTA:g} (every {_DRAWN}th drawn)")
+    published = [seen.density for seen in year.watched]
+    panel.step(hours, published, color=COLOURS["Continual"], where="post", linewidth=1.2, label="Continual, published")
     low, high = np.array([seen.density_band for seen in year.watched]).T
-    panel.fill_between(
-        hours,
-        low,
-        high,
-        color=COLOURS["Continual"],
-        alpha=0.15,
-        linewidth=0,
-        label="Continual: 95 % band for all hours",
-    )
-    _truth(panel, hours, year.ever)
-    panel.step(
-        hours, [seen.density for seen in year.watched], color=COLOURS["Continual"], where="post", label="Continual"
-    )
-    moved = [i for i, seen in enumerate(year.watched) if seen.moved]
-    panel.plot(hours[moved], [year.watched[i].density for i in moved], "o", color=COLOURS["Continual"], markersize=3)
+    band: Any = {"color": COLOURS["Continual"], "alpha": 0.15, "linewidth": 0, "zorder": 1}
+    panel.fill_between(hours, low, high, label="Continual: 95 % band for all hours", **band)
+    _dots(panel, hours, year.hourly, GREY, f"planned, Laplace noise (every {_DRAWN}th drawn)", zorder=1)
     panel.set_ylim(0, 1)
+    _closer(panel, hours, year)
+
+
+def _closer(panel: Axes, hours: NDArray[np.float64], year: Year) -> None:
+    """Some weeks of the hourly panel with all Gaussian releases, which lie too close to the truth to be told apart."""
+    inset = panel.inset_axes((0.55, 0.08, 0.43, 0.2))
+    weeks = slice(7 * HOURS * _CLOSER[0], 7 * HOURS * _CLOSER[1])
+    shown = [release.density for release in year.gaussian[weeks]]
+    inset.plot(hours[weeks], shown, ".", color=BLUE, markersize=2, alpha=0.6)
+    inset.plot(hours[weeks], year.ever[weeks], color=GREEN, linewidth=1.2)
+    inset.set_title(
+        f"closer: every Gaussian release of weeks {_CLOSER[0]} to {_CLOSER[1]}",
+        fontsize=8,
+        backgroundcolor="#ffffffd0",
+        pad=3,
+    )
+    inset.set_xticks(range(_CLOSER[0], _CLOSER[1] + 1))
+    inset.tick_params(labelsize=7)
+    inset.yaxis.set_major_formatter(lambda value, _: f"{100 * value:g} %")
+
+
+def _dots(
+    panel: Axes, hours: NDArray[np.float64], releases: list[Release], colour: str, label: str, *, zorder: float = 2
+) -> None:
+    drawn = [release.density for release in releases[::_DRAWN]]
+    style: Any = {"color": colour, "markersize": 2, "alpha": 0.6, "zorder": zorder}
+    panel.plot(hours[::_DRAWN], drawn, ".", label=label, **style)
 
 
 def write_events(path: Path) -> None:
@@ -268,6 +312,7 @@ def main() -> None:
         year = watch_the_year()
     show(year, console)
     compare(console)
+    compare_moves(console)
     if asked.figure:
         with look():
             draw(year, asked.figure)

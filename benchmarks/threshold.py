@@ -18,6 +18,7 @@ from panprivacy import audit
 from panprivacy.audit.adapters import Observer
 from panprivacy.continual.watch import Watch
 from panprivacy.privacy.coins import Coins
+from panprivacy.privacy.noise import Laplace
 
 EPSILON = 8.0  # noise of a few counts, so that most of its outcomes can be followed
 OBSERVATIONS = (1, 2, 4, 6, 8)
@@ -29,7 +30,7 @@ class Kept(Watch):
 
     def has_drifted(self, distance: int, coins: Coins) -> bool:
         """Compare with the threshold that was drawn at the start."""
-        return coins.reaches(distance, self.bar + self.walk, self.shares.test)
+        return coins.reaches(distance, self.bar + self.walk, Laplace(self.shares.test))
 
 
 def observer(kind: type[Watch]) -> Callable[[Coins], Observer]:
@@ -38,7 +39,7 @@ def observer(kind: type[Watch]) -> Callable[[Coins], Observer]:
     def make(coins: Coins) -> Observer:
         est = Observer(1, EPSILON, step=1.0, observations=1, coins=coins)
         shares = est._observed.watch.shares
-        est._observed.watch = kind(shares, 1, coins.noisy_inside(0, shares.threshold) if kind is Kept else 0)
+        est._observed.watch = kind(shares, 1, coins.noisy_inside(0, Laplace(shares.threshold)) if kind is Kept else 0)
         return est
 
     return make

@@ -140,7 +140,7 @@ def test_a_snapshot_is_not_changed_by_what_follows() -> None:
     assert shot["table.words"] == before
 
 
-@pytest.mark.filterwarnings("ignore:delta = .* is a probability")
+@pytest.mark.filterwarnings("ignore::panprivacy.checks.LargeDelta")
 def test_a_claimed_delta_is_taken_off_what_the_runs_show() -> None:
     late, early = ([0, audit.READ, audit.RELEASE], [audit.READ, audit.RELEASE])
 

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panprivacy.continual.shares import Shares
+from panprivacy.privacy.noise import Laplace
 
 Weights = NDArray[np.float64]
 """By what was read (one row if nothing was), bit and walk."""
@@ -37,12 +38,17 @@ class Model:
     bar: int = 1
     reach: int = 40
     """The walk is followed so far from zero; what leads beyond is left out."""
+    rising: bool = False
+    """Whether the test asks how far the count is above the last one, or how far it is from it."""
+    above: bool | None = None
+    """Where others have put the count, as seen from the last one released; None: nobody else is there."""
 
     @classmethod
     def of(cls, shares: Shares, bar: int = 1, reach: int = 40) -> Self:
         """The model of shares that the package chose."""
-        threshold, test, value = (float(x) for x in (shares.threshold, shares.test, shares.value))
-        return cls(float(shares.pair.p0), threshold, test, value, shares.moves, bar, reach)
+        assert isinstance(shares.value, Laplace)
+        threshold, test, value = (float(x) for x in (shares.threshold, shares.test, shares.value.epsilon))
+        return cls(float(shares.pair.p0), threshold, test, value, shares.moves, bar, reach, shares.rising)
 
     def start(self) -> Weights:
         """Nobody has appeared, and the walk is at zero."""
@@ -66,7 +72,9 @@ class Model:
         weights = self._walked(weights)
         bit = np.arange(2)[:, np.newaxis]
         # The first distance is from 0; then the released number is 1, as in an audit, and the distance from it.
-        distance = 1 - bit if moved else bit
+        distance = bit - bool(moved) if self.above is None else bit
+        if not self.rising:
+            distance = np.abs(distance) if self.above in (None, True) else 1 - bit
         reached = _reaches(self.bar + self._places() - distance, self.test)
         weights = weights * (1 - reached if what == NOT_YET else reached)
         if what in (HIGH, LOW):
@@ -100,14 +108,20 @@ def worst_loss(model: Model, observations: int, *, deletions: bool = False) -> f
 
 
 def likelihoods(
-    model: Model, timeline: Sequence[str], streams: Iterable[Sequence[str]], bars: Sequence[int] | None = None
+    model: Model,
+    timeline: Sequence[str],
+    streams: Iterable[Sequence[str]],
+    bars: Sequence[int] | None = None,
+    above: Sequence[bool] | None = None,
 ) -> Weights:
     """How likely the timeline is, with every value that may be read: a row for each stream.
 
     A stream says what the user does before each point of the timeline. Other users move the count, and so the bar as
-    this user sees it: `bars` has one for each point.
+    this user sees it: `bars` has one for each point; and `above` says on which side of the last release they put it.
     """
-    models = [model if bars is None else replace(model, bar=bars[i]) for i in range(len(timeline))]
+    here = bars or [model.bar] * len(timeline)
+    sides: Sequence[bool | None] = above or [model.above] * len(timeline)
+    models = [replace(model, bar=bar, above=side) for bar, side in zip(here, sides, strict=True)]
     return np.stack([_likelihood(models, timeline, stream) for stream in streams])
 
 

@@ -16,8 +16,10 @@ from watched import KeptThreshold, one_user
 
 from panprivacy import audit
 from panprivacy.audit.outcomes import EveryOutcome
-from panprivacy.continual.shares import Shares, best_shares
+from panprivacy.continual.shares import Shares
+from panprivacy.continual.sharing import Plan, best_shares
 from panprivacy.errors import NotPrivate
+from panprivacy.privacy.noise import Laplace
 from panprivacy.privacy.pairs import symmetric
 
 pytestmark = pytest.mark.slow
@@ -36,7 +38,7 @@ def test_the_auditor_finds_in_the_shipping_code_what_the_oracle_computes(
 ) -> None:
     make = one_user(8.0, observations=observations, moves=moves)
     found = audit.exact(make, users=1, length=observations + 1, releases=observations, deletions=deletions)
-    model = Model.of(best_shares(8.0, 1, moves, observations), reach=REACH)
+    model = Model.of(best_shares(8.0, Plan(1, moves, observations)), reach=REACH)
 
     assert found.holds
     assert found.worst_loss == pytest.approx(worst_loss(model, observations, deletions=deletions), abs=1e-9)
@@ -57,7 +59,7 @@ def test_after_any_answer_the_next_move_loses_no_more_than_is_claimed(
 
 
 def test_how_far_the_walk_is_followed_hardly_matters() -> None:
-    shares = best_shares(8.0, 1, moves=1, observations=1)
+    shares = best_shares(8.0, Plan(1, moves=1, observations=1))
     near, far = (worst_loss(Model.of(shares, reach=reach), 4) for reach in (6, 40))
 
     assert near == pytest.approx(far, abs=0.01)
@@ -65,7 +67,7 @@ def test_how_far_the_walk_is_followed_hardly_matters() -> None:
 
 def test_the_auditor_finds_a_threshold_that_is_drawn_once_and_kept() -> None:
     found = audit.exact(
-        one_user(8.0, observations=1, watch=KeptThreshold), users=1, length=2, releases=7, deletions=False
+        one_user(8.0, observations=1, watch=KeptThreshold), users=1, length=2, releases=9, deletions=False
     )
 
     assert found.worst_loss > found.claimed
@@ -76,7 +78,7 @@ def test_the_auditor_finds_a_threshold_that_is_drawn_once_and_kept() -> None:
 @pytest.mark.parametrize("epsilon", [0.5, 2.0, 8.0])
 @pytest.mark.parametrize("bar", [0, 2])
 def test_no_stream_and_no_moment_loses_more_than_is_claimed(epsilon: float, bar: int) -> None:
-    shares = best_shares(epsilon, 1, moves=1, observations=3)
+    shares = best_shares(epsilon, Plan(1, moves=1, observations=3))
 
     assert worst_loss(Model.of(shares, bar=bar, reach=30), 3, deletions=True) < shares.loss(1)
 
@@ -86,7 +88,7 @@ def test_whatever_others_do_between_observations_no_more_is_lost_than_is_claimed
     """Others move the count, so each observation has a bar of its own; shares, answers and moments are drawn."""
     generator = np.random.default_rng(seed)
     threshold, test, value = (Fraction(str(share)) for share in generator.choice([0.1, 0.3, 1.0, 2.0], 3))
-    shares = Shares(100.0, symmetric(float(generator.choice([0.1, 0.5, 2.0]))), 2, threshold, test, value)
+    shares = Shares(100.0, symmetric(float(generator.choice([0.1, 0.5, 2.0]))), 2, threshold, test, Laplace(value))
     model, worst = Model.of(shares, reach=40), 0.0
     for _ in range(6):
         answers = [NOT_YET, NOT_YET, *generator.choice([HIGH, LOW], 2)]
@@ -101,15 +103,15 @@ def test_whatever_others_do_between_observations_no_more_is_lost_than_is_claimed
 
 
 def test_two_moves_lose_no_more_than_is_claimed() -> None:
-    shares = best_shares(2.0, 1, moves=2, observations=3)
+    shares = best_shares(2.0, Plan(1, moves=2, observations=3))
 
     assert worst_loss(Model.of(shares, reach=20), 3) < shares.loss(2)
 
 
 def test_noise_that_is_not_scaled_by_the_moves_is_found() -> None:
     pair, share, moves = symmetric(0.5), Fraction(1), 8
-    once = Shares(100.0, pair, 1, share / 2, share, share)
-    scaled = Shares(once.loss(1), pair, moves, share / 2, share / moves, share / moves)
+    once = Shares(100.0, pair, 1, share / 2, share, Laplace(share))
+    scaled = Shares(once.loss(1), pair, moves, share / 2, share / moves, Laplace(share / moves))
     timeline = [READ, *[HIGH] * moves]
     rest = ["nothing"] * (moves - 1)
     streams = [["appears", "nothing", *rest], ["nothing", "appears", *rest]]
@@ -129,7 +131,7 @@ def around_reading(observations: int, last: str) -> list[str]:
 
 @pytest.mark.parametrize("observations", [2, 8, 32])
 def test_a_kept_threshold_loses_more_with_every_observation_after_a_reading(observations: int) -> None:
-    shares = best_shares(2.0, 1, moves=1, observations=1)
+    shares = best_shares(2.0, Plan(1, moves=1, observations=1))
     kept = Unrefreshed.of(shares, reach=60)
     stays, appears = ["nothing"] * (observations + 1), ["nothing", "appears", *["nothing"] * (observations - 1)]
     lost = loss_of(likelihoods(kept, after_reading(observations), [stays, appears]))
@@ -156,7 +158,7 @@ def strategies(length: int) -> list[list[str]]:
 
 @pytest.mark.parametrize("last", [NOT_YET, HIGH, LOW])
 def test_the_walk_loses_no_more_than_is_claimed_over_many_observations(last: str) -> None:
-    shares = best_shares(8.0, 1, moves=1, observations=1)
+    shares = best_shares(8.0, Plan(1, moves=1, observations=1))
     timeline = around_reading(40, last)
     walk, kept = (kind.of(shares, reach=40) for kind in (Model, Unrefreshed))
     streams = strategies(len(timeline))
@@ -167,4 +169,4 @@ def test_the_walk_loses_no_more_than_is_claimed_over_many_observations(last: str
 
 def test_shares_that_lose_more_than_they_were_given_are_refused() -> None:
     with pytest.raises(NotPrivate, match="loses more than the 1"):
-        Shares(1.0, symmetric(0.9), 1, Fraction(1, 10), Fraction(1, 10), Fraction(1, 10))
+        Shares(1.0, symmetric(0.9), 1, Fraction(1, 10), Fraction(1, 10), Laplace(Fraction(1, 10)))

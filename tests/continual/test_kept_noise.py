@@ -7,10 +7,11 @@ import pytest
 
 from checks import laplace_pmf
 from panprivacy.audit.outcomes import EveryOutcome
+from panprivacy.privacy.noise import Laplace
 from panprivacy.testing import SeededCoins
 from sources import Always
 
-SHARE = Fraction(1, 2)
+SHARE = Laplace(Fraction(1, 2))
 
 
 @pytest.mark.parametrize("value", [-3, 0, 2])
@@ -21,7 +22,7 @@ def test_the_auditor_takes_every_branch_of_noise_that_is_kept_within_its_reach(v
 
     assert sorted(found) == places.tolist()
     assert [float(found[place]) for place in places.tolist()] == pytest.approx(
-        laplace_pmf(SHARE, places - value), rel=1e-12
+        laplace_pmf(SHARE.epsilon, places - value), rel=1e-12
     )
 
 
@@ -32,7 +33,7 @@ def test_the_auditor_takes_both_branches_of_a_test_and_leaves_no_weight_out(bar:
     far = np.arange(bar - 1, 200)
 
     assert found[True] + found[False] == 1
-    assert float(found[True]) == pytest.approx(laplace_pmf(SHARE, far).sum(), rel=1e-12)
+    assert float(found[True]) == pytest.approx(laplace_pmf(SHARE.epsilon, far).sum(), rel=1e-12)
 
 
 def test_neither_is_noted_as_published() -> None:

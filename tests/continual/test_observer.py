@@ -2,6 +2,7 @@
 
 import pickle
 import struct
+from base64 import b64decode
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -25,11 +26,13 @@ def observer(**changes: object) -> Continual:
 
 
 @pytest.mark.slow
-def test_before_anybody_appears_zero_is_published_at_no_cost() -> None:
+def test_before_anybody_appears_the_middle_of_what_can_be_is_published_at_no_cost() -> None:
     est = observer()
     seen = [est.observe() for _ in range(50)]
+    low, high = seen[0].density_band
 
-    assert {one.density for one in seen} == {0.0}
+    assert low == 0.0 < high < 0.14
+    assert {one.density for one in seen} == {(low + high) / 2}
     assert not any(one.moved for one in seen)
     assert [one.number for one in seen] == list(range(1, 51))
     assert est.budget.spent == est.budget.total - est.budget.remaining < est.epsilon
@@ -48,9 +51,87 @@ def test_it_moves_when_the_density_has_drifted_and_not_before() -> None:
     assert abs(now.density - 0.4) < 0.03
     assert now.moves_left == 9
     assert now.count == now.density * USERS
-    assert not est.observe().moved
     low, high = now.density_band
     assert low < 0.4 < high
+    assert high - low < 0.06
+
+
+def test_after_a_move_the_middle_of_what_the_density_can_be_until_the_next_is_published() -> None:
+    est = observer()
+    est.update_many(range(40_000))
+    at_move, later = est.observe(), est.observe()
+    low, high = later.density_band
+
+    assert at_move.moved
+    assert not later.moved
+    assert low == at_move.density_band[0]
+    assert later.density == (low + high) / 2 > at_move.density
+    assert high - low < 2 * est.accuracy().alpha + 1e-12
+
+
+def test_with_deletions_planned_the_last_release_is_published_and_the_band_goes_both_ways() -> None:
+    est = observer(moves=4)
+    est.update_many(range(40_000))
+    at_move, later = est.observe(), est.observe()
+    low, high = later.density_band
+
+    assert later.density == at_move.density
+    assert later.density - low == pytest.approx(est.accuracy().alpha)
+    assert high - later.density == pytest.approx(est.accuracy().alpha)
+
+
+def test_looks_beyond_the_plan_widen_the_band_and_do_not_move_what_is_published() -> None:
+    est = observer(observations=2)
+    first, *_, last = (est.observe() for _ in range(9))
+
+    assert last.density == first.density
+    assert last.density_band[1] > first.density_band[1]
+
+
+@pytest.mark.parametrize("moves", [365, 1000])
+def test_a_delta_lowers_the_error_of_many_moves_and_is_told(moves: int) -> None:
+    plan: dict[str, Any] = {"universe": 10_000_000, "sample": USERS, "step": 0.02, "moves": moves}
+    without, est = observer(**plan), observer(**plan, delta=1e-9)
+    est.update_many(range(9_000_000))
+    seen = est.observe()
+
+    assert est.delta == est.budget.delta == 1e-9
+    assert est.budget.total <= 4.0
+    assert est.accuracy().alpha < 0.8 * without.accuracy().alpha
+    assert seen.moved
+    assert (seen.delta_spent, est.budget.delta_spent) == (1e-9, 1e-9)
+    assert "epsilon 4, delta 1e-09:" in repr(est)
+    assert "Gaussian noise" in str(est.budget)
+    assert ", delta 1e-09" in str(seen)
+    assert abs(seen.density - 0.9) < 0.05
+
+
+def test_a_delta_that_brings_nothing_is_not_used() -> None:
+    est = observer(delta=1e-9)
+
+    assert est.delta == est.observe().delta_spent == 0
+    assert est.budget == observer().budget
+
+
+@pytest.mark.parametrize("delta", [0.0, -1e-9, 0.01])
+def test_an_impossible_delta_is_refused(delta: float) -> None:
+    with pytest.raises(ValueError, match="delta must be above 0"):
+        observer(delta=delta)
+
+
+def test_the_delta_of_a_density_is_taken_over() -> None:
+    density = pp.Density(USERS, 4.0, releases=10, delta=1e-9, coins=SeededCoins(2))
+
+    assert Continual(density, step=0.1, moves=1000).delta == 1e-9
+    with pytest.raises(ValueError, match="brings its own"):
+        Continual(pp.Density(USERS, 4.0), delta=1e-9)
+
+
+def test_bits_that_were_taken_over_are_charged_as_those_of_any_stream() -> None:
+    taken = Continual(pp.Density(USERS, 4.0, coins=SeededCoins(2)), step=0.1)
+
+    assert not taken._observed.watch.shares.rising
+    assert observer()._observed.watch.shares.rising
 
 
 def test_a_user_may_appear_again_and_again() -> None:
@@ -208,9 +289,48 @@ def test_bytes_bring_it_back_as_it_was() -> None:
     back = Continual.from_bytes(est.to_bytes())
 
     assert back.to_bytes() == est.to_bytes()
+    assert back._observed.watch == est._observed.watch
     assert back.budget == est.budget
     assert back.accuracy() == est.accuracy()
     assert back.observe().density == est.observe().density
+
+
+def test_bytes_bring_a_delta_back() -> None:
+    est = Continual(2000, 40.0, step=0.2, moves=1000, delta=1e-9)
+    back = Continual.from_bytes(est.to_bytes())
+
+    assert back.delta == 1e-9
+    assert back._observed.watch == est._observed.watch
+    assert back.budget == est.budget
+
+
+# Continual(64, 40.0, step=0.5, observations=10, coins=SeededCoins(1)), looked at, fed range(60), and looked at twice.
+VERSION_1 = """
+cGFucHJpdgABAAQA+AAAAAEAAAAAAAAAAAAAAAAAREBWq/v/AgAAAGZYY/RlBQAA4norBh0CAACroLuSzgEAADYAAAAAAAAAAAAAAAAA
+AAAAAAAAAADgP5qZmZmZmak/CgAAAAAAAAABAwAAAAAAAAAl6eLxdIDtPwAAAAAAAERAVqv7/6ugu5LOAQAAAgAAAAAAAAAAAAAAAQAA
+AAAAAAABAAAAZmZmZmZm7j8AAAAAAQAAADsAAAAAAAAAAABAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA
+AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAQAAAAAAAAAD/////////D+t0xe+DU9IB+MZhZL8QvPA2bvwySd74plaoUt20Fve7
+"""
+
+
+def test_a_state_of_version_1_is_read_and_keeps_to_what_it_claimed() -> None:
+    est = Continual.from_bytes(b64decode(VERSION_1))
+    shares = est._observed.watch.shares
+    again = Continual.from_bytes(est.to_bytes(insecure=True))
+
+    assert (shares.moves, shares.rising, est.delta, est.moves_left) == (2, False, 0.0, 1)
+    assert est.budget.spent == pytest.approx(33.966322899871734, abs=1e-12)
+    assert est.budget.total == pytest.approx(40.0, abs=1e-9)
+    assert (again._observed, again.budget) == (est._observed, est.budget)
+    assert est.observe().density >= 0.9219307636588253
+
+
+def test_a_stream_that_only_rises_cannot_have_deletions() -> None:
+    est = Continual(2000, 40.0, step=0.2, observations=10)
+    est._observed.insert_only = False
+
+    with pytest.raises(CorruptState, match="only rise"):
+        Continual.from_bytes(est.to_bytes())
 
 
 def test_it_can_be_pickled() -> None:
@@ -274,13 +394,13 @@ def test_forged_shares_are_refused() -> None:
     blob = est.to_bytes()
     threshold = est._observed.watch.shares.threshold
     old, new = (struct.pack("<Q", int(share * 2**40)) for share in (threshold, threshold + Fraction(10)))
-    kind, secure, parameters, words = state.unseal(blob)
-    assert parameters.count(old) == 1
+    parts = state.unseal(blob)
+    assert parts.parameters.count(old) == 1
 
     with pytest.raises(CorruptState, match="loses more"):
-        Continual.from_bytes(state.seal(kind, secure, parameters.replace(old, new), words))
+        Continual.from_bytes(state.seal(parts._replace(parameters=parts.parameters.replace(old, new))))
     with pytest.raises(CorruptState, match="contradicts"):
-        Continual.from_bytes(state.seal(kind, secure, parameters[: saved._OBSERVER.size - 1], words))
+        Continual.from_bytes(state.seal(parts._replace(parameters=parts.parameters[: saved._OBSERVER.size - 1])))
 
 
 # --- words --------------------------------------------------------------------------------------------------------

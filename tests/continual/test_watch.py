@@ -10,6 +10,7 @@ import pytest
 from checks import assert_binomial, assert_discrete_laplace
 from panprivacy.continual.shares import Shares
 from panprivacy.continual.watch import Watch
+from panprivacy.privacy.noise import Laplace
 from panprivacy.privacy.pairs import symmetric
 from panprivacy.testing import SeededCoins
 
@@ -23,7 +24,7 @@ NONE = Fraction(60)
 
 @cache
 def shares_of(threshold: Fraction, test: Fraction) -> Shares:
-    return Shares(1000.0, symmetric(1.0), 1, threshold, test, Fraction(1))
+    return Shares(1000.0, symmetric(1.0), 1, threshold, test, Laplace(Fraction(1)))
 
 
 def watch_of(threshold: Fraction, test: Fraction, bar: int) -> Watch:

@@ -245,5 +245,8 @@ SUBJECTS: tuple[Subject, ...] = (
     ),
 )
 
-COMPOSED = {"Windows": "each window is one of the estimators above, and `Windows.loss` adds up what they lose"}
+COMPOSED = {
+    "StateFolder": "its estimator is one of those above, whose bits are kept in parts",
+    "Windows": "each window is one of the estimators above, and `Windows.loss` adds up what they lose",
+}
 """What holds estimators and no state of its own."""

@@ -5,6 +5,7 @@ from functools import lru_cache
 from math import ceil, exp, expm1, log, sqrt
 
 from panprivacy.continual.shares import Shares
+from panprivacy.privacy.noise import Gaussian
 from panprivacy.release.tracked import Tracked
 
 _SOURCES = 4  # sources of error, each with the same part of beta: bits, test, value, sampling
@@ -18,9 +19,15 @@ class Accuracy:
     """
 
     alpha: float
-    """The sum of the four below, and at most 1."""
+    """The larger of `above` and `below` if users may be removed, else the middle of both; at most 1."""
     beta: float
     observations: int
+    above: float
+    """How far the density can be above the last one released: the sum of bar, test, bits and sampling."""
+    below: float
+    """How far it can be below."""
+    released: float
+    """How far the two can be apart at a move: the noise of the value, the coins of the bits, and the sampling."""
     bar: float
     """The drift at which the published density moves: the step, and the part of it that may be noise."""
     test: float
@@ -35,9 +42,12 @@ class Accuracy:
     def __str__(self) -> str:
         sampling = f" + sampling {self.sampling:.4f}" if self.sampling else ""
         until = "" if self.moves_suffice else ", as long as moves are left"
+        parts = f"bar {self.bar:.4f} + test {self.test:.4f} + bits {self.bits:.4f}{sampling}"
+        if self.below < self.above:
+            parts = f"half of {parts} above the last release, and of {self.below:.4f} below it"
         return (
             f"with probability {1 - self.beta:g} all of {self.observations:,} observations err by at most "
-            f"{self.alpha:.4f}{until} (bar {self.bar:.4f} + test {self.test:.4f} + bits {self.bits:.4f}{sampling})"
+            f"{self.alpha:.4f}{until} ({parts})"
         )
 
 
@@ -55,17 +65,24 @@ def accuracy_of(
     """The accuracy of a test with this bar; `step` is None for a stream with deletions, where no moves surely suffice.
 
     Between moves the count is within the bar and the test's noise of the released one; at a move, within the noise of
-    the value. The coins of the bits, and the sample, come on top. On a stream without deletions the largest value
-    published so far is as close: it was close to a density that was no larger.
+    the value. The coins of the bits, and the sample, come on top. On a stream without deletions the density is never
+    below what it was at the last move; so what it can be is an interval that begins just below the last release, and
+    its middle errs by half of it at most.
     """
     slack = slack_of(shares, tracked.bits, observations, beta)
-    waited = max(float(bar), slack.value - slack.test) / tracked.whole
-    test, bits = slack.test / tracked.whole, slack.bits / tracked.whole
     sampling = _sampling(tracked.users, tracked.population, observations, beta)
+    test, bits = slack.test / tracked.whole, slack.bits / tracked.whole
+    released = slack.value / tracked.whole + bits + sampling
+    waited = max(float(bar), slack.value - slack.test) / tracked.whole
+    above = waited + test + bits + sampling
+    below = above if step is None else released
     return Accuracy(
-        alpha=min(waited + test + bits + sampling, 1.0),
+        alpha=min((above + below) / 2, 1.0),
         beta=beta,
         observations=observations,
+        above=above,
+        below=below,
+        released=released,
         bar=waited,
         test=test,
         bits=bits,
@@ -119,20 +136,22 @@ def _test(shares: Shares, observations: int, beta: float) -> float:
 
     def bound(share: float) -> float:
         rate = share * top
-        moment = observations * _log_moment(threshold, rate) + _log_moment(test, rate)
+        moment = observations * log_moment(threshold, rate) + log_moment(test, rate)
         return (log(2 * observations / beta) + moment) / rate
 
     return float(minimize_scalar(bound, bounds=(1e-6, 1 - 1e-9), method="bounded", options={"xatol": 1e-9}).fun)
 
 
-def _log_moment(epsilon: float, rate: float) -> float:
+def log_moment(epsilon: float, rate: float) -> float:
     """``ln E exp(rate*X)`` of discrete Laplace noise: ``(1-a)^2 / ((1 - a*e^rate)(1 - a*e^-rate))``."""
     return 2 * log(-expm1(-epsilon)) - log(-expm1(rate - epsilon)) - log(-expm1(-rate - epsilon))
 
 
 def _value(shares: Shares, moves: int, beta: float) -> float:
-    """A bound of the noise of any released count: ``P(|X| >= k) = 2*a^k / (1+a)``."""
-    epsilon = float(shares.value)
+    """A bound of the noise of any released count: ``P(|X| >= k) = 2*a^k / (1+a)``, or a Gaussian's by Chernoff."""
+    if isinstance(shares.value, Gaussian):
+        return sqrt(2 * float(shares.value.square) * log(2 * moves / beta))
+    epsilon = float(shares.value.epsilon)
     tail = log(2 * moves / ((1 + exp(-epsilon)) * beta)) / epsilon
     return max(ceil(tail) - 1, 0)
 

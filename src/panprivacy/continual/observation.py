@@ -2,11 +2,14 @@
 
 from dataclasses import asdict, dataclass
 from functools import lru_cache
+from math import sqrt
 from typing import Any
 
 from panprivacy.continual.shares import Shares
 from panprivacy.display import Card, grid_of, html_of, line_of, measured, text_of, warning_of
 from panprivacy.privacy.accounting import Spending, spent_under
+from panprivacy.privacy.budget import and_delta
+from panprivacy.privacy.noise import Laplace
 
 
 @dataclass(frozen=True)
@@ -19,7 +22,10 @@ class Observation:
     density: float
     """The published fraction of the universe that has appeared."""
     density_band: tuple[float, float]
-    """Holds the true density, at all planned observations together, with probability `level`."""
+    """Holds the true density, at all planned observations together, with probability `level`.
+
+    It is narrow at a move. After one, on a stream without deletions, it goes up from the last release to where the next
+    move is due, and its middle is published."""
     level: float
     """One minus the beta of the accuracy statement."""
     moved: bool
@@ -32,6 +38,8 @@ class Observation:
     """How many users the density speaks for."""
     epsilon_spent: float
     """Worst-case loss up to now, and of any number of observations until the next move."""
+    delta_spent: float
+    """The probability, at most, with which more than that was lost; 0 unless a delta is used."""
     secure: bool
     """False if the coins were not the operating system's: such an observation protects nobody."""
 
@@ -57,7 +65,7 @@ class Observation:
             ("density", measured(self.density, None, self.density_band, band, 4)),
             ("users", f"{measured(self.count, None, self.count_band, band, 0)}, of {self.universe:,}"),
             ("published", f"{moved} at observation {self.number:,}, {self.moves_left} moves left"),
-            ("epsilon", f"{self.epsilon_spent:.4g} spent"),
+            ("epsilon", f"{self.epsilon_spent:.4g} spent{and_delta(self.delta_spent)}"),
         )
         return Card(f"Observation {self.number:,}", rows, warning_of(self.secure))
 
@@ -73,21 +81,24 @@ class ContinualBudget(Spending):
     threshold: float
     """Epsilon of one step of the threshold's walk; it counts three times, however many observations there are."""
     test: float
-    """Epsilon of the noise in a test; it counts twice for every move, and once more."""
-    value: float
-    """Epsilon of the count released at one move."""
+    """Epsilon of the noise in a test."""
+    value: float | None
+    """Epsilon of the count released at one move; None with Gaussian noise, whose releases do not just add up."""
+    value_stderr: float
+    """Standard deviation of the noise of that count."""
     moves: int
     """How many moves are planned."""
     moves_made: int
 
     def card(self) -> Card:
         """What is shown of it."""
+        value = f"value {self.value:.4g}" if self.value else f"Gaussian noise ± {self.value_stderr:,.1f}"
         rows = (
-            ("total", f"{self.total:.6f} of epsilon {self.epsilon:g}"),
+            ("total", f"{self.total:.6f} of epsilon {self.epsilon:g}{and_delta(self.delta)}"),
             ("state", f"{self.state:.6f}"),
             ("threshold", f"3 x {self.threshold:.4g}"),
-            ("moves", f"{self.moves_made} of {self.moves} made x (2 x {self.test:.4g} + {self.value:.4g})"),
-            ("spent", f"{self.spent:.6f}"),
+            ("moves", f"{self.moves_made} of {self.moves} made (test {self.test:.4g}, {value})"),
+            ("spent", f"{self.spent:.6f}{and_delta(self.delta_spent)}"),
             ("remaining", f"{self.remaining:.6f}"),
         )
         return Card("Budget", rows)
@@ -104,7 +115,8 @@ def budget_of(shares: Shares, moves_made: int) -> ContinualBudget:
         **spent_under(shares, moves_made),
         threshold=float(shares.threshold),
         test=float(shares.test),
-        value=float(shares.value),
+        value=float(shares.value.epsilon) if isinstance(shares.value, Laplace) else None,
+        value_stderr=sqrt(shares.value.variance),
         moves=shares.moves,
         moves_made=moves_made,
     )

@@ -6,14 +6,17 @@ from pathlib import Path
 from typing import Any, Self
 
 from panprivacy import lifetime, state
+from panprivacy.checks import check_delta
 from panprivacy.continual import saved
 from panprivacy.continual.accuracy import Accuracy, accuracy_of, bar_for
 from panprivacy.continual.bits import new_bits, taken_over
 from panprivacy.continual.observation import ContinualBudget, Observation, budget_of
 from panprivacy.continual.saved import Observed
+from panprivacy.continual.sharing import Plan
 from panprivacy.continual.watch import Watch
 from panprivacy.density import Density
 from panprivacy.display import Card, grid_of, html_of, warning_of
+from panprivacy.privacy.budget import and_delta
 from panprivacy.privacy.coins import Coins
 from panprivacy.release.tracked import Tracked
 from panprivacy.sizes import format_bytes
@@ -26,9 +29,10 @@ _MOST_OBSERVATIONS = 10**15  # one a microsecond for thirty years
 class Continual:
     r"""Look at the density at any time, any number of times: the published one moves when the true one has drifted.
 
-    Each `observe` asks a sparse-vector test whether the number of ones is further than a bar from the last released
-    one: ``|ones - last| + noise >= bar + threshold noise``. Only if it is, a new count is released. So the budget is
-    spent on moves, of which a stream without deletions causes at most ``ceil(1/step)``, and not on observations.
+    Each `observe` asks a sparse-vector test whether the number of ones is above the last released one by more than a
+    bar: ``ones - last + noise >= bar + threshold noise``. Only if it is, a new count is released. So the budget is
+    spent on moves, of which a stream without deletions causes at most ``ceil(1/step)``, and not on observations. At a
+    move the released density is published, and after it the middle of what the density can be until the next one.
     Whoever reads the whole state once, at any moment, and sees every observation, however many, learns at most
     `epsilon` about any one user. `panprivacy.continual.shares` has the formula and why it holds.
 
@@ -40,8 +44,13 @@ class Continual:
     step
         The published density moves when the true one has drifted by more than this; a smaller step costs more noise.
     moves
-        Plan for a stream *with deletions*, and for so many moves. Without it users cannot be removed, ``ceil(1/step)``
-        moves are planned, and the published density never falls.
+        Plan for a stream *with deletions*, and for so many moves: the test then asks for ``|ones - last|``, and the
+        last released density is published. Without it users cannot be removed, ``ceil(1/step)`` moves are planned, and
+        the published density never falls.
+    delta
+        A probability, such as 1e-9, with which more than epsilon may be lost. It is used, for Gaussian noise and moves
+        that add up like the root of their number, only where that is better: from some hundred moves on. `delta` of
+        the observer is 0 where it is not used.
     observations, beta
         For how many observations the accuracy is promised, but for a probability of beta. Privacy holds for any
         number; beyond this one the error grows, like its square root.
@@ -52,7 +61,7 @@ class Continual:
     --------
     >>> import panprivacy as pp
     >>> watch = pp.Continual(universe=2_000_000, epsilon=2.0, step=0.1, observations=100)
-    >>> max(watch.observe().density for _ in range(50))
+    >>> watch.observe().density_band[0]
     0.0
     >>> watch.update_many(range(600_000))
     >>> now = watch.observe()
@@ -63,8 +72,8 @@ class Continual:
     -----
     The paper's section 2.2 points to Dwork's density estimator under continual observation ("Differential privacy in
     new settings", 2010); this is one for a bit a user, and safe from an intruder who reads the threshold. Where the
-    number of releases is known and not in the thousands, ``pp.Density(..., releases=K)`` errs less: it shows every
-    change, not only those beyond a step. Once all moves are spent the value stands still, and its band says so.
+    number of releases is known, ``pp.Density(..., releases=K)`` errs less, with a delta by far: it shows every change,
+    not only those beyond a step. Once all moves are spent the value stands still, and its band says so.
     Announced readings (`rerandomize`) are not planned for.
     """
 
@@ -80,6 +89,7 @@ class Continual:
         moves: int | None = None,
         observations: int = 1000,
         beta: float = 0.05,
+        delta: float | None = None,
         sample: int | None = None,
         memory: str | int | None = None,
         coins: Coins | None = None,
@@ -93,18 +103,20 @@ class Continual:
         if planned > _MOST_OBSERVATIONS:
             raise ValueError(f"plan for at most {_MOST_OBSERVATIONS:,} observations, got {planned:,}")
         most = ceil(1 / step) if moves is None else index(moves)
+        plan = Plan(size=0, moves=most, observations=planned, rising=moves is None)
         if isinstance(universe, Density):
-            if (epsilon, sample, memory, coins) != (None,) * 4:
-                raise ValueError("a Density brings its own epsilon, size and coins: give none of them again")
+            if (epsilon, delta, sample, memory, coins) != (None,) * 5:
+                raise ValueError("a Density brings its own epsilon, delta, size and coins: give none of them again")
             # Everything that can go wrong goes wrong before the bits are taken.
             self._density, shares = taken_over(
-                universe, most, planned, lambda shares: bar_for(step, shares, _tracked_by(universe), planned, beta)
+                universe, plan, lambda shares: bar_for(step, shares, _tracked_by(universe), planned, beta)
             )
         elif epsilon is None:
             raise ValueError("how much privacy? Give epsilon, the total budget; 1 is usual")
         else:
             size: Any = {"sample": sample, "memory": memory, "coins": coins}
-            self._density, shares = new_bits(universe, float(epsilon), most, planned, **size)
+            allowed = None if delta is None else check_delta(delta)
+            self._density, shares = new_bits(universe, float(epsilon), allowed, plan, **size)
         bar = bar_for(step, shares, _tracked_by(self._density), planned, beta)
         self._observed = Observed(Watch(shares, bar), step, beta, planned, moves is None)
         lifetime.give_lock(self, rank=1)
@@ -142,35 +154,62 @@ class Continual:
             observed.observations += 1
             moved = self.moves_left > 0 and observed.watch.has_drifted(self._distance(), self._density._coins)
             if moved:
-                released = self._density.release().density
-                # Without deletions the true density never falls, so the largest one published is as close as the last.
-                observed.published = max(released, observed.published) if observed.insert_only else released
+                self._density.release()
+            if moved or self.moves_left:
+                estimate = self._estimate(moved)
+                observed.published = max(estimate, observed.published) if observed.insert_only else estimate
             return self._observation(moved)
 
     def _distance(self) -> int:
-        """How far the number of ones is from the last released one, or from its mean while nobody has appeared."""
-        published, pair = self._density._ledger.published, self._observed.watch.shares.pair
-        last = published.noisy[0] if published else round(self._density._slots.size * pair.p0)
+        """How far the number of ones is from the last released one, upwards only if nobody can be removed."""
+        last = self._last_ones()
         with self._density._lock:
-            return abs(int(self._density._table.ones()) - last)
+            distance = int(self._density._table.ones()) - last
+        return distance if self._observed.insert_only else abs(distance)
+
+    def _last_ones(self) -> int:
+        """The last released number of ones, or its mean while nobody has appeared."""
+        published, pair = self._density._ledger.published, self._observed.watch.shares.pair
+        return published.noisy[0] if published else round(self._density._slots.size * pair.p0)
+
+    def _last(self) -> float:
+        """The last released density."""
+        tracked = _tracked_by(self._density)
+        raw = (self._last_ones() - tracked.bits * float(tracked.pair.p0)) / tracked.whole
+        return min(max(raw, 0.0), 1.0)
+
+    def _estimate(self, moved: bool) -> float:
+        """The density to publish: the one just released; without deletions, the middle of what it can be since."""
+        if moved or not self._observed.insert_only:
+            return self._last()
+        # Always that of the plan: a band that widens beyond it must not move what is published.
+        return sum(self._band(self.accuracy(), moved)) / 2
+
+    def _band(self, accuracy: Accuracy, moved: bool) -> tuple[float, float]:
+        """What the density can be."""
+        insert_only, last = self._observed.insert_only, self._last()
+        low, high = last - accuracy.below, last + accuracy.above
+        if moved:
+            low, high = last - accuracy.released, last + accuracy.released
+        elif not self.moves_left:  # it stands still, whatever happens
+            low, high = (low, 1.0) if insert_only else (0.0, 1.0)
+        return max(low, 0.0), min(high, 1.0)
 
     def _observation(self, moved: bool) -> Observation:
         observed, density = self._observed, self._observed.published
         # Beyond the plan, promised in powers of two: to work out an accuracy takes longer than to observe.
         beyond = observed.observations > observed.planned
-        alpha = self.accuracy(2 ** (observed.observations - 1).bit_length() if beyond else None).alpha
-        low, high = density - alpha, density + alpha
-        if not self.moves_left and not moved:  # it stands still, whatever happens
-            low, high = (low, 1.0) if observed.insert_only else (0.0, 1.0)
+        low, high = self._band(self.accuracy(2 ** (observed.observations - 1).bit_length() if beyond else None), moved)
         return Observation(
             density=density,
-            density_band=(max(low, 0.0), min(high, 1.0)),
+            density_band=(min(low, density), max(high, density)),
             level=1 - observed.beta,
             moved=moved,
             number=observed.observations,
             moves_left=self.moves_left,
             universe=self._density._slots.population,
             epsilon_spent=self.budget.spent,
+            delta_spent=self.budget.delta_spent,
             secure=self.secure,
         )
 
@@ -203,6 +242,11 @@ class Continual:
         return self._observed.watch.shares.epsilon
 
     @property
+    def delta(self) -> float:
+        """The probability, at most, with which more than epsilon is lost: 0 unless one was given, and is used."""
+        return self._observed.watch.shares.delta
+
+    @property
     def universe(self) -> Universe:
         """The users there could be."""
         return self._density.universe
@@ -221,9 +265,10 @@ class Continual:
         if self._density.emptied:
             return f"<Continual, emptied: {self._density.emptied}>"
         insecure = "" if self.secure else "; NOT SECURE: seeded coins"
+        budget, spent = self.budget, f"{self.budget.spent:.3g} spent"
         return (
-            f"<Continual of {self.universe.describe()}, step {self._observed.step:g}; epsilon {self.epsilon:g}: "
-            f"{self.budget.spent:.3g} spent, {self.moves_left} of {self.budget.moves} moves left{insecure}>"
+            f"<Continual of {self.universe.describe()}, step {self._observed.step:g}; epsilon {self.epsilon:g}"
+            f"{and_delta(self.delta)}: {spent}, {self.moves_left} of {budget.moves} moves left{insecure}>"
         )
 
     def card(self) -> Card:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from panprivacy.checks import LARGEST_DELTA
 from panprivacy.continual.bits import split_of
 from panprivacy.continual.shares import Shares
 from panprivacy.continual.watch import Watch
@@ -14,6 +15,7 @@ from panprivacy.density import Density
 from panprivacy.errors import CorruptState, NotPrivate, PanPrivacyError
 from panprivacy.privacy.budget import RELEASE_STEPS
 from panprivacy.privacy.coins import ONE
+from panprivacy.privacy.ledger import noise_of, steps_of
 from panprivacy.privacy.pairs import Pair
 from panprivacy.state import Sealed
 
@@ -21,7 +23,9 @@ KIND = 4
 """Which estimator a saved state is of; `Density` is 1, `DistinctCount` 2."""
 
 # epsilon, present, moves, three shares, bar, walk, step, beta, planned, insert-only, observed, published
-_OBSERVER = struct.Struct("<dII3QqqddQ?Qd")
+_WITHOUT_DELTA = struct.Struct("<dII3QqqddQ?Qd")
+# and: whether it only rises, delta
+_OBSERVER = struct.Struct("<dII3QqqddQ?Qd?d")
 
 
 @dataclass
@@ -48,7 +52,8 @@ def sealed(density: Density, observed: Observed, *, insecure: bool) -> Iterator[
         shares.epsilon,
         shares.pair.present,
         shares.moves,
-        *(int(share * RELEASE_STEPS) for share in (shares.threshold, shares.test, shares.value)),
+        *(int(share * RELEASE_STEPS) for share in (shares.threshold, shares.test)),
+        steps_of(shares.value),
         observed.watch.bar,
         observed.watch.walk,
         observed.step,
@@ -57,6 +62,8 @@ def sealed(density: Density, observed: Observed, *, insecure: bool) -> Iterator[
         observed.insert_only,
         observed.observations,
         observed.published,
+        shares.rising,
+        shares.delta,
     )
     with density._sealed(insecure) as bits:
         yield bits._replace(kind=KIND, parameters=head + bits.parameters)
@@ -67,8 +74,9 @@ def from_sealed(parts: Sealed, universe: Any) -> tuple[Density, Observed]:
     if parts.kind != KIND:
         raise CorruptState("this state is not that of a Continual")
     try:
-        observed = _read(parts.parameters)
-        bits = parts._replace(kind=Density.KIND, parameters=parts.parameters[_OBSERVER.size :])
+        written = _OBSERVER if parts.version > 1 else _WITHOUT_DELTA
+        observed = _read(written, parts.parameters)
+        bits = parts._replace(kind=Density.KIND, parameters=parts.parameters[written.size :])
         density = Density.from_sealed(bits, universe)
         if density._ledger.split != split_of(observed.watch.shares):
             raise CorruptState("its bits have another plan")
@@ -77,13 +85,17 @@ def from_sealed(parts: Sealed, universe: Any) -> tuple[Density, Observed]:
     return density, observed
 
 
-def _read(parameters: bytes) -> Observed:
-    (epsilon, present, moves, *rest) = _OBSERVER.unpack_from(parameters)
-    threshold, test, value = (Fraction(steps, RELEASE_STEPS) for steps in rest[:3])
-    bar, walk, step, beta, planned, insert_only, observations, published = rest[3:]
+def _read(written: struct.Struct, parameters: bytes) -> Observed:
+    (epsilon, present, moves, *rest) = written.unpack_from(parameters)
+    threshold, test = (Fraction(steps, RELEASE_STEPS) for steps in rest[:2])
+    value, bar, walk, step, beta, planned, insert_only, observations, published, *law = rest[2:]
+    rising, delta = law or (False, 0.0)
     if not (0 < step <= 1 and 0 < beta < 1 and planned and bar > 0 and 0 <= published <= 1):
         raise CorruptState("its plan is impossible")
-    if not (2 * present > ONE and min(threshold, test, value) > 0):
+    if not (2 * present > ONE and min(threshold, test, value) > 0 and 0 <= delta <= LARGEST_DELTA):
         raise CorruptState("its shares are impossible")
-    shares = Shares(epsilon, Pair(ONE - present, present), moves, threshold, test, value)
+    if rising and not insert_only:
+        raise CorruptState("its stream cannot have deletions and only rise")
+    noise = noise_of(value, delta)
+    shares = Shares(epsilon, Pair(ONE - present, present), moves, threshold, test, noise, rising, delta=delta)
     return Observed(Watch(shares, bar, walk), step, beta, planned, insert_only, observations, published)

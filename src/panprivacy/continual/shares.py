@@ -6,9 +6,10 @@ kept is state. An intruder who has read it knows it, and from then on every answ
 the loss grows with each observation. Here the threshold noise is a *walk*: before every test it takes a step of
 discrete Laplace noise, and only the sum is kept.
 
-Take two worlds that differ in one user's bit, which the user may redraw before each observation, so that the count is
-off by -1, 0 or 1, differently each time. Fix everything that is seen. If in the other world the walk runs one higher,
-then each "not yet" is at least as likely there, however many there are. To run one higher the walk needs
+**Any stream.** Take two worlds that differ in one user's bit, which the user may redraw before each observation, so
+that the distance is off by -1, 0 or 1, differently each time. Fix everything that is seen. If in the other world the
+walk runs one higher, then each "not yet" is at least as likely there, however many there are. To run one higher the
+walk needs
 
 - a first step that is larger by one: ``e^threshold``;
 - a step that is smaller by one at the last observation before the reading, so that what is read is the same:
@@ -20,24 +21,58 @@ the bit (``e^test`` again); and the released count shows the bit once more (``e^
 observations are coins that come out against the user with probability p1 at most, as in `panprivacy.privacy.budget`.
 So in all
 
-    total = eps_state + 3*threshold + c*test + ln(1 + p1*(e^((c + 1)*test + c*value) - 1)).
+    total = eps_state + 3*threshold + c*test + ln(1 + p1*(e^((c + 1)*test + c*value) - 1)).          (any stream)
 
-There is no number of observations in it. It is a bound: what the auditor finds is somewhat less.
+**A stream that only rises.** Without deletions the distance need not be absolute: the test asks whether the count is
+*above* the last release by the bar. Then a bit of 1 always makes a move likelier and a "not yet" less likely, and every
+event redraws the bit with the same p1. That is worth ``min(eps_state, c*test, c*p1*(test + value))``, as follows.
+
+Let b be the path of the user's bit in world A and b' that in world B, f(b) the probability of all that is seen (but for
+the bit that is read), and k = test + value, with test >= value (a smaller test counts as if it were value). The release
+of a move makes f larger or smaller by ``e^value`` if the bit is 1; the numbers here are for larger, which is worst
+unless said otherwise. Shares are counted in logarithms. If B's walk runs one higher, then
+
+    (1)  ln f(b) - ln f(b') <= sum over moves of  test + k*(b - b'),    whatever the paths, beside steps of the walk;
+
+if b >= b' at every "not yet", the walk need not run higher, and
+
+    (2)  ln f(b) - ln f(b') <= sum over moves of  k*(b - b')    wherever b >= b'.
+
+The right sides are differences of a function of b and one of b', so that f may be averaged over the paths of either
+world: ln E f(b) - ln E f(b') is at most the same with ``ln E e^(k*sum of b)`` and ``ln E e^(k*sum of b')`` in place of
+the sums. A coin of probability p that m moves see has ``pkm <= ln E e^(km) = ln(1 + p*(e^(km) - 1)) <= km``, and it is
+convex in m: several coins together lie between the first and one coin for all.
+
+*After the reading* both bits are what was read, until their user appears. While neither has: nothing is lost. Once
+both have, every bit has the mean p1, in A as in B: by (1), m moves lose ``m*test + ln(1 + p1*(e^(km) - 1)) - p1*k*m``.
+While only one has, and a 0 was read: A's user, by (2), ``ln(1 + p1*(e^(km) - 1))``; B's user, by (1),
+``m*test - p1*k*m``. And if a 1 was read: A's user, by (1), ``m*test`` at most (also if the release makes f smaller);
+B's user, by (2), ``p0*k*m``. All these, one after the other, come to at most
+
+    after(c) = threshold + ln(1 + p1*(e^(kc) - 1)) + c*max(0, test - p1*k).
+
+*Before the reading* there are three cases. If neither user has appeared, the two worlds are the same. If exactly one
+has, say B's has not, B's bit was at all times the one that is read. The reading loses eps_state if that is the likelier
+bit in A, a 1. So b' = 1, and by (1) a move loses ``test + k*(b - 1) <= test``; likewise with A's user away and a 0 that
+is read. Should the reading show the other bit, eps_state is gained. If both have appeared, the reading tells nothing,
+and by (1) m moves lose ``m*test + ln(1 + p1*(e^(km) - 1))`` at most. In every case two steps of the walk are paid, and
+one test at the last observation before the reading. So in all
+
+    total = 3*threshold + test + ln(1 + p1*(e^(kc) - 1)) + max(eps_state + c*max(0, test - p1*k), c*test).  (only rises)
+
+The smaller of the two totals holds. There is no number of observations in either. Both are bounds.
+
+**With a delta**, `panprivacy.continual.epochs` has a third law, in which moves add up like the root of their number.
 """
 
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from functools import lru_cache
-from math import cbrt, exp, floor, log, sqrt
 
-from panprivacy.checks import check_epsilon
-from panprivacy.errors import NotPrivate
-from panprivacy.privacy import exact, noise
+from panprivacy.continual import epochs
+from panprivacy.privacy import exact
 from panprivacy.privacy.accounting import Law
-from panprivacy.privacy.budget import LARGEST_STATE_EPSILON, RELEASE_STEPS
-from panprivacy.privacy.pairs import Pair, symmetric
-from panprivacy.theory.losses import log_mixture
+from panprivacy.privacy.noise import Gaussian, Noise
 
 
 @dataclass(frozen=True)
@@ -50,8 +85,10 @@ class Shares(Law):
     """Share of the step that the threshold's walk takes before a test."""
     test: Fraction
     """Share of the noise on the distance in a test."""
-    value: Fraction
-    """Share of the noise on the count that is released when the published value moves."""
+    value: Noise
+    """The noise on the count that is released when the published value moves: Gaussian if there is a delta."""
+    rising: bool = False
+    """Whether no bit was ever redrawn by a deletion, nor will be."""
 
     @property
     def planned(self) -> tuple[int]:
@@ -61,80 +98,21 @@ class Shares(Law):
     def exact_loss(self, *done: int) -> Decimal:
         """The loss at most, of one reading, so many moves, and any number of observations."""
         (moves,) = done
-        unseen = exact.decimal(3 * self.threshold + moves * self.test)
-        seen = exact.decimal((moves + 1) * self.test + moves * self.value)
-        return exact.add(self.pair.exact_loss, unseen, exact.log_mixture(self.pair.p1, seen))
+        walk = exact.decimal(3 * self.threshold)
+        if isinstance(self.value, Gaussian):
+            read = exact.add(self.pair.exact_loss, walk, exact.decimal(self.test))
+            return exact.add(read, exact.decimal(epochs.loss(self.test, self.value.square, moves, self.delta)))
+        test, value = self.test, self.value.epsilon
+        seen = exact.log_mixture(self.pair.p1, exact.decimal((moves + 1) * test + moves * value))
+        of_any = exact.add(self.pair.exact_loss, walk, exact.decimal(moves * test), seen)
+        if not self.rising:
+            return of_any
+        test = max(test, value)
+        seen = exact.log_mixture(self.pair.p1, exact.decimal(moves * (test + value)))
+        beside = exact.decimal(moves * max(Fraction(0), test - self.pair.p1 * (test + value)))
+        most = max(exact.add(self.pair.exact_loss, beside), exact.decimal(moves * test))
+        return min(of_any, exact.add(walk, exact.decimal(test), seen, most))
 
-    def delta_after(self, *done: int) -> float:  # noqa: ARG002 - whatever was done
-        """None: this loss is certain."""
-        return 0.0
-
-
-@lru_cache(maxsize=256)
-def best_shares(epsilon: float, size: int, moves: int, observations: int, pair: Pair | None = None) -> Shares:
-    """Share out a total epsilon so that a table of `size` bits errs least over so many observations.
-
-    Given the state's share, the others are in the proportion that minimises the sum of the noises' variances, each
-    weighed by how often it is added up. If the bits are drawn already, their `pair` decides the state's share.
-
-    >>> shares = best_shares(1.0, 1_000_000, moves=20, observations=1000)
-    >>> round(shares.loss(20), 9), [round(float(x), 4) for x in (shares.threshold, shares.test, shares.value)]
-    (1.0, [0.0751, 0.0034, 0.0029])
-    """
-    epsilon = check_epsilon(epsilon)
-    if moves < 1 or observations < 1:
-        raise ValueError(f"plan at least one move and one observation, got {moves} and {observations}")
-    if pair is None:
-        pair = symmetric(_best_state(epsilon, size, moves, observations))
-    each = _noise_shares(epsilon - pair.loss, float(pair.p1), moves, observations)
-    shrink = 1.0
-    while True:  # floats may have erred in the last digits: step down until the exact loss fits
-        threshold, test, value = (Fraction(floor(share * shrink * RELEASE_STEPS), RELEASE_STEPS) for share in each)
-        if min(threshold, test, value) <= 0:
-            raise ValueError(f"epsilon = {epsilon} is too small for {moves} moves")
-        try:
-            return Shares(epsilon, pair, moves, threshold, test, value)
-        except NotPrivate:
-            shrink -= 2**-40
-
-
-def _noise_shares(rest: float, p1: float, moves: int, observations: int) -> tuple[float, float, float]:
-    """Shares of threshold, test and value that spend `rest`.
-
-    A noise of share x has variance about 2/x^2. With weight w and cost k in ``sum of w/x^2`` and ``sum of k*x``, the
-    best x is proportional to ``(w/k)^(1/3)``.
-    """
-    from scipy.optimize import brentq
-
-    if rest <= 0:
-        return 0.0, 0.0, 0.0
-    # Errors of a test enter the accuracy twice, those of a value once; the walk adds up over the observations.
-    threshold = cbrt(4 * observations / 3)
-    test, value = cbrt(4 / (moves + (moves + 1) * p1)), cbrt(1 / (moves * p1))
-
-    def excess(scale: float) -> float:
-        unseen = scale * (3 * threshold + moves * test)
-        return unseen + float(log_mixture(p1, scale * ((moves + 1) * test + moves * value))) - rest
-
-    scale = float(brentq(excess, 0.0, rest / (3 * threshold), xtol=1e-15, rtol=1e-14))
-    return threshold * scale, test * scale, value * scale
-
-
-def _best_state(epsilon: float, size: int, moves: int, observations: int) -> float:
-    """The state's share that minimises the error over all observations, at their standard deviations."""
-    from scipy.optimize import minimize_scalar
-
-    top = min(epsilon, LARGEST_STATE_EPSILON)
-
-    def log_error(share: float) -> float:
-        state = share * top
-        p1 = 1 / (1 + exp(-state))
-        threshold, test, value = _noise_shares(epsilon - state, p1, moves, observations)
-        if min(threshold, test, value) <= 0 or p1 <= 0.5:
-            return float("inf")
-        tested = observations * noise.variance(threshold) + noise.variance(test)
-        parts = 3 * sqrt(size * p1 * (1 - p1)), 2 * sqrt(tested), sqrt(noise.variance(value))
-        return log(sum(parts) / (size * (2 * p1 - 1)))
-
-    found = minimize_scalar(log_error, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-9})
-    return float(found.x) * top
+    def delta_after(self, *done: int) -> float:
+        """The delta: all of it, from the first move on."""
+        return self.delta if done[0] else 0.0

@@ -105,7 +105,7 @@ class Ledger:
         head = _LEDGER.pack(
             split.epsilon,
             split.pair.present,
-            int(_size_of(split.noise) * _steps(split.delta)),
+            steps_of(split.noise),
             split.releases,
             split.flip,
             split.intrusions,
@@ -139,22 +139,26 @@ class Ledger:
         wrong = [name for name, holds in sane.items() if not holds]
         if wrong:
             raise CorruptState(f"the state contradicts itself in its {' and '.join(wrong)}")
-        size = Fraction(steps, _steps(delta))
-        noise = Gaussian(size) if delta else Laplace(size)
+        noise = noise_of(steps, delta)
         split = Split(epsilon, Pair(ONE - present, present), noise, planned, flip, intrusions, delta=delta)
-        if delta and size > LEAST_SQUARE and split.loss(planned, intrusions) < _USED * epsilon:
+        if (
+            isinstance(noise, Gaussian)
+            and noise.square > LEAST_SQUARE
+            and split.loss(planned, intrusions) < _USED * epsilon
+        ):
             raise CorruptState("the state has more noise than its epsilon and delta ask for")
         published = Published(noisy, level, number, then) if number else None
         return cls(split, made, redraws, published), data[end:]
 
 
-def _steps(delta: float) -> int:
-    """The unit in which the size of the noise is written: steps of an epsilon; with a delta, of a square."""
-    return SQUARE_STEPS if delta else RELEASE_STEPS
+def steps_of(noise: Noise) -> int:
+    """The size of noise as it is written: in steps of an epsilon; with a delta, of a square."""
+    return int(noise.epsilon * RELEASE_STEPS if isinstance(noise, Laplace) else noise.square * SQUARE_STEPS)
 
 
-def _size_of(noise: Noise) -> Fraction:
-    return noise.epsilon if isinstance(noise, Laplace) else noise.square
+def noise_of(steps: int, delta: float) -> Noise:
+    """The noise that was written so."""
+    return Gaussian(Fraction(steps, SQUARE_STEPS)) if delta else Laplace(Fraction(steps, RELEASE_STEPS))
 
 
 _USED = 0.9  # of epsilon: what `best_split` leaves over with Gaussian noise is a millionth or so

@@ -19,7 +19,7 @@ from panprivacy.privacy.coins import ONE, Coins
 from panprivacy.privacy.noise import Gaussian, Laplace, Noise
 from panprivacy.privacy.pairs import Pair, symmetric
 
-pytestmark = pytest.mark.filterwarnings("ignore:delta = .* is a probability")
+pytestmark = pytest.mark.filterwarnings("ignore::panprivacy.checks.LargeDelta")
 
 SQUARE = Fraction(3, 2)
 FAR = 12  # twelve units are ten widths of that noise
