@@ -3,12 +3,16 @@
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from panprivacy.privacy.pairs import Pair
 
 
 @dataclass(frozen=True)
 class Tracked:
     """A table of `bits`, of which `users` are somebody's, a sample without replacement of a `population`.
+
+    The three are numbers, or arrays where many tables are spoken of at once.
 
     >>> from panprivacy.privacy.pairs import symmetric
     >>> tracked = Tracked(symmetric(1.0), bits=1000, users=1000, population=1000)
@@ -17,12 +21,12 @@ class Tracked:
     """
 
     pair: Pair
-    bits: int
-    users: int
-    population: int
+    bits: Any
+    users: Any
+    population: Any
 
     @property
-    def whole(self) -> float:
+    def whole(self) -> Any:
         """How many more ones there are on average once everybody has appeared."""
         return self.users * self.pair.gap
 
@@ -34,5 +38,5 @@ class Tracked:
 
     def sample_variance(self, share: Any) -> Any:
         """Variance of the number of tracked users among those who appeared: sampling without replacement."""
-        unsampled = (self.population - self.users) / max(self.population - 1, 1)
+        unsampled = (self.population - self.users) / np.maximum(self.population - 1, 1)
         return self.users * share * (1 - share) * unsampled

@@ -1,0 +1,115 @@
+"""The groups of a release: rows, a frame of them, and how they are shown."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from panprivacy.display import Card, Sheet
+from panprivacy.errors import PanPrivacyError
+from panprivacy.release.estimates import EstimatedCount, EstimatedDensity
+from panprivacy.universe.groups import Label
+
+if TYPE_CHECKING:
+    import polars as pl
+
+MOST_SHOWN = 20
+"""Groups that are shown to people; a frame has all of them."""
+
+_NOISY = "mostly noise"
+
+
+@dataclass(frozen=True)
+class GroupDensity(EstimatedDensity):
+    """One group of a release: the density among its users, or, of a category, among all users."""
+
+    group: Label
+    """The label of the group or category."""
+    users: int
+    """How many users own a bit that counts here: those of the group, or those who are asked about the category."""
+
+    def __str__(self) -> str:
+        low, high = self.density_interval
+        return (
+            f"{self.group}: density {self.density:.4f} ± {self.density_stderr:.4f} (standard error), interval "
+            f"{low:.4f} to {high:.4f}; users {self.count:,.0f} ± {self.count_stderr:,.0f}, of {self.universe:,}"
+            f"{f'; {_NOISY}' if self.mostly_noise else ''}"
+        )
+
+
+@dataclass(frozen=True)
+class GroupCount(EstimatedCount):
+    """One category of a release of a `DistinctCount`."""
+
+    group: Label
+    """The label of the category."""
+
+    def __str__(self) -> str:
+        low, high = self.count_interval
+        return (
+            f"{self.group}: users {self.count:,.0f} ± {self.count_stderr:,.0f} (standard error), interval "
+            f"{low:,.0f} to {high:,.0f}{f'; {_NOISY}' if self.mostly_noise else ''}"
+        )
+
+
+Row: TypeAlias = GroupDensity | GroupCount
+
+
+def frame_of(rows: Sequence[Row]) -> "pl.DataFrame":
+    """The rows as a frame; the ends of an interval are columns of their own."""
+    import polars as pl
+
+    if not rows:
+        raise PanPrivacyError(
+            "this release has no groups: pp.Users(ids, groups=...) and categories=[...] make releases that have them"
+        )
+    return pl.DataFrame([_flat(row) for row in rows])
+
+
+def _flat(row: Row) -> dict[str, Any]:
+    """What a row has in JSON, with the ends of intervals apart."""
+    flat: dict[str, Any] = {}
+    for name, value in row.to_dict().items():
+        if name.endswith("_interval"):
+            low, high = value or (None, None)
+            flat |= {name.replace("interval", "low"): low, name.replace("interval", "high"): high}
+        else:
+            flat[name] = value
+    return flat | {"mostly_noise": row.mostly_noise}
+
+
+def sheet_of(card: Card, rows: Sequence[Row], interval: str, title: str = "groups") -> Card:
+    """What is shown of a release, with its groups in a table under it; the card as it is where there are none."""
+    if not rows:
+        return card
+    about = rows[0].density_stderr if isinstance(rows[0], GroupDensity) else None
+    if about is not None:
+        errors = [row.density_stderr for row in rows]
+        spread = f"± {min(errors):.4f} to {max(errors):.4f}"
+    else:
+        errors = [row.count_stderr for row in rows]
+        spread = f"± {min(errors):,.0f} to {max(errors):,.0f}"
+    noisy = sum(row.mostly_noise for row in rows)
+    said = f"{len(rows):,}, standard errors {spread}{f'; {noisy:,} are {_NOISY}' if noisy else ''}"
+    header, lines = _densities(rows, interval) if about is not None else _counts(rows, interval)
+    left = len(rows) - MOST_SHOWN
+    lines = [*lines[:MOST_SHOWN], *([(f"and {left:,} more", *[""] * (len(header) - 1))] if left > 0 else [])]
+    return Sheet(card.title, (*card.rows, (title, said)), card.warning, header, tuple(lines))
+
+
+def _densities(rows: Sequence[Any], interval: str) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    lines = []
+    for row in rows[:MOST_SHOWN]:
+        low, high = row.density_interval
+        error = f"± {row.density_stderr:.4f}{f' ({_NOISY})' if row.mostly_noise else ''}"
+        users = f"{row.count:,.0f} ± {row.count_stderr:,.0f}"
+        lines.append((str(row.group), f"{row.density:.4f}", error, f"{low:.4f} to {high:.4f}", users, f"{row.universe:,}"))
+    return ("group", "density", "standard error", interval, "users", "of"), lines
+
+
+def _counts(rows: Sequence[Any], interval: str) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    lines = []
+    for row in rows[:MOST_SHOWN]:
+        low, high = row.count_interval
+        error = f"± {row.count_stderr:,.0f}{f' ({_NOISY})' if row.mostly_noise else ''}"
+        lines.append((str(row.group), f"{row.count:,.0f}", error, f"{low:,.0f} to {high:,.0f}"))
+    return ("group", "users", "standard error", interval), lines
