@@ -120,7 +120,7 @@ class Density(Estimator[Release]):
         size = _table_size(users.size, sample, memory)
         delta = None if delta is None else check_delta(delta)
         check_ranges(ranges, kinds, sampled=size < users.size, shard=shard)
-        # A total errs as a table of the mean size of its ranges does, times the same for every split.
+        # All ranges together err as one of their mean size does, but for a factor that no split changes.
         parts = len(ranges.labels) if ranges else len(kinds) if kinds else 1
         split = best_split(check_epsilon(epsilon), max(size // parts, 1), index(releases), index(intrusions), delta)
         slots: Slots | Asked = (
@@ -226,7 +226,7 @@ class Density(Estimator[Release]):
         split = self._ledger.split
         pair = split.pair_after(published.redraws)
         budget = budget_of(split, published.number, published.redraws)
-        cost = {
+        cost: dict[str, Any] = {
             "level": published.level,
             "number": published.number,
             "epsilon_spent": budget.spent,
@@ -323,7 +323,9 @@ class Density(Estimator[Release]):
             return ()
         errors = spreads_of(ranges, self._ledger.pair, self._ledger.split.noise).stderr(0.5)
         most, least = int(errors.argmax()), int(errors.argmin())
-        said = (f"{ranges.labels[i]} ± {errors[i]:.4f} ({counted(int(ranges.users[i]), 'user')})" for i in (least, most))
+        said = (
+            f"{ranges.labels[i]} ± {errors[i]:.4f} ({counted(int(ranges.users[i]), 'user')})" for i in (least, most)
+        )
         return (("groups", f"{len(ranges):,}, from {' to '.join(said)}"),)
 
     # --- bytes --------------------------------------------------------------------------------------------------

@@ -113,8 +113,8 @@ class Estimator(ABC, Generic[R]):
         (n, 2) array, a list of pairs or a tuple of two columns. A batch with a user outside the universe is refused
         whole; an iterator is taken in chunks, each a batch. Feeding a batch twice does no harm.
 
-        Where the estimator has categories, `categories` is a column as long as `ids`, in any of these containers, or the
-        one category of all of them.
+        Where the estimator has categories, `categories` is a column as long as `ids`, in any of these containers, or
+        the one category of all of them.
         """
         self._redraw_many(ids if categories is None else self._visit(ids, categories), remove=False)
 
@@ -125,7 +125,9 @@ class Estimator(ABC, Generic[R]):
     def _visit(self, user: Any, category: Any) -> Visit:
         """A user, or many, with a category, or one each."""
         if not isinstance(self._events, Visits):
-            raise TypeError("this estimator has no categories: say which there are, as in Density(..., categories=[...])")
+            raise TypeError(
+                "this estimator has no categories: say which there are, as in Density(..., categories=[...])"
+            )
         return Visit(user, category)
 
     def _redraw_one(self, user: Any, remove: bool) -> None:

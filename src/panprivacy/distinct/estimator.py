@@ -74,9 +74,9 @@ class DistinctCount(Estimator[CountRelease]):
     key
         16 bytes that decide which bit a user owns; drawn unless given. Tables to be merged must share one.
     categories, other
-        What events can be in, such as pages: ``update(user, category)``. A user may be in all of them, and is asked about
-        one, which the hash chooses; events in others leave no trace. Each category has levels and buckets of its own,
-        and a release has every category, with its error. An event in a category that is not listed is refused, or,
+        What events can be in, such as pages: ``update(user, category)``. A user may be in all of them, and is asked
+        about one, which the hash chooses; events in others leave no trace. Each category has levels and buckets of its
+        own, and a release has every category, with its error. An event in a category that is not listed is refused, or,
         with ``other=True``, gathered in one called "other".
     ids
         ``"integers"`` or ``"text"`` (which bytes and UUIDs are, too): ids of the other kind are refused. Without it all
@@ -204,7 +204,7 @@ class DistinctCount(Estimator[CountRelease]):
         noisy = np.array(published.noisy, dtype=np.float64).reshape(slots.parts, slots.tables, slots.levels)
         found = [self._estimated(model, noisy[:, table], level) for table in range(slots.tables)]
         budget = budget_of(split, published.number, published.redraws)
-        cost = {
+        cost: dict[str, Any] = {
             "level": level,
             "number": published.number,
             "epsilon_spent": budget.spent,

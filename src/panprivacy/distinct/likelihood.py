@@ -61,7 +61,7 @@ class CountModel:
     buckets: int
     noise: Noise
     share: float = 1.0
-    """The share of the users that the table is asked about, by the hash: a user is in level l with ``share*2^-(l+1)``."""
+    """The share of users that the hash sends to this table: a user is in level l with ``share * 2**-(l+1)``."""
 
     @cached_property
     def _rates(self) -> Reals:

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 class Release(EstimatedDensity):
     """An estimate of the density, with its error, that cost the stated part of the budget.
 
-    What is called density is a fraction of the universe, and what is called count is a number of users. Where users have
-    groups, the estimate is that of all of them together, and `groups` has each.
+    What is called density is a fraction of the universe, and what is called count is a number of users. Where users
+    have groups, the estimate is that of all of them together, and `groups` has each.
     """
 
     level: float

@@ -62,19 +62,17 @@ def frame_of(rows: Sequence[Row]) -> "pl.DataFrame":
         raise PanPrivacyError(
             "this release has no groups: pp.Users(ids, groups=...) and categories=[...] make releases that have them"
         )
-    return pl.DataFrame([_flat(row) for row in rows])
-
-
-def _flat(row: Row) -> dict[str, Any]:
-    """What a row has in JSON, with the ends of intervals apart."""
-    flat: dict[str, Any] = {}
-    for name, value in row.to_dict().items():
+    columns: dict[str, list[Any]] = {}
+    for name, first in rows[0].to_dict().items():
+        values = [getattr(row, name) for row in rows] if first is not None else []  # densities of an unknown universe
+        if not values:
+            continue
         if name.endswith("_interval"):
-            low, high = value or (None, None)
-            flat |= {name.replace("interval", "low"): low, name.replace("interval", "high"): high}
+            for place, end in enumerate(("low", "high")):
+                columns[name.replace("interval", end)] = [value[place] for value in values]
         else:
-            flat[name] = value
-    return flat | {"mostly_noise": row.mostly_noise}
+            columns[name] = values
+    return pl.DataFrame(columns | {"mostly_noise": [row.mostly_noise for row in rows]})
 
 
 def sheet_of(card: Card, rows: Sequence[Row], interval: str, title: str = "groups") -> Card:
@@ -97,19 +95,23 @@ def sheet_of(card: Card, rows: Sequence[Row], interval: str, title: str = "group
 
 
 def _densities(rows: Sequence[Any], interval: str) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    lines = []
+    lines: list[tuple[str, ...]] = []
     for row in rows[:MOST_SHOWN]:
         low, high = row.density_interval
-        error = f"± {row.density_stderr:.4f}{f' ({_NOISY})' if row.mostly_noise else ''}"
+        density = f"{row.density:.4f} ± {row.density_stderr:.4f}{_remark(row)}"
         users = f"{row.count:,.0f} ± {row.count_stderr:,.0f}"
-        lines.append((str(row.group), f"{row.density:.4f}", error, f"{low:.4f} to {high:.4f}", users, f"{row.universe:,}"))
-    return ("group", "density", "standard error", interval, "users", "of"), lines
+        lines.append((str(row.group), density, f"{low:.4f} to {high:.4f}", users, f"{row.universe:,}"))
+    return ("group", "density", interval, "users", "of"), lines
 
 
 def _counts(rows: Sequence[Any], interval: str) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    lines = []
+    lines: list[tuple[str, ...]] = []
     for row in rows[:MOST_SHOWN]:
         low, high = row.count_interval
-        error = f"± {row.count_stderr:,.0f}{f' ({_NOISY})' if row.mostly_noise else ''}"
-        lines.append((str(row.group), f"{row.count:,.0f}", error, f"{low:,.0f} to {high:,.0f}"))
-    return ("group", "users", "standard error", interval), lines
+        users = f"{row.count:,.0f} ± {row.count_stderr:,.0f}{_remark(row)}"
+        lines.append((str(row.group), users, f"{low:,.0f} to {high:,.0f}"))
+    return ("group", "users", interval), lines
+
+
+def _remark(row: Row) -> str:
+    return f" ({_NOISY})" if row.mostly_noise else ""

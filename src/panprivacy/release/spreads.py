@@ -1,7 +1,7 @@
-"""The laws of many estimates at once, each around the density that it estimates: `Spread` for a hundred thousand groups.
+"""The laws of many estimates at once, each around the density that it estimates: `Spread` for many groups.
 
-Root finding one by one takes a millisecond a group. Here all groups are halved together. A test holds the two to the same
-numbers.
+Looking for the ends of one interval takes a millisecond. Here those of all groups are looked for together, by halving;
+a test holds the two to the same numbers.
 """
 
 from collections.abc import Callable
@@ -23,6 +23,9 @@ _HALVINGS = 56  # from there down to the last digits of a float
 class Spreads(Tracked):
     """`Spread` whose bits, users and population are arrays, a number for each group; so are its answers."""
 
+    bits: Any
+    users: Any
+    population: Any
     noise: Noise
 
     def densities(self, noisy_ones: Any) -> Reals:

@@ -12,7 +12,7 @@ from panprivacy.privacy.pairs import Pair
 class Tracked:
     """A table of `bits`, of which `users` are somebody's, a sample without replacement of a `population`.
 
-    The three are numbers, or arrays where many tables are spoken of at once.
+    Where many tables are spoken of at once, the three are arrays: see `Spreads`.
 
     >>> from panprivacy.privacy.pairs import symmetric
     >>> tracked = Tracked(symmetric(1.0), bits=1000, users=1000, population=1000)
@@ -21,12 +21,12 @@ class Tracked:
     """
 
     pair: Pair
-    bits: Any
-    users: Any
-    population: Any
+    bits: int
+    users: int
+    population: int
 
     @property
-    def whole(self) -> Any:
+    def whole(self) -> float:
         """How many more ones there are on average once everybody has appeared."""
         return self.users * self.pair.gap
 

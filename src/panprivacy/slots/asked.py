@@ -1,11 +1,11 @@
 r"""One category a user: which bit, if any, does an event in a category redraw?
 
-An event is in a category, and a user may appear in all of them. A bit for each would lose as many times as much as there
-are categories; nothing can see to it that a user is in a few only, without remembering in which. So every user is
-asked about one category, which the key chooses, and owns one bit. Events in other categories leave no trace.
+An event is in a category, and a user may appear in all of them. A bit for each category would multiply the loss by
+their number; nothing can see to it that a user is in a few only, without remembering in which. So every user is asked
+about one category, which the key chooses, and owns one bit. Events in other categories leave no trace.
 
-The key permutes the users (see `places`), and the places are cut into as many ranges as there are categories, all of one
-size, give or take one. So those who are asked about a category are a random sample of all users, drawn without
+The key permutes the users (see `places`), and the places are cut into as many ranges as there are categories, all of
+one size, give or take one. So those who are asked about a category are a random sample of all users, drawn without
 replacement, and their bits stand together.
 """
 
@@ -21,7 +21,6 @@ from panprivacy.memory import Scratch
 from panprivacy.slots.places import Sampled, front
 from panprivacy.slots.ranges import Ranges
 from panprivacy.universe.categories import Categories
-from panprivacy.universe.visits import Located
 from panprivacy.universe.words import Words
 
 _NOWHERE = -1
@@ -76,7 +75,7 @@ class Asked:
         place, rank = self.places.slot(user), self.categories.rank(code)
         return place if self.ranges.bounds[rank] <= place < self.ranges.bounds[rank + 1] else _NOWHERE
 
-    def select(self, indices: Located, scratch: Scratch) -> Words:
+    def select(self, indices: Any, scratch: Scratch) -> Words:
         """The bits of those visits that have one, in order; `IndexError` for a user outside the universe."""
         kernels, (users, codes) = loaded("panprivacy.slots.kernels"), indices
         slots: Words = scratch.empty("slots", len(users) + 1, np.uint64)

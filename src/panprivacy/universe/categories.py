@@ -99,7 +99,7 @@ class Categories:
             right = all(isinstance(category, str) for category in chunk)
         if not right:
             wrong = next((each for each in chunk if not isinstance(each, str)), None)
-            raise TypeError(f"categories of this estimator are text, and {wrong!r} is not; nothing was changed")
+            raise TypeError(f"categories of this estimator are text, and {_plain(wrong)!r} is not; nothing was changed")
 
     def _refused(self, named: list[Any], missing: int) -> OutsideUniverse:
         listed = ", ".join(map(repr, self.labels[:_NAMED])) + (", ..." if len(self.labels) > _NAMED else "")
@@ -136,6 +136,8 @@ class Repeated(Sequence[Any]):
 
 def refuse_missing_categories(column: Any) -> None:
     """Refuse a column with nulls: which category that is, nobody knows."""
+    if hasattr(column, "columns") or hasattr(column, "column_names"):
+        return  # a frame, which is refused by whoever cuts columns
     missing = column.isna().sum() if is_pandas(column) else getattr(column, "null_count", 0)
     missing = int(missing() if callable(missing) else missing)
     if missing:

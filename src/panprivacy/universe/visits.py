@@ -44,9 +44,9 @@ class Visits:
         ids = pieces_of(users)
         if isinstance(given.category, str | int | np.integer):
             if ids is not None:
-                return Cut([Visited(piece, Repeated(given.category, len(piece))) for piece in ids])
+                return Cut([Visited(piece, Repeated(_plain(given.category), len(piece))) for piece in ids])
             check_many(users)
-            return (Visit(user, given.category) for user in users)
+            return (Visit(user, _plain(given.category)) for user in users)
         refuse_missing_categories(given.category)
         categories = pieces_of(given.category)
         if ids is not None and categories is not None:
@@ -85,6 +85,10 @@ class Visited(Sequence[Any]):
     def __getitem__(self, rows: Any) -> Any:
         users, categories = (column[rows] for column in self.columns)
         return Visited(users, categories) if isinstance(rows, slice) else Visit(users, categories)
+
+
+def _plain(category: Any) -> Any:
+    return category.item() if isinstance(category, np.generic) else category
 
 
 def _columns(chunk: Any) -> tuple[Any, Any]:
