@@ -183,7 +183,7 @@ def test_small_groups_say_that_they_are_noise_before_and_after_a_release() -> No
     assert [row.mostly_noise for row in r.groups] == [row.density_stderr > 12**-0.5 for row in r.groups]
     assert r.groups[2].mostly_noise
     assert "mostly noise" in str(r.groups[2])
-    assert "1 are mostly noise" in str(r)
+    assert "1 of them mostly noise" in str(r)
     assert "mostly noise" in r._repr_html_()
     assert "isle ± " in est._repr_html_()
     assert "(10 users)" in est._repr_html_()

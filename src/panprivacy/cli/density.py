@@ -1,11 +1,13 @@
 """`panprivacy density`: which share of a known universe is in these files?"""
 
 import re
+from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
 
 from panprivacy.cli import options as opt
+from panprivacy.cli.groups import ByCategory
 from panprivacy.cli.plainly import Speaker, plain_errors
 from panprivacy.cli.run import Run, Source, continued_or_new, kept_in, planned, prepare
 from panprivacy.cli.series import series_of
@@ -35,6 +37,9 @@ def density(
             rich_help_panel=opt.EVENTS,
         ),
     ] = None,
+    by: opt.By = None,
+    categories: opt.CategoryList = None,
+    other: opt.Other = False,
     skip_missing: opt.SkipMissing = False,
     skip_outside: Annotated[
         bool,
@@ -63,6 +68,14 @@ def density(
         typer.Option(
             metavar="FILE[:COLUMN]",
             help="The universe is the users listed in this file, whose ids may be numbers or text.",
+            rich_help_panel=opt.BUDGET,
+        ),
+    ] = None,
+    group: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Column of the --universe-file with the group of each user, such as a region: an answer for each group.",
             rich_help_panel=opt.BUDGET,
         ),
     ] = None,
@@ -117,7 +130,10 @@ def density(
     ] = None,
     plot: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="Draw the releases of --time as a picture: .png, .svg or .pdf."),
+        typer.Option(
+            metavar="FILE",
+            help="Draw the releases of --time, or the groups of --group or --by, as a picture: .png, .svg or .pdf.",
+        ),
     ] = None,
     level: opt.Level = 0.95,
     as_json: opt.Json = False,
@@ -127,9 +143,12 @@ def density(
 
     Example: [bold]panprivacy density visits.csv --column patient --universe 1000000 --epsilon 1[/bold]
 
+    By clinic: [bold]... --by clinic --categories north,south,west[/bold]; by region of a list of patients:
+    [bold]... --universe-file patients.csv:id --group region[/bold]
+
     FILE is one file or more, a glob in quotes, such as 'visits/*.parquet', or - for standard input.
     """
-    asked = Asked(column, edges, universe, universe_file, nodes, directed)
+    asked = Asked(column, edges, universe, universe_file, nodes, directed, group)
     prepare(files, quiet=quiet)
     with plain_errors(), kept_in(state) as kept:
         users, kind = asked.universe()
@@ -137,12 +156,14 @@ def density(
         wanted = {"estimator": "Density", "universe": users and users.describe(), **plan}
         part, key = _parse_shard(shard)
         size = {"sample": sample, "memory": memory, "shard": part, "key": key}
-        est = continued_or_new(kept, users, wanted, lambda: _new(users, plan, size))
+        kinds = ByCategory(by, categories, other)
+        est = continued_or_new(kept, users, wanted, lambda: _new(users, plan, size | kinds.arguments()))
+        kinds.check(est)
         if kept is not None:
             _check_size(est, plan, size)
-        run = Run(est, kept, level, Speaker(as_json=as_json, quiet=quiet))
-        series = series_of(run, time, release_every, plot)
-        columns = asked.columns(est.universe, kind, action)
+        run = Run(est, kept, level, Speaker(as_json=as_json, quiet=quiet), None if time else plot)
+        series = series_of(run, time, release_every, plot if time else None)
+        columns = replace(asked.columns(est.universe, kind, action), category=by)
         layout = Layout(separator, not no_header, missing)
         source = Source(files, columns, format_, layout, skip_missing, skip_outside)
         if series is None:
@@ -160,7 +181,9 @@ def _new(users: Universe | None, plan: dict[str, Any], size: dict[str, Any]) -> 
 def _check_size(est: Any, plan: dict[str, Any], size: dict[str, Any]) -> None:
     """Refuse to go on with a state that has another sample or shard than was asked for."""
     if any(value is not None for value in size.values()):
-        fresh = Density(est.universe, **planned(plan | {"epsilon": est.epsilon}), **size)
+        kinds = est.categories
+        listed = {} if kinds is None else {"categories": kinds.labels}
+        fresh = Density(est.universe, **planned(plan | {"epsilon": est.epsilon}), **size, **listed)
         if (fresh._slots.first, fresh._slots.size) != (est._slots.first, est._slots.size):
             raise PanPrivacyError(
                 f"this state has bits {est._slots.first}..{est._slots.first + est._slots.size - 1}, and a table of "

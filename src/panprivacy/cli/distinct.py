@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from panprivacy.cli import options as opt
+from panprivacy.cli.groups import ByCategory
 from panprivacy.cli.plainly import Speaker, plain_errors
 from panprivacy.cli.run import Run, Source, continued_or_new, kept_in, planned, prepare
 from panprivacy.distinct import DistinctCount
@@ -24,6 +25,9 @@ def distinct(
             rich_help_panel=opt.EVENTS,
         ),
     ] = None,
+    by: opt.By = None,
+    categories: opt.CategoryList = None,
+    other: opt.Other = False,
     skip_missing: opt.SkipMissing = False,
     format_: opt.FileFormat = None,
     separator: opt.Separator = ",",
@@ -56,6 +60,10 @@ def distinct(
     state: opt.State = None,
     release: opt.MakeRelease = None,
     release_every: opt.ReleaseEvery = None,
+    plot: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Draw the categories of --by as a picture: .png, .svg or .pdf."),
+    ] = None,
     level: opt.Level = 0.95,
     as_json: opt.Json = False,
     quiet: opt.Quiet = False,
@@ -63,6 +71,8 @@ def distinct(
     """Estimate how many different users appear in events; nobody has to know beforehand who they could be.
 
     Example: [bold]panprivacy distinct visits.csv --column patient --epsilon 1 --error 0.02[/bold]
+
+    By clinic: [bold]... --by clinic --categories north,south,west[/bold]
 
     FILE is one file or more, a glob in quotes, such as 'visits/*.parquet', or - for standard input.
     """
@@ -72,14 +82,19 @@ def distinct(
             raise ValueError("which column holds the ids? Say --column NAME")
         plan = {"epsilon": epsilon, "releases": releases, "intrusions": intrusions}
         size: dict[str, Any] = {"error": error, "buckets": buckets, "key": _parse_key(key)}
+        kinds = ByCategory(by, categories, other)
         est = continued_or_new(
-            kept, None, {"estimator": "DistinctCount", **plan}, lambda: DistinctCount(**planned(plan), **size)
+            kept,
+            None,
+            {"estimator": "DistinctCount", **plan},
+            lambda: DistinctCount(**planned(plan), **size, **kinds.arguments()),
         )
+        kinds.check(est)
         if kept is not None:
             _check_size(est, plan, size)
-        columns = Columns((column,), _declared(est, ids))
+        columns = Columns((column,), _declared(est, ids), category=by)
         source = Source(files, columns, format_, Layout(separator, not no_header, missing), skip_missing)
-        Run(est, kept, level, Speaker(as_json=as_json, quiet=quiet)).feed(source, release_every, release)
+        Run(est, kept, level, Speaker(as_json=as_json, quiet=quiet), plot).feed(source, release_every, release)
 
 
 def _declared(est: Any, asked: Kind | None) -> Kind | None:

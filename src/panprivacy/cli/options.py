@@ -48,6 +48,32 @@ Missing: TypeAlias = Annotated[
         metavar="TEXT", help="What the CSV files write where an id is missing, such as NA.", rich_help_panel=EVENTS
     ),
 ]
+By: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--by",
+        metavar="NAME",
+        help="Column of the category that each event is in, such as a clinic: an answer for each category.",
+        rich_help_panel=EVENTS,
+    ),
+]
+CategoryList: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--categories",
+        metavar="A,B,C|FILE",
+        help="The categories that --by can have, or a file that lists them (FILE:COLUMN).",
+        rich_help_panel=EVENTS,
+    ),
+]
+Other: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--other",
+        help="Gather events of categories that are not listed in one called other; they are an error without this.",
+        rich_help_panel=EVENTS,
+    ),
+]
 Epsilon: TypeAlias = Annotated[
     float | None,
     typer.Option(

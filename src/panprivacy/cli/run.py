@@ -11,6 +11,7 @@ from math import exp
 from typing import Any
 
 from panprivacy.checks import check_level
+from panprivacy.cli.groups import check_groups_picture
 from panprivacy.cli.keeping import Keeper
 from panprivacy.cli.plainly import CannotShow, Speaker, ended_in_order
 from panprivacy.cli.progress import Meter
@@ -59,9 +60,13 @@ class Run:
     kept: StateFile | None
     level: float
     speaker: Speaker
+    picture: str | None = None
+    """The file that the groups of a release are drawn in."""
 
     def __post_init__(self) -> None:
         check_level(self.level)  # said now, not after an hour of reading
+        if self.picture is not None:
+            check_groups_picture(self.est, self.picture)
         self.keeper = Keeper(self.est, self.kept)
 
     def feed(self, source: Source, every: str | None, final: bool | None) -> None:
@@ -191,6 +196,8 @@ class Run:
             path = self.kept and self.kept.path
             lost = f"is spent and saved; panprivacy show {path} has it" if path else "is spent, and lost"
             raise CannotShow(f"{error}; the release {lost}") from None
+        if self.picture is not None:
+            released.plot(self.picture)
         if isinstance(released, Release) and released.density_stderr > _NOISE:
             self.speaker.note("this answer is mostly noise; panprivacy plan finds an epsilon and a size that do better")
 

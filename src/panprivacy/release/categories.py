@@ -1,13 +1,15 @@
 """What leaves where events are in categories: an estimate for each of them, and no total."""
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from panprivacy.display import Card, grid_of, html_of, line_of, warning_of
 from panprivacy.errors import PanPrivacyError
 from panprivacy.privacy.budget import and_delta
 from panprivacy.release.estimates import plain
-from panprivacy.release.groups import GroupCount, Row, frame_of, sheet_of
+from panprivacy.release.groups import GroupCount, Row, checked, frame_of, sheet_of
+from panprivacy.release.picture import draw
 
 if TYPE_CHECKING:
     import polars as pl
@@ -57,6 +59,10 @@ class CategoryRelease:
     def to_polars(self) -> "pl.DataFrame":
         """The categories as a frame, a row each."""
         return frame_of(self.groups)
+
+    def plot(self, path: str | Path) -> None:
+        """Draw the categories as bars with their intervals, in a file: .png, .svg or .pdf. Needs Matplotlib."""
+        draw(checked(self.groups), self.level, path)
 
     def card(self) -> Card:
         """What is shown of it."""

@@ -1,12 +1,14 @@
 """What leaves of a `Density`: an estimate with its error, and what it cost."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from panprivacy.display import Card, grid_of, html_of, line_of, measured, warning_of
 from panprivacy.privacy.budget import and_delta
 from panprivacy.release.estimates import EstimatedDensity
-from panprivacy.release.groups import GroupDensity, frame_of, sheet_of
+from panprivacy.release.groups import GroupDensity, checked, frame_of, sheet_of
+from panprivacy.release.picture import draw
 
 if TYPE_CHECKING:
     import polars as pl
@@ -38,6 +40,10 @@ class Release(EstimatedDensity):
     def to_polars(self) -> "pl.DataFrame":
         """The groups as a frame, a row each."""
         return frame_of(self.groups)
+
+    def plot(self, path: str | Path) -> None:
+        """Draw the groups as bars with their intervals, in a file: .png, .svg or .pdf. Needs Matplotlib."""
+        draw(checked(self.groups), self.level, path)
 
     def card(self) -> Card:
         """What is shown of it."""

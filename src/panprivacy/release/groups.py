@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from panprivacy.display import Card, Sheet
 from panprivacy.errors import PanPrivacyError
@@ -52,18 +52,24 @@ class GroupCount(EstimatedCount):
 
 
 Row: TypeAlias = GroupDensity | GroupCount
+R = TypeVar("R", GroupDensity, Row)
+
+
+def checked(rows: Sequence[R]) -> Sequence[R]:
+    """The rows, if there are any."""
+    if not rows:
+        raise PanPrivacyError(
+            "this release has no groups: pp.Users(ids, groups=...) and categories=[...] make releases that have them"
+        )
+    return rows
 
 
 def frame_of(rows: Sequence[Row]) -> "pl.DataFrame":
     """The rows as a frame; the ends of an interval are columns of their own."""
     import polars as pl
 
-    if not rows:
-        raise PanPrivacyError(
-            "this release has no groups: pp.Users(ids, groups=...) and categories=[...] make releases that have them"
-        )
     columns: dict[str, list[Any]] = {}
-    for name, first in rows[0].to_dict().items():
+    for name, first in checked(rows)[0].to_dict().items():
         values = [getattr(row, name) for row in rows] if first is not None else []  # densities of an unknown universe
         if not values:
             continue
@@ -87,7 +93,7 @@ def sheet_of(card: Card, rows: Sequence[Row], interval: str, title: str = "group
         errors = [row.count_stderr for row in rows]
         spread = f"± {min(errors):,.0f} to {max(errors):,.0f}"
     noisy = sum(row.mostly_noise for row in rows)
-    said = f"{len(rows):,}, standard errors {spread}{f'; {noisy:,} are {_NOISY}' if noisy else ''}"
+    said = f"{len(rows):,}, standard errors {spread}{f', {noisy:,} of them {_NOISY}' if noisy else ''}"
     header, lines = _densities(rows, interval) if about is not None else _counts(rows, interval)
     left = len(rows) - MOST_SHOWN
     lines = [*lines[:MOST_SHOWN], *([(f"and {left:,} more", *[""] * (len(header) - 1))] if left > 0 else [])]
