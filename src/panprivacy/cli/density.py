@@ -75,7 +75,7 @@ def density(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Column of the --universe-file with the group of each user, such as a region: an answer for each group.",
+            help="Column of that file: the group of each user, each answered.",
             rich_help_panel=opt.BUDGET,
         ),
     ] = None,
@@ -130,10 +130,7 @@ def density(
     ] = None,
     plot: Annotated[
         str | None,
-        typer.Option(
-            metavar="FILE",
-            help="Draw the releases of --time, or the groups of --group or --by, as a picture: .png, .svg or .pdf.",
-        ),
+        typer.Option(metavar="FILE", help="Draw the releases of --time, or groups, as a picture: .png, .svg or .pdf."),
     ] = None,
     level: opt.Level = 0.95,
     as_json: opt.Json = False,
@@ -143,8 +140,7 @@ def density(
 
     Example: [bold]panprivacy density visits.csv --column patient --universe 1000000 --epsilon 1[/bold]
 
-    By clinic: [bold]... --by clinic --categories north,south,west[/bold]; by region of a list of patients:
-    [bold]... --universe-file patients.csv:id --group region[/bold]
+    Groups: [bold]--by clinic --categories north,south[/bold], or [bold]--universe-file FILE:ID --group region[/bold]
 
     FILE is one file or more, a glob in quotes, such as 'visits/*.parquet', or - for standard input.
     """

@@ -72,7 +72,7 @@ def distinct(
 
     Example: [bold]panprivacy distinct visits.csv --column patient --epsilon 1 --error 0.02[/bold]
 
-    By clinic: [bold]... --by clinic --categories north,south,west[/bold]
+    Groups: [bold]--by clinic --categories north,south[/bold]
 
     FILE is one file or more, a glob in quotes, such as 'visits/*.parquet', or - for standard input.
     """

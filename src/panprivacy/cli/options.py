@@ -53,7 +53,7 @@ By: TypeAlias = Annotated[
     typer.Option(
         "--by",
         metavar="NAME",
-        help="Column of the category that each event is in, such as a clinic: an answer for each category.",
+        help="Column of the category of each event: an answer for each one.",
         rich_help_panel=EVENTS,
     ),
 ]
@@ -62,7 +62,7 @@ CategoryList: TypeAlias = Annotated[
     typer.Option(
         "--categories",
         metavar="A,B,C|FILE",
-        help="The categories that --by can have, or a file that lists them (FILE:COLUMN).",
+        help="The categories there are, or a file that lists them.",
         rich_help_panel=EVENTS,
     ),
 ]
@@ -70,7 +70,7 @@ Other: TypeAlias = Annotated[
     bool,
     typer.Option(
         "--other",
-        help="Gather events of categories that are not listed in one called other; they are an error without this.",
+        help="Gather events of all other categories; else they are an error.",
         rich_help_panel=EVENTS,
     ),
 ]

@@ -48,6 +48,7 @@ class Categories:
         self._known = Users(list(listed))
         found = {label: rank for rank, label in enumerate(listed)}
         ranks = [found[label] for label in self._known.listed(0, self._known.size)]
+        self._codes = {label: code for code, label in enumerate(self._known.listed(0, self._known.size))}
         self.ranks: NDArray[np.uint64] = np.array([*ranks, *([len(listed)] if other else [])], dtype=np.uint64)
         """The number among `labels` of what a code stands for; codes beyond the last stand for the last."""
 
@@ -65,8 +66,11 @@ class Categories:
         return int(self.ranks[min(code, len(self.ranks) - 1)])
 
     def code(self, category: Any) -> int:
-        """The code of one category."""
-        with Scratch() as scratch:
+        """The code of one category; the same as `codes` for a column of one."""
+        found = self._codes.get(category) if isinstance(category, str | int | np.integer) else None
+        if found is not None and not isinstance(category, bool):
+            return found
+        with Scratch() as scratch:  # which says what is wrong, if anything is
             return int(self.codes([category], scratch)[0])
 
     def codes(self, chunk: Any, scratch: Scratch) -> Words:

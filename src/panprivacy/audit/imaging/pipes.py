@@ -1,6 +1,6 @@
 """Scenarios of the command line: ``panprivacy density -`` and ``panprivacy distinct -``, fed through a pipe.
 
-Each row has a column that was not asked for, which must leave nothing either.
+Each row has a column that was not asked for, which must leave nothing either, and one with a category.
 """
 
 import fcntl
@@ -27,6 +27,7 @@ from panprivacy.audit.imaging.subjects import EPSILON, RELEASES, Shown
 from panprivacy.audit.imaging.truth import Traces, Version
 
 _PAGE = 4096
+_CLINICS = (b"north", b"south", b"west")
 _OPTIONS = ("-c", "user", "-e", str(EPSILON), "--releases", str(RELEASES), "--quiet", "-f", "csv")
 _PATIENCE = 60.0  # seconds for a batch
 _STILL = 0.4  # seconds without work after which a process is taken to wait
@@ -53,7 +54,7 @@ def run(
         ) as process:
             try:
                 pipe = _Pipe(process, crowd, kept="--state" in words)
-                pipe.feed(b"user,note\n")
+                pipe.feed(b"user,note,clinic\n")
                 recorded.start(process.pid, pipe.versions())
                 for number, step in enumerate(scenario.steps):
                     batch = crowd.batch(number, step) if step in BATCHES else None
@@ -74,7 +75,8 @@ def run(
 
 def _rows(crowd: Crowd, batch: Batch, notes: NDArray[np.bytes_]) -> bytes:
     ids = crowd.given(batch.events).astype(f"S{LETTERS}").tolist()
-    return b"".join(b"%s,%s\n" % row for row in zip(ids, notes.tolist(), strict=True))
+    clinics = [_CLINICS[note[0] % len(_CLINICS)] for note in notes.tolist()]
+    return b"".join(b"%s,%s,%s\n" % row for row in zip(ids, notes.tolist(), clinics, strict=True))
 
 
 class _Pipe:
