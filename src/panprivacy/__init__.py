@@ -25,7 +25,7 @@ from panprivacy.errors import (
 )
 from panprivacy.planning import Plan, plan
 from panprivacy.privacy.budget import Budget
-from panprivacy.release import CountRelease, Release
+from panprivacy.release import CategoryRelease, CountRelease, Release
 from panprivacy.state.loading import load
 from panprivacy.state.merging import merge
 from panprivacy.universe import Edges, Ids, Users
@@ -45,6 +45,7 @@ __all__ = [
     "BudgetExhausted",
     "CannotMerge",
     "CannotPlan",
+    "CategoryRelease",
     "Continual",
     "CorruptState",
     "CountRelease",

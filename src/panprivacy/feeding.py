@@ -146,7 +146,9 @@ class Feed:
             self._est.remove_many(self._ids(rows), self._categories(rows))
         else:
             last = self._last_of_each(rows.with_columns(insert.alias(_INSERTED)))
-            if not (self._inside(last).all() and self._known(last).all()):  # now: a batch is counted whole or not at all
+            if not (
+                self._inside(last).all() and self._known(last).all()
+            ):  # now: a batch is counted whole or not at all
                 raise self._blame(batch)
             gone, come = last.filter(~last[_INSERTED]), last.filter(last[_INSERTED])
             self._est.remove_many(self._ids(gone), self._categories(gone))
@@ -191,7 +193,6 @@ class Feed:
         except OutsideUniverse as error:
             cause = str(error).removesuffix("; nothing was changed")
         return _bad(batch, row[_ROW].item(), f"{cause}; --skip-outside leaves such rows out")
-
 
     def _blame_category(self, batch: Batch, rows: "pl.DataFrame") -> BadInput:
         row = rows.filter(~self._known(rows))[0]

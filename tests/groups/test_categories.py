@@ -135,7 +135,7 @@ def test_a_sample_asks_some_of_the_users() -> None:
 
     assert est.users <= 9_000
     assert est.memory == 9_000 // 64 * 8 + 8
-    assert [row.universe for row in est.release().groups] == [100_000] * 3  # type: ignore[attr-defined]
+    assert [row.universe for row in est.release().groups] == [100_000] * 3
 
 
 # --- containers -----------------------------------------------------------------------------------------------------
@@ -350,7 +350,7 @@ def test_tables_by_category_merge_if_their_categories_are_the_same() -> None:
     parts = [distinct(releases=2) for _ in range(2)]
     for part, start in zip(parts, (0, 5000), strict=True):
         part.update_many(np.arange(start, start + 5000), "flu")
-    flu, cold, _ = pp.merge(parts).release().groups  # type: ignore[attr-defined]
+    flu, cold, _ = pp.merge(parts).release().groups
     assert flu.count_interval[0] < 10_000 < flu.count_interval[1] * 1.5
     assert cold.count < 5000
     united = pp.merge([distinct() for _ in range(2)], overlapping=True)
@@ -373,8 +373,8 @@ def test_told_the_universe_counts_are_brought_into_it() -> None:
     est.update_many(np.arange(50_000), "flu")
     r = est.release(universe=10_000)
 
-    assert all(row.count <= 10_000 for row in r.groups)  # type: ignore[attr-defined]
-    assert r.groups[0].density == 1.0  # type: ignore[attr-defined]
+    assert all(row.count <= 10_000 for row in r.groups)
+    assert r.groups[0].density == 1.0
 
 
 def test_windows_say_that_they_take_no_categories() -> None:

@@ -115,7 +115,7 @@ def test_counts_by_category_err_as_they_say() -> None:
         est = pp.DistinctCount(2.0, 256, categories=range(3), coins=coins)
         for category, count in enumerate(counts):
             est.update_many(np.arange(count), category)
-        for row, count in zip(est.release().groups, counts, strict=True):  # type: ignore[attr-defined]
+        for row, count in zip(est.release().groups, counts, strict=True):
             errors.append((row.raw_count - count) / est.stderr_at(count))
             covered += row.count_interval[0] <= count <= row.count_interval[1]
 

@@ -1,6 +1,7 @@
 """Groups: a public attribute of the user, and one release with every group in it."""
 
 from collections.abc import Callable
+from math import hypot
 from pathlib import Path
 from typing import Any
 
@@ -151,7 +152,7 @@ def test_a_total_errs_as_the_sum_of_its_groups_does() -> None:
     est = pp.Density(1000, 2.0, groups=["north"] * 600 + ["south"] * 400)
     errors = [est.stderr_at(0.3, group) * users for group, users in (("north", 600), ("south", 400))]
 
-    assert est.stderr_at(0.3) * 1000 == pytest.approx(float(np.hypot(*errors)))
+    assert est.stderr_at(0.3) * 1000 == pytest.approx(hypot(*errors))
     assert r.noise_stderr * 1000 == pytest.approx(
         float(np.sqrt(sum((row.noise_stderr * row.universe) ** 2 for row in r.groups)))
     )

@@ -1,10 +1,15 @@
 """What leaves a `DistinctCount`: an estimate of how many, and everything that may be said from it."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from panprivacy.display import Card, grid_of, html_of, line_of, measured, warning_of
 from panprivacy.privacy.budget import and_delta
 from panprivacy.release.estimates import EstimatedCount
+from panprivacy.release.groups import GroupCount, frame_of
+
+if TYPE_CHECKING:
+    import polars as pl
 
 
 @dataclass(frozen=True)
@@ -26,6 +31,15 @@ class CountRelease(EstimatedCount):
     """The probability, at most, with which more than that was lost; 0 without Gaussian noise."""
     secure: bool
     """False if the coins were not the operating system's: such a release protects nobody."""
+
+    @property
+    def groups(self) -> tuple[GroupCount, ...]:
+        """None: a release by category is a `CategoryRelease`."""
+        return ()
+
+    def to_polars(self) -> "pl.DataFrame":
+        """Refuse, since there are no groups; a release by category has a frame of them."""
+        return frame_of(self.groups)
 
     def card(self) -> Card:
         """What is shown of it."""

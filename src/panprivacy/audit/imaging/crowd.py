@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from panprivacy.audit.imaging.containers import LETTERS, TEXTS
 from panprivacy.audit.imaging.needles import Words
-from panprivacy.audit.imaging.subjects import MANY, categories_of, category_of, nodes_for, parts_of, within
+from panprivacy.audit.imaging.subjects import categories_of, category_of, nodes_for, parts_of, within
 from panprivacy.privacy.coins import CHUNK
 
 People = NDArray[np.int64]
@@ -137,7 +137,7 @@ class Crowd:
 
     def slots(self, places: Words, people: People) -> People:
         """The bits of users, -1 for those who have none."""
-        slots = self._est._slots
+        slots: Any = self._est._slots
         if not self.keyed:
             return np.full(len(places), -1)
         if self.categories:

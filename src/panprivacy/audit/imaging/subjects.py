@@ -64,7 +64,11 @@ def parts_of(kind: str, users: int, listed: Any) -> list[Any]:
     """The estimators of a kind, over so many users; several where they are to be merged."""
     groups = [i % 5 for i in range(len(listed))] if kind == "Users, groups" else None
     universe = (
-        pp.Users(listed, groups=groups) if kind.startswith("Users") else pp.Edges(nodes_for(users)) if kind == "Edges" else users
+        pp.Users(listed, groups=groups)
+        if kind.startswith("Users")
+        else pp.Edges(nodes_for(users))
+        if kind == "Edges"
+        else users
     )
     plan: dict[str, Any] = {"epsilon": EPSILON, "releases": RELEASES}
     makers: dict[str, Callable[[], list[Any]]] = {
