@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
 from panprivacy.display import Card, Sheet
 from panprivacy.errors import PanPrivacyError
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 MOST_SHOWN = 20
 """Groups that are shown to people; a frame has all of them."""
 
-_NOISY = "mostly noise"
+_NOISY, _INTERVAL = "mostly noise", "interval"
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,14 @@ class GroupDensity(EstimatedDensity):
     """The label of the group or category."""
     users: int
     """How many users own a bit that counts here: those of the group, or those who are asked about the category."""
+    HEADER: ClassVar = ("group", "density", _INTERVAL, "users", "of")
+
+    def cells(self) -> tuple[str, ...]:
+        """What is shown under `HEADER`."""
+        low, high = self.density_interval
+        density = f"{self.density:.4f} {_error(self)}{_remark(self)}"
+        users = f"{self.count:,.0f} ± {self.count_stderr:,.0f}"
+        return str(self.group), density, f"{low:.4f} to {high:.4f}", users, f"{self.universe:,}"
 
     def __str__(self) -> str:
         low, high = self.density_interval
@@ -42,6 +50,12 @@ class GroupCount(EstimatedCount):
 
     group: Label
     """The label of the category."""
+    HEADER: ClassVar = ("group", "users", _INTERVAL)
+
+    def cells(self) -> tuple[str, ...]:
+        """What is shown under `HEADER`."""
+        low, high = self.count_interval
+        return str(self.group), f"{self.count:,.0f} {_error(self)}{_remark(self)}", f"{low:,.0f} to {high:,.0f}"
 
     def __str__(self) -> str:
         low, high = self.count_interval
@@ -85,38 +99,23 @@ def sheet_of(card: Card, rows: Sequence[Row], interval: str, title: str = "group
     """What is shown of a release, with its groups in a table under it; the card as it is where there are none."""
     if not rows:
         return card
-    about = rows[0].density_stderr if isinstance(rows[0], GroupDensity) else None
-    if about is not None:
-        errors = [row.density_stderr for row in rows]
-        spread = f"± {min(errors):.4f} to {max(errors):.4f}"
-    else:
-        errors = [row.count_stderr for row in rows]
-        spread = f"± {min(errors):,.0f} to {max(errors):,.0f}"
+    best, worst = min(rows, key=_stderr), max(rows, key=_stderr)
     noisy = sum(row.mostly_noise for row in rows)
-    said = f"{len(rows):,}, standard errors {spread}{f', {noisy:,} of them {_NOISY}' if noisy else ''}"
-    header, lines = _densities(rows, interval) if about is not None else _counts(rows, interval)
-    left = len(rows) - MOST_SHOWN
-    lines = [*lines[:MOST_SHOWN], *([(f"and {left:,} more", *[""] * (len(header) - 1))] if left > 0 else [])]
+    said = f"{len(rows):,}, standard errors {_error(best)} to {_error(worst).removeprefix('± ')}"
+    said += f", {noisy:,} of them {_NOISY}" if noisy else ""
+    lines = [row.cells() for row in rows[:MOST_SHOWN]]
+    if len(rows) > MOST_SHOWN:
+        lines.append((f"and {len(rows) - MOST_SHOWN:,} more", *[""] * (len(lines[0]) - 1)))
+    header = tuple(interval if name == _INTERVAL else name for name in rows[0].HEADER)
     return Sheet(card.title, (*card.rows, (title, said)), card.warning, header, tuple(lines))
 
 
-def _densities(rows: Sequence[Any], interval: str) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    lines: list[tuple[str, ...]] = []
-    for row in rows[:MOST_SHOWN]:
-        low, high = row.density_interval
-        density = f"{row.density:.4f} ± {row.density_stderr:.4f}{_remark(row)}"
-        users = f"{row.count:,.0f} ± {row.count_stderr:,.0f}"
-        lines.append((str(row.group), density, f"{low:.4f} to {high:.4f}", users, f"{row.universe:,}"))
-    return ("group", "density", interval, "users", "of"), lines
+def _stderr(row: Row) -> float:
+    return row.density_stderr if isinstance(row, GroupDensity) else row.count_stderr
 
 
-def _counts(rows: Sequence[Any], interval: str) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    lines: list[tuple[str, ...]] = []
-    for row in rows[:MOST_SHOWN]:
-        low, high = row.count_interval
-        users = f"{row.count:,.0f} ± {row.count_stderr:,.0f}{_remark(row)}"
-        lines.append((str(row.group), users, f"{low:,.0f} to {high:,.0f}"))
-    return ("group", "users", interval), lines
+def _error(row: Row) -> str:
+    return f"± {row.density_stderr:.4f}" if isinstance(row, GroupDensity) else f"± {row.count_stderr:,.0f}"
 
 
 def _remark(row: Row) -> str:
