@@ -56,8 +56,8 @@ def categories(runs: int) -> Measured:
         est = pp.Density(UNIVERSE, 1.0, categories=range(CATEGORIES), coins=coins)
         for category in range(CATEGORIES):
             est.update_many(seen, category)
-        found.append([_of(row, SHARE, est.stderr_at(SHARE, row.group)) for row in est.release().groups])
-    return _measured("Density, 10 categories, 10^6 users: density", est.stderr_at(SHARE), found)
+        found.append([_of(row, SHARE, est.density_stderr_at(SHARE, row.group)) for row in est.release().groups])
+    return _measured("Density, 10 categories, 10^6 users: density", est.density_stderr_at(SHARE), found)
 
 
 def groups(runs: int, sizes: tuple[int, ...], what: str) -> Measured:
@@ -69,8 +69,8 @@ def groups(runs: int, sizes: tuple[int, ...], what: str) -> Measured:
     for _ in track(range(runs), description=what, transient=True):
         est = pp.Density(sum(sizes), 1.0, groups=labels, coins=coins)
         est.update_many(seen)
-        found.append([_of(row, 0.25, est.stderr_at(0.25, row.group)) for row in est.release().groups])
-    return _measured(f"Density, {what}: density", est.stderr_at(0.25, 0), found)
+        found.append([_of(row, 0.25, est.density_stderr_at(0.25, row.group)) for row in est.release().groups])
+    return _measured(f"Density, {what}: density", est.density_stderr_at(0.25, 0), found)
 
 
 def total(runs: int) -> Measured:
@@ -80,8 +80,8 @@ def total(runs: int) -> Measured:
     for _ in track(range(8 * runs), description="totals", transient=True):
         est = pp.Density(universe, 1.0, groups=np.arange(universe) // 1000, coins=coins)
         est.update_many(np.arange(0, universe, 4))
-        found.append([_of(est.release(), 0.25, est.stderr_at(0.25))])
-    return _measured("Density, the total of 100 groups of 1,000 users", est.stderr_at(0.25), found)
+        found.append([_of(est.release(), 0.25, est.density_stderr_at(0.25))])
+    return _measured("Density, the total of 100 groups of 1,000 users", est.density_stderr_at(0.25), found)
 
 
 def counts(runs: int) -> Measured:
@@ -95,11 +95,11 @@ def counts(runs: int) -> Measured:
         each = est.release().groups
         found.append(
             [
-                ((row.raw_count - n) / est.stderr_at(n), row.count_interval[0] <= n <= row.count_interval[1])
+                ((row.raw_count - n) / est.count_stderr_at(n), row.count_interval[0] <= n <= row.count_interval[1])
                 for row, n in zip(each, sizes, strict=True)
             ]
         )
-    return _measured("DistinctCount, 4 categories: relative", est.stderr_at(sizes[0]) / sizes[0], found)
+    return _measured("DistinctCount, 4 categories: relative", est.count_stderr_at(sizes[0]) / sizes[0], found)
 
 
 def _of(row: Any, truth: float, stderr: float) -> tuple[float, bool]:
@@ -123,8 +123,11 @@ def draw(path: Path) -> None:
         left, right = figure.subplots(1, 2)
         sizes = np.unique(np.geomspace(10, 10**6, 60).astype(int))
         for epsilon, colour in ((1.0, BLUE), (3.0, ORANGE)):
-            errors = [pp.Density(int(2 * n), epsilon, groups=[0] * n + [1] * n).stderr_at(0.5, 0) for n in sizes[:-12]]
-            left.plot(sizes[:-12], errors, color=colour, label=f"epsilon {epsilon:g}")
+            small = sizes[:-12]
+            errors = [
+                pp.Density(int(2 * n), epsilon, groups=[0] * n + [1] * n).density_stderr_at(0.5, 0) for n in small
+            ]
+            left.plot(small, errors, color=colour, label=f"epsilon {epsilon:g}")
         left.axhline(12**-0.5, color=GREY, linewidth=1, linestyle=":")
         left.annotate(
             "a guess is as good", (3000, 12**-0.5), (0, 3), textcoords="offset points", color=GREY, fontsize=8
@@ -133,8 +136,8 @@ def draw(path: Path) -> None:
         left.set_title("A group errs by its own size", loc="left")
         left.legend()
         kinds = np.unique(np.geomspace(1, 1000, 25).astype(int))
-        asked = [pp.Density(UNIVERSE, 1.0, categories=range(int(k))).stderr_at(0.5) for k in kinds]
-        every = [pp.Density(UNIVERSE, 1.0 / int(k)).stderr_at(0.5) for k in kinds if k <= 40]
+        asked = [pp.Density(UNIVERSE, 1.0, categories=range(int(k))).density_stderr_at(0.5) for k in kinds]
+        every = [pp.Density(UNIVERSE, 1.0 / int(k)).density_stderr_at(0.5) for k in kinds if k <= 40]
         right.plot(kinds, asked, color=BLUE, label="one category a user, which the key chooses")
         right.plot(kinds[kinds <= 40], every, color=GREY, linestyle="--", label="a bit for every category")
         right.set(xscale="log", yscale="log", xlabel="categories", ylabel="standard error of a density")

@@ -25,7 +25,7 @@ from panprivacy.errors import (
 )
 from panprivacy.planning import Plan, plan
 from panprivacy.privacy.budget import Budget
-from panprivacy.release import CategoryRelease, CountRelease, Release
+from panprivacy.release import CategoryRelease, CountRelease, MonotoneCurve, Release, monotone
 from panprivacy.state.loading import load
 from panprivacy.state.merging import merge
 from panprivacy.universe import Edges, Ids, Users
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from panprivacy import paper as paper
     from panprivacy import theory as theory
     from panprivacy.continual import Continual
+    from panprivacy.folder import StateFolder
     from panprivacy.hardening import harden
     from panprivacy.windows import LateEvent, Windows
 
@@ -54,17 +55,20 @@ __all__ = [
     "Edges",
     "Ids",
     "LateEvent",
+    "MonotoneCurve",
     "NotPrivate",
     "OtherUniverse",
     "OutsideUniverse",
     "PanPrivacyError",
     "Plan",
     "Release",
+    "StateFolder",
     "Users",
     "Windows",
     "harden",
     "load",
     "merge",
+    "monotone",
     "plan",
 ]
 
@@ -72,6 +76,7 @@ _MODULES_ON_DEMAND = {"audit", "paper", "theory"}
 _ON_DEMAND = {
     "Continual": "panprivacy.continual",
     "LateEvent": "panprivacy.windows",
+    "StateFolder": "panprivacy.folder",
     "Windows": "panprivacy.windows",
     "harden": "panprivacy.hardening",
 }

@@ -271,7 +271,7 @@ class Density(Estimator[Release]):
         """What events can be in, where they are in categories."""
         return self._slots.categories if isinstance(self._slots, Asked) else None
 
-    def stderr_at(self, density: float, group: Label | None = None) -> float:
+    def density_stderr_at(self, density: float, group: Label | None = None) -> float:
         """The standard error that a release now would have, if this were the true density: of all, or of one group.
 
         Of an estimator with categories, which releases no density of all, it is that of the category that errs most.
@@ -312,7 +312,7 @@ class Density(Estimator[Release]):
             ("universe", self._whom()),
             ("tracked", f"{self.users:,} users in {format_bytes(self.memory)}"),
             *self.budget.card().rows,
-            ("error", f"± {self.stderr_at(0.5):.4f} (standard error at density 1/2{of})"),
+            ("error", f"± {self.density_stderr_at(0.5):.4f} (standard error at density 1/2{of})"),
             *self._group_rows(),
         )
 

@@ -156,7 +156,7 @@ def test_deletions_are_of_one_category(tmp_path: Path) -> None:
         (("--by", "nothing", "--categories", "a,b"), "no column 'nothing'"),
         (("--by", "user", "--categories", "a,b"), "one role only"),
         (("--group", "region"), "say --universe-file FILE:COLUMN"),
-        (("--plot", "groups.png"), "or --by or --group"),
+        (("--plot", "groups.png"), "or groups: say --by or --group"),
         ((*BY, "--plot", "groups.doc"), "ends in .png"),
         ((*BY, "--shard", "0/2"), "leave shard out"),
     ],

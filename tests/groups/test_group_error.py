@@ -51,11 +51,11 @@ def test_groups_and_their_total_err_as_they_say(epsilon: float) -> None:
     est = pp.Density(int(SIZES.sum()), epsilon, groups=np.repeat(np.arange(5), SIZES))
     truth = float(SHARES @ SIZES / SIZES.sum())
     errors = np.array([[row.raw_density for row in r.groups] for r in releases]) - SHARES
-    stderrs = np.array([est.stderr_at(float(share), group) for group, share in enumerate(SHARES)])
+    stderrs = np.array([est.density_stderr_at(float(share), group) for group, share in enumerate(SHARES)])
     totals = np.array([r.raw_density - truth for r in releases])
     total_stderr = sqrt(sum((stderrs * SIZES) ** 2)) / SIZES.sum()
 
-    assert est.stderr_at(truth) == pytest.approx(total_stderr)
+    assert est.density_stderr_at(truth) == pytest.approx(total_stderr)
     assert_variance(errors / stderrs, 1.0)
     assert_unbiased(errors / stderrs)
     assert_variance(totals / total_stderr, 1.0)
@@ -86,7 +86,7 @@ def test_categories_err_as_they_say_though_others_are_asked_about_each(sample: i
             est.update_many(np.arange(round(share * universe)), category)
         rows = est.release().groups
         for row, share in zip(rows, shares, strict=True):
-            errors.append((row.raw_density - share) / est.stderr_at(float(share), row.group))
+            errors.append((row.raw_density - share) / est.density_stderr_at(float(share), row.group))
             covered += row.density_interval[0] <= share <= row.density_interval[1]
 
     assert_variance(errors, 1.0)
@@ -116,7 +116,7 @@ def test_counts_by_category_err_as_they_say() -> None:
         for category, count in enumerate(counts):
             est.update_many(np.arange(count), category)
         for row, count in zip(est.release().groups, counts, strict=True):
-            errors.append((row.raw_count - count) / est.stderr_at(count))
+            errors.append((row.raw_count - count) / est.count_stderr_at(count))
             covered += row.count_interval[0] <= count <= row.count_interval[1]
 
     assert_variance(errors, 1.0)

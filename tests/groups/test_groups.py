@@ -150,9 +150,9 @@ def test_a_release_has_a_row_for_each_group_and_the_total() -> None:
 def test_a_total_errs_as_the_sum_of_its_groups_does() -> None:
     r = released()
     est = pp.Density(1000, 2.0, groups=["north"] * 600 + ["south"] * 400)
-    errors = [est.stderr_at(0.3, group) * users for group, users in (("north", 600), ("south", 400))]
+    errors = [est.density_stderr_at(0.3, group) * users for group, users in (("north", 600), ("south", 400))]
 
-    assert est.stderr_at(0.3) * 1000 == pytest.approx(hypot(*errors))
+    assert est.density_stderr_at(0.3) * 1000 == pytest.approx(hypot(*errors))
     assert r.noise_stderr * 1000 == pytest.approx(
         float(np.sqrt(sum((row.noise_stderr * row.universe) ** 2 for row in r.groups)))
     )

@@ -44,12 +44,21 @@ class ByCategory:
         if self.other and not est.categories.other:
             raise PanPrivacyError("this state refuses categories that are not listed: leave --other out")
 
+    def picture(self, path: str | None, every: str | None) -> str | None:
+        """Where the groups of a release are drawn: nowhere, if the picture is that of a series."""
+        if every is None:
+            return path
+        if path is not None and self.by is not None:
+            raise ValueError("a series by category is not drawn: leave --plot or --release-every out")
+        return None
+
 
 def check_groups_picture(est: Any, path: str) -> None:
     """Refuse a picture of groups that could not be drawn, before anything is read or spent."""
     if not getattr(est, "groups", ()):
         raise ValueError(
-            "--plot draws a series of releases, or groups: say --time NAME and --release-every 7d, or --by or --group"
+            "--plot draws a series of releases: say --release-every 7d, and for files --time NAME; or groups: say --by "
+            "or --group"
         )
     check_picture(path)
 

@@ -232,7 +232,7 @@ class DistinctCount(Estimator[CountRelease]):
 
     # --- what it says of itself ---------------------------------------------------------------------------------
 
-    def stderr_at(self, count: float) -> float:
+    def count_stderr_at(self, count: float) -> float:
         """The standard error that a release now would have, if this were the true count (of each part alike).
 
         With categories it is the true count of one of them, whichever.

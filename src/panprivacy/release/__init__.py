@@ -2,9 +2,20 @@
 
 from panprivacy.release.categories import CategoryRelease
 from panprivacy.release.count import CountRelease
+from panprivacy.release.curve import MonotoneCurve, monotone
 from panprivacy.release.density import Release
 from panprivacy.release.groups import GroupCount, GroupDensity
 from panprivacy.release.spread import Spread
 from panprivacy.release.spreads import Spreads
 
-__all__ = ["CategoryRelease", "CountRelease", "GroupCount", "GroupDensity", "Release", "Spread", "Spreads"]
+__all__ = [
+    "CategoryRelease",
+    "CountRelease",
+    "GroupCount",
+    "GroupDensity",
+    "MonotoneCurve",
+    "Release",
+    "Spread",
+    "Spreads",
+    "monotone",
+]

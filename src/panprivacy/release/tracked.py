@@ -3,8 +3,6 @@
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from panprivacy.privacy.pairs import Pair
 
 
@@ -38,5 +36,5 @@ class Tracked:
 
     def sample_variance(self, share: Any) -> Any:
         """Variance of the number of tracked users among those who appeared: sampling without replacement."""
-        unsampled = (self.population - self.users) / np.maximum(self.population - 1, 1)
+        unsampled = (self.population - self.users) / (self.population - 1 + (self.population == 1))
         return self.users * share * (1 - share) * unsampled
