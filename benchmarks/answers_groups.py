@@ -136,7 +136,9 @@ def draw(path: Path) -> None:
         left.set_title("A group errs by its own size", loc="left")
         left.legend()
         kinds = np.unique(np.geomspace(1, 1000, 25).astype(int))
-        asked = [pp.Density(UNIVERSE, 1.0, categories=range(int(k))).density_stderr_at(0.5) for k in kinds]
+        asked = [
+            pp.Density(UNIVERSE, 1.0, categories=range(int(k)), key=bytes(16)).density_stderr_at(0.5) for k in kinds
+        ]
         every = [pp.Density(UNIVERSE, 1.0 / int(k)).density_stderr_at(0.5) for k in kinds if k <= 40]
         right.plot(kinds, asked, color=BLUE, label="one category a user, which the key chooses")
         right.plot(kinds[kinds <= 40], every, color=GREY, linestyle="--", label="a bit for every category")

@@ -43,7 +43,7 @@ class Asked:
         population = np.full(len(self.categories), self.places.universe)
         users = np.diff(bounds) - nobodies
         object.__setattr__(self, "ranges", Ranges(self.categories.labels, bounds, users, population))
-        _ = self._bounds, self.places.network  # found now: found at the first event, they would tell of it
+        _ = self._bounds  # found now: found at the first event, its presence would tell of that event
 
     @property
     def first(self) -> int:

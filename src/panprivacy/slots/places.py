@@ -88,7 +88,7 @@ class Sampled:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rounds", self.rounds or rounds_for(self.universe))
-        _ = self.users  # found now: found at the first event, its presence would tell of that event
+        _ = self.users, self.network  # found now: found at the first event, their presence would tell of that event
 
     @property
     def population(self) -> int:
