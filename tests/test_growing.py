@@ -252,7 +252,8 @@ class StaysInPlace(pp.Density):
         numbered = pp.Density(self._universe.size, 1.0, coins=self._coins)
         numbered._table, numbered._ledger = self._table, self._ledger
         numbered.grow(universe.size)
-        self._table, self._slots, self._universe = numbered._table, numbered._slots, universe
+        self._table, self._slots = numbered._table, numbered._slots
+        self._know(universe)
 
 
 class StartsWithZeros(pp.Density):

@@ -65,6 +65,32 @@ class Subject(NamedTuple):
     """The same with some that it refuses."""
 
 
+class Sorted:
+    """An estimator by category, all of whose events are in one or the other of two."""
+
+    def __init__(self, est: Any) -> None:
+        self._est = est
+
+    def update_many(self, ids: Any) -> None:
+        self._est.update_many(ids, (["a", "b"] * len(ids))[: len(ids)] if hasattr(ids, "__len__") else "a")
+
+    def update(self, user: Any) -> None:
+        self._est.update(user, "b")
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._est, name)
+
+    def remove_many(self, ids: Any) -> None:
+        self._est.remove_many(ids, "a")
+
+    def remove(self, user: Any) -> None:
+        self._est.remove(user, "a")
+
+    @classmethod
+    def from_bytes(cls, blob: bytes) -> Any:
+        return pp.load(blob)
+
+
 NUMBERS = [5, 2, 9, 9, 998, 1023]
 NAMES = ["ada", "grace", "mary", "mary"]
 SUBJECTS = {
@@ -82,6 +108,15 @@ SUBJECTS = {
     "distinct names": Subject(lambda: pp.DistinctCount(9.0, 64, intrusions=1), NAMES, ["ada", 1.5]),
     "distinct anything": Subject(lambda: pp.DistinctCount(9.0, 64, intrusions=1), [5, "ada"], [5, "ada", 1.5]),
     "fixed level": Subject(lambda: FixedLevelPPDS(1024, 9.0, 2000, intrusions=1), NUMBERS, [5, 1024]),
+    "groups": Subject(
+        lambda: pp.Density(1024, 9.0, groups=[i % 3 for i in range(1024)], intrusions=1), NUMBERS, [5, 1024]
+    ),
+    "categories": Subject(
+        lambda: Sorted(pp.Density(1024, 9.0, categories=["a", "b"], key=KEY, intrusions=1)), NUMBERS, [5, 1024]
+    ),
+    "distinct by category": Subject(
+        lambda: Sorted(pp.DistinctCount(9.0, 64, categories=["a", "b"], key=KEY, intrusions=1)), NAMES, ["ada", 1.5]
+    ),
     "continual": Subject(lambda: pp.Continual(1024, 9.0, moves=3, step=0.5), NUMBERS, [5, 1024]),
 }
 

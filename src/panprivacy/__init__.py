@@ -25,7 +25,7 @@ from panprivacy.errors import (
 )
 from panprivacy.planning import Plan, plan
 from panprivacy.privacy.budget import Budget
-from panprivacy.release import CountRelease, MonotoneCurve, Release, monotone
+from panprivacy.release import CategoryRelease, CountRelease, MonotoneCurve, Release, monotone
 from panprivacy.state.loading import load
 from panprivacy.state.merging import merge
 from panprivacy.universe import Edges, Ids, Users
@@ -46,6 +46,7 @@ __all__ = [
     "BudgetExhausted",
     "CannotMerge",
     "CannotPlan",
+    "CategoryRelease",
     "Continual",
     "CorruptState",
     "CountRelease",

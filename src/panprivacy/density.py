@@ -1,10 +1,12 @@
 """`Density`: what fraction of these users has shown up?"""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import pairwise
 from operator import index
-from typing import Any, Self
+from typing import Any, Self, cast
 
-from panprivacy.checks import KEY_BYTES, check_delta, check_epsilon, check_key
+from panprivacy.checks import check_delta, check_epsilon, check_key
 from panprivacy.display import Rows
 from panprivacy.errors import CannotMerge, PanPrivacyError
 from panprivacy.estimator import Estimator
@@ -16,14 +18,19 @@ from panprivacy.privacy.coins import CHUNK, Coins
 from panprivacy.privacy.ledger import Ledger, Published
 from panprivacy.privacy.pairs import Pair
 from panprivacy.privacy.splitting import best_split
-from panprivacy.release import Release, Spread
-from panprivacy.sizes import format_bytes, parse_bytes
-from panprivacy.slots import Every, Sampled, Slots
+from panprivacy.release import CategoryRelease, GroupDensity, Release, Spread
+from panprivacy.release.ranges import rows_of, spreads_of
+from panprivacy.sizes import counted, format_bytes, parse_bytes
+from panprivacy.slots import Asked, Every, Sampled, Slots
+from panprivacy.slots.choosing import asked_about, check_ranges, choose_asked, drawn_key, grouped
 from panprivacy.slots.places import joined
 from panprivacy.slots.saved import slots_bytes, slots_from, universe_bytes, universe_from
 from panprivacy.table import Table
-from panprivacy.universe import Universe, universe_of
+from panprivacy.universe import Range, Universe, Users, universe_of
+from panprivacy.universe.categories import Categories, by_categories
+from panprivacy.universe.groups import Groups, Label
 from panprivacy.universe.growth import grown, moved
+from panprivacy.universe.users import in_groups
 
 
 class Density(Estimator[Release]):
@@ -49,6 +56,16 @@ class Density(Estimator[Release]):
         A probability, such as 1e-9, with which more than epsilon may be lost. It buys Gaussian noise, which grows with
         the root of the number of releases; without it noise is Laplace's, which grows with the number, and nothing is
         ever lost beyond epsilon. Worth it from some dozens of releases on.
+    groups
+        The group of each of the users 0..N-1, such as a region: one label each, text or integers, public like the
+        universe. Each release then has every group, at no extra epsilon, since a user is in one. If the users of each
+        group stand together, bits are all the memory it takes; else the users become a list in order of groups. For
+        listed users: ``pp.Users(ids, groups=column)``.
+    categories, other
+        What events can be in, such as clinics: ``update(user, category)``. A user may be in all of them, and is asked
+        about one, which the key chooses; events in others leave no trace. Each release has every category, from as
+        many users as there are to each. An event in a category that is not listed is refused, or, with ``other=True``,
+        gathered in one called "other".
     shard
         ``(i, n)``: this object owns part i of n of the slots, to be merged with the others by `pp.merge`. It may be
         fed the whole stream. Sampled shards must share a `key` of 16 bytes.
@@ -63,6 +80,10 @@ class Density(Estimator[Release]):
     >>> r = est.release()
     >>> 0.6 < r.density < 0.66, r.epsilon_remaining
     (True, 0.0)
+    >>> clinics = pp.Density(universe=300_000, epsilon=1.0, categories=["flu", "cold"])
+    >>> clinics.update_many(range(90_000), "flu"); clinics.update(7, "cold")
+    >>> {row.group: round(row.density, 1) for row in clinics.release().groups}
+    {'flu': 0.3, 'cold': 0.0}
 
     Notes
     -----
@@ -72,7 +93,7 @@ class Density(Estimator[Release]):
     """
 
     KIND = 1
-    _slots: Slots
+    _slots: Slots | Asked
     _table: Table
 
     def __init__(
@@ -85,17 +106,30 @@ class Density(Estimator[Release]):
         releases: int = 1,
         intrusions: int = 0,
         delta: float | None = None,
+        groups: Any = None,
+        categories: Iterable[Label] | None = None,
+        other: bool = False,
         shard: tuple[int, int] | None = None,
         key: bytes | None = None,
         coins: Coins | None = None,
     ) -> None:
         source = coins or coin_sources.system
-        users = universe_of(universe)
+        users, ranges = grouped(universe_of(universe), groups)
+        kinds = asked_about(categories, other)
         sample = None if sample is None else index(sample)
         size = _table_size(users.size, sample, memory)
         delta = None if delta is None else check_delta(delta)
-        split = best_split(check_epsilon(epsilon), size, index(releases), index(intrusions), delta)
-        slots = _choose_slots(users.size, size, shard, key, source)
+        check_ranges(ranges, kinds, sampled=size < users.size, shard=shard)
+        # All ranges together err as one of their mean size does, but for a factor that no split changes.
+        parts = len(ranges.labels) if ranges else len(kinds) if kinds else 1
+        split = best_split(check_epsilon(epsilon), max(size // parts, 1), index(releases), index(intrusions), delta)
+        slots: Slots | Asked = (
+            choose_asked(users.size, size, kinds, key, source)
+            if kinds
+            else _choose_slots(users.size, size, shard, key, source)
+        )
+        if isinstance(slots, Every) and ranges:
+            slots = replace(slots, groups=ranges)
         table = self.TABLE.drawn(slots.size, split.pair, source)
         self._assemble(users, slots, Ledger(split), table, source)
 
@@ -104,6 +138,8 @@ class Density(Estimator[Release]):
         """Put shards that own neighbouring slots together."""
         if overlapping:
             raise CannotMerge("shards do not overlap: merge them without overlapping=True (--overlapping)")
+        if any(part._slots.ranges is not None for part in parts):
+            raise CannotMerge("a Density with groups or categories has no shards: feed one with the whole stream")
         ordered = sorted(parts, key=lambda part: part._slots.first)
         head = ordered[0]
         for part in ordered[1:]:
@@ -113,7 +149,7 @@ class Density(Estimator[Release]):
                 raise CannotMerge(f"the parts have different {' and '.join(different)}")
         return cls._of_parts(
             head._universe,
-            joined([part._slots for part in ordered]),
+            joined([part._slots for part in ordered if not isinstance(part._slots, Asked)]),
             head._ledger.with_releases(max(part._ledger.releases for part in parts)),
             Table.joined([part._table for part in ordered]),
             head._coins,
@@ -132,7 +168,8 @@ class Density(Estimator[Release]):
         and when, is public, as the list is.
 
         Later releases are about the larger universe, and their error is that of its size. `last` is forgotten: it was
-        about the smaller one. A sample and a shard cannot grow, since other users would own their bits.
+        about the smaller one. A sample, a shard and a Density with categories cannot grow, since other users would own
+        their bits; where users have groups, newcomers come as ``pp.Users(ids, groups=...)``.
 
         >>> import panprivacy as pp
         >>> clinic = pp.Density(universe=pp.Users(["grace", "mary"]), epsilon=2.0)
@@ -144,8 +181,13 @@ class Density(Estimator[Release]):
         with self._lock:
             self._table.in_use()
             if not isinstance(self._slots, Every) or self._slots.size < self._universe.size:
-                part = "a shard" if isinstance(self._slots, Every) else "a sample"
+                sample = "a Density with categories" if isinstance(self._slots, Asked) else "a sample"
+                part = "a shard" if isinstance(self._slots, Every) else sample
                 raise PanPrivacyError(f"{part} cannot grow: only a Density with a bit for every user can")
+            if self._slots.groups is not None and isinstance(self._universe, Range):
+                raise PanPrivacyError(
+                    "users 0..N-1 with groups cannot grow: nobody knows the groups of new ones; list them with pp.Users"
+                )
             universe = grown(self._universe, more)
             if universe.size > self._universe.size:
                 self._move_to(universe)
@@ -162,7 +204,9 @@ class Density(Estimator[Release]):
         except BaseException:
             table.wipe()
             raise
-        self._universe, self._slots, self._table = universe, Every(universe.size, 0, universe.size), table
+        groups = universe.groups if isinstance(universe, Users) else None
+        self._slots, self._table = Every(universe.size, 0, universe.size, groups), table
+        self._know(universe)
         self._ledger = self._ledger.with_releases(self._ledger.releases)
         before.wipe()
         loaded("panprivacy.privacy.kernels").wipe_stack()
@@ -170,58 +214,119 @@ class Density(Estimator[Release]):
     # --- what leaves --------------------------------------------------------------------------------------------
 
     def _counts(self) -> tuple[int, ...]:
-        return (self._table.ones(),)
+        ranges = self._slots.ranges
+        if ranges is None:
+            return (self._table.ones(),)
+        return tuple(self._table.ones(start, stop) for start, stop in pairwise(ranges.bounds.tolist()))
+
+    def _counts_released(self) -> int:
+        return 1 if self._slots.ranges is None else len(self._slots.ranges)
 
     def _interpret(self, published: Published) -> Release:
         split = self._ledger.split
-        spread = self._spread_under(split.pair_after(published.redraws))
-        raw = spread.density(published.noisy[0])
-        density = min(max(raw, 0.0), 1.0)
+        pair = split.pair_after(published.redraws)
         budget = budget_of(split, published.number, published.redraws)
+        cost: dict[str, Any] = {
+            "level": published.level,
+            "number": published.number,
+            "epsilon_spent": budget.spent,
+            "epsilon_remaining": budget.remaining,
+            "delta_spent": budget.delta_spent,
+            "secure": self.secure,
+        }
+        rows = self._rows_of(published, pair)
+        if isinstance(self._slots, Asked):
+            return cast("Release", CategoryRelease(rows, **cost))  # what it lacks, it says so
+        spread = self._spread_under(pair)
+        raw = spread.density(sum(published.noisy))
+        density = min(max(raw, 0.0), 1.0)
         return Release(
             density=density,
             density_stderr=spread.stderr(density),
             density_interval=spread.interval(raw, published.level),
             raw_density=raw,
-            level=published.level,
             universe=spread.population,
-            number=published.number,
-            epsilon_spent=budget.spent,
-            epsilon_remaining=budget.remaining,
-            delta_spent=budget.delta_spent,
             noise_stderr=spread.noise_stderr,
-            secure=self.secure,
+            groups=rows,
+            **cost,
         )
+
+    def _rows_of(self, published: Published, pair: Pair) -> tuple[GroupDensity, ...]:
+        """The groups or categories of a release."""
+        ranges = self._slots.ranges
+        return () if ranges is None else rows_of(ranges, published, pair, self._ledger.split.noise)
 
     @property
     def users(self) -> int:
         """How many users own a bit."""
         return self._slots.users
 
-    def density_stderr_at(self, density: float) -> float:
-        """The standard error that a release now would have, if this were the true density."""
-        return self._spread_under(self._ledger.pair).stderr(density)
+    @property
+    def groups(self) -> tuple[Label, ...]:
+        """The labels of the groups or categories, in the order in which a release has them; none without them."""
+        return self._slots.ranges.labels if self._slots.ranges else ()
+
+    @property
+    def categories(self) -> Categories | None:
+        """What events can be in, where they are in categories."""
+        return self._slots.categories if isinstance(self._slots, Asked) else None
+
+    def density_stderr_at(self, density: float, group: Label | None = None) -> float:
+        """The standard error that a release now would have, if this were the true density: of all, or of one group.
+
+        Of an estimator with categories, which releases no density of all, it is that of the category that errs most.
+        """
+        ranges = self._slots.ranges
+        if ranges is None or (group is None and not isinstance(self._slots, Asked)):
+            return self._spread_under(self._ledger.pair).stderr(density)
+        errors = spreads_of(ranges, self._ledger.pair, self._ledger.split.noise).stderr(density)
+        return float(errors.max() if group is None else errors[ranges.number(group)])
 
     def _spread_under(self, pair: Pair) -> Spread:
         slots = self._slots
-        return Spread(pair, slots.size, slots.users, slots.population, self._ledger.split.noise)
+        return Spread(
+            pair, slots.size, slots.users, slots.population, self._ledger.split.noise, self._counts_released()
+        )
 
     def _described(self) -> str:
         budget = self.budget
         tracked = "all" if self.users == self._universe.size else f"{self.users:,}"
         return (
-            f"<{type(self).__name__} of {self._universe.describe()}, {tracked} tracked in {format_bytes(self.memory)}; "
+            f"<{type(self).__name__} of {self._whom()}, {tracked} tracked in {format_bytes(self.memory)}; "
             f"epsilon {self.epsilon:g}{and_delta(self.delta)}: {budget.spent:.3g} spent, {budget.releases_made} of "
             f"{budget.releases} releases made{'' if self.secure else '; NOT SECURE: seeded coins'}>"
         )
 
+    def _whom(self) -> str:
+        """Whom it counts: the universe, and by what it is divided."""
+        listed = isinstance(self._universe, Users)  # which says so itself
+        divided = by_categories(self.categories) if self.categories else in_groups(None if listed else self._groups())
+        return self._universe.describe() + divided
+
+    def _groups(self) -> Groups | None:
+        return self._slots.groups if isinstance(self._slots, Every) else None
+
     def _rows(self) -> Rows:
+        of = " of the worst category" if self.categories else ""
         return (
-            ("universe", self._universe.describe()),
+            ("universe", self._whom()),
             ("tracked", f"{self.users:,} users in {format_bytes(self.memory)}"),
             *self.budget.card().rows,
-            ("error", f"± {self.density_stderr_at(0.5):.4f} (standard error at density 1/2)"),
+            ("error", f"± {self.density_stderr_at(0.5):.4f} (standard error at density 1/2{of})"),
+            *self._group_rows(),
         )
+
+    def _group_rows(self) -> Rows:
+        """How much the groups will err: the smallest most."""
+        ranges = self._slots.ranges
+        if ranges is None or isinstance(self._slots, Asked):
+            return ()
+        errors = spreads_of(ranges, self._ledger.pair, self._ledger.split.noise).stderr(0.5)
+        most, least = int(errors.argmax()), int(errors.argmin())
+        said = (
+            f"{ranges.labels[i]} ± {errors[i]:.4f} ({counted(int(ranges.users[i]), 'user')})" for i in (least, most)
+        )
+        return (("groups", f"{len(ranges):,}, from {' to '.join(said)}"),)
 
     # --- bytes --------------------------------------------------------------------------------------------------
 
@@ -229,7 +334,7 @@ class Density(Estimator[Release]):
         return universe_bytes(self._universe) + slots_bytes(self._slots)
 
     @classmethod
-    def _from_parameters(cls, parameters: bytes, universe: Any) -> tuple[Universe, Slots]:
+    def _from_parameters(cls, parameters: bytes, universe: Any) -> tuple[Universe, Slots | Asked]:
         known, rest = universe_from(parameters, universe)
         return known, slots_from(rest, known.size)
 
@@ -259,13 +364,9 @@ def _choose_slots(universe: int, size: int, shard: tuple[int, int] | None, key: 
             "sampled shards must share a key: pass the same key=secrets.token_bytes(16) to each; in a shell, --shard "
             "I/N:KEY with 32 hexadecimal digits, from openssl rand -hex 16"
         )
-    slots = Sampled(universe, first, end - first, key or _drawn_key(coins))
+    slots = Sampled(universe, first, end - first, key or drawn_key(coins))
     while not slots.users and key is None:  # a few slots are nobody's: take others
-        slots = Sampled(universe, first, end - first, _drawn_key(coins))
+        slots = Sampled(universe, first, end - first, drawn_key(coins))
     if not slots.users:
         raise ValueError(f"under this key the {slots.size} slots are nobody's; take a larger sample or another key")
     return slots
-
-
-def _drawn_key(coins: Coins) -> bytes:
-    return coins.randbelow(2 ** (8 * KEY_BYTES)).to_bytes(KEY_BYTES, "little")

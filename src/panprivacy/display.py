@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
@@ -66,6 +66,60 @@ class Card:
         return (
             f'<table style="border-collapse: collapse; color: inherit; font-size: 90%;">{title}{"".join(rows)}</table>'
         )
+
+
+@dataclass(frozen=True)
+class Sheet(Card):
+    """A card with a table under it: a header, and lines of as many cells.
+
+    >>> sheet = Sheet("Release 1", (("groups", "2"),), None, ("group", "density"), (("north", "0.2"), ("south", "0.3")))
+    >>> print(sheet.text)
+    groups 2
+    group density
+    north     0.2
+    south     0.3
+    """
+
+    header: tuple[str, ...] = ()
+    lines: tuple[tuple[str, ...], ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The card, and the table in columns."""
+        table = [self.header, *self.lines]
+        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+        first, *rest = widths
+        columns = (
+            [f"{line[0]:<{first}}", *(f"{cell:>{w}}" for cell, w in zip(line[1:], rest, strict=True))] for line in table
+        )
+        return "\n".join([super().text, *(" ".join(cells) for cells in columns)])
+
+    @property
+    def grid(self) -> Any:
+        """The card and the table for a terminal."""
+        from rich.console import Group
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table()
+        for place, name in enumerate(self.header):
+            table.add_column(Text(name), justify="right" if place else "left")
+        for line in self.lines:
+            table.add_row(*map(Text, line))
+        return Group(super().grid, table)
+
+    @property
+    def html(self) -> str:
+        """The card and the table for a notebook."""
+        head = _html_cells(self.header, "font-weight: bold;")
+        body = "".join(_html_cells(line) for line in self.lines)
+        style = "border-collapse: collapse; color: inherit; font-size: 90%; margin-top: 0.6em;"
+        return f'{super().html}<table style="{style}">{head}{body}</table>'
+
+
+def _html_cells(cells: tuple[str, ...], style: str = "") -> str:
+    found = (f'<td style="{_CELL} {style}">{escape(cell)}</td>' for cell in cells)
+    return f"<tr>{''.join(found)}</tr>"
 
 
 def _html_row(name: str, value: str, style: str = "") -> str:

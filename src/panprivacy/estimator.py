@@ -23,6 +23,7 @@ from panprivacy.state import Sealed, StateFile
 from panprivacy.table import Bits, Table
 from panprivacy.universe import Ids, Universe
 from panprivacy.universe.batches import Piece, batches, chunks
+from panprivacy.universe.visits import Visit, Visits
 
 R = TypeVar("R")
 """What a release of this estimator is."""
@@ -48,14 +49,20 @@ class Estimator(ABC, Generic[R]):
     def _assemble(self, universe: Universe, slots: SlotMap, ledger: Ledger, table: Bits, coins: Coins) -> None:
         for kernels in ("universe", "slots"):  # now: loaded at the first event, they would tell that there was one
             loaded(f"panprivacy.{kernels}.kernels")
-        self._universe = universe
         self._slots = slots
+        self._know(universe)
         self._ledger = ledger
         self._table = table
         self._coins = coins
         self._drawn_securely = True
         lifetime.give_lock(self)
         lifetime.register(self)
+
+    def _know(self, universe: Universe) -> None:
+        """Take this for the universe; events are ids of it, or visits of them where the slots have categories."""
+        self._universe = universe
+        categories = getattr(self._slots, "categories", None)
+        self._events: Any = universe if categories is None else Visits(universe, categories)
 
     @classmethod
     def _of_parts(
@@ -91,30 +98,41 @@ class Estimator(ABC, Generic[R]):
 
     # --- events -------------------------------------------------------------------------------------------------
 
-    def update(self, user: Any) -> None:
-        """Note that a user appeared."""
-        self._redraw_one(user, remove=False)
+    def update(self, user: Any, category: Any = None) -> None:
+        """Note that a user appeared, and in which category, where the estimator has categories."""
+        self._redraw_one(user if category is None else self._visit(user, category), remove=False)
 
-    def remove(self, user: Any) -> None:
+    def remove(self, user: Any, category: Any = None) -> None:
         """Note that a user was deleted: as if it had never appeared."""
-        self._redraw_one(user, remove=True)
+        self._redraw_one(user if category is None else self._visit(user, category), remove=True)
 
-    def update_many(self, ids: Ids) -> None:
+    def update_many(self, ids: Ids, categories: Any = None) -> None:
         """Note that these users appeared.
 
         `ids` is a list, a range, a NumPy array, an Arrow, Polars or pandas column, or any iterator; for `pp.Edges` an
         (n, 2) array, a list of pairs or a tuple of two columns. A batch with a user outside the universe is refused
         whole; an iterator is taken in chunks, each a batch. Feeding a batch twice does no harm.
-        """
-        self._redraw_many(ids, remove=False)
 
-    def remove_many(self, ids: Ids) -> None:
+        Where the estimator has categories, `categories` is a column as long as `ids`, in any of these containers, or
+        the one category of all of them.
+        """
+        self._redraw_many(ids if categories is None else self._visit(ids, categories), remove=False)
+
+    def remove_many(self, ids: Ids, categories: Any = None) -> None:
         """Note that these users were deleted; takes what `update_many` takes."""
-        self._redraw_many(ids, remove=True)
+        self._redraw_many(ids if categories is None else self._visit(ids, categories), remove=True)
+
+    def _visit(self, user: Any, category: Any) -> Visit:
+        """A user, or many, with a category, or one each."""
+        if not isinstance(self._events, Visits):
+            raise TypeError(
+                "this estimator has no categories: say which there are, as in Density(..., categories=[...])"
+            )
+        return Visit(user, category)
 
     def _redraw_one(self, user: Any, remove: bool) -> None:
         with self._lock:  # `rerandomize` replaces the pair, and growing the universe
-            slot = self._slots.slot(self._universe.index(user))
+            slot = self._slots.slot(self._events.index(user))
             if slot < 0:
                 self._table.in_use()
                 return
@@ -133,10 +151,10 @@ class Estimator(ABC, Generic[R]):
 
     def _redraw_batches(self, ids: Any, remove: bool) -> None:
         self._table.in_use()
-        for pieces in batches(self._universe.as_column(ids)):
+        for pieces in batches(self._events.as_column(ids)):
             short = len(pieces) == 1 and len(pieces[0]) <= CHUNK  # its ids are all looked up before the first is used
             with self._lock, nullcontext() if short else self._whole_or_not_at_all(pieces), Scratch() as scratch:
-                look_up = self._universe.indices if short else self._universe.unchecked
+                look_up = self._events.indices if short else self._events.unchecked
                 threshold = self._ledger.pair.absent if remove else self._ledger.pair.present
                 for chunk in chunks(pieces):
                     try:
@@ -145,7 +163,7 @@ class Estimator(ABC, Generic[R]):
                         scratch.sweep()
                     except IndexError as error:
                         if not short:
-                            self._universe.indices(chunk, scratch)  # says who is outside
+                            self._events.indices(chunk, scratch)  # says who is outside
                         raise PanPrivacyError(_CHANGED) from error
 
     def _whole_or_not_at_all(self, pieces: list[Piece]) -> AbstractContextManager[None]:
@@ -159,7 +177,7 @@ class Estimator(ABC, Generic[R]):
             return restored
         with Scratch() as scratch:
             for chunk in chunks(pieces):
-                self._universe.indices(chunk, scratch)
+                self._events.indices(chunk, scratch)
                 scratch.sweep()
         return nullcontext()
 

@@ -2,11 +2,14 @@
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from panprivacy.distinct import DistinctCount
 from panprivacy.errors import OutsideUniverse
 from panprivacy.estimator import Estimator
 from panprivacy.events.batch import BadInput, Batch, Columns
 from panprivacy.events.columnar import kind_of
+from panprivacy.memory import Scratch
 from panprivacy.sizes import counted
 from panprivacy.universe import Edges, Universe, Users
 from panprivacy.universe.range import first_of
@@ -42,7 +45,7 @@ class Feed:
         skip_outside: bool = False,
         live: bool = False,
     ) -> None:
-        self._est = est
+        self._est: Any = est
         self._columns = columns
         self._skip_missing = skip_missing
         self._skip_outside = skip_outside
@@ -57,7 +60,7 @@ class Feed:
         if self._columns.action is not None:
             self._insertions(batch, rows)
         inside = self._inside(rows)
-        if not (self._skip_outside or inside.all()):
+        if not (self._skip_outside or inside.all()) or not self._known(rows).all():
             raise self._blame(batch)
         self._check_spelling(batch, rows, inside)
 
@@ -71,7 +74,7 @@ class Feed:
         self._declare_ids(rows)
         try:
             if self._columns.action is None:
-                self._est.update_many(self._ids(rows))
+                self._est.update_many(self._ids(rows), self._categories(rows))
             else:
                 self._act(batch, rows)
         except OutsideUniverse:
@@ -87,6 +90,22 @@ class Feed:
     def _ids(self, rows: "pl.DataFrame") -> Any:
         columns = tuple(rows[name] for name in self._columns.ids)
         return columns[0] if len(columns) == 1 else columns
+
+    def _categories(self, rows: "pl.DataFrame") -> Any:
+        """The category of each row, if events are in categories; integers where those of the estimator are."""
+        if self._columns.category is None:
+            return None
+        import polars as pl
+
+        column = rows[self._columns.category]
+        return column if isinstance(self._est.groups[0], str) else column.cast(pl.Int64, strict=False)
+
+    def _known(self, rows: "pl.DataFrame") -> Any:
+        """Whether the category of each row is one that the estimator has, or gathers."""
+        categories = self._categories(rows)
+        if categories is None:
+            return np.ones(len(rows), dtype=np.bool_)
+        return self._est.categories.known(categories.fill_null(-1) if categories.dtype.is_integer() else categories)
 
     def _inside(self, rows: "pl.DataFrame") -> Any:
         """Whether the user of each row is in the universe."""
@@ -109,31 +128,32 @@ class Feed:
         self._spelling_checked = True
 
     def _complete(self, batch: Batch) -> "pl.DataFrame":
-        """The rows that have an id."""
-        rows = batch.rows
-        if not any(rows[name].null_count() for name in self._columns.ids):
+        """The rows that have an id, and a category where they need one."""
+        rows, needed = batch.rows, self._columns.needed
+        if not any(rows[name].null_count() for name in needed):
             return rows
         if not self._skip_missing:
             import polars as pl
 
-            missing = rows.select(pl.any_horizontal(pl.col(self._columns.ids).is_null()).arg_true()).to_series()
-            raise _bad(batch, missing[0], "the id is missing; --skip-missing leaves such rows out")
-        return rows.drop_nulls(list(self._columns.ids))
+            row = rows.select(pl.any_horizontal(pl.col(needed).is_null()).arg_true()).to_series()[0]
+            what = "id" if any(rows[name][row] is None for name in self._columns.ids) else "category"
+            raise _bad(batch, row, f"the {what} is missing; --skip-missing leaves such rows out")
+        return rows.drop_nulls(needed)
 
     def _act(self, batch: Batch, rows: "pl.DataFrame") -> None:
         insert = self._insertions(batch, rows)
         if insert.all():
-            self._est.update_many(self._ids(rows))
+            self._est.update_many(self._ids(rows), self._categories(rows))
         elif not insert.any():
-            self._est.remove_many(self._ids(rows))
+            self._est.remove_many(self._ids(rows), self._categories(rows))
         else:
             last = self._last_of_each(rows.with_columns(insert.alias(_INSERTED)))
-            if not self._inside(
-                last
-            ).all():  # looked up before the first bit changes: a batch is counted whole or not at all
+            # Looked up before the first bit changes: a batch is counted whole or not at all.
+            if not (self._inside(last).all() and self._known(last).all()):
                 raise self._blame(batch)
-            self._est.remove_many(self._ids(last.filter(~last[_INSERTED])))
-            self._est.update_many(self._ids(last.filter(last[_INSERTED])))
+            gone, come = last.filter(~last[_INSERTED]), last.filter(last[_INSERTED])
+            self._est.remove_many(self._ids(gone), self._categories(gone))
+            self._est.update_many(self._ids(come), self._categories(come))
 
     def _insertions(self, batch: Batch, rows: "pl.DataFrame") -> "pl.Series":
         """Whether each row is an insertion."""
@@ -145,13 +165,13 @@ class Feed:
         spelled = pl.col(action).cast(pl.String).str.to_lowercase()
         insert = rows.select(spelled.replace_strict(meaning, default=None, return_dtype=pl.Boolean)).to_series()
         if insert.null_count():
-            numbered = batch.rows.with_row_index(_ROW).drop_nulls(list(self._columns.ids))
+            numbered = batch.rows.with_row_index(_ROW).drop_nulls(self._columns.needed)
             wrong = numbered.filter(insert.is_null()).row(0, named=True)
             raise _bad(batch, wrong[_ROW], f"action {wrong[action]!r} is neither insert nor delete")
         return insert
 
     def _last_of_each(self, rows: "pl.DataFrame") -> "pl.DataFrame":
-        """The last row of each user; an edge without direction is the same user whichever way round."""
+        """The last row of each user, in each category; an edge without direction is one user whichever way round."""
         import polars as pl
 
         names = list(self._columns.ids)
@@ -159,18 +179,29 @@ class Feed:
             source, target = names
             low, high = pl.min_horizontal(source, target), pl.max_horizontal(source, target)
             rows = rows.with_columns(low.alias(source), high.alias(target))
-        return rows.unique(subset=names, keep="last")
+        return rows.unique(subset=[*names, *self._columns.needed[len(names) :]], keep="last")
 
     def _blame(self, batch: Batch) -> BadInput:
-        """Name the first row whose id is outside the universe."""
-        rows = batch.rows.with_row_index(_ROW).drop_nulls(list(self._columns.ids))
-        row = rows.filter(~self._inside(rows))[0]
+        """Name the first row whose id is outside the universe, or whose category is not one of those there are."""
+        rows = batch.rows.with_row_index(_ROW).drop_nulls(self._columns.needed)
+        inside = self._inside(rows)
+        if self._skip_outside or inside.all():
+            return self._blame_category(batch, rows.filter(inside))
+        row = rows.filter(~inside)[0]
         user = tuple(row[name].item() for name in self._columns.ids)
         try:
             self._est.universe.index(user[0] if len(user) == 1 else user)
         except OutsideUniverse as error:
             cause = str(error).removesuffix("; nothing was changed")
         return _bad(batch, row[_ROW].item(), f"{cause}; --skip-outside leaves such rows out")
+
+    def _blame_category(self, batch: Batch, rows: "pl.DataFrame") -> BadInput:
+        row = rows.filter(~self._known(rows))[0]
+        try:
+            self._est.categories.codes(self._categories(row), Scratch())
+        except (OutsideUniverse, TypeError) as error:
+            cause = str(error).removesuffix("; nothing was changed")
+        return _bad(batch, row[_ROW].item(), f"{cause}; --other gathers such rows")
 
 
 def _example(universe: Universe) -> str:

@@ -20,9 +20,9 @@ _kept: list[Any] = []
 def _before_each_batch(note: Callable[[Any, Any], None]) -> None:
     update_many = Estimator.update_many
 
-    def noted(self: Any, ids: Any) -> None:
+    def noted(self: Any, ids: Any, categories: Any = None) -> None:
         note(self, ids)
-        update_many(self, ids)
+        update_many(self, ids, categories)
 
     Estimator.update_many = noted  # type: ignore[method-assign]
 

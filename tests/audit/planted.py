@@ -40,7 +40,7 @@ class CountsEvents(Density):
         super().__init__(*args, **more)
         self.events = 0
 
-    def update(self, user: int) -> None:
+    def update(self, user: int, category: Any = None) -> None:  # noqa: ARG002
         super().update(user)
         self.events += 1
 
@@ -48,7 +48,7 @@ class CountsEvents(Density):
 class CachesAtFirstEvent(Density):
     """Sets an attribute when the first event comes: that it is there tells of an event."""
 
-    def update(self, user: int) -> None:
+    def update(self, user: int, category: Any = None) -> None:  # noqa: ARG002
         super().update(user)
         self.cache = "warm"
 
@@ -56,7 +56,7 @@ class CachesAtFirstEvent(Density):
 class RedrawsZerosOnly(Density):
     """Skips the redraw of a bit that is 1 already, so that each appearance is one more chance."""
 
-    def update(self, user: int) -> None:
+    def update(self, user: int, category: Any = None) -> None:  # noqa: ARG002
         if not self._table.bits(0, self._table.size)[user]:
             super().update(user)
 
@@ -66,7 +66,7 @@ class RedrawsZerosOnly(Density):
 class OneCoinForTheBatch(Density):
     """Flips one coin for all events of a batch."""
 
-    def update_many(self, ids: Any) -> None:
+    def update_many(self, ids: Any, categories: Any = None) -> None:  # noqa: ARG002
         flip = self._coins.flip(self._ledger.pair.present)
         for user in ids:
             self._table.redraw_one(user, flip)

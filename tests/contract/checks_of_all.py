@@ -86,8 +86,8 @@ def check_who_is_removed_was_never_there(subject: Subject) -> None:
         return
     subject.feed(est, SOME)
     coins.outcome = False
-    est.remove_many(SOME[1:])
-    est.remove(SOME[0])
+    est.remove_many(SOME[1:], *subject.times)
+    est.remove(SOME[0], *subject.times)
     assert subject.state(est) == before
 
 

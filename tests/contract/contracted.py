@@ -30,7 +30,7 @@ class Subject:
     bits: Callable[[Any], Any] = lambda est: est
     """What holds the bits."""
     times: tuple[str, ...] = ()
-    """What events need besides ids."""
+    """What events need besides ids: a time, or a category."""
     removes: bool = True
     saves: bool = True
     ends: bool = True
@@ -65,8 +65,8 @@ def _folder(coins: Coins | None) -> pp.StateFolder:
     return pp.StateFolder.create(place / "folder", USERS, 2.0, shards=3, releases=2, coins=coins)
 
 
-def _distinct(coins: Coins | None) -> pp.DistinctCount:
-    return pp.DistinctCount(2.0, 256, releases=2, key=KEY, coins=coins)
+def _distinct(coins: Coins | None, **more: Any) -> pp.DistinctCount:
+    return pp.DistinctCount(2.0, 256, releases=2, key=KEY, coins=coins, **more)
 
 
 def _windows(coins: Coins | None) -> pp.Windows[pp.Release]:
@@ -104,6 +104,27 @@ SUBJECTS: dict[type, Subject] = {
         lambda coins: paper.FixedLevelPPDS(USERS, 2.0, 1000, releases=2, key=KEY, coins=coins),
     ),
 }
+
+
+CATEGORIES = ["a", "b", "c"]
+
+VARIANTS: dict[str, Subject] = {
+    "Density with groups": Subject(
+        lambda coins: pp.Density(USERS, 2.0, releases=2, groups=[i // 1000 for i in range(USERS)], coins=coins),
+    ),
+    "Density with categories": Subject(
+        lambda coins: pp.Density(USERS, 2.0, releases=2, categories=CATEGORIES, key=KEY, coins=coins),
+        times=("a",),
+    ),
+    "DistinctCount with categories": Subject(
+        lambda coins: _distinct(coins, categories=CATEGORIES),
+        stranger=None,
+        times=("a",),
+        removes=False,
+        parts=lambda: [_distinct(None, categories=CATEGORIES) for _ in range(2)],
+    ),
+}
+"""Exported estimators in other uses, which pass the same checks."""
 
 
 def exported() -> set[type]:

@@ -13,7 +13,7 @@ from checks_of_all import (
     check_the_budget_is_kept,
     check_what_is_free_tells_nothing,
 )
-from contracted import SUBJECTS, USERS, exported
+from contracted import SUBJECTS, USERS, VARIANTS, exported
 
 import panprivacy as pp
 from panprivacy.privacy.coins import Coins
@@ -23,6 +23,12 @@ from panprivacy.privacy.coins import Coins
 @pytest.mark.parametrize("kind", SUBJECTS, ids=lambda kind: kind.__name__)
 def test_an_exported_estimator_keeps_the_contract(kind: type, check: Check) -> None:
     check(SUBJECTS[kind])
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__.removeprefix("check_"))
+@pytest.mark.parametrize("name", VARIANTS)
+def test_an_estimator_in_another_use_keeps_the_contract(name: str, check: Check) -> None:
+    check(VARIANTS[name])
 
 
 def test_every_exported_estimator_is_under_contract() -> None:
@@ -35,7 +41,7 @@ def test_every_exported_estimator_is_under_contract() -> None:
 class HalfABatch(pp.Density):
     """Takes what comes before a bad id."""
 
-    def update_many(self, ids: Any) -> None:
+    def update_many(self, ids: Any, categories: Any = None) -> None:  # noqa: ARG002
         for user in ids:
             self.update(user)
 
@@ -43,7 +49,7 @@ class HalfABatch(pp.Density):
 class LabelsOfPandas(pp.Density):
     """Takes the index of a column for its values."""
 
-    def update_many(self, ids: Any) -> None:
+    def update_many(self, ids: Any, categories: Any = None) -> None:  # noqa: ARG002
         super().update_many(ids.index.to_numpy() if hasattr(ids, "index") and hasattr(ids, "dtype") else ids)
 
 
@@ -52,7 +58,7 @@ class CountsEvents(pp.Density):
 
     events = 0
 
-    def update_many(self, ids: Any) -> None:
+    def update_many(self, ids: Any, categories: Any = None) -> None:  # noqa: ARG002
         super().update_many(ids)
         self.events += len(ids)
 

@@ -166,7 +166,7 @@ class Rising(FixedLevelPPDS):
 
 def test_the_auditor_notices_a_level_that_rises() -> None:
     class OneByOne(Rising):
-        def update(self, user: int) -> None:
+        def update(self, user: int, category: object = None) -> None:  # noqa: ARG002
             self.update_many([user])
 
     found = audit.exact(lambda coins: OneByOne(2, 1.0, 50, coins=coins), users=2, length=2)

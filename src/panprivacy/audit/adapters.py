@@ -5,6 +5,7 @@ from typing import Any
 
 from panprivacy.continual import Continual
 from panprivacy.density import Density
+from panprivacy.estimator import Estimator
 from panprivacy.paper import LaplaceMechanism, RandomizedResponse
 from panprivacy.privacy.budget import Budget
 from panprivacy.state.merging import merge
@@ -46,6 +47,43 @@ class Shards:
         if len(self._parts) > 1:
             self._parts = [merge(self._parts)]
         return self._parts[0].release()
+
+
+class TwoCategories:
+    """An estimator by category as its user meets it: able to appear in one category, and in the other, or in both."""
+
+    def __init__(self, est: Estimator[Any], one: str, other: str) -> None:
+        self._est = est
+        self._one, self._other = one, other
+
+    @property
+    def budget(self) -> Budget:
+        """That of the estimator."""
+        return self._est.budget
+
+    def update(self, user: Any) -> None:
+        self._est.update(user, self._one)
+
+    def update_other(self, user: Any) -> None:
+        self._est.update(user, self._other)
+
+    def update_many(self, ids: Ids) -> None:
+        self._est.update_many(ids, self._one)
+
+    def update_other_many(self, ids: Ids) -> None:
+        self._est.update_many(ids, self._other)
+
+    def remove(self, user: Any) -> None:
+        self._est.remove(user, self._one)
+
+    def remove_other(self, user: Any) -> None:
+        self._est.remove(user, self._other)
+
+    def rerandomize(self) -> None:
+        self._est.rerandomize()
+
+    def release(self) -> Any:
+        return self._est.release()
 
 
 class Observer(Continual):

@@ -32,6 +32,7 @@ def exact(
     deletions: bool = False,
     readings: int = 1,
     streams: Sequence[Sequence[Any]] | None = None,
+    verbs: Sequence[str] | None = None,
 ) -> Result:
     r"""Find the exact worst-case privacy loss of an estimator, by running it under every outcome of its coins.
 
@@ -66,6 +67,8 @@ def exact(
         more; none leaves the releases alone.
     streams
         Audit these streams and all their beginnings instead, each a sequence of users and of `Removal`.
+    verbs
+        All that a user can do, as names of methods, where that is more than `update` (and `remove`, with `deletions`).
 
     Examples
     --------
@@ -98,7 +101,7 @@ def exact(
     judge = DeltaJudge(laws, claimed) if claimed_delta else Judge(laws)
     trees = _trees(machine, length, streams)
     removing = deletions or any(isinstance(event, Removal) for stream in streams or () for event in stream)
-    verbs = ("update", "remove") if removing else ("update",)
+    verbs = tuple(verbs) if verbs is not None else ("update", "remove") if removing else ("update",)
     release = RELEASE if machine.can("release") else ESTIMATE
     for batched in (False, True):
         if batched and (judge.is_certain() or batches_agree(machine, verbs, length)):

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from panprivacy import paper
-from panprivacy.audit.adapters import Mechanism, Observer, Shards
+from panprivacy.audit.adapters import Mechanism, Observer, Shards, TwoCategories
 from panprivacy.audit.auditor import exact
 from panprivacy.audit.result import Result
 from panprivacy.continual import Continual
@@ -18,6 +18,7 @@ from panprivacy.distinct import DistinctCount
 from panprivacy.privacy.coins import Coins
 from panprivacy.universe import Edges, Users
 
+_KINDS = ["flu", "cold"]
 _KEY = bytes([3] * 16)  # any key will do: it decides who owns which bit, and the state shows it
 
 
@@ -57,6 +58,8 @@ class Subject:
     """Whether announced readings can be planned."""
     tight: bool = True
     """Whether the claim is the exact loss, and not only a bound of it."""
+    categories: bool = False
+    """Whether a user can appear in either of two categories, or in both."""
     least: float = 0.0
     """The smallest epsilon whose outcomes are few enough to enumerate; one below it is raised to it."""
     delta: float | None = None
@@ -89,7 +92,13 @@ class Subject:
                 intrusions=case.intrusions,
                 deletions=case.deletions,
                 readings=self.readings,
+                verbs=self._verbs(case),
             )
+
+    def _verbs(self, case: Case) -> Sequence[str] | None:
+        if not self.categories:
+            return None
+        return [verb + which for verb in ("update", "remove")[: 1 + case.deletions] for which in ("", "_other")]
 
 
 def _density(case: Case, coins: Coins, universe: Any = None, **more: Any) -> Density:
@@ -134,18 +143,29 @@ def _shards(case: Case, coins: Coins) -> Shards:
     return Shards([_density(case, coins, shard=(i, 2)) for i in range(2)])
 
 
-def _distinct(case: Case, coins: Coins) -> DistinctCount:
+def _distinct(case: Case, coins: Coins, levels: int = 2, **more: Any) -> DistinctCount:
     # Two levels of two bits: some of the users share a bit.
     return DistinctCount(
         case.epsilon,
         2,
-        levels=2,
+        levels=levels,
         releases=case.releases,
         intrusions=case.intrusions,
         delta=case.delta,
         key=_KEY,
         coins=coins,
+        **more,
     )
+
+
+def _in_groups(case: Case, coins: Coins) -> Density:
+    # Every second user is in the other group.
+    groups = [_KINDS[i % 2] for i in range(case.users)]
+    return _density(case, coins, Users(_names(case.users), groups=groups))
+
+
+def _by_category(est: Density | DistinctCount) -> TwoCategories:
+    return TwoCategories(est, *_KINDS)
 
 
 def _continual(case: Case, coins: Coins) -> Observer:
@@ -185,9 +205,23 @@ SUBJECTS: tuple[Subject, ...] = (
     Subject(
         "Density, edges", Density, lambda case, coins: _density(case, coins, Edges(_nodes(case.users))), ids=_edges
     ),
+    Subject("Density, groups", Density, _in_groups, ids=_names),
+    Subject(
+        "Density, categories",
+        Density,
+        lambda case, coins: _by_category(_density(case, coins, categories=_KINDS, key=_KEY)),
+        categories=True,
+    ),
     Subject("Density, one shard", Density, lambda case, coins: _density(case, coins, shard=(0, 2))),
     Subject("Density, merged", Density, _shards),
     Subject("DistinctCount", DistinctCount, _distinct, deletes=False),
+    Subject(
+        "DistinctCount, categories",
+        DistinctCount,
+        lambda case, coins: _by_category(_distinct(case, coins, levels=1, categories=_KINDS)),
+        deletes=False,
+        categories=True,
+    ),
     _with_delta("Density", Density, _density),
     _with_delta("Density, 2 releases", Density, _of_two, ids=_two, plans=2, longest=2),
     _with_delta("Density, 3 releases", Density, _of_two, ids=_two, plans=3, longest=2),

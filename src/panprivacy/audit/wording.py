@@ -16,7 +16,9 @@ from panprivacy.audit.views import Visible
 
 _WORDS = {
     "update": "{} appears",
+    "update_other": "{} appears in the other category",
     "remove": "{} is deleted",
+    "remove_other": "{} is deleted from the other category",
     "read": "state read",
     "rerandomize": "redraw",
     "release": "release",
@@ -116,7 +118,7 @@ def _say(steps: Sequence[Step], machine: Machine) -> tuple[str, ...]:
     said = []
     for step, run in groupby(steps):
         times = len(list(run))
-        words = _WORDS[step.verb].format(*(machine.users[i] for i in step.users))
+        words = _WORDS.get(step.verb, f"{step.verb} {{}}").format(*(machine.users[i] for i in step.users))
         said.append(words if times == 1 else f"{words} {times} times")
     return tuple(said)
 

@@ -1,11 +1,13 @@
 """`panprivacy density`: which share of a known universe is in these files?"""
 
 import re
+from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
 
 from panprivacy.cli import options as opt
+from panprivacy.cli.groups import ByCategory
 from panprivacy.cli.plainly import Speaker, plain_errors
 from panprivacy.cli.run import Run, continued_or_new, kept_in, plan_of, planned, prepare
 from panprivacy.cli.series import feed_series
@@ -36,6 +38,9 @@ def density(
             rich_help_panel=opt.EVENTS,
         ),
     ] = None,
+    by: opt.By = None,
+    categories: opt.CategoryList = None,
+    other: opt.Other = False,
     skip_missing: opt.SkipMissing = False,
     skip_outside: Annotated[
         bool,
@@ -64,6 +69,14 @@ def density(
         typer.Option(
             metavar="FILE[:COLUMN]",
             help="The universe is the users listed in this file, whose ids may be numbers or text.",
+            rich_help_panel=opt.BUDGET,
+        ),
+    ] = None,
+    group: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Column of that file: the group of each user, each answered.",
             rich_help_panel=opt.BUDGET,
         ),
     ] = None,
@@ -120,11 +133,12 @@ def density(
 
     Example: [bold]panprivacy density visits.csv --column patient --universe 1000000 --epsilon 1[/bold]
 
+    Groups: [bold]--by clinic --categories north,south[/bold], or [bold]--universe-file FILE:ID --group region[/bold].
     For a series, add: [bold]--releases 52 --release-every 7d --time visited --plot series.png[/bold]
 
     FILE is one file or more, a glob in quotes, such as 'visits/*.parquet', or - for standard input.
     """
-    asked = Asked(column, edges, universe, universe_file, nodes, directed)
+    asked = Asked(column, edges, universe, universe_file, nodes, directed, group)
     prepare(files, quiet=quiet)
     with plain_errors(), kept_in(state) as kept:
         users, kind = asked.universe()
@@ -132,14 +146,17 @@ def density(
         wanted = {"estimator": "Density", "universe": users and users.describe(), **plan}
         part, key = _parse_shard(shard)
         size = {"sample": sample, "memory": memory, "shard": part, "key": key}
-        est = continued_or_new(kept, users, wanted, lambda: _new(users, plan, size))
+        kinds = ByCategory(by, categories, other)
+        est = continued_or_new(kept, users, wanted, lambda: _new(users, plan, size | kinds.arguments()))
+        kinds.check(est)
         if kept is not None:
             _check_size(est, size)
-        run = Run(est, kept, level, Speaker(as_json=as_json, quiet=quiet))
+        run = Run(est, kept, level, Speaker(as_json=as_json, quiet=quiet), kinds.picture(plot, release_every))
         layout = Layout(separator, not no_header, missing)
-        columns = asked.columns(est.universe, kind, action, lambda: which_column(files, format_, layout))
+        named = asked.columns(est.universe, kind, action, lambda: which_column(files, format_, layout))
+        columns = replace(named, category=by)
         source = Source(files, columns, format_, layout, skip_missing, skip_outside)
-        feed_series(run, source, release, time=time, every=release_every, picture=plot)
+        feed_series(run, source, release, time=time, every=release_every, picture=plot if release_every else None)
 
 
 def _new(users: Universe | None, plan: dict[str, Any], size: dict[str, Any]) -> Density:
@@ -151,7 +168,9 @@ def _new(users: Universe | None, plan: dict[str, Any], size: dict[str, Any]) -> 
 def _check_size(est: Any, size: dict[str, Any]) -> None:
     """Refuse to go on with a state that has another sample or shard than was asked for."""
     if any(value is not None for value in size.values()):
-        fresh = Density(est.universe, **planned(plan_of(est)), **size)
+        kinds = est.categories
+        listed = {} if kinds is None else {"categories": kinds.labels}
+        fresh = Density(est.universe, **planned(plan_of(est)), **size, **listed)
         if (fresh._slots.first, fresh._slots.size) != (est._slots.first, est._slots.size):
             raise PanPrivacyError(
                 f"this state has bits {est._slots.first}..{est._slots.first + est._slots.size - 1}, and a table of "

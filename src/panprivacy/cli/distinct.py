@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from panprivacy.cli import options as opt
+from panprivacy.cli.groups import ByCategory
 from panprivacy.cli.plainly import Speaker, plain_errors
 from panprivacy.cli.run import Run, continued_or_new, kept_in, plan_of, planned, prepare
 from panprivacy.cli.series import feed_series
@@ -27,6 +28,9 @@ def distinct(
             rich_help_panel=opt.EVENTS,
         ),
     ] = None,
+    by: opt.By = None,
+    categories: opt.CategoryList = None,
+    other: opt.Other = False,
     skip_missing: opt.SkipMissing = False,
     format_: opt.FileFormat = None,
     separator: opt.Separator = ",",
@@ -70,6 +74,7 @@ def distinct(
 
     Example: [bold]panprivacy distinct visits.csv --column patient --epsilon 1 --error 0.02[/bold]
 
+    Groups: [bold]--by clinic --categories north,south[/bold].
     For a series, add: [bold]--releases 52 --release-every 7d --time visited --plot series.png[/bold]
 
     FILE is one file or more, a glob in quotes, such as 'visits/*.parquet', or - for standard input.
@@ -80,15 +85,20 @@ def distinct(
             raise which_column(files, format_, Layout(separator, not no_header, missing))
         plan = {"epsilon": epsilon, "releases": releases, "intrusions": intrusions, "delta": delta}
         size: dict[str, Any] = {"error": error, "buckets": buckets, "key": _parse_key(key)}
+        kinds = ByCategory(by, categories, other)
         est = continued_or_new(
-            kept, None, {"estimator": "DistinctCount", **plan}, lambda: DistinctCount(**planned(plan), **size)
+            kept,
+            None,
+            {"estimator": "DistinctCount", **plan},
+            lambda: DistinctCount(**planned(plan), **size, **kinds.arguments()),
         )
+        kinds.check(est)
         if kept is not None:
             _check_size(est, size)
-        columns = Columns((column,), _declared(est, ids))
+        columns = Columns((column,), _declared(est, ids), category=by)
         source = Source(files, columns, format_, Layout(separator, not no_header, missing), skip_missing)
-        run = Run(est, kept, level, Speaker(as_json=as_json, quiet=quiet))
-        feed_series(run, source, release, time=time, every=release_every, picture=plot)
+        run = Run(est, kept, level, Speaker(as_json=as_json, quiet=quiet), kinds.picture(plot, release_every))
+        feed_series(run, source, release, time=time, every=release_every, picture=plot if release_every else None)
 
 
 def _declared(est: Any, asked: Kind | None) -> Kind | None:

@@ -48,6 +48,32 @@ Missing: TypeAlias = Annotated[
         metavar="TEXT", help="What the CSV files write where an id is missing, such as NA.", rich_help_panel=EVENTS
     ),
 ]
+By: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--by",
+        metavar="NAME",
+        help="Column of the category of each event: an answer for each one.",
+        rich_help_panel=EVENTS,
+    ),
+]
+CategoryList: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--categories",
+        metavar="A,B,C|FILE",
+        help="The categories there are, or a file that lists them.",
+        rich_help_panel=EVENTS,
+    ),
+]
+Other: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--other",
+        help="Gather events of all other categories; else they are an error.",
+        rich_help_panel=EVENTS,
+    ),
+]
 Epsilon: TypeAlias = Annotated[
     float | None,
     typer.Option(
@@ -105,7 +131,7 @@ Time: TypeAlias = Annotated[
 ]
 Plot: TypeAlias = Annotated[
     str | None,
-    typer.Option(metavar="FILE", help="Draw the releases of --release-every as a picture: .png, .svg or .pdf."),
+    typer.Option(metavar="FILE", help="Draw a series of releases, or groups, as a picture: .png, .svg or .pdf."),
 ]
 Level: TypeAlias = Annotated[float, typer.Option(help="Confidence level of the interval around an answer.")]
 Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print each release as one line of JSON.")]

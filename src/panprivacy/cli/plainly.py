@@ -16,6 +16,7 @@ import typer
 
 from panprivacy.checks import LargeDelta
 from panprivacy.errors import PanPrivacyError
+from panprivacy.release import CategoryRelease, Release
 
 
 @contextmanager
@@ -112,7 +113,8 @@ class Speaker:
 
             Console().print(*([at] if at else []), thing, sep="\n")
         else:
-            typer.echo(f"{at}: {thing}" if at else as_line(thing))
+            for line in (thing, *(thing.groups if isinstance(thing, Release | CategoryRelease) else ())):
+                typer.echo(f"{at}: {line}" if at else as_line(line))
         sys.stdout.flush()  # a pipe may be read long before this process ends
 
     def close(self, thing: Any) -> None:

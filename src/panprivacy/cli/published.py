@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from panprivacy.cli.chart import Audited, draw
 from panprivacy.cli.plainly import Speaker, as_fields
 from panprivacy.periods import as_datetime
-from panprivacy.release import MonotoneCurve, monotone
+from panprivacy.release import CategoryRelease, MonotoneCurve, monotone
 from panprivacy.sizes import counted
 
 if TYPE_CHECKING:
@@ -89,7 +89,8 @@ class Published:
 
     def close(self, est: "Estimator[Any]", audited: Audited | None = None) -> None:
         """Show the curve, and what ends the series if something does; draw the picture."""
-        curve = None if self.deletions else Curve(self.rows)
+        divided = any(isinstance(row.release, CategoryRelease) for row in self.rows)  # into categories, without a total
+        curve = None if self.deletions or divided else Curve(self.rows)
         if curve is not None and (self.speaker.as_json or len(self.rows) > 1):
             self.speaker.answer(curve)
         if audited is not None:

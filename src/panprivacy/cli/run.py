@@ -11,6 +11,7 @@ from typing import Any
 
 from panprivacy.checks import check_level
 from panprivacy.cli.deltas import note_large_delta, note_what_a_delta_buys
+from panprivacy.cli.groups import check_groups_picture
 from panprivacy.cli.keeping import Keeper
 from panprivacy.cli.plainly import CannotShow, Speaker, ended_in_order
 from panprivacy.cli.published import AT, Dated, Published
@@ -37,9 +38,13 @@ class Run:
     kept: StateFile | None
     level: float
     speaker: Speaker
+    picture: str | None = None
+    """The file that the groups of a release are drawn in."""
 
     def __post_init__(self) -> None:
         check_level(self.level)  # said now, not after an hour of reading
+        if self.picture is not None:
+            check_groups_picture(self.est, self.picture)
         self.keeper = Keeper(self.est, self.kept)
         self._published: Published | None = None
         if self.kept is None or not self.kept.exists:  # a state that is there has decided for good
@@ -168,6 +173,8 @@ class Run:
             path = self.kept and self.kept.path
             lost = f"is spent and saved; panprivacy show {path} has it" if path else "is spent, and lost"
             raise CannotShow(f"{error}; the release {lost}") from None
+        if self.picture is not None:
+            released.plot(self.picture)
         if isinstance(released, Release) and released.density_stderr > _NOISE:
             self.speaker.note("this answer is mostly noise; panprivacy plan finds an epsilon and a size that do better")
 

@@ -32,11 +32,15 @@ class Asked:
     nodes: str | None
     """How many nodes a graph has, or the file that lists them."""
     directed: bool
+    group: str | None = None
+    """The column of the file that says which group each user is in."""
 
     def universe(self) -> tuple[Universe | None, Kind]:
         """The universe, or None if nothing was said about it, and what its ids are."""
         said = {"--universe": self.size, "--universe-file": self.file, "--nodes": self.nodes}
         given = [name for name, value in said.items() if value is not None]
+        if self.group is not None and self.file is None:
+            raise ValueError("--group is a column of the list of users: say --universe-file FILE:COLUMN")
         if len(given) > 1:
             raise ValueError(f"{' and '.join(given)}: only one of them can say who is counted")
         if self.size is not None:
@@ -47,7 +51,7 @@ class Asked:
             named, kind = _listed(self.nodes)
             return Edges(named, self.directed), kind
         if self.file is not None:
-            return _listed(self.file)
+            return _listed(self.file, self.group)
         return None, Kind.integers
 
     def columns(self, universe: Any, kind: Kind, action: str | None, which: Callable[[], ValueError]) -> Columns:
@@ -80,7 +84,9 @@ def which_column(files: Sequence[str], format_: Format | None, layout: Layout) -
     return ValueError(f"which column holds the ids? Say --column NAME{f'; {file}: {told}' if told else ''}")
 
 
-def _listed(given: str) -> tuple[Users, Kind]:
-    """The users in a file, and what their ids are."""
-    ids = read_ids(*split_column(given))
-    return Users(ids), kind_of(ids.dtype) or Kind.integers
+def _listed(given: str, group: str | None = None) -> tuple[Users, Kind]:
+    """The users in a file, with their groups if a column of them is named, and what their ids are."""
+    file, column = split_column(given)
+    ids = read_ids(file, column)
+    groups = None if group is None else read_ids(file, group)
+    return Users(ids, groups=groups), kind_of(ids.dtype) or Kind.integers

@@ -43,6 +43,8 @@ def taken_over(est: Density, plan: Plan, check: Callable[[Shares], object]) -> t
     """
     if est.TABLE is not Density.TABLE:
         raise ValueError(f"the bits of a {type(est).__name__} are kept in another way than those of a Density")
+    if est.groups:
+        raise ValueError("a Continual watches one density: it takes over none with groups or categories")
     with est._lock:
         est._table.in_use()
         ledger = est._ledger

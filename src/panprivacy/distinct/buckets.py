@@ -61,6 +61,6 @@ def relative_error(pair: Pair, buckets: int, noise: Noise) -> float:
 
 
 @lru_cache(maxsize=64)
-def model_of(pair: Pair, levels: int, buckets: int, noise: Noise) -> CountModel:
+def model_of(pair: Pair, levels: int, buckets: int, noise: Noise, share: float = 1.0) -> CountModel:
     """The law of the counts of such a table, kept for the next release."""
-    return CountModel(pair, levels, buckets, noise)
+    return CountModel(pair, levels, buckets, noise, share)

@@ -1,16 +1,17 @@
 """`DistinctCount`: how many different users have shown up, whoever they are?"""
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import combinations
 from math import sqrt
 from operator import index
-from typing import Any, NoReturn, Self
+from typing import Any, NoReturn, Self, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
-from panprivacy.checks import KEY_BYTES, check_delta, check_epsilon, check_key
+from panprivacy.checks import check_delta, check_epsilon, check_key
 from panprivacy.display import Rows
 from panprivacy.distinct.buckets import buckets_for, levels_for, model_of, relative_error
 from panprivacy.distinct.estimate import not_negative, total
@@ -25,16 +26,20 @@ from panprivacy.privacy.coins import Coins
 from panprivacy.privacy.ledger import Ledger, Published
 from panprivacy.privacy.pairs import Pair
 from panprivacy.privacy.splitting import best_split
-from panprivacy.release import CountRelease
+from panprivacy.release import CategoryRelease, CountRelease, GroupCount
 from panprivacy.sizes import format_bytes
 from panprivacy.slots import SlotMap
+from panprivacy.slots.choosing import asked_about, drawn_key
 from panprivacy.slots.hashed import Hashed
 from panprivacy.table import Bits, Table
 from panprivacy.universe import Ids, Universe
 from panprivacy.universe.anyone import INTEGERS, TEXT, Anyone
+from panprivacy.universe.categories import Categories, by_categories
+from panprivacy.universe.groups import Label
 
 _HARDLY = 1e-9  # a probability that is taken for impossible
 _PARAMETERS = struct.Struct("<IIII16s")  # levels, buckets, parts, unions, key
+_UNDECLARED = b"\0"  # written only where categories follow
 _DECLARED = {None: b"", INTEGERS: b"\1", TEXT: b"\2"}  # what ids are comes last, where it was declared
 
 
@@ -68,6 +73,11 @@ class DistinctCount(Estimator[CountRelease]):
         A probability with which more than epsilon may be lost, as for `pp.Density`: it buys Gaussian noise.
     key
         16 bytes that decide which bit a user owns; drawn unless given. Tables to be merged must share one.
+    categories, other
+        What events can be in, such as pages: ``update(user, category)``. A user may be in all of them, and is asked
+        about one, which the hash chooses; events in others leave no trace. Each category has levels and buckets of its
+        own, and a release has every category, with its error. An event in a category that is not listed is refused, or,
+        with ``other=True``, gathered in one called "other".
     ids
         ``"integers"`` or ``"text"`` (which bytes and UUIDs are, too): ids of the other kind are refused. Without it all
         are taken, and 5 is one user and "5" another. What is declared is public, and part of the state.
@@ -109,6 +119,8 @@ class DistinctCount(Estimator[CountRelease]):
         releases: int = 1,
         intrusions: int = 0,
         delta: float | None = None,
+        categories: Iterable[Label] | None = None,
+        other: bool = False,
         key: bytes | None = None,
         ids: str | None = None,
         coins: Coins | None = None,
@@ -124,10 +136,11 @@ class DistinctCount(Estimator[CountRelease]):
             if buckets is None
             else index(buckets)
         )
-        slots = Hashed(levels_for(width) if levels is None else index(levels), width)
+        kinds = asked_about(categories, other)
+        slots = Hashed(levels_for(width) if levels is None else index(levels), width, categories=kinds)
         check_key(key)
         split = best_split(check_epsilon(epsilon), width, *plan)
-        users = Anyone(key or source.randbelow(2 ** (8 * KEY_BYTES)).to_bytes(KEY_BYTES, "little"), ids)
+        users = Anyone(key or drawn_key(source), ids)
         self._assemble(users, slots, Ledger(split), Table.drawn(slots.size, split.pair, source), source)
 
     def _assemble(self, universe: Universe, slots: SlotMap, ledger: Ledger, table: Bits, coins: Coins) -> None:
@@ -159,11 +172,11 @@ class DistinctCount(Estimator[CountRelease]):
 
     # --- events -------------------------------------------------------------------------------------------------
 
-    def remove(self, user: Any) -> NoReturn:  # noqa: ARG002 - whoever it is
+    def remove(self, user: Any, category: Any = None) -> NoReturn:  # noqa: ARG002 - whoever it is
         """Refuse: users share bits, and clearing one would remove all who share it."""
         raise _no_removal()
 
-    def remove_many(self, ids: Ids) -> NoReturn:  # noqa: ARG002
+    def remove_many(self, ids: Ids, categories: Any = None) -> NoReturn:  # noqa: ARG002
         """Refuse, like `remove`."""
         raise _no_removal()
 
@@ -187,31 +200,44 @@ class DistinctCount(Estimator[CountRelease]):
     def _interpret(self, published: Published) -> CountRelease:
         split = self._ledger.split
         model = self._model(union_pair(split.pair_after(published.redraws), self._slots.unions))
-        noisy = np.array(published.noisy, dtype=np.float64).reshape(self._slots.parts, self._slots.levels)
-        raw = total([model.fit(part, published.level) for part in noisy])
-        found, parts = not_negative(raw), self._slots.parts
-        # Wide Laplace noise errs by less than a normal law of its variance would: the fit sees its peak.
-        of_noise = min(sqrt(parts) * model.noise_stderr(found.count / parts), found.stderr)
+        slots, level = self._slots, published.level
+        noisy = np.array(published.noisy, dtype=np.float64).reshape(slots.parts, slots.tables, slots.levels)
+        found = [self._estimated(model, noisy[:, table], level) for table in range(slots.tables)]
         budget = budget_of(split, published.number, published.redraws)
-        return CountRelease(
-            count=found.count,
-            count_stderr=found.stderr,
-            count_interval=(found.low, found.high),
-            raw_count=raw.count,
-            level=published.level,
-            universe=None,
-            number=published.number,
-            epsilon_spent=budget.spent,
-            epsilon_remaining=budget.remaining,
-            delta_spent=budget.delta_spent,
-            noise_stderr=of_noise,
-            secure=self.secure,
-        )
+        cost: dict[str, Any] = {
+            "level": level,
+            "number": published.number,
+            "epsilon_spent": budget.spent,
+            "epsilon_remaining": budget.remaining,
+            "delta_spent": budget.delta_spent,
+            "secure": self.secure,
+        }
+        if slots.categories is None:
+            return CountRelease(**found[0], **cost)
+        rows = tuple(GroupCount(**row, group=label) for row, label in zip(found, slots.categories.labels, strict=True))
+        return cast("CountRelease", CategoryRelease(rows, **cost))  # what it lacks, it says so
+
+    def _estimated(self, model: CountModel, noisy: NDArray[np.float64], level: float) -> dict[str, Any]:
+        """What the noisy counts of the levels say, a row for each part."""
+        raw = total([model.fit(part, level) for part in noisy])
+        found, parts = not_negative(raw), len(noisy)
+        return {
+            "count": found.count,
+            "count_stderr": found.stderr,
+            "count_interval": (found.low, found.high),
+            "raw_count": raw.count,
+            "universe": None,
+            # Wide Laplace noise errs by less than a normal law of its variance would: the fit sees its peak.
+            "noise_stderr": min(sqrt(parts) * model.noise_stderr(found.count / parts), found.stderr),
+        }
 
     # --- what it says of itself ---------------------------------------------------------------------------------
 
     def count_stderr_at(self, count: float) -> float:
-        """The standard error that a release now would have, if this were the true count (of each part alike)."""
+        """The standard error that a release now would have, if this were the true count (of each part alike).
+
+        With categories it is the true count of one of them, whichever.
+        """
         parts = self._slots.parts
         return float(np.sqrt(parts)) * self._model(self._ledger.pair).stderr(count / parts)
 
@@ -247,7 +273,7 @@ class DistinctCount(Estimator[CountRelease]):
             declared = replace(self._universe, ids=kind)
             if self.ids not in (None, kind):
                 raise ValueError(f"ids of this estimator are {self.ids}, and cannot be declared {kind}")
-            self._universe = declared
+            self._know(declared)
 
     @property
     def buckets(self) -> int:
@@ -260,13 +286,29 @@ class DistinctCount(Estimator[CountRelease]):
         return self._slots.levels
 
     def _model(self, pair: Pair) -> CountModel:
-        return model_of(pair, self.levels, self.buckets, self._ledger.split.noise)
+        return model_of(pair, self.levels, self.buckets, self._ledger.split.noise, 1 / self._slots.tables)
+
+    @property
+    def groups(self) -> tuple[Label, ...]:
+        """The labels of the categories, in the order in which a release has them; none without categories."""
+        return self._slots.categories.labels if self._slots.categories else ()
+
+    @property
+    def categories(self) -> Categories | None:
+        """What events can be in, where they are in categories."""
+        return self._slots.categories
+
+    @property
+    def _settled(self) -> int:
+        """About the count from which on the relative error stays the same."""
+        return 4 * self.buckets * self._slots.tables
 
     def _described(self) -> str:
         budget, slots = self.budget, self._slots
         tables = f"{slots.parts} side by side, " * (slots.parts > 1) + f"union of {slots.unions}, " * (slots.unions > 1)
         return (
-            f"<DistinctCount within {self.relative_error:.1%} from {4 * self.buckets:,} users on, "
+            f"<DistinctCount{by_categories(slots.categories)} within {self.relative_error:.1%} from "
+            f"{self._settled:,} users on, "
             f"{tables}{format_bytes(self.memory)}; "
             f"epsilon {self.epsilon:g}{and_delta(self.delta)}: {budget.spent:.3g} spent, "
             f"{budget.releases_made} of {budget.releases} releases made"
@@ -274,35 +316,40 @@ class DistinctCount(Estimator[CountRelease]):
         )
 
     def _rows(self) -> Rows:
-        unions = self._slots.unions
+        unions, tables = self._slots.unions, self._slots.tables
+        times = f"{tables:,} categories x " if self._slots.categories else ""
         union = ("union", f"of {unions} tables: {self._ledger.pair.loss:.4g} of its epsilon left")
         return (
-            ("memory", f"{self.levels} levels x {self.buckets:,} buckets in {format_bytes(self.memory)}"),
+            ("memory", f"{times}{self.levels} levels x {self.buckets:,} buckets in {format_bytes(self.memory)}"),
             *self.budget.card().rows,
             *([union] if unions > 1 else []),
-            ("error", f"± {self.relative_error:.2%} (standard error from {4 * self.buckets:,} users on)"),
+            ("error", f"± {self.relative_error:.2%} (standard error from {self._settled:,} users on)"),
         )
 
     # --- bytes --------------------------------------------------------------------------------------------------
 
     def _counts_released(self) -> int:
-        return self._slots.parts * self._slots.levels
+        return self._slots.parts * self._slots.tables * self._slots.levels
 
     def _parameters(self) -> bytes:
         slots = self._slots
         fixed = _PARAMETERS.pack(slots.levels, slots.buckets, slots.parts, slots.unions, self._universe.key)
-        return fixed + _DECLARED[self._universe.ids]
+        if slots.categories is None:
+            return fixed + _DECLARED[self._universe.ids]
+        return fixed + (_DECLARED[self._universe.ids] or _UNDECLARED) + slots.categories.to_bytes()
 
     @classmethod
     def _from_parameters(cls, parameters: bytes, universe: Any) -> tuple[Universe, SlotMap]:
         levels, buckets, parts, unions, key = _PARAMETERS.unpack_from(parameters)
-        declared = {written: kind for kind, written in _DECLARED.items()}
-        if parameters[_PARAMETERS.size :] not in declared:
+        rest, declared = parameters[_PARAMETERS.size :], {written: kind for kind, written in _DECLARED.items()}
+        kind = b"" if rest[:1] == _UNDECLARED else rest[:1]
+        if kind not in declared:
             raise ValueError("ids of this state are declared to be something that this release does not know")
-        known = Anyone(key, declared[parameters[_PARAMETERS.size :]])
+        known = Anyone(key, declared[kind])
+        categories = Categories.from_bytes(rest[1:]) if len(rest) > 1 else None
         if universe not in (None, known):
             raise ValueError("this universe is not the one that the estimator was built with")
-        return known, Hashed(levels, buckets, parts, unions)
+        return known, Hashed(levels, buckets, parts, unions, categories)
 
 
 def _check_alike(parts: Sequence[DistinctCount]) -> None:
@@ -311,6 +358,7 @@ def _check_alike(parts: Sequence[DistinctCount]) -> None:
     for part in parts[1:]:
         different = [] if head._universe.key == part._universe.key else ["keys"]
         different += [] if (head.levels, head.buckets) == (part.levels, part.buckets) else ["sizes"]
+        different += [] if head.categories == part.categories else ["categories"]
         different += head._ledger.differences(part._ledger)
         if different:
             raise CannotMerge(f"the parts have different {' and '.join(different)}")

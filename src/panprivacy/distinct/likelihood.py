@@ -60,12 +60,14 @@ class CountModel:
     levels: int
     buckets: int
     noise: Noise
+    share: float = 1.0
+    """The share of users that the hash sends to this table: a user is in level l with ``share * 2**-(l+1)``."""
 
     @cached_property
     def _rates(self) -> Reals:
         """``-ln(1 - q_l/B)``: how fast the buckets of each level fill."""
         exponents = np.minimum(np.arange(1, self.levels + 1), self.levels - 1)
-        return -np.log1p(-np.ldexp(1.0 / self.buckets, -exponents))
+        return -np.log1p(-np.ldexp(self.share / self.buckets, -exponents))
 
     @cached_property
     def _scale(self) -> float:

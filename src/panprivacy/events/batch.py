@@ -48,6 +48,7 @@ class Columns:
     kind: Kind | None = None
     action: str | None = None
     time: str | None = None
+    category: str | None = None
 
     def __post_init__(self) -> None:
         if len(set(self.names)) != len(self.names):
@@ -56,7 +57,12 @@ class Columns:
     @property
     def names(self) -> list[str]:
         """All columns, ids first."""
-        return [*self.ids, *(name for name in (self.action, self.time) if name is not None)]
+        return [*self.ids, *(name for name in (self.action, self.time, self.category) if name is not None)]
+
+    @property
+    def needed(self) -> list[str]:
+        """Those without which a row cannot be counted: ids, and the category where there is one."""
+        return [*self.ids, *([self.category] if self.category is not None else [])]
 
     @property
     def if_text(self) -> str:
@@ -90,6 +96,8 @@ class Columns:
             types[self.action] = pl.String
         if self.time is not None:
             types[self.time] = pl.String
+        if self.category is not None:
+            types[self.category] = pl.String
         return types
 
 

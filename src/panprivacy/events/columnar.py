@@ -87,6 +87,8 @@ def _typed(scan: "pl.LazyFrame", columns: Columns, schema: "pl.Schema") -> "pl.L
 
     def read(name: str) -> pl.Expr:
         column = pl.col(name)
+        if name == columns.category:
+            return column.cast(pl.String)
         if name not in as_text:
             return column
         return binary.as_text(column) if schema[name] == pl.Binary else column.cast(pl.String)

@@ -1,8 +1,21 @@
 """Releases: what leaves, and the law of its error."""
 
+from panprivacy.release.categories import CategoryRelease
 from panprivacy.release.count import CountRelease
 from panprivacy.release.curve import MonotoneCurve, monotone
 from panprivacy.release.density import Release
+from panprivacy.release.groups import GroupCount, GroupDensity
 from panprivacy.release.spread import Spread
+from panprivacy.release.spreads import Spreads
 
-__all__ = ["CountRelease", "MonotoneCurve", "Release", "Spread", "monotone"]
+__all__ = [
+    "CategoryRelease",
+    "CountRelease",
+    "GroupCount",
+    "GroupDensity",
+    "MonotoneCurve",
+    "Release",
+    "Spread",
+    "Spreads",
+    "monotone",
+]

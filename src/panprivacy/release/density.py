@@ -1,31 +1,29 @@
 """What leaves of a `Density`: an estimate with its error, and what it cost."""
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from panprivacy.display import Card, grid_of, html_of, line_of, measured, warning_of
 from panprivacy.privacy.budget import and_delta
+from panprivacy.release.estimates import EstimatedDensity
+from panprivacy.release.groups import GroupDensity, checked, frame_of, sheet_of
+from panprivacy.release.picture import draw
+
+if TYPE_CHECKING:
+    import polars as pl
 
 
 @dataclass(frozen=True)
-class Release:
+class Release(EstimatedDensity):
     """An estimate of the density, with its error, that cost the stated part of the budget.
 
-    What is called density is a fraction of the universe, and what is called count is a number of users.
+    What is called density is a fraction of the universe, and what is called count is a number of users. Where users
+    have groups, the estimate is that of all of them together, and `groups` has each.
     """
 
-    density: float
-    """The fraction of the universe that has appeared, within [0, 1]."""
-    density_stderr: float
-    """Standard error of the density, sampling included."""
-    density_interval: tuple[float, float]
-    """Confidence interval for the density."""
-    raw_density: float
-    """The unbiased estimate before it was brought into [0, 1]."""
     level: float
     """Confidence level of the intervals."""
-    universe: int
-    """How many users the estimate speaks for."""
     number: int
     """Which of the planned releases this is, from 1."""
     epsilon_spent: float
@@ -34,36 +32,18 @@ class Release:
     """What the releases still planned may spend."""
     delta_spent: float
     """The probability, at most, with which more than that was lost; 0 without Gaussian noise."""
-    noise_stderr: float
-    """Standard deviation of what the noise of this release added to the density."""
     secure: bool
     """False if the coins were not the operating system's: such a release protects nobody."""
+    groups: tuple[GroupDensity, ...] = ()
+    """Each group with an estimate of its own; none unless users have groups."""
 
-    @property
-    def count(self) -> float:
-        """The number of users that have appeared: density times universe."""
-        return self.density * self.universe
+    def to_polars(self) -> "pl.DataFrame":
+        """The groups as a frame, a row each."""
+        return frame_of(self.groups)
 
-    @property
-    def count_stderr(self) -> float:
-        """Standard error of the count."""
-        return self.density_stderr * self.universe
-
-    @property
-    def count_interval(self) -> tuple[float, float]:
-        """Confidence interval for the count."""
-        low, high = self.density_interval
-        return low * self.universe, high * self.universe
-
-    @property
-    def raw_count(self) -> float:
-        """The unbiased estimate of the count; it may be negative, or beyond the universe."""
-        return self.raw_density * self.universe
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything in the release as plain numbers, for JSON."""
-        counts = ("count", "count_stderr", "count_interval", "raw_count")
-        return asdict(self) | {name: getattr(self, name) for name in counts}
+    def plot(self, path: str | Path) -> None:
+        """Draw the groups as bars with their intervals, in a file: .png, .svg or .pdf. Needs Matplotlib."""
+        draw(checked(self.groups), self.level, path)
 
     def card(self) -> Card:
         """What is shown of it."""
@@ -77,7 +57,7 @@ class Release:
                 f"{self.epsilon_spent:.4g} spent, {self.epsilon_remaining:.4g} left{and_delta(self.delta_spent)}",
             ),
         )
-        return Card(f"Release {self.number}", rows, warning_of(self.secure))
+        return sheet_of(Card(f"Release {self.number}", rows, warning_of(self.secure)), self.groups, interval)
 
     __str__ = line_of
     __rich__ = grid_of

@@ -7,7 +7,7 @@ from math import hypot, sqrt
 
 from panprivacy.checks import check_level
 from panprivacy.privacy.noise import Gaussian, Laplace, Noise
-from panprivacy.release.normal_laplace import normal_laplace_cdf
+from panprivacy.release.normal_laplace import normal_laplace_cdf, normal_laplaces_cdf
 from panprivacy.release.tracked import Tracked
 
 _FAR = 50.0  # standard errors: no law here leaves a probability that a float could tell from 0 beyond
@@ -18,10 +18,12 @@ class Spread(Tracked):
     """The law of the estimate around a density: bits and sampling, about normal, plus the noise of the release."""
 
     noise: Noise
+    times: int = 1
+    """How many counts were added up, each with noise of its own."""
 
     def density(self, noisy_ones: int) -> float:
         """``(noisy - bits*p0) / (users*(p1-p0))``: unbiased for the density of the sampled users."""
-        return (noisy_ones - self.bits * float(self.pair.p0)) / self.whole
+        return float((noisy_ones - self.bits * float(self.pair.p0)) / self.whole)
 
     def normal_variance(self, density: float) -> float:
         """Variance of the drawn bits and of the sampling, for a true density.
@@ -34,7 +36,7 @@ class Spread(Tracked):
     @cached_property
     def noise_stderr(self) -> float:
         """Standard deviation of the noise, in units of density."""
-        return sqrt(self.noise.variance) / self.whole
+        return float(sqrt(self.times * self.noise.variance) / self.whole)
 
     def stderr(self, density: float) -> float:
         """Standard error of the estimate, for a true density."""
@@ -43,6 +45,8 @@ class Spread(Tracked):
     def cdf(self, error: float, density: float) -> float:
         """Probability that the estimate is above a true density by at most this much."""
         normal = sqrt(self._normal_variance_at(min(max(density, 0.0), 1.0)))
+        if isinstance(self.noise, Laplace) and self.times > 1:
+            return normal_laplaces_cdf(error, normal, self.noise_stderr / sqrt(2 * self.times), self.times)
         if isinstance(self.noise, Laplace):
             return normal_laplace_cdf(error, normal, self.noise_stderr / sqrt(2))
         from scipy.special import ndtr
@@ -108,7 +112,7 @@ class Spread(Tracked):
     @property
     def _half_a_count(self) -> float:
         """Half of what one bit more adds to the estimate."""
-        return 0.5 / self.whole
+        return float(0.5 / self.whole)
 
 
 @lru_cache(maxsize=64)

@@ -10,6 +10,8 @@ from panprivacy.privacy.pairs import Pair
 class Tracked:
     """A table of `bits`, of which `users` are somebody's, a sample without replacement of a `population`.
 
+    Where many tables are spoken of at once, the three are arrays: see `Spreads`.
+
     >>> from panprivacy.privacy.pairs import symmetric
     >>> tracked = Tracked(symmetric(1.0), bits=1000, users=1000, population=1000)
     >>> round(tracked.whole, 1), round(tracked.bit_variance(0.5), 1), tracked.sample_variance(0.5)
@@ -34,5 +36,5 @@ class Tracked:
 
     def sample_variance(self, share: Any) -> Any:
         """Variance of the number of tracked users among those who appeared: sampling without replacement."""
-        unsampled = (self.population - self.users) / max(self.population - 1, 1)
+        unsampled = (self.population - self.users) / (self.population - 1 + (self.population == 1))
         return self.users * share * (1 - share) * unsampled

@@ -3,10 +3,12 @@
 from typing import Any, Protocol
 
 from panprivacy.memory import Scratch
+from panprivacy.slots.asked import Asked
 from panprivacy.slots.places import Every, Sampled, Slots
+from panprivacy.slots.ranges import Ranges
 from panprivacy.universe.words import Words
 
-__all__ = ["Every", "Sampled", "SlotMap", "Slots"]
+__all__ = ["Asked", "Every", "Ranges", "Sampled", "SlotMap", "Slots"]
 
 
 class SlotMap(Protocol):

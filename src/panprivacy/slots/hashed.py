@@ -6,6 +6,7 @@ so on; the bucket comes from the high half of the hash, which the level never lo
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +14,10 @@ from numpy.typing import NDArray
 from panprivacy.errors import CannotMerge, PanPrivacyError
 from panprivacy.lazily import loaded
 from panprivacy.memory import Scratch
+from panprivacy.universe.categories import Categories
 from panprivacy.universe.words import Words
 
+_MASK = 2**64 - 1
 LARGEST_LEVELS = 32
 LARGEST_BUCKETS = 2**24
 LARGEST_UNIONS = 1000
@@ -33,6 +36,8 @@ class Hashed:
     buckets: int
     parts: int = 1
     unions: int = 1
+    categories: Categories | None = None
+    """What users are asked about, each of them about one, which the hash chooses: each has levels and buckets."""
 
     def __post_init__(self) -> None:
         if not 2 <= self.buckets <= LARGEST_BUCKETS:
@@ -45,7 +50,12 @@ class Hashed:
     @property
     def size(self) -> int:
         """How many bits there are."""
-        return self.parts * self.levels * self.buckets
+        return self.parts * self.tables * self.levels * self.buckets
+
+    @property
+    def tables(self) -> int:
+        """How many tables a part has: one for each category."""
+        return 1 if self.categories is None else len(self.categories)
 
     def beside(self, parts: "Sequence[Hashed]") -> "Hashed":
         """The slots of several tables of disjoint users, one after the other."""
@@ -59,17 +69,30 @@ class Hashed:
             raise CannotMerge("tables side by side cannot be merged with others")
         return replace(self, unions=sum(part.unions for part in parts))
 
-    def slot(self, index: int) -> int:
+    def slot(self, index: Any) -> int:
         """The bit of one hash; the same as `select` for an array of one."""
         self._refuse_parts()
+        if self.categories is None:
+            return self._cell(index)
+        hash_, code = index
+        rank = self.categories.rank(code)
+        asked = _digit(hash_, len(self.categories)) == rank
+        return rank * self.levels * self.buckets + self._cell(hash_) if asked else -1
+
+    def _cell(self, index: int) -> int:
         marked = index | 1 << self.levels - 1
         level = (marked & -marked).bit_length() - 1
         return level * self.buckets + ((index >> 32) * self.buckets >> 32)
 
-    def select(self, indices: Words, scratch: Scratch) -> NDArray[np.uint32]:
-        """The bits of these hashes, in order: every user has one."""
+    def select(self, indices: Any, scratch: Scratch) -> NDArray[np.unsignedinteger]:
+        """The bits of these hashes, in order: every user has one, unless asked about another category."""
         kernels = loaded("panprivacy.slots.kernels")
         self._refuse_parts()
+        if self.categories is not None:
+            hashes, codes = indices
+            found: Words = scratch.empty("slots", len(hashes) + 1, np.uint64)
+            layout = (self.categories.ranks, len(self.categories), self.levels, self.buckets)
+            return found[: kernels.asked_cells(hashes, codes, *layout, found)]
         # Half the memory to fetch, and enough for every size.
         slots: NDArray[np.uint32] = scratch.empty("cells", len(indices), np.uint32)
         lowest = scratch.empty("lowest", kernels.WINDOW, np.float64)
@@ -82,3 +105,10 @@ class Hashed:
                 "this is a merge of tables over disjoint users, and a hash does not tell whose table a user is in: "
                 "feed the parts, and merge them afterwards"
             )
+
+
+def _digit(hash_: int, categories: int) -> int:
+    """`kernels._digit` for one hash."""
+    h = (hash_ ^ hash_ >> 33) * 0x3C79AC492BA7B653 & _MASK
+    h = (h ^ h >> 27) * 0x1C69B3F74AC4AE35 & _MASK
+    return (h >> 32) * categories >> 32

@@ -5,7 +5,7 @@ user has a bit, or the place that a keyed permutation gives the index when only 
 is in ``first .. first+size-1`` own a bit of the table; nobody else leaves any trace.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 from panprivacy.errors import CannotMerge
 from panprivacy.lazily import loaded
 from panprivacy.memory import Scratch
+from panprivacy.slots.ranges import Ranges
+from panprivacy.universe.groups import Groups
 from panprivacy.universe.words import Words
 
 _NOWHERE = -1
@@ -30,6 +32,16 @@ class Every:
     universe: int
     first: int
     size: int
+    groups: Groups | None = None
+    """Which of the bits are those of which group, where users have one."""
+
+    @property
+    def ranges(self) -> Ranges | None:
+        """The groups, each with its bits; None where there are none."""
+        if self.groups is None:
+            return None
+        sizes = self.groups.sizes
+        return Ranges(self.groups.labels, self.groups.bounds, sizes, sizes)
 
     @property
     def users(self) -> int:
@@ -55,7 +67,7 @@ class Every:
             return indices
         select_block = loaded("panprivacy.slots.kernels").select_block
         slots: Words = scratch.empty("slots", len(indices) + 1, np.uint64)
-        return _front(slots, select_block(indices, self.universe, self.first, self.size, slots))
+        return front(slots, select_block(indices, self.universe, self.first, self.size, slots))
 
 
 @dataclass(frozen=True)
@@ -76,28 +88,33 @@ class Sampled:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rounds", self.rounds or rounds_for(self.universe))
-        _ = self.users  # found now: found at the first event, its presence would tell of that event
+        _ = self.users, self.network  # found now: found at the first event, their presence would tell of that event
 
     @property
     def population(self) -> int:
         """How many users the bits speak for."""
         return self.universe
 
+    @property
+    def ranges(self) -> None:
+        """A sample has no groups: its bits are in the order that the key gives them."""
+
     @cached_property
     def users(self) -> int:
         """How many users own a bit."""
-        shift, blocks = self._network[:2].tolist()
-        end, step = blocks << shift, 2**20
-        nobodies = 0
+        return self.size - sum(len(slots) for slots in self.nobodies())
+
+    def nobodies(self) -> Iterator[Words]:
+        """The slots that belong to nobody, some at a time."""
+        end, step = places_for(self.universe), 2**20
         with Scratch() as scratch:
             for at in range(self.universe, end, step):
                 behind = np.arange(at, min(at + step, end), dtype=np.uint64)
-                nobodies += len(self._locate(behind, end, scratch))
-        return self.size - nobodies
+                yield self._locate(behind, end, scratch)
 
     def slot(self, index: int) -> int:
         """The bit of one user; -1 if the user has none."""
-        place: int = loaded("panprivacy.slots.kernels").permute_one(index, self._network) - self.first
+        place: int = loaded("panprivacy.slots.kernels").permute_one(index, self.network) - self.first
         return place if 0 <= place < self.size else _NOWHERE
 
     def select(self, indices: Words, scratch: Scratch) -> Words:
@@ -108,10 +125,11 @@ class Sampled:
         kernels = loaded("panprivacy.slots.kernels")
         slots: Words = scratch.empty("slots", len(indices) + 1, np.uint64)
         window = scratch.empty("window", 3 * kernels.WINDOW, np.uint32)
-        return _front(slots, kernels.locate(indices, self._network, end, self.first, self.size, slots, window))
+        return front(slots, kernels.locate(indices, self.network, end, self.first, self.size, slots, window))
 
     @cached_property
-    def _network(self) -> NDArray[np.uint32]:
+    def network(self) -> NDArray[np.uint32]:
+        """Shift, blocks and keys of the rounds, as the kernels take them."""
         return network(self.universe, self.key, self.rounds)
 
 
@@ -131,7 +149,7 @@ def joined(parts: Sequence[Slots]) -> Slots:
     return replace(parts[0], size=sum(part.size for part in parts))
 
 
-def _front(slots: Words, found: int) -> Words:
+def front(slots: Words, found: int) -> Words:
     """The slots that a kernel found; it says -1 for an index outside the universe."""
     if found < 0:
         raise IndexError("an index is outside the universe")
@@ -150,6 +168,19 @@ def rounds_for(universe: int) -> int:
     return MORE_ROUNDS if universe < _SMALL else ROUNDS
 
 
+def _shape(universe: int) -> tuple[int, int]:
+    """The shift and the number of blocks of the smallest permutation that covers a universe."""
+    bits = (universe - 1).bit_length()
+    shift = max(bits // 2, bits - 16, 1)
+    return shift, -(-universe >> shift)
+
+
+def places_for(universe: int) -> int:
+    """How many places the permutation of a universe has: as many as there are users, and a few more."""
+    shift, blocks = _shape(universe)
+    return blocks << shift
+
+
 def network(universe: int, key: bytes, rounds: int | None = None) -> NDArray[np.uint32]:
     """Choose the smallest permutation that covers a universe: its shift, its blocks, and the keys of its rounds.
 
@@ -157,9 +188,7 @@ def network(universe: int, key: bytes, rounds: int | None = None) -> NDArray[np.
     `blocks`, at most 2**16, and right below ``2**shift``: about half the bits each, so that little is wasted and both
     halves mix.
     """
-    bits = (universe - 1).bit_length()
-    shift = max(bits // 2, bits - 16, 1)
-    blocks = -(-universe >> shift)
+    shift, blocks = _shape(universe)
     size = 8 * ROUNDS  # bytes that one hash of the key gives
     salts = [bytes([i]) for i in range((rounds or rounds_for(universe)) // ROUNDS)]
     digest = b"".join(blake2b(key, digest_size=size, person=b"panprivacy slots", salt=salt).digest() for salt in salts)

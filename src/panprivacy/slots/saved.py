@@ -4,8 +4,11 @@ import struct
 from typing import Any, NoReturn
 
 from panprivacy.errors import OtherUniverse, PanPrivacyError
-from panprivacy.slots.places import MORE_ROUNDS, ROUNDS, Every, Sampled, Slots
+from panprivacy.slots.asked import Asked
+from panprivacy.slots.places import MORE_ROUNDS, ROUNDS, Every, Sampled, Slots, places_for
 from panprivacy.universe import LARGEST_UNIVERSE, Edges, Range, Universe, Users, universe_of
+from panprivacy.universe.categories import Categories
+from panprivacy.universe.groups import Groups
 
 _UNIVERSE = struct.Struct("<BBQQ32s")  # kind, directed, size, nodes, fingerprint
 _SLOTS = struct.Struct("<B16sQQ")  # how users are chosen, key, first, size
@@ -81,21 +84,30 @@ def universe_from(data: bytes, given: Any) -> tuple[Universe, bytes]:
     return universe, data[_UNIVERSE.size :]
 
 
-def slots_bytes(slots: Slots) -> bytes:
-    """Write which slots a table has."""
+def slots_bytes(slots: Slots | Asked) -> bytes:
+    """Write which slots a table has, and then the groups or categories that they are of, where there are any."""
+    if isinstance(slots, Asked):
+        return slots_bytes(slots.places) + slots.categories.to_bytes()
     if isinstance(slots, Sampled):
         how = _SAMPLED if slots.rounds == ROUNDS else _MIXED_MORE
         return _SLOTS.pack(how, slots.key, slots.first, slots.size)
-    return _SLOTS.pack(_EVERY, b"", slots.first, slots.size)
+    groups = b"" if slots.groups is None else slots.groups.to_bytes()
+    return _SLOTS.pack(_EVERY, b"", slots.first, slots.size) + groups
 
 
-def slots_from(data: bytes, universe: int) -> Slots:
+def slots_from(data: bytes, universe: int) -> Slots | Asked:
     """Read which slots a table has."""
-    how, key, first, size = _SLOTS.unpack(data)
-    if not size or first + size > universe:
+    how, key, first, size = _SLOTS.unpack_from(data)
+    rest = data[_SLOTS.size :]
+    asked = bool(rest) and how != _EVERY
+    if not size or first + size > (places_for(universe) if asked else universe):
         raise ValueError(f"{size} slots from {first} on do not fit {universe} users")
     if how == _EVERY:
-        return Every(universe, first, size)
+        groups = Groups.from_bytes(rest) if rest else None
+        if groups is not None and (first, size, groups.size) != (0, universe, universe):
+            raise ValueError("the groups are not those of these users")
+        return Every(universe, first, size, groups)
     if how not in (_SAMPLED, _MIXED_MORE):
         raise ValueError(f"there are no slots of kind {how}")
-    return Sampled(universe, first, size, key, ROUNDS if how == _SAMPLED else MORE_ROUNDS)
+    places = Sampled(universe, first, size, key, ROUNDS if how == _SAMPLED else MORE_ROUNDS)
+    return Asked(places, Categories.from_bytes(rest)) if asked else places

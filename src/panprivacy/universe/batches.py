@@ -8,7 +8,7 @@ array already, and no more than a chunk at a time otherwise.
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -26,19 +26,30 @@ class Piece(Protocol):
     def __getitem__(self, rows: slice, /) -> Any: ...
 
 
+class Cut(NamedTuple):
+    """A batch that whoever read its columns has cut into pieces already."""
+
+    pieces: list[Piece]
+
+
 def batches(ids: object) -> Iterator[list[Piece]]:
     """Yield the batches in `ids`, each a list of pieces of known length."""
-    pieces = _pieces(ids)
+    pieces = ids.pieces if isinstance(ids, Cut) else pieces_of(ids)
     if pieces is not None:
         yield pieces
         return
-    if not isinstance(ids, Iterable) or isinstance(ids, str | bytes) or getattr(ids, "ndim", 1) == 0:
-        raise TypeError(f"update_many takes many ids; for one, such as {ids!r}, use update")
-    iterator = iter(ids)
+    iterator = iter(check_many(ids))
     with Counter(ids) as counter:
         while batch := list(islice(iterator, _ITERATOR_BATCH)):
             yield [batch]
             counter.advance(len(batch))
+
+
+def check_many(ids: object) -> Iterable[Any]:
+    """Refuse one id where many are taken."""
+    if not isinstance(ids, Iterable) or isinstance(ids, str | bytes) or getattr(ids, "ndim", 1) == 0:
+        raise TypeError(f"update_many takes many ids; for one, such as {ids!r}, use update")
+    return ids
 
 
 def chunks(pieces: list[Piece]) -> Iterator[Any]:
@@ -48,7 +59,8 @@ def chunks(pieces: list[Piece]) -> Iterator[Any]:
             yield piece[start : start + CHUNK]
 
 
-def _pieces(ids: object) -> list[Piece] | None:
+def pieces_of(ids: object) -> list[Piece] | None:
+    """A column of known length in pieces that can be cut by rows; None for an iterator, or for what is no column."""
     ids = plain_column(ids)
     if isinstance(ids, np.ndarray) and ids.ndim:
         refuse_missing(int(ids.mask.sum()) if isinstance(ids, np.ma.MaskedArray) else 0)

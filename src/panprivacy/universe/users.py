@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 from panprivacy.errors import OutsideUniverse
 from panprivacy.lazily import loaded
 from panprivacy.memory import Scratch
+from panprivacy.sizes import counted
 from panprivacy.universe.anyone import Anyone
 from panprivacy.universe.batches import is_arrow, is_polars, is_wide, plain_column, refuse_missing
 from panprivacy.universe.directory import NOT_THERE, Directory
+from panprivacy.universe.groups import Groups, in_runs, label_column
 from panprivacy.universe.range import first_of, integer, outside_of
 from panprivacy.universe.words import TooLarge, Words, as_words
 
@@ -40,6 +42,9 @@ class Users:
     knowledge by the design of density estimation, and it is never part of an estimator's bytes, which hold only its
     fingerprint. Ids other than integers, strings and bytes need a `repr` that spells out their value.
 
+    `groups` gives each user one group, such as a region: a column as long as `ids`, of text or integers, or the name of
+    a second column of the file. The list is then in the order of groups, and a `Density` of it releases every group.
+
     >>> import panprivacy as pp
     >>> clinic = pp.Density(universe=pp.Users(["ada", "grace", "mary", "rosalind"]), epsilon=2.0)
     >>> clinic.update("ada")
@@ -47,16 +52,24 @@ class Users:
     Traceback (most recent call last):
         ...
     panprivacy.errors.OutsideUniverse: user 'ida' is outside the listed users; nothing was changed
+    >>> pp.Users(["ada", "grace", "mary"], groups=["north", "south", "north"])
+    <Users: 3 listed users in 2 groups>
     """
 
-    def __init__(self, ids: Any, column: str | None = None) -> None:
+    def __init__(self, ids: Any, column: str | None = None, *, groups: Any = None) -> None:
         if isinstance(ids, str | Path):
             from panprivacy.events.listed import read_ids
 
-            ids = read_ids(str(ids), column)
+            file = str(ids)
+            ids, groups = read_ids(file, column), None if groups is None else read_ids(file, groups)
         elif column is not None:
             raise TypeError(f"column={column!r} is of a file, and no file was given; pass one column, not a frame")
-        listed = _in_order(ids)
+        self.groups: Groups | None = None
+        """Which positions are those of which group, where users have one."""
+        if groups is None:
+            listed = _in_order(_column(ids))
+        else:
+            listed, self.groups = _by_group(_column(ids), groups)
         self.size = len(listed)
         if not self.size:
             raise ValueError("the list of users is empty")
@@ -75,8 +88,10 @@ class Users:
 
     @cached_property
     def fingerprint(self) -> bytes:
-        """SHA-256 of the ids in their canonical order."""
+        """SHA-256 of the ids in their canonical order, and of their groups."""
         digest = sha256(f"{self._kind}:{self.size}:".encode())
+        if self.groups is not None:
+            digest.update(self.groups.to_bytes())
         if self._kind == "int":
             digest.update(self._listed.astype("<i8" if self._listed.dtype.kind == "i" else "<u8").tobytes())
             return digest.digest()
@@ -92,18 +107,27 @@ class Users:
     def grown(self, more: Any) -> "Users":
         """These users and more users, given as `Users` takes them; their ids must be of the same type."""
         added = as_users(more)
+        if (self.groups is None) != (added.groups is None):
+            raise TypeError("each new user needs a group if the listed ones have one: grow(pp.Users(ids, groups=...))")
         ids: Any = [*self._listed, *added._listed]
         if getattr(self._listed, "dtype", None) == getattr(added._listed, "dtype", None) and self._kind != "any":
             import polars as pl
 
             ids = pl.concat([pl.Series(self._listed), pl.Series(added._listed)])
-        users = Users(ids)
+        users = Users(ids, groups=None if self.groups is None else [*self._labels(), *added._labels()])
         if users._kind != self._kind:
             raise TypeError(
                 f"the listed users are {_NAMES[self._kind]}, and the new ones are not: is it leading zeros, or quotes? "
                 "One list has one type of ids"
             )
         return users
+
+    def _labels(self) -> list[Any]:
+        """The group of each user, in canonical order."""
+        if self.groups is None:
+            return []
+        sizes = self.groups.sizes.tolist()
+        return [label for label, size in zip(self.groups.labels, sizes, strict=True) for _ in range(size)]
 
     def as_column(self, ids: Any) -> Any:
         """Listed ids are one column already."""
@@ -132,7 +156,7 @@ class Users:
 
     def describe(self) -> str:
         """What the universe is, in a few words."""
-        return f"{self.size:,} listed users"
+        return f"{self.size:,} listed users{in_groups(self.groups)}"
 
     def indices(self, chunk: Any, scratch: Scratch) -> Words:
         """The positions of a chunk of users."""
@@ -201,8 +225,43 @@ def as_users(given: Any) -> Users:
     return given if isinstance(given, Users) else Users(given)
 
 
-def _in_order(ids: Any) -> "pl.Series | list[Hashable]":
-    """The ids in canonical form: each once, sorted, in one type."""
+def in_groups(groups: Groups | None) -> str:
+    """What is said of groups after a number of users."""
+    return "" if groups is None else f" in {counted(len(groups.labels), 'group')}"
+
+
+def _in_order(ids: "pl.Series | list[Hashable]") -> "pl.Series | list[Hashable]":
+    """The ids in canonical order, each once."""
+    return sorted(set(ids), key=_spelled) if isinstance(ids, list) else ids.unique().sort()
+
+
+def _by_group(ids: "pl.Series | list[Hashable]", groups: Any) -> "tuple[pl.Series | list[Hashable], Groups | None]":
+    """The ids in order of their groups, and in canonical order within each; a user has one group."""
+    import polars as pl
+
+    labels = label_column(groups, len(ids))
+    listed: pl.Series | list[Hashable]
+    if isinstance(ids, list):
+        rows = sorted(set(zip(ids, labels.to_list(), strict=True)), key=lambda row: (row[1], _spelled(row[0])))
+        listed, labels = [user for user, _ in rows], pl.Series([label for _, label in rows])
+        twice = len(set(listed)) < len(listed)
+    else:
+        frame = pl.DataFrame({"user": ids, "group": labels}).unique().sort("group", "user")
+        listed, labels = frame["user"], frame["group"]
+        twice = listed.n_unique() < len(listed)
+    if twice:
+        seen: dict[Any, Any] = {}
+        user, one, other = next(
+            (user, seen[user], label)
+            for user, label in zip(listed, labels, strict=True)
+            if seen.setdefault(user, label) != label
+        )
+        raise ValueError(f"user {user!r} is in two groups, {one!r} and {other!r}; a user has one")
+    return listed, in_runs(labels) if len(labels) else None
+
+
+def _column(ids: Any) -> "pl.Series | list[Hashable]":
+    """The ids in one type: a column of integers, text or bytes, or a list of anything else."""
     import polars as pl
 
     ids = plain_column(ids)
@@ -214,14 +273,14 @@ def _in_order(ids: Any) -> "pl.Series | list[Hashable]":
         if NoneType in kinds:
             refuse_missing(listed.count(None))
         if not kinds or not (kinds <= {str} or kinds <= {bytes} or (kinds <= {int} and _fit_a_word(listed))):
-            return sorted(set(listed), key=_spelled)
+            return listed
         series = pl.Series(listed)
     else:
         raise TypeError(f"pp.Users takes a list, a column or a file, got {type(ids).__name__}")
     refuse_missing(series.null_count())
     if not (series.dtype.is_integer() or series.dtype in (pl.String, pl.Binary)) or is_wide(series):
-        return _in_order(list(series))
-    return series.unique().sort()
+        return _column(list(series))
+    return series
 
 
 def _spelled(user: Hashable) -> bytes:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from panprivacy.audit.imaging.containers import LETTERS, TEXTS
 from panprivacy.audit.imaging.needles import Words
-from panprivacy.audit.imaging.subjects import nodes_for, parts_of, within
+from panprivacy.audit.imaging.subjects import categories_of, category_of, nodes_for, parts_of, within
 from panprivacy.privacy.coins import CHUNK
 
 People = NDArray[np.int64]
@@ -52,7 +52,9 @@ class Crowd:
         self.kind = kind
         self.open = kind.startswith(("DistinctCount", "overlapping"))
         """Whether an id is one of 2**63, so that a single one is a find, or one of a list that anybody may know."""
-        self.keyed = not (self.open and piped)
+        self.categories = categories_of(kind)
+        """How many categories events can be in."""
+        self.keyed = not ((self.open or self.categories) and piped)
         """Whether the key is known that gives users their bits; a command draws its own, and tells nobody."""
         self.container = container
         self.text = container in TEXTS
@@ -109,7 +111,7 @@ class Crowd:
         """The positions of users in their universe: hashes where it is open, zeros if nobody can know them."""
         if not self.keyed:
             return np.zeros(len(people), dtype=np.uint64)
-        if self.kind not in ("Edges", "Users", "Users, text") and not self.open:
+        if not self.kind.startswith(("Edges", "Users")) and not self.open:
             return people.astype(np.uint64)
         index = self._est.universe.index
         ids = self.given(people)
@@ -129,11 +131,18 @@ class Crowd:
             if hash_ is not None
         ]
 
-    def slots(self, places: Words) -> People:
+    def codes(self, people: People) -> Words:
+        """What stands for the categories of users' events; categories are numbers from 0 on, and so are their codes."""
+        return np.asarray(category_of(self.given(people), self.categories), dtype=np.uint64)
+
+    def slots(self, places: Words, people: People) -> People:
         """The bits of users, -1 for those who have none."""
-        slots = self._est._slots
+        slots: Any = self._est._slots
         if not self.keyed:
             return np.full(len(places), -1)
+        if self.categories:
+            visits = zip(places.tolist(), self.codes(people).tolist(), strict=True)
+            return np.fromiter((slots.slot(visit) for visit in visits), dtype=np.int64, count=len(places))
         if type(slots).__name__ == "Every" and slots.size == self._est.universe.size:
             return places.astype(np.int64)
         return np.fromiter((slots.slot(place) for place in places.tolist()), dtype=np.int64, count=len(places))

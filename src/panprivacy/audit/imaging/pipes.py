@@ -1,6 +1,7 @@
 """Scenarios of the command line: ``panprivacy density -`` and ``panprivacy distinct -``, fed through a pipe.
 
-Each row has a column that was not asked for, which must leave nothing either; and a time, where releases go by times.
+Each row has a column that was not asked for, which must leave nothing either, and one with a category; and a time,
+where releases go by times.
 """
 
 import fcntl
@@ -28,6 +29,7 @@ from panprivacy.audit.imaging.truth import Traces, Version
 from panprivacy.periods import DAY
 
 _PAGE = 4096
+_CLINICS = (b"north", b"south", b"west")
 _OPTIONS = ("-c", "user", "-e", str(EPSILON), "--releases", str(RELEASES), "--quiet", "-f", "csv")
 _PATIENCE = 60.0  # seconds for a batch
 _STILL = 0.4  # seconds without work after which a process is taken to wait
@@ -87,13 +89,14 @@ class _Rows:
     @property
     def header(self) -> bytes:
         """The first line."""
-        return b"user,note,at\n" if self.timed else b"user,note\n"
+        return b"user,note,clinic,at\n" if self.timed else b"user,note,clinic\n"
 
     def of(self, number: int, batch: Batch) -> bytes:
         """The lines of a batch: a note for each row, and a time of the day, to the microsecond."""
         random, size = np.random.default_rng(number), len(batch.events)
         self._notes.append(letters(random, size))
-        columns = [self._crowd.given(batch.events).astype(f"S{LETTERS}"), self._notes[-1]]
+        clinics = np.array(_CLINICS)[random.integers(0, len(_CLINICS), size)]
+        columns = [self._crowd.given(batch.events).astype(f"S{LETTERS}"), self._notes[-1], clinics]
         if self.timed:
             midnight = np.datetime64(START, "us") + self.day * np.timedelta64(1, "D")
             self._times.append(midnight + random.integers(0, DAY, size))

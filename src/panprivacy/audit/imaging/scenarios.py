@@ -36,6 +36,7 @@ class Scenario:
 
 _PIPED = ("short", "medium", "release", "medium", "short")
 _DENSITY, _DISTINCT = ("density", "-", "-n", "USERS"), ("distinct", "-")
+_BY = ("--by", "clinic", "--categories", "north,south,west")
 _KEPT = ("--state", "state.pp")
 START = "2026-01-05"
 """When the first period of a pipe starts whose events have times."""
@@ -54,6 +55,10 @@ SCENARIOS = (
     Scenario("batches, sampled", "sampled"),
     Scenario("batches, one shard", "shard"),
     Scenario("batches, Users", "Users"),
+    Scenario("batches, groups", "Users, groups"),
+    Scenario("batches, categories", "categories"),
+    Scenario("batches, many categories", "many categories"),
+    Scenario("batches, DistinctCount, categories", "DistinctCount, categories", hardened=True),
     Scenario("batches, Edges", "Edges", "NumPy pairs"),
     Scenario("batches, DistinctCount", "DistinctCount"),
     Scenario("batches, DistinctCount, list", "DistinctCount", "list", hardened=True),
@@ -71,17 +76,20 @@ SCENARIOS = (
         steps=("short", "release", "long", "release", "medium", "short"),
     ),
     Scenario("observe", "Continual", steps=("short", "observe", "long", "observe", "medium", "observe", "short")),
+    Scenario("release, categories", "categories", steps=("short", "release", "long", "release", "medium", "short")),
     Scenario("rerandomize", steps=("medium", "rerandomize", "short", "short")),
     Scenario("grow", steps=("medium", "grow", "medium", "grow", "short", "short")),
     Scenario("save", steps=("medium", "save", "long", "save", "short", "save")),
     Scenario("save and load", steps=_LOADED),
     Scenario("save and load, delta", "delta", steps=("release", *_LOADED, "release", "short", "save")),
+    Scenario("save and load, categories", "categories", steps=_LOADED),
     Scenario("save and load, DistinctCount", "DistinctCount", steps=_LOADED),
     Scenario("merge", "shards", steps=("short", "medium", "merge", "medium", "short")),
     Scenario("merge, overlapping", "overlapping", steps=("short", "medium", "merge", "medium", "short")),
     Scenario("window change", "Windows", steps=("short", "medium", "next_window", "medium", "next_window", "short")),
     Scenario("pipe", steps=_PIPED, pipe=_DENSITY),
     Scenario("pipe with state", steps=_PIPED, pipe=(*_DENSITY, *_KEPT)),
+    Scenario("pipe, categories", "categories", steps=_PIPED, pipe=(*_DENSITY, *_BY)),
     Scenario("pipe, DistinctCount", "DistinctCount, text", "list of text", steps=_PIPED, pipe=_DISTINCT),
     Scenario(
         "pipe with state, DistinctCount",

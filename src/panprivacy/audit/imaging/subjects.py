@@ -10,6 +10,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from panprivacy.estimator import Estimator
 
 pp: Any = import_module("panprivacy")  # all of it, as a program sees it: this layer may not name what is above others
@@ -19,6 +21,26 @@ EPSILON = 1.0
 DELTA = 1e-9
 RELEASES = 8
 BUCKETS = 4096
+
+
+FEW, MANY = 3, 1000
+"""Categories: so few that bits change often, and so many that a row of them is as telling as a row of ids."""
+_UNUSED = 100  # of many categories the first are nobody's: small numbers stand everywhere
+
+
+def categories_of(kind: str) -> int:
+    """How many categories the estimators of a kind have; none, if events are in none."""
+    return MANY if kind == "many categories" else FEW if kind.endswith("categories") else 0
+
+
+def category_of(ids: Any, categories: int, into: Any = None) -> Any:
+    """The category of the event of an id, or of each of an array of ids, written to another."""
+    first = _UNUSED if categories == MANY else 0
+    if into is None:
+        return first + ids % (categories - first)
+    np.remainder(ids, categories - first, out=into)
+    into += first
+    return into
 
 
 @dataclass(frozen=True)
@@ -41,13 +63,23 @@ class Shown:
 
 def parts_of(kind: str, users: int, listed: Any) -> list[Any]:
     """The estimators of a kind, over so many users; several where they are to be merged."""
+    groups = [i % 5 for i in range(len(listed))] if kind == "Users, groups" else None
     universe = (
-        pp.Users(listed) if kind.startswith("Users") else pp.Edges(nodes_for(users)) if kind == "Edges" else users
+        pp.Users(listed, groups=groups)
+        if kind.startswith("Users")
+        else pp.Edges(nodes_for(users))
+        if kind == "Edges"
+        else users
     )
     plan: dict[str, Any] = {"epsilon": EPSILON, "releases": RELEASES}
     makers: dict[str, Callable[[], list[Any]]] = {
         "delta": lambda: [pp.Density(users, **plan, delta=DELTA, intrusions=1)],
         "DistinctCount, delta": lambda: [pp.DistinctCount(**plan, delta=DELTA, buckets=BUCKETS, key=KEY)],
+        "categories": lambda: [pp.Density(users, **plan, categories=range(FEW), key=KEY)],
+        "many categories": lambda: [pp.Density(users, **plan, categories=range(MANY), key=KEY)],
+        "DistinctCount, categories": lambda: [
+            pp.DistinctCount(**plan, buckets=BUCKETS, key=KEY, categories=range(FEW)),
+        ],
         "sampled": lambda: [pp.Density(users, **plan, sample=users // 2, key=KEY)],
         "shard": lambda: [pp.Density(users, **plan, shard=(0, 2))],
         "shards": lambda: [pp.Density(users, **plan, shard=(i, 2)) for i in range(2)],
@@ -83,6 +115,7 @@ class Subject:
     def __init__(self, kind: str, users: int, listed: Any, folder: Path) -> None:
         self.parts = parts_of(kind, users, listed)
         self._given = pp.Users(listed) if kind.startswith("Users") else None
+        self._categories = categories_of(kind)
         self._file = folder / "state.pp"
         self._epoch = 0
         self._used: list[Any] = []
@@ -91,17 +124,31 @@ class Subject:
 
     def feed(self, ids: Any) -> None:
         """Take a batch."""
+        if self._categories:
+            self._feed_by_category(ids)
+            return
         for part in self.parts:
             if isinstance(part, pp.Windows):
                 part.update_many(ids, self._day)
             else:
                 part.update_many(ids)
 
+    def _feed_by_category(self, ids: Any) -> None:
+        """Take a batch whose categories go with its ids; the column of them is wiped as that of the ids is."""
+        column = np.zeros(len(ids), dtype=np.int64)
+        try:
+            for part in self.parts:
+                part.update_many(ids, category_of(ids, self._categories, column))
+        finally:
+            column.fill(0)
+
     def feed_one(self, user: Any) -> None:
         """Take one user."""
         for part in self.parts:
             if isinstance(part, pp.Windows):
                 part.update(user, self._day)
+            elif self._categories:
+                part.update(user, category_of(user, self._categories))
             else:
                 part.update(user)
 
@@ -165,7 +212,7 @@ class Subject:
         for part in self.parts:
             est = within(part)
             words = est._table.words
-            whole = hasattr(est._slots, "levels") or type(est._slots).__name__ == "Sampled"
+            whole = hasattr(est._slots, "levels") or type(est._slots).__name__ in ("Asked", "Sampled")
             first = 0 if whole else getattr(est._slots, "first", 0)
             sparse = len(words) != -(-est._table.size // 64)
             yield Shown(words.ctypes.data, words.nbytes, est._table.size, sparse, self._epoch, first)

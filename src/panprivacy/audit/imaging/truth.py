@@ -10,7 +10,7 @@ from panprivacy.audit.imaging.containers import LETTERS
 from panprivacy.audit.imaging.crowd import Batch, Crowd, People
 from panprivacy.audit.imaging.images import Octets
 from panprivacy.audit.imaging.needles import ASCENDING, IN_ORDER, Run, Windows, Words
-from panprivacy.audit.imaging.subjects import Shown
+from panprivacy.audit.imaging.subjects import MANY, Shown
 
 
 @dataclass
@@ -58,7 +58,7 @@ class Fed:
         """Work out where the users of a batch belong, each once."""
         people, again = np.unique(batch.events, return_inverse=True)
         places = crowd.places(people)
-        return cls(batch, batch.events, places[again], crowd.slots(places)[again], epoch)
+        return cls(batch, batch.events, places[again], crowd.slots(places, people)[again], epoch)
 
 
 @dataclass
@@ -120,6 +120,8 @@ class Traces:
         _, again = np.unique(people, return_inverse=True)
         for hashes in crowd.hashes(last):
             self._ids.append((needles.in_a_row("ids", hashes[again], need=1, new=True), people))
+        if crowd.categories == MANY:
+            self._ids.append((Run("ids", crowd.codes(people), IN_ORDER), people))
         there = fed.slots >= 0
         self._add_runs(fed.slots[there].astype(np.uint64), people[there])
 

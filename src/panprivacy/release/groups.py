@@ -1,0 +1,122 @@
+"""The groups of a release: rows, a frame of them, and how they are shown."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
+
+from panprivacy.display import Card, Sheet
+from panprivacy.errors import PanPrivacyError
+from panprivacy.release.estimates import EstimatedCount, EstimatedDensity
+from panprivacy.universe.groups import Label
+
+if TYPE_CHECKING:
+    import polars as pl
+
+MOST_SHOWN = 20
+"""Groups that are shown to people; a frame has all of them."""
+
+_NOISY, _INTERVAL = "mostly noise", "interval"
+
+
+@dataclass(frozen=True)
+class GroupDensity(EstimatedDensity):
+    """One group of a release: the density among its users, or, of a category, among all users."""
+
+    group: Label
+    """The label of the group or category."""
+    users: int
+    """How many users own a bit that counts here: those of the group, or those who are asked about the category."""
+    HEADER: ClassVar = ("group", "density", _INTERVAL, "users", "of")
+
+    def cells(self) -> tuple[str, ...]:
+        """What is shown under `HEADER`."""
+        low, high = self.density_interval
+        density = f"{self.density:.4f} {_error(self)}{_remark(self)}"
+        users = f"{self.count:,.0f} ± {self.count_stderr:,.0f}"
+        return str(self.group), density, f"{low:.4f} to {high:.4f}", users, f"{self.universe:,}"
+
+    def __str__(self) -> str:
+        low, high = self.density_interval
+        return (
+            f"{self.group}: density {self.density:.4f} ± {self.density_stderr:.4f} (standard error), interval "
+            f"{low:.4f} to {high:.4f}; users {self.count:,.0f} ± {self.count_stderr:,.0f}, of {self.universe:,}"
+            f"{f'; {_NOISY}' if self.mostly_noise else ''}"
+        )
+
+
+@dataclass(frozen=True)
+class GroupCount(EstimatedCount):
+    """One category of a release of a `DistinctCount`."""
+
+    group: Label
+    """The label of the category."""
+    HEADER: ClassVar = ("group", "users", _INTERVAL)
+
+    def cells(self) -> tuple[str, ...]:
+        """What is shown under `HEADER`."""
+        low, high = self.count_interval
+        return str(self.group), f"{self.count:,.0f} {_error(self)}{_remark(self)}", f"{low:,.0f} to {high:,.0f}"
+
+    def __str__(self) -> str:
+        low, high = self.count_interval
+        return (
+            f"{self.group}: users {self.count:,.0f} ± {self.count_stderr:,.0f} (standard error), interval "
+            f"{low:,.0f} to {high:,.0f}{f'; {_NOISY}' if self.mostly_noise else ''}"
+        )
+
+
+Row: TypeAlias = GroupDensity | GroupCount
+R = TypeVar("R", GroupDensity, Row)
+
+
+def checked(rows: Sequence[R]) -> Sequence[R]:
+    """The rows, if there are any."""
+    if not rows:
+        raise PanPrivacyError(
+            "this release has no groups: pp.Users(ids, groups=...) and categories=[...] make releases that have them"
+        )
+    return rows
+
+
+def frame_of(rows: Sequence[Row]) -> "pl.DataFrame":
+    """The rows as a frame; the ends of an interval are columns of their own."""
+    import polars as pl
+
+    columns: dict[str, list[Any]] = {}
+    for name, first in checked(rows)[0].to_dict().items():
+        values = [getattr(row, name) for row in rows] if first is not None else []  # densities of an unknown universe
+        if not values:
+            continue
+        if name.endswith("_interval"):
+            for place, end in enumerate(("low", "high")):
+                columns[name.replace("interval", end)] = [value[place] for value in values]
+        else:
+            columns[name] = values
+    return pl.DataFrame(columns | {"mostly_noise": [row.mostly_noise for row in rows]})
+
+
+def sheet_of(card: Card, rows: Sequence[Row], interval: str, title: str = "groups") -> Card:
+    """What is shown of a release, with its groups in a table under it; the card as it is where there are none."""
+    if not rows:
+        return card
+    best, worst = min(rows, key=_stderr), max(rows, key=_stderr)
+    noisy = sum(row.mostly_noise for row in rows)
+    said = f"{len(rows):,}, standard errors {_error(best)} to {_error(worst).removeprefix('± ')}"
+    said += f", {noisy:,} of them {_NOISY}" if noisy else ""
+    lines = [row.cells() for row in rows[:MOST_SHOWN]]
+    if len(rows) > MOST_SHOWN:
+        lines.append((f"and {len(rows) - MOST_SHOWN:,} more", *[""] * (len(lines[0]) - 1)))
+    header = tuple(interval if name == _INTERVAL else name for name in rows[0].HEADER)
+    return Sheet(card.title, (*card.rows, (title, said)), card.warning, header, tuple(lines))
+
+
+def _stderr(row: Row) -> float:
+    return row.density_stderr if isinstance(row, GroupDensity) else row.count_stderr
+
+
+def _error(row: Row) -> str:
+    return f"± {row.density_stderr:.4f}" if isinstance(row, GroupDensity) else f"± {row.count_stderr:,.0f}"
+
+
+def _remark(row: Row) -> str:
+    return f" ({_NOISY})" if row.mostly_noise else ""

@@ -1,0 +1,383 @@
+"""Categories: an attribute of the event, of which each user is asked about one."""
+
+from collections import Counter
+from collections.abc import Callable
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from scipy import stats
+
+import panprivacy as pp
+from checks import ALARM
+from panprivacy.memory import Scratch
+from panprivacy.privacy.coins import CHUNK
+from panprivacy.slots.places import places_for
+from panprivacy.universe.visits import Located, Visit
+from sources import Always
+
+KEY = bytes(range(16))
+LABELS = ["flu", "cold", "cut"]
+USERS = 300
+
+Make = Callable[..., Any]
+
+
+def density(**more: Any) -> pp.Density:
+    return pp.Density(USERS, 2.0, categories=more.pop("categories", LABELS), key=KEY, **more)
+
+
+def distinct(**more: Any) -> pp.DistinctCount:
+    return pp.DistinctCount(2.0, 64, categories=more.pop("categories", LABELS), key=KEY, **more)
+
+
+BOTH = pytest.mark.parametrize("make", [density, distinct])
+
+
+def zeros(make: Make, **more: Any) -> Any:
+    coins = Always(False)
+    est = make(coins=coins, **more)
+    coins.outcome = True
+    return est
+
+
+def state(est: Any) -> bytes:
+    saved: bytes = est.to_bytes(insecure=True)
+    return saved
+
+
+# --- one category a user --------------------------------------------------------------------------------------------
+
+
+@BOTH
+def test_a_user_owns_a_bit_in_one_category_only(make: Make) -> None:
+    est = zeros(make)
+    for user in range(USERS):
+        slots = [est._slots.slot(est._events.index(Visit(user, label))) for label in LABELS]
+        assert sum(slot >= 0 for slot in slots) == 1
+
+
+@BOTH
+def test_events_in_other_categories_leave_no_trace(make: Make) -> None:
+    changed = Counter[int]()
+    for user, label in product(range(60), LABELS):
+        est = zeros(make)
+        before = state(est)
+        est.update(user, label)
+        changed[user] += state(est) != before
+    assert set(changed.values()) == {1}
+
+
+def test_the_categories_are_asked_about_by_as_many_users_give_or_take_the_places_of_nobody() -> None:
+    for universe, kinds in ((1000, 3), (12_345, 10), (100_000, 7)):
+        est = pp.Density(universe, 1.0, categories=range(kinds))
+        asked = est._slots.ranges
+        assert asked is not None
+        assert asked.users.sum() == universe
+        assert asked.users.max() - asked.users.min() <= places_for(universe) - universe + 1
+
+
+def test_the_category_of_a_hash_goes_with_every_level_and_bucket_alike() -> None:
+    # Chi-square over categories, levels and buckets at once; false alarms at 1e-6.
+    est = pp.DistinctCount(1.0, 8, levels=3, categories=range(5), key=KEY)
+    with Scratch() as scratch:
+        hashes = est._universe.indices(np.arange(400_000), scratch)
+        cells = [
+            est._slots.select(Located(hashes, np.full(len(hashes), rank, dtype=np.uint64)), Scratch())
+            for rank in range(5)
+        ]
+    found = np.bincount(np.concatenate(cells).astype(np.int64), minlength=5 * 3 * 8).reshape(5, 3, 8)
+    assert found.sum() == 400_000
+    expected = np.ones((5, 3, 8)) * 400_000 / 40 * np.array([1 / 2, 1 / 4, 1 / 4])[None, :, None]
+    assert stats.chisquare(found.ravel(), expected.ravel()).pvalue > ALARM
+
+
+@BOTH
+def test_one_by_one_is_many_at_once(make: Make) -> None:
+    users, labels = list(range(200)), [LABELS[i % 3] for i in range(200)]
+    single, many = zeros(make), zeros(make)
+    for user, label in zip(users, labels, strict=True):
+        single.update(user, label)
+    many.update_many(users, labels)
+
+    assert state(single) == state(many)
+
+
+def test_who_is_removed_from_the_category_that_is_asked_about_was_never_there() -> None:
+    est = zeros(density)
+    before = state(est)
+    est.update_many(range(USERS), "flu")
+    after = state(est)
+    est._coins.outcome = False
+    est.remove_many(range(USERS), "cold")
+    assert state(est) == after != before
+    est.remove_many(range(1, USERS), "flu")
+    est.remove(0, "flu")
+    assert state(est) == before
+
+
+def test_listed_users_and_edges_have_categories_too() -> None:
+    users = pp.Users(["ada", "grace", "mary"])
+    for universe, user in ((users, "ada"), (pp.Edges(10), (3, 7))):
+        coins = Always(False)
+        est = pp.Density(universe, 2.0, categories=["a", "b"], key=KEY, coins=coins)
+        before, coins.outcome = state(est), True
+        est.update_many([user] * 2, ["a", "b"])
+        assert state(est) != before
+
+
+def test_a_sample_asks_some_of_the_users() -> None:
+    est = pp.Density(100_000, 1.0, sample=9_000, categories=LABELS)
+
+    assert est.users <= 9_000
+    assert est.memory == 9_000 // 64 * 8 + 8
+    assert [row.universe for row in est.release().groups] == [100_000] * 3
+
+
+# --- containers -----------------------------------------------------------------------------------------------------
+
+PEOPLE = list(range(0, USERS, 2))
+KINDS = [LABELS[i * i % 3] for i in range(len(PEOPLE))]
+
+IDS: dict[str, Callable[[], Any]] = {
+    "list": lambda: PEOPLE,
+    "range": lambda: range(0, USERS, 2),
+    "array": lambda: np.array(PEOPLE),
+    "narrow": lambda: np.array(PEOPLE, dtype=np.uint16),
+    "strided": lambda: np.repeat(PEOPLE, 2)[::2],
+    "Polars": lambda: pl.Series(PEOPLE),
+    "chunks": lambda: pa.chunked_array([PEOPLE[:50], PEOPLE[50:]]),
+    "pandas": lambda: pd.Series(PEOPLE, index=reversed(range(len(PEOPLE)))),
+    "iterator": lambda: iter(PEOPLE),
+}
+CATEGORIES: dict[str, Callable[[], Any]] = {
+    "list": lambda: KINDS,
+    "tuple": lambda: tuple(KINDS),
+    "array": lambda: np.array(KINDS),
+    "objects": lambda: np.array(KINDS, dtype=object),
+    "Polars": lambda: pl.Series(KINDS),
+    "Polars categories": lambda: pl.Series(KINDS, dtype=pl.Categorical),
+    "Enum": lambda: pl.Series(KINDS, dtype=pl.Enum(["cut", *LABELS[:2]])),
+    "Polars chunks": lambda: pl.concat([pl.Series(KINDS[:7]), pl.Series(KINDS[7:])], rechunk=False),
+    "Arrow": lambda: pa.array(KINDS),
+    "chunks": lambda: pa.chunked_array([KINDS[:30], KINDS[30:]]),
+    "dictionary": lambda: pa.array(KINDS).dictionary_encode(),
+    "pandas": lambda: pd.Series(KINDS),
+    "pandas categories": lambda: pd.Series(KINDS, dtype="category"),
+    "iterator": lambda: iter(KINDS),
+}
+
+
+@BOTH
+@pytest.mark.parametrize("kinds", CATEGORIES)
+def test_every_container_of_ids_goes_with_every_container_of_categories(make: Make, kinds: str) -> None:
+    expected = zeros(make)
+    expected.update_many(PEOPLE, KINDS)
+    for name, ids in IDS.items():
+        est = zeros(make)
+        est.update_many(ids(), CATEGORIES[kinds]())
+        assert state(est) == state(expected), f"{name} with {kinds}"
+
+
+def test_integers_are_categories_as_well() -> None:
+    expected = None
+    for container in (list, np.array, pl.Series, pa.array, pd.Series):
+        est = zeros(density, categories=[30, 10, 20])
+        est.update_many(PEOPLE, container([10 * (i % 3 + 1) for i in range(len(PEOPLE))]))
+        assert state(est) == (expected or state(est))
+        expected = state(est)
+
+
+def test_one_category_may_be_that_of_the_whole_batch() -> None:
+    one, many = zeros(density), zeros(density)
+    one.update_many(iter(PEOPLE), "cold")
+    many.update_many(PEOPLE, ["cold"] * len(PEOPLE))
+
+    assert state(one) == state(many)
+
+
+def test_a_batch_of_several_chunks_is_counted_as_several_batches() -> None:
+    ids, kinds = np.arange(CHUNK + 500) % USERS, np.arange(CHUNK + 500) % 3
+    long, short = (zeros(density, categories=[0, 1, 2]) for _ in range(2))
+    long.update_many(ids, kinds)
+    for start in range(0, len(ids), 1000):
+        short.update_many(ids[start : start + 1000], kinds[start : start + 1000])
+
+    assert state(long) == state(short)
+
+
+# --- what is refused ------------------------------------------------------------------------------------------------
+
+MANY = CHUNK + 10
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("ids", "categories", "words"),
+    [
+        ([1, 2], ["flu", "gout"], "category 'gout' is none of 'flu', 'cold', 'cut'; nothing was changed"),
+        ([1] * MANY, ["flu"] * (MANY - 1) + ["gout"], "category 'gout' is none of"),
+        (lambda: iter([1, 2]), lambda: iter(["flu", "gout"]), "category 'gout' is none of"),
+        ([1, 2], "gout", "category 'gout' is none of"),
+        ([1, 2], ["flu"], "2 users and 1 categories"),
+        ([1], ["flu", "flu"], "1 users and 2 categories"),
+        (lambda: iter([1, 2]), ["flu"], "more users than categories"),
+        ([1], lambda: iter(["flu", "flu"]), "more categories than users"),
+        ([1, 2], ["flu", None], "categories of this estimator are text, and None is not"),
+        ([1, 2], pl.Series(["flu", None]), "1 category is missing"),
+        ([1, 2], pa.array(["flu", None]), "1 category is missing"),
+        ([1, 2], pd.Series(["flu", None]), "1 category is missing"),
+        ([1, 2], [1, 2], "are text, and 1 is not"),
+        ([1, 2], np.array([1, 2]), "are text, and 1 is not"),
+        ({1, 2}, ["flu", "flu"], "a set has no order"),
+        ([1, 2], None, "say of each event in which it is"),
+        (5, "flu", "takes many ids"),
+        ([1, None], ["flu", "flu"], "ids"),
+        (pl.DataFrame({"user": [1]}), ["flu"], "columns"),
+        ([1], pl.DataFrame({"clinic": ["flu"]}), "columns"),
+    ],
+)
+def test_a_batch_that_is_refused_changes_nothing(make: Make, ids: Any, categories: Any, words: str) -> None:
+    est = zeros(make)
+    before = state(est)
+    batch, kinds = (given() if callable(given) else given for given in (ids, categories))
+    with pytest.raises((pp.PanPrivacyError, ValueError, TypeError), match=words):
+        est.update_many(batch, kinds)
+    assert state(est) == before
+
+
+def test_one_event_is_refused_as_a_batch_is() -> None:
+    est = zeros(density)
+    for arguments, words in (
+        ((1,), "say of each event"),
+        ((1, "gout"), "none of"),
+        ((1, 5), "are text"),
+        ((USERS, "flu"), "outside the universe"),
+        ((-1, "flu"), "outside the universe"),
+    ):
+        with pytest.raises((pp.PanPrivacyError, TypeError), match=words):
+            est.update(*arguments)
+    with pytest.raises(TypeError, match="this estimator has no categories"):
+        pp.Density(5, 1.0).update(1, "flu")
+    with pytest.raises(TypeError, match="this estimator has no categories"):
+        pp.DistinctCount(1.0).update_many([1], ["flu"])
+
+
+def test_a_user_outside_is_refused_whatever_the_category() -> None:
+    for label in LABELS:
+        with pytest.raises(pp.OutsideUniverse, match="300"):
+            density().update_many(np.append(np.zeros(MANY, dtype=np.int64), USERS), label)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"categories": []}, "a list of texts or of integers"),
+        ({"categories": "flu"}, "a list of texts or of integers"),
+        ({"categories": ["a", 1]}, "a list of texts or of integers"),
+        ({"categories": [1.5]}, "a list of texts or of integers"),
+        ({"categories": ["a", "b", "a"]}, "category 'a' is listed twice"),
+        ({"categories": ["a", "other"], "other": True}, "not both"),
+        ({"categories": None, "other": True}, "say which are"),
+    ],
+)
+@BOTH
+def test_what_categories_cannot_be_is_said(make: Make, given: dict[str, Any], words: str) -> None:
+    with pytest.raises((ValueError, TypeError), match=words):
+        make(**given)
+
+
+def test_too_many_categories_for_the_users_are_refused() -> None:
+    with pytest.raises(ValueError, match="too many for 3 users"):
+        pp.Density(3, 1.0, categories=range(20))
+
+
+@BOTH
+def test_what_is_not_listed_is_gathered_if_asked(make: Make) -> None:
+    est, expected = zeros(make, other=True), zeros(make, other=True)
+    est.update_many(PEOPLE, ["gout", "flu", "mumps"] * 50)
+    expected.update_many(PEOPLE, ["other", "flu", "other"] * 50)
+
+    assert state(est) == state(expected) != state(zeros(make, other=True))
+    assert est.groups == (*LABELS, "other")
+    with pytest.raises(TypeError, match="and None is not"):
+        est.update_many([1, 2], ["gout", None])
+    with pytest.raises(TypeError, match="and 5 is not"):
+        est.update(1, 5)
+
+
+# --- what is released -----------------------------------------------------------------------------------------------
+
+
+@BOTH
+def test_a_release_has_every_category_in_the_order_given_and_no_total(make: Make) -> None:
+    r = make().release()
+
+    assert [row.group for row in r.groups] == LABELS
+    assert r.to_polars()["group"].to_list() == [row["group"] for row in r.to_dict()["groups"]] == LABELS
+    for name in ("density", "count", "density_interval", "count_stderr"):
+        with pytest.raises(pp.PanPrivacyError, match=f"has no {name} of all"):
+            getattr(r, name)
+    with pytest.raises(AttributeError):
+        _ = r.nothing
+
+
+@BOTH
+def test_a_state_brings_its_categories_back(make: Make) -> None:
+    est = make(releases=2, other=True)
+    est.update_many(PEOPLE, "cold")
+    r = est.release()
+    back = pp.load(est.to_bytes())
+
+    assert back.last == r
+    assert (back.categories, repr(back), back.to_bytes()) == (est.categories, repr(est), est.to_bytes())
+    back.update(1, "flu")
+    with pytest.raises(pp.BudgetExhausted):
+        [back.release() for _ in range(2)]
+
+
+def test_a_count_by_category_knows_what_ids_are_after_loading() -> None:
+    for kind in (None, "integers", "text"):
+        est = pp.DistinctCount(1.0, 64, categories=["a"], ids=kind)
+        assert pp.load(est.to_bytes()).ids == kind
+
+
+def test_tables_by_category_merge_if_their_categories_are_the_same() -> None:
+    parts = [distinct(releases=2) for _ in range(2)]
+    for part, start in zip(parts, (0, 5000), strict=True):
+        part.update_many(np.arange(start, start + 5000), "flu")
+    sure = 1 - 1e-9  # an interval that misses the truth less than once in a million runs
+    for row, truth in zip(pp.merge(parts).release(level=sure).groups, (10_000, 0, 0), strict=True):
+        assert row.count_interval[0] <= truth <= row.count_interval[1]
+    united = pp.merge([distinct() for _ in range(2)], overlapping=True)
+    united.update(1, "cut")
+    with pytest.raises(pp.CannotMerge, match="categories"):
+        pp.merge([distinct(), distinct(categories=LABELS[::-1])])
+
+
+def test_a_density_by_category_has_no_shards_and_does_not_grow() -> None:
+    with pytest.raises(ValueError, match="leave shard out"):
+        pp.Density(10, 1.0, categories=["a"], shard=(0, 2))
+    with pytest.raises(pp.CannotMerge, match="has no shards"):
+        pp.merge([density(), density()])
+    with pytest.raises(pp.PanPrivacyError, match="with categories cannot grow"):
+        density().grow(400)
+
+
+def test_told_the_universe_counts_are_brought_into_it() -> None:
+    est = distinct()
+    est.update_many(np.arange(50_000), "flu")
+    r = est.release(universe=10_000)
+
+    assert all(row.count <= 10_000 for row in r.groups)
+    assert r.groups[0].density == 1.0
+
+
+def test_windows_say_that_they_take_no_categories() -> None:
+    windows = pp.Windows(density, every="1d", start="2026-01-05")
+    with pytest.raises(TypeError, match="counts by category"):
+        windows.update_many([1], "2026-01-05")
