@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from panprivacy import theory as theory
     from panprivacy.continual import Continual
     from panprivacy.hardening import harden
+    from panprivacy.release.retention import RetentionRelease
+    from panprivacy.retention import Retention
     from panprivacy.windows import LateEvent, Windows
 
 __version__ = "0.1.0"
@@ -59,6 +61,8 @@ __all__ = [
     "PanPrivacyError",
     "Plan",
     "Release",
+    "Retention",
+    "RetentionRelease",
     "Users",
     "Windows",
     "harden",
@@ -71,6 +75,8 @@ _MODULES_ON_DEMAND = {"audit", "paper", "theory"}
 _ON_DEMAND = {
     "Continual": "panprivacy.continual",
     "LateEvent": "panprivacy.windows",
+    "Retention": "panprivacy.retention",
+    "RetentionRelease": "panprivacy.release.retention",
     "Windows": "panprivacy.windows",
     "harden": "panprivacy.hardening",
 }

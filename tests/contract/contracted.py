@@ -70,6 +70,10 @@ SUBJECTS: dict[type, Subject] = {
         ends=False,
         spends=False,
     ),
+    pp.Retention: Subject(
+        lambda coins: pp.Retention(USERS, 2.0, key=KEY, coins=coins),
+        released=lambda est: est.release() if est.closed else est.close(),
+    ),
     pp.Windows: Subject(
         _windows,
         released=lambda est: est.open.release(),

@@ -9,13 +9,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from panprivacy import paper
-from panprivacy.audit.adapters import Mechanism, Observer, Shards
+from panprivacy.audit.adapters import Mechanism, Observer, Periods, Shards
 from panprivacy.audit.auditor import exact
 from panprivacy.audit.result import Result
 from panprivacy.continual import Continual
 from panprivacy.density import Density
 from panprivacy.distinct import DistinctCount
 from panprivacy.privacy.coins import Coins
+from panprivacy.retention import Retention
 from panprivacy.universe import Edges, Users
 
 _KEY = bytes([3] * 16)  # any will do: a key decides who owns which bit, and the state shows it
@@ -51,6 +52,8 @@ class Subject:
     """Whether users can be removed."""
     releases: bool = True
     """Whether more than one release can be planned; if not, its claim is for one."""
+    beside: int = 0
+    """How many releases it makes beside those that a case plans: that of a cohort."""
     redraws: bool = True
     """Whether announced readings can be planned."""
     tight: bool = True
@@ -73,7 +76,7 @@ class Subject:
                 lambda coins: self.build(case, coins),
                 self.ids(case.users),
                 case.events,
-                releases=case.releases,
+                releases=case.releases + self.beside,
                 intrusions=case.intrusions,
                 deletions=case.deletions,
                 readings=self.readings,
@@ -127,6 +130,10 @@ def _continual(case: Case, coins: Coins) -> Observer:
     return observer
 
 
+def _retention(case: Case, coins: Coins, **more: Any) -> Periods:
+    return Periods(case.users, case.epsilon, releases=case.releases, key=_KEY, coins=coins, **more)
+
+
 def _fixed_level(case: Case, coins: Coins) -> paper.FixedLevelPPDS:
     return paper.FixedLevelPPDS(
         case.users,
@@ -157,6 +164,15 @@ SUBJECTS: tuple[Subject, ...] = (
     Subject("DistinctCount", DistinctCount, _distinct, deletes=False),
     # With a small epsilon the walk of its threshold goes too far to be followed.
     Subject("Continual", Continual, _continual, ids=_two, redraws=False, tight=False, least=8.0),
+    Subject("Retention", Retention, _retention, beside=1, deletes=False, redraws=False),
+    Subject(
+        "Retention, newcomers",
+        Retention,
+        lambda case, coins: _retention(case, coins, newcomers=True),
+        beside=1,
+        deletes=False,
+        redraws=False,
+    ),
     Subject("FixedLevelPPDS", paper.FixedLevelPPDS, _fixed_level),
     Subject(
         "RandomizedResponse",
