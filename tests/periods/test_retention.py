@@ -86,12 +86,12 @@ def errors_of(kind: type[pp.Retention], **more: Any) -> list[str]:
     for name, true in truth.items():
         raw = np.array([getattr(r, f"raw_{name}") for r in said])
         stderr = np.array([getattr(r, f"{name}_stderr") for r in said])
-        held = sum(low <= true <= high for low, high in (getattr(r, f"{name}_interval") for r in said))
+        held = sum(bounds[0] <= true <= bounds[1] for bounds in (getattr(r, f"{name}_interval") for r in said))
         if abs(raw.mean() - true) > 5.2 * np.sqrt((stderr**2).mean() / RUNS):
             wrong.append(f"{name} is biased")
         # The errors of who was touched are on the safe side: up to a fifth too large.
-        low, high = chi2.ppf([5e-8, 1 - 5e-8], RUNS - 1) / (RUNS - 1)
-        if not low * 0.64 < raw.var(ddof=1) / (stderr**2).mean() < high:
+        least, most = chi2.ppf([5e-8, 1 - 5e-8], RUNS - 1) / (RUNS - 1)
+        if not least * 0.64 < raw.var(ddof=1) / (stderr**2).mean() < most:
             wrong.append(f"{name} varies more or less than it says")
         if binom.cdf(held, RUNS, 0.95) < 1e-7:
             wrong.append(f"the interval of {name} is too narrow")
@@ -235,7 +235,7 @@ def test_one_user_alone_cannot_be_asked_two_questions() -> None:
 
 def test_a_period_that_could_not_be_closed_is_open_with_its_bits() -> None:
     class Breaks(Always):
-        def noisy(self, value: int, epsilon: Any) -> int:
+        def noisy(self, value: int, epsilon: Any) -> int:  # noqa: ARG002
             raise KeyboardInterrupt
 
     est, coins = touched(releases=2)

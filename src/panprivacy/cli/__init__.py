@@ -15,6 +15,7 @@ from panprivacy.cli.distinct import distinct
 from panprivacy.cli.grow import grow
 from panprivacy.cli.plan import plan
 from panprivacy.cli.reproduce import reproduce
+from panprivacy.cli.retention import retention
 from panprivacy.cli.states import merge, release, rerandomize, show
 
 app = typer.Typer(
@@ -42,7 +43,21 @@ def _options(
             stream.reconfigure(errors="replace")  # a terminal without ± shows ? instead
 
 
-for command in (density, distinct, show, release, merge, rerandomize, grow, plan, audit, reproduce, bench, demo):
+for command in (
+    density,
+    distinct,
+    retention,
+    show,
+    release,
+    merge,
+    rerandomize,
+    grow,
+    plan,
+    audit,
+    reproduce,
+    bench,
+    demo,
+):
     app.command()(command)
 
 

@@ -23,6 +23,7 @@ from panprivacy.hardening import start_hardened
 from panprivacy.periods import parse_period
 from panprivacy.privacy.ledger import all_made
 from panprivacy.release import Release
+from panprivacy.retention import Retention
 from panprivacy.state import StateFile
 
 _WEAK = 10.0  # an epsilon above this is hardly a promise
@@ -84,6 +85,11 @@ class Run:
                 self._feed_files(source, feed)
         self._finish(final, source.live)
         self.note_epsilon()
+
+    def count(self, source: Source) -> None:
+        """Count files, and save them as they are counted; show nothing."""
+        with self.keeping_what_was_counted():
+            self._feed_files(source, source.feed_to(self.est))
 
     def _feed_files(self, source: Source, feed: Feed) -> None:
         files = expand(source.files)
@@ -197,7 +203,11 @@ class Run:
     def spend(self) -> Any:
         """Spend one planned release. What was spent is on disk before anybody can show it."""
         self.check_left()
-        released = self.est.release(level=self.level)
+        est = self.est
+        if isinstance(est, Retention) and not est.closed:
+            released: Any = est.close(self.level)  # the first release is of the cohort, and ends its period
+        else:
+            released = est.release(level=self.level)
         self.keeper.write()
         return released
 
