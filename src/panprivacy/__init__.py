@@ -18,6 +18,7 @@ from panprivacy.errors import (
     CannotMerge,
     CannotPlan,
     CorruptState,
+    LateEvent,
     NotPrivate,
     OtherUniverse,
     OutsideUniverse,
@@ -34,15 +35,19 @@ if TYPE_CHECKING:
     from panprivacy import audit as audit
     from panprivacy import paper as paper
     from panprivacy import theory as theory
+    from panprivacy.actives import ActiveUsers
     from panprivacy.continual import Continual
     from panprivacy.hardening import harden
+    from panprivacy.release.actives import ActivesRelease
     from panprivacy.release.retention import RetentionRelease
     from panprivacy.retention import Retention
-    from panprivacy.windows import LateEvent, Windows
+    from panprivacy.windows import Windows
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "ActiveUsers",
+    "ActivesRelease",
     "Budget",
     "BudgetExhausted",
     "CannotMerge",
@@ -73,8 +78,9 @@ __all__ = [
 
 _MODULES_ON_DEMAND = {"audit", "paper", "theory"}
 _ON_DEMAND = {
+    "ActiveUsers": "panprivacy.actives",
+    "ActivesRelease": "panprivacy.release.actives",
     "Continual": "panprivacy.continual",
-    "LateEvent": "panprivacy.windows",
     "Retention": "panprivacy.retention",
     "RetentionRelease": "panprivacy.release.retention",
     "Windows": "panprivacy.windows",

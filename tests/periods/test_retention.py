@@ -90,7 +90,7 @@ def errors_of(kind: type[pp.Retention], **more: Any) -> list[str]:
         if abs(raw.mean() - true) > 5.2 * np.sqrt((stderr**2).mean() / RUNS):
             wrong.append(f"{name} is biased")
         # The errors of who was touched are on the safe side: up to a fifth too large.
-        least, most = chi2.ppf([5e-8, 1 - 5e-8], RUNS - 1) / (RUNS - 1)
+        least, most = (float(chi2.ppf(tail, RUNS - 1)) / (RUNS - 1) for tail in (5e-8, 1 - 5e-8))
         if not least * 0.64 < raw.var(ddof=1) / (stderr**2).mean() < most:
             wrong.append(f"{name} varies more or less than it says")
         if binom.cdf(held, RUNS, 0.95) < 1e-7:

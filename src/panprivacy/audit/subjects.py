@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from panprivacy import paper
+from panprivacy.actives import ActiveUsers
 from panprivacy.audit.adapters import Mechanism, Observer, Periods, Shards
 from panprivacy.audit.auditor import exact
 from panprivacy.audit.result import Result
@@ -53,7 +54,7 @@ class Subject:
     releases: bool = True
     """Whether more than one release can be planned; if not, its claim is for one."""
     beside: int = 0
-    """How many releases it makes beside those that a case plans: that of a cohort."""
+    """How many releases it makes beside those that a case plans: that of a cohort, or of one more day."""
     redraws: bool = True
     """Whether announced readings can be planned."""
     tight: bool = True
@@ -134,6 +135,11 @@ def _retention(case: Case, coins: Coins, **more: Any) -> Periods:
     return Periods(case.users, case.epsilon, releases=case.releases, key=_KEY, coins=coins, **more)
 
 
+def _actives(case: Case, coins: Coins) -> ActiveUsers:
+    # A cycle of two days; some of the users are reset between them.
+    return ActiveUsers(case.users, case.epsilon, span="2d", start=0, key=_KEY, coins=coins)
+
+
 def _fixed_level(case: Case, coins: Coins) -> paper.FixedLevelPPDS:
     return paper.FixedLevelPPDS(
         case.users,
@@ -164,6 +170,7 @@ SUBJECTS: tuple[Subject, ...] = (
     Subject("DistinctCount", DistinctCount, _distinct, deletes=False),
     # With a small epsilon the walk of its threshold goes too far to be followed.
     Subject("Continual", Continual, _continual, ids=_two, redraws=False, tight=False, least=8.0),
+    Subject("ActiveUsers", ActiveUsers, _actives, beside=1, releases=False, redraws=False),
     Subject("Retention", Retention, _retention, beside=1, deletes=False, redraws=False),
     Subject(
         "Retention, newcomers",

@@ -62,6 +62,11 @@ SCENARIOS = (
         "release, DistinctCount", "DistinctCount", steps=("short", "release", "long", "release", "medium", "short")
     ),
     Scenario("observe", "Continual", steps=("short", "observe", "long", "observe", "medium", "observe", "short")),
+    Scenario(
+        "end of a day",
+        "ActiveUsers",
+        steps=("short", "medium", "release", "medium", "release", "short", "release", "short", "save"),
+    ),
     Scenario("two periods", "Retention", steps=("short", "medium", "close", "medium", "release", "short", "save")),
     Scenario("rerandomize", steps=("medium", "rerandomize", "short", "short")),
     Scenario("grow", steps=("medium", "grow", "medium", "grow", "short", "short")),

@@ -53,6 +53,7 @@ def parts_of(kind: str, users: int, listed: Any) -> list[Any]:
         "overlapping": lambda: [pp.DistinctCount(**plan, buckets=BUCKETS, key=KEY) for _ in range(2)],
         "Continual": lambda: [pp.Continual(users, EPSILON, step=0.1)],
         "Windows": lambda: [pp.Windows(lambda: pp.Density(users, **plan), every="1d", start="2026-01-05")],
+        "ActiveUsers": lambda: [pp.ActiveUsers(users, EPSILON, span="3d", start=0, key=KEY)],
         "Retention": lambda: [pp.Retention(users, **plan, key=KEY)],
         "FixedLevelPPDS": lambda: [_fixed_level(users, plan)],
     }
