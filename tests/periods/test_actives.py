@@ -19,7 +19,8 @@ MONDAY = datetime(2026, 1, 5, tzinfo=UTC)
 
 
 def week(users: int = 700, epsilon: float = 1.0, **more: Any) -> pp.ActiveUsers:
-    return pp.ActiveUsers(users, epsilon, **{"span": "7d", "start": MONDAY, "key": KEY} | more)
+    options: dict[str, Any] = {"span": "7d", "start": MONDAY, "key": KEY} | more
+    return pp.ActiveUsers(users, epsilon, **options)
 
 
 def telling(**more: Any) -> pp.ActiveUsers:

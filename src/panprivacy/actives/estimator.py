@@ -206,6 +206,11 @@ class ActiveUsers(Estimator[ActivesRelease]):
         """When the day started that is open."""
         return self._calendar.start_of(self._calendar.day)
 
+    @property
+    def every(self) -> timedelta:
+        """How long a day lasts."""
+        return timedelta(microseconds=self._calendar.length)
+
     def _go_to(self, time: Any) -> None:
         if time is not None:
             self._end_days_before(self._calendar.day_of(moment_of(time)))
@@ -259,7 +264,7 @@ class ActiveUsers(Estimator[ActivesRelease]):
         day, *noisy = published.noisy
         calendar, level = self._calendar, published.level
         shares = shares_of(noisy, day, self._phases, self._ledger.split)
-        sticky = shares.stickiness(timedelta(microseconds=calendar.length), level)
+        sticky = shares.stickiness(self.every, level)
         budget = budget_of(self._ledger.split, min(day + 1, self.days), 0)
         return ActivesRelease(
             active=rising(shares.raw, [stderr**2 for stderr in shares.stderrs]),

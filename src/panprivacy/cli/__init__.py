@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from panprivacy import __version__, hardening
+from panprivacy.cli.actives import actives
 from panprivacy.cli.audit import audit
 from panprivacy.cli.bench import bench
 from panprivacy.cli.demo import demo
@@ -46,6 +47,7 @@ def _options(
 for command in (
     density,
     distinct,
+    actives,
     retention,
     show,
     release,

@@ -10,6 +10,7 @@ from functools import partial
 from math import exp
 from typing import Any
 
+from panprivacy.actives import ActiveUsers
 from panprivacy.checks import check_level
 from panprivacy.cli.keeping import Keeper
 from panprivacy.cli.plainly import CannotShow, Speaker, ended_in_order
@@ -161,6 +162,8 @@ class Run:
     @property
     def left(self) -> int:
         """How many planned releases are not made yet."""
+        if isinstance(self.est, ActiveUsers):
+            return 1  # there is always one more day
         budget = self.est.budget
         return budget.releases - budget.releases_made
 

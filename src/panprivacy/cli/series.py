@@ -10,15 +10,13 @@ from panprivacy.cli.chart import Audited, draw
 from panprivacy.cli.plainly import as_fields
 from panprivacy.cli.progress import Meter
 from panprivacy.cli.run import Run, Source
+from panprivacy.cli.timed import bad_row, moments_of_rows, parsed_moment, shown, some_rows
 from panprivacy.drawing import check_picture
-from panprivacy.events import BadInput, Batch, expand, read
+from panprivacy.events import Batch, expand, read
 from panprivacy.feeding import Feed
-from panprivacy.periods import DAY, END_OF_TIME, as_datetime, length_of, moments_in
+from panprivacy.periods import DAY, END_OF_TIME, as_datetime, length_of
 
 _START = "NAME@2026-01-05"
-_WRITTEN = (
-    "write it like 2026-01-31, 2026-01-31T12:00 or 2026-01-31 12:00:00+01:00, or as ten digits: seconds since 1970"
-)
 
 
 class Dated(dict[str, Any]):
@@ -30,7 +28,7 @@ class Dated(dict[str, Any]):
         self.release = release
 
     def __str__(self) -> str:
-        return f"until {_shown(self.until)}: {self.release}"
+        return f"until {shown(self.until)}: {self.release}"
 
     __rich__ = __str__
 
@@ -87,7 +85,7 @@ class Series:
 
     def _take(self, batch: Batch, feed: Feed) -> None:
         """Feed a batch in pieces, cut where a period ends."""
-        moments, started = self._moments(batch), self.start is not None
+        moments, started = moments_of_rows(batch, self.column), self.start is not None
         if not len(moments):
             return
         if self.start is None:
@@ -98,13 +96,13 @@ class Series:
         feed.check(batch)  # before anything is released on account of its first rows
         if not started:
             self.run.speaker.note(
-                f"the first period starts on {_shown(self.start)}, which shows when the first event came; "
+                f"the first period starts on {shown(self.start)}, which shows when the first event came; "
                 f"--time {_START} says it beforehand"
             )
         at = 0
         while self._passed < periods[-1]:
             end = int(np.searchsorted(periods, self._passed, side="right"))
-            feed.take(_piece(batch, at, end))
+            feed.take(some_rows(batch, at, end))
             self._release()
             at = end
             if not self.run.left:
@@ -112,15 +110,7 @@ class Series:
                     "all planned releases are made: later events are counted and will never be released; "
                     "a new state with --releases K plans for more"
                 )
-        feed.take(_piece(batch, at, len(moments)))
-
-    def _moments(self, batch: Batch) -> NDArray[np.int64]:
-        times = batch.rows[self.column]
-        moments = moments_in(times)
-        if moments.null_count():
-            row = int(moments.is_null().arg_max() or 0)
-            raise _bad(batch, row, f"{self.column} {times.to_physical()[row]!r} is not a time; {_WRITTEN}")
-        return moments.to_numpy()
+        feed.take(some_rows(batch, at, len(moments)))
 
     def _check(self, batch: Batch, moments: NDArray[np.int64], periods: NDArray[np.int64]) -> None:
         """Refuse a batch with a time before the period that is open by then, or too far after it."""
@@ -130,17 +120,17 @@ class Series:
         wrong = np.flatnonzero(late | ahead)
         if len(wrong):
             row = int(wrong[0])
-            time = f"{self.column} {_shown(int(moments[row]))}"
-            raise _bad(batch, row, self._wrong(time, int(periods[row]), int(open_[row])))
+            time = f"{self.column} {shown(int(moments[row]))}"
+            raise bad_row(batch, row, self._wrong(time, int(periods[row]), int(open_[row])))
 
     def _wrong(self, time: str, period: int, open_: int) -> str:
         """What is wrong with a time of one period, when another is open."""
-        opened, sort = _shown(self._start_of(open_)), f"sort by {self.column}"
+        opened, sort = shown(self._start_of(open_)), f"sort by {self.column}"
         if self._passed_before and period < self._passed_before:
-            until = _shown(self._start_of(self._passed_before))
+            until = shown(self._start_of(self._passed_before))
             return f"{time} is before {until}, until which this state has released; feed later events only"
         if period < 0:
-            first = _shown(self._start_of(0))
+            first = shown(self._start_of(0))
             return f"{time} is before {first}, when the first period starts; {sort}, or give an earlier start"
         if period < open_:
             return f"{time} comes after a row of the period from {opened} on; {sort}"
@@ -154,7 +144,7 @@ class Series:
         """When the period ends that is not over yet."""
         due = self._start_of(self._passed + 1)
         if due >= END_OF_TIME:
-            raise ValueError(f"a period of {self.every} from {_shown(self._start_of(self._passed))} on ends after 9999")
+            raise ValueError(f"a period of {self.every} from {shown(self._start_of(self._passed))} on ends after 9999")
         return due
 
     def _start_of(self, period: int) -> int:
@@ -186,30 +176,9 @@ def series_of(run: Run, time: str | None, every: str | None, picture: str | None
     if picture is not None:
         check_picture(picture)
     name, at, start = time.rpartition("@")
-    return Series(run, name if at else time, every, _parsed(time, start) if at else None, picture)
-
-
-def _parsed(option: str, start: str) -> int:
-    import polars as pl
-
-    moment: int | None = moments_in(pl.Series([start]))[0]
-    if moment is None:
-        raise ValueError(f"--time {option}: {start!r} is not a time; {_WRITTEN}")
-    return moment
-
-
-def _piece(batch: Batch, start: int, end: int) -> Batch:
-    return replace(batch, rows=batch.rows[start:end], before=batch.before + start)
-
-
-def _bad(batch: Batch, row: int, cause: str) -> BadInput:
-    return BadInput(batch.file, cause, batch.before + row + 1)
+    return Series(run, name if at else time, every, parsed_moment(f"--time {time}", start) if at else None, picture)
 
 
 def _round(moment: int, length: int) -> int:
     """The midnight before, or for periods shorter than a day a multiple of them."""
     return moment - moment % min(length, DAY)
-
-
-def _shown(moment: int) -> str:
-    return f"{as_datetime(moment):%Y-%m-%d %H:%M:%S}".removesuffix(" 00:00:00")
