@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from panprivacy.actives import ActiveUsers
     from panprivacy.continual import Continual
     from panprivacy.hardening import harden
+    from panprivacy.planning.periods import plan_periods
     from panprivacy.release.actives import ActivesRelease
     from panprivacy.release.retention import RetentionRelease
     from panprivacy.retention import Retention
@@ -74,6 +75,7 @@ __all__ = [
     "load",
     "merge",
     "plan",
+    "plan_periods",
 ]
 
 _MODULES_ON_DEMAND = {"audit", "paper", "theory"}
@@ -85,6 +87,7 @@ _ON_DEMAND = {
     "RetentionRelease": "panprivacy.release.retention",
     "Windows": "panprivacy.windows",
     "harden": "panprivacy.hardening",
+    "plan_periods": "panprivacy.planning.periods",
 }
 
 

@@ -30,6 +30,8 @@ from panprivacy.table import Table
 from panprivacy.universe import Universe, universe_of
 
 _PARTS = 16
+MAIN_SHARE = (_PARTS - 1) / _PARTS
+"""The share of the users that is asked what was asked for."""
 _MAIN, _CONTROL = (0, _PARTS - 1), (_PARTS - 1, _PARTS)  # which parts of the users are asked which question
 _NOT_YET = -(2**63)  # stands for a count that is not released yet: no count is below 0, and no noise so far out
 _ASKED = struct.Struct("<?")
