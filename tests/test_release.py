@@ -153,7 +153,7 @@ def test_a_release_says_what_it_cost_and_what_is_left() -> None:
         assert release.universe == 1000
         assert release.count == release.density * 1000
         assert release.count_interval == tuple(1000 * end for end in release.density_interval)
-        assert release.density_stderr == pytest.approx(est.stderr_at(release.density))
+        assert release.density_stderr == pytest.approx(est.density_stderr_at(release.density))
     assert est.budget.remaining == 0
 
 

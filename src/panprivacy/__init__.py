@@ -26,7 +26,7 @@ from panprivacy.errors import (
 )
 from panprivacy.planning import Plan, plan
 from panprivacy.privacy.budget import Budget
-from panprivacy.release import CountRelease, Release
+from panprivacy.release import CountRelease, MonotoneCurve, Release, monotone
 from panprivacy.state.loading import load
 from panprivacy.state.merging import merge
 from panprivacy.universe import Edges, Ids, Users
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from panprivacy import theory as theory
     from panprivacy.actives import ActiveUsers
     from panprivacy.continual import Continual
+    from panprivacy.folder import StateFolder
     from panprivacy.hardening import harden
     from panprivacy.planning.periods import plan_periods
     from panprivacy.release.actives import ActivesRelease
@@ -61,6 +62,7 @@ __all__ = [
     "Edges",
     "Ids",
     "LateEvent",
+    "MonotoneCurve",
     "NotPrivate",
     "OtherUniverse",
     "OutsideUniverse",
@@ -69,11 +71,13 @@ __all__ = [
     "Release",
     "Retention",
     "RetentionRelease",
+    "StateFolder",
     "Users",
     "Windows",
     "harden",
     "load",
     "merge",
+    "monotone",
     "plan",
     "plan_periods",
 ]
@@ -85,6 +89,7 @@ _ON_DEMAND = {
     "Continual": "panprivacy.continual",
     "Retention": "panprivacy.retention",
     "RetentionRelease": "panprivacy.release.retention",
+    "StateFolder": "panprivacy.folder",
     "Windows": "panprivacy.windows",
     "harden": "panprivacy.hardening",
     "plan_periods": "panprivacy.planning.periods",

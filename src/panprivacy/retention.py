@@ -18,7 +18,7 @@ from panprivacy.privacy.ledger import Ledger, Published
 from panprivacy.privacy.splitting import best_split
 from panprivacy.release import Release
 from panprivacy.release.change import Change
-from panprivacy.release.monotone import rising
+from panprivacy.release.ordered import rising
 from panprivacy.release.retention import RetentionRelease
 from panprivacy.release.two_periods import Counts, TwoPeriods
 from panprivacy.sizes import format_bytes
@@ -243,7 +243,7 @@ class Retention(Estimator[Release | RetentionRelease]):
             rate_stderr=rate.stderr,
             rate_interval=rate.interval,
             asked=self.asked,
-            curve=rising([share.raw for share in curve], [share.error.stderr**2 for share in curve]),
+            curve=rising([share.raw for share in curve], [1.0] * len(curve)),  # what differs is noise of one law
             curve_stderr=tuple(share.error.stderr for share in curve),
             raw_curve=tuple(share.raw for share in curve),
             level=level,

@@ -235,7 +235,7 @@ class Windows(Generic[R]):
             over.end("the window of this estimator is over, and its bits are wiped; feed the windows")
 
     def _last_release(self) -> R:
-        """Release the open window, or take the release that was made when somebody broke off its closing."""
+        """Release the open window, or take the one that was made if its closing was interrupted after that."""
         try:
             return self._open.release(self._level)
         except BudgetExhausted:

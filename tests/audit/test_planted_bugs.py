@@ -146,6 +146,7 @@ def test_a_centre_above_one_half_is_found_in_the_state_alone() -> None:
     assert not result.holds
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("times", [1, 5, 20])
 def test_the_level_of_ppds_rules_streams_out(times: int) -> None:
     hashing = paper.FMHash(multiplier=1, offset=0, bits=3)

@@ -52,6 +52,7 @@ def test_a_private_estimator_keeps_its_plan(subject: Subject) -> None:
     assert not subject.tight or result.worst_loss > result.claimed - 1e-6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("subject", PRINTED, ids=name_of)
 def test_a_printed_algorithm_does_not_hold(subject: Subject) -> None:
     result = subject.audit(Case())

@@ -68,6 +68,7 @@ def test_memory_and_density_are_heeded() -> None:
     assert answer["memory"] <= 4096
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "start", "arguments"),
     [

@@ -38,6 +38,7 @@ def every_outcome(design: Design, seen: int) -> Iterator[tuple[float, float]]:
             yield density, chance * (1 - a) / (1 + a) * a ** abs(noise)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("epsilon", "bits", "users", "population"),
     [(1.0, 1, 1, 1), (2.0, 4, 4, 4), (1.0, 3, 3, 5), (3.0, 4, 3, 4), (6.0, 5, 5, 6), (0.7, 2, 1, 3)],

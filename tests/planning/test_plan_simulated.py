@@ -80,7 +80,7 @@ def test_standard_errors_are_as_planned_and_thirty_percent_would_show() -> None:
     planned = plan(universe=3_000, epsilon=2.0, alpha=0.08)
     errors, _ = simulate(planned, 1_500, runs=1500, seed=4)
     # The deviation of 1500 errors has a standard error of about 1.9 %: 10 % is more than five of them.
-    assert float(np.std(errors)) == pytest.approx(planned.stderr, rel=0.1)
+    assert float(np.std(errors)) == pytest.approx(planned.density_stderr, rel=0.1)
 
 
 def test_a_counter_for_a_sparse_stream_errs_about_as_planned() -> None:

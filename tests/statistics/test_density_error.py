@@ -109,7 +109,7 @@ def test_deleted_users_count_as_absent() -> None:
         est.update_many(range(4000))
         est.remove_many(range(3000))
         raws.append(est.release().raw_density)
-    assert np.mean(raws) == pytest.approx(0.2, abs=5 * est.stderr_at(0.2) / np.sqrt(600))
+    assert np.mean(raws) == pytest.approx(0.2, abs=5 * est.density_stderr_at(0.2) / np.sqrt(600))
 
 
 def test_the_estimate_stays_unbiased_after_announced_intrusions() -> None:
@@ -122,8 +122,8 @@ def test_the_estimate_stays_unbiased_after_announced_intrusions() -> None:
         est.update_many(range(5000, 8000))
         est.rerandomize()
         raws.append(est.release().raw_density)
-    assert np.mean(raws) == pytest.approx(0.4, abs=5 * est.stderr_at(0.4) / np.sqrt(600))
-    assert np.std(raws) == pytest.approx(est.stderr_at(0.4), rel=0.15)
+    assert np.mean(raws) == pytest.approx(0.4, abs=5 * est.density_stderr_at(0.4) / np.sqrt(600))
+    assert np.std(raws) == pytest.approx(est.density_stderr_at(0.4), rel=0.15)
 
 
 def test_every_planned_release_has_noise_of_its_own() -> None:

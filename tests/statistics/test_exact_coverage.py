@@ -62,7 +62,7 @@ def assert_covers(
     below, above = misses(law, spoil(law), density, float(est._ledger.split.release))
     if density in (0, 1):  # there one side cannot miss
         least = (1 + least) / 2
-    near = [distance < NEAR * est.stderr_at(density) for distance in (density, 1 - density)]
+    near = [distance < NEAR * est.density_stderr_at(density) for distance in (density, 1 - density)]
     if any(near):  # and here an estimate beyond the end does not
         most = 1.0 if all(near) else (1 + most) / 2 + 0.005
     assert least <= 1 - below - above <= most, f"covers {1 - below - above:.4f}, not {least} to {most}"

@@ -36,7 +36,7 @@ def estimates_are_unbiased() -> None:
         est.update_many(range(1000))
         est.update_many(range(1000))
         raws.append(est.release().raw_density)
-    assert np.mean(raws) == pytest.approx(1 / 3, abs=5 * est.stderr_at(1 / 3) / np.sqrt(600))
+    assert np.mean(raws) == pytest.approx(1 / 3, abs=5 * est.density_stderr_at(1 / 3) / np.sqrt(600))
 
 
 def releases_differ() -> None:

@@ -25,7 +25,7 @@ from panprivacy.privacy.coins import CHUNK, Coins
 from panprivacy.privacy.ledger import Ledger, Published
 from panprivacy.privacy.splitting import best_split
 from panprivacy.release.actives import ActivesRelease
-from panprivacy.release.monotone import rising
+from panprivacy.release.ordered import rising
 from panprivacy.sizes import format_bytes
 from panprivacy.slots.dealt import Dealt, deal
 from panprivacy.slots.phased import phase_reset_on, phases_by_age

@@ -124,9 +124,9 @@ class EveryOutcome(Coins):
     def noisy_inside(self, value: int, noise: Noise) -> int:
         """Noise that is kept has infinitely many outcomes: those beyond `REACH` are left out, with their weight."""
         self.cut = True
-        kept = self._branch(2 * self.REACH + 1) - self.REACH
-        self._weight *= _laplace(abs(kept - value), _epsilon(noise))
-        return kept
+        noisy = self._branch(2 * self.REACH + 1) - self.REACH
+        self._weight *= _laplace(abs(noisy - value), _epsilon(noise))
+        return noisy
 
     def reaches(self, value: int, bar: int, noise: Noise) -> bool:
         """Two outcomes, since the noise is seen by nobody: no tail is left out."""

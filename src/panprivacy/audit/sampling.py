@@ -86,7 +86,7 @@ def sampled(
     >>> from panprivacy import audit
     >>> late = [range(1, 50), audit.READ, 0, audit.RELEASE]
     >>> early = [range(1, 50), 0, audit.READ, audit.RELEASE]
-    >>> bound = audit.sampled(lambda coins: pp.Density(50, epsilon=1.0, coins=coins), late, early, runs=1000)
+    >>> bound = audit.sampled(lambda coins: pp.Density(50, epsilon=1.0, coins=coins), late, early, runs=200)
     >>> bound.refutes
     False
 
@@ -106,8 +106,8 @@ def sampled(
         Runs(everything.names, everything.states, everything.a[part], everything.b[part])
         for part in (slice(half), slice(half, 2 * half))
     )
-    kept = first.telling()
-    first, rest = first.only(kept), rest.only(kept)
+    telling = first.telling()
+    first, rest = first.only(telling), rest.only(telling)
     error = 1 - confidence
     turned = Runs(first.names, first.states, first.b, first.a)
     (promised_a, event_a), (promised_b, event_b) = choose(first, error), choose(turned, error)

@@ -20,7 +20,7 @@ from panprivacy.privacy.coins import Coins
 from panprivacy.retention import Retention
 from panprivacy.universe import Edges, Users
 
-_KEY = bytes([3] * 16)  # any will do: a key decides who owns which bit, and the state shows it
+_KEY = bytes([3] * 16)  # any key will do: it decides who owns which bit, and the state shows it
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ def _distinct(case: Case, coins: Coins) -> DistinctCount:
 def _continual(case: Case, coins: Coins) -> Observer:
     # The bar is beyond so few users.
     observer = Observer(2, case.epsilon, step=1.0, moves=1, observations=case.releases, coins=coins)
-    observer._kept.watch.bar = 1
+    observer._observed.watch.bar = 1
     return observer
 
 

@@ -10,9 +10,10 @@ from panprivacy.cli import period_options as of_periods
 from panprivacy.cli.curves import draw_actives
 from panprivacy.cli.days import Days
 from panprivacy.cli.plainly import Speaker, plain_errors
-from panprivacy.cli.run import Run, Source, continued_or_new, kept_in, planned, prepare
+from panprivacy.cli.run import Run, continued_or_new, kept_in, planned, prepare
+from panprivacy.cli.source import Source
 from panprivacy.cli.timed import parsed_moment
-from panprivacy.cli.universe import Asked
+from panprivacy.cli.universe import Asked, which_column
 from panprivacy.drawing import check_picture
 from panprivacy.events import Layout
 from panprivacy.periods import SECOND
@@ -101,8 +102,8 @@ def actives(
         est = continued_or_new(kept, users, wanted, lambda: _new(users, more, first, files, level))
         assert isinstance(est, ActiveUsers)
         run = Run(est, kept, level, Speaker(as_json=as_json, quiet=quiet))
-        columns = asked.columns(est.universe, kind, None)
         layout = Layout(separator, not no_header, missing)
+        columns = asked.columns(est.universe, kind, None, lambda: which_column(files, format_, layout))
         source = Source(files, columns, format_, layout, skip_missing, skip_outside)
         days = Days(run, est)
         days.feed(source, time, end=release if release is not None else kept is None)

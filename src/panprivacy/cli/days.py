@@ -1,23 +1,25 @@
 """Feeds events to an `ActiveUsers` day by day: by a column of times, or by the clock."""
 
-import sys
 import time
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 
 from panprivacy.actives import ActiveUsers
-from panprivacy.cli.progress import Meter
-from panprivacy.cli.run import Run, Source
-from panprivacy.cli.series import Dated
-from panprivacy.cli.timed import bad_row, moments_of_rows, shown, some_rows
-from panprivacy.events import Batch, Bell, Live, expand, read
+from panprivacy.cli.published import UNTIL, Dated, shown
+from panprivacy.cli.run import Run
+from panprivacy.cli.source import Source
+from panprivacy.cli.timed import bad_row, moments_of_rows, some_rows
+from panprivacy.events import Batch, Bell
 from panprivacy.feeding import Feed
-from panprivacy.periods import DAY, SECOND, as_datetime, moment_of
+from panprivacy.memory import Scratch
+from panprivacy.periods import DAY, as_datetime, moment_of
 from panprivacy.release.actives import ActivesRelease
 
 _MOST_QUIET = 400  # days without a row; more of them are a wrong time
+_LOOK = 1.0  # seconds between two looks at the clock while nothing comes
 
 
 @dataclass
@@ -50,30 +52,39 @@ class Days:
     def _feed_files(self, source: Source, column: str) -> None:
         columns = replace(source.columns, time=column)
         feed = source.feed_to(self.est, columns)
-        files = expand(source.files)
-        with Meter(files, self.run.speaker) as meter:
-            for batch in read(files, columns, format_=source.format, layout=source.layout):
-                self._take(batch, feed, column)
-                meter.advance(batch)
-                self.run.keeper.counted()
+        run = self.run
+        source.read(columns, run.keeper, run.speaker, lambda batch: self._take(batch, feed, column))
 
     def _take(self, batch: Batch, feed: Feed, column: str) -> None:
         """Feed a batch in pieces, cut where a day ends; its times are checked before anything of it is counted."""
-        moments = moments_of_rows(batch, column)
-        if not len(moments):
-            return
-        days = (moments - self._open) // self._length  # from the open one on
-        reached = np.maximum.accumulate(np.concatenate([[0], days[:-1]]))
-        wrong = np.flatnonzero((days < reached) | (days - reached > _MOST_QUIET))
-        if len(wrong):
-            row = int(wrong[0])
-            raise bad_row(batch, row, self._wrong(column, int(moments[row]), int(reached[row])))
-        feed.check(batch)
-        first = self._open
-        for day in np.unique(days):
-            self._advance(first + int(day) * self._length)
-            start, end = (int(np.searchsorted(days, day, side=side)) for side in ("left", "right"))
-            feed.take(some_rows(batch, start, end))
+        with Scratch() as scratch:
+            moments = moments_of_rows(batch, column, scratch)
+            if not len(moments):
+                return
+            days = scratch.own(moments - self._open)
+            days //= self._length  # from the open one on
+            self._check(batch, column, moments, days, scratch)
+            feed.check(batch)
+            first, at = self._open, 0
+            while at < len(days):
+                self._advance(first + int(days[at]) * self._length)
+                end = int(np.searchsorted(days, days[at], side="right"))
+                feed.take(some_rows(batch, at, end))
+                at = end
+
+    def _check(
+        self, batch: Batch, column: str, moments: NDArray[np.int64], days: NDArray[np.int64], scratch: Scratch
+    ) -> None:
+        """Refuse a batch with a time before the day that is open by then, or too far after it."""
+        reached: NDArray[np.int64] = scratch.empty("reached", len(days), np.int64)
+        reached[0], reached[1:] = 0, days[:-1]
+        np.maximum.accumulate(reached, out=reached)
+        wrong = scratch.own(days < reached)
+        reached += _MOST_QUIET
+        wrong |= scratch.own(days > reached)
+        if wrong.any():
+            row = int(wrong.argmax())
+            raise bad_row(batch, row, self._wrong(column, int(moments[row]), int(reached[row]) - _MOST_QUIET))
 
     def _wrong(self, column: str, moment: int, reached: int) -> str:
         opened = shown(self._open + reached * self._length)
@@ -85,22 +96,22 @@ class Days:
 
     def _feed_live(self, source: Source) -> None:
         """Count what comes on the day that it comes on."""
-        feed = source.feed_to(self.est)
-        with Bell() as bell, Meter([], self.run.speaker) as meter:
-            self.run.speaker.note("reading standard input; days end by the clock (UTC), Ctrl-C ends the input")
-            live = Live(sys.stdin.fileno(), source.columns, source.format, source.layout, bell)
-            for batch in live.batches():
+        feed, note = source.feed_to(self.est), self.run.speaker.note
+        note("reading standard input; days end by the clock (UTC), and Ctrl-C ends the input")
+        with Bell(_LOOK) as bell:
+
+            def take(batch: Batch) -> None:
                 self._advance(time.time_ns() // 1000)
-                if batch is not None:
-                    bell.undisturbed(partial(feed.take, batch))
-                    meter.advance(batch)
-                    self.run.keeper.counted()
-                elif bell.rings():
-                    self.run.speaker.note("days end by the clock, and are released then")
-                else:
-                    self.run.keeper.write_if_due()
-                over = time.monotonic() + (self._open + self._length - time.time_ns() // 1000) / SECOND
-                bell.wake_at = min(over, self.run.keeper.due or over)
+                bell.undisturbed(partial(feed.take, batch))  # counting a batch twice is counting it once
+
+            source.listen(
+                source.columns,
+                self.run.keeper,
+                self.run.speaker,
+                bell,
+                take=take,
+                ring=lambda: self._advance(time.time_ns() // 1000),
+            )
 
     def _advance(self, moment: int) -> None:
         """End the days that are over at a moment. What they spent is on disk before anybody can show it."""
@@ -111,7 +122,7 @@ class Days:
         self.run.keeper.write()
         self.released += released
         for each in released:
-            self.run.speaker.answer(Dated(moment_of(each.end), each))
+            self.run.speaker.answer(Dated(UNTIL, moment_of(each.end), each))
 
     def _note_loss(self) -> None:
         days = self.est.days

@@ -7,9 +7,10 @@ import typer
 
 from panprivacy.cli import options as opt
 from panprivacy.cli.plainly import Speaker, plain_errors
-from panprivacy.cli.run import Run, Source, continued_or_new, kept_in, planned, prepare
-from panprivacy.cli.series import series_of
-from panprivacy.cli.universe import Asked
+from panprivacy.cli.run import Run, continued_or_new, kept_in, planned, prepare
+from panprivacy.cli.series import feed_series
+from panprivacy.cli.source import Source
+from panprivacy.cli.universe import Asked, which_column
 from panprivacy.density import Density
 from panprivacy.errors import PanPrivacyError
 from panprivacy.events import Layout
@@ -108,17 +109,8 @@ def density(
     state: opt.State = None,
     release: opt.MakeRelease = None,
     release_every: opt.ReleaseEvery = None,
-    time: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME[@START]",
-            help="Column of times by which --release-every goes in files; START is when the first period starts.",
-        ),
-    ] = None,
-    plot: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="Draw the releases of --time as a picture: .png, .svg or .pdf."),
-    ] = None,
+    time: opt.Time = None,
+    plot: opt.Plot = None,
     level: opt.Level = 0.95,
     as_json: opt.Json = False,
     quiet: opt.Quiet = False,
@@ -126,6 +118,8 @@ def density(
     """Estimate which share of the users that there could be appears in events.
 
     Example: [bold]panprivacy density visits.csv --column patient --universe 1000000 --epsilon 1[/bold]
+
+    For a series, add: [bold]--releases 52 --release-every 7d --time visited --plot series.png[/bold]
 
     FILE is one file or more, a glob in quotes, such as 'visits/*.parquet', or - for standard input.
     """
@@ -141,14 +135,10 @@ def density(
         if kept is not None:
             _check_size(est, plan, size)
         run = Run(est, kept, level, Speaker(as_json=as_json, quiet=quiet))
-        series = series_of(run, time, release_every, plot)
-        columns = asked.columns(est.universe, kind, action)
         layout = Layout(separator, not no_header, missing)
+        columns = asked.columns(est.universe, kind, action, lambda: which_column(files, format_, layout))
         source = Source(files, columns, format_, layout, skip_missing, skip_outside)
-        if series is None:
-            run.feed(source, release_every, release)
-        else:
-            series.feed(source, release)
+        feed_series(run, source, release, time=time, every=release_every, picture=plot)
 
 
 def _new(users: Universe | None, plan: dict[str, Any], size: dict[str, Any]) -> Density:

@@ -7,7 +7,10 @@ import typer
 
 from panprivacy.cli import options as opt
 from panprivacy.cli.plainly import Speaker, plain_errors
-from panprivacy.cli.run import Run, Source, continued_or_new, kept_in, planned, prepare
+from panprivacy.cli.run import Run, continued_or_new, kept_in, planned, prepare
+from panprivacy.cli.series import feed_series
+from panprivacy.cli.source import Source
+from panprivacy.cli.universe import which_column
 from panprivacy.distinct import DistinctCount
 from panprivacy.errors import PanPrivacyError
 from panprivacy.events import Columns, Kind, Layout
@@ -56,6 +59,8 @@ def distinct(
     state: opt.State = None,
     release: opt.MakeRelease = None,
     release_every: opt.ReleaseEvery = None,
+    time: opt.Time = None,
+    plot: opt.Plot = None,
     level: opt.Level = 0.95,
     as_json: opt.Json = False,
     quiet: opt.Quiet = False,
@@ -64,12 +69,14 @@ def distinct(
 
     Example: [bold]panprivacy distinct visits.csv --column patient --epsilon 1 --error 0.02[/bold]
 
+    For a series, add: [bold]--releases 52 --release-every 7d --time visited --plot series.png[/bold]
+
     FILE is one file or more, a glob in quotes, such as 'visits/*.parquet', or - for standard input.
     """
     prepare(files, quiet=quiet)
     with plain_errors(), kept_in(state) as kept:
         if column is None:
-            raise ValueError("which column holds the ids? Say --column NAME")
+            raise which_column(files, format_, Layout(separator, not no_header, missing))
         plan = {"epsilon": epsilon, "releases": releases, "intrusions": intrusions}
         size: dict[str, Any] = {"error": error, "buckets": buckets, "key": _parse_key(key)}
         est = continued_or_new(
@@ -79,7 +86,8 @@ def distinct(
             _check_size(est, plan, size)
         columns = Columns((column,), _declared(est, ids))
         source = Source(files, columns, format_, Layout(separator, not no_header, missing), skip_missing)
-        Run(est, kept, level, Speaker(as_json=as_json, quiet=quiet)).feed(source, release_every, release)
+        run = Run(est, kept, level, Speaker(as_json=as_json, quiet=quiet))
+        feed_series(run, source, release, time=time, every=release_every, picture=plot)
 
 
 def _declared(est: Any, asked: Kind | None) -> Kind | None:

@@ -9,8 +9,9 @@ from panprivacy.cli import options as opt
 from panprivacy.cli import period_options as of_periods
 from panprivacy.cli.curves import draw_retention
 from panprivacy.cli.plainly import Speaker, plain_errors
-from panprivacy.cli.run import Run, Source, continued_or_new, kept_in, planned, prepare
-from panprivacy.cli.universe import Asked
+from panprivacy.cli.run import Run, continued_or_new, kept_in, planned, prepare
+from panprivacy.cli.source import Source
+from panprivacy.cli.universe import Asked, which_column
 from panprivacy.drawing import check_picture
 from panprivacy.errors import PanPrivacyError
 from panprivacy.events import Layout
@@ -84,8 +85,8 @@ def retention(
         est = continued_or_new(kept, users, wanted, lambda: _new(users, plan, more))
         assert isinstance(est, Retention)
         run = Run(est, kept, level, Speaker(as_json=as_json, quiet=quiet))
-        columns = asked.columns(est.universe, kind, None)
         layout = Layout(separator, not no_header, missing)
+        columns = asked.columns(est.universe, kind, None, lambda: which_column(files, format_, layout))
         source = Source(files, columns, format_, layout, skip_missing, skip_outside)
         if then:
             _both_periods(run, source, then, closed=est.closed)

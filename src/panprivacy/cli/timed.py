@@ -1,4 +1,4 @@
-"""Times in the columns of files: read, shown, and named with the row where they are wrong."""
+"""Times in the columns of files: read, and named with the row where they are wrong."""
 
 from dataclasses import replace
 
@@ -6,21 +6,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panprivacy.events import BadInput, Batch
-from panprivacy.periods import as_datetime, moments_in
+from panprivacy.memory import Scratch
+from panprivacy.periods import moments_in
 
-WRITTEN = (
+_WRITTEN = (
     "write it like 2026-01-31, 2026-01-31T12:00 or 2026-01-31 12:00:00+01:00, or as ten digits: seconds since 1970"
 )
 
 
-def moments_of_rows(batch: Batch, column: str) -> NDArray[np.int64]:
-    """The moments of the rows of a batch, or the row that has none."""
+def moments_of_rows(batch: Batch, column: str, scratch: Scratch) -> NDArray[np.int64]:
+    """The times of a batch, or which row has none."""
     times = batch.rows[column]
     moments = moments_in(times)
     if moments.null_count():
         row = int(moments.is_null().arg_max() or 0)
-        raise bad_row(batch, row, f"{column} {times.to_physical()[row]!r} is not a time; {WRITTEN}")
-    return moments.to_numpy()
+        raise bad_row(batch, row, f"{column} {times.to_physical()[row]!r} is not a time; {_WRITTEN}")
+    return scratch.own(moments.to_numpy().copy())  # what Polars has may be a page of the file itself
 
 
 def parsed_moment(option: str, text: str) -> int:
@@ -29,7 +30,7 @@ def parsed_moment(option: str, text: str) -> int:
 
     moment: int | None = moments_in(pl.Series([text]))[0]
     if moment is None:
-        raise ValueError(f"{option}: {text!r} is not a time; {WRITTEN}")
+        raise ValueError(f"{option}: {text!r} is not a time; {_WRITTEN}")
     return moment
 
 
@@ -41,8 +42,3 @@ def some_rows(batch: Batch, start: int, end: int) -> Batch:
 def bad_row(batch: Batch, row: int, cause: str) -> BadInput:
     """What to say of a row that cannot be counted."""
     return BadInput(batch.file, cause, batch.before + row + 1)
-
-
-def shown(moment: int) -> str:
-    """A moment without its midnight."""
-    return f"{as_datetime(moment):%Y-%m-%d %H:%M:%S}".removesuffix(" 00:00:00")

@@ -208,7 +208,7 @@ class DistinctCount(Estimator[CountRelease]):
 
     # --- what it says of itself ---------------------------------------------------------------------------------
 
-    def stderr_at(self, count: float) -> float:
+    def count_stderr_at(self, count: float) -> float:
         """The standard error that a release now would have, if this were the true count (of each part alike)."""
         parts = self._slots.parts
         return float(np.sqrt(parts)) * self._model(self._ledger.pair).stderr(count / parts)

@@ -51,7 +51,7 @@ class Wish:
         return min(every, self.bits or every)
 
     def terms(self, epsilon: float) -> Terms:
-        """The wish without its error, at some epsilon."""
+        """What is settled of a wish at some epsilon, its error apart."""
         population = self.universe.size if self.universe else OPEN_UNIVERSE
         return Terms(population, epsilon, self.releases, self.intrusions)
 
@@ -91,7 +91,8 @@ def _density_plan(wish: Wish, terms: Terms, size: int, alpha: Fraction) -> Plan:
         levels=None,
         split=terms.split(size),
         density=density,
-        stderr=spread.stderr(density),
+        density_stderr=spread.stderr(density),
+        relative_stderr=None,
         alpha=float(alpha),
         beta=wish.beta,
         probability=worst.probability,
@@ -161,7 +162,8 @@ def _counter_plan(wish: Wish, found: Counter) -> Plan:
         levels=found.levels,
         split=found.split,
         density=wish.density,
-        stderr=found.stderr,
+        density_stderr=found.stderr if wish.universe else None,
+        relative_stderr=None if wish.universe else found.stderr,
         alpha=alpha,
         beta=wish.beta,
         probability=found.probability(alpha),

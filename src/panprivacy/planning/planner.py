@@ -1,5 +1,6 @@
 """`plan`: from what is wanted to what to build."""
 
+from math import inf
 from operator import index
 
 from panprivacy.checks import check_epsilon
@@ -127,5 +128,5 @@ def _choose(wish: Wish) -> Plan:
     except CannotPlan:
         return sparse
     if wish.alpha is None:
-        return sparse if sparse.stderr < every.stderr else every
+        return min(every, sparse, key=lambda plan: plan.density_stderr or inf)  # the first of equals
     return sparse if sparse.memory < every.memory else every

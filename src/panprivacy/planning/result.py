@@ -9,7 +9,6 @@ from panprivacy.distinct import DistinctCount
 from panprivacy.distinct.buckets import levels_for
 from panprivacy.privacy.budget import Budget, Split, and_delta, budget_of
 from panprivacy.privacy.coins import Coins
-from panprivacy.privacy.noise import Noise
 from panprivacy.sizes import counted, format_bytes
 from panprivacy.table import Table
 from panprivacy.universe import Range, Universe
@@ -34,11 +33,13 @@ class Plan:
     split: Split
     """How the total epsilon is split between the state and what is released."""
     density: float | None
-    """The density at which `stderr` is stated: the expected one, or 1/2, where sampling errs most."""
-    stderr: float
-    """Standard error of the density; for an open universe, relative standard error of the count."""
+    """The density at which `density_stderr` is stated: the expected one, or 1/2, where sampling errs most."""
+    density_stderr: float | None
+    """Standard error of the density; None for an open universe, which has no density."""
+    relative_stderr: float | None
+    """Standard error of the count as a share of the count, in an open universe; None in a known one."""
     alpha: float
-    """The error in question, in the unit of `stderr`."""
+    """The error in question: of the density, or, in an open universe, of the count as a share of it."""
     beta: float
     """How probable such an error may be."""
     probability: float
@@ -46,7 +47,7 @@ class Plan:
     worst_density: float | None
     """The density at which `probability` is reached; None for an open universe."""
     count: float | None
-    """The count that is expected in an open universe; `stderr` and `probability` are those from there on."""
+    """The count that is expected in an open universe; `relative_stderr` and `probability` are those from there on."""
     counts: tuple[int, int] | None
     """The counts of an open universe for which P(error >= alpha) is about beta at most: from the first to the last."""
 
@@ -133,10 +134,11 @@ class Plan:
             "epsilon_redraw": budget.redraw_epsilon,
             "epsilon_total": budget.total,
             "delta": budget.delta,
-            "noise": noise_name(self.split.noise),
+            "noise": type(self.split.noise).__name__,
             "noise_stderr": budget.noise_stderr,
             "density": self.density,
-            "stderr": self.stderr,
+            "density_stderr": self.density_stderr,
+            "relative_stderr": self.relative_stderr,
             "alpha": self.alpha,
             "beta": self.beta,
             "probability": self.probability,
@@ -149,7 +151,7 @@ class Plan:
     def __repr__(self) -> str:
         return (
             f"<Plan: {self._what()} in {format_bytes(self.memory)}; epsilon {self.epsilon:g}; standard error "
-            f"{self._error(self.stderr)}; P(error >= {self._error(self.alpha)}) {self._how_likely()}>"
+            f"{self._stderr()}; P(error >= {self._error(self.alpha)}) {self._how_likely()}>"
         )
 
     def card(self) -> Card:
@@ -165,7 +167,7 @@ class Plan:
             ("of the state", f"{budget.state:.4g}"),
             ("of the releases", _of_releases(budget)),
             *redraw,
-            ("standard error", self._error(self.stderr) + at),
+            ("standard error", self._stderr() + at),
             (f"P(error >= {self._error(self.alpha)})", self._how_likely()),
             ("in Python", self.code),
             *command,
@@ -180,6 +182,9 @@ class Plan:
             return f"{self.estimator} of {self.levels} levels x {self.buckets:,} buckets"
         whom = "a bit for each" if self.sample is None else f"a sample of {self.sample:,}"
         return f"{self.estimator} of {self.universe.describe()}, {whom}"
+
+    def _stderr(self) -> str:
+        return self._error(self.density_stderr or self.relative_stderr or 0.0)
 
     def _error(self, error: float) -> str:
         return f"{error:.4g}" if self.universe else f"{100 * error:.4g} %"
@@ -199,16 +204,6 @@ def _of_releases(budget: Budget) -> str:
     if budget.release_epsilon is None:
         return f"{budget.total - budget.state:.4g} for {counted(budget.releases, 'release')}, Gaussian {noise}"
     return f"{budget.release_epsilon:.4g} each (x {budget.releases}), Laplace {noise}"
-
-
-def noise_name(noise: Noise) -> str:
-    """What a law of noise is called.
-
-    >>> from fractions import Fraction
-    >>> noise_name(Laplace(Fraction(1)))
-    'Laplace'
-    """
-    return type(noise).__name__
 
 
 def _spelled(universe: Universe) -> str:

@@ -59,7 +59,7 @@ class Split(Law):
 
     @property
     def planned(self) -> tuple[int, int]:
-        """Releases and redraws."""
+        """How many releases and how many redraws are planned."""
         return self.releases, self.intrusions
 
     def pair_after(self, redraws: int) -> Pair:

@@ -13,6 +13,8 @@ _CLASSES = {
     4: "panprivacy.continual.observer:Continual",
     6: "panprivacy.actives:ActiveUsers",
     7: "panprivacy.retention:Retention",
+    8: "panprivacy.folder.parts:Alone",
+    9: "panprivacy.folder.parts:Alone",
 }
 
 

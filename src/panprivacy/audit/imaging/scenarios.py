@@ -37,6 +37,9 @@ class Scenario:
 _PIPED = ("short", "medium", "release", "medium", "short")
 _DENSITY, _DISTINCT = ("density", "-", "-n", "USERS"), ("distinct", "-")
 _KEPT = ("--state", "state.pp")
+START = "2026-01-05"
+"""When the first period of a pipe starts whose events have times."""
+_TIMED = ("--time", f"at@{START}", "--release-every", "1d")
 _INTEGERS = ("NumPy int32", "NumPy big-endian", "NumPy strided", "Arrow", "Polars", "range")
 _OBJECTS = ("list", "iterator", "pandas")
 _TEXTS = ("list of text", "NumPy text", "Polars text", "Arrow text", "iterator of text")
@@ -85,6 +88,14 @@ SCENARIOS = (
         "list of text",
         steps=_PIPED,
         pipe=(*_DISTINCT, *_KEPT),
+    ),
+    Scenario("pipe with times", steps=_PIPED, pipe=(*_DENSITY, *_KEPT, *_TIMED)),
+    Scenario(
+        "pipe with times, DistinctCount",
+        "DistinctCount, text",
+        "list of text",
+        steps=_PIPED,
+        pipe=(*_DISTINCT, *_TIMED),
     ),
 )
 
