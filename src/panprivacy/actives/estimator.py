@@ -156,19 +156,20 @@ class ActiveUsers(Estimator[ActivesRelease]):
                 super().update_many(ids)
             return
         ids = plain_rows(ids, self._universe)
-        days = (moments_of(times) - self._calendar.start) // self._calendar.length
-        if len(days) != number_of_rows(ids):
-            raise ValueError(f"there are {number_of_rows(ids)} ids and {len(days)} times")
-        different = np.unique(days)
-        with self._lock:
+        with Scratch() as scratch, self._lock:
             self._table.in_use()
-            if len(different):
-                self._calendar.check(int(different[0]), int(different[-1]))
+            days = scratch.own(moments_of(times))
+            days -= self._calendar.start
+            days //= self._calendar.length
+            if len(days) != number_of_rows(ids):
+                raise ValueError(f"there are {number_of_rows(ids)} ids and {len(days)} times")
+            different = np.unique(days).tolist()
+            if different:
+                self._calendar.check(different[0], different[-1])
             for day in different:
-                self._end_days_before(int(day))
-                with Scratch() as scratch:
-                    wanted = scratch.own(days == day)
-                    super().update_many(ids if len(different) == 1 else chosen_rows(ids, wanted, scratch))
+                self._end_days_before(day)
+                wanted = scratch.own(days == day)
+                super().update_many(ids if len(different) == 1 else chosen_rows(ids, wanted, scratch))
 
     # --- days ---------------------------------------------------------------------------------------------------
 
