@@ -18,6 +18,7 @@ from panprivacy.errors import (
     CannotMerge,
     CannotPlan,
     CorruptState,
+    LateEvent,
     NotPrivate,
     OtherUniverse,
     OutsideUniverse,
@@ -34,14 +35,21 @@ if TYPE_CHECKING:
     from panprivacy import audit as audit
     from panprivacy import paper as paper
     from panprivacy import theory as theory
+    from panprivacy.actives import ActiveUsers
     from panprivacy.continual import Continual
     from panprivacy.folder import StateFolder
     from panprivacy.hardening import harden
-    from panprivacy.windows import LateEvent, Windows
+    from panprivacy.planning.periods import plan_periods
+    from panprivacy.release.actives import ActivesRelease
+    from panprivacy.release.retention import RetentionRelease
+    from panprivacy.retention import Retention
+    from panprivacy.windows import Windows
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "ActiveUsers",
+    "ActivesRelease",
     "Budget",
     "BudgetExhausted",
     "CannotMerge",
@@ -62,6 +70,8 @@ __all__ = [
     "PanPrivacyError",
     "Plan",
     "Release",
+    "Retention",
+    "RetentionRelease",
     "StateFolder",
     "Users",
     "Windows",
@@ -70,15 +80,20 @@ __all__ = [
     "merge",
     "monotone",
     "plan",
+    "plan_periods",
 ]
 
 _MODULES_ON_DEMAND = {"audit", "paper", "theory"}
 _ON_DEMAND = {
+    "ActiveUsers": "panprivacy.actives",
+    "ActivesRelease": "panprivacy.release.actives",
     "Continual": "panprivacy.continual",
-    "LateEvent": "panprivacy.windows",
+    "Retention": "panprivacy.retention",
+    "RetentionRelease": "panprivacy.release.retention",
     "StateFolder": "panprivacy.folder",
     "Windows": "panprivacy.windows",
     "harden": "panprivacy.hardening",
+    "plan_periods": "panprivacy.planning.periods",
 }
 
 

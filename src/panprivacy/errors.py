@@ -31,3 +31,7 @@ class CannotMerge(PanPrivacyError, ValueError):
 
 class CannotPlan(PanPrivacyError, ValueError):
     """Nothing that could be built does what was asked; the message says what would be possible."""
+
+
+class LateEvent(PanPrivacyError, ValueError):
+    """An event belongs to a period of time that is over; nothing was changed."""

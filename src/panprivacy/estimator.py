@@ -130,14 +130,18 @@ class Estimator(ABC, Generic[R]):
             )
         return Visit(user, category)
 
+    def _threshold(self, remove: bool) -> int:
+        """The coin that an event redraws with; the lock is held by whoever asks."""
+        return self._ledger.pair.absent if remove else self._ledger.pair.present
+
     def _redraw_one(self, user: Any, remove: bool) -> None:
         with self._lock:  # `rerandomize` replaces the pair, and growing the universe
+            threshold = self._threshold(remove)
             slot = self._slots.slot(self._events.index(user))
             if slot < 0:
                 self._table.in_use()
                 return
-            pair = self._ledger.pair
-            self._table.redraw_one(slot, self._coins.flip(pair.absent if remove else pair.present))
+            self._table.redraw_one(slot, self._coins.flip(threshold))
 
     def _redraw_many(self, ids: Any, remove: bool) -> None:
         try:
@@ -155,7 +159,7 @@ class Estimator(ABC, Generic[R]):
             short = len(pieces) == 1 and len(pieces[0]) <= CHUNK  # its ids are all looked up before the first is used
             with self._lock, nullcontext() if short else self._whole_or_not_at_all(pieces), Scratch() as scratch:
                 look_up = self._events.indices if short else self._events.unchecked
-                threshold = self._ledger.pair.absent if remove else self._ledger.pair.present
+                threshold = self._threshold(remove)
                 for chunk in chunks(pieces):
                     try:
                         slots = self._slots.select(look_up(chunk, scratch), scratch)

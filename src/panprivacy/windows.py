@@ -1,6 +1,6 @@
 """`Windows`: a new estimator for every week, or whatever the window is."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Generic, TypeVar
@@ -11,15 +11,13 @@ from numpy.typing import NDArray
 from panprivacy import lifetime
 from panprivacy.checks import check_level
 from panprivacy.display import Card, grid_of, html_of, line_of
-from panprivacy.errors import BudgetExhausted, PanPrivacyError
+from panprivacy.errors import BudgetExhausted, LateEvent
 from panprivacy.estimator import Estimator
 from panprivacy.memory import Scratch
 from panprivacy.periods import DAY, as_datetime, length_of, moment_of, moments_of
-from panprivacy.privacy import exact, gaussian
-from panprivacy.privacy.noise import Gaussian
+from panprivacy.privacy import repeated
 from panprivacy.universe import Ids
-from panprivacy.universe.batches import is_polars, plain_column
-from panprivacy.universe.edges import Edges, columns_of
+from panprivacy.universe.rows import chosen_rows, number_of_rows, plain_rows
 
 R = TypeVar("R")
 """What a release of the estimators is."""
@@ -27,10 +25,6 @@ R = TypeVar("R")
 _FIRST_MONDAY = 4 * DAY  # 5 January 1970: weeks start on Mondays, days at midnight
 _MOST_SHOWN = 8  # closed windows that a display has room for
 _MOST_AT_ONCE = 10_000  # windows that one event may close; a time further ahead is a mistake
-
-
-class LateEvent(PanPrivacyError, ValueError):
-    """An event belongs to a window that is closed; nothing was changed."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +122,7 @@ class Windows(Generic[R]):
         The batch is taken window by window, in order of time. In each it is taken whole, or refused with nothing
         changed in that window.
         """
-        ids = self._plain(ids)
+        ids = plain_rows(ids, getattr(self._open, "universe", None))
         if isinstance(times, str) or not hasattr(times, "__len__"):
             moment = moment_of(times)
             with self._lock:
@@ -136,17 +130,10 @@ class Windows(Generic[R]):
                 self._open.update_many(ids)
             return
         numbers = (moments_of(times) - self._first) // self._length
-        if len(numbers) != _length(ids):
-            raise ValueError(f"there are {_length(ids)} ids and {len(numbers)} times")
+        if len(numbers) != number_of_rows(ids):
+            raise ValueError(f"there are {number_of_rows(ids)} ids and {len(numbers)} times")
         with self._lock:
             self._take(ids, numbers)
-
-    def _plain(self, ids: Any) -> Any:
-        """Ids as they were given, in a form whose rows can be chosen: one column, or two in a tuple."""
-        if isinstance(getattr(self._open, "universe", None), Edges):
-            columns = columns_of(ids)
-            ids = ids if columns is None else tuple(columns)  # a frame of edges is its two columns
-        return tuple(map(plain_column, ids)) if _are_columns(ids) else plain_column(ids)
 
     def _take(self, ids: Any, numbers: NDArray[np.int64]) -> None:
         """Feed each window its part of a batch, whose rows belong to windows of these numbers."""
@@ -158,7 +145,7 @@ class Windows(Generic[R]):
             self._go_to(int(window))
             with Scratch() as scratch:
                 wanted = scratch.own(numbers == window)
-                self._open.update_many(ids if len(windows) == 1 else _rows(ids, wanted, scratch))
+                self._open.update_many(ids if len(windows) == 1 else chosen_rows(ids, wanted, scratch))
 
     # --- what leaves --------------------------------------------------------------------------------------------
 
@@ -185,10 +172,7 @@ class Windows(Generic[R]):
 
         The state may be read once in every window; with `readings`, in so many of them only.
         """
-        if windows < 0 or (readings is not None and readings < 0):
-            raise ValueError(f"windows and readings are numbers from 0 on, got {windows} and {readings}")
-        read = windows if readings is None else min(readings, windows)
-        return read * self._open.budget.total + (windows - read) * self.unread_loss
+        return repeated.loss(self._open._ledger.split, windows, readings)
 
     def delta(self, windows: int = 1) -> float:
         """With which probability, at most, such a user loses more than `loss`: the deltas of the windows add up.
@@ -204,19 +188,8 @@ class Windows(Generic[R]):
 
     @property
     def unread_loss(self) -> float:
-        """What a window gives away by its releases alone.
-
-        One release of epsilon r shows a bit that is 1 with probability p0 or p1: ``ln((1 + p1*(e^r - 1)) /
-        (1 + p0*(e^r - 1)))``. Of several, no more is used than that their epsilons add up.
-        """
-        split = self._open._ledger.split
-        if isinstance(split.noise, Gaussian):
-            return gaussian.loss(split.noise.square, split.releases, split.delta)
-        released = exact.decimal(split.releases * split.noise.epsilon)
-        if split.releases > 1:
-            return exact.round_up(released)
-        present, absent = (exact.log_mixture(p, released) for p in (split.pair.p1, split.pair.p0))
-        return exact.round_up(exact.add(present, -absent))
+        """What a window gives away by its releases alone."""
+        return repeated.unread_loss(self._open._ledger.split)
 
     # --- what it says of itself ---------------------------------------------------------------------------------
 
@@ -291,23 +264,3 @@ def _moment(time: datetime) -> str:
     ('2026-01-05', '2026-01-05 12:00:00')
     """
     return f"{time:%Y-%m-%d %H:%M:%S}".removesuffix(" 00:00:00")
-
-
-def _are_columns(ids: Any) -> bool:
-    return isinstance(ids, tuple) and bool(ids) and hasattr(ids[0], "__len__") and not isinstance(ids[0], str | bytes)
-
-
-def _length(ids: Any) -> int:
-    return len(ids[0]) if _are_columns(ids) else len(ids)
-
-
-def _rows(ids: Any, wanted: NDArray[np.bool_], scratch: Scratch) -> Any:
-    """Some rows of ids as people have them: a column, two columns in a tuple, or a list."""
-    if _are_columns(ids):
-        return tuple(_rows(column, wanted, scratch) for column in ids)
-    if isinstance(ids, np.ndarray):
-        return scratch.own(ids[wanted]) if ids.dtype != object else ids[wanted]
-    if hasattr(ids, "filter"):  # a column of Polars or Arrow, which takes a mask of its own kind only
-        return ids.filter(wanted if is_polars(ids) else wanted.tolist())
-    assert isinstance(ids, Sequence)
-    return [user for user, keep in zip(ids, wanted, strict=True) if keep]

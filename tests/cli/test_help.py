@@ -15,7 +15,7 @@ from panprivacy import __version__
 from panprivacy.cli import app
 
 PLENTY = 80  # lines: each option in a whole sentence
-COMMANDS = ["density", "distinct", "show", "release", "merge", "rerandomize", "grow", "bench"]
+COMMANDS = ["density", "distinct", "actives", "retention", "show", "release", "merge", "rerandomize", "grow", "bench"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 import panprivacy as pp
+from panprivacy.errors import LateEvent
 from panprivacy.release import Release
-from panprivacy.windows import LateEvent, Windows
+from panprivacy.windows import Windows
 
 USERS = 20_000
 MONDAY = datetime(2026, 1, 5, tzinfo=UTC)

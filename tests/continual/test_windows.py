@@ -13,10 +13,10 @@ import pytest
 import panprivacy as pp
 from panprivacy import audit
 from panprivacy.continual import Continual
-from panprivacy.errors import OutsideUniverse, PanPrivacyError
+from panprivacy.errors import LateEvent, OutsideUniverse, PanPrivacyError
 from panprivacy.periods import moment_of, moments_in, moments_of
 from panprivacy.release import Release
-from panprivacy.windows import LateEvent, Windows
+from panprivacy.windows import Windows
 from sources import Always
 
 USERS = 20_000

@@ -90,6 +90,14 @@ SUBJECTS: dict[type, Subject] = {
         ends=False,
         spends=False,
     ),
+    pp.ActiveUsers: Subject(
+        lambda coins: pp.ActiveUsers(USERS, 2.0, span="7d", start=DAY, key=KEY, coins=coins),
+        spends=False,
+    ),
+    pp.Retention: Subject(
+        lambda coins: pp.Retention(USERS, 2.0, key=KEY, coins=coins),
+        released=lambda est: est.release() if est.closed else est.close(),
+    ),
     pp.Windows: Subject(
         _windows,
         released=lambda est: est.open.release(),

@@ -8,6 +8,7 @@ from panprivacy.density import Density
 from panprivacy.estimator import Estimator
 from panprivacy.paper import LaplaceMechanism, RandomizedResponse
 from panprivacy.privacy.budget import Budget
+from panprivacy.retention import Retention
 from panprivacy.state.merging import merge
 from panprivacy.universe import Ids
 
@@ -90,6 +91,13 @@ class Observer(Continual):
     """Continual observation, its observations being what an audit takes for releases."""
 
     release = Continual.observe
+
+
+class Periods(Retention):
+    """Two periods, the first of which ends with the first release of an audit: that of the cohort."""
+
+    def release(self, level: float = 0.95) -> Any:
+        return super().release(level) if self.closed else self.close(level)
 
 
 class Mechanism:

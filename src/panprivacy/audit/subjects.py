@@ -9,13 +9,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from panprivacy import paper
-from panprivacy.audit.adapters import Mechanism, Observer, Shards, TwoCategories
+from panprivacy.actives import ActiveUsers
+from panprivacy.audit.adapters import Mechanism, Observer, Periods, Shards, TwoCategories
 from panprivacy.audit.auditor import exact
 from panprivacy.audit.result import Result
 from panprivacy.continual import Continual
 from panprivacy.density import Density
 from panprivacy.distinct import DistinctCount
 from panprivacy.privacy.coins import Coins
+from panprivacy.retention import Retention
 from panprivacy.universe import Edges, Users
 
 _KINDS = ["flu", "cold"]
@@ -54,6 +56,8 @@ class Subject:
     """Whether users can be removed."""
     releases: bool = True
     """Whether more than one release can be planned; if not, its claim is for one."""
+    beside: int = 0
+    """How many releases it makes beside those that a case plans: that of a cohort, or of one more day."""
     redraws: bool = True
     """Whether announced readings can be planned."""
     tight: bool = True
@@ -88,7 +92,7 @@ class Subject:
                 lambda coins: self.build(case, coins),
                 self.ids(case.users),
                 min(case.events, self.longest),
-                releases=case.releases,
+                releases=case.releases + self.beside,
                 intrusions=case.intrusions,
                 deletions=case.deletions,
                 readings=self.readings,
@@ -175,6 +179,15 @@ def _continual(case: Case, coins: Coins) -> Observer:
     return observer
 
 
+def _retention(case: Case, coins: Coins, **more: Any) -> Periods:
+    return Periods(case.users, case.epsilon, releases=case.releases, key=_KEY, coins=coins, **more)
+
+
+def _actives(case: Case, coins: Coins) -> ActiveUsers:
+    # A cycle of two days; some of the users are reset between them.
+    return ActiveUsers(case.users, case.epsilon, span="2d", start=0, key=_KEY, coins=coins)
+
+
 def _fixed_level(case: Case, coins: Coins) -> paper.FixedLevelPPDS:
     return paper.FixedLevelPPDS(
         case.users,
@@ -231,6 +244,16 @@ SUBJECTS: tuple[Subject, ...] = (
     _with_delta("DistinctCount", DistinctCount, _distinct, deletes=False),
     # With a small epsilon the walk of its threshold goes too far to be followed.
     Subject("Continual", Continual, _continual, ids=_two, redraws=False, tight=False, least=8.0),
+    Subject("ActiveUsers", ActiveUsers, _actives, beside=1, releases=False, redraws=False),
+    Subject("Retention", Retention, _retention, beside=1, deletes=False, redraws=False),
+    Subject(
+        "Retention, newcomers",
+        Retention,
+        lambda case, coins: _retention(case, coins, newcomers=True),
+        beside=1,
+        deletes=False,
+        redraws=False,
+    ),
     Subject("FixedLevelPPDS", paper.FixedLevelPPDS, _fixed_level),
     Subject(
         "RandomizedResponse",

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from panprivacy import __version__, hardening
+from panprivacy.cli.actives import actives
 from panprivacy.cli.audit import audit
 from panprivacy.cli.bench import bench
 from panprivacy.cli.demo import demo
@@ -15,6 +16,7 @@ from panprivacy.cli.distinct import distinct
 from panprivacy.cli.grow import grow
 from panprivacy.cli.plan import plan
 from panprivacy.cli.reproduce import reproduce
+from panprivacy.cli.retention import retention
 from panprivacy.cli.states import merge, release, rerandomize, show
 
 app = typer.Typer(
@@ -42,7 +44,22 @@ def _options(
             stream.reconfigure(errors="replace")  # a terminal without ± shows ? instead
 
 
-for command in (density, distinct, show, release, merge, rerandomize, grow, plan, audit, reproduce, bench, demo):
+for command in (
+    density,
+    distinct,
+    actives,
+    retention,
+    show,
+    release,
+    merge,
+    rerandomize,
+    grow,
+    plan,
+    audit,
+    reproduce,
+    bench,
+    demo,
+):
     app.command()(command)
 
 

@@ -6,15 +6,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panprivacy.cli.published import shown
-from panprivacy.events import BadInput, Batch
+from panprivacy.cli.timed import bad_row, moments_of_rows, parsed_moment
+from panprivacy.events import Batch
 from panprivacy.memory import Scratch
-from panprivacy.periods import DAY, END_OF_TIME, length_of, moments_in
+from panprivacy.periods import DAY, END_OF_TIME, length_of
 
 START = "NAME@2026-01-05"
 """How the start of the first period is said."""
-_WRITTEN = (
-    "write it like 2026-01-31, 2026-01-31T12:00 or 2026-01-31 12:00:00+01:00, or as ten digits: seconds since 1970"
-)
 
 
 class Calendar:
@@ -38,7 +36,7 @@ class Calendar:
     def parsed(cls, option: str, every: str, *, passed: int, planned: int) -> Self:
         """Read the option: ``NAME`` or ``NAME@START``."""
         name, at, start = option.rpartition("@")
-        moment = _moment(option, start) if at else None
+        moment = parsed_moment(f"--time {option}", start) if at else None
         return cls(name if at else option, every, moment, passed=passed, planned=planned)
 
     @property
@@ -51,12 +49,7 @@ class Calendar:
 
     def moments(self, batch: Batch, scratch: Scratch) -> NDArray[np.int64]:
         """The times of a batch, or which row has none."""
-        times = batch.rows[self.column]
-        moments = moments_in(times)
-        if moments.null_count():
-            row = int(moments.is_null().arg_max() or 0)
-            raise _bad(batch, row, f"{self.column} {times.to_physical()[row]!r} is not a time; {_WRITTEN}")
-        return scratch.own(moments.to_numpy().copy())  # what Polars has may be a page of the file itself
+        return moments_of_rows(batch, self.column, scratch)
 
     def periods(self, batch: Batch, moments: NDArray[np.int64], scratch: Scratch) -> NDArray[np.int64]:
         """The period of each row of a batch, or which row is not in its turn."""
@@ -79,7 +72,7 @@ class Calendar:
         if wrong.any():
             row = int(wrong.argmax())
             time = f"{self.column} {shown(int(moments[row]))}"
-            raise _bad(batch, row, self._wrong(time, int(periods[row]), int(open_[row])))
+            raise bad_row(batch, row, self._wrong(time, int(periods[row]), int(open_[row])))
 
     def _wrong(self, time: str, period: int, open_: int) -> str:
         """What is wrong with a time of one period, when another is open."""
@@ -101,19 +94,6 @@ class Calendar:
         if self.start is None:
             raise ValueError(f"there are no events, so nobody knows when a period starts: say --time {START}")
         return self.start + self._length * period
-
-
-def _moment(option: str, start: str) -> int:
-    import polars as pl
-
-    moment: int | None = moments_in(pl.Series([start]))[0]
-    if moment is None:
-        raise ValueError(f"--time {option}: {start!r} is not a time; {_WRITTEN}")
-    return moment
-
-
-def _bad(batch: Batch, row: int, cause: str) -> BadInput:
-    return BadInput(batch.file, cause, batch.before + row + 1)
 
 
 def _round(moment: int, length: int) -> int:

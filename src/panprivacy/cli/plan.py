@@ -1,7 +1,7 @@
 """`panprivacy plan`: how much memory, or how much error, or how much epsilon will it take?"""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -41,6 +41,14 @@ def plan(
     count: Annotated[
         float | None, typer.Option(help="Number of users that is expected to appear, without --universe.")
     ] = None,
+    estimator: Annotated[
+        Literal["Retention", "ActiveUsers"] | None,
+        typer.Option(metavar="NAME", help="Plan for Retention or ActiveUsers instead, with a bit for every user."),
+    ] = None,
+    span: Annotated[
+        str, typer.Option(metavar="28d", help="The longest time that an ActiveUsers is asked about.")
+    ] = "28d",
+    every: Annotated[str, typer.Option(metavar="1d", help="How long a day of an ActiveUsers lasts.")] = "1d",
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw a picture of error against memory: .png, .svg or .pdf.")
     ] = None,
@@ -54,10 +62,18 @@ def plan(
     If nobody knows who could come, leave out --universe and say --count: how many are expected.
     """
     from panprivacy.planning import plan as planned
+    from panprivacy.planning.periods import plan_periods
 
     with plain_errors():
         if plot is not None:
             check_picture(plot)
+        if estimator is not None:
+            if universe is None or memory is not None or intrusions or count is not None or plot is not None:
+                raise ValueError(f"{estimator} is planned from --universe, --epsilon or --alpha, --beta and --density")
+            periods: dict[str, Any] = {"alpha": alpha, "beta": beta, "releases": releases, "share": density}
+            planned_periods = plan_periods(estimator, universe, epsilon, **periods, span=span, every=every)
+            Speaker(as_json=as_json, quiet=False).answer(planned_periods.to_dict() if as_json else planned_periods)
+            return
         found = planned(
             universe,
             epsilon,

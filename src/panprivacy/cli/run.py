@@ -9,6 +9,7 @@ from math import exp
 from time import time
 from typing import Any
 
+from panprivacy.actives import ActiveUsers
 from panprivacy.checks import check_level
 from panprivacy.cli.deltas import note_large_delta, note_what_a_delta_buys
 from panprivacy.cli.groups import check_groups_picture
@@ -24,6 +25,7 @@ from panprivacy.hardening import start_hardened
 from panprivacy.periods import SECOND, parse_period
 from panprivacy.privacy.ledger import all_made
 from panprivacy.release import Release
+from panprivacy.retention import Retention
 from panprivacy.state import StateFile
 
 _WEAK = 10.0  # an epsilon above this is hardly a promise
@@ -72,6 +74,11 @@ class Run:
         if published is not None:
             published.close(self.est)
         self.note_epsilon()
+
+    def count(self, source: Source) -> None:
+        """Count files, and save them as they are counted; show nothing."""
+        with self.keeping_what_was_counted():
+            source.read(source.columns, self.keeper, self.speaker, source.feed_to(self.est).take)
 
     @contextmanager
     def keeping_what_was_counted(self) -> Iterator[None]:
@@ -133,6 +140,8 @@ class Run:
     @property
     def left(self) -> int:
         """How many planned releases are not made yet."""
+        if isinstance(self.est, ActiveUsers):
+            return 1  # there is always one more day
         budget = self.est.budget
         return budget.releases - budget.releases_made
 
@@ -181,7 +190,11 @@ class Run:
     def spend(self) -> Any:
         """Spend one planned release. What was spent is on disk before anybody can show it."""
         self.check_left()
-        released = self.est.release(level=self.level)
+        est = self.est
+        if isinstance(est, Retention) and not est.closed:
+            released: Any = est.close(self.level)  # the first release is of the cohort, and ends its period
+        else:
+            released = est.release(level=self.level)
         self.keeper.write()
         return released
 

@@ -13,6 +13,7 @@ from panprivacy.cli.chart import Audited
 from panprivacy.cli.published import UNTIL, Dated, Published, shown
 from panprivacy.cli.run import Run
 from panprivacy.cli.source import Source
+from panprivacy.cli.timed import some_rows
 from panprivacy.drawing import check_picture
 from panprivacy.events import Batch, Bell, Columns
 from panprivacy.feeding import Feed
@@ -110,7 +111,7 @@ class Series:
         at = 0
         while self.calendar.passed < periods[-1]:
             end = int(np.searchsorted(periods, self.calendar.passed, side="right"))
-            whole(partial(feed.take, _piece(batch, at, end)))
+            whole(partial(feed.take, some_rows(batch, at, end)))
             self._release()
             at = end
             if not self.run.left:
@@ -118,7 +119,7 @@ class Series:
                     "all planned releases are made: later events are counted and will never be released; "
                     "a new state with --releases K plans for more"
                 )
-        whole(partial(feed.take, _piece(batch, at, len(periods))))
+        whole(partial(feed.take, some_rows(batch, at, len(periods))))
 
     def _note_start(self) -> None:
         assert self.calendar.start is not None
@@ -137,7 +138,3 @@ class Series:
 
 def _once(call: Callable[[], T]) -> T:
     return call()
-
-
-def _piece(batch: Batch, start: int, end: int) -> Batch:
-    return replace(batch, rows=batch.rows[start:end], before=batch.before + start)

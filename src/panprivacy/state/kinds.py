@@ -11,6 +11,8 @@ _CLASSES = {
     2: "panprivacy.distinct:DistinctCount",
     3: "panprivacy.paper.fixed_level:FixedLevelPPDS",
     4: "panprivacy.continual.observer:Continual",
+    6: "panprivacy.actives:ActiveUsers",
+    7: "panprivacy.retention:Retention",
     8: "panprivacy.folder.parts:Alone",
     9: "panprivacy.folder.parts:Alone",
 }

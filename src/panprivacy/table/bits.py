@@ -127,6 +127,13 @@ class Table:
         for place, flips in drawn_words(self.size, threshold, coins):
             self.words[place] ^= flips
 
+    def invert(self, start: int) -> None:
+        """Turn every bit from `start` on into the other one, in place."""
+        masks = np.full(len(self.words) - start // 64, 2**64 - 1, dtype=np.uint64)
+        masks[0] <<= np.uint64(start % 64)
+        masks[-1] &= np.uint64(2**64 - 1 >> -self.size % 64)
+        self.words[start // 64 :] ^= masks
+
     def ones(self, start: int = 0, stop: int | None = None) -> int:
         """How many bits are 1, of all of them or of those from `start` up to `stop`."""
         return int(loaded("panprivacy.table.kernels").ones(self.words, start, self.size if stop is None else stop))

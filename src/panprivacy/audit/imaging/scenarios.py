@@ -77,6 +77,12 @@ SCENARIOS = (
     ),
     Scenario("observe", "Continual", steps=("short", "observe", "long", "observe", "medium", "observe", "short")),
     Scenario("release, categories", "categories", steps=("short", "release", "long", "release", "medium", "short")),
+    Scenario(
+        "end of a day",
+        "ActiveUsers",
+        steps=("short", "medium", "release", "medium", "release", "short", "release", "short", "save"),
+    ),
+    Scenario("two periods", "Retention", steps=("short", "medium", "close", "medium", "release", "short", "save")),
     Scenario("rerandomize", steps=("medium", "rerandomize", "short", "short")),
     Scenario("grow", steps=("medium", "grow", "medium", "grow", "short", "short")),
     Scenario("save", steps=("medium", "save", "long", "save", "short", "save")),

@@ -88,6 +88,8 @@ def parts_of(kind: str, users: int, listed: Any) -> list[Any]:
         "overlapping": lambda: [pp.DistinctCount(**plan, buckets=BUCKETS, key=KEY) for _ in range(2)],
         "Continual": lambda: [pp.Continual(users, EPSILON, step=0.1)],
         "Windows": lambda: [pp.Windows(lambda: pp.Density(users, **plan), every="1d", start="2026-01-05")],
+        "ActiveUsers": lambda: [pp.ActiveUsers(users, EPSILON, span="3d", start=0, key=KEY)],
+        "Retention": lambda: [pp.Retention(users, **plan, key=KEY)],
         "FixedLevelPPDS": lambda: [_fixed_level(users, plan)],
     }
     return makers.get(kind, lambda: [pp.Density(universe, **plan, intrusions=1)])()
@@ -158,6 +160,10 @@ class Subject:
         """Spend a release."""
         for part in self.parts:
             part.release()
+
+    def close(self) -> None:
+        """End the first period."""
+        self.parts[0].close()
 
     def observe(self) -> None:
         """Look, and look again."""

@@ -1,0 +1,123 @@
+"""`panprivacy actives`: how many users were active in the last day, week and month, every day?"""
+
+from typing import Annotated, Any
+
+import typer
+
+from panprivacy.actives import ActiveUsers
+from panprivacy.cli import options as opt
+from panprivacy.cli import period_options as of_periods
+from panprivacy.cli.curves import draw_actives
+from panprivacy.cli.days import Days
+from panprivacy.cli.plainly import Speaker, plain_errors
+from panprivacy.cli.run import Run, continued_or_new, kept_in, planned, prepare
+from panprivacy.cli.source import Source
+from panprivacy.cli.timed import parsed_moment
+from panprivacy.cli.universe import Asked, which_column
+from panprivacy.drawing import check_picture
+from panprivacy.events import Layout
+from panprivacy.periods import SECOND
+from panprivacy.universe import Universe
+
+
+def actives(
+    files: opt.Files,
+    column: opt.Column = None,
+    time: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Column of times, by which days go; a pipe goes by the clock.",
+            rich_help_panel=opt.EVENTS,
+        ),
+    ] = None,
+    skip_missing: opt.SkipMissing = False,
+    skip_outside: of_periods.SkipOutside = False,
+    format_: opt.FileFormat = None,
+    separator: opt.Separator = ",",
+    no_header: opt.NoHeader = False,
+    missing: opt.Missing = "",
+    universe: of_periods.Universe = None,
+    universe_file: of_periods.UniverseFile = None,
+    epsilon: Annotated[
+        float | None,
+        typer.Option(
+            "--epsilon",
+            "-e",
+            help="Privacy budget of a cycle, which is as long as the span; 1 is usual, less is safer.",
+            rich_help_panel=opt.BUDGET,
+        ),
+    ] = None,
+    delta: of_periods.Delta = None,
+    span: Annotated[
+        str | None,
+        typer.Option(
+            metavar="28d", help="The longest time that is asked about. Default: 28d.", rich_help_panel=opt.BUDGET
+        ),
+    ] = None,
+    every: Annotated[
+        str | None,
+        typer.Option(metavar="1d", help="How long a day lasts: 1d, 12h, 1h. Default: 1d.", rich_help_panel=opt.BUDGET),
+    ] = None,
+    start: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="When the first day starts, such as 2026-01-05; of a pipe, by default, last midnight (UTC).",
+            rich_help_panel=opt.BUDGET,
+        ),
+    ] = None,
+    state: opt.State = None,
+    release: Annotated[
+        bool | None,
+        typer.Option(
+            "--release/--no-release",
+            help="End the last day when all events are counted, or not. Default: yes, but no with --state.",
+        ),
+    ] = None,
+    plot: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Draw the shares over time as a picture: .png, .svg or .pdf."),
+    ] = None,
+    level: opt.Level = 0.95,
+    as_json: opt.Json = False,
+    quiet: opt.Quiet = False,
+) -> None:
+    """Estimate at the end of every day how many users were active in the last 1, 2, ... days.
+
+    Example: [bold]panprivacy actives visits.csv -c patient --time when --start 2026-01-05 -n 1000000 -e 1[/bold]
+
+    FILE is one file or more, a glob in quotes, or - for standard input. Rows come in order of days, and in any order
+    within a day.
+    """
+    asked = Asked(column, None, universe, universe_file, None, False)
+    prepare(files, quiet=quiet)
+    with plain_errors(), kept_in(state) as kept:
+        if plot is not None:
+            check_picture(plot)
+        users, kind = asked.universe()
+        wanted = {"estimator": "ActiveUsers", "universe": users and users.describe(), "epsilon": epsilon}
+        more = {"epsilon": epsilon, "delta": delta, "span": span, "every": every}
+        first = None if start is None else parsed_moment("--start", start)
+        est = continued_or_new(kept, users, wanted, lambda: _new(users, more, first, files, level))
+        assert isinstance(est, ActiveUsers)
+        run = Run(est, kept, level, Speaker(as_json=as_json, quiet=quiet))
+        layout = Layout(separator, not no_header, missing)
+        columns = asked.columns(est.universe, kind, None, lambda: which_column(files, format_, layout))
+        source = Source(files, columns, format_, layout, skip_missing, skip_outside)
+        days = Days(run, est)
+        days.feed(source, time, end=release if release is not None else kept is None)
+        if plot is not None:
+            draw_actives(days.released, plot)
+
+
+def _new(
+    users: Universe | None, more: dict[str, Any], start: int | None, files: list[str], level: float
+) -> ActiveUsers:
+    if users is None:
+        raise ValueError("who could appear? Say --universe N, or --universe-file FILE")
+    if start is None:
+        if files != ["-"]:
+            raise ValueError("when does the first day start? Say --start 2026-01-05")
+        start = Days.last_midnight()
+    return ActiveUsers(users, **planned(more), start=start / SECOND, level=level)

@@ -1,0 +1,119 @@
+"""`panprivacy retention`: how many of those in these files are in later files again?"""
+
+from dataclasses import replace
+from typing import Annotated, Any
+
+import typer
+
+from panprivacy.cli import options as opt
+from panprivacy.cli import period_options as of_periods
+from panprivacy.cli.curves import draw_retention
+from panprivacy.cli.plainly import Speaker, plain_errors
+from panprivacy.cli.run import Run, continued_or_new, kept_in, planned, prepare
+from panprivacy.cli.source import Source
+from panprivacy.cli.universe import Asked, which_column
+from panprivacy.drawing import check_picture
+from panprivacy.errors import PanPrivacyError
+from panprivacy.events import Layout
+from panprivacy.retention import Retention
+from panprivacy.universe import Universe
+
+
+def retention(
+    files: opt.Files,
+    then: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--then",
+            metavar="FILE",
+            help="Events of the second period. Given again, later ones of it: each is followed by a release.",
+        ),
+    ] = None,
+    column: opt.Column = None,
+    skip_missing: opt.SkipMissing = False,
+    skip_outside: of_periods.SkipOutside = False,
+    format_: opt.FileFormat = None,
+    separator: opt.Separator = ",",
+    no_header: opt.NoHeader = False,
+    missing: opt.Missing = "",
+    universe: of_periods.Universe = None,
+    universe_file: of_periods.UniverseFile = None,
+    epsilon: opt.Epsilon = None,
+    delta: of_periods.Delta = None,
+    releases: Annotated[
+        int | None,
+        typer.Option(
+            help="How many releases of the second period are planned. Default: as many as there are --then, or 1.",
+            rich_help_panel=opt.BUDGET,
+        ),
+    ] = None,
+    newcomers: Annotated[
+        bool,
+        typer.Option(
+            "--newcomers",
+            help="Ask rather who is in the second period only: the smaller error is then theirs.",
+            rich_help_panel=opt.BUDGET,
+        ),
+    ] = False,
+    state: opt.State = None,
+    release: opt.MakeRelease = None,
+    release_every: opt.ReleaseEvery = None,
+    plot: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Draw who came back by each release as a picture: .png, .svg or .pdf."),
+    ] = None,
+    level: opt.Level = 0.95,
+    as_json: opt.Json = False,
+    quiet: opt.Quiet = False,
+) -> None:
+    """Estimate how many users of a first period came back in a second one.
+
+    Example: [bold]panprivacy retention january.csv --then february.csv -c patient -n 1000000 -e 1[/bold]
+
+    FILE is one file or more, a glob in quotes, or - for standard input. With --state, a release in the first period
+    is of the cohort and ends it: what comes after it is of the second.
+    """
+    asked = Asked(column, None, universe, universe_file, None, False)
+    prepare(files, quiet=quiet)
+    with plain_errors(), kept_in(state) as kept:
+        if plot is not None:
+            check_picture(plot)
+        users, kind = asked.universe()
+        plan: dict[str, Any] = {"epsilon": epsilon, "releases": releases or (len(then) if then else None)}
+        wanted = {"estimator": "Retention", "universe": users and users.describe(), "epsilon": epsilon}
+        more = {"delta": delta, "newcomers": newcomers}
+        est = continued_or_new(kept, users, wanted, lambda: _new(users, plan, more))
+        assert isinstance(est, Retention)
+        run = Run(est, kept, level, Speaker(as_json=as_json, quiet=quiet))
+        layout = Layout(separator, not no_header, missing)
+        columns = asked.columns(est.universe, kind, None, lambda: which_column(files, format_, layout))
+        source = Source(files, columns, format_, layout, skip_missing, skip_outside)
+        if then:
+            _both_periods(run, source, then, closed=est.closed)
+        elif kept is None and not source.live:
+            raise ValueError("what is the second period? Say --then FILE, or keep the first in a --state FILE")
+        else:
+            run.feed(source, release_every, release)
+        if plot is not None:
+            draw_retention(est.last, plot)
+
+
+def _both_periods(run: Run, first: Source, then: list[str], *, closed: bool) -> None:
+    """Count the first period and end it; then count each part of the second, and release after it."""
+    if closed:
+        raise PanPrivacyError("the first period of this state is over: name the files of the second without --then")
+    if first.live:
+        raise ValueError("from a pipe, a release ends the first period: leave --then out")
+    if run.left <= len(then):
+        raise ValueError(f"{len(then)} times --then take as many planned releases: say --releases {len(then)}")
+    run.count(first)
+    run.spend()  # the cohort is shown with those who came back
+    for file in then:
+        run.count(replace(first, files=[file]))
+        run.release()
+
+
+def _new(users: Universe | None, plan: dict[str, Any], more: dict[str, Any]) -> Retention:
+    if users is None:
+        raise ValueError("who could appear? Say --universe N, or --universe-file FILE")
+    return Retention(users, **planned(plan), **more)

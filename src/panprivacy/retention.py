@@ -1,0 +1,323 @@
+"""`Retention`: how many of those who came in one period came back in the next?"""
+
+import struct
+from collections.abc import Sequence
+from operator import index
+from typing import Any, Literal, Self
+
+from panprivacy.checks import check_delta, check_epsilon, check_level
+from panprivacy.density import _table_size
+from panprivacy.display import Rows
+from panprivacy.errors import CannotMerge, PanPrivacyError
+from panprivacy.estimator import Estimator
+from panprivacy.lazily import loaded
+from panprivacy.privacy import coins as coin_sources
+from panprivacy.privacy.budget import and_delta, budget_of
+from panprivacy.privacy.coins import Coins
+from panprivacy.privacy.ledger import Ledger, Published
+from panprivacy.privacy.splitting import best_split
+from panprivacy.release import Release
+from panprivacy.release.change import Change
+from panprivacy.release.ordered import rising
+from panprivacy.release.retention import RetentionRelease
+from panprivacy.release.two_periods import Counts, TwoPeriods
+from panprivacy.sizes import format_bytes
+from panprivacy.slots import Sampled
+from panprivacy.slots.dealt import Dealt, deal
+from panprivacy.slots.saved import universe_bytes, universe_from
+from panprivacy.state import Sealed
+from panprivacy.table import Table
+from panprivacy.universe import Universe, universe_of
+
+_PARTS = 16
+MAIN_SHARE = (_PARTS - 1) / _PARTS
+"""The share of the users that is asked what was asked for."""
+_MAIN, _CONTROL = (0, _PARTS - 1), (_PARTS - 1, _PARTS)  # which parts of the users are asked which question
+_NOT_YET = -(2**63)  # stands for a count that is not released yet: no count is below 0, and no noise so far out
+_ASKED = struct.Struct("<?")
+
+
+class Retention(Estimator[Release | RetentionRelease]):
+    r"""Estimate how many users of a first period came back in a second one, pan-privately, with one bit a user.
+
+    In the first period an appearance redraws the user's bit with probability p1, as in `Density`. `close` ends the
+    period and releases the number of ones, o1: the cohort. From then on an appearance *removes*: it redraws the bit
+    with ``p0 = 1 - p1``, as if the user had never come. So what is missing of the ones at a later release, o2, are
+    those who came back: ``returned = (o1 - o2) / (m*(p1-p0))``, exactly unbiased. Whoever reads the whole state once,
+    at any moment, and sees all releases, learns at most `epsilon` about any one user, however often that user appears.
+
+    Parameters
+    ----------
+    universe, epsilon
+        The users there could be and the total budget, as in `pp.Density`.
+    releases
+        How many releases of the second period are planned, beside that of the cohort: the curve "returned by day k".
+    newcomers
+        Ask who came in the second period only, instead: appearances then go on inserting, and ``o2 - o1`` tells.
+    delta
+        A probability with which more than epsilon may be lost, for Gaussian noise, as in `pp.Density`.
+    sample, memory
+        Track a random sample of this many users, or as many as fit in this memory, instead of all.
+    key
+        16 bytes that decide who is asked which question; drawn if left out.
+    coins
+        The source of randomness; anything but the default makes the estimator insecure, and it says so.
+
+    Examples
+    --------
+    >>> import panprivacy as pp
+    >>> est = pp.Retention(universe=100_000, epsilon=1.0)
+    >>> est.update_many(range(40_000))
+    >>> cohort = est.close()
+    >>> est.update_many(range(30_000, 60_000))
+    >>> r = est.release()
+    >>> 0.07 < r.returned < 0.13, 0.17 < r.rate < 0.33, r.epsilon_remaining
+    (True, True, 0.0)
+
+    Notes
+    -----
+    The error depends on how many users were touched in the second period at all, those who are new included, which o1
+    and o2 do not tell. So one user in sixteen, chosen by the key, is asked the other question: for these, appearances
+    go on inserting (with ``newcomers=True``: remove). Returned and new users together are those that were touched;
+    their standard error is added, so that the errors stated are rather too large. Every user is asked one question
+    only, so it costs nothing but a sixteenth of the users: `release.change` has the formulas.
+
+    The loss is that of a `pp.Density` with ``1 + releases`` releases, whose streams may delete, too: the streams of a
+    `Retention` are some of those. A user cannot be removed in the second period, where removing means something else.
+    Announced readings and merging are not planned for.
+    """
+
+    KIND = 7
+    _slots: Dealt
+    _table: Table
+
+    def __init__(
+        self,
+        universe: int | Universe,
+        epsilon: float,
+        *,
+        releases: int = 1,
+        newcomers: bool = False,
+        delta: float | None = None,
+        sample: int | None = None,
+        memory: str | int | None = None,
+        key: bytes | None = None,
+        coins: Coins | None = None,
+    ) -> None:
+        source = coins or coin_sources.system
+        users = universe_of(universe)
+        size = _table_size(users.size, None if sample is None else index(sample), memory)
+        delta = None if delta is None else check_delta(delta)
+        if index(releases) < 1:
+            raise ValueError(f"plan at least one release of the second period, got releases={releases}")
+        split = best_split(check_epsilon(epsilon), size, index(releases) + 1, 0, delta)
+        slots = deal(users.size, size, _PARTS, key, source, groups=(_MAIN, _CONTROL))
+        table = self.TABLE.drawn(slots.size, split.pair, source)
+        self._newcomers = bool(newcomers)
+        self._assemble(users, slots, Ledger(split), table, source)
+
+    @classmethod
+    def _merged(cls, parts: Sequence[Self], *, overlapping: bool) -> Self:  # noqa: ARG003
+        raise CannotMerge("a Retention cannot be merged: its keyed control group is no part of another's")
+
+    # --- periods ------------------------------------------------------------------------------------------------
+
+    @property
+    def closed(self) -> bool:
+        """Whether the first period is over."""
+        return self._ledger.published is not None
+
+    @property
+    def asked(self) -> Literal["returned", "newcomers"]:
+        """What nearly all users are asked in the second period."""
+        return "newcomers" if self._newcomers else "returned"
+
+    def close(self, level: float = 0.95) -> Release:
+        """End the first period, and spend a planned release on the cohort; from now on events are of the second."""
+        level = check_level(level)
+        with self._lock:
+            self._table.in_use()
+            if self.closed:
+                raise PanPrivacyError("the first period is over already; release() tells who came back since")
+            self._ledger.spend_release()
+            noisy = self._noisy_counts()
+            with self._table.restored_on_error():
+                # From now on these bits stand for their opposites. So one coin serves both groups: p0 for a bit is p1
+                # for its opposite.
+                self._table.invert(self._control.first)
+                published = self._publish(noisy, level)  # last: what breaks off before it has not closed the period
+        loaded("panprivacy.privacy.kernels").wipe_stack()
+        return self._cohort_release(published)
+
+    def release(self, level: float = 0.95) -> RetentionRelease:
+        """Spend one planned release on who came back since the first period, with intervals of the given level."""
+        level = check_level(level)
+        with self._lock:
+            self._table.in_use()
+            if not self.closed:
+                raise PanPrivacyError("the first period is not over: close() ends it, and releases the cohort")
+            self._ledger.spend_release()
+            return self._second_release(self._publish(self._noisy_counts(), level))
+
+    def rerandomize(self) -> None:
+        """Refuse: what cancels between two releases would be redrawn in between."""
+        raise PanPrivacyError("a Retention plans no announced readings: a redraw would hide who came back")
+
+    def _threshold(self, remove: bool) -> int:
+        if not self.closed:
+            return super()._threshold(remove)
+        if remove:
+            raise PanPrivacyError("the first period is over: who came in it, or came back, cannot be removed any more")
+        return super()._threshold(remove=not self._newcomers)
+
+    # --- what leaves --------------------------------------------------------------------------------------------
+
+    def _counts(self) -> tuple[int, ...]:
+        main, control = self._main, self._control
+        inside = self._table.ones(control.first, self._slots.size)
+        return self._table.ones(0, main.size), control.size - inside if self.closed else inside
+
+    def _noisy_counts(self) -> list[int]:
+        noise = self._ledger.split.noise
+        return [self._coins.noisy(count, noise) for count in self._counts()]
+
+    def _publish(self, noisy: list[int], level: float) -> Published:
+        """Note what leaves beside what left before: later releases need the cohort, and their curve each other."""
+        so_far = [*self._so_far(self._ledger.published), *noisy]
+        return self._ledger.publish((*so_far, *[_NOT_YET] * (self._counts_released() - len(so_far))), level)
+
+    @staticmethod
+    def _so_far(published: Published | None) -> list[int]:
+        return [count for count in published.noisy if count != _NOT_YET] if published else []
+
+    def _counts_released(self) -> int:
+        return 2 * self._ledger.split.releases
+
+    def _interpret(self, published: Published) -> Release | RetentionRelease:
+        second = len(self._so_far(published)) > 2
+        return self._second_release(published) if second else self._cohort_release(published)
+
+    def _cohort_release(self, published: Published) -> Release:
+        spread = self._periods.cohort
+        raw = spread.density(published.noisy[0])
+        density = min(max(raw, 0.0), 1.0)
+        budget = budget_of(self._ledger.split, published.number, 0)
+        return Release(
+            density=density,
+            density_stderr=spread.stderr(density),
+            density_interval=spread.interval(raw, published.level),
+            raw_density=raw,
+            level=published.level,
+            universe=spread.population,
+            number=published.number,
+            epsilon_spent=budget.spent,
+            epsilon_remaining=budget.remaining,
+            delta_spent=budget.delta_spent,
+            noise_stderr=spread.noise_stderr,
+            secure=self.secure,
+        )
+
+    def _second_release(self, published: Published) -> RetentionRelease:
+        flat, periods, level = self._so_far(published), self._periods, published.level
+        first, *later = (Counts(*flat[i : i + 2]) for i in range(0, len(flat), 2))
+        returned, new = periods.returned_and_new(first, later[-1])
+        rate = periods.rate(first, later[-1], level)
+        curve = [periods.asked(first, now) for now in later]
+        raw_cohort = periods.cohort.density(first.main)
+        cohort = min(max(raw_cohort, 0.0), 1.0)
+        budget = budget_of(self._ledger.split, published.number, 0)
+        return RetentionRelease(
+            cohort=cohort,
+            cohort_stderr=periods.cohort.stderr(cohort),
+            cohort_interval=periods.cohort.interval(raw_cohort, level),
+            raw_cohort=raw_cohort,
+            returned=returned.inside,
+            returned_stderr=returned.error.stderr,
+            returned_interval=returned.error.interval(returned.raw, level),
+            raw_returned=returned.raw,
+            newcomers=new.inside,
+            newcomers_stderr=new.error.stderr,
+            newcomers_interval=new.error.interval(new.raw, level),
+            raw_newcomers=new.raw,
+            rate=rate.value,
+            rate_stderr=rate.stderr,
+            rate_interval=rate.interval,
+            asked=self.asked,
+            curve=rising([share.raw for share in curve], [1.0] * len(curve)),  # what differs is noise of one law
+            curve_stderr=tuple(share.error.stderr for share in curve),
+            raw_curve=tuple(share.raw for share in curve),
+            level=level,
+            universe=self._slots.universe,
+            number=published.number,
+            epsilon_spent=budget.spent,
+            epsilon_remaining=budget.remaining,
+            delta_spent=budget.delta_spent,
+            secure=self.secure,
+        )
+
+    @property
+    def _periods(self) -> TwoPeriods:
+        return TwoPeriods(self._change_of(self._main), self._change_of(self._control), self._newcomers)
+
+    def _change_of(self, group: Sampled) -> Change:
+        return Change(self._ledger.pair, group.size, group.users, group.population, self._ledger.split.noise)
+
+    # --- what it says of itself ---------------------------------------------------------------------------------
+
+    @property
+    def users(self) -> int:
+        """How many users own a bit."""
+        return self._slots.users
+
+    def stderr_at(self, share: float, touched: float | None = None) -> float:
+        """The standard error of those who came back (or are new), if this share of the universe did, or is.
+
+        `touched` is the share that comes in the second period at all; without it, everybody does: the largest error.
+        """
+        return self._periods.main.error(1.0 if touched is None else touched, share).stderr
+
+    def _assemble(self, universe: Universe, slots: Any, ledger: Ledger, table: Any, coins: Coins) -> None:
+        super()._assemble(universe, slots, ledger, table, coins)
+        self._main, self._control = slots.part(*_MAIN), slots.part(*_CONTROL)
+
+    def _described(self) -> str:
+        budget = self.budget
+        tracked = "all" if self.users == self._universe.size else f"{self.users:,}"
+        return (
+            f"<{type(self).__name__} of {self._universe.describe()}, {tracked} tracked in {format_bytes(self.memory)}, "
+            f"{self._period()}; epsilon {self.epsilon:g}{and_delta(self.delta)}: {budget.spent:.3g} spent, "
+            f"{budget.releases_made} of {budget.releases} releases made"
+            f"{'' if self.secure else '; NOT SECURE: seeded coins'}>"
+        )
+
+    def _period(self) -> str:
+        return "in the second period" if self.closed else "in the first period"
+
+    def _rows(self) -> Rows:
+        return (
+            ("universe", self._universe.describe()),
+            ("tracked", f"{self.users:,} users in {format_bytes(self.memory)}"),
+            ("now", f"{self._period()}, which asks who {'is new' if self._newcomers else 'came back'}"),
+            *self.budget.card().rows,
+            ("error", f"± {self.stderr_at(0.25):.4f} (standard error of a quarter, if everybody comes)"),
+        )
+
+    # --- bytes --------------------------------------------------------------------------------------------------
+
+    def _parameters(self) -> bytes:
+        return universe_bytes(self._universe) + self._slots.to_bytes() + _ASKED.pack(self._newcomers)
+
+    @classmethod
+    def _from_parameters(cls, parameters: bytes, universe: Any) -> tuple[Universe, Dealt]:
+        known, rest = universe_from(parameters[: -_ASKED.size], universe)
+        slots, rest = Dealt.from_bytes(rest, known.size)
+        if rest or slots.parts != _PARTS:
+            raise ValueError(f"its users are dealt to {slots.parts} parts")
+        return known, slots
+
+    @classmethod
+    def from_sealed(cls, parts: Sealed, universe: Any = None) -> Self:
+        """Make an estimator of the parts of a saved state; their words become its table."""
+        est = super().from_sealed(parts, universe)
+        (est._newcomers,) = _ASKED.unpack(parts.parameters[-_ASKED.size :])
+        return est

@@ -1,0 +1,87 @@
+"""`panprivacy actives`: days by a column of times, a state between files, a pipe, and a picture."""
+
+import json
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from commands import refused, run, start
+
+USERS = 7000
+MONDAY = datetime(2026, 1, 5)
+WHOM = ("-c", "user", "--time", "when", "-n", USERS, "-e", 20, "--span", "7d")
+
+
+def visits(days: range) -> pl.DataFrame:
+    """Each day 700 users, other ones than on the days before."""
+    rows = [
+        {"user": 700 * day + i, "when": MONDAY + timedelta(days=day, minutes=i)} for day in days for i in range(700)
+    ]
+    return pl.DataFrame(rows)
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    visits(range(9)).write_csv("visits.csv")
+    visits(range(4)).write_parquet("first.parquet")
+    visits(range(4, 9)).write_parquet("later.parquet")
+
+
+def lines(*arguments: Any) -> list[dict[str, Any]]:
+    ran = run("actives", *arguments, "--json")
+    assert ran.exit_code == 0, ran.output
+    return [json.loads(line) for line in ran.stdout.splitlines()]
+
+
+def test_every_day_is_released_when_it_is_over() -> None:
+    said = lines("visits.csv", *WHOM, "--start", "2026-01-05", "--plot", "actives.png")
+    assert [line["until"][:10] for line in said] == [f"2026-01-{day:02}" for day in range(6, 15)]
+    for day, line in enumerate(said, 1):
+        assert len(line["active"]) == min(day, 7)
+        assert line["active"][-1] == pytest.approx(0.1 * min(day, 7), abs=0.15)
+        assert line["epsilon_spent"] <= 20
+    assert said[-1]["weekly"] == said[-1]["active"][6]
+    assert Path("actives.png").stat().st_size > 10_000
+
+
+def test_a_state_goes_on_on_the_day_that_is_open() -> None:
+    first = lines("first.parquet", *WHOM, "--start", "2026-01-05", "--state", "s.pp")
+    assert len(first) == 3
+    later = lines("later.parquet", "-c", "user", "--time", "when", "--state", "s.pp", "--release")
+    assert [line["number"] for line in first + later] == list(range(1, 10))
+    shown = json.loads(run("show", "s.pp", "--json").stdout)["last"]
+    assert later[-1] == {"until": later[-1]["until"]} | shown
+    assert json.loads(run("release", "s.pp", "--json").stdout)["number"] == 10
+    wrong = refused("actives", "first.parquet", "-c", "user", "--time", "when", "-s", "s.pp")
+    assert "row 1: when 2026-01-05 is before the day from 2026-01-15 on, which is open by then; sort by when" in wrong
+
+
+def test_what_cannot_be_is_said_in_one_line() -> None:
+    begun = ("--start", "2026-01-05")
+    assert "when does the first day start?" in refused("actives", "visits.csv", *WHOM)
+    assert "which column holds the times?" in refused(
+        "actives", "visits.csv", "-c", "user", "-n", 9, "-e", 1, "--span", "2d", *begun
+    )
+    assert "who could appear?" in refused("actives", "visits.csv", "-c", "user", "--time", "when", "-e", 1, *begun)
+    assert "--start: 'soon' is not a time" in refused("actives", "visits.csv", *WHOM, "--start", "soon")
+    visits(range(1)).with_columns(when=pl.lit("2030-01-01")).write_csv("far.csv")
+    assert "row 1: when 2030-01-01 is more than 400 days after" in refused("actives", "far.csv", *WHOM, *begun)
+
+
+def test_nothing_of_a_batch_with_a_wrong_time_is_released() -> None:
+    rows = visits(range(3)).with_columns(pl.col("when").dt.to_string("%F"))
+    rows[-1, "when"] = "2026-01-06"
+    rows.write_csv("mixed.csv")
+    assert "row 2100: when 2026-01-06 is before" in refused("actives", "mixed.csv", *WHOM, "--start", "2026-01-05")
+
+
+@pytest.mark.slow
+def test_a_pipe_goes_by_the_clock() -> None:
+    process = start("actives", "-", "-c", "user", "-n", USERS, "-e", 20, "--span", "7d", "--json")
+    out, _ = process.communicate(b"user\n" + b"\n".join(b"%d" % user for user in range(3500)) + b"\n", timeout=120)
+    assert process.returncode == 0
+    *_, last = (json.loads(line) for line in out.splitlines())
+    assert last["active"][-1] == pytest.approx(0.5, abs=0.1)

@@ -1,0 +1,65 @@
+"""`panprivacy retention`: two periods of files, a state between them, and a picture."""
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+from commands import answer, refused, run
+
+USERS = 20_000
+WHOM = ("-c", "user", "-n", USERS, "-e", 20)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    for name, users in {"january": range(8000), "week1": range(6000, 9000), "week2": range(4000, 10_000)}.items():
+        pl.DataFrame({"user": users}).write_csv(f"{name}.csv")
+    return tmp_path
+
+
+@pytest.mark.usefixtures("folder")
+def test_files_of_the_second_period_follow_then() -> None:
+    said = answer("retention", "january.csv", "--then", "week2.csv", *WHOM)
+    assert said["cohort"] == pytest.approx(0.4, abs=0.02)
+    assert said["returned"] == pytest.approx(0.2, abs=0.02)
+    assert said["rate"] == pytest.approx(0.5, abs=0.05)
+    assert said["epsilon_spent"] <= 20
+
+
+@pytest.mark.usefixtures("folder")
+def test_each_then_is_followed_by_a_release() -> None:
+    ran = run("retention", "january.csv", "--then", "week1.csv", "--then", "week2.csv", *WHOM, "--plot", "c.png")
+    assert ran.exit_code == 0, ran.output
+    assert len(ran.stdout.splitlines()) == 2
+    assert "returned by release 0." in ran.stdout
+    assert Path("c.png").stat().st_size > 10_000
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_state_is_in_its_first_period_until_it_is_released() -> None:
+    whom = ("--state", "r.pp", "-c", "user")
+    assert run("retention", "january.csv", *whom, "-n", USERS, "-e", 20).exit_code == 0
+    assert answer("release", "r.pp")["density"] == pytest.approx(0.4, abs=0.02)
+    said = answer("retention", "week2.csv", *whom, "--release")
+    assert said["returned"] == pytest.approx(0.2, abs=0.02)
+    assert answer("show", "r.pp")["last"] == said
+    assert "all 2 planned releases are made" in refused("release", "r.pp")
+
+
+@pytest.mark.usefixtures("folder")
+def test_newcomers_are_counted_instead_if_they_are_asked_for() -> None:
+    said = answer("retention", "january.csv", "--then", "week2.csv", *WHOM, "--newcomers")
+    assert (said["asked"], said["newcomers"]) == ("newcomers", pytest.approx(0.1, abs=0.02))
+    assert said["newcomers_stderr"] < said["returned_stderr"]
+
+
+@pytest.mark.usefixtures("folder")
+def test_what_cannot_be_is_said_in_one_line() -> None:
+    assert "what is the second period?" in refused("retention", "january.csv", *WHOM)
+    assert "who could appear?" in refused("retention", "january.csv", "--then", "week1.csv", "-c", "user", "-e", 1)
+    then = ("--then", "week1.csv", "--then", "week2.csv")
+    assert "say --releases 2" in refused("retention", "january.csv", *then, *WHOM, "--releases", 1)
+    run("retention", "january.csv", *WHOM, "-s", "r.pp", "--release")
+    over = refused("retention", "january.csv", *then[:2], *WHOM, "-s", "r.pp")
+    assert "the first period of this state is over" in over
