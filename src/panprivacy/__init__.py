@@ -11,6 +11,7 @@ True
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from panprivacy.counts import Counts
 from panprivacy.density import Density
 from panprivacy.distinct import DistinctCount
 from panprivacy.errors import (
@@ -25,7 +26,7 @@ from panprivacy.errors import (
 )
 from panprivacy.planning import Plan, plan
 from panprivacy.privacy.budget import Budget
-from panprivacy.release import CountRelease, Release
+from panprivacy.release import CountRelease, FrequencyRelease, Release
 from panprivacy.state.loading import load
 from panprivacy.state.merging import merge
 from panprivacy.universe import Edges, Ids, Users
@@ -48,9 +49,11 @@ __all__ = [
     "Continual",
     "CorruptState",
     "CountRelease",
+    "Counts",
     "Density",
     "DistinctCount",
     "Edges",
+    "FrequencyRelease",
     "Ids",
     "LateEvent",
     "NotPrivate",

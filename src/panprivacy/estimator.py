@@ -7,6 +7,9 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from panprivacy import lifetime, state
 from panprivacy.checks import check_level
 from panprivacy.display import Card, Rows, grid_of, html_of, warning_of
@@ -41,6 +44,9 @@ class Estimator(ABC, Generic[R]):
 
     TABLE: ClassVar[type[Bits]] = Table
     """The class of the table that holds the bits."""
+
+    REPEATABLE: ClassVar[bool] = True
+    """Whether a batch that is fed twice is as good as fed once."""
 
     _table: Bits
     _lock: Any
@@ -118,8 +124,19 @@ class Estimator(ABC, Generic[R]):
             if slot < 0:
                 self._table.in_use()
                 return
-            pair = self._ledger.pair
-            self._table.redraw_one(slot, self._coins.flip(pair.absent if remove else pair.present))
+            self._redraw_slot(slot, remove)
+
+    def _redraw_slot(self, slot: int, remove: bool) -> None:
+        """What an event of one slot does to the table."""
+        self._table.redraw_one(slot, self._coins.flip(self._threshold(remove)))
+
+    def _redraw_slots(self, slots: Any, remove: bool, scratch: Scratch) -> None:
+        """What an event of each of these slots does to the table."""
+        self._table.redraw(slots, self._threshold(remove), self._coins, scratch)
+
+    def _threshold(self, remove: bool) -> int:
+        """The coin that an event redraws a bit from."""
+        return self._ledger.pair.absent if remove else self._ledger.pair.present
 
     def _redraw_many(self, ids: Any, remove: bool) -> None:
         try:
@@ -137,11 +154,10 @@ class Estimator(ABC, Generic[R]):
             short = len(pieces) == 1 and len(pieces[0]) <= CHUNK  # its ids are all looked up before the first is used
             with self._lock, nullcontext() if short else self._whole_or_not_at_all(pieces), Scratch() as scratch:
                 look_up = self._universe.indices if short else self._universe.unchecked
-                threshold = self._ledger.pair.absent if remove else self._ledger.pair.present
                 for chunk in chunks(pieces):
                     try:
                         slots = self._slots.select(look_up(chunk, scratch), scratch)
-                        self._table.redraw(slots, threshold, self._coins, scratch)
+                        self._redraw_slots(slots, remove, scratch)
                         scratch.sweep()
                     except IndexError as error:
                         if not short:
@@ -332,7 +348,7 @@ class Estimator(ABC, Generic[R]):
         try:
             ledger, rest = Ledger.from_bytes(parts.parameters, parts.version)
             known, slots = cls._from_parameters(rest, universe)
-            table = cls.TABLE.from_words(slots.size, parts.words)
+            table = cls._saved_table(slots, parts.words)
             est = cls._of_parts(known, slots, ledger, table, coin_sources.system, secure=parts.secure)
             if ledger.published and len(ledger.published.noisy) != est._counts_released():
                 raise CorruptState("the last release has the wrong number of counts")
@@ -341,6 +357,11 @@ class Estimator(ABC, Generic[R]):
         except (PanPrivacyError, ValueError, ArithmeticError, struct.error) as error:
             raise CorruptState(f"the state contradicts itself: {error}") from error
         return est
+
+    @classmethod
+    def _saved_table(cls, slots: SlotMap, words: NDArray[np.uint64]) -> Bits:
+        """The table of these slots that was saved."""
+        return cls.TABLE.from_words(slots.size, words)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self).from_bytes, (self.to_bytes(), self._universe)

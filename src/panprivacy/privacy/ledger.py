@@ -115,6 +115,7 @@ class Ledger:
             last.redraws,
             counts,
             split.delta,
+            split.reach,
         )
         return head + struct.pack(f"<{counts}q", *last.noisy)
 
@@ -125,7 +126,7 @@ class Ledger:
         (epsilon, present, steps, planned, flip, intrusions, made, redraws, number, level, then, counts, *rest) = (
             written.unpack_from(data)
         )
-        delta = rest[0] if rest else 0.0
+        delta, reach = rest or (0.0, 1)
         end = written.size + 8 * counts
         noisy = struct.unpack(f"<{counts}q", data[written.size : end])
         sane = {
@@ -140,7 +141,8 @@ class Ledger:
             raise CorruptState(f"the state contradicts itself in its {' and '.join(wrong)}")
         size = Fraction(steps, _steps(delta))
         noise = Gaussian(size) if delta else Laplace(size)
-        split = Split(epsilon, Pair(ONE - present, present), noise, planned, flip, intrusions, delta=delta)
+        pair = Pair(ONE - present, present)
+        split = Split(epsilon, pair, noise, planned, flip, intrusions, delta=delta, reach=reach)
         published = Published(noisy, level, number, then) if number else None
         return cls(split, made, redraws, published), data[end:]
 
@@ -155,4 +157,4 @@ def _size_of(noise: Noise) -> Fraction:
 
 
 _WITHOUT_DELTA = struct.Struct("<dIQIIIIIIdII")
-_LEDGER = struct.Struct("<dIQIIIIIIdIId")
+_LEDGER = struct.Struct("<dIQIIIIIIdIIdB")

@@ -2,6 +2,7 @@
 
 from panprivacy.release.count import CountRelease
 from panprivacy.release.density import Release
+from panprivacy.release.frequency import FrequencyRelease
 from panprivacy.release.spread import Spread
 
-__all__ = ["CountRelease", "Release", "Spread"]
+__all__ = ["CountRelease", "FrequencyRelease", "Release", "Spread"]
