@@ -6,8 +6,8 @@ else. Let A_c be the ones less the zeros at c, m the users, g = p1 - p0, and P_c
     E A_c = (m g / t) (2 P_c - 1),      Var A_c = m (t - g^2) / t^2,
     Cov(A_c, A_d) = -(m g^2 / t^2) (1 - 2 |P_c - P_d|),
 
-the covariance being negative because a user who is at c is not at d: the product of the two is always 0, and so its mean
-is not the product of the means. The variance is the same whoever came how often. Noise of variance V comes on top.
+the covariance being negative because a user who is at c is not at d: the product of the two is always 0, whatever the
+product of their means. The variance is the same whoever came how often. The noise of the release comes on top.
 """
 
 from collections.abc import Sequence
