@@ -1,11 +1,11 @@
 """Coins that do what a test needs."""
 
 from collections.abc import Callable
-from fractions import Fraction
 
 import numpy as np
 
 from panprivacy.privacy.coins import Coins, Flips
+from panprivacy.privacy.noise import Noise
 
 
 class Always(Coins):
@@ -20,7 +20,7 @@ class Always(Coins):
     def randbelow(self, n: int) -> int:  # noqa: ARG002
         return 0
 
-    def noisy(self, value: int, epsilon: Fraction) -> int:  # noqa: ARG002
+    def noisy(self, value: int, noise: Noise) -> int:  # noqa: ARG002
         return value
 
 
@@ -52,5 +52,5 @@ class Scripted(Coins):
     def randbelow(self, n: int) -> int:  # noqa: ARG002
         return 0
 
-    def noisy(self, value: int, epsilon: Fraction) -> int:  # noqa: ARG002
+    def noisy(self, value: int, noise: Noise) -> int:  # noqa: ARG002
         return value

@@ -108,4 +108,4 @@ def test_a_kind_is_read_by_one_class() -> None:
     with pytest.raises(ValueError, match=r"states of kind 1 are read by panprivacy\.density:Density"):
         kinds.register(1, "mine:Density")
     with pytest.raises(pp.CorruptState, match="nobody here reads states of kind 200"):
-        pp.load(state.seal(Sealed(200, True, b"", np.zeros(1, dtype=np.uint64))))
+        pp.load(state.seal(state.Sealed(200, True, b"", np.zeros(1, dtype=np.uint64))))

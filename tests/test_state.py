@@ -132,9 +132,11 @@ def test_a_list_of_users_stays_outside_and_must_be_given_again() -> None:
     assert pp.load(unlisted.to_bytes()).last == unlisted.last
 
 
-def test_version_1_is_pinned() -> None:
+def test_version_1_is_still_read_and_goes_on_as_version_2() -> None:
     est = loaded(PINNED.read_bytes())
-    assert est.to_bytes(insecure=True) == PINNED.read_bytes()
+    again = loaded(est.to_bytes(insecure=True))
+    assert again.to_bytes(insecure=True) == est.to_bytes(insecure=True)
+    assert (again.budget, again.last) == (est.budget, est.last)
     assert not est.secure
     assert (est.universe.size, est.epsilon, est.users) == (500, 1.5, 128)
     assert (est.budget.releases_made, est.budget.releases) == (1, 4)

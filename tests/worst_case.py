@@ -10,6 +10,7 @@ from math import exp, log
 
 from panprivacy.privacy.budget import Split
 from panprivacy.privacy.coins import ONE
+from panprivacy.privacy.noise import Laplace
 
 Moment = tuple[int, int, bool]
 """Releases seen, redraws made, and whether the state was read since the last redraw."""
@@ -43,12 +44,13 @@ def _steps(
     seen, redrawn, read = moment
     pair = split.pair_after(redrawn)
     coins = (pair.absent / ONE, pair.present / ONE)
+    assert isinstance(split.noise, Laplace)
     flip = split.flip / ONE
     for first in {shape[0], *coins}:
         for second in {shape[1], *coins}:
             ones = (first, second)
             if seen < releases:
-                grown = exp(float(split.release))
+                grown = exp(float(split.noise.epsilon))
                 for zero_weight, one_weight in ((1.0, grown), (grown, 1.0)):
                     yield (seen + 1, redrawn, read), *_weighed(ones, zero_weight, one_weight)
             if not read:

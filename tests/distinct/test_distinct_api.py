@@ -245,10 +245,10 @@ def test_a_universe_that_is_not_its_own_is_refused() -> None:
     "sizes", [(0, 64, 1, 1), (33, 64, 1, 1), (3, 1, 1, 1), (3, 64, 0, 1), (3, 64, 2, 1), (3, 64, 1, 9999)]
 )
 def test_bytes_that_contradict_themselves_are_refused(sizes: tuple[int, ...]) -> None:
-    kind, secure, parameters, words = state.unseal(pp.DistinctCount(1.0, 64, levels=3).to_bytes())
-    forged = parameters[:-32] + struct.pack("<IIII", *sizes) + parameters[-16:]
+    parts = state.unseal(pp.DistinctCount(1.0, 64, levels=3).to_bytes())
+    forged = parts.parameters[:-32] + struct.pack("<IIII", *sizes) + parts.parameters[-16:]
     with pytest.raises(pp.CorruptState):
-        pp.load(state.seal(kind, secure, forged, words))
+        pp.load(state.seal(parts._replace(parameters=forged)))
 
 
 def test_seeded_states_are_not_saved_as_if_they_were_safe() -> None:

@@ -22,8 +22,11 @@ def relative_stderr(model: CountModel, count: float) -> float:
 def counts_within(model: CountModel, error: float) -> tuple[int, int] | None:
     """The smallest and the largest count at which the relative standard error is at most `error`; None if nowhere.
 
+    >>> from fractions import Fraction
+    >>> from panprivacy.privacy.noise import Laplace
     >>> from panprivacy.privacy.pairs import symmetric
-    >>> counts_within(CountModel(symmetric(0.9), levels=10, buckets=4096, epsilon=0.14), error=0.04)
+    >>> model = CountModel(symmetric(0.9), levels=10, buckets=4096, noise=Laplace(Fraction(14, 100)))
+    >>> counts_within(model, error=0.04)
     (5603, 3415382)
     """
     most = np.log2(64.0 * model.buckets) + model.levels  # by then even the last level is full

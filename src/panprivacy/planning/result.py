@@ -9,7 +9,6 @@ from panprivacy.distinct import DistinctCount
 from panprivacy.distinct.buckets import levels_for
 from panprivacy.privacy.budget import Budget, Split, and_delta, budget_of
 from panprivacy.privacy.coins import Coins
-from panprivacy.privacy.noise import Noise
 from panprivacy.sizes import counted, format_bytes
 from panprivacy.table import Table
 from panprivacy.universe import Range, Universe
@@ -133,7 +132,7 @@ class Plan:
             "epsilon_redraw": budget.redraw_epsilon,
             "epsilon_total": budget.total,
             "delta": budget.delta,
-            "noise": noise_name(self.split.noise),
+            "noise": type(self.split.noise).__name__,
             "noise_stderr": budget.noise_stderr,
             "density": self.density,
             "stderr": self.stderr,
@@ -199,16 +198,6 @@ def _of_releases(budget: Budget) -> str:
     if budget.release_epsilon is None:
         return f"{budget.total - budget.state:.4g} for {counted(budget.releases, 'release')}, Gaussian {noise}"
     return f"{budget.release_epsilon:.4g} each (x {budget.releases}), Laplace {noise}"
-
-
-def noise_name(noise: Noise) -> str:
-    """What a law of noise is called.
-
-    >>> from fractions import Fraction
-    >>> noise_name(Laplace(Fraction(1)))
-    'Laplace'
-    """
-    return type(noise).__name__
 
 
 def _spelled(universe: Universe) -> str:

@@ -18,8 +18,8 @@ product of the factors for r = s*k/(k+1), k = 1..K-1. From s = 1 on these come t
 from s = 2 on, to one in a million. The upper end is taken for the first probability and the lower end for the second.
 
 **Tails of one discrete Gaussian** are summed term by term up to a width of 500. Beyond, sums of ``f(x) = exp(-x^2 /
-(2v))`` are bounded by integrals: where f is convex (beyond the root of v), a sum is at least its rule of trapezes and at
-most its rule of midpoints; where it is concave, the other way round.
+(2v))`` are bounded by integrals: where f is convex (beyond the root of v), an integral is below its rule of trapezes
+and above its rule of midpoints, and these rules are sums; where f is concave, the other way round.
 
 **The state beside it.** Let the readings (of the state, and of all that `rerandomize` shows) be eps_s-private by
 themselves. Given what was read, the releases are a mixture, over the paths that the user's bit may take, of Gaussian
@@ -51,7 +51,7 @@ def loss(square: Fraction, releases: int, delta: float, sensitivity: int = 1) ->
     """The epsilon that so many releases lose together with this delta: never below the truth.
 
     >>> round(loss(Fraction(100**2), 365, 1e-9), 4)
-    1.1128
+    1.0523
     """
     if not releases:
         return 0.0

@@ -50,7 +50,7 @@ def best_split(
     (0.313, 0.4)
     >>> split = best_split(1.0, 1_000_000, releases=365, delta=1e-9)
     >>> round(split.pair.loss, 3), round(split.loss(365, 0), 6), round(split.noise.variance ** 0.5)
-    (0.68, 1.0, 326)
+    (0.73, 1.0, 369)
     """
     epsilon = check_epsilon(epsilon)
     if delta is not None:
