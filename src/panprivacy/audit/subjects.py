@@ -13,6 +13,7 @@ from panprivacy.audit.adapters import Mechanism, Observer, Shards
 from panprivacy.audit.auditor import exact
 from panprivacy.audit.result import Result
 from panprivacy.continual import Continual
+from panprivacy.counts import Counts
 from panprivacy.density import Density
 from panprivacy.distinct import DistinctCount
 from panprivacy.privacy.coins import Coins
@@ -57,12 +58,15 @@ class Subject:
     """Whether the claim is the exact loss, and not only a bound of it."""
     least: float = 0.0
     """The smallest epsilon whose outcomes are few enough to enumerate; one below it is raised to it."""
+    shortest: int = 1
+    """How many events it takes to lose as much as can be lost; fewer are raised to it."""
 
     def audit(self, case: Case) -> Result:
         """Find the exact worst-case loss under a case, as far as the estimator can follow it."""
         case = replace(
             case,
             epsilon=max(case.epsilon, self.least),
+            events=max(case.events, self.shortest),
             deletions=case.deletions and self.deletes,
             releases=case.releases if self.releases else 1,
             intrusions=case.intrusions if self.redraws else 0,
@@ -120,6 +124,11 @@ def _distinct(case: Case, coins: Coins) -> DistinctCount:
     )
 
 
+def _counts(case: Case, coins: Coins, **more: Any) -> Counts:
+    # Two places of a counter show all there is to it: staying, moving on, and coming back with another bit.
+    return Counts(2, case.epsilon, up_to=2, releases=case.releases, coins=coins, **more)
+
+
 def _continual(case: Case, coins: Coins) -> Observer:
     # The bar is beyond so few users.
     observer = Observer(2, case.epsilon, step=1.0, moves=1, observations=case.releases, coins=coins)
@@ -155,6 +164,16 @@ SUBJECTS: tuple[Subject, ...] = (
     Subject("Density, one shard", Density, lambda case, coins: _density(case, coins, shard=(0, 2))),
     Subject("Density, merged", Density, _shards),
     Subject("DistinctCount", DistinctCount, _distinct, deletes=False),
+    Subject("Counts", Counts, _counts, ids=_two, redraws=False),
+    # A bit is certain to be redrawn only after as many events as its counter has places.
+    Subject(
+        "Counts, mean only",
+        Counts,
+        lambda case, coins: _counts(case, coins, only="mean"),
+        ids=_two,
+        redraws=False,
+        shortest=2,
+    ),
     # With a small epsilon the walk of its threshold goes too far to be followed.
     Subject("Continual", Continual, _continual, ids=_two, redraws=False, tight=False, least=8.0),
     Subject("FixedLevelPPDS", paper.FixedLevelPPDS, _fixed_level),

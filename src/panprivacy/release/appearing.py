@@ -121,14 +121,10 @@ def falling(shares: Sequence[float]) -> list[float]:
     >>> falling([0.9, 0.5, 0.6, 0.2, -0.1])
     [0.9, 0.55, 0.55, 0.2, 0.0]
     """
-    blocks: list[tuple[float, int]] = []
-    for share in shares:
-        mean, size = share, 1
-        while blocks and blocks[-1][0] < mean:
-            before, many = blocks.pop()
-            mean, size = (before * many + mean * size) / (many + size), many + size
-        blocks.append((mean, size))
-    return [min(max(mean, 0.0), 1.0) for mean, size in blocks for _ in range(size)]
+    from scipy.optimize import isotonic_regression
+
+    fallen: list[float] = np.clip(isotonic_regression(shares, increasing=False).x, 0.0, 1.0).tolist()
+    return fallen
 
 
 def _bounded(raw: float, stderr: float, level: float, top: float) -> tuple[float, float]:

@@ -1,6 +1,6 @@
 """Counters: beside each bit a counter that wraps, and the bit is redrawn only when it does."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import NoReturn, Self
@@ -172,12 +172,12 @@ class Counters:
         """Overwrite all fields with zeros: nobody may use this table any more."""
         memory.wipe(self.words)
 
-    def fields(self) -> Iterator[tuple[int, int]]:
+    def fields(self) -> list[tuple[int, int]]:
         """A copy of all counters and bits, for tests: it is not wiped."""
-        raw = int.from_bytes(self.words.astype("<u8").tobytes(), "little")
-        for slot in range(self.size):
-            field = raw >> (slot * self.width) & (2**self.width - 1)
-            yield field >> 1, field & 1
+        octets, used = self.words.astype("<u8").view(np.uint8), self.size * self.width
+        each = np.unpackbits(octets, bitorder="little", count=used).reshape(self.size, self.width).astype(np.int64)
+        counters = each[:, 1:] @ (1 << np.arange(self.width - 1))
+        return list(zip(counters.tolist(), each[:, 0].tolist(), strict=True))
 
 
 def width_of(up_to: int) -> int:
