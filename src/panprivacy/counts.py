@@ -186,8 +186,8 @@ class Counts(Estimator[FrequencyRelease]):
     def rerandomize(self) -> NoReturn:
         """Refuse: whoever reads a counter twice knows how often its user came in between."""
         raise PanPrivacyError(
-            "Counts cannot be redrawn after a reading: a counter that is drawn anew forgets which of its bit's "
-            "appearances came before it, and one that is not tells a second reader how often its user came in between"
+            "Counts has no rerandomize: a second reading shows every counter again, and the difference tells how often "
+            "its user came in between; a counter that is drawn anew would forget what came before"
         )
 
     def _redraw_slot(self, slot: int, remove: bool) -> None:

@@ -9,6 +9,7 @@ import typer
 from panprivacy import __version__, hardening
 from panprivacy.cli.audit import audit
 from panprivacy.cli.bench import bench
+from panprivacy.cli.counts import counts
 from panprivacy.cli.demo import demo
 from panprivacy.cli.density import density
 from panprivacy.cli.distinct import distinct
@@ -42,7 +43,21 @@ def _options(
             stream.reconfigure(errors="replace")  # a terminal without ± shows ? instead
 
 
-for command in (density, distinct, show, release, merge, rerandomize, grow, plan, audit, reproduce, bench, demo):
+for command in (
+    density,
+    distinct,
+    counts,
+    show,
+    release,
+    merge,
+    rerandomize,
+    grow,
+    plan,
+    audit,
+    reproduce,
+    bench,
+    demo,
+):
     app.command()(command)
 
 

@@ -71,6 +71,14 @@ Intrusions: TypeAlias = Annotated[
         rich_help_panel=BUDGET,
     ),
 ]
+Delta: TypeAlias = Annotated[
+    float | None,
+    typer.Option(
+        metavar="P",
+        help="Chance, such as 1e-9, of losing more than epsilon: less noise if releases are many.",
+        rich_help_panel=BUDGET,
+    ),
+]
 State: TypeAlias = Annotated[
     str | None,
     typer.Option(

@@ -91,7 +91,8 @@ class Run:
             for batch in read(files, source.columns, format_=source.format, layout=source.layout):
                 feed.take(batch)
                 meter.advance(batch)
-                self.keeper.counted()
+                if self.est.REPEATABLE:  # else the files are kept whole or not at all: part of them cannot be fed again
+                    self.keeper.counted()
 
     @contextmanager
     def keeping_what_was_counted(self) -> Iterator[None]:
@@ -102,9 +103,13 @@ class Run:
             if self.kept is None or not self.keeper.used:
                 raise
             self.keeper.write_what_is_left()
+            again = (
+                "mend the row and feed it all again, counting a row twice does no harm"
+                if self.est.REPEATABLE
+                else "feed what comes after them, since a row that is fed again counts again"
+            )
             raise PanPrivacyError(
-                f"{error}; the batches before it are counted, and saved in {self.kept.path}: mend the row and feed it "
-                "all again, counting a row twice does no harm"
+                f"{error}; the batches before it are counted, and saved in {self.kept.path}: {again}"
             ) from None
 
     def _feed_live(self, source: Source, feed: Feed, period: float | None, final: bool) -> None:
@@ -118,7 +123,9 @@ class Run:
             with Meter([], self.speaker) as meter:
                 for batch in live.batches():
                     if batch is not None:
-                        bell.undisturbed(partial(feed.take, batch))  # counting a batch twice is counting it once
+                        bell.undisturbed(
+                            partial(feed.take, batch)
+                        )  # one that is broken off is not counted, or may be twice
                         meter.advance(batch)
                         self.keeper.counted()
                     elif bell.rings():
