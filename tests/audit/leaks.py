@@ -49,6 +49,15 @@ def the_table_a_byte_a_bit() -> None:
     )
 
 
+def counters_a_byte_each() -> None:
+    """Where the counters of a `Counts` stood."""
+
+    def counters(est: Any, _: Any) -> None:
+        _kept.append(np.array([counter for counter, _ in est._table.fields()], dtype=np.uint8))
+
+    _before_each_batch(counters)
+
+
 def counts_of_ones() -> None:
     """How many bits of each word were one."""
     _before_each_batch(lambda est, _: _kept.append(np.bitwise_count(est._table.words)))
