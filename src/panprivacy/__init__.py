@@ -24,7 +24,7 @@ from panprivacy.errors import (
     OutsideUniverse,
     PanPrivacyError,
 )
-from panprivacy.planning import Plan, plan
+from panprivacy.planning import CountsPlan, Plan, plan
 from panprivacy.privacy.budget import Budget
 from panprivacy.release import CountRelease, FrequencyRelease, Release
 from panprivacy.state.loading import load
@@ -50,6 +50,7 @@ __all__ = [
     "CorruptState",
     "CountRelease",
     "Counts",
+    "CountsPlan",
     "Density",
     "DistinctCount",
     "Edges",

@@ -1,7 +1,7 @@
 """`panprivacy plan`: how much memory, or how much error, or how much epsilon will it take?"""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -38,6 +38,13 @@ def plan(
     count: Annotated[
         float | None, typer.Option(help="Number of users that is expected to appear, without --universe.")
     ] = None,
+    up_to: Annotated[
+        int | None,
+        typer.Option(metavar="T", help="Plan for counts instead: how often users appear, up to T times each."),
+    ] = None,
+    only: Annotated[
+        Literal["mean"] | None, typer.Option(metavar="mean", help="With --up-to: the mean alone is released.")
+    ] = None,
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw a picture of error against memory: .png, .svg or .pdf.")
     ] = None,
@@ -55,7 +62,10 @@ def plan(
     with plain_errors():
         if plot is not None:
             check_picture(plot)
-        found = planned(
+            if up_to is not None:
+                raise ValueError("--plot draws error against memory, of which a plan of counts has no choice")
+        asked: Any = planned  # whose overloads are for people who write what they want
+        found = asked(
             universe,
             epsilon,
             alpha=alpha,
@@ -65,6 +75,8 @@ def plan(
             intrusions=intrusions,
             density=density,
             count=count,
+            up_to=up_to,
+            only=only,
         )
         Speaker(as_json=as_json, quiet=False).answer(found.to_dict() if as_json else found)
         if plot is not None:
