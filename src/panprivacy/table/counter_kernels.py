@@ -18,45 +18,42 @@ _AHEAD = 64  # events between asking for a word and using it
 u64 = np.uint64
 
 
-@njit(nogil=True, inline="always")
-def _field(words, slot, width):
-    """Counter and bit of a slot, in one number."""
-    place = u64(slot) * width
-    at, shift = place >> u64(6), place & u64(63)
-    field = words[at] >> shift
-    if shift + width > u64(64):
-        field |= words[at + u64(1)] << (u64(64) - shift)
-    return field & ((u64(1) << width) - u64(1))
-
-
-@njit(nogil=True, inline="always")
-def _change(words, slot, width, change):
-    """Flip the bits of a field that are 1 in `change`."""
-    place = u64(slot) * width
-    at, shift = place >> u64(6), place & u64(63)
-    words[at] ^= change << shift
-    if shift + width > u64(64):
-        words[at + u64(1)] ^= change >> (u64(64) - shift)
-
-
 @njit(types.void(WORDS, types.uint64, types.int64, READ_OCTETS, READ_OCTETS), nogil=True, cache=True)
 def plant(words, width, first, counters, flips):
     """Write counters and bits over zeros, from a slot on."""
     for i in range(len(counters)):
-        _change(words, first + i, width, u64(counters[i]) << u64(1) | u64(flips[i]))
+        place = u64(first + i) * width
+        at, shift = place >> u64(6), place & u64(63)
+        field = u64(counters[i]) << u64(1) | u64(flips[i])
+        words[at] |= field << shift
+        if shift + width > u64(64):
+            words[at + u64(1)] |= field >> (u64(64) - shift)
+
+
+@njit(nogil=True, inline="always")
+def _moved(field, up_to, flip, back):
+    """What an event makes of a field: the counter goes one on, or one back, and at a wrap the bit becomes the flip."""
+    last = u64(0) if back else up_to - u64(1)
+    first = up_to - u64(1) if back else u64(0)
+    counter, bit = field >> u64(1), field & u64(1)
+    moved = counter - u64(1) if back else counter + u64(1)
+    return first << u64(1) | u64(flip) if counter == last else moved << u64(1) | bit
 
 
 @njit(nogil=True, inline="always")
 def _step(words, slot, width, up_to, flip, back):
-    """One event of a slot: the counter goes one on, or one back, and where it wraps the bit becomes the flip."""
-    field = _field(words, slot, width)
-    counter, bit = field >> u64(1), field & u64(1)
-    if back:
-        wraps, moved, wrapped = counter == u64(0), counter - u64(1), up_to - u64(1)
-    else:
-        wraps, moved, wrapped = counter == up_to - u64(1), counter + u64(1), u64(0)
-    new = wrapped << u64(1) | u64(flip) if wraps else moved << u64(1) | bit
-    _change(words, slot, width, field ^ new)
+    """One event of a slot."""
+    place = slot * width
+    at, shift = place >> u64(6), place & u64(63)
+    across = shift + width > u64(64)
+    field = words[at] >> shift
+    if across:
+        field |= words[at + u64(1)] << (u64(64) - shift)
+    field &= (u64(1) << width) - u64(1)
+    change = field ^ _moved(field, up_to, flip, back)
+    words[at] ^= change << shift
+    if across:
+        words[at + u64(1)] ^= change >> (u64(64) - shift)
 
 
 _COUNT = [
@@ -89,18 +86,21 @@ def count_far(words, size, width, up_to, slots, flips, back):
     return True
 
 
-@njit(types.void(READ_WORDS, types.int64, types.uint64, types.int64[::1]), nogil=True, cache=True)
+@njit(types.boolean(READ_WORDS, types.int64, types.uint64, types.int64[::1]), nogil=True, cache=True)
 def tally(words, size, width, sums):
-    """Add 1 for every bit that is 1, and -1 for every other, to the sum of the place where its counter stands."""
+    """Add 1 for every bit that is 1, and -1 for every other, to the sum of the place where its counter stands.
+
+    Stops, and returns False, at a counter that stands beyond the last place.
+    """
+    mask = (u64(1) << width) - u64(1)
     for slot in range(size):
-        field = _field(words, slot, width)
+        place = u64(slot) * width
+        at, shift = place >> u64(6), place & u64(63)
+        field = words[at] >> shift
+        if shift + width > u64(64):
+            field |= words[at + u64(1)] << (u64(64) - shift)
+        field &= mask
+        if field >> u64(1) >= u64(len(sums)):
+            return False
         sums[field >> u64(1)] += np.int64(field & u64(1)) * 2 - 1
-
-
-@njit(types.boolean(READ_WORDS, types.int64, types.uint64, types.uint64), nogil=True, cache=True)
-def within(words, size, width, up_to):
-    """Whether every counter is below `up_to`."""
-    highest = u64(0)
-    for slot in range(size):
-        highest = max(highest, _field(words, slot, width) >> u64(1))
-    return highest < up_to
+    return True

@@ -85,19 +85,13 @@ class Counters:
         if len(words) != cls.words_for(size, up_to) or (used and int(words[-1]) >> used):
             raise ValueError(f"these words do not hold {size} counters up to {up_to}")
         table = cls(size, words, up_to)
-        if not table._possible():
-            raise ValueError(f"a counter is beyond {up_to - 1}")
+        table.excesses()  # which refuses counters that are none
         if memory.are_bits(words):
             return table
         table = cls.empty(size, up_to)
         table.words[:] = words
         memory.wipe(words)
         return table
-
-    def _possible(self) -> bool:
-        """Whether every counter is below `up_to`."""
-        kernels = loaded("panprivacy.table.counter_kernels")
-        return bool(kernels.within(self.words, self.size, self.width, self.up_to))
 
     # --- events -------------------------------------------------------------------------------------------------
 
@@ -146,7 +140,8 @@ class Counters:
         with Scratch() as scratch:
             tally = scratch.empty("tally", self.up_to, np.int64)
             tally.fill(0)
-            loaded("panprivacy.table.counter_kernels").tally(self.words, self.size, self.width, tally)
+            if not loaded("panprivacy.table.counter_kernels").tally(self.words, self.size, self.width, tally):
+                raise ValueError(f"a counter is beyond {self.up_to - 1}")
             return tuple(tally.tolist())
 
     def ones(self) -> int:
