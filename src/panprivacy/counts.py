@@ -30,7 +30,7 @@ from panprivacy.release.appearing import (
 )
 from panprivacy.release.frequency import FrequencyRelease
 from panprivacy.sizes import format_bytes
-from panprivacy.slots import SlotMap
+from panprivacy.slots import Every, SlotMap
 from panprivacy.slots.counted import Counted
 from panprivacy.slots.places import joined
 from panprivacy.slots.saved import slots_bytes, slots_from, universe_bytes, universe_from
@@ -102,6 +102,7 @@ class Counts(Estimator[FrequencyRelease]):
     """
 
     KIND = 5
+    TABLE = Counters
     REPEATABLE: ClassVar[bool] = False
     _slots: Counted
     _table: Counters
@@ -185,6 +186,7 @@ class Counts(Estimator[FrequencyRelease]):
 
     def rerandomize(self) -> NoReturn:
         """Refuse: whoever reads a counter twice knows how often its user came in between."""
+        self._table.in_use()
         raise PanPrivacyError(
             "Counts has no rerandomize: a second reading shows every counter again, and the difference tells how often "
             "its user came in between; a counter that is drawn anew would forget what came before"
@@ -315,8 +317,8 @@ class Counts(Estimator[FrequencyRelease]):
         known, rest = universe_from(parameters, universe)
         *saved, last = rest
         slots = slots_from(bytes(saved), known.size)
-        if last + 1 < LEAST_UP_TO:
-            raise ValueError(f"counters up to {last + 1} are not possible")
+        if last + 1 < LEAST_UP_TO or not isinstance(slots, Every):
+            raise ValueError(f"counters up to {last + 1} of these slots are not possible")
         return known, Counted(known.size, slots.first, slots.size, last + 1)
 
     @classmethod
