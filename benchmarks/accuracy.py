@@ -16,7 +16,6 @@ from rich.progress import track
 from rich.table import Table
 
 import panprivacy as pp
-from panprivacy.privacy.noise import variance
 from panprivacy.privacy.splitting import best_split
 from panprivacy.testing import SeededCoins
 
@@ -49,7 +48,7 @@ DESIGNS = [
 def designed_error() -> float:
     """``(m*p1*p0 + Var(noise)) / (m*(p1-p0))^2`` with every user tracked."""
     split = best_split(EPSILON, UNIVERSE)
-    spread = UNIVERSE * float(split.pair.p1 * split.pair.p0) + variance(float(split.release))
+    spread = UNIVERSE * float(split.pair.p1 * split.pair.p0) + split.noise.variance
     return spread / (UNIVERSE * split.pair.gap) ** 2
 
 

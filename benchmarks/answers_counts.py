@@ -157,7 +157,7 @@ def picture(path: str) -> None:
         for up, colour in ((4, GREEN), (8, COLOURS["Counts"]), (16, ORANGE)):
             errors = [pp.plan(int(size), EPSILON, up_to=up).stderr for size in sizes]
             right.plot(sizes, errors, color=colour, label=f"up_to={up}")
-        density = [pp.Density(int(size), EPSILON).stderr_at(0.5) for size in sizes]
+        density = [pp.Density(int(size), EPSILON).density_stderr_at(0.5) for size in sizes]
         right.plot(sizes, density, color=COLOURS["Density"], label="Density")
         right.set_xscale("log")
         right.set_yscale("log")

@@ -66,7 +66,7 @@ def measure(users: int, buckets: int, epsilon: float, runs: int) -> Measured:
         releases.append(est.release())
     errors = np.array([r.raw_count - users for r in releases])
     covered = np.mean([r.count_interval[0] <= users <= r.count_interval[1] for r in releases])
-    return Measured(est.stderr_at(users), sqrt(np.mean(errors**2)), float(covered))
+    return Measured(est.count_stderr_at(users), sqrt(np.mean(errors**2)), float(covered))
 
 
 def report(buckets: int, epsilon: float, runs: int, console: Console) -> dict[int, Measured]:
@@ -126,7 +126,8 @@ def draw(found: dict[int, Measured], path: Path) -> None:
     counts = np.geomspace(100, UNIVERSE, 200)
     figure = Figure(figsize=(8.5, 6.0), layout="constrained")
     axes, mine = figure.subplots(), COLOURS["DistinctCount"]
-    axes.plot(counts, [est.stderr_at(n) / n for n in counts], "-", color=mine, lw=2.5, label="DistinctCount, model")
+    model = [est.count_stderr_at(n) / n for n in counts]
+    axes.plot(counts, model, "-", color=mine, lw=2.5, label="DistinctCount, model")
     at = [n for n in found if n >= 100]
     axes.plot(at, [found[n].stderr / n for n in at], "v", color=mine, ms=8, label="DistinctCount, measured")
     sketched = [10**4, 10**5, 10**6]
@@ -135,7 +136,7 @@ def draw(found: dict[int, Measured], path: Path) -> None:
         sketched, errors, "s", color=GREY, ms=6, label="HLL of DataSketches (not private), measured", **NOT_PRIVATE
     )
     density = pp.Density(UNIVERSE, EPSILON, sample=8 * est.memory)
-    known = [density.stderr_at(n / UNIVERSE) * UNIVERSE / n for n in counts]
+    known = [density.density_stderr_at(n / UNIVERSE) * UNIVERSE / n for n in counts]
     axes.plot(counts, known, "-", color=COLOURS["Density"], label="Density, sampling $10^9$ known users")
     for name, width in {"OptBern": 4.0, "PPDS": 1.4, "Dwork": 1.6}.items():  # the first two lie on each other
         error = printed(name.lower(), counts, est.memory)

@@ -15,18 +15,12 @@ from rich.progress import track
 from rich.table import Table
 
 from panprivacy import audit
-from panprivacy.continual import Continual
+from panprivacy.audit.adapters import Observer
 from panprivacy.continual.watch import Watch
 from panprivacy.privacy.coins import Coins
 
 EPSILON = 8.0  # noise of a few counts, so that most of its outcomes can be followed
 OBSERVATIONS = (1, 2, 4, 6, 8)
-
-
-class Observed(Continual):
-    """An observer whose observations are the releases that the auditor asks for."""
-
-    release = Continual.observe
 
 
 @dataclass
@@ -38,13 +32,13 @@ class Kept(Watch):
         return coins.reaches(distance, self.bar + self.walk, self.shares.test)
 
 
-def observer(kind: type[Watch]) -> Callable[[Coins], Observed]:
+def observer(kind: type[Watch]) -> Callable[[Coins], Observer]:
     """How to make an observer of one user, with a bar that the one bit can reach."""
 
-    def make(coins: Coins) -> Observed:
-        est = Observed(1, EPSILON, step=1.0, observations=1, coins=coins)
-        shares = est._kept.watch.shares
-        est._kept.watch = kind(shares, 1, coins.noisy_inside(0, shares.threshold) if kind is Kept else 0)
+    def make(coins: Coins) -> Observer:
+        est = Observer(1, EPSILON, step=1.0, observations=1, coins=coins)
+        shares = est._observed.watch.shares
+        est._observed.watch = kind(shares, 1, coins.noisy_inside(0, shares.threshold) if kind is Kept else 0)
         return est
 
     return make

@@ -72,6 +72,7 @@ def test_numbers_beyond_the_universe_are_named_and_change_nothing(ids: object, w
     refused(10, ids, pp.OutsideUniverse, words)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bad_at", [0, CHUNK - 1, CHUNK, 3 * CHUNK])
 @pytest.mark.parametrize("universe", [1000, 10_000_000], ids=["bits put back", "looked up first"])
 def test_one_bad_id_anywhere_in_a_long_batch_leaves_every_byte_as_it_was(universe: int, bad_at: int) -> None:

@@ -42,6 +42,7 @@ def test_the_loss_of_state_and_releases_is_that_of_the_design(
 SHARES = [(0.5, 0.5, 0.7), (1.0, 0.2, 0.3), (0.3, 0.5, 0.1), (2.0, 0.01, 3.0), (0.01, 0.02, 0.005), (3.0, 1.0, 0.2)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shares", SHARES, ids=str)
 @pytest.mark.parametrize("redraws", [0, 1, 2])
 @pytest.mark.parametrize("releases", [0, 1, 2])

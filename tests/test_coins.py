@@ -55,7 +55,7 @@ def test_a_probability_that_is_30_percent_off_is_rejected(seeded: SeededCoins) -
 @pytest.mark.parametrize("high", [1, 100, 2**8 - 1])
 def test_where_high_bits_tie_the_low_ones_decide(monkeypatch: pytest.MonkeyPatch, high: int, low: int) -> None:
     monkeypatch.setattr(coins, "keystream", tying(high, coins.keystream(bytearray(32))))
-    flips = SystemCoins().below(high * 2**24 + low, 4_000)
+    flips = SystemCoins().below(high * 2**24 + low, 2 * coins._SHORT)
     assert_binomial(int(flips.sum()), len(flips), low / 2**24)
 
 
@@ -73,7 +73,30 @@ def test_one_flip_and_many_compare_the_same_word_with_the_threshold(
     monkeypatch.setattr(coins, "keystream", tying(high, low_bits))
     monkeypatch.setattr(os, "urandom", lambda n: word.to_bytes(n, "big"))
     assert SystemCoins().flip(threshold) == (word < threshold)
+    many = coins._SHORT + 3
+    assert SystemCoins().below(threshold, many).tolist() == [word < threshold] * many
+
+
+@pytest.mark.parametrize("word", [0, 1, 2**16, 2**24 - 1, 2**24, 2**31, 2**32 - 1])
+@pytest.mark.parametrize("offset", [-1, 0, 1])
+def test_a_short_batch_compares_words_of_the_system_with_the_threshold(
+    monkeypatch: pytest.MonkeyPatch, word: int, offset: int
+) -> None:
+    threshold = min(max(word + offset, 1), ONE - 1)
+    high, low = divmod(word, 2**24)
+    steps = iter([bytes([high]) * 3, (low << 8).to_bytes(4, sys.byteorder) * 3])
+
+    def fill(buffer: coins.Buffer) -> None:
+        buffer[:] = next(steps)
+
+    monkeypatch.setattr(coins, "fill_from_system", fill)
     assert SystemCoins().below(threshold, 3).tolist() == [word < threshold] * 3
+
+
+@pytest.mark.parametrize("threshold", [2**31, 2**30 + 5])
+def test_flips_of_short_batches_have_their_thresholds_probability(threshold: int) -> None:
+    source = SystemCoins()
+    assert_flips(np.concatenate([source.below(threshold, 1000) for _ in range(500)]), threshold)
 
 
 @pytest.mark.parametrize("threshold", [2**31, 2**30 + 5])
@@ -155,6 +178,7 @@ def test_a_subset_has_its_size_is_sorted_and_holds_nobody_twice(source: coins.Co
     assert size == 0 or (chosen[0] >= 0 and chosen[-1] < universe)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", [SystemCoins(), SeededCoins(1)], ids=["system", "seeded"])
 @pytest.mark.parametrize("size", [2, 4])
 def test_every_subset_is_as_likely_as_any_other(source: coins.Coins, size: int) -> None:

@@ -61,9 +61,23 @@ def test_a_batch_that_breaks_off_wipes_everything_too(monkeypatch: pytest.Monkey
     witness = Witness(monkeypatch)
     monkeypatch.setattr(kernels, "compare", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        SystemCoins().below(2**30, 1000)
+        SystemCoins().below(2**30, 10_000)
     assert witness.keys
     assert witness.left() == 0
+
+
+def test_a_short_batch_leaves_no_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    buffers: list[coins.Buffer] = []
+    fill = coins.fill_from_system
+
+    def watched(buffer: coins.Buffer) -> None:
+        fill(buffer)
+        buffers.append(buffer)
+
+    monkeypatch.setattr(coins, "fill_from_system", watched)
+    SystemCoins().below(2**30, coins._SHORT)  # of so many, some tie
+    assert len(buffers) == 2
+    assert all(int(np.frombuffer(buffer, np.uint8).max(initial=0)) <= 1 for buffer in buffers)
 
 
 def test_the_source_holds_nothing_between_calls() -> None:

@@ -174,10 +174,10 @@ def test_wider_levels_have_wider_intervals() -> None:
 
 def test_rerandomising_is_planned_and_weakens_the_pair() -> None:
     est = pp.Density(UNIVERSE, 2.0, intrusions=1)
-    strong, error = est._ledger.pair.gap, est.stderr_at(0.5)
+    strong, error = est._ledger.pair.gap, est.density_stderr_at(0.5)
     est.rerandomize()
     assert est._ledger.pair.gap < strong
-    assert est.stderr_at(0.5) > error
+    assert est.density_stderr_at(0.5) > error
     with pytest.raises(pp.BudgetExhausted, match="intrusions=J"):
         est.rerandomize()
     with pytest.raises(pp.BudgetExhausted, match="no rerandomisation was planned"):

@@ -100,11 +100,11 @@ def test_the_table_that_the_bits_have_left_holds_nothing() -> None:
 def test_the_budget_stays_and_the_error_follows_the_size() -> None:
     est = pp.Density(1000, 1.0, releases=3)
     first = est.release()
-    budget, error = est.budget, est.stderr_at(0.5)
+    budget, error = est.budget, est.density_stderr_at(0.5)
     est.grow(4000)
     assert est.budget == budget
     assert est.last is None  # it was about 1000 users
-    assert est.stderr_at(0.5) < error
+    assert est.density_stderr_at(0.5) < error
     second = est.release()
     assert (first.universe, second.universe, second.number) == (1000, 4000, 2)
     assert pp.load(est.to_bytes()).users == 4000
@@ -117,7 +117,7 @@ def test_the_estimate_is_of_the_larger_universe() -> None:
     est.grow(range(1, 200_000, 2))
     est.update_many(range(1, 50_000, 2))
     found = est.release()
-    assert abs(found.raw_density - 0.375) < 5 * est.stderr_at(0.375)
+    assert abs(found.raw_density - 0.375) < 5 * est.density_stderr_at(0.375)
 
 
 def unlisted() -> pp.Density:
@@ -237,6 +237,7 @@ def audited(kind: type[pp.Density], releases: int, intrusions: int = 0) -> audit
     return audit.exact(make, ["ada", "ben", "cem"], 2, deletions=True, releases=releases, intrusions=intrusions)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("releases", "intrusions"), [(1, 0), (2, 0), (1, 1)])
 def test_an_estimator_that_grew_loses_what_it_claims_and_no_more(releases: int, intrusions: int) -> None:
     result = audited(pp.Density, releases, intrusions)
@@ -262,6 +263,7 @@ class StartsWithZeros(pp.Density):
         self._table.redraw_one(0, flip=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [StaysInPlace, StartsWithZeros])
 def test_bits_that_are_not_moved_or_not_drawn_are_found(kind: type[pp.Density]) -> None:
     assert not audited(kind, releases=2).holds

@@ -44,6 +44,7 @@ def test_a_process_that_was_started_as_it_says_has_all_of_it() -> None:
     assert "env " not in printed
 
 
+@pytest.mark.slow
 @linux
 def test_polars_that_is_loaded_already_cannot_be_told() -> None:
     code = "import polars, panprivacy as pp; print([m for m in pp.harden() if 'Polars' in m.name][0])"
@@ -54,6 +55,7 @@ def test_polars_that_is_loaded_already_cannot_be_told() -> None:
     assert _python(code) == "yes Polars overwrites what it frees\n"
 
 
+@pytest.mark.slow
 @linux
 def test_what_is_freed_is_overwritten_and_this_test_could_tell() -> None:
     code = """

@@ -141,6 +141,7 @@ def test_an_observer_of_nothing_says_so() -> None:
 # --- forked processes -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @forks
 @pytest.mark.parametrize(("name", "verb"), USES)
 def test_a_forked_child_can_do_nothing_with_its_copy(name: str, verb: str) -> None:

@@ -147,6 +147,7 @@ def test_draws_follow_the_discrete_laplace_law(epsilon: Fraction, seeded: Seeded
     assert_discrete_laplace([discrete_laplace(epsilon, seeded.randbelow) for _ in range(3_000)], epsilon)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("factor", [Fraction(10, 13), Fraction(13, 10)])
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_a_scale_that_is_30_percent_off_is_rejected(epsilon: Fraction, factor: Fraction, seeded: SeededCoins) -> None:

@@ -1,11 +1,15 @@
-"""States that were written before bits moved to memory of their own, and lists of slots had a fixed length."""
+"""States that were written before bits moved to memory of their own, lists of slots had a fixed length, and a delta."""
 
 from base64 import b64decode
+from typing import Any
 
+import numpy as np
 import pytest
 
 import panprivacy as pp
 from panprivacy.paper import FixedLevelPPDS
+
+VERSION = 8  # where a state says its version
 
 # All seeded with 1, of key 0..15, with two releases planned and one made. Density(200, 2.0, sample=100) and
 # FixedLevelPPDS(200, 2.0, 30) were fed range(0, 200, 3), and DistinctCount(2.0, 16, levels=8) range(50).
@@ -28,9 +32,19 @@ b6d6
 """
 
 
+def assert_goes_on_as_version_2(est: Any, old: bytes) -> None:
+    """Assert that an old state loses nothing when it is written anew: it is the same, and has room for a delta."""
+    new = est.to_bytes(insecure=True)
+    assert (old[VERSION], new[VERSION], len(new) - len(old)) == (1, 2, 8)
+    again = pp.load(new)
+    assert again.to_bytes(insecure=True) == new
+    assert (again.last, again.budget, again.delta) == (est.last, est.budget, 0.0)
+    assert np.array_equal(again._table.words, est._table.words)
+
+
 def test_an_old_density_is_read_written_and_released() -> None:
     est = pp.load(b64decode(DENSITY))
-    assert est.to_bytes(insecure=True) == b64decode(DENSITY)
+    assert_goes_on_as_version_2(est, b64decode(DENSITY))
     assert est._table.ones() == 34
     assert str(est.last).startswith("density 0.0415 ± 0.0978 (standard error), 95% interval 0.0000 to 0.2517; ")
     est.update_many(range(10))
@@ -39,7 +53,7 @@ def test_an_old_density_is_read_written_and_released() -> None:
 
 def test_an_old_distinct_count_is_read_written_and_released() -> None:
     est = pp.load(b64decode(DISTINCT))
-    assert est.to_bytes(insecure=True) == b64decode(DISTINCT)
+    assert_goes_on_as_version_2(est, b64decode(DISTINCT))
     assert est._table.ones() == 38
     assert str(est.last).startswith("users 32 ± 23 (standard error), 95% interval 1 to 124; ")
     est.update_many(["ada"])

@@ -164,6 +164,7 @@ def test_four_rounds_are_too_few(monkeypatch: pytest.MonkeyPatch) -> None:
         assert_samples_like_chance(by_permutation, structured_sets()["middle block"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", structured_sets())
 def test_a_linear_hash_is_caught(name: str) -> None:
     with pytest.raises(AssertionError):
@@ -179,6 +180,7 @@ def variance_in_half(universe: int, rounds: int) -> tuple[NDArray[np.float64], f
     return np.array(found) - half * half / domain, float(stats.hypergeom(domain, half, half).var())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("universe", [16, 24, 100, 400, 1000])
 def test_small_universes_are_permuted_well_enough(universe: int) -> None:
     """20,000 keys tell 5 % too much variance at 1e-6."""

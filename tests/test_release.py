@@ -1,5 +1,7 @@
 """What is said from a noisy count."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -8,16 +10,18 @@ from rich.console import Console
 from scipy import integrate, stats
 
 import panprivacy as pp
-from panprivacy.privacy import noise
 from panprivacy.privacy.coins import ONE
+from panprivacy.privacy.noise import Gaussian, Laplace, Noise
 from panprivacy.privacy.pairs import symmetric
-from panprivacy.release import Spread, spread_of
+from panprivacy.release import Spread
 from panprivacy.release.normal_laplace import normal_laplace_cdf
 from sources import Always
 
+LAPLACE, GAUSSIAN = Laplace(Fraction(1, 2)), Gaussian(Fraction(30))
 
-def spread(epsilon: float = 1.0, users: int = 1000, population: int = 1000, release: float = 0.5) -> Spread:
-    return spread_of(symmetric(epsilon), users, users, population, release)
+
+def spread(epsilon: float = 1.0, users: int = 1000, population: int = 1000, noise: Noise = LAPLACE) -> Spread:
+    return Spread(symmetric(epsilon), users, users, population, noise)
 
 
 # --- the law of the estimate ----------------------------------------------------------------------------------------
@@ -62,18 +66,19 @@ def test_where_the_noise_is_lost_beside_the_bits_both_formulas_meet() -> None:
 
 @pytest.mark.parametrize(("users", "population"), [(1000, 1000), (1000, 50_000), (300, 301), (1, 1), (1, 2)])
 @pytest.mark.parametrize("density", [0.0, 0.3, 1.0])
-def test_the_variance_adds_bits_sampling_and_noise(users: int, population: int, density: float) -> None:
-    law = spread(users=users, population=population)
+@pytest.mark.parametrize("noise", [LAPLACE, GAUSSIAN])
+def test_the_variance_adds_bits_sampling_and_noise(users: int, population: int, density: float, noise: Noise) -> None:
+    law = spread(users=users, population=population, noise=noise)
     p1, gap = float(law.pair.p1), law.pair.gap
     bits = users * p1 * (1 - p1) / (users * gap) ** 2  # a symmetric pair's coins vary alike
     sampling = density * (1 - density) / users * (population - users) / max(population - 1, 1)
-    noisy = noise.variance(0.5) / (users * gap) ** 2
+    noisy = noise.variance / (users * gap) ** 2
     assert law.stderr(density) ** 2 == pytest.approx(bits + sampling + noisy)
 
 
 def test_slots_that_are_nobodys_are_taken_for_absent() -> None:
     pair = symmetric(2.0)
-    law = Spread(pair, bits=1100, users=1000, population=5000, noise_variance=1.0)
+    law = Spread(pair, bits=1100, users=1000, population=5000, noise=LAPLACE)
     expected_ones = 250 * float(pair.p1) + 850 * float(pair.p0)
     assert law.density(round(expected_ones)) == pytest.approx(0.25, abs=1e-3)
 
@@ -86,11 +91,13 @@ def test_slots_that_are_nobodys_are_taken_for_absent() -> None:
     level=st.floats(0.5, 0.999),
     epsilon=st.floats(0.1, 8),
     users=st.integers(50, 10**6),
+    population=st.integers(1, 3),
+    noise=st.sampled_from([LAPLACE, GAUSSIAN]),
 )
 def test_an_interval_holds_the_densities_that_a_test_would_not_reject(
-    estimate: float, level: float, epsilon: float, users: int
+    *, estimate: float, level: float, epsilon: float, users: int, population: int, noise: Noise
 ) -> None:
-    law = spread(epsilon, users, 2 * users)
+    law = spread(epsilon, users, population * users, noise)
     low, high = law.interval(estimate, level)
     assert 0 <= low <= high <= 1
     tail = (1 - level) / 2
@@ -98,8 +105,8 @@ def test_an_interval_holds_the_densities_that_a_test_would_not_reject(
     assert low <= min(max(estimate, 0.0), 1.0) <= high
     assert low < high
     for density in np.linspace(0, 1, 41):
-        above = 1 - law._cdf(estimate - half - density, density)
-        below = law._cdf(estimate + half - density, density)
+        above = 1 - law.cdf(estimate - half - density, density)
+        below = law.cdf(estimate + half - density, density)
         if low + 1e-9 < density < high - 1e-9 and 0 <= estimate <= 1:
             assert min(above, below) >= tail - 1e-9
         elif density < low - 1e-9 or density > high + 1e-9:
@@ -116,8 +123,8 @@ def test_an_interval_narrows_with_the_level_and_with_more_users() -> None:
 
 
 def test_sampling_widens_an_interval() -> None:
-    everyone = spread(epsilon=5.0, users=1000, population=1000, release=5.0).interval(0.5, 0.95)
-    some = spread(epsilon=5.0, users=1000, population=10**6, release=5.0).interval(0.5, 0.95)
+    everyone = spread(epsilon=5.0, users=1000, population=1000, noise=Laplace(Fraction(5))).interval(0.5, 0.95)
+    some = spread(epsilon=5.0, users=1000, population=10**6, noise=Laplace(Fraction(5))).interval(0.5, 0.95)
     assert some[0] < everyone[0] < everyone[1] < some[1]
 
 
@@ -153,7 +160,7 @@ def test_a_release_says_what_it_cost_and_what_is_left() -> None:
         assert release.universe == 1000
         assert release.count == release.density * 1000
         assert release.count_interval == tuple(1000 * end for end in release.density_interval)
-        assert release.density_stderr == pytest.approx(est.stderr_at(release.density))
+        assert release.density_stderr == pytest.approx(est.density_stderr_at(release.density))
     assert est.budget.remaining == 0
 
 

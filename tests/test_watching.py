@@ -72,6 +72,7 @@ def test_a_quick_iterator_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> None
     assert terminal.getvalue() == ""
 
 
+@pytest.mark.slow
 def test_where_nobody_looks_nothing_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     watched(monkeypatch)
     pipe = io.StringIO()

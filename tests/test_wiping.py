@@ -28,7 +28,7 @@ class Kept:
 
     @property
     def left(self) -> list[NDArray[Any]]:
-        """Those that hold something, byte by byte: as numbers, minus zero would pass and what is none would warn."""
+        """Those that hold something, byte by byte: as numbers, minus zero would pass and not-a-number would warn."""
         return [array for array in self.arrays if any(array.tobytes())]
 
 

@@ -26,7 +26,7 @@ from panprivacy.errors import (
 )
 from panprivacy.planning import CountsPlan, Plan, plan
 from panprivacy.privacy.budget import Budget
-from panprivacy.release import CountRelease, FrequencyRelease, Release
+from panprivacy.release import CountRelease, FrequencyRelease, MonotoneCurve, Release, monotone
 from panprivacy.state.loading import load
 from panprivacy.state.merging import merge
 from panprivacy.universe import Edges, Ids, Users
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from panprivacy import paper as paper
     from panprivacy import theory as theory
     from panprivacy.continual import Continual
+    from panprivacy.folder import StateFolder
     from panprivacy.hardening import harden
     from panprivacy.windows import LateEvent, Windows
 
@@ -57,17 +58,20 @@ __all__ = [
     "FrequencyRelease",
     "Ids",
     "LateEvent",
+    "MonotoneCurve",
     "NotPrivate",
     "OtherUniverse",
     "OutsideUniverse",
     "PanPrivacyError",
     "Plan",
     "Release",
+    "StateFolder",
     "Users",
     "Windows",
     "harden",
     "load",
     "merge",
+    "monotone",
     "plan",
 ]
 
@@ -75,6 +79,7 @@ _MODULES_ON_DEMAND = {"audit", "paper", "theory"}
 _ON_DEMAND = {
     "Continual": "panprivacy.continual",
     "LateEvent": "panprivacy.windows",
+    "StateFolder": "panprivacy.folder",
     "Windows": "panprivacy.windows",
     "harden": "panprivacy.hardening",
 }

@@ -26,22 +26,40 @@ def check_epsilon(epsilon: Any) -> float:
     return checked
 
 
+class LargeDelta(UserWarning):
+    """A delta that is no longer next to nothing."""
+
+
 def check_delta(delta: Any) -> float:
     """A delta as a float, or `ValueError`; one that is not tiny comes with a warning that says what it is.
 
     >>> check_delta(1e-9)
     1e-09
     """
+    checked = bounded_delta(delta)
+    if checked > TINY_DELTA:
+        warn(large_delta(checked), LargeDelta, stacklevel=3)
+    return checked
+
+
+def bounded_delta(delta: Any) -> float:
+    """A delta as a float, or `ValueError`, without a word about its size."""
     checked = float(delta)
     if not 0 < checked <= LARGEST_DELTA:
         raise ValueError(f"delta must be above 0 and at most {LARGEST_DELTA:g}, got {delta}")
-    if checked > TINY_DELTA:
-        warn(
-            f"delta = {delta:g} is a probability: with up to this chance a person loses more than epsilon, possibly "
-            f"everything. Of {1 / checked:,.0f} people that is one; keep it far below one over the number of users",
-            stacklevel=3,
-        )
     return checked
+
+
+def large_delta(delta: float) -> str:
+    """What a delta is, in words, for somebody who has chosen one that is not tiny.
+
+    >>> large_delta(1e-4)[:72]
+    'delta 0.0001 is a probability: with a chance of up to one in 10,000 a pe'
+    """
+    return (
+        f"delta {delta:g} is a probability: with a chance of up to one in {1 / delta:,.0f} a person loses more than "
+        "epsilon, possibly everything; keep it far below one over the number of users"
+    )
 
 
 def check_level(level: Any) -> float:

@@ -198,7 +198,7 @@ class Density(Estimator[Release]):
         """How many users own a bit."""
         return self._slots.users
 
-    def stderr_at(self, density: float) -> float:
+    def density_stderr_at(self, density: float) -> float:
         """The standard error that a release now would have, if this were the true density."""
         return self._spread_under(self._ledger.pair).stderr(density)
 
@@ -220,7 +220,7 @@ class Density(Estimator[Release]):
             ("universe", self._universe.describe()),
             ("tracked", f"{self.users:,} users in {format_bytes(self.memory)}"),
             *self.budget.card().rows,
-            ("error", f"± {self.stderr_at(0.5):.4f} (standard error at density 1/2)"),
+            ("error", f"± {self.density_stderr_at(0.5):.4f} (standard error at density 1/2)"),
         )
 
     # --- bytes --------------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 import struct
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
@@ -18,7 +18,7 @@ from panprivacy.lazily import loaded
 from panprivacy.lifetime import Emptied
 from panprivacy.memory import Scratch, kept_on_fork, wiped_on_fork
 from panprivacy.privacy import coins as coin_sources
-from panprivacy.privacy.budget import Budget
+from panprivacy.privacy.budget import Budget, Split
 from panprivacy.privacy.coins import CHUNK, Coins
 from panprivacy.privacy.ledger import Ledger, Published
 from panprivacy.slots import SlotMap
@@ -207,7 +207,7 @@ class Estimator(ABC, Generic[R]):
             self._ledger.check_redraw()
             with self._table.restored_on_error():
                 self._table.flip_each(self._ledger.split.flip, self._coins)
-                self._ledger.note_redraw()  # last: what breaks off before it was no redraw, and the bits are put back
+                self._ledger.note_redraw()  # last: an error before it puts the bits back, and books no redraw
         _wipe_stack()
 
     # --- whose the bits are -------------------------------------------------------------------------------------
@@ -345,11 +345,19 @@ class Estimator(ABC, Generic[R]):
         """Make an estimator of the parts of a saved state; their words become its table."""
         if parts.kind != cls.KIND:
             raise CorruptState(f"this state is not that of a {cls.__name__}")
+        return cls._with_bits_elsewhere(
+            parts, universe, lambda slots, _: cls._saved_table(slots, parts.words), coin_sources.system
+        )
+
+    @classmethod
+    def _with_bits_elsewhere(
+        cls, parts: Sealed, universe: Any, bits: Callable[[SlotMap, Split], Bits], coins: Coins
+    ) -> Self:
+        """An estimator with the parameters of a saved state, and a table that `bits` makes for its slots and split."""
         try:
             ledger, rest = Ledger.from_bytes(parts.parameters, parts.version)
             known, slots = cls._from_parameters(rest, universe)
-            table = cls._saved_table(slots, parts.words)
-            est = cls._of_parts(known, slots, ledger, table, coin_sources.system, secure=parts.secure)
+            est = cls._of_parts(known, slots, ledger, bits(slots, ledger.split), coins, secure=parts.secure)
             if ledger.published and len(ledger.published.noisy) != est._counts_released():
                 raise CorruptState("the last release has the wrong number of counts")
         except OtherUniverse:

@@ -29,7 +29,7 @@ class Feed:
 
     Rows without id are an error, or, with `skip_missing`, left out; those of users outside the universe likewise, with
     `skip_outside`. How many there were is neither kept nor told: it would be a count of people that nothing protects.
-    Only if nobody at all is left of the first batch, that is an error: then ids are spelled otherwise than in the
+    If no row at all of the first batch is left, that is an error: then ids are spelled otherwise than in the
     universe. (Of a pipe, which is `live`, the first batch may be one row, and says something from 100 rows on.)
     """
 
@@ -47,7 +47,9 @@ class Feed:
         self._skip_missing = skip_missing
         self._skip_outside = skip_outside
         self._least = _TELLING if live else 1
-        self._spelling_checked = not skip_outside  # only who leaves rows out may leave out all
+        self._spelling_checked = (
+            not skip_outside
+        )  # nothing to check: without --skip-outside, an id outside the universe is an error
 
     def check(self, batch: Batch) -> None:
         """Say which row of a batch cannot be counted, if there is one, and count nothing."""
@@ -76,7 +78,7 @@ class Feed:
             raise self._blame(batch) from None
 
     def _declare_ids(self, rows: "pl.DataFrame") -> None:
-        """What ids are in the first file that an open universe is fed, they are from then on."""
+        """Declare that ids are integers, or text, as those of the first file that an open universe is fed."""
         if isinstance(self._est, DistinctCount) and self._est.ids is None:
             kind = kind_of(rows[self._columns.ids[0]].dtype)
             assert kind is not None, "readers give integers or text"
@@ -126,7 +128,9 @@ class Feed:
             self._est.remove_many(self._ids(rows))
         else:
             last = self._last_of_each(rows.with_columns(insert.alias(_INSERTED)))
-            if not self._inside(last).all():  # found now: a batch is counted whole or not at all
+            if not self._inside(
+                last
+            ).all():  # looked up before the first bit changes: a batch is counted whole or not at all
                 raise self._blame(batch)
             self._est.remove_many(self._ids(last.filter(~last[_INSERTED])))
             self._est.update_many(self._ids(last.filter(last[_INSERTED])))

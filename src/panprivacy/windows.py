@@ -56,8 +56,9 @@ class Windows(Generic[R]):
 
     A user is protected by `epsilon` in each window. One who appears in w of them loses at most ``w * epsilon`` in all,
     even if the state is read once in *every* window; if it is read once in all, the other windows give away their
-    releases only. `loss` states both. In the terms of Kellaris, Papadopoulos, Xiao and Papadias (2014) this is w-event
-    privacy of ``w * epsilon`` for every w, at the level of users within each window.
+    releases only. `loss` states both, and `delta` the probability that goes with either, if there is one. In the terms
+    of Kellaris, Papadopoulos, Xiao and Papadias (2014) this is w-event privacy of ``w * epsilon`` for every w, at the
+    level of users within each window.
 
     Parameters
     ----------
@@ -180,7 +181,7 @@ class Windows(Generic[R]):
         return self._open
 
     def loss(self, windows: int = 1, *, readings: int | None = None) -> float:
-        """What a user who appears in so many windows loses at most.
+        """What a user who appears in so many windows loses at most, but for a probability of `delta`.
 
         The state may be read once in every window; with `readings`, in so many of them only.
         """
@@ -188,6 +189,18 @@ class Windows(Generic[R]):
             raise ValueError(f"windows and readings are numbers from 0 on, got {windows} and {readings}")
         read = windows if readings is None else min(readings, windows)
         return read * self._open.budget.total + (windows - read) * self.unread_loss
+
+    def delta(self, windows: int = 1) -> float:
+        """With which probability, at most, such a user loses more than `loss`: the deltas of the windows add up.
+
+        >>> import panprivacy as pp
+        >>> days = pp.Windows(lambda: pp.Density(1000, epsilon=1.0, releases=24, delta=1e-9), every="1d")
+        >>> days.delta(), round(days.delta(windows=7), 12)
+        (1e-09, 7e-09)
+        """
+        if windows < 0:
+            raise ValueError(f"windows are a number from 0 on, got {windows}")
+        return min(windows * self._open.delta, 1.0)
 
     @property
     def unread_loss(self) -> float:
@@ -262,7 +275,7 @@ class Windows(Generic[R]):
             over.end("the window of this estimator is over, and its bits are wiped; feed the windows")
 
     def _last_release(self) -> R:
-        """Release the open window, or take the release that was made when somebody broke off its closing."""
+        """Release the open window, or take the one that was made if its closing was interrupted after that."""
         try:
             return self._open.release(self._level)
         except BudgetExhausted:

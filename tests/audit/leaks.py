@@ -58,6 +58,32 @@ def counters_a_byte_each() -> None:
     _before_each_batch(counters)
 
 
+def a_cache_of_times() -> None:
+    """When the events of each batch came."""
+    from panprivacy.cli.calendar import Calendar
+
+    moments = Calendar.moments
+
+    def noted(self: Any, batch: Any, scratch: Any) -> Any:
+        _kept.append(moments(self, batch, scratch).copy())
+        return moments(self, batch, scratch)
+
+    Calendar.moments = noted  # type: ignore[method-assign]
+
+
+def texts_of_times() -> None:
+    """The same as text."""
+    from panprivacy.cli.calendar import Calendar
+
+    moments = Calendar.moments
+
+    def noted(self: Any, batch: Any, scratch: Any) -> Any:
+        _kept.append(batch.rows[self.column].to_list())
+        return moments(self, batch, scratch)
+
+    Calendar.moments = noted  # type: ignore[method-assign]
+
+
 def counts_of_ones() -> None:
     """How many bits of each word were one."""
     _before_each_batch(lambda est, _: _kept.append(np.bitwise_count(est._table.words)))

@@ -1,12 +1,15 @@
 """Estimators with a bug each, which the auditor has to find."""
 
+from dataclasses import replace
 from fractions import Fraction
 from hashlib import sha256
 from typing import Any
 
 from panprivacy import Density, Release
 from panprivacy.privacy import exact
+from panprivacy.privacy.budget import Budget
 from panprivacy.privacy.coins import ONE, Coins
+from panprivacy.privacy.noise import Gaussian, Laplace
 from panprivacy.privacy.pairs import Pair
 from panprivacy.table import Table
 
@@ -27,7 +30,7 @@ class Bits:
         self.bits[user] = self.coins.flip(self.pair.absent)
 
     def release(self) -> int:
-        return self.coins.noisy(sum(self.bits), self.rate)
+        return self.coins.noisy(sum(self.bits), Laplace(self.rate))
 
 
 class CountsEvents(Density):
@@ -92,7 +95,9 @@ class HalfTheNoise(Density):
 
     def release(self, level: float = 0.95) -> Release:
         self._ledger.spend_release()
-        noisy = tuple(self._coins.noisy(count, 2 * self._ledger.split.release) for count in self._counts())
+        booked = self._ledger.split.noise
+        assert isinstance(booked, Laplace)
+        noisy = tuple(self._coins.noisy(count, Laplace(2 * booked.epsilon)) for count in self._counts())
         return self._interpret(self._ledger.publish(noisy, level))
 
 
@@ -131,7 +136,7 @@ class SetOfIds(Bits):
             self.ids.discard(user)
 
     def release(self) -> int:
-        return self.coins.noisy(len(self.ids), self.rate)
+        return self.coins.noisy(len(self.ids), Laplace(self.rate))
 
 
 class Sleeper(Bits):
@@ -161,7 +166,7 @@ class ListOfIds(SetOfIds):
             self.order.append(user)
 
     def release(self) -> int:
-        return self.coins.noisy(len(self.order), self.rate)
+        return self.coins.noisy(len(self.order), Laplace(self.rate))
 
 
 class NoiseOfHiddenWidth:
@@ -178,3 +183,53 @@ class NoiseOfHiddenWidth:
     def release(self) -> float:
         wide = self.coins.flip(3 * ONE // 4 if self.came else ONE // 4)
         return self.coins.noisy_real(0.0, 2.0 if wide else 1.0)
+
+
+# --- with a delta -----------------------------------------------------------------------------------------------------
+
+
+class GaussianBits:
+    """A bit for every user, and releases with Gaussian noise: no bug, and any claim."""
+
+    def __init__(self, users: int, pair: Pair, square: Fraction, coins: Coins, claimed: tuple[float, float]) -> None:
+        self.pair, self.square, self.coins = pair, square, coins
+        self.claimed_epsilon, self.claimed_delta = claimed
+        self.bits = [coins.flip(pair.absent) for _ in range(users)]
+
+    def update(self, user: int) -> None:
+        self.bits[user] = self.coins.flip(self.pair.present)
+
+    def release(self) -> int:
+        return self.coins.noisy(sum(self.bits), Gaussian(self.square))
+
+
+class LessGaussianNoise(Density):
+    """Draws noise whose square is 30 % below the one that is booked."""
+
+    def release(self, level: float = 0.95) -> Release:
+        self._ledger.spend_release()
+        booked = self._ledger.split.noise
+        assert isinstance(booked, Gaussian)
+        noisy = tuple(self._coins.noisy(count, Gaussian(booked.square * 7 / 10)) for count in self._counts())
+        return self._interpret(self._ledger.publish(noisy, level))
+
+
+class ClaimsATenth(Density):
+    """Says that its delta is a tenth of what was planned for."""
+
+    @property
+    def budget(self) -> Budget:
+        booked = super().budget
+        return replace(booked, delta=booked.delta / 10)
+
+
+class ReusesItsNoise(GaussianBits):
+    """Draws the noise of its first release, keeps it, and adds it to the next release again."""
+
+    noise: int | None = None
+
+    def release(self) -> int:
+        ones = sum(self.bits)
+        if self.noise is None:
+            self.noise = super().release() - ones
+        return ones + self.noise

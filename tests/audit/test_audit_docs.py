@@ -12,7 +12,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "audit.md"
 PROGRAMS = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
 
 
-@pytest.mark.parametrize(("program", "output"), PROGRAMS, ids=["exact", "sampled"])
+@pytest.mark.parametrize(("program", "output"), PROGRAMS, ids=["exact", "delta", "sampled"])
 def test_a_program_prints_what_the_page_says(program: str, output: str, capsys: pytest.CaptureFixture[str]) -> None:
     with warnings.catch_warnings():
         exec(compile(program, str(PAGE), "exec"), {})

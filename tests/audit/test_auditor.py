@@ -1,9 +1,8 @@
 """The auditor against an enumeration that shares none of its shortcuts."""
 
 import math
-from collections.abc import Iterator
 from fractions import Fraction
-from itertools import permutations, product
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -11,15 +10,15 @@ import planted
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from whole_runs import all_runs, law_of, without
 
 from panprivacy import Density, audit
 from panprivacy.audit.likelihood import Hidden, Weights, widest
-from panprivacy.audit.outcomes import EveryOutcome, Noised
+from panprivacy.audit.outcomes import Noised, RealLaplace
 from panprivacy.errors import BudgetExhausted
 from panprivacy.privacy.coins import ONE, Coins
+from panprivacy.privacy.noise import Laplace
 from panprivacy.privacy.pairs import Pair, symmetric
-
-Run = tuple[Any, ...]
 
 
 def plain_worst_loss(make: Any, users: int, length: int, releases: int, verbs: tuple[str, ...]) -> float:
@@ -31,45 +30,6 @@ def plain_worst_loss(make: Any, users: int, length: int, releases: int, verbs: t
         if a != b and any(without(a, user) == without(b, user) for user in range(users)):
             worst = max(worst, loss_between(laws[a], laws[b]))
     return worst
-
-
-def all_runs(users: int, length: int, releases: int, verbs: tuple[str, ...]) -> Iterator[Run]:
-    events = [(verb, user) for verb in verbs for user in range(users)]
-    for size in range(length + 1):
-        for stream in product(events, repeat=size):
-            for places in product(range(size + 1), repeat=releases + 1):
-                for order in permutations(range(releases + 1)):
-                    marks = [("read",) if i == 0 else ("release",) for i in order]
-                    run: list[Any] = []
-                    for i in range(size + 1):
-                        run += [mark for mark, place in zip(marks, sorted(places), strict=True) if place == i]
-                        run += stream[i : i + 1]
-                    yield tuple(run)
-
-
-def without(run: Run, user: int) -> Run:
-    return tuple(step for step in run if step[1:] != (user,))
-
-
-def law_of(make: Any, run: Run) -> dict[Any, dict[tuple[Fraction, ...], Fraction]]:
-    coins = EveryOutcome()
-
-    def play() -> Any:
-        est = make(coins)
-        seen = None
-        for verb, *user in run:
-            if verb == "read":
-                seen = tuple(est.bits)
-            else:
-                getattr(est, verb)(*user)
-        return seen
-
-    law: dict[Any, dict[tuple[Fraction, ...], Fraction]] = {}
-    for outcome in coins.outcomes(play):
-        values = tuple(number.value for number in outcome.noised)
-        weights = law.setdefault(outcome.value, {})
-        weights[values] = weights.get(values, Fraction(0)) + outcome.weight
-    return law
 
 
 def loss_between(a: Any, b: Any) -> float:
@@ -113,7 +73,9 @@ law = st.lists(st.tuples(st.integers(-3, 3), st.integers(1, 9)), min_size=1, max
 def test_no_output_between_or_beyond_the_values_under_the_noise_tells_more(
     one: list[tuple[int, int]], other: list[tuple[int, int]], rate: float, whole: bool
 ) -> None:
-    hidden = {v: Hidden((Noised(Fraction(v), Fraction(rate), whole),)) for v in range(-3, 4)}
+    hidden = {
+        v: Hidden((Noised(Fraction(v), (Laplace if whole else RealLaplace)(Fraction(rate))),)) for v in range(-3, 4)
+    }
     laws = [Weights(1), Weights(1)]
     for weights, masses in zip(laws, (one, other), strict=True):
         for value, share in masses:

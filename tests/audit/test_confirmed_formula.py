@@ -48,6 +48,7 @@ def test_the_share_of_the_state_is_what_the_state_loses() -> None:
     assert result.worst_loss == Density(3, 0.7).budget.state
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("intrusions", "releases", "users", "events", "deletions"),
     [(1, 1, 2, 2, False), (1, 1, 2, 2, True), (1, 2, 1, 3, True), (2, 1, 1, 3, True)],
@@ -75,6 +76,7 @@ def test_without_deletions_a_second_announced_reading_costs_less_than_booked() -
     assert result.worst_loss < 0.995 * result.claimed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("users", "length"), [(1, 4), (2, 3), (4, 2)])
 def test_a_longer_stream_and_more_users_lose_no_more(users: int, length: int) -> None:
     result = audit.exact(lambda coins: Density(users, 1.0, coins=coins), users, length)

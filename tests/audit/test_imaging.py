@@ -63,12 +63,30 @@ def test_a_skipped_wipe_is_found(leak: str, scenario: Scenario, found: str) -> N
 
 
 @pytest.mark.parametrize(
-    "name", ["constructor", "batches", "batches, DistinctCount", "release", "merge", "save and load", "pipe with state"]
+    "name",
+    [
+        "constructor",
+        "batches",
+        "batches, DistinctCount",
+        "release",
+        "merge",
+        "save and load",
+        "pipe with state",
+        "pipe with times",
+    ],
 )
 def test_the_code_that_ships_leaves_nothing(name: str) -> None:
     result = image(name, USERS)
 
     assert result.clean, result
+
+
+@pytest.mark.parametrize("leak", ["a_cache_of_times", "texts_of_times"])
+def test_times_that_a_pipe_keeps_are_found(leak: str) -> None:
+    result = image("pipe with times", USERS, plants=[f"leaks:{leak}"])
+
+    assert result.ids_found, result
+    assert not result.users_named, result
 
 
 def test_a_hardened_process_leaves_nothing_of_python_objects() -> None:

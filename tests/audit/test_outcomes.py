@@ -6,8 +6,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from panprivacy.audit.outcomes import EveryOutcome, Noised, TooManyOutcomes
+from panprivacy.audit.chances import chance_from, chance_of
+from panprivacy.audit.outcomes import EveryOutcome, Noised, RealLaplace, TooManyOutcomes
 from panprivacy.privacy.coins import ONE
+from panprivacy.privacy.noise import Gaussian, Laplace, Noise
 
 
 def test_flips_come_out_in_every_way_with_their_exact_probability() -> None:
@@ -46,14 +48,15 @@ def test_a_subset_comes_out_in_every_way_alike() -> None:
     assert set(law.values()) == {Fraction(1, 6)}
 
 
-def test_noise_is_noted_and_not_drawn() -> None:
+@pytest.mark.parametrize("noise", [Laplace(Fraction(1, 3)), Gaussian(Fraction(7, 2))])
+def test_noise_is_noted_and_not_drawn(noise: Noise) -> None:
     coins = EveryOutcome()
-    (outcome,) = coins.outcomes(lambda: (coins.noisy(5, Fraction(1, 3)), coins.noisy_real(0.5, 0.25)))
+    (outcome,) = coins.outcomes(lambda: (coins.noisy(5, noise), coins.noisy_real(0.5, 0.25)))
 
     assert outcome.value == (coins.STAND_IN, coins.STAND_IN)
     assert outcome.noised == (
-        Noised(Fraction(5), Fraction(1, 3), whole=True),
-        Noised(Fraction(1, 2), Fraction(4), whole=False),
+        Noised(Fraction(5), noise),
+        Noised(Fraction(1, 2), RealLaplace(Fraction(4))),
     )
 
 
@@ -87,3 +90,26 @@ def test_coins_drawn_outside_of_a_call_are_refused() -> None:
     with pytest.raises(RuntimeError, match="outside"):
         coins.flip(ONE // 2)
     assert coins.below(ONE // 2, 0).dtype == np.bool_
+
+
+@pytest.mark.parametrize("noise", [Laplace(Fraction(3, 2)), Gaussian(Fraction(1)), Gaussian(Fraction(5, 2))])
+@pytest.mark.parametrize("bar", [-2, 0, 1, 3])
+def test_whether_hidden_noise_reaches_a_bar_agrees_with_the_noise_that_is_kept(noise: Noise, bar: int) -> None:
+    coins = EveryOutcome()
+    tail = sum(o.weight for o in coins.outcomes(lambda: coins.noisy_inside(1, noise)) if o.value >= bar)
+    found = {o.value: o.weight for o in coins.outcomes(lambda: coins.reaches(1, bar, noise))}
+
+    assert sum(found.values()) == 1
+    left_out = 1 - sum(o.weight for o in coins.outcomes(lambda: coins.noisy_inside(1, noise)))
+    assert 0 <= found[True] - tail <= left_out
+
+
+@pytest.mark.parametrize("square", [Fraction(1), Fraction(5, 2), Fraction(40)])
+def test_chances_of_gaussian_noise_are_those_of_its_law(square: Fraction) -> None:
+    x = np.arange(-200, 201)
+    heights = np.exp(-(x**2) / (2 * float(square)))
+    for distance in (0, 1, 5):
+        expected = heights[200 + distance] / heights.sum()
+        assert float(chance_of(distance, Gaussian(square))) == pytest.approx(expected, rel=1e-13)
+        beyond = heights[201 + distance :].sum() / heights.sum()
+        assert float(chance_from(distance + 1, Gaussian(square))) == pytest.approx(beyond, rel=1e-13)

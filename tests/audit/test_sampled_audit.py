@@ -138,3 +138,18 @@ def test_a_snapshot_is_not_changed_by_what_follows() -> None:
         est._table.redraw_one(user, True)
 
     assert shot["table.words"] == before
+
+
+@pytest.mark.filterwarnings("ignore:delta = .* is a probability")
+def test_a_claimed_delta_is_taken_off_what_the_runs_show() -> None:
+    late, early = ([0, audit.READ, audit.RELEASE], [audit.READ, audit.RELEASE])
+
+    def make(delta: float) -> audit.Bound:
+        said = 0.1, delta
+        return audit.sampled(
+            lambda coins: planted.GaussianBits(1, symmetric(2.0), Fraction(1), coins, said), late, early, runs=1000
+        )
+
+    assert make(0.001).refutes
+    assert make(0.001).loss_at_least > make(0.4).loss_at_least
+    assert not make(0.9).refutes

@@ -44,6 +44,7 @@ def old_bits() -> list[Windows]:
     return needles.of_bits("table", packed(OLD), SIZE, packed(NEW))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shift", range(8))
 def test_an_old_table_is_found_at_any_offset(shift: int) -> None:
     shifted = np.packbits(np.concatenate([np.zeros(shift, np.uint8), OLD]), bitorder="little").tobytes()

@@ -35,7 +35,9 @@ def test_names_are_given_once() -> None:
     assert len({subject.name for subject in SUBJECTS}) == len(SUBJECTS)
 
 
-@pytest.mark.parametrize("subject", PRIVATE, ids=name_of)
+@pytest.mark.parametrize(
+    "subject", [pytest.param(s, marks=[pytest.mark.slow] if s.delta else []) for s in PRIVATE], ids=name_of
+)
 def test_a_private_estimator_loses_what_it_claims_and_no_more(subject: Subject) -> None:
     result = subject.audit(Case(epsilon=1.0))
 
@@ -52,6 +54,7 @@ def test_a_private_estimator_keeps_its_plan(subject: Subject) -> None:
     assert not subject.tight or result.worst_loss > result.claimed - 1e-6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("subject", PRINTED, ids=name_of)
 def test_a_printed_algorithm_does_not_hold(subject: Subject) -> None:
     result = subject.audit(Case())
@@ -60,3 +63,12 @@ def test_a_printed_algorithm_does_not_hold(subject: Subject) -> None:
     claims_nothing = subject.name == "DistinctSampling"
     assert result.holds is claims_nothing
     assert (result.claimed == math.inf) is claims_nothing
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("subject", [s for s in PRIVATE if s.delta], ids=name_of)
+def test_a_claimed_delta_is_no_more_than_ten_times_the_one_that_is_found(subject: Subject) -> None:
+    result = subject.audit(Case(events=1))
+
+    assert result.claimed_delta == subject.delta
+    assert result.claimed_delta / 10 < result.worst_delta <= result.claimed_delta

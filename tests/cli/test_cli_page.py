@@ -48,7 +48,7 @@ def said(block: str) -> list[str]:
 
 
 def test_the_page_has_its_blocks() -> None:
-    assert len(BLOCKS) == 6
+    assert len(BLOCKS) == 8
     assert sum(ENDLESS in block for block in BLOCKS) == 1
 
 

@@ -30,7 +30,8 @@ def test_files_in_an_answer_out(visits: Path) -> None:
     assert found["epsilon_spent"] <= EXACT
     assert set(found) == {
         *("density", "density_stderr", "density_interval", "raw_density", "level", "universe", "number"),
-        *("epsilon_spent", "epsilon_remaining", "secure", "count", "count_stderr", "count_interval", "raw_count"),
+        *("epsilon_spent", "epsilon_remaining", "delta_spent", "noise_stderr", "secure"),
+        *("count", "count_stderr", "count_interval", "raw_count"),
     }, "nothing but the release: no number of events, of rows, of missing ids"
 
 
@@ -193,7 +194,9 @@ def test_a_bad_row_in_the_first_batch_changes_nothing(tmp_path: Path) -> None:
     assert not state.exists()
     run("density", good, *command)
     before = state.read_bytes()
-    assert refused("density", bad, *command).endswith("user 'x' is not a whole number of 64 bits")
+    assert "user 'x' is not a whole number of 64 bits; ids that are text need --universe-file" in refused(
+        "density", bad, *command
+    )
     assert state.read_bytes() == before
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bad.csv", "good.csv", "s.pp"]
 
@@ -203,7 +206,8 @@ def test_a_bad_row_later_on_leaves_the_batches_before_it_counted_and_saved(tmp_p
     good.write_text("user\n" + "".join(f"{user}\n" for user in range(600)))
     bad.write_text("user\n700\nx\n")
     line = refused("density", good, bad, "-c", "user", "-n", 1000, "-e", EXACT, "-s", state, "--release")
-    assert f"{bad}: row 2: user 'x' is not a whole number of 64 bits; the batches before it are counted" in line
+    assert f"{bad}: row 2: user 'x' is not a whole number of 64 bits" in line
+    assert "; the batches before it are counted" in line
     assert f"saved in {state}: mend the row and feed it all again, counting a row twice does no harm" in line
     assert pp.load(state).budget.releases_made == 0
     bad.write_text("user\n700\n")
@@ -311,3 +315,23 @@ def test_nodes_of_a_graph_may_be_listed_in_a_file(suffix: str, tmp_path: Path) -
     assert "edge ('airport 1', 'Oz') joins no two different nodes of the 60 listed" in refused(
         "density", tmp_path / "g.csv", *graph, "-s", state
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "more", "told"),
+    [
+        ("patient,at\n1,2\n", (), "it has 'patient', 'at'"),
+        ("1234,2\n1,2\n", (), "its first row, of 2 fields, is not shown"),
+        ("1234,2\n1,2\n", ("--no-header",), "its columns are called 1 to 2"),
+        ('{"patient": {"id": 3}, "at": 2}\n', ("--format", "ndjson"), "it has 'patient.id', 'at'"),
+    ],
+)
+def test_who_says_no_column_is_told_which_there_are(
+    text: str, more: tuple[str, ...], told: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "a.csv"
+    file.write_text(text)
+    for command in (("density", "-n", 10), ("distinct",)):
+        line = refused(*command, "-e", 1, *more, file)
+        assert f"which column holds the ids? Say --column NAME; {file}: {told}" in line
+        assert "1234" not in line

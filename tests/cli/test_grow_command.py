@@ -23,7 +23,7 @@ def test_a_state_grows_with_its_list_and_is_fed_with_the_new_one(lists: tuple[Pa
     old, new, state = lists
     result = run("grow", state, "--from", f"{old}:id", "--to", new)
     assert (result.exit_code, result.stdout) == (0, "")
-    assert result.stderr == f"panprivacy: {state}: now of 4,000 listed users\n"
+    assert result.stderr == f"panprivacy: {state}: the universe now is 4,000 listed users\n"
     assert "not the one" in refused("density", old, "-c", "id", "--universe-file", f"{old}:id", "-s", state)
     more = old.with_name("more.csv")
     more.write_text("id\nuser 1\nuser 3999\n")
@@ -34,7 +34,7 @@ def test_a_state_grows_with_its_list_and_is_fed_with_the_new_one(lists: tuple[Pa
 def test_a_state_of_numbered_users_grows_to_a_number(tmp_path: Path) -> None:
     state = tmp_path / "flu.pp"
     pp.Density(1000, 1.0).save(state)
-    assert run("grow", state, "-n", 3000).stderr == f"panprivacy: {state}: now of 3,000 users\n"
+    assert run("grow", state, "-n", 3000).stderr == f"panprivacy: {state}: the universe now is 3,000 users\n"
     assert "only grows" in refused("grow", state, "-n", 2000)
     assert pp.load(state).users == 3000
 

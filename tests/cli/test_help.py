@@ -14,7 +14,7 @@ from drawn import rows
 from panprivacy import __version__
 from panprivacy.cli import app
 
-PLENTY = 66  # lines: each option in a whole sentence
+PLENTY = 68  # lines: each option in a whole sentence
 COMMANDS = ["density", "distinct", "counts", "show", "release", "merge", "rerandomize", "grow", "bench"]
 
 
@@ -52,6 +52,18 @@ def test_the_example_of_help_works(command: str, tmp_path: Path, monkeypatch: py
     assert run(*shlex.split(example)).exit_code == 0
 
 
+@pytest.mark.parametrize("command", ["density", "distinct"])
+def test_the_series_of_help_works(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("TERMINAL_WIDTH", "200")
+    monkeypatch.chdir(tmp_path)
+    Path("visits.csv").write_text("patient,visited\n5,2026-01-05\n7,2026-01-13\n", encoding="utf-8")
+    shown = run(command, "--help").stdout
+    (example,), (more,) = re.findall(r"Example: panprivacy (.*)", shown), re.findall(r"For a series, add: (.*)", shown)
+    assert run(*shlex.split(example), *shlex.split(more)).exit_code == 0
+    assert Path("series.png").exists()
+
+
 @pytest.mark.parametrize("command", ["density", "distinct", "counts"])
 def test_80_columns_tell_that_a_dash_is_standard_input(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
@@ -86,6 +98,7 @@ def test_every_command_is_listed() -> None:
     assert run("--version").stdout == f"panprivacy {__version__}\n"
 
 
+@pytest.mark.slow
 def test_completion_knows_commands_and_options() -> None:
     for words, expected in (("panprivacy den", "density"), ("panprivacy density --uni", "--universe-file")):
         environment = {"_PANPRIVACY_COMPLETE": "complete_zsh", "_TYPER_COMPLETE_ARGS": words}

@@ -45,7 +45,7 @@ def test_a_second_file_with_one_text_is_refused_and_counts_nobody_twice(
         row = f"{USERS}: user 'NA'" if second == "csv" else '1: user "0"'
         assert f"b.{second}: row {row} is not a whole number of 64 bits" in line
     else:
-        assert "column 'user' holds text, and the users are known by integers" in line
+        assert "column 'user' holds text, and ids are integers here" in line
     assert answer("release", tmp_path / "d.pp")["count"] == pytest.approx(USERS, rel=0.1)
 
 
@@ -87,3 +87,62 @@ def test_a_state_of_an_older_release_learns_what_ids_are(tmp_path: Path) -> None
 def test_a_file_without_rows_declares_nothing(tmp_path: Path) -> None:
     assert run(*feed(written(tmp_path / "a.csv", []))).exit_code == 0
     assert pp.load(tmp_path / "d.pp").ids is None
+
+
+def padded(path: Path) -> Path:
+    """Integers, as a universe or a state knows them, and then one text with leading zeros: the worst input of all."""
+    texts = path.suffix in (".parquet", ".arrow")  # whose columns have one type
+    return written(path, [*(map(str, range(10, USERS)) if texts else range(10, USERS)), "007"])
+
+
+@pytest.mark.parametrize("universe", [("density", "-n", USERS), ("distinct", "--ids", "integers"), ("distinct",)])
+@pytest.mark.parametrize("suffix", ["csv", "ndjson"])
+def test_where_ids_are_integers_a_leading_zero_is_refused(
+    universe: tuple[Any, ...], suffix: str, tmp_path: Path
+) -> None:
+    command, *known = universe
+    line = refused(command, padded(tmp_path / f"a.{suffix}"), "-c", "user", "-e", 1, *known)
+    assert f"a.{suffix}: row {USERS - 9}: user" in line
+    assert "007" in line
+    assert "has leading zeros, and ids are integers here" in line
+    assert "--universe-file" in line
+    assert "--ids text" in line
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "arrow"])
+def test_a_column_of_text_is_refused_whole_where_ids_are_integers(suffix: str, tmp_path: Path) -> None:
+    line = refused("density", padded(tmp_path / f"a.{suffix}"), "-c", "user", "-e", 1, "-n", USERS)
+    assert "column 'user' holds text, and ids are integers here; ids that are text need --universe-file FILE" in line
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_a_state_of_integers_refuses_a_leading_zero(suffix: str, tmp_path: Path) -> None:
+    assert run(*feed(written(tmp_path / "a.csv", list(range(USERS))))).exit_code == 0
+    assert "ids are integers here" in refused(*feed(padded(tmp_path / f"b.{suffix}")))
+
+
+@pytest.mark.parametrize("given", [["7", "007"], pl.Series(["7", "007"])])
+def test_in_python_text_beside_integers_is_refused(given: Any) -> None:
+    pandas = pytest.importorskip("pandas")
+    for ids in (given, pandas.Series(list(given)), pandas.Series(list(given), dtype="string")):
+        with pytest.raises(TypeError, match="integers"):
+            pp.Density(universe=10, epsilon=1.0).update_many(ids)
+        with pytest.raises(TypeError, match="declared to be integers"):
+            pp.DistinctCount(epsilon=1.0, ids="integers").update_many(ids)
+
+
+@pytest.mark.parametrize("spelled", ["007", '"007"', "-07", "+07", " 07", "007.0", "00"])
+@pytest.mark.parametrize("row", ["{}\n", "{},a\n", "a,{}\n"])
+def test_leading_zeros_are_seen_however_csv_spells_them(row: str, spelled: str, tmp_path: Path) -> None:
+    file, column = tmp_path / "a.csv", 2 if row.startswith("a") else 1
+    rows = [*("0", "10", "0.0", "700"), spelled, "5"]
+    file.write_text("".join(row.format(user) for user in rows))
+    line = refused("density", file, "--no-header", "-c", column, "-e", 1, "-n", 1000)
+    assert "row 5" in line
+    assert "has leading zeros" in line
+
+
+def test_zeros_of_other_columns_are_no_ids(tmp_path: Path) -> None:
+    file = tmp_path / "a.csv"
+    file.write_text("at,user,note\n" + '00:01,7,"x\n007"\n' * 200)
+    assert run("density", file, "-c", "user", "-e", 1, "-n", 1000).exit_code == 0

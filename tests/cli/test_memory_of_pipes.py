@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from commands import start
 
+from imaged import image_of
+
 BATCHES, ROWS = 20, 1000
 IDS = [[f"patient-{os.urandom(9).hex()}" for _ in range(ROWS)] for _ in range(BATCHES)]
 
@@ -21,45 +23,35 @@ pytestmark = [
 ]
 
 
-def _image(pid: int) -> list[bytes]:
-    """All writable memory of a process."""
-    found = []
-    with Path(f"/proc/{pid}/mem").open("rb", buffering=0) as memory:
-        for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
-            place = re.match(r"([0-9a-f]+)-([0-9a-f]+) rw", line)
-            if place:
-                first, end = (int(number, 16) for number in place.groups())
-                memory.seek(first)
-                try:
-                    found.append(memory.read(end - first))
-                except OSError:  # a device's
-                    continue
-    return found
-
-
 def _left(process: subprocess.Popen[bytes], state: Path, json: bool) -> list[int]:
-    """Feed all batches; of each of them, how many ids are found afterwards."""
+    """Feed all batches, each of a day; of each of them, how many ids are found afterwards."""
     assert process.stdin is not None
-    process.stdin.write(b"" if json else b"who,ward\n")
-    for batch in IDS:
-        line = '{{"who": "{}", "ward": 7}}\n' if json else "{},7\n"
-        process.stdin.write("".join(line.format(user) for user in batch).encode())
+    process.stdin.write(b"" if json else b"who,ward,at\n")
+    for day, batch in enumerate(IDS, 1):
+        line = '{{"who": "{}", "ward": 7, "at": "2026-01-{:02}"}}\n' if json else "{},7,2026-01-{:02}\n"
+        process.stdin.write("".join(line.format(user, day) for user in batch).encode())
         process.stdin.flush()
         time.sleep(0.05)
     written = 0.0
     while not state.exists() or state.stat().st_mtime != written:  # until nothing comes any more
         written = state.stat().st_mtime if state.exists() else 0.0
         time.sleep(2)
-    tokens = {token for part in _image(process.pid) for token in re.findall(rb"patient-[0-9a-f]{18}", part)}
+    tokens = {token for part in image_of(process.pid) for token in re.findall(rb"patient-[0-9a-f]{18}", part)}
     process.communicate()
     assert process.returncode == 0
     return [sum(user.encode() in tokens for user in batch) for batch in IDS]
 
 
+DAILY = ("--releases", BATCHES, "--release-every", "1d", "--time", "at@2026-01-01")
+
+
+@pytest.mark.parametrize("timed", [(), DAILY], ids=["by the clock", "by times"])
 @pytest.mark.parametrize("json", [False, True], ids=["csv", "ndjson"])
-def test_no_id_of_an_earlier_batch_is_in_the_memory_of_a_pipe(json: bool, tmp_path: Path) -> None:
+def test_no_id_of_an_earlier_batch_is_in_the_memory_of_a_pipe(
+    json: bool, timed: tuple[str | int, ...], tmp_path: Path
+) -> None:
     state = tmp_path / "s.pp"
-    options = ("distinct", "-", "-c", "who", "-e", 1, "--no-release", "--state", state)
+    options = ("distinct", "-", "-c", "who", "-e", 1, "--no-release", "--state", state, *timed)
     left = _left(start(*options, program=True), state, json)
     assert left[:-1] == [0] * (BATCHES - 1)
 

@@ -32,7 +32,8 @@ def _ended(process: subprocess.Popen[bytes], data: bytes = b"") -> tuple[list[fl
     """Send the last input; the densities that were shown, and the notes."""
     out, err = process.communicate(data, timeout=PATIENCE)
     assert process.returncode == 0, err
-    return [json.loads(line)["density"] for line in out.splitlines()], err.decode()
+    lines = [json.loads(line) for line in out.splitlines()]  # of which the last, with --release-every, is the curve
+    return [line["density"] for line in lines if "monotone" not in line], err.decode()
 
 
 def _lines(first: int, last: int) -> bytes:

@@ -1,27 +1,14 @@
-"""`panprivacy density --release-every 7d --time COLUMN`: a series of releases by the events' own time."""
+"""`--release-every 7d --time COLUMN`: a series of releases by the events' own time."""
 
 import json
-from datetime import datetime, timedelta
+import re
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
 from commands import refused, run
-
-USERS, WEEKS = 4000, 4
-MONDAY = datetime(2026, 1, 5)  # files without a zone are in UTC
-BUDGET = ("-c", "user", "-n", USERS, "-e", 12)
-WEEKLY = ("--release-every", "7d")
-
-
-def visits() -> pl.DataFrame:
-    """In each of four weeks a quarter of the users appears, the last event of a week an hour before it ends."""
-    users = range(USERS)
-    span = timedelta(days=7) - timedelta(hours=1)
-    quarter = USERS // WEEKS
-    when = [MONDAY + user // quarter * timedelta(days=7) + (user % quarter + 1) / quarter * span for user in users]
-    return pl.DataFrame({"user": users, "when": when})
+from weekly import BUDGET, USERS, WEEKLY, WEEKS, rows, visits
 
 
 @pytest.fixture(params=["parquet", "csv", "ndjson", "seconds.csv", "zone.csv"])
@@ -48,12 +35,14 @@ def parquet(tmp_path: Path) -> Path:
 
 
 def lines(*arguments: Any) -> list[dict[str, Any]]:
-    """The releases of a series, as programs get them."""
+    """The releases of a series, as programs get them: all of one shape, and the curve through them in the last line."""
     result = run("density", *arguments, "--json")
     assert result.exit_code == 0, result.output
     assert "panprivacy: audit: " in result.stderr
-    found = [json.loads(line) for line in result.stdout.splitlines()]
+    *found, last = (json.loads(line) for line in result.stdout.splitlines())
     assert len({tuple(line) for line in found}) <= 1, "all lines have one shape"
+    assert list(last) == ["monotone"]
+    assert [point["density"] for point in last["monotone"]] == [line["density"] for line in found]
     return found
 
 
@@ -71,11 +60,15 @@ def test_every_week_is_released_when_it_is_over(file: Path) -> None:
     assert [week["until"][:10] for week in weeks] == ["2026-01-12", "2026-01-19", "2026-01-26", "2026-02-02"]
 
 
-def test_people_get_a_line_for_each_release_and_the_audit_under_it(parquet: Path) -> None:
+def test_people_get_a_line_for_each_release_and_the_curve_and_the_audit_under_them(parquet: Path) -> None:
     result = run("density", parquet, *BUDGET, "--releases", WEEKS, *WEEKLY, "--time", "when@2026-01-05")
     *weeks, last = result.stdout.splitlines()
+    until = [f"until 2026-{day}:" for day in ("01-12", "01-19", "01-26", "02-02")]
 
-    assert [line[:17] for line in weeks] == [f"until 2026-{day}:" for day in ("01-12", "01-19", "01-26", "02-02")]
+    assert [line[:17] for line in weeks[:4]] == until
+    assert weeks[4] == "monotone curve through 4 releases, at no cost of epsilon:"
+    assert [line[:17] for line in weeks[5:]] == until
+    assert re.fullmatch(r"until 2026-01-12: density 0\.\d{4}; users [\d,]+", weeks[5])
     assert last.startswith("audit: 4 of 4 releases, one reading of the state: nobody has lost more than 12.000000")
     assert last.endswith("(by enumeration 12.000000 in all): holds")
     assert result.stderr.startswith("panprivacy: epsilon 12 protects hardly anybody")
@@ -105,12 +98,6 @@ def test_many_releases_are_audited_by_the_formula(parquet: Path) -> None:
     line = audit(parquet, *BUDGET, "--releases", 28, "--release-every", "1d", "--time", "when")
 
     assert line.endswith("of epsilon 12 (by the exact formula): holds")
-
-
-def rows(path: Path, *times: str) -> Path:
-    """A file with one user for each of these times."""
-    path.write_text("user,when\n" + "".join(f"{user},{time}\n" for user, time in enumerate(times)))
-    return path
 
 
 def test_a_file_that_is_not_sorted_is_refused_and_nothing_is_released(tmp_path: Path) -> None:
@@ -216,6 +203,7 @@ def test_a_state_that_has_not_released_yet_needs_its_start_as_well(tmp_path: Pat
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
 def test_the_series_is_drawn(parquet: Path, tmp_path: Path, suffix: str) -> None:
     picture = tmp_path / f"series.{suffix}"
@@ -230,8 +218,11 @@ def test_the_picture_says_what_it_shows_and_what_it_cost(parquet: Path, tmp_path
 
     drawn = picture.read_text()
     assert "audit: 2 of 2 releases" in drawn
-    assert f"Share of {USERS:,} users who have appeared by then" in drawn
-    assert "until (UTC)" in drawn
+    assert "Users who have ever appeared: 2 releases, epsilon 12 in all" in drawn
+    assert f"(% of {USERS:,})" in drawn
+    assert "end of the period (UTC)" in drawn
+    assert "released, with 95 % interval" in drawn
+    assert "monotone curve fitted to them" in drawn
     assert ".md" not in drawn
 
 
@@ -240,7 +231,7 @@ def test_the_picture_says_what_it_shows_and_what_it_cost(parquet: Path, tmp_path
     [
         (("--time", "when"), "--time goes with --release-every"),
         (("--plot", "a.png"), "--plot draws a series"),
-        (WEEKLY, "goes by the clock of standard input (-), or by --time COLUMN of files"),
+        (WEEKLY, "goes by the clock of standard input (-), or by --time COLUMN of events"),
         ((*WEEKLY, "--time", "then"), "no column 'then'"),
         ((*WEEKLY, "--time", "when@soon"), "'soon' is not a time"),
         ((*WEEKLY, "--time", "user"), "a column has one role only"),
@@ -257,10 +248,6 @@ def test_the_picture_says_what_it_shows_and_what_it_cost(parquet: Path, tmp_path
 )
 def test_what_makes_no_sense_is_refused_in_one_line(parquet: Path, options: tuple[Any, ...], message: str) -> None:
     assert message in refused("density", parquet, *BUDGET, *options)
-
-
-def test_a_pipe_goes_by_the_clock() -> None:
-    assert "leave --time out" in refused("density", "-", *BUDGET, *WEEKLY, "--time", "when")
 
 
 @pytest.mark.parametrize("first", ["2026-01-05", "1767571300"])

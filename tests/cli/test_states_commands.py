@@ -139,6 +139,7 @@ def test_show_costs_nothing_and_changes_nothing(tmp_path: Path) -> None:
     assert state.read_bytes() == after
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("redirected", "why"), [(">&-", "is closed"), (">/dev/full", "cannot be written: no space left on device")]
 )

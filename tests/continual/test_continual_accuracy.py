@@ -49,6 +49,7 @@ def runs() -> list[tuple[NDArray[np.float64], NDArray[np.float64], list[bool]]]:
     return [watched(observer(seed), seed) for seed in range(RUNS)]
 
 
+@pytest.mark.slow
 def test_all_observations_of_a_run_err_by_at_most_alpha_in_all_but_beta_of_the_runs() -> None:
     accuracy = observer(0).accuracy()
     errors = [np.abs(published - true).max() for true, published, _ in runs()]
@@ -62,7 +63,7 @@ def test_an_observer_that_is_blind_to_drift_breaks_the_statement() -> None:
     blind = []
     for seed in range(8):
         est = observer(seed)
-        est._kept.watch.bar *= 3
+        est._observed.watch.bar *= 3
         true, published, _ = watched(est, seed)
         blind.append(np.abs(published - true).max() > observer(seed).accuracy().alpha)
 

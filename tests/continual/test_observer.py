@@ -263,7 +263,7 @@ def test_altered_bytes_are_refused() -> None:
 def test_a_forged_plan_is_refused(forge: dict[str, float]) -> None:
     est = used()
     for name, value in forge.items():
-        setattr(est._kept, name, value)
+        setattr(est._observed, name, value)
 
     with pytest.raises(CorruptState, match="impossible"):
         Continual.from_bytes(est.to_bytes())
@@ -272,7 +272,7 @@ def test_a_forged_plan_is_refused(forge: dict[str, float]) -> None:
 def test_forged_shares_are_refused() -> None:
     est = used()
     blob = est.to_bytes()
-    threshold = est._kept.watch.shares.threshold
+    threshold = est._observed.watch.shares.threshold
     old, new = (struct.pack("<Q", int(share * 2**40)) for share in (threshold, threshold + Fraction(10)))
     kind, secure, parameters, words = state.unseal(blob)
     assert parameters.count(old) == 1

@@ -188,6 +188,7 @@ def _eager_threads() -> Iterator[None]:
     sys.setswitchinterval(before)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_eager_threads")
 @pytest.mark.parametrize("seed", range(3))
 def test_threads_that_feed_while_a_clock_advances_lose_no_event(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -198,6 +199,7 @@ def test_threads_that_feed_while_a_clock_advances_lose_no_event(seed: int, monke
     assert Counted.late == 0
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_eager_threads")
 def test_without_a_lock_events_would_be_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     """The planted bug, found in one of ten runs at least."""

@@ -4,15 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from panprivacy.continual import Continual
+from panprivacy.audit.adapters import Observer
 from panprivacy.continual.watch import Watch
 from panprivacy.privacy.coins import Coins
-
-
-class Watched(Continual):
-    """An observer whose observations are the releases that the auditor asks for."""
-
-    release = Continual.observe
 
 
 @dataclass
@@ -28,11 +22,11 @@ def one_user(
 ) -> Callable[[Coins], Any]:
     """How to make an observer of a single user, with a bar that its one bit can reach."""
 
-    def make(coins: Coins) -> Watched:
-        observer = Watched(1, epsilon, step=1.0, moves=moves, observations=observations, coins=coins)
-        shares = observer._kept.watch.shares
+    def make(coins: Coins) -> Observer:
+        observer = Observer(1, epsilon, step=1.0, moves=moves, observations=observations, coins=coins)
+        shares = observer._observed.watch.shares
         walk = coins.noisy_inside(0, shares.threshold) if watch is KeptThreshold else 0
-        observer._kept.watch = watch(shares, bar, walk)
+        observer._observed.watch = watch(shares, bar, walk)
         return observer
 
     return make

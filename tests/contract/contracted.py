@@ -1,7 +1,11 @@
 """Every exported estimator, and how to build one: a new estimator gets its line here, and all checks with it."""
 
+import atexit
+import shutil
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import panprivacy as pp
@@ -36,6 +40,8 @@ class Subject:
     """Whether a batch that is fed twice is as good as fed once."""
     parts: Callable[[], list[Any]] | None = None
     """What can be merged to one; None where nothing can."""
+    elsewhere: bool = False
+    """Whether the bits are not in this process, so that none can be taken from it."""
 
     def state(self, est: Any) -> bytes:
         """All that is kept of users."""
@@ -45,6 +51,20 @@ class Subject:
     def feed(self, est: Any, ids: object) -> None:
         """Note that these users appeared."""
         est.update_many(ids, *self.times)
+
+
+class InAFolder(Subject):
+    """How to use a folder, whose bits are in files."""
+
+    def state(self, est: Any) -> bytes:
+        """All that is kept of users."""
+        return bytes(est._bits.gathered().words.tobytes())
+
+
+def _folder(coins: Coins | None) -> pp.StateFolder:
+    place = Path(tempfile.mkdtemp(prefix="panprivacy-contract-"))
+    atexit.register(shutil.rmtree, place, ignore_errors=True)
+    return pp.StateFolder.create(place / "folder", USERS, 2.0, shards=3, releases=2, coins=coins)
 
 
 def _distinct(coins: Coins | None) -> pp.DistinctCount:
@@ -86,6 +106,7 @@ SUBJECTS: dict[type, Subject] = {
         saves=False,
         ends=False,
     ),
+    pp.StateFolder: InAFolder(_folder, saves=False, ends=False, elsewhere=True),
     paper.FixedLevelPPDS: Subject(
         lambda coins: paper.FixedLevelPPDS(USERS, 2.0, 1000, releases=2, key=KEY, coins=coins),
     ),

@@ -164,7 +164,7 @@ def _worst_delta(est: Counts, narrower: int) -> float:
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(3.0, 1e-3), (3.0, 1e-4), (6.0, 1e-3)])
-@pytest.mark.filterwarnings("ignore:delta =")
+@pytest.mark.filterwarnings("ignore:delta .* is a probability")
 def test_gaussian_releases_keep_epsilon_and_delta(epsilon: float, delta: float) -> None:
     est = Counts(1, epsilon, 2, delta=delta)
 

@@ -109,10 +109,10 @@ def test_a_higher_level_is_a_wider_interval() -> None:
 
 def test_announced_readings_leave_the_estimate_unbiased_and_the_error_stated() -> None:
     est = seeded(1, epsilon=4.0, intrusions=1)
-    before = est.stderr_at(1e5)
+    before = est.count_stderr_at(1e5)
     est.update_many(range(100_000))
     est.rerandomize()
-    assert est.stderr_at(1e5) > before
+    assert est.count_stderr_at(1e5) > before
     r = est.release(SURE)
     assert r.count_interval[0] < 100_000 < r.count_interval[1]
 
@@ -171,7 +171,7 @@ def test_asked_for_an_error_it_states_one_within() -> None:
 
 def test_the_default_table_has_room_for_a_trillion() -> None:
     est = pp.DistinctCount(epsilon=1.0)
-    assert est.stderr_at(1e12) / 1e12 < 0.04
+    assert est.count_stderr_at(1e12) / 1e12 < 0.04
     assert (est.levels, est.buckets, est.memory) == (29, 4096, 14_848)
 
 

@@ -61,7 +61,7 @@ def runs(count: int, repeats: int = 200, buckets: int = 4096, missing: float = 0
         cells = crowd(count, est.levels, est.buckets, rng)
         visit(est, cells[rng.random(len(cells)) >= missing])
         releases.append(est.release())
-    return Runs(count, releases, est.stderr_at(count))
+    return Runs(count, releases, est.count_stderr_at(count))
 
 
 def assert_unbiased(quotients: NDArray[np.float64]) -> None:
@@ -144,7 +144,7 @@ def test_a_billion_users_are_counted_as_well_as_a_million() -> None:
 def test_relative_error_is_constant_from_four_times_the_buckets_to_a_billion(buckets: int) -> None:
     est = seeded(0, buckets=buckets)
     counts = np.geomspace(4 * buckets, 1e9, 60)
-    errors = [est.stderr_at(count) / count for count in counts]
+    errors = [est.count_stderr_at(count) / count for count in counts]
     assert max(errors) / min(errors) < 1.03
     assert est.relative_error == pytest.approx(errors[30], rel=0.01)
 

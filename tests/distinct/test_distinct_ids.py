@@ -244,6 +244,6 @@ def test_real_ids_are_counted_as_the_model_says() -> None:
         ids = list(PATTERNS.values())[key % len(PATTERNS)]
         est.update_many(ids)
         est.update_many(ids[::3])  # seen again: nothing changes
-        quotients.append((est.release().raw_count - len(ids)) / est.stderr_at(len(ids)))
+        quotients.append((est.release().raw_count - len(ids)) / est.count_stderr_at(len(ids)))
     assert_variance(quotients, 1.0)
     assert all(first != second for first, second in pairwise(quotients))

@@ -117,7 +117,7 @@ def test_merges_of_overlapping_users_are_unbiased_with_the_stated_error() -> Non
             visit(part, everywhere)
             visit(part, rest[i::2])
         merged = pp.merge(parts, overlapping=True)
-        quotients.append((merged.release().raw_count - 300_000) / merged.stderr_at(300_000))
+        quotients.append((merged.release().raw_count - 300_000) / merged.count_stderr_at(300_000))
     assert parts[0].budget.state == pytest.approx(1.0, abs=0.01)
     assert merged._ledger.pair.loss == pytest.approx(merged_epsilon(1.0, 1.0), abs=0.01)
     assert abs(sum(quotients)) / sqrt(150) < stats.norm.isf(ALARM / 2)
@@ -149,7 +149,7 @@ def test_a_merge_of_overlapping_users_goes_on_counting() -> None:
     assert isinstance(again, pp.DistinctCount)
     assert again.last == merged.last
     assert again.budget == merged.budget
-    assert again.stderr_at(1e5) == merged.stderr_at(1e5)
+    assert again.count_stderr_at(1e5) == merged.count_stderr_at(1e5)
 
 
 def test_releases_of_all_overlapping_parts_come_off_the_plan() -> None:
@@ -180,7 +180,12 @@ def test_merges_of_merges_and_merges_of_all_at_once_are_alike() -> None:
     at_once = pp.merge(copied(parts), overlapping=True)
     halves = [pp.merge(parts[i : i + 2], overlapping=True) for i in (0, 2)]
     by_halves = pp.merge(halves, overlapping=True)
-    assert at_once.stderr_at(1e5) == by_halves.stderr_at(1e5) > halves[0].stderr_at(1e5) > parts[0].stderr_at(1e5)
+    assert (
+        at_once.count_stderr_at(1e5)
+        == by_halves.count_stderr_at(1e5)
+        > halves[0].count_stderr_at(1e5)
+        > parts[0].count_stderr_at(1e5)
+    )
     assert at_once._ledger.pair.loss == pytest.approx(merged_epsilon(*[parts[0].budget.state] * 4), rel=1e-6)
     assert "union" in repr(by_halves)
 
@@ -206,7 +211,7 @@ def test_disjoint_tables_add_up_with_the_error_of_a_sum() -> None:
             visit(part, crowd(users, part.levels, 4096, rng))
         merged = pp.merge(parts)
         r = merged.release()
-        stderr = sqrt(sum(part.stderr_at(n) ** 2 for part, n in zip(parts, (0, 2_000, 300_000), strict=True)))
+        stderr = sqrt(sum(part.count_stderr_at(n) ** 2 for part, n in zip(parts, (0, 2_000, 300_000), strict=True)))
         quotients.append((r.raw_count - 302_000) / stderr)
         covered += r.count_interval[0] <= 302_000 <= r.count_interval[1]
     assert_variance(quotients, 1.0)

@@ -12,6 +12,7 @@ from panprivacy import audit
 from panprivacy.distinct.overlap import kernel
 from panprivacy.privacy.budget import Budget
 from panprivacy.privacy.coins import ONE, Coins
+from panprivacy.privacy.noise import Laplace
 
 SHARING = [3, 4]
 """Two users that own the same bit of a table with two levels and two buckets."""
@@ -85,7 +86,8 @@ def test_a_user_in_two_tables_of_which_one_is_read_loses_no_more_than_is_claimed
     """By enumeration of the two bits: one table read before the merge, or the merge read; three releases in all."""
     coins = pp.DistinctCount(1.0, buckets=2, levels=1, key=KEY, releases=3)
     split = coins._ledger.split
-    pair, each = split.pair, float(split.release)
+    assert isinstance(split.noise, Laplace)
+    pair, each = split.pair, float(split.noise.epsilon)
     keep = kernel(pair, pair)
     p0, p1 = float(pair.p0), float(pair.p1)
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from panprivacy.events.blocks import Cutter, record_ends
-from panprivacy.events.fields import first_ragged
+from panprivacy.events.fields import first_refused
 
 texts = st.text(alphabet='a1,"\n;', max_size=8)
 tables = st.lists(st.lists(texts, min_size=2, max_size=2), min_size=1, max_size=12)
@@ -47,19 +47,19 @@ def test_records_are_what_the_csv_module_reads(rows: list[list[str]]) -> None:
 @given(tables, st.integers(0, 11), st.sampled_from([0, 1, 3]))
 def test_the_first_row_with_a_field_too_many_or_too_few_is_found(rows: list[list[str]], at: int, width: int) -> None:
     whole = [["x", "y"], *rows]
-    assert first_ragged(_written(whole), ",", 2) == -1
+    assert first_refused(_written(whole), ",", 2) == -1
     whole.insert(at % len(whole), ["z"] * width)
     # The csv module writes an empty row as an empty line, which counts as a row whose fields are missing.
-    assert first_ragged(_written(whole), ",", 2) == (at % (len(whole) - 1) if width else -1)
+    assert first_refused(_written(whole), ",", 2) == (at % (len(whole) - 1) if width else -1)
 
 
 @pytest.mark.parametrize("blank", [b"\n", b"\r\n"])
 def test_a_blank_line_is_not_ragged(blank: bytes) -> None:
-    assert first_ragged(b"1,a\n" + blank + b"2,b\n", ",", 2) == -1
+    assert first_refused(b"1,a\n" + blank + b"2,b\n", ",", 2) == -1
 
 
 def test_a_last_row_without_newline_is_checked_too() -> None:
-    assert first_ragged(b"1,a\n2", ",", 2) == 1
+    assert first_refused(b"1,a\n2", ",", 2) == 1
 
 
 def test_a_quote_that_stays_open_keeps_the_rest_back() -> None:

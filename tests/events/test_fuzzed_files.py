@@ -38,6 +38,7 @@ def _mutated(data: bytes, changes: list[tuple[int, bytes, int]]) -> bytes:
 
 
 # Not the compressed Arrow file (.feather): a wrong length in it makes Polars ask for so much memory that it aborts.
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [suffix for suffix in SUFFIXES if suffix != ".feather"])
 @settings(max_examples=40)
 @given(changes=edits)

@@ -127,7 +127,7 @@ def test_without_a_universe_the_first_rows_tell_integers_from_text(
 def test_what_ids_are_in_the_first_file_they_are_in_all(tmp_path: Path) -> None:
     number = write(pl.DataFrame({"user": [1]}), tmp_path / "a.parquet")
     text = write(pl.DataFrame({"user": ["x"]}), tmp_path / "b.parquet")
-    with pytest.raises(BadInput, match=r"b\.parquet: column 'user' holds text, and the users are known by integers"):
+    with pytest.raises(BadInput, match=r"b\.parquet: column 'user' holds text, and ids are integers here"):
         list(read([str(number), str(text)], Columns(("user",))))
     later = list(read([str(text), str(number)], Columns(("user",))))
     assert later[1].rows["user"].to_list() == ["1"]

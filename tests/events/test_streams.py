@@ -54,7 +54,7 @@ def test_a_named_pipe_is_read_like_a_file(data: bytes, tmp_path: Path) -> None:
     ("data", "cause"),
     [
         (b"", "pipe: there is nothing in it"),
-        (b"P", "pipe: no column 'user'; it has 'P'"),
+        (b"P", "pipe: no column 'user'; its first row, of 1 field, is not shown"),
         (b"user\n1\nx\n", "pipe: row 2: user 'x' is not a whole number"),
         (gzip.compress(CSV)[:-9], "pipe: its compressed bytes are cut off"),
     ],
@@ -62,6 +62,13 @@ def test_a_named_pipe_is_read_like_a_file(data: bytes, tmp_path: Path) -> None:
 def test_what_is_wrong_with_a_pipe_is_named(data: bytes, cause: str, tmp_path: Path) -> None:
     with named_pipe(tmp_path, data) as path, pytest.raises(BadInput, match=cause):
         fed(revealing(10), path)
+
+
+@pytest.mark.parametrize("data", [b"P0550,3\nP0551,4\n", b"alice,north\nbob,south\n"])
+def test_of_a_pipe_without_header_no_user_is_quoted(data: bytes, tmp_path: Path) -> None:
+    with named_pipe(tmp_path, data) as path, pytest.raises(BadInput, match="say --no-header --column NUMBER") as error:
+        fed(revealing(10), path)
+    assert not any(word in str(error.value) for word in ("P0550", "alice", "north"))
 
 
 @pytest.mark.parametrize(("suffix", "what"), [("parquet", "Parquet"), ("arrow", "an Arrow file")])
@@ -116,7 +123,7 @@ def test_ids_are_what_the_users_are_known_by() -> None:
     text = Columns(("user",), Kind.text)
     assert _ids(arrow_stream(pl.DataFrame({"user": [7, 8]})), 10**6, text) == ["7", "8"]
     assert _ids(arrow_stream(pl.DataFrame({"user": ["Ada"]})), 10**6, text) == ["Ada"]
-    with pytest.raises(BadInput, match="column 'user' holds text, and the users are known by integers"):
+    with pytest.raises(BadInput, match="column 'user' holds text, and ids are integers here"):
         _ids(arrow_stream(pl.DataFrame({"user": ["Ada"]})), 10**6)
 
 

@@ -72,6 +72,7 @@ def test_appearing_moves_the_centre_by_one_and_a_deletion_moves_it_back() -> Non
     assert abs(np.mean(est.state.values) / 256) < allowed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stream", STREAMS)
 def test_its_error_is_between_those_of_dwork_and_optbern(stream: str) -> None:
     """False alarm: 1e-6. About 2/(m epsilon^2), between 4/(m epsilon^2) and 1/(m epsilon^2)."""

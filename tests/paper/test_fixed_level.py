@@ -194,7 +194,7 @@ def test_releases_err_as_they_say() -> None:
     for run in range(300):
         est = FixedLevelPPDS(20_000, 1.0, 1000, coins=SeededCoins(run))
         est.update_many(came)
-        found.append((est.release().raw_density - 1 / 3) / est.stderr_at(1 / 3))
+        found.append((est.release().raw_density - 1 / 3) / est.density_stderr_at(1 / 3))
     assert_variance(found, 1.0)
     for wrong in (1.3, 1 / 1.3):
         with pytest.raises(AssertionError):

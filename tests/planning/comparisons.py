@@ -14,7 +14,7 @@ from panprivacy.planning.search import smallest_size
 from panprivacy.planning.terms import Terms
 from panprivacy.planning.worst import worst_case
 from panprivacy.privacy.splitting import best_split
-from panprivacy.release import spread_of
+from panprivacy.release import Spread
 from panprivacy.theory import sample_size
 
 _DESIGNS, _SIZES = 150, 100
@@ -26,8 +26,8 @@ def random_design(generator: np.random.Generator) -> tuple[Design, Fraction]:
     users = population if generator.random() < 0.5 else int(generator.integers(10, population))
     bits = users + (int(generator.integers(0, 5)) if users < population else 0)
     split = best_split(float(generator.choice([0.2, 0.4, 1, 2, 3, 5, 8])), bits)
-    design = Design(split.pair, bits, users, population, float(split.release))
-    stderr = spread_of(design.pair, bits, users, population, design.epsilon).stderr(0.5)
+    design = Design(split.pair, bits, users, population, split.noise)
+    stderr = Spread(design.pair, bits, users, population, design.noise).stderr(0.5)
     return design, Fraction(round(float(generator.uniform(1, 3.5)) * stderr, 4)).limit_denominator(10**4)
 
 

@@ -48,8 +48,31 @@ def test_json_holds_everything() -> None:
     expected = planned(universe=10**6, epsilon=0.4, alpha=0.1, beta=0.01, releases=2, intrusions=1)
     assert answer == expected.to_dict()
     assert answer["probability"] <= answer["beta"]
-    assert len(answer["epsilon_releases"]) == 2
+    assert (answer["releases"], answer["noise"], answer["delta"]) == (2, "Laplace", 0.0)
+    assert 0 < answer["epsilon_release"] < 0.4
     assert answer["epsilon_total"] <= 0.4
+
+
+def test_a_delta_buys_gaussian_noise_where_that_is_better() -> None:
+    answer = json.loads(run("-n", "1000000", "-e", "1", "--releases", "8760", "--delta", "1e-9", "--json").stdout)
+    assert answer == planned(universe=10**6, epsilon=1.0, releases=8760, delta=1e-9).to_dict()
+    assert (answer["noise"], answer["delta"]) == ("Gaussian", 1e-9)
+    few = json.loads(run("-n", "1000000", "-e", "1", "--releases", "12", "--delta", "1e-9", "--json").stdout)
+    assert (few["noise"], few["delta"]) == ("Laplace", 0.0)
+
+
+@pytest.mark.parametrize("delta", ["0", "-1", "1", "nan", "0.01"])
+def test_a_delta_that_is_none_is_one_line(delta: str) -> None:
+    refusal = run("-n", "1000", "-e", "1", "--delta", delta)
+    assert refusal.exit_code == 2
+    assert refusal.stderr == f"panprivacy: delta must be above 0 and at most 0.001, got {float(delta)}\n"
+
+
+def test_a_delta_that_is_not_tiny_gets_a_note_in_words() -> None:
+    answer = run("-n", "100000", "-e", "1", "--delta", "1e-4", "--releases", "1000")
+    assert answer.exit_code == 0
+    assert answer.stderr.startswith("panprivacy: delta 0.0001 is a probability: with a chance of up to one in 10,000")
+    assert answer.stderr.count("\n") == 1
 
 
 def test_an_open_universe_asks_for_the_count_that_is_expected() -> None:
@@ -68,6 +91,7 @@ def test_memory_and_density_are_heeded() -> None:
     assert answer["memory"] <= 4096
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "start", "arguments"),
     [

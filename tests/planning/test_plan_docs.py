@@ -41,5 +41,5 @@ def test_the_errors_of_an_open_universe_are_those_of_the_page() -> None:
         within = est.counts_within(error)
         assert within is not None
         assert (f"{est.buckets:,}", f"{within[0]:,}") == (buckets, first)
-        assert f"{est.stderr_at(23_570) / 235.70:.1f} %" == there
+        assert f"{est.count_stderr_at(23_570) / 235.70:.1f} %" == there
     assert len(cells[0]) == 6

@@ -11,20 +11,38 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from panprivacy.planning.law import Design, Ones
+from panprivacy.privacy.noise import Laplace, Noise
 from panprivacy.privacy.pairs import Pair, dwork
 from panprivacy.privacy.splitting import best_split
-from panprivacy.release import spread_of
+from panprivacy.release import Spread
+
+DELTAS = pytest.mark.parametrize("delta", [None, 1e-6], ids=["Laplace", "Gaussian"])
 
 
-def designed(epsilon: float, bits: int, users: int, population: int) -> Design:
-    split = best_split(epsilon, bits)
-    return Design(split.pair, bits, users, population, float(split.release))
+def designed(
+    epsilon: float, bits: int, users: int, population: int, *, delta: float | None = None, releases: int = 1
+) -> Design:
+    split = best_split(epsilon, bits, releases, delta=delta)
+    return Design(split.pair, bits, users, population, split.noise)
+
+
+def law_of_the_noise(noise: Noise) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Every number that the noise may be, far enough out, and how probable it is."""
+    if isinstance(noise, Laplace):
+        far = ceil(40 / noise.epsilon)
+        numbers = np.arange(-far, far + 1)
+        weights = np.exp(-float(noise.epsilon) * np.abs(numbers))
+    else:
+        far = ceil(9 * sqrt(noise.square)) + 1
+        numbers = np.arange(-far, far + 1)
+        weights = np.exp(-(numbers**2) / (2 * float(noise.square)))
+    return numbers, weights / weights.sum()
 
 
 def every_outcome(design: Design, seen: int) -> Iterator[tuple[float, float]]:
     """Released density and its probability, for every sample, every bit and every noise that matters."""
-    spread = spread_of(design.pair, design.bits, design.users, design.population, design.epsilon)
-    a = exp(-design.epsilon)
+    spread = Spread(design.pair, design.bits, design.users, design.population, design.noise)
+    law = [each.tolist() for each in law_of_the_noise(design.noise)]
     samples = list(combinations(range(design.population), design.users))
     for sample, bits in product(samples, product((0, 1), repeat=design.bits)):
         chance = 1 / len(samples)
@@ -32,21 +50,22 @@ def every_outcome(design: Design, seen: int) -> Iterator[tuple[float, float]]:
             present = slot < design.users and sample[slot] < seen
             one = float(design.pair.p1 if present else design.pair.p0)
             chance *= one if bit else 1 - one
-        far = ceil(40 / design.epsilon)
-        for noise in range(-far, far + 1):
+        for noise, probability in zip(*law, strict=True):
             density = min(max(spread.density(sum(bits) + noise), 0.0), 1.0)
-            yield density, chance * (1 - a) / (1 + a) * a ** abs(noise)
+            yield density, chance * probability
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("epsilon", "bits", "users", "population"),
     [(1.0, 1, 1, 1), (2.0, 4, 4, 4), (1.0, 3, 3, 5), (3.0, 4, 3, 4), (6.0, 5, 5, 6), (0.7, 2, 1, 3)],
 )
 @pytest.mark.parametrize("alpha", [Fraction(1, 100), Fraction(1, 3), Fraction(1, 2), Fraction(7, 10)])
+@DELTAS
 def test_tail_is_the_sum_over_every_outcome(
-    epsilon: float, bits: int, users: int, population: int, alpha: Fraction
+    epsilon: float, bits: int, users: int, population: int, *, alpha: Fraction, delta: float | None
 ) -> None:
-    design = designed(epsilon, bits, users, population)
+    design = designed(epsilon, bits, users, population, delta=delta)
     for seen in range(population + 1):
         truth = seen / population
         # 1e-12 so that rounding does not turn an error of exactly alpha into less.
@@ -61,16 +80,21 @@ def window(n: int, p: float) -> tuple[int, NDArray[np.float64]]:
     return first, np.asarray(stats.binom.pmf(np.arange(first, last + 1), n, p))
 
 
-def tail_of_the_noise(k: NDArray[np.int64], epsilon: float) -> NDArray[np.float64]:
-    a = exp(-epsilon)
+def tail_of_the_noise(k: NDArray[np.int64], noise: Noise) -> NDArray[np.float64]:
+    if not isinstance(noise, Laplace):
+        numbers, law = law_of_the_noise(noise)
+        tails = np.append(law[::-1].cumsum()[::-1], 0.0)  # from each number on, and beyond the last
+        return np.asarray(tails[np.clip(k - numbers[0], 0, len(numbers))])
+    a = exp(-noise.epsilon)
     return np.where(k > 0, a ** np.maximum(k, 0) / (1 + a), 1 - a ** np.maximum(1 - k, 0) / (1 + a))
 
 
 @pytest.mark.parametrize(("epsilon", "users", "seen"), [(0.4, 200_000, 60_000), (5.0, 200_000, 2_000), (1.0, 10**6, 0)])
+@pytest.mark.parametrize(("delta", "releases"), [(None, 1), (1e-9, 1), (1e-9, 1000), (1e-3, 100_000)])
 def test_tail_of_a_large_table_is_the_convolution_of_two_binomials_and_the_noise(
-    epsilon: float, users: int, seen: int
+    epsilon: float, users: int, seen: int, delta: float | None, releases: int
 ) -> None:
-    design = designed(epsilon, users, users, users)
+    design = designed(epsilon, users, users, users, delta=delta, releases=releases)
     p0, p1 = float(design.pair.p0), float(design.pair.p1)
     first_present, present = window(seen, p1) if seen else (0, np.ones(1))
     first_absent, absent = window(users - seen, p0)
@@ -78,13 +102,16 @@ def test_tail_of_a_large_table_is_the_convolution_of_two_binomials_and_the_noise
     ones = first_present + first_absent + np.arange(len(law))
     for z in (-3.0, 0.0, 2.0, 5.0):
         threshold = ceil(float(design.mean(seen)) + z * sqrt(design.variance(seen)))
-        expected = float(law @ tail_of_the_noise(threshold - ones, design.epsilon))
+        expected = float(law @ tail_of_the_noise(threshold - ones, design.noise))
         assert Ones(design, seen).at_least(threshold) == pytest.approx(expected, abs=1e-12)
 
 
 @pytest.mark.parametrize(("users", "population", "seen"), [(300, 2_000, 900), (40, 10**6, 5 * 10**5), (900, 1_000, 30)])
-def test_tail_of_a_sample_is_the_mixture_over_how_many_of_it_were_seen(users: int, population: int, seen: int) -> None:
-    design = designed(2.0, users + 3, users, population)
+@DELTAS
+def test_tail_of_a_sample_is_the_mixture_over_how_many_of_it_were_seen(
+    users: int, population: int, seen: int, delta: float | None
+) -> None:
+    design = designed(2.0, users + 3, users, population, delta=delta)
     p0, p1 = float(design.pair.p0), float(design.pair.p1)
     threshold = ceil(float(design.mean(seen)) + 1.7 * sqrt(design.variance(seen)))
     expected = 0.0
@@ -95,7 +122,7 @@ def test_tail_of_a_sample_is_the_mixture_over_how_many_of_it_were_seen(users: in
                 stats.binom.pmf(np.arange(sampled + 1), sampled, p1),
                 stats.binom.pmf(np.arange(users + 4 - sampled), users + 3 - sampled, p0),
             )
-            expected += weight * float(mine @ tail_of_the_noise(threshold - np.arange(users + 4), design.epsilon))
+            expected += weight * float(mine @ tail_of_the_noise(threshold - np.arange(users + 4), design.noise))
     assert Ones(design, seen).at_least(threshold) == pytest.approx(expected, rel=1e-9)
 
 
@@ -107,7 +134,7 @@ def test_summing_every_few_values_of_a_smooth_hypergeometric_law_loses_nothing()
     one = float(design.pair.p0) + float(design.gap) / 4
     threshold = ceil(float(design.mean(seen)) + 1.5 * sqrt(design.variance(seen)))
     first, law = window(users, one)
-    expected = float(law @ tail_of_the_noise(threshold - first - np.arange(len(law)), design.epsilon))
+    expected = float(law @ tail_of_the_noise(threshold - first - np.arange(len(law)), design.noise))
     assert Ones(design, seen).at_least(threshold) == pytest.approx(expected, rel=1e-5)
 
 
@@ -137,4 +164,4 @@ def test_an_error_beyond_the_ends_is_impossible_because_a_released_density_is_wi
 )
 def test_a_design_that_is_none_is_refused(pair: Pair, bits: int, users: int, population: int, words: str) -> None:
     with pytest.raises(ValueError, match=words):
-        Design(pair, bits, users, population, 0.1)
+        Design(pair, bits, users, population, Laplace(Fraction(1, 10)))

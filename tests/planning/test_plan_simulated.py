@@ -29,9 +29,7 @@ def refused(errors: int, runs: int, probability: float) -> bool:
 def law_of(est: Density) -> Design:
     """The law of the next release of an estimator as it was built, with as many users as it got."""
     split = est._ledger.split
-    return Design(
-        split.pair_after(split.intrusions), est._slots.size, est.users, est.universe.size, float(split.release)
-    )
+    return Design(split.pair_after(split.intrusions), est._slots.size, est.users, est.universe.size, split.noise)
 
 
 def simulate(planned: Plan, seen: int, runs: int, seed: int) -> tuple[list[float], float]:
@@ -59,6 +57,15 @@ CASES: dict[str, tuple[Callable[[], Plan], float]] = {
     "a sample": (lambda: plan(universe=3_000, epsilon=2.0, alpha=0.08), 0.5),
     "a sample with noise that matters": (lambda: plan(universe=2_000, epsilon=0.7, alpha=0.25, releases=2), 0.6),
     "after an intrusion": (lambda: plan(universe=1_500, epsilon=3.0, alpha=0.1, intrusions=1), 0.5),
+    "Gaussian noise": (lambda: plan(universe=3_000, epsilon=2.0, releases=365, delta=1e-6), 0.4),
+    "a sample with Gaussian noise": (
+        lambda: plan(universe=4_000, epsilon=4.0, alpha=0.2, releases=99, delta=1e-6),
+        0.5,
+    ),
+    "Gaussian noise after an intrusion": (
+        lambda: plan(universe=9_000, epsilon=4.0, alpha=0.2, releases=99, intrusions=1, delta=1e-6),
+        0.5,
+    ),
 }
 
 
@@ -70,6 +77,7 @@ def test_estimators_err_as_often_as_planned_and_a_scale_thirty_percent_off_would
     runs, seen = 2000, round(density * planned.universe.size)
     errors, probability = simulate(planned, seen, runs, seed=20)
     sizes = np.abs(errors)
+    assert (planned.noise == "Gaussian") == ("Gaussian" in case)
     assert probability == pytest.approx(planned.probability, rel=0.2)  # the plan is for the worst density
     assert not refused(int((sizes >= planned.alpha).sum()), runs, probability)
     assert refused(int((1.3 * sizes >= planned.alpha).sum()), runs, probability)
@@ -80,7 +88,7 @@ def test_standard_errors_are_as_planned_and_thirty_percent_would_show() -> None:
     planned = plan(universe=3_000, epsilon=2.0, alpha=0.08)
     errors, _ = simulate(planned, 1_500, runs=1500, seed=4)
     # The deviation of 1500 errors has a standard error of about 1.9 %: 10 % is more than five of them.
-    assert float(np.std(errors)) == pytest.approx(planned.stderr, rel=0.1)
+    assert float(np.std(errors)) == pytest.approx(planned.density_stderr, rel=0.1)
 
 
 def test_a_counter_for_a_sparse_stream_errs_about_as_planned() -> None:
@@ -128,6 +136,7 @@ OPEN: dict[str, Callable[[], Plan]] = {
     "23,570 users": lambda: plan(epsilon=1.0, count=23_570),
     "the last of two releases": lambda: plan(epsilon=2.0, alpha=0.1, count=3_000, releases=2),
     "after an intrusion": lambda: plan(epsilon=4.0, alpha=0.1, count=3_000, intrusions=1),
+    "Gaussian noise": lambda: plan(epsilon=3.0, alpha=0.2, count=9_000, releases=200, delta=1e-6),
 }
 
 

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.slow
 
 def designed(epsilon: float, bits: int, users: int, population: int) -> Design:
     split = best_split(epsilon, bits)
-    return Design(split.pair, bits, users, population, float(split.release))
+    return Design(split.pair, bits, users, population, split.noise)
 
 
 @pytest.mark.parametrize(

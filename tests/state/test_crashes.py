@@ -85,6 +85,7 @@ def all_outcomes(change: str, failure: Failure, folder: Path) -> list[str | None
     raise AssertionError(f"more than {MOST_STEPS} steps")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("failure", [Failure.crash, Failure.torn, Failure.power])
 def test_a_crash_at_any_step_leaves_one_whole_state_and_no_rest(failure: Failure, change: str, tmp_path: Path) -> None:
@@ -207,6 +208,7 @@ def test_kill_9_at_random_moments_leaves_one_whole_state(sizes: tuple[int, int],
     assert path.exists()
 
 
+@pytest.mark.slow
 def test_readers_never_see_a_state_that_is_being_written(tmp_path: Path) -> None:
     sources, path = [tmp_path / "a", tmp_path / "b"], tmp_path / "flu.pp"
     for source in sources:

@@ -1,13 +1,14 @@
 """After saving and loading, the memory of the process holds the bits that it has now, and no older ones."""
 
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from saving import VERSIONS
+
+from imaged import image_of
 
 pytestmark = [
     pytest.mark.slow,
@@ -27,7 +28,7 @@ def found(folder: Path, way: str, plant: str) -> list[int]:
     try:
         assert process.stdout is not None
         assert process.stdout.readline() == b"ready\n"
-        image = _image(process.pid)
+        image = image_of(process.pid)
     finally:
         process.communicate()
     counts = []
@@ -36,21 +37,6 @@ def found(folder: Path, way: str, plant: str) -> list[int]:
         pieces = [blob[at : at + _PIECE] for at in range(1000, len(blob) - 1000, len(blob) // 100)]
         counts.append(sum(any(piece in part for part in image) for piece in pieces))
     return counts
-
-
-def _image(pid: int) -> list[bytes]:
-    parts = []
-    with Path(f"/proc/{pid}/mem").open("rb", buffering=0) as memory:
-        for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
-            place = re.match(r"([0-9a-f]+)-([0-9a-f]+) rw", line)
-            if place:
-                first, end = (int(number, 16) for number in place.groups())
-                memory.seek(first)
-                try:
-                    parts.append(memory.read(end - first))
-                except OSError:  # a device's
-                    continue
-    return parts
 
 
 @pytest.mark.parametrize("way", ["saved", "saved while locked", "loaded"])

@@ -246,6 +246,7 @@ def test_an_estimator_on_seeded_coins_is_saved_only_by_name(tmp_path: Path) -> N
     assert not pp.load(tmp_path / "flu.pp").secure
 
 
+@pytest.mark.slow
 def test_saving_and_loading_a_file_does_not_load_what_importing_does_not(tmp_path: Path) -> None:
     code = f"""
 import sys, panprivacy as pp

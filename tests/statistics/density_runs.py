@@ -18,6 +18,7 @@ class Setting:
     density: float
     sample: int | None = None
     releases: int = 1
+    delta: float | None = None
 
     @property
     def seen(self) -> NDArray[np.int64]:
@@ -34,7 +35,12 @@ def releases_of(setting: Setting, runs: int, seed: int) -> list[pp.Release]:
     out = []
     for _ in range(runs):
         est = pp.Density(
-            setting.universe, setting.epsilon, sample=setting.sample, releases=setting.releases, coins=coins
+            setting.universe,
+            setting.epsilon,
+            sample=setting.sample,
+            releases=setting.releases,
+            delta=setting.delta,
+            coins=coins,
         )
         est.update_many(setting.seen)
         out.append(est.release())

@@ -5,7 +5,6 @@ import pytest
 from density_runs import Setting, coverage_of, errors_of, releases_of
 
 import panprivacy as pp
-from panprivacy.privacy import noise
 from panprivacy.testing import SeededCoins
 
 pytestmark = pytest.mark.slow
@@ -63,6 +62,8 @@ SETTINGS = [
     Setting(100_000, 5.0, 0.63, sample=1000),
     Setting(20_000, 1.0, 0.25, sample=10_000),
     Setting(1000, 1.0, 0.63, releases=10),  # noise errs most here
+    Setting(20_000, 1.0, 0.63, releases=100, delta=1e-9),
+    Setting(100_000, 5.0, 0.25, sample=5000, releases=365, delta=1e-6),
 ]
 
 
@@ -109,7 +110,7 @@ def test_deleted_users_count_as_absent() -> None:
         est.update_many(range(4000))
         est.remove_many(range(3000))
         raws.append(est.release().raw_density)
-    assert np.mean(raws) == pytest.approx(0.2, abs=5 * est.stderr_at(0.2) / np.sqrt(600))
+    assert np.mean(raws) == pytest.approx(0.2, abs=5 * est.density_stderr_at(0.2) / np.sqrt(600))
 
 
 def test_the_estimate_stays_unbiased_after_announced_intrusions() -> None:
@@ -122,18 +123,19 @@ def test_the_estimate_stays_unbiased_after_announced_intrusions() -> None:
         est.update_many(range(5000, 8000))
         est.rerandomize()
         raws.append(est.release().raw_density)
-    assert np.mean(raws) == pytest.approx(0.4, abs=5 * est.stderr_at(0.4) / np.sqrt(600))
-    assert np.std(raws) == pytest.approx(est.stderr_at(0.4), rel=0.15)
+    assert np.mean(raws) == pytest.approx(0.4, abs=5 * est.density_stderr_at(0.4) / np.sqrt(600))
+    assert np.std(raws) == pytest.approx(est.density_stderr_at(0.4), rel=0.15)
 
 
-def test_every_planned_release_has_noise_of_its_own() -> None:
-    """Releases of one state differ only by their noise: its variance is that of the planned epsilon, within 30 %.
+@pytest.mark.parametrize("delta", [None, 1e-9], ids=["Laplace", "Gaussian"])
+def test_every_planned_release_has_noise_of_its_own(delta: float | None) -> None:
+    """Releases of one state differ only by their noise: its variance is the planned one, within 30 %.
 
-    The variance of 2,000 Laplace numbers has a standard error of 5 %.
+    The variance of 2,000 Laplace numbers has a standard error of 5 %, that of Gaussian ones of 3 %.
     """
-    est = pp.Density(1000, 1.0, releases=2000, coins=SeededCoins(10))
+    est = pp.Density(1000, 1.0, releases=2000, delta=delta, coins=SeededCoins(10))
     raws = np.array([est.release().raw_density for _ in range(2000)])
     ones = raws * 1000 * est._ledger.pair.gap
-    expected = noise.variance(float(est._ledger.split.release))
+    expected = est._ledger.split.noise.variance
     assert np.var(ones) == pytest.approx(expected, rel=0.3)
     assert abs(np.corrcoef(ones[:-1], ones[1:])[0, 1]) < 5 / np.sqrt(2000)

@@ -10,9 +10,9 @@ import panprivacy as pp
 from checks import assert_discrete_laplace
 from panprivacy import table
 from panprivacy.memory import Scratch
-from panprivacy.privacy import coins, pairs
+from panprivacy.privacy import noise, pairs
 from panprivacy.privacy.coins import Coins, Flips
-from panprivacy.privacy.noise import discrete_laplace
+from panprivacy.privacy.noise import Laplace, Noise, discrete_laplace
 from panprivacy.testing import SeededCoins
 
 pytestmark = pytest.mark.slow
@@ -24,7 +24,7 @@ def noise_follows_its_epsilon() -> None:
     """Chi-square on the difference between what is released and the true count, at 1e-6."""
     source, draws = SeededCoins(1), []
     for _ in range(4000):
-        draws.append(source.noisy(1000, Fraction(1, 4)) - 1000)
+        draws.append(source.noisy(1000, Laplace(Fraction(1, 4))) - 1000)
     assert_discrete_laplace(draws, Fraction(1, 4))
 
 
@@ -36,7 +36,7 @@ def estimates_are_unbiased() -> None:
         est.update_many(range(1000))
         est.update_many(range(1000))
         raws.append(est.release().raw_density)
-    assert np.mean(raws) == pytest.approx(1 / 3, abs=5 * est.stderr_at(1 / 3) / np.sqrt(600))
+    assert np.mean(raws) == pytest.approx(1 / 3, abs=5 * est.density_stderr_at(1 / 3) / np.sqrt(600))
 
 
 def releases_differ() -> None:
@@ -61,7 +61,7 @@ def bits_are_independent() -> None:
 
 def wrong_scale(patch: pytest.MonkeyPatch) -> None:
     right = discrete_laplace
-    patch.setattr(coins, "discrete_laplace", lambda epsilon, draw: right(epsilon * 10 / 13, draw))
+    patch.setattr(noise, "discrete_laplace", lambda epsilon, draw: right(epsilon * 10 / 13, draw))
 
 
 def skipped_redraw(patch: pytest.MonkeyPatch) -> None:
@@ -87,9 +87,9 @@ def swapped_pair(patch: pytest.MonkeyPatch) -> None:
 def reused_noise(patch: pytest.MonkeyPatch) -> None:
     kept: dict[int, int] = {}
 
-    def noisy(self: Coins, value: int, epsilon: Fraction) -> int:
+    def noisy(self: Coins, value: int, noise: Noise) -> int:
         if value not in kept:
-            kept[value] = discrete_laplace(epsilon, self.randbelow)
+            kept[value] = noise.draw(self.randbelow)
         return value + kept[value]
 
     patch.setattr(SeededCoins, "noisy", noisy)

@@ -1,4 +1,4 @@
-"""What has no stream verbs of its own, given them so that it can be audited."""
+"""Adapters: stream verbs for what has none of its own, so that it can be audited."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -19,7 +19,7 @@ class Shards:
 
     @property
     def budget(self) -> Budget:
-        """That of every part."""
+        """The budget of every part."""
         return self._parts[0].budget
 
     def update(self, user: Any) -> None:

@@ -5,6 +5,8 @@ from itertools import product
 from typing import Any, NamedTuple
 
 from panprivacy.audit.delivery import batches_agree
+from panprivacy.audit.delta_judge import DeltaJudge
+from panprivacy.audit.delta_wording import witness_of_delta
 from panprivacy.audit.judge import Judge
 from panprivacy.audit.laws import Laws
 from panprivacy.audit.machine import Machine, Make, Step
@@ -38,12 +40,16 @@ def exact(
     the readings and releases, and all that can be seen in them together: the whole memory of the estimator at each
     reading, and every release (Def. 2.6, pan-privacy, for all releases jointly).
 
+    Of an estimator that claims a delta beside its epsilon, the largest delta at that epsilon is found: the largest
+    ``P(seen in a set | S) - e^epsilon * P(seen in it | S')`` over the same streams and moments, and over all sets.
+
     Parameters
     ----------
     make
         ``make(coins)`` builds the estimator on the coins it is given. The estimator has ``update(user)`` and
         ``release()`` or ``estimate()``; ``update_many``, ``remove`` and ``rerandomize`` where they are asked for; and
-        says what it promises, as ``budget.total`` or ``claimed_epsilon``.
+        says what it promises, as ``budget.total`` or ``claimed_epsilon``, and as ``budget.delta`` or ``claimed_delta``
+        if it promises that only up to a delta.
     users
         How many users there are, 0..users-1, or their ids.
     length
@@ -81,39 +87,63 @@ def exact(
     It proves what it says for the sizes it is given, and nothing for others; an event is processed whole, without a
     reading in its midst. Noise is taken as the law its source promises, not as the floats or integers that the
     source computes. A draw with too many outcomes, such as a key, must be fixed by `make`. Numbers that stay in the
-    state with noise on them are followed up to ``EveryOutcome.REACH`` from zero.
+    state with noise on them are followed up to ``EveryOutcome.REACH`` from zero. A delta is a sum over all outputs that
+    have a probability above 1e-18; what lies beyond is added to it, and so is what may be left out inside the state.
     """
     if min(length, releases, intrusions, readings) < 0:
         raise ValueError("length, releases, intrusions and readings cannot be negative")
     machine = Machine(make, range(users) if isinstance(users, int) else users)
     laws = Laws(machine)
-    judge = Judge(laws)
+    claimed, claimed_delta = claim_of(machine.sample)
+    judge = DeltaJudge(laws, claimed) if claimed_delta else Judge(laws)
     trees = _trees(machine, length, streams)
     removing = deletions or any(isinstance(event, Removal) for stream in streams or () for event in stream)
     verbs = ("update", "remove") if removing else ("update",)
     release = RELEASE if machine.can("release") else ESTIMATE
     for batched in (False, True):
-        if batched and (judge.ratio_is_infinite() or batches_agree(machine, verbs, length)):
+        if batched and (judge.is_certain() or batches_agree(machine, verbs, length)):
             break
-        searches = [Search(laws, tree, verbs, release, batched, judge.hear, judge.ratio_is_infinite) for tree in trees]
+        searches = [Search(laws, tree, verbs, release, batched, judge.hear, judge.is_certain) for tree in trees]
         # What the state alone gives away is searched first: it makes the plainer witness.
         for made, search, user in product(sorted({0, releases}), searches, range(len(machine.users))):
             search.around(user, Left(readings, intrusions, made, readings))
+    states, reach = len(machine.memories), machine.reach
+    if isinstance(judge, DeltaJudge):
+        return Result(
+            worst_loss=judge.loss_at(claimed_delta),
+            claimed=claimed,
+            settled=True,
+            witness=witness_of_delta(judge, machine) if judge.worst else None,
+            timelines=judge.timelines,
+            states=states,
+            reach=reach,
+            worst_delta=judge.delta,
+            claimed_delta=claimed_delta,
+        )
     return Result(
         worst_loss=arithmetic.round_up(judge.loss),
-        claimed=claim_of(machine.sample),
-        settled=judge.settled or judge.ratio_is_infinite(),
+        claimed=claimed,
+        settled=judge.settled or judge.is_certain(),
         witness=witness_of(judge.worst, machine) if judge.worst else None,
         timelines=judge.timelines,
-        states=len(machine.memories),
-        reach=machine.reach,
+        states=states,
+        reach=reach,
     )
 
 
-def claim_of(est: Any) -> float:
-    """What an estimator promises in all: the total of its budget, or its `claimed_epsilon`."""
+class Claim(NamedTuple):
+    """What an estimator promises in all."""
+
+    epsilon: float
+    delta: float
+
+
+def claim_of(est: Any) -> Claim:
+    """What an estimator says of itself: in its budget, or as `claimed_epsilon` and, if it has one, `claimed_delta`."""
     budget = getattr(est, "budget", None)
-    return float(budget.total if budget is not None else est.claimed_epsilon)
+    if budget is not None:
+        return Claim(float(budget.total), float(budget.delta))
+    return Claim(float(est.claimed_epsilon), float(getattr(est, "claimed_delta", 0.0)))
 
 
 def _trees(machine: Machine, length: int, streams: Sequence[Sequence[Any]] | None) -> list[Streams]:

@@ -27,13 +27,13 @@ class Runs:
         """The features to work with: all sums and releases, and of the others those whose means differ most."""
         plain = [i for i in range(self.states) if not self.names[i].startswith("sum of")]
         spread = np.abs(self.a.mean(axis=0) - self.b.mean(axis=0))
-        kept = sorted(plain, key=lambda i: -spread[i])[:_STATE_FEATURES]
-        return [i for i in range(len(self.names)) if i in kept or i not in plain]
+        chosen = sorted(plain, key=lambda i: -spread[i])[:_STATE_FEATURES]
+        return [i for i in range(len(self.names)) if i in chosen or i not in plain]
 
-    def only(self, kept: list[int]) -> "Runs":
+    def only(self, chosen: list[int]) -> "Runs":
         """The same runs with these features only."""
-        states = sum(i < self.states for i in kept)
-        return Runs(tuple(self.names[i] for i in kept), states, self.a[:, kept], self.b[:, kept])
+        states = sum(i < self.states for i in chosen)
+        return Runs(tuple(self.names[i] for i in chosen), states, self.a[:, chosen], self.b[:, chosen])
 
 
 @dataclass(frozen=True)
@@ -54,11 +54,11 @@ class Event:
         return int(beyond.sum())
 
 
-def lower_bound(hits_a: Counts, hits_b: Counts, runs: int, error: float) -> Reals:
-    """What ``ln(P_a / P_b)`` is at least, but for a probability of `error`; 0 says nothing."""
+def lower_bound(hits_a: Counts, hits_b: Counts, runs: int, error: float, delta: float = 0.0) -> Reals:
+    """What ``ln((P_a - delta) / P_b)`` is at least, but for a probability of `error`; 0 says nothing."""
     low, _ = clopper_pearson(hits_a, runs, error / 2)
     _, high = clopper_pearson(hits_b, runs, error / 2)
-    return np.maximum(np.log(np.maximum(low, 1e-300) / high), 0.0)
+    return np.maximum(np.log(np.maximum(low - delta, 1e-300) / high), 0.0)
 
 
 def choose(runs: Runs, error: float) -> tuple[float, Event]:
@@ -102,8 +102,8 @@ def _conditions(runs: Runs) -> Iterator[tuple[int | None, float]]:
 def _best_threshold(
     runs: Runs, coefficients: Reals, feature: int | None, value: float, error: float
 ) -> tuple[float, float]:
-    kept = (rows if feature is None else rows[rows[:, feature] == value] for rows in (runs.a, runs.b))
-    stat_a, stat_b = (np.sort(rows @ coefficients) for rows in kept)
+    chosen = (rows if feature is None else rows[rows[:, feature] == value] for rows in (runs.a, runs.b))
+    stat_a, stat_b = (np.sort(rows @ coefficients) for rows in chosen)
     if not len(stat_a):
         return 0.0, 0.0
     cuts = np.unique(np.quantile(stat_a, np.linspace(0, 1, _THRESHOLDS)))

@@ -2,18 +2,13 @@
 
 from dataclasses import dataclass
 from decimal import Context, Decimal
-from functools import cache
-from typing import TypeAlias
 
 from panprivacy.audit.laws import Laws
-from panprivacy.audit.likelihood import Gap, Hidden, Weights, widest
+from panprivacy.audit.likelihood import Gap, widest
 from panprivacy.audit.machine import Step
-from panprivacy.audit.outcomes import Noised
-from panprivacy.audit.search import Finished, Path
+from panprivacy.audit.search import Finished
+from panprivacy.audit.views import Views, Visible, steps_of
 from panprivacy.privacy import exact
-
-Visible: TypeAlias = tuple[tuple[object, ...], ...]
-"""What is seen without noise: states, and what releases returned beside their noisy numbers."""
 
 _CONTEXT = Context(prec=50)
 _LARGER = Decimal("1.000000000000000000000000000000000000000001")  # less is the rounding of another order of sums
@@ -35,13 +30,8 @@ class Judge:
     """Compares the laws of finished timelines and remembers the widest gap."""
 
     def __init__(self, laws: Laws) -> None:
-        self._laws = laws
-        self._hidden: dict[tuple[Noised, ...], Hidden] = {}
-        self._visible: list[Visible] = []
-        self._visible_of: dict[Visible, int] = {}
+        self._views = Views(laws)
         self._judged: set[frozenset[int]] = set()
-        self._view = cache(self._make_view)
-        self._part = cache(self._make_part)
         self.worst: Finding | None = None
         self.ratio = Decimal(1)
         self.settled = True
@@ -51,8 +41,8 @@ class Judge:
         """The logarithm of the widest gap so far."""
         return exact.ln(self.ratio)
 
-    def ratio_is_infinite(self) -> bool:
-        """Whether the worst has been found."""
+    def is_certain(self) -> bool:
+        """Whether nothing worse can come: something has been seen that rules a stream out."""
         return self.ratio.is_infinite()
 
     @property
@@ -67,7 +57,7 @@ class Judge:
             return
         self._judged.add(case)
         laws = list(finished)
-        views = [self._view(law) for law in laws]
+        views = [self._views.of(law) for law in laws]
         sights = dict.fromkeys(key for view in views for key in view)
         for visible in sights:
             if self.ratio.is_infinite():
@@ -77,42 +67,7 @@ class Judge:
                 continue
             self.settled &= gap.settled
             if gap.ratio > _CONTEXT.multiply(self.ratio, _LARGER):
-                a, b = (_steps(finished[laws[i]]) for i in (gap.larger, gap.smaller))
-                self.worst = Finding(gap, a, b, self._visible[visible], tuple(self._visible[i] for i in sights))
+                a, b = (steps_of(finished[laws[i]]) for i in (gap.larger, gap.smaller))
+                seen = self._views.visible
+                self.worst = Finding(gap, a, b, seen[visible], tuple(seen[i] for i in sights))
                 self.ratio = gap.ratio
-
-    def _make_view(self, law: int) -> dict[int, Weights]:
-        """A law sorted by what is seen without noise."""
-        masses, whole = self._laws.laws[law]
-        view: dict[int, Weights] = {}
-        for history, _, share in masses:
-            visible, hidden = self._part(history)
-            if visible not in view:
-                view[visible] = Weights(whole)
-            view[visible].add(hidden, share)
-        return view
-
-    def _make_part(self, history: int) -> tuple[int, Hidden]:
-        """What was seen, parted into what stood open and what was behind noise."""
-        visible: list[tuple[object, ...]] = []
-        numbers: list[Noised] = []
-        for glance in self._laws.history(history):
-            if glance.is_reading:
-                visible.append(("state", glance.what))
-            else:
-                sight = self._laws.machine.sights[glance.what]
-                visible.append(("released", sight.returned, tuple(number.whole for number in sight.noised)))
-                numbers.extend(sight.noised)
-        key, behind = tuple(visible), tuple(numbers)
-        seen = self._visible_of.setdefault(key, len(self._visible))
-        if seen == len(self._visible):
-            self._visible.append(key)
-        return seen, self._hidden.setdefault(behind, Hidden(behind))
-
-
-def _steps(path: Path) -> tuple[Step, ...]:
-    steps: list[Step] = []
-    while path is not None:
-        path, step = path
-        steps.append(step)
-    return tuple(reversed(steps))

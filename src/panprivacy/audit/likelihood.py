@@ -87,9 +87,10 @@ def widest(laws: Sequence[Weights | None], beyond: Decimal = Decimal(0)) -> Gap 
 
     None stands for a law under which the sight is impossible.
 
+    >>> from panprivacy.privacy.noise import Laplace
     >>> laws = [Weights(1), Weights(1)]
     >>> for i in range(2):
-    ...     laws[i].add(Hidden((Noised(Fraction(i), Fraction(1), whole=True),)), 1)
+    ...     laws[i].add(Hidden((Noised(Fraction(i), Laplace(Fraction(1))),)), 1)
     >>> print(widest(laws).ratio)
     2.7182818284590452353602874713526624977572470936999
     """
@@ -111,7 +112,7 @@ def widest(laws: Sequence[Weights | None], beyond: Decimal = Decimal(0)) -> Gap 
 
 @lru_cache(maxsize=4096)
 def _field_of(found: frozenset[Hidden]) -> _Field:
-    hidden = tuple(sorted(found, key=lambda one: one.numbers))
+    hidden = tuple(sorted(found, key=lambda one: [(number.value, number.rate) for number in one.numbers]))
     columns = list(zip(*(one.numbers for one in hidden), strict=True))
     slowest = tuple(min(number.rate for number in column) for column in columns)
     alike = all(number.rate == rate for column, rate in zip(columns, slowest, strict=True) for number in column)

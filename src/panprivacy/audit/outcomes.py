@@ -3,15 +3,14 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache
 from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
+from panprivacy.audit.chances import chance_from, chance_of
 from panprivacy.errors import PanPrivacyError
-from panprivacy.privacy import exact
 from panprivacy.privacy.coins import ONE, Coins, Flips, check_threshold
-from panprivacy.privacy.noise import Laplace, Noise
+from panprivacy.privacy.noise import Gaussian, Noise
 
 T = TypeVar("T")
 
@@ -25,13 +24,37 @@ class TooManyOutcomes(PanPrivacyError, ValueError):
     """A draw has more outcomes than can be enumerated."""
 
 
+class NoBound(PanPrivacyError, ValueError):
+    """Gaussian noise is under a claim of pure epsilon."""
+
+    def __init__(self) -> None:
+        super().__init__("Gaussian noise keeps no epsilon without a delta: let the estimator claim a delta, too")
+
+
+@dataclass(frozen=True)
+class RealLaplace:
+    """Laplace noise on a real number: x has density ``epsilon/2 * exp(-epsilon * |x|)``."""
+
+    epsilon: Fraction
+
+
 class Noised(NamedTuple):
-    """A number that leaves behind Laplace noise: the observer sees o with weight ``exp(-rate * |o - value|)``."""
+    """A number that leaves behind noise: the observer sees o with the law's weight at ``o - value``."""
 
     value: Fraction
-    rate: Fraction
-    whole: bool
-    """True for exact discrete noise on an integer, False for Laplace noise on a real number."""
+    law: Noise | RealLaplace
+
+    @property
+    def whole(self) -> bool:
+        """True for exact discrete noise on an integer, False for Laplace noise on a real number."""
+        return not isinstance(self.law, RealLaplace)
+
+    @property
+    def rate(self) -> Fraction:
+        """The epsilon of Laplace noise. Gaussian noise has none: far out, it tells two values apart for certain."""
+        if isinstance(self.law, Gaussian):
+            raise NoBound
+        return self.law.epsilon
 
 
 @dataclass(frozen=True)
@@ -47,7 +70,7 @@ class EveryOutcome(Coins):
     """Coins that land on every side in turn.
 
     `outcomes` repeats a call until each sequence of answers that the call can be given has been given once. Noise
-    is not drawn: it is noted as the number under it and its rate, and the caller gets a constant, so nothing that
+    is not drawn: it is noted as the number under it and its law, and the caller gets a constant, so nothing that
     noise is to hide can enter the state unseen.
 
     >>> coins = EveryOutcome()
@@ -113,25 +136,24 @@ class EveryOutcome(Coins):
         return self._branch(n)
 
     def noisy(self, value: int, noise: Noise) -> int:
-        assert isinstance(noise, Laplace)
-        self._noised.append(Noised(Fraction(int(value)), noise.epsilon, whole=True))
+        self._noised.append(Noised(Fraction(int(value)), noise))
         return self.STAND_IN
 
     def noisy_real(self, value: float, scale: float) -> float:
-        self._noised.append(Noised(Fraction(float(value)), 1 / Fraction(float(scale)), whole=False))
+        self._noised.append(Noised(Fraction(float(value)), RealLaplace(1 / Fraction(float(scale)))))
         return float(self.STAND_IN)
 
     def noisy_inside(self, value: int, noise: Noise) -> int:
         """Noise that is kept has infinitely many outcomes: those beyond `REACH` are left out, with their weight."""
         self.cut = True
-        kept = self._branch(2 * self.REACH + 1) - self.REACH
-        self._weight *= _laplace(abs(kept - value), _epsilon(noise))
-        return kept
+        noisy = self._branch(2 * self.REACH + 1) - self.REACH
+        self._weight *= chance_of(abs(noisy - value), noise)
+        return noisy
 
     def reaches(self, value: int, bar: int, noise: Noise) -> bool:
         """Two outcomes, since the noise is seen by nobody: no tail is left out."""
         reached = self._branch(2) == 1
-        beyond = _laplace_tail(abs(bar - value) + (bar <= value), _epsilon(noise))
+        beyond = chance_from(abs(bar - value) + (bar <= value), noise)
         self._weight *= beyond if reached == (bar > value) else 1 - beyond
         return reached
 
@@ -145,27 +167,3 @@ class EveryOutcome(Coins):
             raise RuntimeError("the call drew other coins when it was repeated: it depends on more than its coins")
         self._at += 1
         return branch
-
-
-def _epsilon(noise: Noise) -> Fraction:
-    assert isinstance(noise, Laplace)
-    return noise.epsilon
-
-
-@cache
-def _laplace(distance: int, epsilon: Fraction) -> Fraction:
-    """``(1-a)/(1+a) * a^distance`` with ``a = e^-epsilon``, to 25 digits."""
-    a = Fraction(exact.exp(exact.decimal(-epsilon)))
-    return _rounded((1 - a) / (1 + a) * a**distance)
-
-
-@cache
-def _laplace_tail(distance: int, epsilon: Fraction) -> Fraction:
-    """``P(X >= distance) = a^distance / (1+a)``, for a distance above 0, to 25 digits."""
-    a = Fraction(exact.exp(exact.decimal(-epsilon)))
-    return _rounded(a**distance / (1 + a))
-
-
-def _rounded(probability: Fraction) -> Fraction:
-    """A power of two below the line keeps the fractions of an audit short."""
-    return Fraction(max(round(probability * 2**96), 1), 2**96)

@@ -26,6 +26,8 @@ class Witness:
     probability_a: float
     """Probability of that observation under `stream_a`; a density if the noise is on real numbers."""
     probability_b: float
+    others: tuple[str, ...] = ()
+    """With a delta: all else that is seen and tells the streams apart. The probabilities are of all of it together."""
 
     def __str__(self) -> str:
         return (
@@ -40,7 +42,8 @@ class Witness:
     @property
     def seen(self) -> str:
         """The observation in one line."""
-        return "; ".join(part for part in (self.state, self.release) if part)
+        first = "; ".join(part for part in (self.state, self.release) if part)
+        return f"{first}, or {len(self.others)} more such" if self.others else first
 
     @property
     def sentence(self) -> str:
@@ -55,7 +58,10 @@ class Result:
     """The worst that an observer can learn about one user, beside what was claimed."""
 
     worst_loss: float
-    """``ln`` of the largest ratio of probabilities, rounded up; infinite if something seen rules a stream out."""
+    """``ln`` of the largest ratio of probabilities, rounded up; infinite if something seen rules a stream out.
+
+    With a delta: the epsilon that is kept with the claimed delta, to six digits.
+    """
     claimed: float
     """What the estimator says of itself."""
     settled: bool
@@ -72,18 +78,38 @@ class Result:
     Such a number has infinitely many values. What leads beyond is left out, and the loss is exact up to the weight of
     that.
     """
+    worst_delta: float = 0.0
+    """With a delta: the largest that is needed at the claimed epsilon. Never too small: what is not summed is added."""
+    claimed_delta: float = 0.0
+    """What the estimator says of itself; 0 if it claims epsilon alone, and then no delta is looked for."""
 
     @property
     def holds(self) -> bool:
-        """Whether the loss is at most what was claimed, to twelve digits."""
+        """Whether the loss is at most what was claimed, to twelve digits; with a delta, whether the delta is."""
+        if self.claimed_delta:
+            return self.worst_delta <= self.claimed_delta
         return self.settled and self.worst_loss <= self.claimed * (1 + _AGREE)
 
     def __str__(self) -> str:
+        head = self._delta_line() if self.claimed_delta else self._loss_line()
+        return f"{head}\n{self.witness}" if self.witness else head
+
+    def _delta_line(self) -> str:
+        verdict = "holds" if self.holds else "DOES NOT HOLD"
+        return (
+            f"worst delta {self.worst_delta:.3g} at epsilon {self.claimed:.6f}, claimed {self.claimed_delta:.3g}: the "
+            f"claim {verdict}{self._reached} (at delta {self.claimed_delta:.3g}, epsilon {self.worst_loss:.6f})"
+        )
+
+    def _loss_line(self) -> str:
         verdict = "holds" if self.holds else "DOES NOT HOLD" if self.worst_loss > self.claimed else "is not proven"
         bound = "" if self.settled or isinf(self.worst_loss) else "at least "
-        reach = "" if self.reach is None else f" (noise in the state followed up to {self.reach})"
-        head = f"worst loss {bound}{self.worst_loss:.6f}, claimed {self.claimed:.6f}: the claim {verdict}{reach}"
-        return f"{head}\n{self.witness}" if self.witness else head
+        loss, claimed = f"{bound}{self.worst_loss:.6f}", f"{self.claimed:.6f}"
+        return f"worst loss {loss}, claimed {claimed}: the claim {verdict}{self._reached}"
+
+    @property
+    def _reached(self) -> str:
+        return "" if self.reach is None else f" (noise in the state followed up to {self.reach})"
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data, for JSON."""

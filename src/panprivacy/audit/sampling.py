@@ -60,8 +60,8 @@ def sampled(
 
     Half of the runs choose an event of the states and releases seen; the other half bound its probabilities P_a and
     P_b under the two streams (Clopper and Pearson 1934), each wrong with probability ``(1-confidence)/2``. Then the
-    loss is at least ``ln(P_a / P_b)``. An estimator that keeps its promise is refuted with probability at most
-    ``1 - confidence``; one that does not may escape.
+    loss is at least ``ln((P_a - delta) / P_b)``, delta being the one that is claimed, if any. An estimator that keeps
+    its promise is refuted with probability at most ``1 - confidence``; one that does not may escape.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ def sampled(
     >>> from panprivacy import audit
     >>> late = [range(1, 50), audit.READ, 0, audit.RELEASE]
     >>> early = [range(1, 50), 0, audit.READ, audit.RELEASE]
-    >>> bound = audit.sampled(lambda coins: pp.Density(50, epsilon=1.0, coins=coins), late, early, runs=1000)
+    >>> bound = audit.sampled(lambda coins: pp.Density(50, epsilon=1.0, coins=coins), late, early, runs=200)
     >>> bound.refutes
     False
 
@@ -106,16 +106,17 @@ def sampled(
         Runs(everything.names, everything.states, everything.a[part], everything.b[part])
         for part in (slice(half), slice(half, 2 * half))
     )
-    kept = first.telling()
-    first, rest = first.only(kept), rest.only(kept)
+    telling = first.telling()
+    first, rest = first.only(telling), rest.only(telling)
     error = 1 - confidence
     turned = Runs(first.names, first.states, first.b, first.a)
     (promised_a, event_a), (promised_b, event_b) = choose(first, error), choose(turned, error)
     likelier, event = ("a", event_a) if promised_a >= promised_b else ("b", event_b)
     more, less = (rest.a, rest.b) if likelier == "a" else (rest.b, rest.a)
     hits = event.hits(more), event.hits(less)
-    bound = lower_bound(np.array([hits[0]]), np.array([hits[1]]), half, error)
-    return Bound(float(bound[0]), claim_of(make(coins)), confidence, half, event.name, likelier, hits)
+    claimed, delta = claim_of(make(coins))
+    bound = lower_bound(np.array([hits[0]]), np.array([hits[1]]), half, error, delta)
+    return Bound(float(bound[0]), claimed, confidence, half, event.name, likelier, hits)
 
 
 def _play(est: Any, stream: Sequence[Any]) -> tuple[list[Snapshot], list[Snapshot]]:

@@ -193,12 +193,12 @@ class Search:
 
 def _reduced(found: Any, streams: Streams) -> Front:
     """Leave out what another beginning with the same law covers."""
-    kept: dict[tuple[int, Step | None], Front] = {}
+    fronts: dict[tuple[int, Step | None], Front] = {}
     for one, path in found:
-        rivals = kept.setdefault((one.law, one.pending), {})
+        rivals = fronts.setdefault((one.law, one.pending), {})
         if any(streams.covers(rival.node, one.node) for rival in rivals):
             continue
         for rival in [rival for rival in rivals if streams.covers(one.node, rival.node)]:
             del rivals[rival]
         rivals[one] = path
-    return {one: path for rivals in kept.values() for one, path in rivals.items()}
+    return {one: path for rivals in fronts.values() for one, path in rivals.items()}

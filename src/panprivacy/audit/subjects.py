@@ -19,7 +19,7 @@ from panprivacy.distinct import DistinctCount
 from panprivacy.privacy.coins import Coins
 from panprivacy.universe import Edges, Users
 
-_KEY = bytes([3] * 16)  # any will do: a key decides who owns which bit, and the state shows it
+_KEY = bytes([3] * 16)  # any key will do: it decides who owns which bit, and the state shows it
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,8 @@ class Case:
     releases: int = 1
     intrusions: int = 0
     deletions: bool = False
+    delta: float | None = None
+    """The delta that is claimed beside epsilon, by those that draw Gaussian noise."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,14 @@ class Subject:
     """Whether the claim is the exact loss, and not only a bound of it."""
     least: float = 0.0
     """The smallest epsilon whose outcomes are few enough to enumerate; one below it is raised to it."""
+    delta: float | None = None
+    """The delta that it claims: large, so that its noise has few outcomes."""
+    plans: int = 1
+    """At least so many releases."""
+    announced: int = 0
+    """At least so many announced readings."""
+    longest: int = 6
+    """The longest streams that are audited in seconds."""
     shortest: int = 1
     """How many events it takes to lose as much as can be lost; fewer are raised to it."""
 
@@ -68,15 +78,17 @@ class Subject:
             epsilon=max(case.epsilon, self.least),
             events=max(case.events, self.shortest),
             deletions=case.deletions and self.deletes,
-            releases=case.releases if self.releases else 1,
-            intrusions=case.intrusions if self.redraws else 0,
+            releases=max(case.releases, self.plans) if self.releases else 1,
+            intrusions=max(case.intrusions, self.announced) if self.redraws else 0,
+            delta=self.delta,
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", paper.NotPrivateAsPrinted)
+            warnings.filterwarnings("ignore", "delta = .* is a probability")
             return exact(
                 lambda coins: self.build(case, coins),
                 self.ids(case.users),
-                case.events,
+                min(case.events, self.longest),
                 releases=case.releases,
                 intrusions=case.intrusions,
                 deletions=case.deletions,
@@ -90,6 +102,7 @@ def _density(case: Case, coins: Coins, universe: Any = None, **more: Any) -> Den
         case.epsilon,
         releases=case.releases,
         intrusions=case.intrusions,
+        delta=case.delta,
         coins=coins,
         **more,
     )
@@ -97,6 +110,10 @@ def _density(case: Case, coins: Coins, universe: Any = None, **more: Any) -> Den
 
 def _two(users: int) -> range:  # noqa: ARG001
     return range(2)
+
+
+def _of_two(case: Case, coins: Coins) -> Density:
+    return _density(case, coins, 2)
 
 
 def _names(users: int) -> list[str]:
@@ -113,6 +130,10 @@ def _nodes(edges: int) -> int:
     return next(nodes for nodes in range(2, edges + 3) if nodes * (nodes - 1) // 2 >= edges)
 
 
+def _sampled(case: Case, coins: Coins) -> Density:
+    return _density(case, coins, sample=case.users - 1, key=_KEY)
+
+
 def _shards(case: Case, coins: Coins) -> Shards:
     return Shards([_density(case, coins, shard=(i, 2)) for i in range(2)])
 
@@ -120,19 +141,26 @@ def _shards(case: Case, coins: Coins) -> Shards:
 def _distinct(case: Case, coins: Coins) -> DistinctCount:
     # Two levels of two bits: some of the users share a bit.
     return DistinctCount(
-        case.epsilon, 2, levels=2, releases=case.releases, intrusions=case.intrusions, key=_KEY, coins=coins
+        case.epsilon,
+        2,
+        levels=2,
+        releases=case.releases,
+        intrusions=case.intrusions,
+        delta=case.delta,
+        key=_KEY,
+        coins=coins,
     )
 
 
 def _counts(case: Case, coins: Coins, **more: Any) -> Counts:
     # Two places of a counter show all there is to it: staying, moving on, and coming back with another bit.
-    return Counts(2, case.epsilon, up_to=2, releases=case.releases, coins=coins, **more)
+    return Counts(2, case.epsilon, up_to=2, releases=case.releases, delta=case.delta, coins=coins, **more)
 
 
 def _continual(case: Case, coins: Coins) -> Observer:
     # The bar is beyond so few users.
     observer = Observer(2, case.epsilon, step=1.0, moves=1, observations=case.releases, coins=coins)
-    observer._kept.watch.bar = 1
+    observer._observed.watch.bar = 1
     return observer
 
 
@@ -152,9 +180,14 @@ def _printed(kind: Any, *, sample: int, **more: Any) -> Callable[[Case, Coins], 
     return lambda case, coins: kind(case.users, case.epsilon / 2, sample, coins=coins, **more)
 
 
+def _with_delta(name: str, kind: type, build: Callable[[Case, Coins], Any], **more: Any) -> Subject:
+    # The proof of its delta does not use that a bit is only drawn as 1: see `panprivacy.privacy.gaussian`.
+    return Subject(f"{name}, delta", kind, build, tight=False, least=3.0, delta=1e-3, **more)
+
+
 SUBJECTS: tuple[Subject, ...] = (
     Subject("Density", Density, _density),
-    Subject("Density, sampled", Density, lambda case, coins: _density(case, coins, sample=case.users - 1, key=_KEY)),
+    Subject("Density, sampled", Density, _sampled),
     Subject(
         "Density, listed", Density, lambda case, coins: _density(case, coins, Users(_names(case.users))), ids=_names
     ),
@@ -164,6 +197,15 @@ SUBJECTS: tuple[Subject, ...] = (
     Subject("Density, one shard", Density, lambda case, coins: _density(case, coins, shard=(0, 2))),
     Subject("Density, merged", Density, _shards),
     Subject("DistinctCount", DistinctCount, _distinct, deletes=False),
+    _with_delta("Density", Density, _density),
+    _with_delta("Density, 2 releases", Density, _of_two, ids=_two, plans=2, longest=2),
+    _with_delta("Density, 3 releases", Density, _of_two, ids=_two, plans=3, longest=2),
+    _with_delta("Density, announced", Density, _of_two, ids=_two, announced=1, longest=2),
+    _with_delta("Density, sampled", Density, _sampled),
+    _with_delta("Density, merged", Density, _shards),
+    _with_delta("DistinctCount", DistinctCount, _distinct, deletes=False),
+    # Each of its releases has two numbers, and more than three numbers have too many outcomes.
+    _with_delta("Counts", Counts, _counts, ids=_two, releases=False, redraws=False, longest=2),
     Subject("Counts", Counts, _counts, ids=_two, redraws=False),
     # A bit is certain to be redrawn only after as many events as its counter has places.
     Subject(

@@ -12,6 +12,7 @@ from panprivacy.audit.machine import Machine, Step
 from panprivacy.audit.memory import CODE, LOCKS, METHODS, attributes, tombstones
 from panprivacy.audit.outcomes import EveryOutcome, Noised
 from panprivacy.audit.result import Witness
+from panprivacy.audit.views import Visible
 
 _WORDS = {
     "update": "{} appears",
@@ -25,22 +26,32 @@ _WORDS = {
 
 def witness_of(finding: Finding, machine: Machine) -> Witness:
     """Put a finding into words."""
-    a, b, gap = finding.steps_a, finding.steps_b, finding.gap
-    readings = [i for i, part in enumerate(finding.visible) if part[0] == "state"]
-    states = [
-        describe(finding.visible[i][1], {sight[i][1] for sight in finding.rivals if sight[i][0] == "state"}, machine)
-        for i in readings
-    ]
-    return Witness(
-        user=_whose(a, b, machine),
-        stream_a=_say(a, machine),
-        stream_b=_say(b, machine),
-        moment=_moment(a, b),
-        state=f"state {', then '.join(states)}" if states else "",
+    return tell(
+        finding.steps_a,
+        finding.steps_b,
+        machine,
+        state=states_read(finding.visible, finding.rivals, machine),
         release=_release(finding, machine),
-        probability_a=float(gap.above),
-        probability_b=float(gap.below),
+        probability_a=float(finding.gap.above),
+        probability_b=float(finding.gap.below),
     )
+
+
+def tell(a: Sequence[Step], b: Sequence[Step], machine: Machine, **seen: Any) -> Witness:
+    """A witness of two streams, and of what is seen."""
+    return Witness(
+        user=_whose(a, b, machine), stream_a=_say(a, machine), stream_b=_say(b, machine), moment=_moment(a, b), **seen
+    )
+
+
+def states_read(visible: Visible, rivals: Sequence[Visible], machine: Machine) -> str:
+    """The states that were read, in those parts in which others could have been read."""
+    states = [
+        describe(part[1], {sight[i][1] for sight in rivals if sight[i][0] == "state"}, machine)
+        for i, part in enumerate(visible)
+        if part[0] == "state"
+    ]
+    return f"state {', then '.join(states)}" if states else ""
 
 
 def describe(state: Any, rivals: set[Any], machine: Machine) -> str:
@@ -134,8 +145,17 @@ def _release(finding: Finding, machine: Machine) -> str:
     gap = finding.gap
     columns = zip(*(one.numbers for one in gap.hidden), strict=True)
     shown = [_number(seen, column) for seen, column in zip(gap.point, columns, strict=True)]
-    shown = shown or [machine.returned[part[1]] for part in finding.visible if part[0] == "released"]
+    return released(shown) or returned(finding.visible, machine)
+
+
+def released(shown: Sequence[str]) -> str:
+    """Numbers that left behind noise."""
     return f"released {', '.join(shown)}" if shown else ""
+
+
+def returned(visible: Visible, machine: Machine) -> str:
+    """What releases returned, noise aside."""
+    return released([machine.returned[part[1]] for part in visible if part[0] == "released"])
 
 
 def _number(seen: Any, column: Sequence[Noised]) -> str:

@@ -27,7 +27,8 @@ def audit(
     epsilon: Annotated[
         float,
         typer.Option(
-            help="Privacy budget that the estimators claim to keep to; at least 8 for Continual and Continuous."
+            help="Privacy budget that the estimators claim to keep to; at least 3 with a delta, and at least 8 for "
+            "Continual and Continuous."
         ),
     ] = 0.2,
     users: Annotated[
@@ -119,7 +120,7 @@ def _audited(subjects: "list[Subject]", case: "Case", console: Console) -> "list
 def _note_raised(subjects: "list[Subject]", case: "Case") -> None:
     """Say which estimators were audited at a larger epsilon than was asked for."""
     for least in sorted({subject.least for subject in subjects if subject.least > case.epsilon}):
-        names = " and ".join(subject.name for subject in subjects if subject.least == least)
+        names = "; ".join(subject.name for subject in subjects if subject.least == least)
         speaker = Speaker(as_json=False, quiet=False)
         speaker.note(f"{names}: audited at epsilon {least:g}; with less there is too much to enumerate")
 
@@ -129,12 +130,25 @@ def _table(subjects: "list[Subject]", results: "list[Result]") -> Table:
     for subject, result in zip(subjects, results, strict=True):
         table.add_row(
             subject.name,
-            "nothing" if isinf(result.claimed) else f"{result.claimed:.6f}",
-            "infinite" if isinf(result.worst_loss) else f"{result.worst_loss:.6f}",
+            _claimed(result),
+            _found(result),
             _verdict(subject, result),
             result.witness.sentence if result.witness else "nothing seen depends on anybody",
         )
     return table
+
+
+def _claimed(result: "Result") -> str:
+    if result.claimed_delta:
+        return f"{result.claimed:.6f}\ndelta {result.claimed_delta:.1e}"
+    return "nothing" if isinf(result.claimed) else f"{result.claimed:.6f}"
+
+
+def _found(result: "Result") -> str:
+    """The loss; with a delta, the delta at the epsilon that is claimed."""
+    if result.claimed_delta:
+        return f"{result.claimed:.6f}\ndelta {result.worst_delta:.1e}"
+    return "infinite" if isinf(result.worst_loss) else f"{result.worst_loss:.6f}"
 
 
 def _verdict(subject: "Subject", result: "Result") -> str:

@@ -6,8 +6,9 @@ import typer
 
 from panprivacy.cli import options as opt
 from panprivacy.cli.plainly import Speaker, plain_errors
-from panprivacy.cli.run import Run, Source, continued_or_new, kept_in, planned, prepare
-from panprivacy.cli.universe import Asked
+from panprivacy.cli.run import Run, continued_or_new, kept_in, planned, prepare
+from panprivacy.cli.source import Source
+from panprivacy.cli.universe import Asked, which_column
 from panprivacy.counts import Counts
 from panprivacy.drawing import check_picture
 from panprivacy.errors import PanPrivacyError
@@ -93,14 +94,14 @@ def counts(
         if plot is not None:
             _check_plot(plot, only)
         users, kind = asked.universe()
-        plan = {"epsilon": epsilon, "releases": releases}
+        plan = {"epsilon": epsilon, "releases": releases, "delta": delta}
         wanted = {"estimator": "Counts", "universe": users and users.describe(), **plan}
-        size: dict[str, Any] = {"up_to": up_to, "only": only, "delta": delta}
+        size: dict[str, Any] = {"up_to": up_to, "only": only}
         est = continued_or_new(kept, users, wanted, lambda: _new(users, plan, size))
         _check_size(est, size)
         run = Run(est, kept, level, Speaker(as_json=as_json, quiet=quiet))
         layout = Layout(separator, not no_header, missing)
-        columns = asked.columns(est.universe, kind, None)
+        columns = asked.columns(est.universe, kind, None, lambda: which_column(files, format_, layout))
         run.feed(Source(files, columns, format_, layout, skip_missing, skip_outside), release_every, release)
         if plot is not None:
             _draw(est, plot)

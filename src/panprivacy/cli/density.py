@@ -7,9 +7,10 @@ import typer
 
 from panprivacy.cli import options as opt
 from panprivacy.cli.plainly import Speaker, plain_errors
-from panprivacy.cli.run import Run, Source, continued_or_new, kept_in, planned, prepare
-from panprivacy.cli.series import series_of
-from panprivacy.cli.universe import Asked
+from panprivacy.cli.run import Run, continued_or_new, kept_in, plan_of, planned, prepare
+from panprivacy.cli.series import feed_series
+from panprivacy.cli.source import Source
+from panprivacy.cli.universe import Asked, which_column
 from panprivacy.density import Density
 from panprivacy.errors import PanPrivacyError
 from panprivacy.events import Layout
@@ -97,6 +98,7 @@ def density(
     ] = None,
     releases: opt.Releases = None,
     intrusions: opt.Intrusions = None,
+    delta: opt.Delta = None,
     shard: Annotated[
         str | None,
         typer.Option(
@@ -108,17 +110,8 @@ def density(
     state: opt.State = None,
     release: opt.MakeRelease = None,
     release_every: opt.ReleaseEvery = None,
-    time: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME[@START]",
-            help="Column of times by which --release-every goes in files; START is when the first period starts.",
-        ),
-    ] = None,
-    plot: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="Draw the releases of --time as a picture: .png, .svg or .pdf."),
-    ] = None,
+    time: opt.Time = None,
+    plot: opt.Plot = None,
     level: opt.Level = 0.95,
     as_json: opt.Json = False,
     quiet: opt.Quiet = False,
@@ -127,28 +120,26 @@ def density(
 
     Example: [bold]panprivacy density visits.csv --column patient --universe 1000000 --epsilon 1[/bold]
 
+    For a series, add: [bold]--releases 52 --release-every 7d --time visited --plot series.png[/bold]
+
     FILE is one file or more, a glob in quotes, such as 'visits/*.parquet', or - for standard input.
     """
     asked = Asked(column, edges, universe, universe_file, nodes, directed)
     prepare(files, quiet=quiet)
     with plain_errors(), kept_in(state) as kept:
         users, kind = asked.universe()
-        plan = {"epsilon": epsilon, "releases": releases, "intrusions": intrusions}
+        plan = {"epsilon": epsilon, "releases": releases, "intrusions": intrusions, "delta": delta}
         wanted = {"estimator": "Density", "universe": users and users.describe(), **plan}
         part, key = _parse_shard(shard)
         size = {"sample": sample, "memory": memory, "shard": part, "key": key}
         est = continued_or_new(kept, users, wanted, lambda: _new(users, plan, size))
         if kept is not None:
-            _check_size(est, plan, size)
+            _check_size(est, size)
         run = Run(est, kept, level, Speaker(as_json=as_json, quiet=quiet))
-        series = series_of(run, time, release_every, plot)
-        columns = asked.columns(est.universe, kind, action)
         layout = Layout(separator, not no_header, missing)
+        columns = asked.columns(est.universe, kind, action, lambda: which_column(files, format_, layout))
         source = Source(files, columns, format_, layout, skip_missing, skip_outside)
-        if series is None:
-            run.feed(source, release_every, release)
-        else:
-            series.feed(source, release)
+        feed_series(run, source, release, time=time, every=release_every, picture=plot)
 
 
 def _new(users: Universe | None, plan: dict[str, Any], size: dict[str, Any]) -> Density:
@@ -157,10 +148,10 @@ def _new(users: Universe | None, plan: dict[str, Any], size: dict[str, Any]) -> 
     return Density(users, **planned(plan), **size)
 
 
-def _check_size(est: Any, plan: dict[str, Any], size: dict[str, Any]) -> None:
+def _check_size(est: Any, size: dict[str, Any]) -> None:
     """Refuse to go on with a state that has another sample or shard than was asked for."""
     if any(value is not None for value in size.values()):
-        fresh = Density(est.universe, **planned(plan | {"epsilon": est.epsilon}), **size)
+        fresh = Density(est.universe, **planned(plan_of(est)), **size)
         if (fresh._slots.first, fresh._slots.size) != (est._slots.first, est._slots.size):
             raise PanPrivacyError(
                 f"this state has bits {est._slots.first}..{est._slots.first + est._slots.size - 1}, and a table of "

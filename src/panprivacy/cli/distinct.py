@@ -7,7 +7,10 @@ import typer
 
 from panprivacy.cli import options as opt
 from panprivacy.cli.plainly import Speaker, plain_errors
-from panprivacy.cli.run import Run, Source, continued_or_new, kept_in, planned, prepare
+from panprivacy.cli.run import Run, continued_or_new, kept_in, plan_of, planned, prepare
+from panprivacy.cli.series import feed_series
+from panprivacy.cli.source import Source
+from panprivacy.cli.universe import which_column
 from panprivacy.distinct import DistinctCount
 from panprivacy.errors import PanPrivacyError
 from panprivacy.events import Columns, Kind, Layout
@@ -45,6 +48,7 @@ def distinct(
     ] = None,
     releases: opt.Releases = None,
     intrusions: opt.Intrusions = None,
+    delta: opt.Delta = None,
     key: Annotated[
         str | None,
         typer.Option(
@@ -56,6 +60,8 @@ def distinct(
     state: opt.State = None,
     release: opt.MakeRelease = None,
     release_every: opt.ReleaseEvery = None,
+    time: opt.Time = None,
+    plot: opt.Plot = None,
     level: opt.Level = 0.95,
     as_json: opt.Json = False,
     quiet: opt.Quiet = False,
@@ -64,22 +70,25 @@ def distinct(
 
     Example: [bold]panprivacy distinct visits.csv --column patient --epsilon 1 --error 0.02[/bold]
 
+    For a series, add: [bold]--releases 52 --release-every 7d --time visited --plot series.png[/bold]
+
     FILE is one file or more, a glob in quotes, such as 'visits/*.parquet', or - for standard input.
     """
     prepare(files, quiet=quiet)
     with plain_errors(), kept_in(state) as kept:
         if column is None:
-            raise ValueError("which column holds the ids? Say --column NAME")
-        plan = {"epsilon": epsilon, "releases": releases, "intrusions": intrusions}
+            raise which_column(files, format_, Layout(separator, not no_header, missing))
+        plan = {"epsilon": epsilon, "releases": releases, "intrusions": intrusions, "delta": delta}
         size: dict[str, Any] = {"error": error, "buckets": buckets, "key": _parse_key(key)}
         est = continued_or_new(
             kept, None, {"estimator": "DistinctCount", **plan}, lambda: DistinctCount(**planned(plan), **size)
         )
         if kept is not None:
-            _check_size(est, plan, size)
+            _check_size(est, size)
         columns = Columns((column,), _declared(est, ids))
         source = Source(files, columns, format_, Layout(separator, not no_header, missing), skip_missing)
-        Run(est, kept, level, Speaker(as_json=as_json, quiet=quiet)).feed(source, release_every, release)
+        run = Run(est, kept, level, Speaker(as_json=as_json, quiet=quiet))
+        feed_series(run, source, release, time=time, every=release_every, picture=plot)
 
 
 def _declared(est: Any, asked: Kind | None) -> Kind | None:
@@ -95,10 +104,10 @@ def _parse_key(text: str | None) -> bytes | None:
     return bytes.fromhex(text) if text is not None else None
 
 
-def _check_size(est: Any, plan: dict[str, Any], size: dict[str, Any]) -> None:
+def _check_size(est: Any, size: dict[str, Any]) -> None:
     """Refuse to go on with a state that has other buckets, or another key, than was asked for."""
     if size["error"] is not None or size["buckets"] is not None:
-        fresh = DistinctCount(**planned(plan | {"epsilon": est.epsilon}), **size)
+        fresh = DistinctCount(**planned(plan_of(est)), **size)
         if fresh.buckets != est.buckets:
             raise PanPrivacyError(f"this state has {est.buckets:,} buckets, and {fresh.buckets:,} were asked for")
     if size["key"] not in (None, est.universe.key):

@@ -23,13 +23,18 @@ def grow(
     ] = None,
     new: Annotated[
         str | None,
-        typer.Option("--to", metavar="FILE[:COLUMN]", help="The list with everybody of the old one, and more users."),
+        typer.Option(
+            "--to", metavar="FILE[:COLUMN]", help="The new list: all users of the old one, and those who join."
+        ),
     ] = None,
     universe: Annotated[
-        int | None, typer.Option("--universe", "-n", metavar="N", help="Instead: from now on, ids are 0 .. N-1.")
+        int | None,
+        typer.Option(
+            "--universe", "-n", metavar="N", help="Instead of lists: the new number of users, with ids 0 to N-1."
+        ),
     ] = None,
 ) -> None:
-    """Take more users into the universe of a state that `panprivacy density` made. Costs nothing of its epsilon.
+    """Take more users into the universe of a state that `panprivacy density` made; this spends no epsilon.
 
     Example: [bold]panprivacy grow flu.pp --from patients.csv:id --to patients-june.csv:id[/bold]
 
@@ -49,9 +54,9 @@ def grow(
             check_holds(larger, smaller)
             est.grow(larger)
         else:
-            raise ValueError("who comes to it? Say --from OLD --to NEW for a list, --universe N for ids 0 .. N-1")
+            raise ValueError("which users join? Say --from OLD --to NEW for a list, --universe N for ids 0 .. N-1")
         est.save(kept)
-        Speaker(as_json=False, quiet=False).note(f"{state}: now of {est.universe.describe()}")
+        Speaker(as_json=False, quiet=False).note(f"{state}: the universe now is {est.universe.describe()}")
 
 
 def _loaded(file: StateFile, universe: Users | None) -> Density:

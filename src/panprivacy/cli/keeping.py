@@ -6,14 +6,16 @@ from typing import Any
 from panprivacy.estimator import Estimator
 from panprivacy.state import StateFile
 
-_AT_MOST = 1.0  # seconds that a batch which was counted is not in the file
-_PAUSE = 25  # times as long as a write took: writing takes a twenty-fifth of the time
+_AT_MOST = 1.0  # seconds after which a batch that was counted is in the file at the latest
+_PAUSE = (
+    25  # how many times as long as the last write took the next one waits: a twenty-fifth of the time is for writing
+)
 
 
 class Keeper:
     """Writes an estimator to the file it is kept in, if there is one.
 
-    A file that lags behind is an older version of the state: together with the memory it is read as two readings.
+    A file that lags behind is an older version of the state: whoever reads it and the memory reads the state twice.
     So a batch is written at once, or, where writes are slow, as soon as they have paused long enough, and after a
     second in any case.
     """
@@ -21,6 +23,8 @@ class Keeper:
     def __init__(self, est: Estimator[Any], file: StateFile | None) -> None:
         self._est = est
         self._file = file
+        self.repeatable = est.REPEATABLE
+        """Whether what was counted may be fed again."""
         self._free = 0.0  # when the next write may begin
         self.behind = False
         """Whether something was counted that is not in the file."""
@@ -34,7 +38,7 @@ class Keeper:
 
     @property
     def due(self) -> float | None:
-        """When there is something to be written, by `time.monotonic`."""
+        """When the next write is due, by `time.monotonic`; None if the file has everything."""
         return self._free if self.behind else None
 
     def write_if_due(self) -> None:

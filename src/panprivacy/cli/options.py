@@ -34,7 +34,7 @@ FileFormat: TypeAlias = Annotated[
     ),
 ]
 Separator: TypeAlias = Annotated[
-    str, typer.Option(metavar="CHAR", help="What stands between the columns of a CSV file.", rich_help_panel=EVENTS)
+    str, typer.Option(metavar="CHAR", help="Character between the columns of a CSV file.", rich_help_panel=EVENTS)
 ]
 NoHeader: TypeAlias = Annotated[
     bool,
@@ -89,14 +89,25 @@ MakeRelease: TypeAlias = Annotated[
     bool | None,
     typer.Option(
         "--release/--no-release",
-        help="Release an answer when all events are counted, or not. Default: yes, but no for files with --state.",
+        help="Release an answer at the end of events, or not. Default: yes, but with --state no for files and --time.",
     ),
 ]
 ReleaseEvery: TypeAlias = Annotated[
     str | None,
     typer.Option(metavar="7d", help="Release an answer after every such period: 12h, 7d, 2w, 1mo (30 days)."),
 ]
-Level: TypeAlias = Annotated[float, typer.Option(help="How sure the interval around an answer is to hold the truth.")]
+Time: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME[@START]",
+        help="Column of times by which --release-every goes; START is when the first period starts.",
+    ),
+]
+Plot: TypeAlias = Annotated[
+    str | None,
+    typer.Option(metavar="FILE", help="Draw the releases of --release-every as a picture: .png, .svg or .pdf."),
+]
+Level: TypeAlias = Annotated[float, typer.Option(help="Confidence level of the interval around an answer.")]
 Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print each release as one line of JSON.")]
 Quiet: TypeAlias = Annotated[
     bool, typer.Option("--quiet", "-q", help="Print releases and errors only: no progress bar, no notes.")

@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from math import isfinite
@@ -13,6 +14,7 @@ from typing import Any
 
 import typer
 
+from panprivacy.checks import LargeDelta
 from panprivacy.errors import PanPrivacyError
 
 
@@ -20,7 +22,9 @@ from panprivacy.errors import PanPrivacyError
 def plain_errors() -> Iterator[None]:
     """Turn what a user can mend into one line on standard error and exit status 2."""
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", LargeDelta)  # commands say it in a note of theirs
+            yield
     except BrokenPipeError:
         raise
     except (PanPrivacyError, ValueError, OSError) as error:
@@ -48,11 +52,11 @@ def ended_in_order() -> Iterator[None]:
     def end(number: int, _frame: FrameType | None) -> None:
         raise Ended(number)
 
-    ours = threading.current_thread() is threading.main_thread()  # signals are nobody else's
+    ours = threading.current_thread() is threading.main_thread()  # Python gives signals to this thread alone
     before = {
         number: signal.signal(number, end)
-        for number in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM))  # POSIX has SIGHUP
-        if ours and signal.getsignal(number) not in (signal.SIG_IGN, end)  # nohup ignores it
+        for number in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM))  # only POSIX has SIGHUP
+        if ours and signal.getsignal(number) not in (signal.SIG_IGN, end)  # nohup has SIGHUP ignored
     }
     try:
         yield
@@ -68,21 +72,22 @@ def _cause(error: Exception) -> str:
 
 
 class CannotShow(PanPrivacyError):
-    """Standard output took no answer; what was spent for it is spent."""
+    """The answer could not be written to standard output; the release that it shows is spent all the same."""
 
 
 class Speaker:
     """Shows answers on standard output, and everything else on standard error."""
 
     def __init__(self, *, as_json: bool, quiet: bool) -> None:
-        self._as_json = as_json
+        self.as_json = as_json
+        """Whether answers are for programs."""
         self._quiet = quiet
         self.clear: Callable[[], AbstractContextManager[object]] = nullcontext
-        """Takes what stands in the way of a line, such as a progress bar, off the terminal while it is written."""
+        """Takes the progress bar off the terminal while a line is written there."""
 
     @property
     def shows_progress(self) -> bool:
-        """Whether somebody is looking."""
+        """Whether a person watches standard error on a terminal."""
         return not self._quiet and sys.stderr.isatty()
 
     def answer(self, thing: Any, at: str | None = None) -> None:
@@ -100,7 +105,7 @@ class Speaker:
             raise CannotShow(f"standard output cannot be written: {(error.strerror or str(error)).lower()}") from None
 
     def _write(self, thing: Any, at: str | None) -> None:
-        if self._as_json:
+        if self.as_json:
             typer.echo(json.dumps(_finite(({"at": at} if at else {}) | as_fields(thing))))
         elif sys.stdout.isatty():
             from rich.console import Console
@@ -112,7 +117,7 @@ class Speaker:
 
     def close(self, thing: Any) -> None:
         """Show what ends a series: for people under it, for programs on standard error, since it has another shape."""
-        if self._as_json:
+        if self.as_json:
             self.note(as_line(thing))
         else:
             self.answer(thing)

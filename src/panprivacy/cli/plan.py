@@ -5,6 +5,8 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from panprivacy.cli import options as opt
+from panprivacy.cli.deltas import note_large_delta
 from panprivacy.cli.plainly import Speaker, plain_errors
 from panprivacy.drawing import check_picture
 
@@ -32,6 +34,7 @@ def plan(
     intrusions: Annotated[
         int, typer.Option(help="How many times somebody else will read the state and you will know of it.")
     ] = 0,
+    delta: opt.Delta = None,
     density: Annotated[
         float | None, typer.Option(help="Share of the users that is expected to appear, if it is small.")
     ] = None,
@@ -75,10 +78,13 @@ def plan(
             intrusions=intrusions,
             density=density,
             count=count,
+            delta=delta,
             up_to=up_to,
             only=only,
         )
-        Speaker(as_json=as_json, quiet=False).answer(found.to_dict() if as_json else found)
+        speaker = Speaker(as_json=as_json, quiet=False)
+        speaker.answer(found.to_dict() if as_json else found)
+        note_large_delta(found.delta, speaker)
         if plot is not None:
             from panprivacy.planning.picture import draw
 

@@ -1,4 +1,4 @@
-"""A bar by bytes, with events a second and the time left, for somebody who is looking."""
+"""A bar by bytes, with events a second and the time left, for a person who watches."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Meter:
-    """Shows how far reading has come; does nothing if nobody looks.
+    """Shows how far reading has come; does nothing if nobody watches.
 
     The bar makes way for what the speaker says. Rows without id count like others here, so the bar does not tell how
     many there were.

@@ -21,25 +21,31 @@ def reproduce(
     figure: Annotated[
         list[int] | None,
         typer.Option(
-            "--figure", "-f", metavar="N", min=1, max=10, help="Only this figure; may be given several times."
+            "--figure", "-f", metavar="N", min=1, max=10, help="Draw only this figure; may be given several times."
         ),
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Few repetitions: less than a minute.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Repeat each experiment a few times only: takes less than a minute.")
+    ] = False,
     out: Annotated[
         Path, typer.Option("--out", "-o", metavar="DIR", help="Folder for the report, the figures and their data.")
     ] = Path("reproduction"),
     jobs: Annotated[
-        int | None, typer.Option("--jobs", "-j", min=1, help="Processes to run at once. Default: one for each core.")
+        int | None,
+        typer.Option("--jobs", "-j", min=1, help="How many processes run at once. Default: one for each core."),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same numbers, whatever the jobs.")] = 1,
+    seed: Annotated[
+        int,
+        typer.Option(min=0, help="Seed of the experiments; the same seed gives the same numbers, whatever --jobs is."),
+    ] = 1,
 ) -> None:
     """Run the experiments of the paper's section 6 again, draw its figures, and check what it claims.
 
     Example: [bold]panprivacy reproduce --quick --figure 6 --figure 8[/bold]
 
     Writes pictures (PNG, SVG), their data (Parquet, CSV) and report.html.
-    Takes less than ten minutes on two cores; interrupted, it goes on where it was.
-    Exit status 1: a claim that the paper makes of its own experiments does not hold.
+    Takes less than ten minutes on two cores. If it is interrupted, the same command goes on where it stopped.
+    The exit status is 1 if a claim that the paper makes of its own experiments does not hold.
     """
     from rich.console import Console
 

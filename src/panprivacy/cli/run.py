@@ -1,54 +1,32 @@
 """What `density` and `distinct` do with events: feed, save, release, and show, in this order."""
 
 import os
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import partial
 from math import exp
+from time import time
 from typing import Any
 
 from panprivacy.checks import check_level
+from panprivacy.cli.deltas import note_large_delta, note_what_a_delta_buys
 from panprivacy.cli.keeping import Keeper
 from panprivacy.cli.plainly import CannotShow, Speaker, ended_in_order
-from panprivacy.cli.progress import Meter
-from panprivacy.density import Density
+from panprivacy.cli.published import AT, Dated, Published
+from panprivacy.cli.source import Source
 from panprivacy.errors import BudgetExhausted, PanPrivacyError
 from panprivacy.estimator import Estimator
-from panprivacy.events import STDIN, BadInput, Bell, Columns, Format, Layout, Live, expand, read
+from panprivacy.events import STDIN, BadInput, Bell
 from panprivacy.feeding import Feed
 from panprivacy.hardening import start_hardened
-from panprivacy.periods import parse_period
+from panprivacy.periods import SECOND, parse_period
 from panprivacy.privacy.ledger import all_made
 from panprivacy.release import Release
 from panprivacy.state import StateFile
 
 _WEAK = 10.0  # an epsilon above this is hardly a promise
 _NOISE = 0.5  # a standard error above this says nothing of a density between 0 and 1
-
-
-@dataclass(frozen=True)
-class Source:
-    """Where events come from and how they are read."""
-
-    files: Sequence[str]
-    columns: Columns
-    format: Format | None
-    layout: Layout
-    skip_missing: bool
-    skip_outside: bool = False
-
-    def feed_to(self, est: Estimator[Any], columns: Columns | None = None) -> Feed:
-        """What counts its batches; with more columns, if something else is read from them as well."""
-        skip: dict[str, bool] = {"skip_missing": self.skip_missing, "skip_outside": self.skip_outside}
-        return Feed(est, columns or self.columns, **skip, live=self.live)
-
-    @property
-    def live(self) -> bool:
-        """Whether this is standard input."""
-        return list(self.files) == [STDIN]
 
 
 @dataclass
@@ -63,13 +41,16 @@ class Run:
     def __post_init__(self) -> None:
         check_level(self.level)  # said now, not after an hour of reading
         self.keeper = Keeper(self.est, self.kept)
+        self._published: Published | None = None
+        if self.kept is None or not self.kept.exists:  # a state that is there has decided for good
+            note_what_a_delta_buys(self.est, self.speaker)
 
-    def feed(self, source: Source, every: str | None, final: bool | None) -> None:
-        """Count everything, and save it as it is counted; show what was asked for."""
+    def feed(self, source: Source, every: str | None, final: bool | None, published: Published | None = None) -> None:
+        """Count everything, and save it as it is counted; show what was asked for, also as a series."""
         period = parse_period(every) if every is not None else None
         if period is not None and not source.live:
-            other = ", or by --time COLUMN of files" if isinstance(self.est, Density) else "; files have no clock"
-            raise ValueError(f"--release-every goes by the clock of standard input (-){other}")
+            raise ValueError("--release-every goes by the clock of standard input (-), or by --time COLUMN of events")
+        self._published = published
         if final is False and self.kept is None:
             raise ValueError("--no-release needs a --state FILE to keep what is counted")
         final = final if final is not None else self.kept is None or source.live
@@ -81,18 +62,11 @@ class Run:
             if source.live:
                 self._feed_live(source, feed, period, final)
             else:
-                self._feed_files(source, feed)
+                source.read(source.columns, self.keeper, self.speaker, feed.take)
         self._finish(final, source.live)
+        if published is not None:
+            published.close(self.est)
         self.note_epsilon()
-
-    def _feed_files(self, source: Source, feed: Feed) -> None:
-        files = expand(source.files)
-        with Meter(files, self.speaker) as meter:
-            for batch in read(files, source.columns, format_=source.format, layout=source.layout):
-                feed.take(batch)
-                meter.advance(batch)
-                if self.est.REPEATABLE:  # else the files are kept whole or not at all: part of them cannot be fed again
-                    self.keeper.counted()
 
     @contextmanager
     def keeping_what_was_counted(self) -> Iterator[None]:
@@ -119,20 +93,16 @@ class Run:
             )
             if period is not None and self.left <= final:
                 self.speaker.note("no release is planned but the one at the end; --releases K plans for more")
-            live = Live(sys.stdin.fileno(), source.columns, source.format, source.layout, bell)
-            with Meter([], self.speaker) as meter:
-                for batch in live.batches():
-                    if batch is not None:
-                        bell.undisturbed(
-                            partial(feed.take, batch)
-                        )  # one that is broken off is not counted, or may be twice
-                        meter.advance(batch)
-                        self.keeper.counted()
-                    elif bell.rings():
-                        self._release_between(final)
-                    else:
-                        self.keeper.write_if_due()
-                    bell.wake_at = self.keeper.due
+            source.listen(
+                source.columns,
+                self.keeper,
+                self.speaker,
+                bell,
+                take=lambda batch: bell.undisturbed(
+                    partial(feed.take, batch)
+                ),  # a batch that is broken off is not counted, or may be counted twice
+                ring=lambda: self._release_between(final),
+            )
 
     def _release_between(self, final: bool) -> None:
         left = self.left
@@ -180,7 +150,8 @@ class Run:
             self.speaker.note(f"{made}: events that are counted from now on will never be released")
 
     def note_epsilon(self) -> None:
-        """Say in words what an epsilon means that promises hardly anything."""
+        """Say in words what an epsilon means that promises hardly anything, and a delta that is not tiny."""
+        note_large_delta(self.est.delta, self.speaker)
         epsilon = self.est.epsilon
         if epsilon > _WEAK:
             times = f"{exp(epsilon):,.0f}" if epsilon < 30 else f"e^{epsilon:g}"
@@ -192,8 +163,11 @@ class Run:
     def release(self, *, dated: bool = False) -> None:
         """Spend one planned release and show it, with the time if it is one of many from a pipe."""
         released = self.spend()
+        row = Dated(AT, int(time()) * SECOND, released) if dated else None
+        if row is not None and self._published is not None:
+            self._published.rows.append(row)
         try:
-            self.speaker.answer(released, datetime.now(UTC).isoformat(timespec="seconds") if dated else None)
+            self.speaker.answer(released, None if row is None else row.when)
         except CannotShow as error:
             path = self.kept and self.kept.path
             lost = f"is spent and saved; panprivacy show {path} has it" if path else "is spent, and lost"
@@ -245,6 +219,7 @@ def continued_or_new(
         "epsilon": est.epsilon,
         "releases": budget.releases,
         "intrusions": budget.redraws,
+        "delta": est.delta or "none",
         "universe": est.universe.describe(),
     }
     for what, wanted in asked.items():
@@ -258,3 +233,10 @@ def planned(plan: dict[str, Any]) -> dict[str, Any]:
     if plan["epsilon"] is None:
         raise ValueError("how much privacy? Say --epsilon E, the total budget; 1 is usual")
     return {name: value for name, value in plan.items() if value is not None}
+
+
+def plan_of(est: Estimator[Any]) -> dict[str, Any]:
+    """What an estimator was planned for, in the words of `planned`."""
+    budget = est.budget
+    plan = {"epsilon": est.epsilon, "releases": budget.releases, "intrusions": budget.redraws}
+    return plan | {"delta": est.delta or None}

@@ -47,12 +47,15 @@ def _described(est: Any) -> dict[str, Any]:
         "epsilon": est.epsilon,
         "epsilon_spent": budget.spent,
         "epsilon_remaining": budget.remaining,
+        "delta": budget.delta,
+        "delta_spent": budget.delta_spent,
     }
     if not isinstance(est, Estimator):
         return common | {"moves": budget.moves, "moves_left": est.moves_left}
     return common | {
         "releases": budget.releases,
         "releases_made": budget.releases_made,
+        "noise_stderr": budget.noise_stderr,
         "intrusions": budget.redraws,
         "rerandomizations_made": budget.redraws_made,
         "last": as_fields(est.last) if est.last is not None else None,

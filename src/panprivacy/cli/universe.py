@@ -1,11 +1,22 @@
 """Who is counted: the options that say it, as a universe and the columns its ids are in."""
 
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from panprivacy.errors import PanPrivacyError
-from panprivacy.events import Columns, Kind, kind_of, read_ids, split_column
+from panprivacy.events import (
+    Columns,
+    Format,
+    Kind,
+    Layout,
+    columns_told,
+    expand,
+    kind_of,
+    read_ids,
+    split_column,
+)
 from panprivacy.slots.saved import Unlisted
 from panprivacy.universe import Edges, Range, Universe, Users
 
@@ -39,8 +50,8 @@ class Asked:
             return _listed(self.file)
         return None, Kind.integers
 
-    def columns(self, universe: Any, kind: Kind, action: str | None) -> Columns:
-        """The columns that hold the ids of this universe."""
+    def columns(self, universe: Any, kind: Kind, action: str | None, which: Callable[[], ValueError]) -> Columns:
+        """The columns that hold the ids of this universe; `which` asks for the one that was not said."""
         if isinstance(universe, Unlisted):
             said = "nodes: give the same --nodes FILE" if universe.nodes else "users: give the same --universe-file"
             raise PanPrivacyError(f"this state is of listed {said} again")
@@ -55,11 +66,18 @@ class Asked:
             return Columns(ends, kind, action)
         if self.directed:
             raise ValueError("--directed is for a graph of --nodes N")
-        if self.column is None or self.edges is not None:
-            raise ValueError(
-                "--edges is for a graph of --nodes N" if self.edges else "which column holds the ids? Say --column NAME"
-            )
+        if self.edges is not None:
+            raise ValueError("--edges is for a graph of --nodes N")
+        if self.column is None:
+            raise which()
         return Columns((self.column,), kind, action)
+
+
+def which_column(files: Sequence[str], format_: Format | None, layout: Layout) -> ValueError:
+    """Ask for the column of the ids, and say which there are."""
+    file = expand(files)[0]
+    told = columns_told(file, format_, layout)
+    return ValueError(f"which column holds the ids? Say --column NAME{f'; {file}: {told}' if told else ''}")
 
 
 def _listed(given: str) -> tuple[Users, Kind]:

@@ -7,7 +7,7 @@ from math import ceil, exp, expm1, log, sqrt
 from panprivacy.continual.shares import Shares
 from panprivacy.release.tracked import Tracked
 
-_SOURCES = 4  # of error, each with the same part of beta: bits, test, value, sampling
+_SOURCES = 4  # sources of error, each with the same part of beta: bits, test, value, sampling
 
 
 @dataclass(frozen=True)
@@ -22,13 +22,13 @@ class Accuracy:
     beta: float
     observations: int
     bar: float
-    """The drift at which the published density moves: the step, and what noise may feign of it."""
+    """The drift at which the published density moves: the step, and the part of it that may be noise."""
     test: float
-    """The noise of the test at which it should have moved."""
+    """The error from the noise of the test, which may let a move come late."""
     bits: float
-    """The coins of the bits."""
+    """The error from the coins of the bits."""
     sampling: float
-    """That only a sample of the users is tracked."""
+    """The error from tracking only a sample of the users."""
     moves_suffice: bool
     """Whether the planned moves are enough, with that probability."""
 
@@ -100,7 +100,7 @@ def slack_of(shares: Shares, size: int, observations: int, beta: float) -> Slack
 
 
 def _bits(shares: Shares, size: int, observations: int, beta: float) -> float:
-    """Of the number of ones around its mean, by the sub-Gaussian constant of a coin.
+    """A bound of the number of ones around its mean, by the sub-Gaussian constant of a coin.
 
     The smallest variance with which a coin of probability p0, or of ``p1 = 1 - p0``, is sub-Gaussian is
     ``(p1-p0) / (2*ln(p1/p0))`` (Kearns and Saul 1998).
@@ -111,7 +111,7 @@ def _bits(shares: Shares, size: int, observations: int, beta: float) -> float:
 
 
 def _test(shares: Shares, observations: int, beta: float) -> float:
-    """Of the noise in a test, the walk of the threshold included, by its moment generating function (Chernoff)."""
+    """A bound of the noise in a test, the walk of the threshold included: Chernoff's, by moments."""
     from scipy.optimize import minimize_scalar
 
     threshold, test = float(shares.threshold), float(shares.test)
@@ -131,7 +131,7 @@ def _log_moment(epsilon: float, rate: float) -> float:
 
 
 def _value(shares: Shares, moves: int, beta: float) -> float:
-    """Of the noise of any released count: ``P(|X| >= k) = 2*a^k / (1+a)``."""
+    """A bound of the noise of any released count: ``P(|X| >= k) = 2*a^k / (1+a)``."""
     epsilon = float(shares.value)
     tail = log(2 * moves / ((1 + exp(-epsilon)) * beta)) / epsilon
     return max(ceil(tail) - 1, 0)

@@ -71,11 +71,11 @@ class ContinualBudget(Spending):
     """Where an observer's epsilon goes, for any number of observations; `continual.shares` has the formula."""
 
     threshold: float
-    """Of one step of the threshold's walk; it counts three times, however many observations there are."""
+    """Epsilon of one step of the threshold's walk; it counts three times, however many observations there are."""
     test: float
-    """Of the noise in a test; it counts twice for every move, and once more."""
+    """Epsilon of the noise in a test; it counts twice for every move, and once more."""
     value: float
-    """Of the count released at one move."""
+    """Epsilon of the count released at one move."""
     moves: int
     """How many moves are planned."""
     moves_made: int

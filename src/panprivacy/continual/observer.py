@@ -106,7 +106,7 @@ class Continual:
             size: Any = {"sample": sample, "memory": memory, "coins": coins}
             self._density, shares = new_bits(universe, float(epsilon), most, planned, **size)
         bar = bar_for(step, shares, _tracked_by(self._density), planned, beta)
-        self._kept = Observed(Watch(shares, bar), step, beta, planned, moves is None)
+        self._observed = Observed(Watch(shares, bar), step, beta, planned, moves is None)
         lifetime.give_lock(self, rank=1)
 
     # --- events -------------------------------------------------------------------------------------------------
@@ -130,44 +130,44 @@ class Continual:
         self._density.remove_many(ids)
 
     def _check_deletions(self) -> None:
-        if self._kept.insert_only:
+        if self._observed.insert_only:
             raise ValueError("this observer was planned for a stream without deletions; plan them with moves=K")
 
     # --- what is seen -------------------------------------------------------------------------------------------
 
     def observe(self) -> Observation:
         """Return the published density, which moves now if the test says that the true one has drifted."""
-        kept = self._kept
+        observed = self._observed
         with self._lock:
-            kept.observations += 1
-            moved = self.moves_left > 0 and kept.watch.has_drifted(self._distance(), self._density._coins)
+            observed.observations += 1
+            moved = self.moves_left > 0 and observed.watch.has_drifted(self._distance(), self._density._coins)
             if moved:
                 released = self._density.release().density
                 # Without deletions the true density never falls, so the largest one published is as close as the last.
-                kept.published = max(released, kept.published) if kept.insert_only else released
+                observed.published = max(released, observed.published) if observed.insert_only else released
             return self._observation(moved)
 
     def _distance(self) -> int:
         """How far the number of ones is from the last released one, or from its mean while nobody has appeared."""
-        published, pair = self._density._ledger.published, self._kept.watch.shares.pair
+        published, pair = self._density._ledger.published, self._observed.watch.shares.pair
         last = published.noisy[0] if published else round(self._density._slots.size * pair.p0)
         with self._density._lock:
             return abs(int(self._density._table.ones()) - last)
 
     def _observation(self, moved: bool) -> Observation:
-        kept, density = self._kept, self._kept.published
+        observed, density = self._observed, self._observed.published
         # Beyond the plan, promised in powers of two: to work out an accuracy takes longer than to observe.
-        beyond = kept.observations > kept.planned
-        alpha = self.accuracy(2 ** (kept.observations - 1).bit_length() if beyond else None).alpha
+        beyond = observed.observations > observed.planned
+        alpha = self.accuracy(2 ** (observed.observations - 1).bit_length() if beyond else None).alpha
         low, high = density - alpha, density + alpha
         if not self.moves_left and not moved:  # it stands still, whatever happens
-            low, high = (low, 1.0) if kept.insert_only else (0.0, 1.0)
+            low, high = (low, 1.0) if observed.insert_only else (0.0, 1.0)
         return Observation(
             density=density,
             density_band=(max(low, 0.0), min(high, 1.0)),
-            level=1 - kept.beta,
+            level=1 - observed.beta,
             moved=moved,
-            number=kept.observations,
+            number=observed.observations,
             moves_left=self.moves_left,
             universe=self._density._slots.population,
             epsilon_spent=self.budget.spent,
@@ -178,29 +178,29 @@ class Continual:
 
     def accuracy(self, observations: int | None = None, beta: float | None = None) -> Accuracy:
         """How far the published density can be from the truth, over so many observations, but for a probability."""
-        kept = self._kept
-        times = kept.planned if observations is None else index(observations)
-        chance = kept.beta if beta is None else beta
+        observed = self._observed
+        times = observed.planned if observations is None else index(observations)
+        chance = observed.beta if beta is None else beta
         if times < 1 or not 0 < chance < 1:
             raise ValueError(f"an accuracy needs at least one observation and 0 < beta < 1, got {times} and {chance}")
-        step = kept.step if kept.insert_only else None
-        tracked, shares = _tracked_by(self._density), kept.watch.shares
-        return accuracy_of(kept.watch.bar, step, shares, tracked, observations=times, beta=chance)
+        step = observed.step if observed.insert_only else None
+        tracked, shares = _tracked_by(self._density), observed.watch.shares
+        return accuracy_of(observed.watch.bar, step, shares, tracked, observations=times, beta=chance)
 
     @property
     def budget(self) -> ContinualBudget:
         """Where epsilon goes: shares, spent, left, and the total."""
-        return budget_of(self._kept.watch.shares, self._density._ledger.releases)
+        return budget_of(self._observed.watch.shares, self._density._ledger.releases)
 
     @property
     def moves_left(self) -> int:
         """How often the published density may still move."""
-        return self._kept.watch.shares.moves - self._density._ledger.releases
+        return self._observed.watch.shares.moves - self._density._ledger.releases
 
     @property
     def epsilon(self) -> float:
         """The total budget."""
-        return self._kept.watch.shares.epsilon
+        return self._observed.watch.shares.epsilon
 
     @property
     def universe(self) -> Universe:
@@ -222,7 +222,7 @@ class Continual:
             return f"<Continual, emptied: {self._density.emptied}>"
         insecure = "" if self.secure else "; NOT SECURE: seeded coins"
         return (
-            f"<Continual of {self.universe.describe()}, step {self._kept.step:g}; epsilon {self.epsilon:g}: "
+            f"<Continual of {self.universe.describe()}, step {self._observed.step:g}; epsilon {self.epsilon:g}: "
             f"{self.budget.spent:.3g} spent, {self.moves_left} of {self.budget.moves} moves left{insecure}>"
         )
 
@@ -248,7 +248,7 @@ class Continual:
 
         An observer on seeded coins is refused unless `insecure=True` says that this is known.
         """
-        with self._lock, saved.sealed(self._density, self._kept, insecure=insecure) as parts:
+        with self._lock, saved.sealed(self._density, self._observed, insecure=insecure) as parts:
             return state.seal(parts)
 
     def save(self, file: str | Path | StateFile, *, insecure: bool = False) -> None:
@@ -256,7 +256,7 @@ class Continual:
         with (
             state.opened(file) as kept,
             self._lock,
-            saved.sealed(self._density, self._kept, insecure=insecure) as parts,
+            saved.sealed(self._density, self._observed, insecure=insecure) as parts,
         ):
             kept.write(parts)
 
@@ -269,7 +269,7 @@ class Continual:
     def from_sealed(cls, parts: Sealed, universe: Any = None) -> Self:
         """Make an observer of the parts of a saved state; their words become its bits."""
         observer = cls.__new__(cls)
-        observer._density, observer._kept = saved.from_sealed(parts, universe)
+        observer._density, observer._observed = saved.from_sealed(parts, universe)
         lifetime.give_lock(observer, rank=1)
         return observer
 

@@ -39,24 +39,24 @@ class Observed:
 
 
 @contextmanager
-def sealed(density: Density, kept: Observed, *, insecure: bool) -> Iterator[Sealed]:
+def sealed(density: Density, observed: Observed, *, insecure: bool) -> Iterator[Sealed]:
     """The parts of a saved observer, whose length depends on its plan alone; the bits keep still meanwhile."""
     if not (density.secure or insecure):
         raise NotPrivate("this observer used seeded coins and protects nobody; insecure=True saves it all the same")
-    shares = kept.watch.shares
+    shares = observed.watch.shares
     head = _OBSERVER.pack(
         shares.epsilon,
         shares.pair.present,
         shares.moves,
         *(int(share * RELEASE_STEPS) for share in (shares.threshold, shares.test, shares.value)),
-        kept.watch.bar,
-        kept.watch.walk,
-        kept.step,
-        kept.beta,
-        kept.planned,
-        kept.insert_only,
-        kept.observations,
-        kept.published,
+        observed.watch.bar,
+        observed.watch.walk,
+        observed.step,
+        observed.beta,
+        observed.planned,
+        observed.insert_only,
+        observed.observations,
+        observed.published,
     )
     with density._sealed(insecure) as bits:
         yield bits._replace(kind=KIND, parameters=head + bits.parameters)
@@ -67,14 +67,14 @@ def from_sealed(parts: Sealed, universe: Any) -> tuple[Density, Observed]:
     if parts.kind != KIND:
         raise CorruptState("this state is not that of a Continual")
     try:
-        kept = _read(parts.parameters)
+        observed = _read(parts.parameters)
         bits = parts._replace(kind=Density.KIND, parameters=parts.parameters[_OBSERVER.size :])
         density = Density.from_sealed(bits, universe)
-        if density._ledger.split != split_of(kept.watch.shares):
+        if density._ledger.split != split_of(observed.watch.shares):
             raise CorruptState("its bits have another plan")
     except (PanPrivacyError, ValueError, ArithmeticError, struct.error) as error:
         raise CorruptState(f"the state contradicts itself: {error}") from error
-    return density, kept
+    return density, observed
 
 
 def _read(parameters: bytes) -> Observed:

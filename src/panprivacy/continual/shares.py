@@ -47,15 +47,15 @@ class Shares(Law):
     moves: int
     """How often the published value may move."""
     threshold: Fraction
-    """Of the step that the threshold's walk takes before a test."""
+    """Share of the step that the threshold's walk takes before a test."""
     test: Fraction
-    """Of the noise on the distance in a test."""
+    """Share of the noise on the distance in a test."""
     value: Fraction
-    """Of the noise on the count that is released when the published value moves."""
+    """Share of the noise on the count that is released when the published value moves."""
 
     @property
     def planned(self) -> tuple[int]:
-        """Moves."""
+        """How many moves are planned."""
         return (self.moves,)
 
     def exact_loss(self, *done: int) -> Decimal:

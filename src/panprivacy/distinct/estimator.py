@@ -20,7 +20,7 @@ from panprivacy.distinct.reach import counts_within
 from panprivacy.errors import CannotMerge, PanPrivacyError
 from panprivacy.estimator import Estimator
 from panprivacy.privacy import coins as coin_sources
-from panprivacy.privacy.budget import budget_of
+from panprivacy.privacy.budget import and_delta, budget_of
 from panprivacy.privacy.coins import Coins
 from panprivacy.privacy.ledger import Ledger, Published
 from panprivacy.privacy.pairs import Pair
@@ -189,7 +189,9 @@ class DistinctCount(Estimator[CountRelease]):
         model = self._model(union_pair(split.pair_after(published.redraws), self._slots.unions))
         noisy = np.array(published.noisy, dtype=np.float64).reshape(self._slots.parts, self._slots.levels)
         raw = total([model.fit(part, published.level) for part in noisy])
-        found = not_negative(raw)
+        found, parts = not_negative(raw), self._slots.parts
+        # Wide Laplace noise errs by less than a normal law of its variance would: the fit sees its peak.
+        of_noise = min(sqrt(parts) * model.noise_stderr(found.count / parts), found.stderr)
         budget = budget_of(split, published.number, published.redraws)
         return CountRelease(
             count=found.count,
@@ -202,13 +204,13 @@ class DistinctCount(Estimator[CountRelease]):
             epsilon_spent=budget.spent,
             epsilon_remaining=budget.remaining,
             delta_spent=budget.delta_spent,
-            noise_stderr=sqrt(self._slots.parts) * model.noise_stderr(found.count / self._slots.parts),
+            noise_stderr=of_noise,
             secure=self.secure,
         )
 
     # --- what it says of itself ---------------------------------------------------------------------------------
 
-    def stderr_at(self, count: float) -> float:
+    def count_stderr_at(self, count: float) -> float:
         """The standard error that a release now would have, if this were the true count (of each part alike)."""
         parts = self._slots.parts
         return float(np.sqrt(parts)) * self._model(self._ledger.pair).stderr(count / parts)
@@ -266,7 +268,7 @@ class DistinctCount(Estimator[CountRelease]):
         return (
             f"<DistinctCount within {self.relative_error:.1%} from {4 * self.buckets:,} users on, "
             f"{tables}{format_bytes(self.memory)}; "
-            f"epsilon {self.epsilon:g}: {budget.spent:.3g} spent, "
+            f"epsilon {self.epsilon:g}{and_delta(self.delta)}: {budget.spent:.3g} spent, "
             f"{budget.releases_made} of {budget.releases} releases made"
             f"{'' if self.secure else '; NOT SECURE: seeded coins'}>"
         )

@@ -42,7 +42,7 @@ def counts_within(model: CountModel, error: float) -> tuple[int, int] | None:
 
 
 def _furthest(model: CountModel, error: float, within: int, outside: int) -> int:
-    """The count furthest from one that is within the error, towards one that is not, that still is within it."""
+    """The last count that is within the error, on the way from one that is to one that is not."""
     while abs(outside - within) > 1:
         middle = (within + outside) // 2
         if relative_stderr(model, middle) <= error:

@@ -7,7 +7,7 @@ from panprivacy.events.batch import BadInput, Batch, Columns, Kind
 from panprivacy.events.bell import Bell
 from panprivacy.events.columnar import kind_of, read_columnar
 from panprivacy.events.delimited import Layout
-from panprivacy.events.listed import read_ids, split_column
+from panprivacy.events.listed import columns_told, read_ids, split_column
 from panprivacy.events.live import Live
 from panprivacy.events.magic import ARROW_STREAM
 from panprivacy.events.sources import STDIN, Format, expand, first_bytes, format_of, is_pipe
@@ -24,6 +24,7 @@ __all__ = [
     "Kind",
     "Layout",
     "Live",
+    "columns_told",
     "expand",
     "kind_of",
     "read",
@@ -50,9 +51,9 @@ def read(
 def _batches(file: str, columns: Columns, asked: Format | None, layout: Layout | None) -> Iterator[Batch]:
     if is_pipe(file):
         return read_stream(file, columns, asked, layout)
-    kind = format_of(file, asked)
-    if kind is Format.arrow and first_bytes(file).startswith(ARROW_STREAM):
-        return read_stream(file, columns, kind, layout)
-    if kind in (Format.parquet, Format.arrow):
-        return read_columnar(file, columns, kind)
-    return read_text(file, columns, kind, layout_of(kind, layout))
+    format_ = format_of(file, asked)
+    if format_ is Format.arrow and first_bytes(file).startswith(ARROW_STREAM):
+        return read_stream(file, columns, format_, layout)
+    if format_ in (Format.parquet, Format.arrow):
+        return read_columnar(file, columns, format_)
+    return read_text(file, columns, format_, layout_of(format_, layout))

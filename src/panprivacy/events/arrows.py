@@ -35,7 +35,7 @@ class ArrowStream:
         self._file = file
         self._columns = columns
         self._rest = bytearray()
-        self._needed = _PREFIX.size  # bytes, before anything can be told of what has come
+        self._needed = _PREFIX.size  # bytes that must have come before the next message can be told
         self._schema = b""
         self._fault = ""
         self.rows = 0

@@ -58,11 +58,25 @@ class Columns:
         """All columns, ids first."""
         return [*self.ids, *(name for name in (self.action, self.time) if name is not None)]
 
-    def check_names(self, file: str, present: list[str], advice: str = "") -> None:
-        """Refuse a file that lacks one of the columns; `advice` says what might be behind it."""
+    @property
+    def if_text(self) -> str:
+        """What to do where ids are read as integers and turn out to be text."""
+        if len(self.ids) == 2:
+            return "nodes that are text need --nodes FILE"
+        return "ids that are text need --universe-file FILE, or distinct --ids text"
+
+    def if_padded(self, name: str, value: str) -> str:
+        """What is wrong with an id like 007 where ids are integers, and what to do."""
+        return (
+            f"{name} {value} has leading zeros, and ids are integers here: if it is the id without them, write it so; "
+            f"{self.if_text}"
+        )
+
+    def check_names(self, file: str, present: list[str], told: str | None = None) -> None:
+        """Refuse a file that lacks one of the columns; `told` is what to say of those that it has."""
         for name in self.names:
             if name not in present:
-                raise BadInput(file, f"no column {name!r}; it has {shown_names(present)}{advice}")
+                raise BadInput(file, f"no column {name!r}; {told or f'it has {shown_names(present)}'}")
             if present.count(name) > 1:
                 raise BadInput(file, f"{present.count(name)} columns are called {name!r}")
 

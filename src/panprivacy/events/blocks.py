@@ -54,16 +54,18 @@ def _outside_quotes(data: bytes, end: int) -> int:
     return end
 
 
-def record_ends(block: bytes, quotes: bool) -> list[int]:
-    r"""Where each record of a block ends; only needed to say which one is bad.
+def record_ends(block: bytes, quotes: bool, most: int | None = None) -> list[int]:
+    r"""Where each record of a block ends, or the first `most` of them do; many are needed only to name a bad one.
 
-    >>> record_ends(b'1,a\n2,"b\nc"\n3', quotes=True)
-    [4, 12, 13]
+    >>> record_ends(b'1,a\n2,"b\nc"\n3', quotes=True), record_ends(b'1,a\n2,"b\nc"\n3', quotes=True, most=1)
+    ([4, 12, 13], [4])
     """
-    ends, odd, end = [], 0, 0
-    for line in block.removesuffix(b"\n").split(b"\n"):
-        end += len(line) + 1
-        odd ^= line.count(b'"') % 2 if quotes else 0
+    ends: list[int] = []
+    odd, start = 0, 0
+    while start < len(block) and len(ends) != most:
+        end = block.find(b"\n", start) + 1 or len(block)
+        odd ^= block.count(b'"', start, end) % 2 if quotes else 0
         if not odd:
-            ends.append(min(end, len(block)))
-    return [*ends, len(block)] if odd else ends
+            ends.append(end)
+        start = end
+    return [*ends, len(block)] if odd or not block else ends

@@ -95,7 +95,7 @@ def _typed(scan: "pl.LazyFrame", columns: Columns, schema: "pl.Schema") -> "pl.L
 
 
 def with_whole_ids(file: str, columns: Columns, rows: "pl.DataFrame", before: int) -> "pl.DataFrame":
-    """The rows with floats among their ids as the whole numbers that they are; one that is not is an error."""
+    """The rows with whole floats among their ids read as integers; a float that is not whole is an error."""
     import polars as pl
 
     for name in columns.ids:
@@ -140,7 +140,7 @@ def check_types(file: str, columns: Columns, schema: "pl.Schema") -> None:
         if kind is None:
             raise BadInput(file, f"column {name!r} holds {schema[name]}; ids are integers or text")
         if kind is Kind.text and columns.kind is Kind.integers:
-            raise BadInput(file, f"column {name!r} holds text, and the users are known by integers")
+            raise BadInput(file, f"column {name!r} holds text, and ids are integers here; {columns.if_text}")
 
 
 def kind_of(type_: "pl.DataType") -> Kind | None:

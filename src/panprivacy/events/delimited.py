@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from panprivacy.events.batch import BadInput, Columns, Kind
+from panprivacy.events.batch import BadInput, Columns, Kind, shown_names
 from panprivacy.events.blocks import record_ends
 from panprivacy.events.magic import NOT_UTF8, is_utf8
 from panprivacy.sizes import counted
@@ -42,28 +42,30 @@ class Delimited:
 
     quotes = True
 
-    def __init__(self, file: str, columns: Columns, layout: Layout, first_block: bytes) -> None:
+    def __init__(self, file: str, columns: Columns, layout: Layout, first_block: bytes, *, piped: bool = False) -> None:
         self._layout = layout
-        end = record_ends(first_block, quotes=True)[0]
+        self._columns = columns
+        end = record_ends(first_block, quotes=True, most=1)[0]
         check_first(file, first_block[:end])
         first_row = split_row(first_block[:end], layout.separator)
         self.names = first_row if layout.header else [str(i + 1) for i in range(len(first_row))]
-        columns.check_names(file, self.names, _advice(first_row, layout.separator))
+        told = told_of(first_row, layout, piped=piped) + _advice(first_row, layout.separator)
+        columns.check_names(file, self.names, told)
         self.skip = end if layout.header else 0
         """Bytes of the first block that are the header."""
         self.kind = columns.kind or self._kind_in(columns, first_block[self.skip :])
-        self._ids = columns.ids
         self._types = columns.types(self.kind)
         # Polars calls the columns of a file without header so; the header was in the first block only.
         self._places = {name: f"column_{self.names.index(name) + 1}" for name in self._types}
         self._names = {place: name for name, place in self._places.items()}
+        self._integers = [self.names.index(name) for name in self._columns.ids] if self.kind is Kind.integers else []
 
     def parse(self, block: bytes) -> "pl.DataFrame":
-        """Read the columns that were asked for; raises what Polars raises, or `ValueError` for a ragged row."""
-        from panprivacy.events.fields import first_ragged  # compiles: only where there is something to parse
+        """Read the columns asked for; raises what Polars raises, or `ValueError` for a row that it would misread."""
+        from panprivacy.events.fields import first_refused  # compiles: only where there is something to parse
 
-        if first_ragged(block, self._layout.separator, len(self.names)) >= 0:
-            raise ValueError("ragged")
+        if first_refused(block, self._layout.separator, len(self.names), self._integers) >= 0:
+            raise ValueError("a row is ragged, or an integer has leading zeros")
         if block.startswith((b"\n", b"\r\n")):  # Polars takes the first row for all the fields there are
             block = self._layout.separator.encode() * (len(self.names) - 1) + block
         frame = self._typed(block)
@@ -81,8 +83,8 @@ class Delimited:
             except pl.exceptions.PolarsError:
                 if not floats:
                     raise
-        spelled = self._read(block, self._types | dict.fromkeys(self._ids, pl.String))
-        ids = pl.col([self._places[name] for name in self._ids]).str.replace(WHOLE, "$1")
+        spelled = self._read(block, self._types | dict.fromkeys(self._columns.ids, pl.String))
+        ids = pl.col([self._places[name] for name in self._columns.ids]).str.replace(WHOLE, "$1")
         return spelled.with_columns(ids.cast(pl.Int64) if self.kind is Kind.integers else ids)
 
     def _read(self, block: bytes, types: "Types") -> "pl.DataFrame":
@@ -106,15 +108,18 @@ class Delimited:
             return f"{counted(len(fields), 'field')} where the header has {len(self.names):,}"
         for name, type_ in self._types.items():
             value = fields[self.names.index(name)]
-            problem = unreadable(re.sub(WHOLE, r"\1", value) if name in self._ids else value, type_)
+            if self.kind is Kind.integers and name in self._columns.ids and is_padded(value):
+                return self._columns.if_padded(name, repr(value))
+            problem = unreadable(re.sub(WHOLE, r"\1", value) if name in self._columns.ids else value, type_)
             if problem and value != self._layout.missing:
-                return f"{name} {value!r} {problem}"
+                advice = f"; {self._columns.if_text}" if name in self._columns.ids else ""
+                return f"{name} {value!r} {problem}{advice}"
         return "the row is malformed: look at its quotes"
 
     def _kind_in(self, columns: Columns, block: bytes) -> Kind:
         """Tell integers from text by the first rows: text as soon as one of their ids is not spelled like a number."""
         places = [self.names.index(name) for name in columns.ids]
-        ends = [0, *record_ends(block, quotes=True)[:_LOOKED_AT]]
+        ends = [0, *record_ends(block, quotes=True, most=_LOOKED_AT)]
         for start, end in pairwise(ends):
             fields = split_row(block[start:end], self._layout.separator)
             found = [fields[i] for i in places if i < len(fields) and fields[i] not in ("", self._layout.missing)]
@@ -124,12 +129,31 @@ class Delimited:
 
 
 def check_first(file: str, row: bytes) -> None:
-    """Refuse a file whose first row cannot be trusted to be one."""
+    """Refuse a file whose first row is not UTF-8, or ends as rows did on old Macs."""
     if not is_utf8(row):
         raise BadInput(file, NOT_UTF8)
     unquoted = row.rstrip(b"\r\n").split(b'"')[::2]
     if any(b"\r" in part for part in unquoted):
         raise BadInput(file, r"its lines end in CR alone, as on old Macs; convert it, for example with tr '\r' '\n'")
+
+
+def told_of(first_row: list[str], layout: Layout, *, piped: bool = False) -> str:
+    """What columns there are, by name, unless the first row may be no header: then its fields may be users.
+
+    The header of a file is quoted unless one of its fields begins like a number. That of a pipe never is: nobody can
+    look at it again, and what is said may end up in a log.
+
+    >>> told_of(["patient", "at"], Layout()), told_of(["P0550", "3"], Layout(header=False))
+    ("it has 'patient', 'at'", 'its columns are called 1 to 2')
+    """
+    if not layout.header:
+        return f"its columns are called 1 to {len(first_row)}"
+    if not (piped or any(re.match("[+-]?[0-9]", name) for name in first_row)):
+        return f"it has {shown_names(first_row)}"
+    return (
+        f"its first row, of {counted(len(first_row), 'field')}, is not shown, since it may be a user's; if it is no "
+        "header, say --no-header --column NUMBER"
+    )
 
 
 def _advice(first_row: list[str], separator: str) -> str:
@@ -152,6 +176,15 @@ def unreadable(value: str, type_: "type[pl.DataType]") -> str | None:
     if parsed.null_count() == 0:
         return None
     return "is not a whole number of 64 bits" if type_ == pl.Int64 else "is not a number"
+
+
+def is_padded(value: str) -> bool:
+    """Whether a text is an integer with leading zeros.
+
+    >>> is_padded("007"), is_padded("-07"), is_padded("0"), is_padded("0.0"), is_padded("7")
+    (True, True, False, False, False)
+    """
+    return re.match(r"[ +-]*0[0-9]", value) is not None
 
 
 def is_canonical(value: str) -> bool:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from panprivacy.events.batch import BadInput, Columns, Kind
+from panprivacy.events.delimited import is_padded
 
 if TYPE_CHECKING:
     import polars as pl
@@ -72,9 +73,17 @@ class JsonLines:
         for name, path in self._paths.items():
             value = _lookup(path, found)
             if not self._fits(name, value):
-                what = "a whole number of 64 bits" if name in self._columns.ids else "a number"
-                return f"{name} {json.dumps(value)} is not {what}"
+                return self._unfit(name, value)
         return f"not readable: {_shortened(row)}"
+
+    def _unfit(self, name: str, value: object) -> str:
+        spelled = json.dumps(value)
+        if name not in self._columns.ids:
+            return f"{name} {spelled} is not a number"
+        if isinstance(value, str) and is_padded(value):
+            return self._columns.if_padded(name, spelled)
+        advice = f"; {self._columns.if_text}" if isinstance(value, str) else ""
+        return f"{name} {spelled} is not a whole number of 64 bits{advice}"
 
     def _fits(self, name: str, value: object) -> bool:
         import polars as pl

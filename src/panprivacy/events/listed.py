@@ -5,15 +5,32 @@ from typing import TYPE_CHECKING
 
 from panprivacy.events.batch import BadInput, Columns, Kind, shown_names
 from panprivacy.events.columnar import column_names, read_columnar
-from panprivacy.events.delimited import WHOLE
+from panprivacy.events.delimited import WHOLE, Layout, told_of
 from panprivacy.events.magic import NOT_UTF8, is_utf8, refuse_known
-from panprivacy.events.sources import Format, expand, format_of
+from panprivacy.events.sources import STDIN, Format, expand, format_of, is_pipe
 from panprivacy.events.text import first_names, layout_of, read_text
 
 if TYPE_CHECKING:
     import polars as pl
 
 _HOW_TO_SAY = "Say FILE:COLUMN in a command, column= in Python"
+
+
+def columns_told(file: str, asked: Format | None, layout: Layout) -> str:
+    """What can be said of the columns of a file: nothing of a pipe, which has to be read to tell.
+
+    >>> columns_told("-", None, Layout())
+    ''
+    """
+    if file == STDIN or is_pipe(file):
+        return ""
+    format_ = format_of(file, asked)
+    if format_ in (Format.parquet, Format.arrow):
+        return f"it has {shown_names(column_names(file, format_))}"
+    names = first_names(file, format_, layout_of(format_, layout))
+    if format_ is Format.ndjson:
+        return f"it has {shown_names(names)}"
+    return told_of(names, layout)
 
 
 def read_ids(file: str, column: str | None = None) -> "pl.Series":

@@ -22,11 +22,13 @@ class Live:
     Whatever has arrived is parsed at once, so a slow pipe is counted line by line and a fast one in blocks.
     """
 
-    def __init__(self, handle: int, columns: Columns, kind: Format | None, layout: Layout | None, bell: Bell) -> None:
-        refuse_parquet(_NAME, kind)
+    def __init__(
+        self, handle: int, columns: Columns, format_: Format | None, layout: Layout | None, bell: Bell
+    ) -> None:
+        refuse_parquet(_NAME, format_)
         self._handle = handle
         self._columns = columns
-        self._kind = kind
+        self._format = format_
         self._layout = layout
         self._bell = bell
         self._read = 0
@@ -86,4 +88,4 @@ class Live:
             raise BadInput(_NAME, "nothing came")
         if is_packed(first):
             raise BadInput(_NAME, "is compressed; unpack it on the way (zcat, zstdcat)")
-        return stream_of(_NAME, first, self._columns, self._kind, self._layout)
+        return stream_of(_NAME, first, self._columns, self._format, self._layout)

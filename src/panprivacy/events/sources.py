@@ -198,7 +198,7 @@ def _zstd() -> Any:
 
 
 def pieces(file: str, unpacked: Readable, rows: Callable[[], int] = int) -> Iterator[bytes]:
-    """Read until nothing comes, and yield that nothing too: it is the sign to finish.
+    """Yield pieces until the end, and there an empty piece, which tells the reader to finish.
 
     `rows` tells how many rows have been read when something goes wrong.
     """

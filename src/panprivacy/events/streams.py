@@ -58,8 +58,8 @@ def stream_of(name: str, first: bytes, columns: Columns, asked: Format | None, l
         return ArrowStream(name, columns)
     if asked is Format.arrow:
         raise BadInput(name, "this does not begin like an Arrow stream")
-    kind = asked or (Format.ndjson if first.lstrip()[:1] == b"{" else Format.csv)
-    return Text(name, columns, kind, layout_of(kind, layout))
+    format_ = asked or (Format.ndjson if first.lstrip()[:1] == b"{" else Format.csv)
+    return Text(name, columns, format_, layout_of(format_, layout), piped=True)
 
 
 def read_stream(file: str, columns: Columns, asked: Format | None, layout: Layout | None) -> Iterator[Batch]:

@@ -25,12 +25,13 @@ _WORKERS = 2
 class Text:
     """One stream of text: takes its bytes in pieces of any length, gives blocks of whole rows, and parses them."""
 
-    def __init__(self, file: str, columns: Columns, kind: Format, layout: Layout) -> None:
+    def __init__(self, file: str, columns: Columns, format_: Format, layout: Layout, *, piped: bool = False) -> None:
         self._file = file
         self._columns = columns
-        self._kind = kind
+        self._format = format_
         self._layout = layout
-        self._cutter = Cutter(quotes=kind is not Format.ndjson)
+        self._piped = piped
+        self._cutter = Cutter(quotes=format_ is not Format.ndjson)
         self._parser: Delimited | JsonLines | None = None
         self._begun = False
         self._waiting = b""  # the header, until the first row has come; blank lines, until a row comes after them
@@ -50,7 +51,7 @@ class Text:
             block += self._cutter.rest
         if self._parser is None:
             block = self._first(block, last)
-        return block if self._kind is Format.ndjson else self._without_blank_end(block)
+        return block if self._format is Format.ndjson else self._without_blank_end(block)
 
     def _without_blank_end(self, block: bytes) -> bytes:
         """Keep blank lines back until a row comes after them: at the end of a file they are no rows."""
@@ -73,10 +74,10 @@ class Text:
             if last and not self.broken:
                 raise BadInput(self._file, "there is nothing in it")
             return b""
-        if self._kind is Format.ndjson:
+        if self._format is Format.ndjson:
             self._parser = JsonLines(self._file, self._columns, block)
-        elif last or not self._layout.header or len(record_ends(block, quotes=True)) > 1:
-            self._parser = Delimited(self._file, self._columns, self._layout, block)
+        elif last or not self._layout.header or len(record_ends(block, quotes=True, most=2)) > 1:
+            self._parser = Delimited(self._file, self._columns, self._layout, block, piped=self._piped)
         else:
             self._waiting = block
             return b""
@@ -100,7 +101,7 @@ class Text:
         return batch
 
     def _blame(self, block: bytes) -> BadInput:
-        """Find the first row without which the rows before it can be parsed."""
+        """Find the first row that cannot be parsed, while the rows before it can."""
         assert self._parser is not None
         ends = record_ends(block, self._parser.quotes)
         place = bisect_left(ends, True, key=lambda end: not self._parses(block[:end]))
@@ -120,19 +121,19 @@ class Text:
         return True
 
 
-def layout_of(kind: Format, asked: Layout | None) -> Layout:
+def layout_of(format_: Format, asked: Layout | None) -> Layout:
     """How a file of text is written, unless it was said."""
     layout = asked or Layout()
-    return replace(layout, separator="\t") if kind is Format.tsv else layout
+    return replace(layout, separator="\t") if format_ is Format.tsv else layout
 
 
-def first_names(file: str, kind: Format, layout: Layout) -> list[str]:
+def first_names(file: str, format_: Format, layout: Layout) -> list[str]:
     """What the columns are called, or the keys of the first object."""
     with opened(file) as (_, unpacked):
         first = next(pieces(file, unpacked))
     refuse_known(file, first)
-    block = first[: record_ends(first, quotes=kind is not Format.ndjson)[0]]
-    if kind is Format.ndjson:
+    block = first[: record_ends(first, quotes=format_ is not Format.ndjson, most=1)[0]]
+    if format_ is Format.ndjson:
         return keys_of(block)
     check_first(file, block)
     return split_row(block, layout.separator)
@@ -144,9 +145,9 @@ class _Job(NamedTuple):
     position: int
 
 
-def read_text(file: str, columns: Columns, kind: Format, layout: Layout) -> Iterator[Batch]:
+def read_text(file: str, columns: Columns, format_: Format, layout: Layout) -> Iterator[Batch]:
     """Yield the batches of a file of text, in order; memory holds a few blocks."""
-    text = Text(file, columns, kind, layout)
+    text = Text(file, columns, format_, layout)
     with opened(file) as (raw, unpacked):
         yield from read_blocks(text, pieces(file, unpacked, lambda: text.rows), raw.tell)
 

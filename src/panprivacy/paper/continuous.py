@@ -76,33 +76,12 @@ class Continuous(Printed):
         grid: int = 256,
         coins: Coins | None = None,
     ) -> None:
-        super().__init__(universe, epsilon, coins)
         if grid < 1:
             raise ValueError(f"grid must be at least one step, got {grid}")
-        self._grid = grid
-        self._digits = digit_coins(self._epsilon / grid)
-        self._sample = drawn(self._universe.size, sample, self._coins)
-        self._values = self._drawn(sample, centre=0)
+        super().__init__(
+            universe, epsilon, coins, lambda users, coins: SampledValues(users, sample, float(epsilon), grid, coins)
+        )
         flaws.warn(self)
-
-    def _drawn(self, n: int, centre: int) -> NDArray[np.int64]:
-        """Draw n values around a centre, cut on both sides."""
-        reach = int(_CUT * self._grid / self._epsilon)
-        values = centre + discrete_laplace_many(n, self._digits, self._coins)
-        return np.clip(values, -reach, self._grid + reach)
-
-    def _redraw(self, indices: Words, remove: bool) -> None:
-        places = self._sample.select(indices, Scratch())
-        self._values[places] = self._drawn(len(places), centre=0 if remove else self._grid)
-
-    def estimate(self) -> float:
-        mean = float(self._values.mean()) / self._grid
-        return self._coins.noisy_real(mean, 1 / (self._epsilon * self.sample))
-
-    @property
-    def sample(self) -> int:
-        """The number of sampled users m."""
-        return len(self._values)
 
     @property
     def known_flaws(self) -> tuple[str, ...]:
@@ -110,8 +89,42 @@ class Continuous(Printed):
         loss = 2 * self._epsilon + _CUT + log((_CUT + 1.5) / 2)
         return (flaws.unbounded_state(self._epsilon, loss),)
 
+
+class SampledValues:
+    """A number for every user of a random sample, drawn around 0, and around 1 when the user appears."""
+
+    def __init__(self, universe: int, sample: int, epsilon: float, grid: int, coins: Coins) -> None:
+        self._epsilon = epsilon
+        self._grid = grid
+        self._coins = coins
+        self._digits = digit_coins(epsilon / grid)
+        self._sample = drawn(universe, sample, coins)
+        self._values = self._drawn(sample, centre=0)
+
+    def _drawn(self, n: int, centre: int) -> NDArray[np.int64]:
+        """Draw n values around a centre, cut on both sides."""
+        reach = int(_CUT * self._grid / self._epsilon)
+        values = centre + discrete_laplace_many(n, self._digits, self._coins)
+        return np.clip(values, -reach, self._grid + reach)
+
+    def redraw(self, indices: Words, remove: bool) -> None:
+        """Redraw the numbers of those of these users who are sampled."""
+        places = self._sample.select(indices, Scratch())
+        self._values[places] = self._drawn(len(places), centre=0 if remove else self._grid)
+
+    def estimate(self) -> float:
+        """The mean, plus ``Laplace(1/(epsilon m))``."""
+        mean = float(self._values.mean()) / self._grid
+        return self._coins.noisy_real(mean, 1 / (self._epsilon * self.size))
+
+    @property
+    def size(self) -> int:
+        """The number of sampled users m."""
+        return len(self._values)
+
     @property
     def state(self) -> ValueState:
+        """All that is kept, in a form that can be compared."""
         return ValueState(members(self._sample), tuple(self._values.tolist()))
 
 

@@ -1,6 +1,7 @@
 """Distinct Sampling, the non-private original that PPDS was made from."""
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -53,29 +54,43 @@ class DistinctSampling(Printed):
         hashing: FMHash | None = None,
         coins: Coins | None = None,
     ) -> None:
-        super().__init__(universe, math.inf, coins)
-        self._set = LevelledSet(hashing or FMHash.drawn(self._universe.size, self._coins), sample)
+        super().__init__(
+            universe,
+            math.inf,
+            coins,
+            lambda users, coins: PlainSet(LevelledSet(hashing or FMHash.drawn(users, coins), sample), users),
+        )
         flaws.warn(self)
-
-    def _redraw(self, indices: Words, remove: bool) -> None:
-        self._set.feed(indices, _never if remove else _always)
-
-    def estimate(self) -> float:
-        """``2^L |set| / |U|``."""
-        return float(2**self._set.level * len(self._set.users) / self._universe.size)
-
-    @property
-    def sample(self) -> int:
-        """The size m at which the set is full."""
-        return self._set.sample
 
     @property
     def known_flaws(self) -> tuple[str, ...]:
         return flaws.IDS_IN_THE_CLEAR, flaws.LINEAR_HASH, flaws.ROUNDED_SAMPLE
 
+
+@dataclass
+class PlainSet:
+    """The ids of users who came, in the clear."""
+
+    levelled: LevelledSet
+    universe: int
+
+    @property
+    def size(self) -> int:
+        """The size m at which the set is full."""
+        return self.levelled.sample
+
     @property
     def state(self) -> LevelState:
-        return self._set.state
+        """All that is kept, in a form that can be compared."""
+        return self.levelled.state
+
+    def redraw(self, indices: Words, remove: bool) -> None:
+        """Let users into the set, or take them out of it."""
+        self.levelled.feed(indices, _never if remove else _always)
+
+    def estimate(self) -> float:
+        """``2^L |set| / |U|``."""
+        return float(2**self.levelled.level * len(self.levelled.users) / self.universe)
 
 
 def _always(n: int) -> Flips:

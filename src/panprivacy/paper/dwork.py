@@ -1,12 +1,15 @@
 """Alg. 1: the conventional pan-private density estimator."""
 
+from typing import Self
+
 from panprivacy.paper import flaws, printed_pairs
-from panprivacy.paper.sampled_bits import SampledBits
+from panprivacy.paper.printed import Printed
+from panprivacy.paper.sampled_bits import SampledBits, sample_for
 from panprivacy.privacy.coins import Coins
 from panprivacy.universe import Universe
 
 
-class Dwork(SampledBits):
+class Dwork(Printed):
     r"""The density estimator of Dwork et al. (2010), as the paper prints it.
 
     Every user of a random sample of m owns a bit, at first Bernoulli(1/2); an appearance redraws it as
@@ -44,10 +47,19 @@ class Dwork(SampledBits):
     `panprivacy.Density`.
     """
 
-    ALGORITHM = "dwork"
-
     def __init__(self, universe: int | Universe, epsilon: float, sample: int, *, coins: Coins | None = None) -> None:
-        super().__init__(universe, epsilon, sample, printed_pairs.dwork(float(epsilon)), coins)
+        pair = printed_pairs.dwork(float(epsilon))
+        super().__init__(
+            universe, epsilon, coins, lambda users, coins: SampledBits(users, sample, pair, float(epsilon), coins)
+        )
+        flaws.warn(self)
+
+    @classmethod
+    def for_accuracy(
+        cls, universe: int | Universe, epsilon: float, alpha: float, beta: float, *, coins: Coins | None = None
+    ) -> Self:
+        """Sample m* users, for whom ``P(|estimate - density| >= alpha) <= beta`` is proved."""
+        return cls(universe, epsilon, sample_for("dwork", universe, epsilon, alpha, beta), coins=coins)
 
     @property
     def known_flaws(self) -> tuple[str, ...]:

@@ -24,6 +24,8 @@ class FixedLevelState(NamedTuple):
     places: tuple[int, ...]
 
 
+# Two deep, though classes here are one deep: it is a Density in all but the table that holds its bits. A part would
+# have to be given every verb, property, display and the bytes of Density again, each to say the same.
 class FixedLevelPPDS(Density):
     r"""Pan-private distinct sampling that is private: a set of ids at a level that never changes.
 

@@ -22,10 +22,10 @@ class NotPrivateAsPrinted(UserWarning):
 _warned: set[type["Printed"]] = set()
 
 
-def warn(algorithm: "Printed", depth: int = 1) -> None:
+def warn(algorithm: "Printed") -> None:
     """Warn of an algorithm's first flaw, unless that was done before; to be called by its constructor.
 
-    `depth` is how many constructors there are on the way to the caller's line, at which the warning points.
+    The warning points at the line that called the constructor.
     """
     import warnings
 
@@ -36,7 +36,7 @@ def warn(algorithm: "Printed", depth: int = 1) -> None:
         f"{kind.__name__} is not private as printed. {algorithm.known_flaws[0]} "
         f"Use it for study only, and {algorithm.alternative} for people.",
         NotPrivateAsPrinted,
-        stacklevel=2 + depth,
+        stacklevel=3,
     )
     _warned.add(kind)  # only now: a warning that was raised as an error is due again
 

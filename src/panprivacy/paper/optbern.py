@@ -1,12 +1,15 @@
 """Alg. 2: the improved pan-private density estimator."""
 
+from typing import Self
+
 from panprivacy.paper import flaws, printed_pairs
-from panprivacy.paper.sampled_bits import SampledBits
+from panprivacy.paper.printed import Printed
+from panprivacy.paper.sampled_bits import SampledBits, sample_for
 from panprivacy.privacy.coins import Coins
 from panprivacy.universe import Universe
 
 
-class OptBern(SampledBits):
+class OptBern(Printed):
     r"""Dwork's estimator with the pair of coins that uses all of the state's budget, as the paper prints it.
 
     Every user of a random sample of m owns a bit, at first Bernoulli(p_init); an appearance redraws it as
@@ -44,13 +47,22 @@ class OptBern(SampledBits):
     `panprivacy.Density`, which is this with noise of the right size.
     """
 
-    ALGORITHM = "optbern"
-
     def __init__(
         self, universe: int | Universe, epsilon: float, sample: int, c: float = 0.5, *, coins: Coins | None = None
     ) -> None:
         self._c = float(c)
-        super().__init__(universe, epsilon, sample, printed_pairs.optbern(float(epsilon), self._c), coins)
+        pair = printed_pairs.optbern(float(epsilon), self._c)
+        super().__init__(
+            universe, epsilon, coins, lambda users, coins: SampledBits(users, sample, pair, float(epsilon), coins)
+        )
+        flaws.warn(self)
+
+    @classmethod
+    def for_accuracy(
+        cls, universe: int | Universe, epsilon: float, alpha: float, beta: float, *, coins: Coins | None = None
+    ) -> Self:
+        """Sample m* users, for whom ``P(|estimate - density| >= alpha) <= beta`` is proved."""
+        return cls(universe, epsilon, sample_for("optbern", universe, epsilon, alpha, beta), coins=coins)
 
     @property
     def known_flaws(self) -> tuple[str, ...]:

@@ -1,5 +1,6 @@
 """Alg. 3: pan-private distinct sampling."""
 
+from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
@@ -72,27 +73,18 @@ class PPDS(Printed):
         hashing: FMHash | None = None,
         coins: Coins | None = None,
     ) -> None:
-        super().__init__(universe, epsilon, coins)
         self._pair_name = pair
-        self._pair = _printed_pair(pair, self._epsilon)
-        self._set = LevelledSet(hashing or FMHash.drawn(self._universe.size, self._coins), sample)
+        self._pair = _printed_pair(pair, float(epsilon))
         if init not in _INITIALISATIONS:
             raise ValueError(f"init must be one of {', '.join(map(repr, _INITIALISATIONS))}, got {init!r}")
-        _INITIALISATIONS[init](self._set, self._universe.size, self._pair.coins.absent, self._coins)
+
+        def drawn(users: int, coins: Coins) -> DrawnSet:
+            levelled = LevelledSet(hashing or FMHash.drawn(users, coins), sample)
+            _INITIALISATIONS[init](levelled, users, self._pair.coins.absent, coins)
+            return DrawnSet(levelled, users, self._pair, float(epsilon), coins)
+
+        super().__init__(universe, epsilon, coins, drawn)
         flaws.warn(self)
-
-    def _redraw(self, indices: Words, remove: bool) -> None:
-        coins = self._pair.coins
-        self._set.feed(indices, partial(self._coins.below, coins.absent if remove else coins.present))
-
-    def estimate(self) -> float:
-        scale = 2**self._set.level / self._universe.size
-        return self._coins.noisy_real(self._pair.density(scale * len(self._set.users)), scale / self._epsilon)
-
-    @property
-    def sample(self) -> int:
-        """The size m at which the set is full."""
-        return self._set.sample
 
     @property
     def known_flaws(self) -> tuple[str, ...]:
@@ -100,9 +92,36 @@ class PPDS(Printed):
         at_a_level = f"Even at a level that never rises, with m = |U|/2**L: {noise}"
         return flaws.LEVEL_LEAKS, at_a_level, flaws.LINEAR_HASH, flaws.ROUNDED_SAMPLE
 
+
+@dataclass
+class DrawnSet:
+    """A set that users are in by chance: with p_init before they appear, and with p_upd after."""
+
+    levelled: LevelledSet
+    universe: int
+    pair: printed_pairs.PrintedPair
+    epsilon: float
+    coins: Coins
+
+    @property
+    def size(self) -> int:
+        """The size m at which the set is full."""
+        return self.levelled.sample
+
     @property
     def state(self) -> LevelState:
-        return self._set.state
+        """All that is kept, in a form that can be compared."""
+        return self.levelled.state
+
+    def redraw(self, indices: Words, remove: bool) -> None:
+        """Draw anew who of these users is in the set."""
+        coins = self.pair.coins
+        self.levelled.feed(indices, partial(self.coins.below, coins.absent if remove else coins.present))
+
+    def estimate(self) -> float:
+        """The size of the set as a share of those who qualify, the coins undone, plus the printed noise."""
+        scale = 2**self.levelled.level / self.universe
+        return self.coins.noisy_real(self.pair.density(scale * len(self.levelled.users)), scale / self.epsilon)
 
 
 def _printed_pair(name: str, epsilon: float) -> printed_pairs.PrintedPair:

@@ -1,11 +1,9 @@
 """The loop and the output formula that Alg. 1 and Alg. 2 share."""
 
-from typing import ClassVar, NamedTuple, Self
+from typing import NamedTuple
 
 from panprivacy import theory
 from panprivacy.memory import Scratch
-from panprivacy.paper import flaws
-from panprivacy.paper.printed import Printed
 from panprivacy.paper.printed_pairs import PrintedPair
 from panprivacy.paper.sample import drawn, members
 from panprivacy.privacy.coins import Coins
@@ -21,48 +19,44 @@ class BitState(NamedTuple):
     bits: tuple[bool, ...]
 
 
-class SampledBits(Printed):
+class SampledBits:
     """A bit for every user of a random sample: drawn with p_init, redrawn with p_upd when the user appears."""
 
-    ALGORITHM: ClassVar[str]
-    """What `panprivacy.theory` calls it."""
-
-    def __init__(
-        self, universe: int | Universe, epsilon: float, sample: int, pair: PrintedPair, coins: Coins | None
-    ) -> None:
-        super().__init__(universe, epsilon, coins)
+    def __init__(self, universe: int, sample: int, pair: PrintedPair, epsilon: float, coins: Coins) -> None:
         self._pair = pair
-        self._sample = drawn(self._universe.size, sample, self._coins)
-        self._table = Table.drawn(sample, pair.coins, self._coins)
-        flaws.warn(self, depth=2)
+        self._epsilon = epsilon
+        self._coins = coins
+        self._sample = drawn(universe, sample, coins)
+        self._table = Table.drawn(sample, pair.coins, coins)
 
-    @classmethod
-    def for_accuracy(
-        cls, universe: int | Universe, epsilon: float, alpha: float, beta: float, *, coins: Coins | None = None
-    ) -> Self:
-        """The first line of the listing: m*, for which ``P(|estimate - density| >= alpha) <= beta`` is proved."""
-        size, users = int(theory.sample_size(cls.ALGORITHM, epsilon, alpha, beta)), universe_of(universe).size
-        if size > users:
-            raise ValueError(
-                f"an error below {alpha:g} with probability {1 - beta:g} is proved for {size} sampled users, and the "
-                f"universe has {users}; give a sample instead, or allow a larger error"
-            )
-        return cls(universe, epsilon, size, coins=coins)  # type: ignore[call-arg]
-
-    def _redraw(self, indices: Words, remove: bool) -> None:
+    def redraw(self, indices: Words, remove: bool) -> None:
+        """Redraw the bits of those of these users who are sampled, each with a coin of its own."""
         threshold = self._pair.coins.absent if remove else self._pair.coins.present
         with Scratch() as scratch:
             self._table.redraw(self._sample.select(indices, scratch), threshold, self._coins, scratch)
 
     def estimate(self) -> float:
-        share = self._table.ones() / self.sample
-        return self._coins.noisy_real(self._pair.density(share), 1 / (self._epsilon * self.sample))
+        """The density that the share of ones tells, plus ``Laplace(1/(epsilon m))``."""
+        share = self._table.ones() / self.size
+        return self._coins.noisy_real(self._pair.density(share), 1 / (self._epsilon * self.size))
 
     @property
-    def sample(self) -> int:
+    def size(self) -> int:
         """The number of sampled users m."""
         return self._table.size
 
     @property
     def state(self) -> BitState:
-        return BitState(members(self._sample), tuple(self._table.bits(0, self.sample).tolist()))
+        """All that is kept, in a form that can be compared."""
+        return BitState(members(self._sample), tuple(self._table.bits(0, self.size).tolist()))
+
+
+def sample_for(algorithm: str, universe: int | Universe, epsilon: float, alpha: float, beta: float) -> int:
+    """The first line of the listings: m*, for which ``P(|estimate - density| >= alpha) <= beta`` is proved."""
+    size, users = int(theory.sample_size(algorithm, epsilon, alpha, beta)), universe_of(universe).size
+    if size > users:
+        raise ValueError(
+            f"an error below {alpha:g} with probability {1 - beta:g} is proved for {size} sampled users, and the "
+            f"universe has {users}; give a sample instead, or allow a larger error"
+        )
+    return size

@@ -1,12 +1,12 @@
 """Plans for `Counts`: what a share, or the mean, will err by."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil, floor, log10
 from typing import Any, Literal
 
-from panprivacy.checks import check_epsilon
+from panprivacy.checks import check_delta, check_epsilon
 from panprivacy.counts import Counts
 from panprivacy.display import Card, Rows, grid_of, html_of
 from panprivacy.errors import CannotPlan
@@ -156,6 +156,8 @@ class CountsWish:
         if self.alpha is not None and not 0 < self.alpha < most:
             raise ValueError(f"alpha must be between 0 and {most}, got {self.alpha}")
         as_fraction("beta", self.beta)
+        if self.delta is not None:
+            check_delta(self.delta)
 
     @property
     def universe(self) -> Universe:
@@ -187,7 +189,21 @@ def refuse_beside_counts(**asked: object) -> None:
 
 
 def best_counts(wish: CountsWish) -> CountsPlan:
-    """The `Counts` of the least error, or of the least epsilon that keeps to one."""
+    """The `Counts` of the least error, or of the least epsilon that keeps to one; with a delta, of the better noise."""
+    if wish.delta is None:
+        return _best_of_one_noise(wish)
+    found = []
+    for one in (replace(wish, delta=None), wish):
+        try:
+            found.append(_best_of_one_noise(one))
+        except CannotPlan as error:
+            impossible = error
+    if not found:
+        raise impossible
+    return min(found, key=lambda plan: (plan.epsilon, plan.stderr))
+
+
+def _best_of_one_noise(wish: CountsWish) -> CountsPlan:
     epsilon = _least_epsilon(wish) if wish.epsilon is None else wish.epsilon
     if epsilon is None:
         raise CannotPlan(

@@ -108,12 +108,12 @@ class Ones:
         bend = turn - p0 * theta
         phi = theta - 2 * turn  # what one more seen user adds to the angle
         decay = 0.5 * design.bits * np.log1p(-4 * p0 * p1 * np.sin(theta / 2) ** 2)
-        kept = of_sample * (1 - np.cos(phi)) - decay < _NEGLIGIBLE
-        self._theta = theta[kept]
+        used = of_sample * (1 - np.cos(phi)) - decay < _NEGLIGIBLE
+        self._theta = theta[used]
         angle = float(mean - self._center) * theta + (design.bits - 2 * design.users * share) * bend
-        self._weights = np.exp(decay + 1j * angle)[kept]
+        self._weights = np.exp(decay + 1j * angle)[used]
         if of_sample > 0:
-            self._weights *= _sampled_cf(design, seen, phi[kept])
+            self._weights *= _sampled_cf(design, seen, phi[used])
         if of_noise:
             self._weights *= _gaussian_cf(of_noise, self._theta)
         self._weights[1:] *= 2  # the negative frequencies, whose weights are the conjugates

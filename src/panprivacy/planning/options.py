@@ -16,6 +16,7 @@ from panprivacy.planning.result import Plan, table_bytes
 from panprivacy.planning.search import LARGEST_EPSILON, smallest_alpha, smallest_epsilon, smallest_size
 from panprivacy.planning.terms import Terms
 from panprivacy.planning.worst import worst_case
+from panprivacy.privacy.budget import and_delta
 from panprivacy.release import Spread
 from panprivacy.sizes import format_bytes
 from panprivacy.universe import Universe
@@ -34,6 +35,7 @@ class Wish:
     intrusions: int
     density: float | None
     count: float | None
+    delta: float | None
 
     @property
     def crowd(self) -> Crowd:
@@ -51,9 +53,9 @@ class Wish:
         return min(every, self.bits or every)
 
     def terms(self, epsilon: float) -> Terms:
-        """The wish without its error, at some epsilon."""
+        """What is settled of a wish at some epsilon, its error apart."""
         population = self.universe.size if self.universe else OPEN_UNIVERSE
-        return Terms(population, epsilon, self.releases, self.intrusions)
+        return Terms(population, epsilon, self.releases, self.intrusions, self.delta)
 
 
 def as_fraction(name: str, value: float) -> Fraction:
@@ -91,13 +93,15 @@ def _density_plan(wish: Wish, terms: Terms, size: int, alpha: Fraction) -> Plan:
         levels=None,
         split=terms.split(size),
         density=density,
-        stderr=spread.stderr(density),
+        density_stderr=spread.stderr(density),
+        relative_stderr=None,
         alpha=float(alpha),
         beta=wish.beta,
         probability=worst.probability,
         worst_density=worst.seen / design.population,
         count=None,
         counts=None,
+        errors=None,
     )
 
 
@@ -113,9 +117,9 @@ def _instead(wish: Wish) -> str:
     if wish.epsilon and not every and (size := smallest_size(terms, alpha, wish.beta, terms.population)):
         possible.append(f"memory of {format_bytes(table_bytes(size))} for alpha = {float(alpha):g}")
     asked = f"alpha = {float(alpha):g}" if wish.alpha else "any alpha below 1"
+    at = (f"epsilon = {wish.epsilon:g}" if wish.epsilon else "any epsilon") + and_delta(wish.delta or 0.0)
     return (
-        f"{asked} with beta = {wish.beta:g} is out of reach for {terms.population:,} users at "
-        f"{f'epsilon = {wish.epsilon:g}' if wish.epsilon else 'any epsilon'}, "
+        f"{asked} with beta = {wish.beta:g} is out of reach for {terms.population:,} users at {at}, "
         f"{'with a bit for each' if every else f'in {wish.largest:,} bits'}; possible: "
         f"{'; or '.join(possible) or 'nothing but a larger beta'}"
     )
@@ -142,7 +146,7 @@ def _instead_of_a_counter(wish: Wish, terms: Terms) -> str:
     if wish.universe is None and wish.alpha is not None:
         first = first_count(terms, float(wish.alpha), wish.beta, wish.largest)
         possible += [f"alpha = {float(wish.alpha):g} from about {first:,} users on"] if first else []
-    whom = f"{wish.crowd.count:,.0f} users at epsilon = {terms.epsilon:g}"
+    whom = f"{wish.crowd.count:,.0f} users at epsilon = {terms.epsilon:g}{and_delta(wish.delta or 0.0)}"
     where = f"in {wish.bits:,} bits" if wish.bits else "in any memory"
     return (
         f"no DistinctCount does that for {whom} {where}; possible: "
@@ -161,11 +165,13 @@ def _counter_plan(wish: Wish, found: Counter) -> Plan:
         levels=found.levels,
         split=found.split,
         density=wish.density,
-        stderr=found.stderr,
+        density_stderr=found.stderr if wish.universe else None,
+        relative_stderr=None if wish.universe else found.stderr,
         alpha=alpha,
         beta=wish.beta,
         probability=found.probability(alpha),
         worst_density=wish.density,
         count=wish.count,
         counts=None if wish.universe else found.counts(alpha, wish.beta),
+        errors=None,
     )

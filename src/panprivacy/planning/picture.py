@@ -1,5 +1,6 @@
 """A picture of a plan: error against memory, with the chosen point."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from panprivacy.planning.counting import OPEN_UNIVERSE, Counter, Crowd, counter
 from panprivacy.planning.result import Plan
 from panprivacy.planning.search import about_alpha
 from panprivacy.planning.terms import Terms
+from panprivacy.privacy.budget import and_delta
 from panprivacy.sizes import counted, format_bytes
 from panprivacy.slots.hashed import LARGEST_BUCKETS
 from panprivacy.theory import sample_size
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _DENSITY: dict[str, Any] = {"color": COLOURS["Density"], "linewidth": 2.2}
+_WITHOUT_DELTA: dict[str, Any] = {"color": COLOURS["Density"], "linewidth": 1.4, "linestyle": ":"}
 _COUNTER: dict[str, Any] = {"color": COLOURS["DistinctCount"], "linewidth": 2.2}
 _PAPER: dict[str, dict[str, Any]] = {name: {"color": COLOURS[name]} | NOT_PRIVATE for name in ("OptBern", "Dwork")}
 _POINTS = 60
@@ -38,6 +41,7 @@ def draw(plan: Plan, path: str | Path) -> None:
         epsilon=plan.epsilon,
         releases=plan.split.releases,
         intrusions=plan.split.intrusions,
+        delta=plan.delta or None,
     )
     with look():
         figure = Figure(figsize=(7.2, 5.4), layout="constrained")
@@ -59,7 +63,7 @@ def _title(plan: Plan) -> str:
         whom = plan.universe.describe()
     else:
         whom = f"Nobody knows who could come; {plan.count:,.0f} users or more are expected"
-    made = f"total epsilon {plan.epsilon:g} for {counted(plan.split.releases, 'release')}"
+    made = f"total epsilon {plan.epsilon:g}{and_delta(plan.delta)} for {counted(plan.split.releases, 'release')}"
     read = f" and {counted(plan.split.intrusions, 'announced reading')}" if plan.split.intrusions else ""
     return f"{whom}\n{made}{read}"
 
@@ -80,11 +84,22 @@ def _label(axes: "Axes", plan: Plan) -> None:
 
 def _draw_density(axes: "Axes", terms: Terms, beta: float) -> None:
     sizes = np.unique(np.geomspace(min(_LEAST_BITS, terms.population), terms.population, _POINTS).astype(np.int64))
-    errors = np.array([about_alpha(terms.design(size), beta) for size in sizes.tolist()])
+    designs = [terms.possible(size) for size in sizes.tolist()]
+    errors = np.array([1.0 if design is None else about_alpha(design, beta) for design in designs])
     told = errors < 1
     axes.plot(sizes[told] / 8, errors[told], label="Density, up to a bit for each user", **_DENSITY)
+    if terms.delta is not None:
+        _draw_laplace(axes, terms, beta, sizes)
     if terms.releases == 1 and not terms.intrusions and told.any():
         _draw_paper(axes, terms, beta, errors[told])
+
+
+def _draw_laplace(axes: "Axes", terms: Terms, beta: float, sizes: NDArray[np.int64]) -> None:
+    """What the same epsilon does without the delta."""
+    designs = [replace(terms, delta=None).possible(size) for size in sizes.tolist()]
+    errors = np.array([1.0 if design is None else about_alpha(design, beta) for design in designs])
+    told = errors < 1
+    axes.plot(sizes[told] / 8, errors[told], label="Density with Laplace noise, without delta", **_WITHOUT_DELTA)
 
 
 def _draw_paper(axes: "Axes", terms: Terms, beta: float, errors: NDArray[np.float64]) -> None:

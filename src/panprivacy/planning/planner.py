@@ -1,12 +1,14 @@
 """`plan`: from what is wanted to what to build."""
 
+from math import inf
 from operator import index
 from typing import Literal, overload
 
-from panprivacy.checks import check_epsilon
+from panprivacy.checks import check_delta, check_epsilon
 from panprivacy.errors import CannotPlan
 from panprivacy.planning.appearances import CountsPlan, CountsWish, best_counts, refuse_beside_counts
 from panprivacy.planning.counting import OPEN_UNIVERSE
+from panprivacy.planning.noises import better_noise
 from panprivacy.planning.options import Wish, as_fraction, best_counter, best_density
 from panprivacy.planning.result import Plan
 from panprivacy.sizes import parse_bytes
@@ -27,6 +29,7 @@ def plan(
     intrusions: int = ...,
     density: float | None = ...,
     count: float | None = ...,
+    delta: float | None = ...,
     up_to: None = None,
     only: None = None,
 ) -> Plan: ...
@@ -40,6 +43,7 @@ def plan(
     alpha: float | None = ...,
     beta: float = ...,
     releases: int = ...,
+    delta: float | None = ...,
     up_to: int,
     only: Literal["mean"] | None = ...,
 ) -> CountsPlan: ...
@@ -56,6 +60,7 @@ def plan(
     intrusions: int = 0,
     density: float | None = None,
     count: float | None = None,
+    delta: float | None = None,
     up_to: int | None = None,
     only: Literal["mean"] | None = None,
 ) -> Plan | CountsPlan:
@@ -64,7 +69,7 @@ def plan(
     For `Density` the probability is exact and holds at every density d. It is summed from the true law,
 
         S ~ Hypergeometric(N, N*d, users),    ones ~ Binomial(S, p1) + Binomial(bits - S, p0),
-        estimate = (ones + DiscreteLaplace - bits*p0) / (users*(p1-p0)),  brought into [0, 1],
+        estimate = (ones + noise - bits*p0) / (users*(p1-p0)),  brought into [0, 1],
 
     not bounded as in Thm 3.3 and 4.3 of the paper, and the size is the smallest: one bit less does not do.
 
@@ -87,6 +92,9 @@ def plan(
     count
         How many users are expected in an open universe. What is said of the relative error is approximate and holds
         from this count on: below some count, which `Plan.counts` tells, the same table errs by a larger share.
+    delta
+        A delta that may be used, as for `pp.Density`. The plan takes it, and Gaussian noise, if that is better for this
+        number of releases; else it is one for Laplace noise, which needs no delta. `Plan.errors` has both.
     up_to, only
         Plan for `pp.Counts` instead: how often users appear, up to so many times. `alpha` is then the error of each
         share of users who appear at least so often, or, with ``only="mean"``, of the mean.
@@ -110,6 +118,14 @@ def plan(
     >>> round(often.stderr, 4), often.memory, often.build().up_to
     (0.0022, 375000, 4)
 
+    Every hour of a year, and then every month:
+
+    >>> hourly, monthly = (plan(1_000_000, 1.0, releases=looks, delta=1e-9) for looks in (8760, 12))
+    >>> hourly.noise, hourly.delta, [round(error, 5) for error in hourly.errors]
+    ('Gaussian', 1e-09, [0.07075, 0.00449])
+    >>> monthly.noise, monthly.delta, [round(error, 5) for error in monthly.errors]
+    ('Laplace', 0.0, [0.00111, 0.00115])
+
     Notes
     -----
     Some bits of a sample belong to no user, and the key decides how many (see `slots.Sampled`). The plan counts on
@@ -122,7 +138,7 @@ def plan(
     if up_to is not None:
         refuse_beside_counts(memory=memory, intrusions=intrusions or None, density=density, count=count)
         users = None if universe is None else universe_of(universe)
-        return best_counts(CountsWish(users, epsilon, index(up_to), only, alpha, beta, index(releases)))
+        return best_counts(CountsWish(users, epsilon, index(up_to), only, alpha, beta, index(releases), delta))
     if only is not None:
         raise ValueError('only="mean" is for plans of Counts: say up_to=T, too')
     wish = Wish(
@@ -135,6 +151,7 @@ def plan(
         intrusions=index(intrusions),
         density=None if density is None else float(as_fraction("density", density)),
         count=None if count is None else float(count),
+        delta=None if delta is None else check_delta(delta),
     )
     if wish.epsilon is not None:
         check_epsilon(wish.epsilon)
@@ -152,7 +169,7 @@ def plan(
         raise ValueError("an open universe needs the expected count: relative errors are larger where few users come")
     if wish.count is not None and not 1 <= wish.count <= OPEN_UNIVERSE:
         raise ValueError(f"the expected count must be between 1 and {OPEN_UNIVERSE:,}, got {count}")
-    return _choose(wish)
+    return _choose(wish) if wish.delta is None else better_noise(wish, _choose)
 
 
 def _choose(wish: Wish) -> Plan:
@@ -173,5 +190,5 @@ def _choose(wish: Wish) -> Plan:
     except CannotPlan:
         return sparse
     if wish.alpha is None:
-        return sparse if sparse.stderr < every.stderr else every
+        return min(every, sparse, key=lambda plan: plan.density_stderr or inf)  # the first of equals
     return sparse if sparse.memory < every.memory else every

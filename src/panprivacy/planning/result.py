@@ -1,7 +1,7 @@
 """A plan: what to build, and what it will do."""
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from panprivacy.density import Density
 from panprivacy.display import Card, grid_of, html_of
@@ -12,6 +12,13 @@ from panprivacy.privacy.coins import Coins
 from panprivacy.sizes import counted, format_bytes
 from panprivacy.table import Table
 from panprivacy.universe import Range, Universe
+
+
+class Errors(NamedTuple):
+    """Standard errors of a plan with either noise, in the plan's unit; None where its epsilon is too small for one."""
+
+    laplace: float | None
+    gaussian: float | None
 
 
 @dataclass(frozen=True, repr=False)
@@ -33,11 +40,13 @@ class Plan:
     split: Split
     """How the total epsilon is split between the state and what is released."""
     density: float | None
-    """The density at which `stderr` is stated: the expected one, or 1/2, where sampling errs most."""
-    stderr: float
-    """Standard error of the density; for an open universe, relative standard error of the count."""
+    """The density at which `density_stderr` is stated: the expected one, or 1/2, where sampling errs most."""
+    density_stderr: float | None
+    """Standard error of the density; None for an open universe, which has no density."""
+    relative_stderr: float | None
+    """Standard error of the count as a share of the count, in an open universe; None in a known one."""
     alpha: float
-    """The error in question, in the unit of `stderr`."""
+    """The error in question: of the density, or, in an open universe, of the count as a share of it."""
     beta: float
     """How probable such an error may be."""
     probability: float
@@ -45,14 +54,27 @@ class Plan:
     worst_density: float | None
     """The density at which `probability` is reached; None for an open universe."""
     count: float | None
-    """The count that is expected in an open universe; `stderr` and `probability` are those from there on."""
+    """The count that is expected in an open universe; `relative_stderr` and `probability` are those from there on."""
     counts: tuple[int, int] | None
     """The counts of an open universe for which P(error >= alpha) is about beta at most: from the first to the last."""
+
+    errors: Errors | None
+    """What the plan would err by with Laplace noise and with Gaussian noise; None unless a delta was allowed."""
 
     @property
     def epsilon(self) -> float:
         """The total budget."""
         return self.split.epsilon
+
+    @property
+    def delta(self) -> float:
+        """The probability, at most, with which more than epsilon is lost: 0 with Laplace noise, which needs none."""
+        return self.split.delta
+
+    @property
+    def noise(self) -> str:
+        """The noise of the releases: ``"Laplace"``, or ``"Gaussian"`` if a delta was allowed and buys less error."""
+        return type(self.split.noise).__name__
 
     @property
     def exact(self) -> bool:
@@ -73,7 +95,7 @@ class Plan:
     def build(self, *, coins: Coins | None = None) -> Density | DistinctCount:
         """Return the planned estimator, new and empty."""
         rest: dict[str, Any] = {"releases": self.split.releases, "intrusions": self.split.intrusions, "coins": coins}
-        rest |= {"delta": self.split.delta or None}
+        rest |= {"delta": self.delta or None}
         if self.universe is None or self.estimator == "DistinctCount":
             return DistinctCount(self.epsilon, self.buckets, levels=self.levels, **rest)
         return Density(self.universe, self.epsilon, sample=self.sample, **rest)
@@ -107,7 +129,7 @@ class Plan:
         words |= {
             "releases": self.split.releases,
             "intrusions": self.split.intrusions,
-            "delta": self.split.delta or None,
+            "delta": self.delta or None,
         }
         usual = {"releases": 1, "intrusions": 0}
         return {word: value for word, value in words.items() if value != usual.get(word)}
@@ -132,10 +154,12 @@ class Plan:
             "epsilon_redraw": budget.redraw_epsilon,
             "epsilon_total": budget.total,
             "delta": budget.delta,
-            "noise": type(self.split.noise).__name__,
+            "noise": self.noise,
             "noise_stderr": budget.noise_stderr,
+            "errors": self.errors._asdict() if self.errors else None,
             "density": self.density,
-            "stderr": self.stderr,
+            "density_stderr": self.density_stderr,
+            "relative_stderr": self.relative_stderr,
             "alpha": self.alpha,
             "beta": self.beta,
             "probability": self.probability,
@@ -147,8 +171,9 @@ class Plan:
 
     def __repr__(self) -> str:
         return (
-            f"<Plan: {self._what()} in {format_bytes(self.memory)}; epsilon {self.epsilon:g}; standard error "
-            f"{self._error(self.stderr)}; P(error >= {self._error(self.alpha)}) {self._how_likely()}>"
+            f"<Plan: {self._what()} in {format_bytes(self.memory)}; epsilon "
+            f"{self.epsilon:g}{and_delta(self.delta)}; standard error "
+            f"{self._stderr()}; P(error >= {self._error(self.alpha)}) {self._how_likely()}>"
         )
 
     def card(self) -> Card:
@@ -160,11 +185,12 @@ class Plan:
         rows = (
             ("build", self._what()),
             ("memory", f"{format_bytes(self.memory)} ({self.size:,} bits)"),
-            ("epsilon in all", f"{self.epsilon:g}{and_delta(self.split.delta)}"),
+            ("epsilon in all", f"{self.epsilon:g}{and_delta(self.delta)}"),
             ("of the state", f"{budget.state:.4g}"),
             ("of the releases", _of_releases(budget)),
             *redraw,
-            ("standard error", self._error(self.stderr) + at),
+            *([("noise", self._which_noise(self.errors))] if self.errors else []),
+            ("standard error", self._stderr() + at),
             (f"P(error >= {self._error(self.alpha)})", self._how_likely()),
             ("in Python", self.code),
             *command,
@@ -180,8 +206,19 @@ class Plan:
         whom = "a bit for each" if self.sample is None else f"a sample of {self.sample:,}"
         return f"{self.estimator} of {self.universe.describe()}, {whom}"
 
+    def _stderr(self) -> str:
+        return self._error(self.density_stderr or self.relative_stderr or 0.0)
+
     def _error(self, error: float) -> str:
         return f"{error:.4g}" if self.universe else f"{100 * error:.4g} %"
+
+    def _which_noise(self, errors: Errors) -> str:
+        laplace, gaussian = (None if each is None else self._error(each) for each in errors)
+        if self.delta:
+            other = f"would err by {laplace}" if laplace else "is out of reach at this epsilon"
+            return f"Gaussian, which errs by {gaussian}; Laplace noise {other}"
+        other = f"would err by {gaussian}" if gaussian else "is out of reach at this epsilon"
+        return f"Laplace, which errs by {laplace} and needs no delta; Gaussian noise {other}"
 
     def _how_likely(self) -> str:
         if self.exact:

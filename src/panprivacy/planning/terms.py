@@ -20,11 +20,13 @@ class Terms:
     epsilon: float
     releases: int = 1
     intrusions: int = 0
+    delta: float | None = None
+    """With one, noise is Gaussian; without, Laplace's."""
 
     def split(self, size: int) -> Split:
         """The split that `Density` makes of the budget for a table of this size."""
         with np.errstate(invalid="ignore"):  # where nothing is affordable the optimiser compares infinities
-            return best_split(self.epsilon, size, self.releases, self.intrusions)
+            return best_split(self.epsilon, size, self.releases, self.intrusions, self.delta)
 
     def design(self, size: int) -> Design:
         """The law of the last release, after all planned intrusions, from a table of this size."""

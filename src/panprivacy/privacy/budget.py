@@ -77,7 +77,7 @@ class Split(Law):
 
     @property
     def planned(self) -> tuple[int, int]:
-        """Releases and redraws."""
+        """How many releases and how many redraws are planned."""
         return self.releases, self.intrusions
 
     def pair_after(self, redraws: int) -> Pair:
@@ -164,7 +164,7 @@ def budget_of(split: Split, releases_made: int, redraws_made: int) -> Budget:
 def and_delta(delta: float) -> str:
     """What is said of a delta after an epsilon.
 
-    >>> and_delta(0.0), and_delta(1e-9)
-    ('', ', delta 1e-09')
+    >>> and_delta(0.0), and_delta(2.5e-9)
+    ('', ', delta 2.5e-09')
     """
-    return f", delta {delta:.0e}" if delta else ""
+    return f", delta {delta:g}" if delta else ""

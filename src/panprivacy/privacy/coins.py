@@ -31,6 +31,7 @@ CHUNK = 262_144
 """Flips drawn at a time in long work."""
 
 _BLOCK = 262_144  # flips that one key expands to: 256 KiB
+_SHORT = 4096  # flips that are read from the system as they are: a key of their own would take longer
 _KEY_BYTES = 32
 _COUNTER_START = bytes(16)  # a key is used for one block only, so the counter may start at zero
 
@@ -113,33 +114,25 @@ class SystemCoins(Coins):
         The high 8 bits decide all but one flip in 256, which takes a quarter of the keystream, and the flips
         take the place of the words.
         """
-        kernels = loaded("panprivacy.privacy.kernels")
         check_threshold(threshold)
-        high, low = divmod(threshold, 2**24)
-        key = bytearray(_KEY_BYTES)
         try:
+            if len(flips) <= _SHORT:
+                _compare(flips, threshold, fill_from_system)
+                return
+            key = bytearray(_KEY_BYTES)
             flips.fill(0)
-            fill_from_system(key)
-            for start in range(0, len(flips), _BLOCK):
-                draw = keystream(key)
+            try:
+                fill_from_system(key)
+                for start in range(0, len(flips), _BLOCK):
+                    draw = keystream(key)
+                    key[:] = bytes(_KEY_BYTES)
+                    draw(key)  # the next one
+                    _compare(flips[start : start + _BLOCK], threshold, draw)
+            finally:
                 key[:] = bytes(_KEY_BYTES)
-                draw(key)  # the next one
-                block = flips[start : start + _BLOCK]
-                draw(block.data)
-                ties = np.empty(len(block) + 1, dtype=np.uint32)  # most of it is never touched
-                found = kernels.compare(block, high, ties)
-                words = np.zeros(found, dtype=np.uint32)
-                try:
-                    draw(words.view(np.uint8).data)
-                    kernels.settle(block, ties, words, low)
-                finally:
-                    ties[: found + 1].fill(0)
-                    words.fill(0)
         except BaseException:
             flips.fill(0)
             raise
-        finally:
-            key[:] = bytes(_KEY_BYTES)
 
     def flip(self, threshold: int) -> bool:
         # Opening the device would take longer than all the rest of an update. The price is a word of 4 bytes that
@@ -181,6 +174,23 @@ class SystemCoins(Coins):
         return chosen if few == size else np.delete(np.arange(universe), chosen)
 
 
+def _compare(flips: Octets, threshold: int, draw: Callable[[Buffer], None]) -> None:
+    """Draw words over zeros and put flips in their place: the high 8 bits first, and the others where they tie."""
+    kernels = loaded("panprivacy.privacy.kernels")
+    high, low = divmod(threshold, 2**24)
+    draw(flips.data)
+    ties = np.empty(len(flips) + 1, dtype=np.uint32)  # most of it is never touched
+    found = kernels.compare(flips, high, ties)
+    words = np.zeros(found, dtype=np.uint32)
+    try:
+        if found:
+            draw(words.view(np.uint8).data)
+        kernels.settle(flips, ties, words, low)
+    finally:
+        ties[: found + 1].fill(0)
+        words.fill(0)
+
+
 def _uniform_below(n: int, most: int) -> NDArray[np.int64]:
     """At most so many uniform integers in 0..n-1: words of a keystream, cut to the bits of n, if they are below n."""
     key = bytearray(_KEY_BYTES)
@@ -209,7 +219,7 @@ def keystream(key: bytearray) -> Callable[[Buffer], None]:
     return draw
 
 
-def fill_from_system(buffer: bytearray) -> None:
+def fill_from_system(buffer: Buffer) -> None:
     """Overwrite a buffer with bytes of the operating system.
 
     Reading the device writes straight into the caller's buffer, which the caller can wipe. `os.urandom`, used

@@ -6,6 +6,7 @@ float, so what is reported is never below what is true.
 
 from decimal import Context, Decimal
 from fractions import Fraction
+from functools import lru_cache
 from math import inf, isinf, nextafter
 
 _CONTEXT = Context(prec=50)
@@ -17,6 +18,7 @@ def decimal(value: Fraction | float) -> Decimal:
     return _CONTEXT.divide(Decimal(ratio.numerator), Decimal(ratio.denominator))
 
 
+@lru_cache(maxsize=256)  # the parts of a budget that stay are asked for again with every release
 def ln(value: Decimal) -> Decimal:
     """Natural logarithm to 50 digits."""
     return _CONTEXT.ln(value)

@@ -32,6 +32,7 @@ before every release has K independent bits, and there the same formula fails: f
 are told apart with probability 1 - p0^K, which is more than p1. Which pattern is worst depends on eps, s and K.
 """
 
+from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
 from math import ceil, exp, expm1, floor, inf, log, log1p, nextafter, pi, sqrt
@@ -55,20 +56,33 @@ def loss(square: Fraction, releases: int, delta: float, sensitivity: int = 1) ->
     """
     if not releases:
         return 0.0
+    rho = releases * sensitivity**2 / (2 * float(square))
+    found = rho + 2 * sqrt(rho * log(1 / delta))  # what concentrated privacy gives away
+
+    def excess(epsilon: float) -> tuple[float, float]:
+        """How far the logarithm of delta(epsilon) is above the wanted one, and how fast it falls."""
+        value, slope = _log_delta_and_slope(epsilon, square, releases, sensitivity)
+        return value - log(delta), slope
+
+    above, slope = excess(found)
+    while above > 0:  # the bounds on a sum of little noise may ask for more
+        found *= 1.01
+        above, slope = excess(found)
+    # The logarithm of delta(epsilon) is concave, so Newton's steps come down to the root and not past it.
+    while above < -1e-7 and found > 0:
+        nearer = max(found + above / slope, 0.0) if slope else 0.0
+        above, slope = excess(nearer)
+        if above > 0:  # but for roundings, and where the bounds are far apart
+            return _least_between(nearer, found, lambda epsilon: excess(epsilon)[0])
+        found = nearer
+    return found
+
+
+def _least_between(low: float, high: float, excess: Callable[[float], float]) -> float:
+    """The least epsilon without excess between one that has some and one that has none."""
     from scipy.optimize import brentq
 
-    rho = releases * sensitivity**2 / (2 * float(square))
-    high = rho + 2 * sqrt(rho * log(1 / delta))  # what concentrated privacy gives away
-
-    def excess(epsilon: float) -> float:
-        bound = log_delta(epsilon, square, releases, sensitivity)
-        return max(bound, -1e6) - log(delta)
-
-    while excess(high) > 0:  # the bounds on a sum of little noise may ask for more
-        high *= 1.01
-    if excess(0.0) <= 0:
-        return 0.0
-    found = float(brentq(excess, 0.0, high, xtol=1e-13, rtol=1e-12))
+    found = float(brentq(lambda epsilon: max(excess(epsilon), -1e6), low, high, xtol=1e-13, rtol=1e-12))
     step = max(found * 1e-12, 1e-300)
     while excess(found) > 0:
         found, step = nextafter(found + step, inf), 2 * step
@@ -77,6 +91,11 @@ def loss(square: Fraction, releases: int, delta: float, sensitivity: int = 1) ->
 
 def log_delta(epsilon: float, square: Fraction, releases: int, sensitivity: int = 1) -> float:
     """Logarithm of an upper bound of delta(epsilon), for a square of at least `LEAST_SQUARE`."""
+    return _log_delta_and_slope(epsilon, square, releases, sensitivity)[0]
+
+
+def _log_delta_and_slope(epsilon: float, square: Fraction, releases: int, sensitivity: int) -> tuple[float, float]:
+    """`log_delta`, and how fast it falls: delta(epsilon) by its second term, ``e^eps * P(S > eps*s + K/2)``."""
     if square < LEAST_SQUARE:
         raise ValueError(f"Gaussian noise has a square of at least {LEAST_SQUARE}, got {square}")
     moved = releases * sensitivity
@@ -85,11 +104,17 @@ def log_delta(epsilon: float, square: Fraction, releases: int, sensitivity: int 
     width = sqrt(releases * float(square))
     one = _log_tail(first, width, upper=True) + factor + _SLACK
     other = _log_tail(first + moved, width, upper=False) - factor - _SLACK + epsilon
-    return one + log(-expm1(other - one)) if other < one else -inf
+    if other >= one:
+        return -inf, 0.0
+    value = one + log(-expm1(other - one))
+    return value, exp(min(other - value, 700.0))
 
 
+@lru_cache(maxsize=256)
 def _factor_of_sum(square: float, releases: int) -> float:
     """Logarithm of the factor by which a sum's probabilities may differ from those of one discrete Gaussian."""
+    if not _factor_of_two(square / 2):  # the largest of all is nothing that a float could hold
+        return 0.0
     first = range(1, min(releases, 32))
     each = [_factor_of_two(square * k / (k + 1)) for k in first]
     return sum(each) + max(releases - 32, 0) * (each[-1] if each else 0.0)  # the factors fall with k

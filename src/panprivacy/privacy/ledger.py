@@ -17,6 +17,7 @@ from panprivacy.privacy.budget import (
     budget_of,
 )
 from panprivacy.privacy.coins import ONE
+from panprivacy.privacy.gaussian import LEAST_SQUARE
 from panprivacy.privacy.noise import Gaussian, Laplace, Noise
 from panprivacy.privacy.pairs import Pair
 from panprivacy.sizes import counted
@@ -143,6 +144,8 @@ class Ledger:
         noise = Gaussian(size) if delta else Laplace(size)
         pair = Pair(ONE - present, present)
         split = Split(epsilon, pair, noise, planned, flip, intrusions, delta=delta, reach=reach)
+        if delta and size > LEAST_SQUARE and split.loss(planned, intrusions) < _USED * epsilon:
+            raise CorruptState("the state has more noise than its epsilon and delta ask for")
         published = Published(noisy, level, number, then) if number else None
         return cls(split, made, redraws, published), data[end:]
 
@@ -156,5 +159,6 @@ def _size_of(noise: Noise) -> Fraction:
     return noise.epsilon if isinstance(noise, Laplace) else noise.square
 
 
+_USED = 0.9  # of epsilon: what `best_split` leaves over with Gaussian noise is a millionth or so
 _WITHOUT_DELTA = struct.Struct("<dIQIIIIIIdII")
 _LEDGER = struct.Struct("<dIQIIIIIIdIIdB")

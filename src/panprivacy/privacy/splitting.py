@@ -9,7 +9,7 @@ from math import ceil, exp, expm1, floor, log, log1p, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from panprivacy.checks import check_delta, check_epsilon
+from panprivacy.checks import bounded_delta, check_epsilon
 from panprivacy.errors import NotPrivate
 from panprivacy.privacy import gaussian, noise
 from panprivacy.privacy.budget import (
@@ -54,7 +54,7 @@ def best_split(
     """
     epsilon = check_epsilon(epsilon)
     if delta is not None:
-        delta = check_delta(delta)
+        delta = bounded_delta(delta)
     if size < 1:
         raise ValueError(f"the table needs at least one bit, got {size}")
     if releases < 1:

@@ -2,10 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from math import hypot, sqrt
 
 from panprivacy.checks import check_level
-from panprivacy.privacy.noise import Laplace, Noise
+from panprivacy.privacy.noise import Gaussian, Laplace, Noise
 from panprivacy.release.normal_laplace import normal_laplace_cdf
 from panprivacy.release.tracked import Tracked
 
@@ -30,7 +31,7 @@ class Spread(Tracked):
         variance = self.bit_variance(density) / self.whole**2 + self.sample_variance(density) / self.users**2
         return float(variance)
 
-    @property
+    @cached_property
     def noise_stderr(self) -> float:
         """Standard deviation of the noise, in units of density."""
         return sqrt(self.noise.variance) / self.whole
@@ -41,7 +42,7 @@ class Spread(Tracked):
 
     def cdf(self, error: float, density: float) -> float:
         """Probability that the estimate is above a true density by at most this much."""
-        normal = sqrt(self.normal_variance(min(max(density, 0.0), 1.0)))
+        normal = sqrt(self._normal_variance_at(min(max(density, 0.0), 1.0)))
         if isinstance(self.noise, Laplace):
             return normal_laplace_cdf(error, normal, self.noise_stderr / sqrt(2))
         from scipy.special import ndtr
@@ -71,15 +72,51 @@ class Spread(Tracked):
         # Counts are whole numbers. Without half of one to either side, intervals of few counts (epsilon above 10) miss
         # up to four times as often as they say.
         half = self._half_a_count
+        if isinstance(self.noise, Gaussian):
+            return self._end(estimate - half, -1, tail), self._end(estimate + half, 1, tail)
         far = _FAR * (self.stderr(0.5) + half)
         low = _crossing(lambda d: 1 - self.cdf(estimate - half - d, d) - tail, estimate - far, estimate)
         high = _crossing(lambda d: tail - self.cdf(estimate + half - d, d), estimate, estimate + far)
         return low, high
 
+    def _end(self, estimate: float, side: int, tail: float) -> float:
+        """The density d below (side -1) or above (1) an estimate with ``(estimate-d)^2 = z^2 * variance(d)``.
+
+        All is normal here, and the variance a quadratic in d, so d is a root of one. Outside [0, 1] the variance is
+        that of the end.
+        """
+        z, (v0, v1, v2) = _deviations(tail), self._quadratic
+        end = 0.0 if side < 0 else 1.0
+        beyond = estimate + side * z * self.stderr(end)
+        if side * (beyond - end) >= 0:
+            return beyond
+        a, b = 1 - z**2 * v2, estimate + z**2 * v1 / 2  # a*d^2 - 2*b*d + c = 0
+        c = estimate**2 - z**2 * (v0 + self.noise_stderr**2)
+        return (b + side * sqrt(max(b**2 - a * c, 0.0))) / a
+
+    @cached_property
+    def _quadratic(self) -> tuple[float, float, float]:
+        """The coefficients of 1, d and d^2 in `normal_variance`."""
+        at_0, at_half, at_1 = (self.normal_variance(d) for d in (0.0, 0.5, 1.0))
+        bend = 2 * (at_0 + at_1 - 2 * at_half)
+        return at_0, at_1 - at_0 - bend, bend
+
+    def _normal_variance_at(self, density: float) -> float:
+        v0, v1, v2 = self._quadratic
+        return max(v0 + density * (v1 + density * v2), 0.0)
+
     @property
     def _half_a_count(self) -> float:
         """Half of what one bit more adds to the estimate."""
         return 0.5 / self.whole
+
+
+@lru_cache(maxsize=64)
+def _deviations(tail: float) -> float:
+    """How many standard deviations out a normal law leaves this tail."""
+    from scipy.special import ndtri
+
+    return float(-ndtri(tail))
 
 
 def _crossing(rising: Callable[[float], float], low: float, high: float) -> float:

@@ -20,6 +20,10 @@ class StateFileError(PanPrivacyError):
     """A state file cannot be read, written or locked; the message says what is on disk."""
 
 
+class StateInUse(StateFileError):
+    """Another process is at this state."""
+
+
 def open_own(path: Path, flags: int, *, beside: bool = True) -> int:
     """Open the state or, beside it, a file of ours, where whoever may write into the folder can have put another one.
 

@@ -12,6 +12,7 @@ from panprivacy.state import sealed
 from panprivacy.state.disk import (
     MERGED,
     StateFileError,
+    StateInUse,
     erase,
     is_at,
     is_there,
@@ -235,7 +236,7 @@ class StateFile:
         try:
             return taken(self._lock)
         except Busy:
-            raise StateFileError(f"{self.path}: another process is using this state") from None
+            raise StateInUse(f"{self.path}: another process is using this state") from None
         except OSError as error:
             if error.errno in (errno.ENOENT, errno.ENOTDIR):
                 raise StateFileError(f"{self.path}: there is no folder {self._target.parent}") from None

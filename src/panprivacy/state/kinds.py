@@ -12,6 +12,8 @@ _CLASSES = {
     3: "panprivacy.paper.fixed_level:FixedLevelPPDS",
     4: "panprivacy.continual.observer:Continual",
     5: "panprivacy.counts:Counts",
+    8: "panprivacy.folder.parts:Alone",
+    9: "panprivacy.folder.parts:Alone",
 }
 
 

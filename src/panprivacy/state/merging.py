@@ -78,10 +78,10 @@ def merge(parts: Sequence[E], *, overlapping: bool = False) -> E:
         try:
             for part in parts:
                 part._give_up(f"this {type(part).__name__} was merged into another, which holds its bits: use that one")
-        except BaseException:  # somebody broke off: then there was no merge
+        except BaseException:  # interrupted: the parts get their tables back, and stay as they were
             for part, table in zip(parts, tables, strict=True):
                 part._table = table
-            merged.end("the merge was broken off, and its parts have their bits")
+            merged.end("the merge was interrupted, and its parts have kept their bits")
             raise
         for table in tables:
             table.wipe()

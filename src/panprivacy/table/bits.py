@@ -136,9 +136,19 @@ class Table:
         """The bits of several tables, one after the other."""
         table, at = cls.empty(sum(part.size for part in parts)), 0
         for part in parts:
-            loaded("panprivacy.table.kernels").copy_bits(table.words, at, part.words, part.size)
+            table.put(part, at)
             at += part.size
         return table
+
+    def put(self, part: "Table", at: int) -> None:
+        """Write the bits of another table over zeros, from a position on."""
+        loaded("panprivacy.table.kernels").copy_bits(self.words, at, part.words, part.size)
+
+    def cut(self, start: int, stop: int) -> "Table":
+        """A copy of some bits in a table of their own, to be wiped by whoever asked for it."""
+        part = Table.empty(stop - start)
+        loaded("panprivacy.table.kernels").cut_bits(self.words, start, part.words, part.size)
+        return part
 
     def place(self, source: "Table", first: int, places: NDArray[np.uint64]) -> None:
         """Copy the bits of another table from `first` on, one to each of these places."""
@@ -180,7 +190,7 @@ class Restored:
         self._before.fill(0)
 
     def __del__(self) -> None:
-        self._before.fill(0)  # somebody broke off the end of the block
+        self._before.fill(0)  # in case an interrupt kept `__exit__` from wiping the copy
 
 
 def drawn_words(size: int, threshold: int, coins: Coins) -> Iterator[tuple[slice, NDArray[np.uint64]]]:

@@ -119,3 +119,39 @@ def redraw_far(words, size, slots, flips):
             return False
         _set_bit(words, slot, flips[i])
     return True
+
+
+@njit([types.boolean(WORDS, types.uint64, slots) for slots in (READ_WORDS, READ_PLACES)], nogil=True, cache=True)
+def touch(words, size, slots):
+    """Set the bit of each slot; stop, and return False, at a slot outside the table."""
+    for i in range(len(slots)):
+        slot = u64(slots[i])
+        if slot >= size:
+            return False
+        words[slot >> u64(6)] |= u64(1) << (slot & u64(63))
+    return True
+
+
+@njit(types.int64(READ_WORDS, types.int64, types.int64, WORDS), nogil=True, cache=True)
+def touched_in(words, start, stop, slots):
+    """Write down which bits from `start` up to `stop` are set, counted from `start`, and return how many."""
+    found = 0
+    for i in range(start, stop):
+        if words[i >> 6] >> u64(i & 63) & u64(1):
+            slots[found] = u64(i - start)
+            found += 1
+    return found
+
+
+@njit(types.void(READ_WORDS, types.int64, WORDS, types.int64), nogil=True, cache=True)
+def cut_bits(words, start, part, size):
+    """Copy `size` bits from `start` on to the front of a table of zeros."""
+    shift = u64(start & 63)
+    for i in range((size + 63) >> 6):
+        at = (start >> 6) + i
+        word = words[at] >> shift
+        if shift and at + 1 < len(words):
+            word |= words[at + 1] << (u64(64) - shift)
+        part[i] = word
+    if size & 63:
+        part[size >> 6] &= _ALL_BITS >> u64(64 - (size & 63))

@@ -7,7 +7,7 @@ from panprivacy.memory import Scratch
 from panprivacy.universe.words import Words
 
 NOT_THERE = 2**64 - 1
-"""What is found for a hash that is not in the list."""
+"""Stands for the position of a hash, a user or an edge that is not in the universe."""
 
 
 class Directory:

@@ -11,11 +11,10 @@ from panprivacy.errors import OutsideUniverse
 from panprivacy.lazily import loaded
 from panprivacy.memory import Scratch
 from panprivacy.universe.batches import is_arrow, is_pandas, is_polars, plain_column, refuse_missing
+from panprivacy.universe.directory import NOT_THERE
 from panprivacy.universe.range import first_of
 from panprivacy.universe.users import Users, as_users
 from panprivacy.universe.words import TooLarge, Words, as_words, integers, words_of
-
-_NO_EDGE = 2**64 - 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +86,7 @@ class Edges:
         """The positions of a chunk of edges."""
         indices, wrong = self._positions(chunk, scratch)
         if wrong:
-            raise self._outside(first_of(_edges(chunk), (int(i) == _NO_EDGE for i in indices)), wrong)
+            raise self._outside(first_of(_edges(chunk), (int(i) == NOT_THERE for i in indices)), wrong)
         return indices
 
     unchecked = indices  # looking a user up is the check
@@ -95,10 +94,10 @@ class Edges:
     def inside(self, chunk: Any) -> NDArray[np.bool_]:
         """Whether each edge of a chunk is in the universe."""
         with Scratch() as scratch:
-            return np.not_equal(self._positions(chunk, scratch)[0], _NO_EDGE)
+            return np.not_equal(self._positions(chunk, scratch)[0], NOT_THERE)
 
     def _positions(self, chunk: Any, scratch: Scratch) -> tuple[Words, int]:
-        """The position of each edge, `_NO_EDGE` for a pair that joins no two nodes, and how many pairs do not."""
+        """The position of each edge, `NOT_THERE` for a pair that joins no two nodes, and how many pairs do not."""
         try:
             if self.named is not None:
                 ends = _named_ends(self.named, chunk, scratch)
@@ -154,7 +153,7 @@ class Pairs(Sequence[Any]):
 
 
 def _named_ends(nodes: Users, chunk: Any, scratch: Scratch) -> Words:
-    """The positions of both ends among the listed nodes, side by side; one that no node has where an end is no node."""
+    """The positions of both ends among the listed nodes, side by side; an end that is not listed gets `NOT_THERE`."""
     if isinstance(chunk, Pairs):
         columns: Any = chunk.columns
     else:
@@ -171,7 +170,7 @@ def _named_ends(nodes: Users, chunk: Any, scratch: Scratch) -> Words:
 
 
 def _sliced(column: Any) -> Any:
-    """A column of names in a form that can be cut by rows, without missing ones."""
+    """A column of names in a form that can be cut by rows; missing names are refused."""
     column = plain_column(column)
     if is_arrow(column):
         import polars as pl

@@ -1,4 +1,4 @@
-"""How far a long iterator has been counted, for somebody who is looking.
+"""How far a long iterator has been counted, for a person who watches.
 
 What is shown is the number of events and their pace, which are visible to whoever watches the process anyway.
 """
@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 PATIENCE = 2.0
-"""Seconds that nobody minds to wait without a word."""
+"""Seconds after which progress is shown; shorter waits need no display."""
 
 
 class Face(Protocol):
@@ -22,7 +22,7 @@ class Face(Protocol):
         ...
 
     def close(self) -> None:
-        """Take it away, or leave what is worth keeping."""
+        """Take the display away, or leave its last number."""
         ...
 
 
@@ -97,7 +97,7 @@ class Cell:
         self._handle.update({"text/plain": _said(events, seconds)}, raw=True)
 
     def close(self) -> None:
-        """Leave it."""
+        """Leave the line with its last number."""
 
 
 def _said(events: int, seconds: float) -> str:

@@ -57,9 +57,10 @@ def tell_keys(pipe: int) -> None:
     """Write every key that the coins draw straight into a pipe."""
     fill = coins.fill_from_system
 
-    def fill_and_tell(buffer: bytearray) -> None:
+    def fill_and_tell(buffer: coins.Buffer) -> None:
         fill(buffer)
-        os.write(pipe, buffer)
+        if isinstance(buffer, bytearray):  # a key, and not the flips of a short batch
+            os.write(pipe, buffer)
 
     coins.fill_from_system = fill_and_tell
 

@@ -1,6 +1,6 @@
 """Scenarios of the command line: ``panprivacy density -`` and ``panprivacy distinct -``, fed through a pipe.
 
-Each row has a column that was not asked for, which must leave nothing either.
+Each row has a column that was not asked for, which must leave nothing either; and a time, where releases go by times.
 """
 
 import fcntl
@@ -21,10 +21,11 @@ from panprivacy.audit.imaging.containers import LETTERS
 from panprivacy.audit.imaging.crowd import Batch, Crowd, letters
 from panprivacy.audit.imaging.processes import CannotImage, bits_of, family, peek
 from panprivacy.audit.imaging.recorded import Recorded
-from panprivacy.audit.imaging.scenarios import BATCHES, Scenario
+from panprivacy.audit.imaging.scenarios import BATCHES, START, Scenario
 from panprivacy.audit.imaging.stage import environment, folders
 from panprivacy.audit.imaging.subjects import EPSILON, RELEASES, Shown
 from panprivacy.audit.imaging.truth import Traces, Version
+from panprivacy.periods import DAY
 
 _PAGE = 4096
 _OPTIONS = ("-c", "user", "-e", str(EPSILON), "--releases", str(RELEASES), "--quiet", "-f", "csv")
@@ -40,7 +41,7 @@ def run(
     words = [str(users) if word == "USERS" else word for word in scenario.pipe]
     planted = "".join("import {0}; {0}.{1}(); ".format(*plant.split(":")) for plant in plants)
     code = f"{planted}from panprivacy.cli import main; main()"
-    notes: list[NDArray[np.bytes_]] = []
+    rows = _Rows(crowd, timed="--time" in words)
     with folders() as (imaged, _):
         recorded = Recorded(crowd, imaged)
         with subprocess.Popen(
@@ -52,36 +53,66 @@ def run(
             env=environment(hardened=hardened),
         ) as process:
             try:
-                pipe = _Pipe(process, crowd, kept="--state" in words)
-                pipe.feed(b"user,note\n")
+                pipe = _Pipe(process, crowd, saves="--state" in words)
+                pipe.feed(rows.header)
                 recorded.start(process.pid, pipe.versions())
                 for number, step in enumerate(scenario.steps):
                     batch = crowd.batch(number, step) if step in BATCHES else None
-                    if batch is None:
-                        pipe.ask_for_release()
+                    if batch is not None:
+                        pipe.feed(rows.of(number, batch))
+                    elif rows.timed:
+                        rows.day += 1  # the next batch ends the period, and is cut from it
                     else:
-                        notes.append(letters(np.random.default_rng(number), len(batch.events)))
-                        pipe.feed(_rows(crowd, batch, notes[-1]))
+                        pipe.ask_for_release()
                     recorded.step(batch, pipe.versions())
                 recorded.end(process.pid)
             finally:
                 process.kill()
     traces = recorded.traces()
-    for rows, fed in zip(notes[:-1], recorded.fed, strict=False):
-        traces.add_texts(rows, fed.people)
+    rows.add_to(traces, [fed.people for fed in recorded.fed])
     return recorded, traces
 
 
-def _rows(crowd: Crowd, batch: Batch, notes: NDArray[np.bytes_]) -> bytes:
-    ids = crowd.given(batch.events).astype(f"S{LETTERS}").tolist()
-    return b"".join(b"%s,%s\n" % row for row in zip(ids, notes.tolist(), strict=True))
+class _Rows:
+    """The rows that a command is fed, and what came in them beside the ids."""
+
+    def __init__(self, crowd: Crowd, *, timed: bool) -> None:
+        self._crowd = crowd
+        self.timed = timed
+        self.day = 0
+        """Of which day the times of the next batch are."""
+        self._notes: list[NDArray[np.bytes_]] = []
+        self._times: list[NDArray[np.datetime64]] = []
+
+    @property
+    def header(self) -> bytes:
+        """The first line."""
+        return b"user,note,at\n" if self.timed else b"user,note\n"
+
+    def of(self, number: int, batch: Batch) -> bytes:
+        """The lines of a batch: a note for each row, and a time of the day, to the microsecond."""
+        random, size = np.random.default_rng(number), len(batch.events)
+        self._notes.append(letters(random, size))
+        columns = [self._crowd.given(batch.events).astype(f"S{LETTERS}"), self._notes[-1]]
+        if self.timed:
+            midnight = np.datetime64(START, "us") + self.day * np.timedelta64(1, "D")
+            self._times.append(midnight + random.integers(0, DAY, size))
+            columns.append(np.datetime_as_string(self._times[-1]).astype(np.bytes_))
+        return b"".join(b",".join(row) + b"\n" for row in zip(*(column.tolist() for column in columns), strict=True))
+
+    def add_to(self, traces: Traces, fed: Sequence[NDArray[np.int64]]) -> None:
+        """Look for what came with the users of all batches but the last."""
+        for notes, people in zip(self._notes[:-1], fed, strict=False):
+            traces.add_texts(notes, people)
+        for times, people in zip(self._times[:-1], fed, strict=False):
+            traces.add_times(times, people)
 
 
 class _Pipe:
-    def __init__(self, process: subprocess.Popen[bytes], crowd: Crowd, *, kept: bool) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], crowd: Crowd, *, saves: bool) -> None:
         self._process = process
         self._size, self._each = crowd.slots_in_all, crowd.bits_each
-        self._kept = kept
+        self._saves = saves
 
     def feed(self, rows: bytes) -> None:
         """Write rows, and wait until they have been counted, and written where the state is kept."""
@@ -112,7 +143,7 @@ class _Pipe:
             if waiting or worked != before:
                 before, still = worked, monotonic()
             sleep(0.05)
-        if self._kept:
+        if self._saves:
             sleep(_WRITTEN)
 
     def _ended(self) -> None:

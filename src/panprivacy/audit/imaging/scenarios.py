@@ -38,6 +38,9 @@ _PIPED = ("short", "medium", "release", "medium", "short")
 _DENSITY, _DISTINCT = ("density", "-", "-n", "USERS"), ("distinct", "-")
 _COUNTS = ("counts", "-", "-n", "USERS")
 _KEPT = ("--state", "state.pp")
+START = "2026-01-05"
+"""When the first period of a pipe starts whose events have times."""
+_TIMED = ("--time", f"at@{START}", "--release-every", "1d")
 _INTEGERS = ("NumPy int32", "NumPy big-endian", "NumPy strided", "Arrow", "Polars", "range")
 _OBJECTS = ("list", "iterator", "pandas")
 _TEXTS = ("list of text", "NumPy text", "Polars text", "Arrow text", "iterator of text")
@@ -65,12 +68,19 @@ SCENARIOS = (
     Scenario(
         "release, DistinctCount", "DistinctCount", steps=("short", "release", "long", "release", "medium", "short")
     ),
+    Scenario("release, delta", "delta", steps=("short", "release", "long", "release", "medium", "release", "short")),
+    Scenario(
+        "release, DistinctCount, delta",
+        "DistinctCount, delta",
+        steps=("short", "release", "long", "release", "medium", "short"),
+    ),
     Scenario("release, Counts", "Counts", steps=("short", "release", "long", "release", "medium", "release", "short")),
     Scenario("observe", "Continual", steps=("short", "observe", "long", "observe", "medium", "observe", "short")),
     Scenario("rerandomize", steps=("medium", "rerandomize", "short", "short")),
     Scenario("grow", steps=("medium", "grow", "medium", "grow", "short", "short")),
     Scenario("save", steps=("medium", "save", "long", "save", "short", "save")),
     Scenario("save and load", steps=_LOADED),
+    Scenario("save and load, delta", "delta", steps=("release", *_LOADED, "release", "short", "save")),
     Scenario("save and load, DistinctCount", "DistinctCount", steps=_LOADED),
     Scenario("save and load, Counts", "Counts", steps=_LOADED),
     Scenario("merge, Counts", "Counts, shards", steps=("short", "medium", "merge", "medium", "short")),
@@ -87,6 +97,14 @@ SCENARIOS = (
         "list of text",
         steps=_PIPED,
         pipe=(*_DISTINCT, *_KEPT),
+    ),
+    Scenario("pipe with times", steps=_PIPED, pipe=(*_DENSITY, *_KEPT, *_TIMED)),
+    Scenario(
+        "pipe with times, DistinctCount",
+        "DistinctCount, text",
+        "list of text",
+        steps=_PIPED,
+        pipe=(*_DISTINCT, *_TIMED),
     ),
 )
 

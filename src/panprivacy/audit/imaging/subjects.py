@@ -16,6 +16,7 @@ pp: Any = import_module("panprivacy")  # all of it, as a program sees it: this l
 
 KEY = bytes(range(1, 17))
 EPSILON = 1.0
+DELTA = 1e-9
 RELEASES = 8
 BUCKETS = 4096
 
@@ -47,6 +48,8 @@ def parts_of(kind: str, users: int, listed: Any) -> list[Any]:
     )
     plan: dict[str, Any] = {"epsilon": EPSILON, "releases": RELEASES}
     makers: dict[str, Callable[[], list[Any]]] = {
+        "delta": lambda: [pp.Density(users, **plan, delta=DELTA, intrusions=1)],
+        "DistinctCount, delta": lambda: [pp.DistinctCount(**plan, delta=DELTA, buckets=BUCKETS, key=KEY)],
         "sampled": lambda: [pp.Density(users, **plan, sample=users // 2, key=KEY)],
         "shard": lambda: [pp.Density(users, **plan, shard=(0, 2))],
         "shards": lambda: [pp.Density(users, **plan, shard=(i, 2)) for i in range(2)],

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panprivacy.audit.imaging import needles
+from panprivacy.audit.imaging.containers import LETTERS
 from panprivacy.audit.imaging.crowd import Batch, Crowd, People
 from panprivacy.audit.imaging.images import Octets
 from panprivacy.audit.imaging.needles import ASCENDING, IN_ORDER, Run, Windows, Words
@@ -140,6 +141,15 @@ class Traces:
     def add_texts(self, texts: NDArray[np.bytes_], people: People) -> None:
         """Look for texts that came with the ids of these users: row by row, a column that nobody asked for."""
         self._ids.append((needles.of_texts("ids", texts), people))
+
+    def add_times(self, times: NDArray[np.datetime64], people: People) -> None:
+        """Look for times that came with these users: as numbers of microseconds, and as texts from the minute on."""
+        moments = times.astype(np.uint64)
+        self._ids += [
+            (needles.of_numbers("ids", moments, new=True), people),
+            (needles.of_digits("ids", moments), people),
+        ]
+        self.add_texts(np.array([text[-LETTERS:] for text in np.datetime_as_string(times)], dtype=np.bytes_), people)
 
     def add_keys(self, secrets: list[bytes]) -> None:
         """Look for keys and keystreams."""

@@ -77,9 +77,8 @@ def goal_bits(table: pl.DataFrame) -> int:
 def _draw(table: pl.DataFrame) -> "Figure":
     figure, grid = style.panels(1, 2, (4.9, 4.7), sharey=True)
     for axes, stream in zip(grid, _STREAMS, strict=True):
-        for name, algorithm in ALGORITHMS.items():
-            label = name if algorithm.private else f"{name}, as printed (not private)"
-            style.band(axes, table.filter(stream=stream, algorithm=name), "bits", "mse", name, label=label)
+        for name in ALGORITHMS:
+            style.band(axes, table.filter(stream=stream, algorithm=name), "bits", "mse", name)
         axes.set(title=style.STREAMS[stream], xscale="log", yscale="log", xlabel="bits of state")
         axes.set_ylim(top=min(axes.get_ylim()[1], 1.5))
         _mark_advantage(axes, table, stream)

@@ -25,18 +25,18 @@ def _table(frames: Frames, scale: Scale) -> pl.DataFrame:  # noqa: ARG001 (every
 
 
 def _draw(table: pl.DataFrame) -> "Figure":
-    figure, [axes] = style.panels(1, 1, (6.6, 4.9))
+    figure, [axes] = style.panels(1, 1, (7.4, 5.6))
     largest = table.filter(pl.col("loss") < inf)["loss"].to_numpy().max()
     top = 1.15 * largest  # where infinity is drawn
     claims = np.array([0, 1.04 * table["claimed"].to_numpy().max()])
-    axes.plot(claims, claims, color=GREY, linestyle=":", label="as claimed")
+    axes.plot(claims, claims, color=GREY, linestyle=":", label="the claim")
     axes.fill_between(claims, 0, claims, color="#eef3ee")
     sizes = {"FixedLevelPPDS": 10, "Density": 6.5, "DistinctCount": 3.5}  # they lie on each other
     for name in ALGORITHMS:
         part = table.filter(algorithm=name).sort("claimed")
         losses = part["loss"].clip(upper_bound=top)
         look = style.drawn_as(name) | ({"markersize": sizes[name]} if name in sizes else {})
-        axes.plot(part["claimed"], losses, label=name, **look)
+        axes.plot(part["claimed"], losses, label=style.called(name), **look)
     axes.axhline((top + largest) / 2, color=GREY, linewidth=0.8)
     ticks = np.arange(0, largest)
     axes.set_yticks([*ticks, top], [*(f"{tick:g}" for tick in ticks), "∞"])
@@ -46,7 +46,7 @@ def _draw(table: pl.DataFrame) -> "Figure":
         xlim=claims,
     )
     axes.annotate("private", (claims[1], 0), xytext=(-6, 6), textcoords="offset points", ha="right", color=GREY)
-    figure.legend(loc="outside right center")
+    style.legend_below(figure, axes, columns=2)
     return figure
 
 

@@ -27,7 +27,7 @@ def _draw(table: pl.DataFrame) -> "Figure":
     figure, [axes] = style.panels(1, 1, (6.4, 4))
     for name in _COMPARED:
         part = table.filter(algorithm=name).sort("epsilon")
-        axes.plot(part["epsilon"], part["sample"], label=name, **style.drawn_as(name))
+        axes.plot(part["epsilon"], part["sample"], label=style.called(name), **style.drawn_as(name))
     alpha, beta = table["alpha"][0], table["beta"][0]
     axes.set(
         yscale="log",

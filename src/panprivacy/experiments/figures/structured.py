@@ -40,13 +40,16 @@ def _draw(table: pl.DataFrame) -> "Figure":
             face = look.colour if ALGORITHMS[name].private else "white"
             axes.scatter(place + aside, part["estimate"], s=9, facecolor=face, edgecolor=look.colour, linewidth=0.6)
             error = float(np.sqrt(np.mean(part["error"].to_numpy() ** 2)))
-            axes.annotate(f"± {error:.2g}", (place, 1), xycoords=("data", "axes fraction"), ha="center", va="top")
+            axes.annotate(
+                f"RMS error\n{error:.2g}", (place, 1), xycoords=("data", "axes fraction"), ha="center", va="top"
+            )
         axes.axhline(table.filter(stream=stream)["truth"][0], color=GREY, linestyle=":", linewidth=1.2)
-        axes.set_xticks(range(len(_COMPARED)), [*_COMPARED[:1], "Fixed-\nLevelPPDS", *_COMPARED[2:]])
+        axes.set_xticks(range(len(_COMPARED)), ["PPDS\n(not private)", "Fixed-\nLevelPPDS", "Density"])
         axes.set(title=style.STREAMS[stream], xlim=(-0.5, len(_COMPARED) - 0.5))
         axes.grid(visible=False, axis="x")
     low, high = grid[0].get_ylim()
-    grid[0].set_ylim(low, high + 0.1 * (high - low))
+    grid[0].set_yticks([tick for tick in grid[0].get_yticks() if low < tick < high])  # none behind the numbers above
+    grid[0].set_ylim(low, high + 0.15 * (high - low))
     grid[0].set_ylabel("estimated density (dotted: the truth)")
     return figure
 

@@ -33,6 +33,11 @@ _MARKERS = {"Dwork": "o", "OptBern": "s", "PPDS": "^", "FixedLevelPPDS": "D", "D
 LOOKS = {name: Look(COLOURS[name], marker) for name, marker in _MARKERS.items()}
 
 
+def called(name: str) -> str:
+    """What legends call an algorithm; one that is not private is marked in every figure."""
+    return name if ALGORITHMS[name].private else f"{name}, as printed (not private)"
+
+
 def panels(rows: int, columns: int, size: tuple[float, float], **shared: Any) -> tuple["Figure", list["Axes"]]:
     """A figure of equal panels, listed row by row; the size is that of a panel, in inches."""
     from matplotlib.figure import Figure
@@ -55,7 +60,7 @@ def band(axes: "Axes", part: pl.DataFrame, x: str, y: str, name: str, *, label: 
     """A line through estimates, in its confidence band."""
     part = part.sort(x)
     axes.fill_between(part[x], part["low"], part["high"], color=LOOKS[name].colour, alpha=0.18, linewidth=0)
-    axes.plot(part[x], part[y], label=label or name, **drawn_as(name))
+    axes.plot(part[x], part[y], label=label or called(name), **drawn_as(name))
 
 
 def bars(axes: "Axes", part: pl.DataFrame, x: str, y: str, name: str, *, label: str) -> None:

@@ -1,0 +1,107 @@
+"""What a series has released: its rows as they came, and, when it is over, the curve through them that never falls."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from panprivacy.cli.chart import Audited, draw
+from panprivacy.cli.plainly import Speaker, as_fields
+from panprivacy.periods import as_datetime
+from panprivacy.release import MonotoneCurve, monotone
+from panprivacy.sizes import counted
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from panprivacy.estimator import Estimator
+
+AT, UNTIL = "at", "until"
+"""What the time of a row is: that of the release by the clock, or that until which events count."""
+
+
+class Dated(dict[str, Any]):
+    """A release with its moment: its fields, as JSON has them, and a line for people."""
+
+    def __init__(self, named: str, moment: int, release: Any) -> None:
+        super().__init__({named: as_datetime(moment).isoformat()} | as_fields(release))
+        self.named = named
+        self.moment = moment
+        self.release = release
+
+    @property
+    def when(self) -> str:
+        """The moment as people read it."""
+        return f"until {shown(self.moment)}" if self.named == UNTIL else str(self[AT])
+
+    def __str__(self) -> str:
+        return f"{self.when}: {self.release}"
+
+    __rich__ = __str__
+
+
+class Curve(dict[str, Any]):
+    """The curve through some rows: as JSON each point beside what was released, and as a table for people."""
+
+    def __init__(self, rows: Sequence[Dated]) -> None:
+        self.fitted: MonotoneCurve[Any] = monotone([row.release for row in rows])
+        known = all(row.release.universe for row in rows)
+        densities = self.fitted.densities if known else [None] * len(rows)
+        points = list(zip(rows, densities, self.fitted.counts, strict=True))
+        super().__init__(monotone=[_point(*point) for point in points])
+        self._title = f"monotone curve through {counted(len(rows), 'release')}"
+        self._lines = [(row.when, *_shown_point(density, count)) for row, density, count in points]
+
+    def __str__(self) -> str:
+        lines = (f"{when}: {'; '.join(said)}" for when, *said in self._lines)
+        return "\n".join([f"{self._title}, at no cost of epsilon:", *lines])
+
+    def __rich__(self) -> "Table":
+        from rich.table import Table
+
+        table = Table(title=self._title, show_header=False)
+        for line in self._lines:
+            table.add_row(*line)
+        return table
+
+
+def _point(row: Dated, density: float | None, count: float) -> dict[str, Any]:
+    raw = {name: row[name] for name in (row.named, "number", "density", "count")}
+    return raw | {"monotone_density": density, "monotone_count": count}
+
+
+def _shown_point(density: float | None, count: float) -> list[str]:
+    users = f"users {count:,.0f}"
+    return [users] if density is None else [f"density {density:.4f}", users]
+
+
+@dataclass
+class Published:
+    """Collects what a series releases; when it is over, shows the curve through it, and draws both if that was asked.
+
+    The curve is fitted to all releases of this command: the next one moves earlier points, so it is shown at the end.
+    Where events are read that delete users, the truth may fall, and there is no curve.
+    """
+
+    speaker: Speaker
+    picture: str | None = None
+    deletions: bool = False
+    rows: list[Dated] = field(default_factory=list)
+
+    def close(self, est: "Estimator[Any]", audited: Audited | None = None) -> None:
+        """Show the curve, and what ends the series if something does; draw the picture."""
+        curve = None if self.deletions else Curve(self.rows)
+        if curve is not None and (self.speaker.as_json or len(self.rows) > 1):
+            self.speaker.answer(curve)
+        if audited is not None:
+            self.speaker.close(audited)
+        if self.picture is not None and self.rows:
+            draw(self.rows, None if curve is None else curve.fitted, self.picture, est, audited or Audited(est))
+
+
+def shown(moment: int) -> str:
+    """A moment as people read it, without its midnight.
+
+    >>> shown(0), shown(1_000_000)
+    ('1970-01-01', '1970-01-01 00:00:01')
+    """
+    return f"{as_datetime(moment):%Y-%m-%d %H:%M:%S}".removesuffix(" 00:00:00")

@@ -1,0 +1,69 @@
+"""Where events come from: files, read from one end to the other, or standard input, taken as it arrives."""
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from panprivacy.cli.keeping import Keeper
+from panprivacy.cli.plainly import Speaker
+from panprivacy.cli.progress import Meter
+from panprivacy.estimator import Estimator
+from panprivacy.events import STDIN, Batch, Bell, Columns, Format, Layout, Live, expand, read
+from panprivacy.feeding import Feed
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where events come from and how they are read."""
+
+    files: Sequence[str]
+    columns: Columns
+    format: Format | None
+    layout: Layout
+    skip_missing: bool
+    skip_outside: bool = False
+
+    def feed_to(self, est: Estimator[Any], columns: Columns | None = None) -> Feed:
+        """What counts its batches; with more columns, if something else is read from them as well."""
+        skip: dict[str, bool] = {"skip_missing": self.skip_missing, "skip_outside": self.skip_outside}
+        return Feed(est, columns or self.columns, **skip, live=self.live)
+
+    @property
+    def live(self) -> bool:
+        """Whether this is standard input."""
+        return list(self.files) == [STDIN]
+
+    def read(self, columns: Columns, keeper: Keeper, speaker: Speaker, take: Callable[[Batch], None]) -> None:
+        """Take all batches of the files, in order, and save what is counted."""
+        files = expand(self.files)
+        with Meter(files, speaker) as meter:
+            for batch in read(files, columns, format_=self.format, layout=self.layout):
+                take(batch)
+                meter.advance(batch)
+                if keeper.repeatable:  # else files are kept whole or not at all: part of them cannot be fed again
+                    keeper.counted()
+
+    def listen(
+        self,
+        columns: Columns,
+        keeper: Keeper,
+        speaker: Speaker,
+        bell: Bell,
+        *,
+        take: Callable[[Batch], None],
+        ring: Callable[[], None],
+    ) -> None:
+        """Take what comes through standard input, save what is counted, and do something when the bell rings."""
+        live = Live(sys.stdin.fileno(), columns, self.format, self.layout, bell)
+        with Meter([], speaker) as meter:
+            for batch in live.batches():
+                if batch is not None:
+                    take(batch)
+                    meter.advance(batch)
+                    keeper.counted()
+                elif bell.rings():
+                    ring()
+                else:
+                    keeper.write_if_due()
+                bell.wake_at = keeper.due

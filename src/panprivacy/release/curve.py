@@ -1,0 +1,158 @@
+"""A series of releases as a curve that never falls, as the number of those who have *ever* appeared never does."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from panprivacy.display import Card, grid_of, html_of, line_of
+from panprivacy.release.count import CountRelease
+from panprivacy.release.density import Release
+from panprivacy.sizes import counted
+
+R = TypeVar("R", bound=Release | CountRelease)
+
+_MOST_SHOWN = 8  # points that a display has room for
+
+
+@dataclass(frozen=True)
+class MonotoneCurve(Generic[R]):
+    """Numbers of users that never fall, one for each release of a series, and the releases that they were fitted to."""
+
+    counts: tuple[float, ...]
+    """How many users had ever appeared at each release; no number is below the one before it."""
+    releases: tuple[R, ...]
+    """The releases as they were made, with their intervals."""
+
+    @property
+    def densities(self) -> tuple[float, ...]:
+        """The counts as fractions of the universe. They never fall either, as long as the universe does not grow."""
+        return tuple(map(_density_of, self.releases, self.counts))
+
+    def card(self) -> Card:
+        """What is shown of it: the last points, each beside what was released."""
+        points = list(zip(self.counts, self.releases, strict=True))
+        shown = points[-_MOST_SHOWN:]
+        last = f", the last {len(shown)}:" if len(shown) < len(points) else ""
+        rows = (
+            ("points", f"{len(points):,}{last}"),
+            *((f"release {each.number}", f"{count:,.0f} users (released {each.count:,.0f})") for count, each in shown),
+        )
+        return Card("Monotone curve", rows)
+
+    __str__ = line_of
+    __rich__ = grid_of
+    _repr_html_ = html_of
+
+
+def monotone(releases: Sequence[R], *, weights: Sequence[float] | None = None) -> MonotoneCurve[R]:
+    r"""Fit a curve that never falls to the releases of one estimator: post-processing, which costs nothing of epsilon.
+
+    Where nobody is ever removed, the number of users who have appeared does not fall; releases of it do, by their
+    noise. Among all curves that never fall and stay between 0 and the universe, this is the one with the least
+    ``sum_i weights_i * (curve_i - raw_count_i)^2`` (isotonic regression). Stretches in which releases go up and down
+    are averaged; a release that is above all before it and below all after it stays as it is.
+
+    Parameters
+    ----------
+    releases
+        All releases of a series, in the order in which they were made.
+    weights
+        One over the variance of the noise of each release. Default: those of the releases themselves. Of one estimator
+        they are all the same, unless `rerandomize` or `grow` came between.
+
+    Examples
+    --------
+    >>> import panprivacy as pp
+    >>> est = pp.Density(universe=100_000, epsilon=1.0, releases=50)
+    >>> series = []
+    >>> for hour in range(50):
+    ...     est.update_many(range(1000 * hour, 1000 * hour + 1000))
+    ...     series.append(est.release())
+    >>> curve = pp.monotone(series)
+    >>> all(earlier <= later for earlier, later in zip(curve.densities, curve.densities[1:]))
+    True
+    >>> curve.releases[7].density_interval == series[7].density_interval
+    True
+
+    Notes
+    -----
+    *Why these weights.* The error of a release has two parts. The noise of the release is drawn anew each time, and
+    averaging over a stretch makes it small. The coins of the bits (and who is in the sample) are drawn once: two
+    releases share them but for the bits that were redrawn in between. What all releases of a stretch share moves the
+    whole curve up or down and no point of it against another, so no weights could make it smaller, and it has no place
+    in them: weights made of `density_stderr` would count it. A `CountRelease` has more noise the more users there are;
+    but only points that are fitted by one number are averaged, and for one number of users the noise is the same.
+
+    *Limits.* No interval is given for the curve. The error that is left is the shared one of the coins and a part of
+    the noise that depends on how steep the truth is, which nobody knows. The interval of each release holds at its
+    level as before. The highest lower end so far and the lowest upper end to come may be taken together only if all
+    intervals hold at once: K releases of ``level=1 - 0.05/K`` do, with probability 0.95.
+
+    Nothing in a release tells whether users were removed, since an estimator must not remember it: you have to know.
+    Releases of `pp.Windows` count anew in each window, and may well fall.
+
+    References
+    ----------
+    Barlow, Bartholomew, Bremner and Brunk, *Statistical inference under order restrictions* (1972): the fit within
+    bounds is the fit without them, brought between them.
+    """
+    made = tuple(releases)
+    _check_series(made)
+    _check_weights(weights, len(made))
+    if not made:
+        return MonotoneCurve((), ())
+    from scipy.optimize import isotonic_regression
+
+    raw = np.array([release.raw_count for release in made])
+    fitted = isotonic_regression(
+        raw, weights=np.asarray(_weights(made) if weights is None else weights, dtype=np.float64)
+    ).x
+    return MonotoneCurve(tuple(np.clip(fitted, 0.0, _most(made)).tolist()), made)
+
+
+def _weights(releases: Sequence[Any]) -> list[float]:
+    """One over the variance of each release's noise, in users; equal ones where there is none, and for count releases.
+
+    That of a `CountRelease` is told by its own estimate, so that low ones would weigh more.
+    """
+    widths = [each.noise_stderr * each.universe if isinstance(each, Release) else 1.0 for each in releases]
+    least = min(widths)
+    return [(least / width) ** 2 for width in widths] if least > 0 else [1.0] * len(widths)
+
+
+def _density_of(release: Release | CountRelease, count: float) -> float:
+    return count / release.universe if isinstance(release, Release) else replace(release, count=count).density
+
+
+def _most(releases: Sequence[Any]) -> NDArray[np.float64]:
+    """How many users can have appeared by each release: no more than there can have been at any later one."""
+    universes = [float(release.universe or "inf") for release in releases]
+    return np.minimum.accumulate(np.array(universes)[::-1])[::-1]
+
+
+def _check_series(releases: Sequence[Any]) -> None:
+    for release in releases:
+        if not isinstance(release, Release | CountRelease):
+            raise TypeError(
+                f"a monotone curve is fitted to releases of Density or DistinctCount, and a {type(release).__name__} "
+                "is none; windows count anew each time, and their releases may fall"
+            )
+    for before, after in pairwise(releases):
+        if after.number <= before.number:
+            raise ValueError(
+                f"release {after.number} comes after release {before.number}: give the releases of one estimator, in "
+                "the order in which they were made"
+            )
+
+
+def _check_weights(weights: Sequence[float] | None, releases: int) -> None:
+    if weights is None:
+        return
+    if len(weights) != releases:
+        raise ValueError(f"there are {counted(releases, 'release')} and {counted(len(weights), 'weight')}")
+    if not all(0 < weight < float("inf") for weight in weights):
+        raise ValueError("a weight is one over the variance of a release's noise: a positive number")

@@ -1,0 +1,64 @@
+"""Writers and a releaser of one folder are killed at random moments: nothing is lost, and nothing spent twice."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from panprivacy.state.sealed import Sealed
+from panprivacy.state.stores import Files
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def crashes() -> Any:
+    """The command that counts, which takes 1,000 kills where it is not a test."""
+    spec = spec_from_file_location("folder_crashes", Path(__file__).parents[2] / "benchmarks" / "folder_crashes.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_a_hundred_kills_lose_nothing(crashes: Any, tmp_path: Path) -> None:
+    tally = crashes.run(str(tmp_path / "folder"), kills=100, seed=5)
+    assert (tally.lost, tally.double_spent, tally.spent_unseen, tally.unreadable) == (0, 0, 0, 0)
+    assert tally.batches > 20
+    assert tally.shown
+
+
+def test_writers_without_a_lock_would_lose_events(
+    crashes: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @contextmanager
+    def unlocked(store: Files, name: str) -> Iterator[Any]:
+        yield _Unlocked(store, name)
+
+    monkeypatch.setattr(Files, "_locked", unlocked)
+    tally = crashes.run(str(tmp_path / "folder"), kills=60, seed=5)
+    assert not tally.clean
+
+
+class _Unlocked:
+    """A file that is read and written without asking who else does."""
+
+    def __init__(self, store: Files, name: str) -> None:
+        self._file = store._file(name)
+        self.path = self._file.path
+
+    @property
+    def exists(self) -> bool:
+        return self._file.exists
+
+    def read(self) -> Sealed:
+        return self._file.read()
+
+    def write(self, parts: Sealed) -> None:
+        from panprivacy.state import seal
+
+        self.path.write_bytes(seal(parts))
