@@ -205,7 +205,7 @@ SUBJECTS: tuple[Subject, ...] = (
     _with_delta("Density, merged", Density, _shards),
     _with_delta("DistinctCount", DistinctCount, _distinct, deletes=False),
     # Each of its releases has two numbers, and more than three numbers have too many outcomes.
-    _with_delta("Counts", Counts, _counts, ids=_two, releases=False, redraws=False, longest=2),
+    _with_delta("Counts", Counts, _counts, ids=_two, releases=False, redraws=False, shortest=2, longest=2),
     Subject("Counts", Counts, _counts, ids=_two, redraws=False),
     # A bit is certain to be redrawn only after as many events as its counter has places.
     Subject(
