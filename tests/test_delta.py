@@ -117,7 +117,7 @@ def test_a_saved_state_keeps_its_delta_and_goes_on(make: Callable[..., Any]) -> 
 def forged(est: Any, **changed: Any) -> bytes:
     """The bytes of an estimator whose ledger was altered, sealed again with a checksum that fits."""
     plan, done = ("epsilon", "present", "steps", "planned", "flip", "intrusions"), ("made", "redraws")
-    names = (*plan, *done, "number", "level", "then", "counts", "delta")
+    names = (*plan, *done, "number", "level", "then", "counts", "delta", "reach")
     body, head = bytearray(est.to_bytes()[:-32]), 24
     fields = dict(zip(names, _LEDGER.unpack_from(body, head), strict=True))
     _LEDGER.pack_into(body, head, *(fields | changed).values())

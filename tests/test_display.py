@@ -23,14 +23,17 @@ def windows() -> pp.Windows[pp.Release]:
 SHOWN: dict[str, Callable[[], Any]] = {
     "Density": lambda: pp.Density(1000, 1.0),
     "DistinctCount": lambda: pp.DistinctCount(1.0, 64),
+    "Counts": lambda: pp.Counts(1000, 1.0),
     "Continual": lambda: pp.Continual(100_000, 4.0, step=0.1),
     "Windows": windows,
     "Window": lambda: windows().closed[0],
     "Release": lambda: pp.Density(1000, 1.0).release(),
     "CountRelease": lambda: pp.DistinctCount(1.0, 64).release(universe=1000),
+    "FrequencyRelease": lambda: pp.Counts(1000, 1.0).release(),
     "Observation": lambda: pp.Continual(100_000, 4.0, step=0.1).observe(),
     "Budget": lambda: pp.Density(1000, 2.0, intrusions=1).budget,
     "ContinualBudget": lambda: pp.Continual(100_000, 4.0, step=0.1).budget,
+    "CountsPlan": lambda: pp.plan(universe=1000, epsilon=1.0, up_to=4),
     "Plan": lambda: pp.plan(universe=1000, epsilon=1.0),
 }
 

@@ -57,6 +57,7 @@ SUBJECTS = {
     "density": ("pp.Density(1000, 9.0, intrusions=1)", "5", COLUMNS),
     "sampled": ("pp.Density(1000, 9.0, sample=500, intrusions=1)", "5", COLUMNS),
     "shard": ("pp.Density(1000, 9.0, shard=(1, 2))", "5", COLUMNS),
+    "counts": ("pp.Counts(1000, 9.0)", "5", COLUMNS),
     "listed numbers": ("pp.Density(pp.Users(range(1000)), 9.0)", "5", COLUMNS),
     "listed names": ("pp.Density(pp.Users(['ada', 'grace', 'mary']), 9.0)", "'ada'", {"list": NAMES["list"]}),
     "edges": ("pp.Density(pp.Edges(50), 9.0)", "(3, 4)", EDGES),

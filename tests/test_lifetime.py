@@ -39,6 +39,7 @@ ESTIMATORS: dict[str, Callable[[], Any]] = {
     "unplanned readings": lambda: pp.Density(2000, 2.0),
     "listed": lambda: pp.Density(pp.Users(range(2000)), 2.0),
     "edges": lambda: pp.Density(pp.Edges(64), 2.0),
+    "counts": lambda: pp.Counts(2000, 2.0),
     "distinct": lambda: pp.DistinctCount(2.0, 64, intrusions=1),
     "fixed level": lambda: FixedLevelPPDS(2000, 2.0, 200),
     "loaded": loaded,
@@ -69,7 +70,7 @@ NOT_OF = {  # what these refuse for another reason, or for the same one by anoth
     "remove": ("distinct", "union"),
     "remove many": ("distinct", "union"),
     "merge": ("fixed level",),
-    "take over": ("distinct", "union", "fixed level"),
+    "take over": ("distinct", "union", "fixed level", "counts"),
 }
 USES = [(name, verb) for verb in VERBS for name in ESTIMATORS if name not in NOT_OF.get(verb, ())]
 

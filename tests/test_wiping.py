@@ -117,6 +117,7 @@ SUBJECTS = {
     "distinct by category": Subject(
         lambda: Sorted(pp.DistinctCount(9.0, 64, categories=["a", "b"], key=KEY, intrusions=1)), NAMES, ["ada", 1.5]
     ),
+    "counts": Subject(lambda: pp.Counts(1024, 9.0), NUMBERS, [5, 1024]),
     "continual": Subject(lambda: pp.Continual(1024, 9.0, moves=3, step=0.5), NUMBERS, [5, 1024]),
 }
 
@@ -194,7 +195,7 @@ VERBS: dict[str, Callable[[Any, list[Any]], object]] = {
     "update": lambda est, ids: [est.update(user) for user in ids],
     "remove": remove,
     "release": lambda est, _: look(est),
-    "rerandomize": lambda est, _: isinstance(est, pp.Continual) or est.rerandomize(),
+    "rerandomize": lambda est, _: isinstance(est, pp.Continual | pp.Counts) or est.rerandomize(),
     "save": lambda est, _: type(est).from_bytes(est.to_bytes()),
 }
 
@@ -300,6 +301,7 @@ def grown(universe: Any, more: Any) -> None:
 
 OTHERS: dict[str, Callable[[], object]] = {
     "merged shards": lambda: pp.merge([pp.Density(1024, 1.0, shard=(i, 2)) for i in range(2)]),
+    "merged counters": lambda: pp.merge([pp.Counts(1024, 1.0, shard=(i, 2)) for i in range(2)]),
     "side by side": lambda: pp.merge(distinct_parts()),
     "overlapping": lambda: pp.merge(distinct_parts(), overlapping=True),
     "windows": changed_windows,

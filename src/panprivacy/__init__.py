@@ -11,6 +11,7 @@ True
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from panprivacy.counts import Counts
 from panprivacy.density import Density
 from panprivacy.distinct import DistinctCount
 from panprivacy.errors import (
@@ -24,9 +25,9 @@ from panprivacy.errors import (
     OutsideUniverse,
     PanPrivacyError,
 )
-from panprivacy.planning import Plan, plan
+from panprivacy.planning import CountsPlan, Plan, plan
 from panprivacy.privacy.budget import Budget
-from panprivacy.release import CategoryRelease, CountRelease, MonotoneCurve, Release, monotone
+from panprivacy.release import CategoryRelease, CountRelease, FrequencyRelease, MonotoneCurve, Release, monotone
 from panprivacy.state.loading import load
 from panprivacy.state.merging import merge
 from panprivacy.universe import Edges, Ids, Users
@@ -58,9 +59,12 @@ __all__ = [
     "Continual",
     "CorruptState",
     "CountRelease",
+    "Counts",
+    "CountsPlan",
     "Density",
     "DistinctCount",
     "Edges",
+    "FrequencyRelease",
     "Ids",
     "LateEvent",
     "MonotoneCurve",

@@ -26,6 +26,7 @@ COLOURS = {
     "Density": BLACK,
     "DistinctCount": ORANGE,
     "Continual": RED,
+    "Counts": SKY,
 }
 """An algorithm has the same colour in every picture. `Continual` is never drawn beside Dwork's."""
 

@@ -7,6 +7,9 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from panprivacy import lifetime, state
 from panprivacy.checks import check_level
 from panprivacy.display import Card, Rows, grid_of, html_of, warning_of
@@ -42,6 +45,9 @@ class Estimator(ABC, Generic[R]):
 
     TABLE: ClassVar[type[Bits]] = Table
     """The class of the table that holds the bits."""
+
+    REPEATABLE: ClassVar[bool] = True
+    """Whether a batch that is fed twice is as good as fed once."""
 
     _table: Bits
     _lock: Any
@@ -136,12 +142,20 @@ class Estimator(ABC, Generic[R]):
 
     def _redraw_one(self, user: Any, remove: bool) -> None:
         with self._lock:  # `rerandomize` replaces the pair, and growing the universe
-            threshold = self._threshold(remove)
+            self._threshold(remove)  # which may refuse
             slot = self._slots.slot(self._events.index(user))
             if slot < 0:
                 self._table.in_use()
                 return
-            self._table.redraw_one(slot, self._coins.flip(threshold))
+            self._redraw_slot(slot, remove)
+
+    def _redraw_slot(self, slot: int, remove: bool) -> None:
+        """What an event of one slot does to the table."""
+        self._table.redraw_one(slot, self._coins.flip(self._threshold(remove)))
+
+    def _redraw_slots(self, slots: Any, remove: bool, scratch: Scratch) -> None:
+        """What an event of each of these slots does to the table."""
+        self._table.redraw(slots, self._threshold(remove), self._coins, scratch)
 
     def _redraw_many(self, ids: Any, remove: bool) -> None:
         try:
@@ -159,11 +173,11 @@ class Estimator(ABC, Generic[R]):
             short = len(pieces) == 1 and len(pieces[0]) <= CHUNK  # its ids are all looked up before the first is used
             with self._lock, nullcontext() if short else self._whole_or_not_at_all(pieces), Scratch() as scratch:
                 look_up = self._events.indices if short else self._events.unchecked
-                threshold = self._threshold(remove)
+                self._threshold(remove)  # which may refuse
                 for chunk in chunks(pieces):
                     try:
                         slots = self._slots.select(look_up(chunk, scratch), scratch)
-                        self._table.redraw(slots, threshold, self._coins, scratch)
+                        self._redraw_slots(slots, remove, scratch)
                         scratch.sweep()
                     except IndexError as error:
                         if not short:
@@ -352,18 +366,18 @@ class Estimator(ABC, Generic[R]):
         if parts.kind != cls.KIND:
             raise CorruptState(f"this state is not that of a {cls.__name__}")
         return cls._with_bits_elsewhere(
-            parts, universe, lambda size, _: cls.TABLE.from_words(size, parts.words), coin_sources.system
+            parts, universe, lambda slots, _: cls._saved_table(slots, parts.words), coin_sources.system
         )
 
     @classmethod
     def _with_bits_elsewhere(
-        cls, parts: Sealed, universe: Any, bits: Callable[[int, Split], Bits], coins: Coins
+        cls, parts: Sealed, universe: Any, bits: Callable[[SlotMap, Split], Bits], coins: Coins
     ) -> Self:
-        """An estimator with the parameters of a saved state, and a table that `bits` makes for its size and split."""
+        """An estimator with the parameters of a saved state, and a table that `bits` makes for its slots and split."""
         try:
             ledger, rest = Ledger.from_bytes(parts.parameters, parts.version)
             known, slots = cls._from_parameters(rest, universe)
-            est = cls._of_parts(known, slots, ledger, bits(slots.size, ledger.split), coins, secure=parts.secure)
+            est = cls._of_parts(known, slots, ledger, bits(slots, ledger.split), coins, secure=parts.secure)
             if ledger.published and len(ledger.published.noisy) != est._counts_released():
                 raise CorruptState("the last release has the wrong number of counts")
         except OtherUniverse:
@@ -371,6 +385,11 @@ class Estimator(ABC, Generic[R]):
         except (PanPrivacyError, ValueError, ArithmeticError, struct.error) as error:
             raise CorruptState(f"the state contradicts itself: {error}") from error
         return est
+
+    @classmethod
+    def _saved_table(cls, slots: SlotMap, words: NDArray[np.uint64]) -> Bits:
+        """The table of these slots that was saved."""
+        return cls.TABLE.from_words(slots.size, words)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self).from_bytes, (self.to_bytes(), self._universe)

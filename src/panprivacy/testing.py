@@ -5,7 +5,7 @@ import secrets
 import numpy as np
 from numpy.typing import NDArray
 
-from panprivacy.privacy.coins import ONE, Coins, Flips, check_threshold
+from panprivacy.privacy.coins import ONE, Coins, Flips, Octets, check_threshold
 from panprivacy.privacy.noise import Noise
 
 
@@ -26,6 +26,9 @@ class SeededCoins(Coins):
     def below(self, threshold: int, n: int) -> Flips:
         check_threshold(threshold)
         return self._generator.integers(0, 2**32, size=n, dtype=np.uint32) < threshold
+
+    def fill_below(self, n: int, octets: Octets) -> None:
+        octets[:] = self._generator.integers(0, n, size=len(octets), dtype=np.uint8)
 
     def randbelow(self, n: int) -> int:
         # More bits than needed by 64: the remainder is uniform up to 2**-64.

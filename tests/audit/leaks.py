@@ -49,6 +49,15 @@ def the_table_a_byte_a_bit() -> None:
     )
 
 
+def counters_a_byte_each() -> None:
+    """Where the counters of a `Counts` stood."""
+
+    def counters(est: Any, _: Any) -> None:
+        _kept.append(np.array([counter for counter, _ in est._table.fields()], dtype=np.uint8))
+
+    _before_each_batch(counters)
+
+
 def a_cache_of_times() -> None:
     """When the events of each batch came."""
     from panprivacy.cli.calendar import Calendar

@@ -26,6 +26,8 @@ KEPT = [  # leaks of different kinds at once, since each start of a process take
     (FED, {"a_copy_of_the_table_shifted": "users_named", "keystreams": "keys_found", "a_list_of_ids": "ids_found"}),
     (FED, {"the_table_a_byte_a_bit": "users_named", "keys": "keys_found", "a_sorted_cache_of_ids": "ids_found"}),
     (FED, {"flips": "users_named", "wide_counts_of_ones": "counts_found"}),
+    (replace(FED, kind="Counts"), {"a_copy_of_the_table": "users_named", "a_list_of_ids": "ids_found"}),
+    (replace(FED, kind="Counts"), {"counters_a_byte_each": "counts_found"}),
     (TEXTS, {"a_cache_of_texts": "ids_found"}),
     (OPEN, {"a_cache_of_hashes": "ids_found"}),
 ]

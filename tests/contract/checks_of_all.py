@@ -40,7 +40,6 @@ CONTAINERS: dict[str, Callable[[], object]] = {
     "nullable pandas": lambda: pd.Series(SOME, dtype="Int64"),
     "iterator": lambda: iter(SOME),
     "generator": lambda: (user for user in SOME),
-    "twice": lambda: SOME + SOME,
 }
 
 Check = Callable[[Subject], None]
@@ -63,6 +62,17 @@ def check_every_container_means_the_same(subject: Subject) -> None:
         assert state != subject.state(zeros(subject)[0]), f"a {name} counts nobody"
         assert state == (expected or state), f"a {name} counts others"
         expected = state
+
+
+def check_a_batch_that_comes_twice_counts_once_or_twice(subject: Subject) -> None:
+    once, again, at_once = (zeros(subject)[0] for _ in range(3))
+    subject.feed(once, SOME)
+    subject.feed(again, SOME)
+    subject.feed(again, SOME)
+    subject.feed(at_once, SOME + SOME)
+    assert subject.state(again) == subject.state(at_once)
+    assert (subject.state(again) == subject.state(once)) is subject.repeatable
+    assert getattr(subject.bits(once), "REPEATABLE", True) is subject.repeatable
 
 
 def check_one_by_one_is_many_at_once(subject: Subject) -> None:

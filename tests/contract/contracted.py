@@ -36,6 +36,8 @@ class Subject:
     ends: bool = True
     spends: bool = True
     """Whether asking uses up planned releases."""
+    repeatable: bool = True
+    """Whether a batch that is fed twice is as good as fed once."""
     parts: Callable[[], list[Any]] | None = None
     """What can be merged to one; None where nothing can."""
     elsewhere: bool = False
@@ -83,6 +85,11 @@ SUBJECTS: dict[type, Subject] = {
         stranger=None,
         removes=False,
         parts=lambda: [_distinct(None) for _ in range(2)],
+    ),
+    pp.Counts: Subject(
+        lambda coins: pp.Counts(USERS, 2.0, up_to=5, releases=2, coins=coins),
+        repeatable=False,
+        parts=lambda: [pp.Counts(USERS, 2.0, shard=(i, 2)) for i in range(2)],
     ),
     pp.Continual: Subject(
         lambda coins: pp.Continual(USERS, 9.0, moves=5, coins=coins),

@@ -14,6 +14,7 @@ from panprivacy.audit.adapters import Mechanism, Observer, Periods, Shards, TwoC
 from panprivacy.audit.auditor import exact
 from panprivacy.audit.result import Result
 from panprivacy.continual import Continual
+from panprivacy.counts import Counts
 from panprivacy.density import Density
 from panprivacy.distinct import DistinctCount
 from panprivacy.privacy.coins import Coins
@@ -74,12 +75,15 @@ class Subject:
     """At least so many announced readings."""
     longest: int = 6
     """The longest streams that are audited in seconds."""
+    shortest: int = 1
+    """How many events it takes to lose as much as can be lost; fewer are raised to it."""
 
     def audit(self, case: Case) -> Result:
         """Find the exact worst-case loss under a case, as far as the estimator can follow it."""
         case = replace(
             case,
             epsilon=max(case.epsilon, self.least),
+            events=max(case.events, self.shortest),
             deletions=case.deletions and self.deletes,
             releases=max(case.releases, self.plans) if self.releases else 1,
             intrusions=max(case.intrusions, self.announced) if self.redraws else 0,
@@ -172,6 +176,11 @@ def _by_category(est: Density | DistinctCount) -> TwoCategories:
     return TwoCategories(est, *_KINDS)
 
 
+def _counts(case: Case, coins: Coins, **more: Any) -> Counts:
+    # Two places of a counter show all there is to it: staying, moving on, and coming back with another bit.
+    return Counts(2, case.epsilon, up_to=2, releases=case.releases, delta=case.delta, coins=coins, **more)
+
+
 def _continual(case: Case, coins: Coins) -> Observer:
     # The bar is beyond so few users.
     observer = Observer(2, case.epsilon, step=1.0, moves=1, observations=case.releases, coins=coins)
@@ -242,6 +251,18 @@ SUBJECTS: tuple[Subject, ...] = (
     _with_delta("Density, sampled", Density, _sampled),
     _with_delta("Density, merged", Density, _shards),
     _with_delta("DistinctCount", DistinctCount, _distinct, deletes=False),
+    # Each of its releases has two numbers, and more than three numbers have too many outcomes.
+    _with_delta("Counts", Counts, _counts, ids=_two, releases=False, redraws=False, shortest=2, longest=2),
+    Subject("Counts", Counts, _counts, ids=_two, redraws=False),
+    # A bit is certain to be redrawn only after as many events as its counter has places.
+    Subject(
+        "Counts, mean only",
+        Counts,
+        lambda case, coins: _counts(case, coins, only="mean"),
+        ids=_two,
+        redraws=False,
+        shortest=2,
+    ),
     # With a small epsilon the walk of its threshold goes too far to be followed.
     Subject("Continual", Continual, _continual, ids=_two, redraws=False, tight=False, least=8.0),
     Subject("ActiveUsers", ActiveUsers, _actives, beside=1, releases=False, redraws=False),

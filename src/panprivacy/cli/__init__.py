@@ -10,6 +10,7 @@ from panprivacy import __version__, hardening
 from panprivacy.cli.actives import actives
 from panprivacy.cli.audit import audit
 from panprivacy.cli.bench import bench
+from panprivacy.cli.counts import counts
 from panprivacy.cli.demo import demo
 from panprivacy.cli.density import density
 from panprivacy.cli.distinct import distinct
@@ -49,6 +50,7 @@ for command in (
     distinct,
     actives,
     retention,
+    counts,
     show,
     release,
     merge,

@@ -23,6 +23,8 @@ class Keeper:
     def __init__(self, est: Estimator[Any], file: StateFile | None) -> None:
         self._est = est
         self._file = file
+        self.repeatable = est.REPEATABLE
+        """Whether what was counted may be fed again."""
         self._free = 0.0  # when the next write may begin
         self.behind = False
         """Whether something was counted that is not in the file."""

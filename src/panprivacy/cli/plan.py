@@ -49,6 +49,13 @@ def plan(
         str, typer.Option(metavar="28d", help="The longest time that an ActiveUsers is asked about.")
     ] = "28d",
     every: Annotated[str, typer.Option(metavar="1d", help="How long a day of an ActiveUsers lasts.")] = "1d",
+    up_to: Annotated[
+        int | None,
+        typer.Option(metavar="T", help="Plan for counts instead: how often users appear, up to T times each."),
+    ] = None,
+    only: Annotated[
+        Literal["mean"] | None, typer.Option(metavar="mean", help="With --up-to: the mean alone is released.")
+    ] = None,
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw a picture of error against memory: .png, .svg or .pdf.")
     ] = None,
@@ -67,6 +74,8 @@ def plan(
     with plain_errors():
         if plot is not None:
             check_picture(plot)
+            if up_to is not None:
+                raise ValueError("--plot draws error against memory, of which a plan of counts has no choice")
         if estimator is not None:
             if universe is None or memory is not None or intrusions or count is not None or plot is not None:
                 raise ValueError(f"{estimator} is planned from --universe, --epsilon or --alpha, --beta and --density")
@@ -74,7 +83,8 @@ def plan(
             planned_periods = plan_periods(estimator, universe, epsilon, **periods, span=span, every=every)
             Speaker(as_json=as_json, quiet=False).answer(planned_periods.to_dict() if as_json else planned_periods)
             return
-        found = planned(
+        asked: Any = planned  # whose overloads are for people who write what they want
+        found = asked(
             universe,
             epsilon,
             alpha=alpha,
@@ -85,6 +95,8 @@ def plan(
             density=density,
             count=count,
             delta=delta,
+            up_to=up_to,
+            only=only,
         )
         speaker = Speaker(as_json=as_json, quiet=False)
         speaker.answer(found.to_dict() if as_json else found)

@@ -89,9 +89,13 @@ class Run:
             if self.kept is None or not self.keeper.used:
                 raise
             self.keeper.write_what_is_left()
+            again = (
+                "mend the row and feed it all again, counting a row twice does no harm"
+                if self.est.REPEATABLE
+                else "feed what comes after them, since a row that is fed again counts again"
+            )
             raise PanPrivacyError(
-                f"{error}; the batches before it are counted, and saved in {self.kept.path}: mend the row and feed it "
-                "all again, counting a row twice does no harm"
+                f"{error}; the batches before it are counted, and saved in {self.kept.path}: {again}"
             ) from None
 
     def _feed_live(self, source: Source, feed: Feed, period: float | None, final: bool) -> None:
@@ -108,7 +112,7 @@ class Run:
                 bell,
                 take=lambda batch: bell.undisturbed(
                     partial(feed.take, batch)
-                ),  # twice does no harm: a new coin, the same law
+                ),  # a batch that is broken off is not counted, or may be counted twice
                 ring=lambda: self._release_between(final),
             )
 

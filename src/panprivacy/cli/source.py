@@ -41,7 +41,8 @@ class Source:
             for batch in read(files, columns, format_=self.format, layout=self.layout):
                 take(batch)
                 meter.advance(batch)
-                keeper.counted()
+                if keeper.repeatable:  # else files are kept whole or not at all: part of them cannot be fed again
+                    keeper.counted()
 
     def listen(
         self,

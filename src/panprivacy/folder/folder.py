@@ -19,6 +19,7 @@ from panprivacy.folder.parts import MOST_SHARDS, NAME, Frame, Shard
 from panprivacy.privacy import coins as coin_sources
 from panprivacy.privacy.budget import Budget, Split
 from panprivacy.privacy.coins import Coins
+from panprivacy.slots import SlotMap
 from panprivacy.state import Sealed
 from panprivacy.state.stores import Store, store_at
 from panprivacy.table import Table
@@ -258,8 +259,8 @@ class StateFolder:
         if frame.kind not in _KINDS:
             raise CorruptState(f"a folder cannot have an estimator of kind {frame.kind}")
 
-        def bits(size: int, split: Split) -> Any:
-            return ShardedBits(self._store, frame, size, split)
+        def bits(slots: SlotMap, split: Split) -> Any:
+            return ShardedBits(self._store, frame, slots.size, split)
 
         sealed = frame.of_estimator(parts.words)
         return frame, _KINDS[frame.kind]._with_bits_elsewhere(sealed, self._given, bits, self._coins)

@@ -2,9 +2,11 @@
 
 from math import inf
 from operator import index
+from typing import Literal, overload
 
 from panprivacy.checks import check_delta, check_epsilon
 from panprivacy.errors import CannotPlan
+from panprivacy.planning.appearances import CountsPlan, CountsWish, best_counts, refuse_beside_counts
 from panprivacy.planning.counting import OPEN_UNIVERSE
 from panprivacy.planning.noises import better_noise
 from panprivacy.planning.options import Wish, as_fraction, best_counter, best_density
@@ -13,6 +15,38 @@ from panprivacy.sizes import parse_bytes
 from panprivacy.universe import Universe, universe_of
 
 _LEAST_BETA = 1e-8  # the law is summed to within 1e-9
+
+
+@overload
+def plan(
+    universe: int | Universe | None = ...,
+    epsilon: float | None = ...,
+    *,
+    alpha: float | None = ...,
+    beta: float = ...,
+    memory: str | int | None = ...,
+    releases: int = ...,
+    intrusions: int = ...,
+    density: float | None = ...,
+    count: float | None = ...,
+    delta: float | None = ...,
+    up_to: None = None,
+    only: None = None,
+) -> Plan: ...
+
+
+@overload
+def plan(
+    universe: int | Universe,
+    epsilon: float | None = ...,
+    *,
+    alpha: float | None = ...,
+    beta: float = ...,
+    releases: int = ...,
+    delta: float | None = ...,
+    up_to: int,
+    only: Literal["mean"] | None = ...,
+) -> CountsPlan: ...
 
 
 def plan(
@@ -27,7 +61,9 @@ def plan(
     density: float | None = None,
     count: float | None = None,
     delta: float | None = None,
-) -> Plan:
+    up_to: int | None = None,
+    only: Literal["mean"] | None = None,
+) -> Plan | CountsPlan:
     r"""Say what to build so that a release errs by `alpha` or more with a probability of at most `beta`.
 
     For `Density` the probability is exact and holds at every density d. It is summed from the true law,
@@ -59,6 +95,9 @@ def plan(
     delta
         A delta that may be used, as for `pp.Density`. The plan takes it, and Gaussian noise, if that is better for this
         number of releases; else it is one for Laplace noise, which needs no delta. `Plan.errors` has both.
+    up_to, only
+        Plan for `pp.Counts` instead: how often users appear, up to so many times. `alpha` is then the error of each
+        share of users who appear at least so often, or, with ``only="mean"``, of the mean.
 
     Examples
     --------
@@ -75,6 +114,9 @@ def plan(
     Traceback (most recent call last):
         ...
     panprivacy.errors.CannotPlan: alpha = 0.1 ... possible: alpha = 0.2352 at epsilon = 0.4; or epsilon = 0.8181 for ...
+    >>> often = plan(universe=1_000_000, epsilon=1.0, up_to=4)
+    >>> round(often.stderr, 4), often.memory, often.build().up_to
+    (0.0022, 375000, 4)
 
     Every hour of a year, and then every month:
 
@@ -93,6 +135,12 @@ def plan(
     The probability is not quite monotone in the size, since counts are whole numbers: a size slightly above the
     smallest can exceed beta by a hair. `docs/plan.md` says how the smallest is found, and what is certain about it.
     """
+    if up_to is not None:
+        refuse_beside_counts(memory=memory, intrusions=intrusions or None, density=density, count=count)
+        users = None if universe is None else universe_of(universe)
+        return best_counts(CountsWish(users, epsilon, index(up_to), only, alpha, beta, index(releases), delta))
+    if only is not None:
+        raise ValueError('only="mean" is for plans of Counts: say up_to=T, too')
     wish = Wish(
         universe=None if universe is None else universe_of(universe),
         epsilon=None if epsilon is None else float(epsilon),

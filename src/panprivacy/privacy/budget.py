@@ -19,9 +19,20 @@ With Gaussian noise and a delta the same formulas, for R = 0, say what all readi
 `panprivacy.privacy.gaussian` what the releases add to it:
 
     total = (the formula above for R = 0) + eps_G(releases, delta).
+
+A user who is a field of a counter and a bit (`panprivacy.table.counters`) is seen at the place where the counter
+stands. Each appearance moves the user to another one, with certainty, and so takes 1 from one of the counts and gives
+1 to another: the counts of a release move by a `reach` of 2 in all. The counter that was read is not redrawn, so what
+the releases lose is not hidden by a coin, and the exact worst case is
+
+    total = eps_state + R,                   R = the sum of reach * (epsilon of the noise on each count);
+
+with Gaussian noise, eps_G for a sensitivity of 2. That is the case of a user who comes back to the same counter with
+another bit. One whose counter moves changes two counts by 1 each, whose sum is all that tells: X1 + X2 against X1 + X2
++ 2, and that is X against X + 2 with more noise on it, hence no worse, release by release.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
@@ -56,6 +67,13 @@ class Split(Law):
     releases: int
     flip: int
     intrusions: int
+    reach: int = field(default=1, kw_only=True)
+    """By how much one user can move the counts of a release, taken together: 1 for a bit, 2 for a counter and a bit."""
+
+    def __post_init__(self) -> None:
+        if self.reach not in (1, 2) or (self.reach > 1 and self.intrusions):
+            raise ValueError(f"no plan has a reach of {self.reach} and {self.intrusions} intrusions")
+        super().__post_init__()
 
     @property
     def planned(self) -> tuple[int, int]:
@@ -73,10 +91,12 @@ class Split(Law):
         """The worst-case loss of a reading in every stretch between redraws, after so many releases and redraws."""
         releases, redraws = done
         if isinstance(self.noise, Gaussian):
-            released, beside = Decimal(0), gaussian.loss(self.noise.square, releases, self.delta)
+            released, beside = Decimal(0), gaussian.loss(self.noise.square, releases, self.delta, self.reach)
         else:
-            released, beside = exact.decimal(releases * self.noise.epsilon), 0.0
+            released, beside = exact.decimal(releases * self.reach * self.noise.epsilon), 0.0
         state = exact.add(self.pair.exact_loss, exact.decimal(beside))
+        if self.reach > 1:
+            return exact.add(state, released)
         if not redraws:
             return exact.add(state, exact.log_mixture(self.pair.p1, released))
         redraw = exact.ln(exact.decimal(Fraction(ONE - self.flip, self.flip)))
@@ -134,7 +154,7 @@ def budget_of(split: Split, releases_made: int, redraws_made: int) -> Budget:
         releases=split.releases,
         releases_made=releases_made,
         noise_stderr=sqrt(split.noise.variance),
-        release_epsilon=float(split.noise.epsilon) if isinstance(split.noise, Laplace) else None,
+        release_epsilon=float(split.reach * split.noise.epsilon) if isinstance(split.noise, Laplace) else None,
         redraws=split.intrusions,
         redraws_made=redraws_made,
         redraw_epsilon=log((ONE - split.flip) / split.flip) if split.intrusions else 0.0,

@@ -62,6 +62,11 @@ class Coins(ABC):
         """Return one flip; the same as ``below(threshold, 1)[0]``."""
         return bool(self.below(threshold, 1)[0])
 
+    def fill_below(self, n: int, octets: Octets) -> None:
+        """Overwrite bytes with uniform integers in 0..n-1, n being at most 256; the caller wipes them."""
+        for i in range(len(octets)):
+            octets[i] = self.randbelow(n)
+
     def subset(self, universe: int, size: int) -> NDArray[np.int64]:
         """Return a uniform random subset of 0..universe-1, in ascending order, by Floyd's algorithm."""
         chosen: set[int] = set()
@@ -133,6 +138,27 @@ class SystemCoins(Coins):
         # Opening the device would take longer than all the rest of an update. The price is a word of 4 bytes that
         # Python frees and cannot wipe; it names no user, and the bit it set is in the table for all to see.
         return os.urandom(4) < threshold.to_bytes(4, "big")
+
+    def fill_below(self, n: int, octets: Octets) -> None:
+        """Cut bytes of keystream down to remainders of n, and draw again for those beyond the last multiple of n."""
+        keep = loaded("panprivacy.privacy.kernels").keep_remainders
+        key = bytearray(_KEY_BYTES)
+        try:
+            fill_from_system(key)
+            done = 0
+            while done < len(octets):
+                draw = keystream(key)
+                key[:] = bytes(_KEY_BYTES)
+                draw(key)  # the next one
+                block = octets[done : done + _BLOCK]
+                block.fill(0)
+                draw(block.data)
+                done += keep(block, n)
+        except BaseException:
+            octets.fill(0)
+            raise
+        finally:
+            key[:] = bytes(_KEY_BYTES)
 
     def randbelow(self, n: int) -> int:
         return secrets.randbelow(n)

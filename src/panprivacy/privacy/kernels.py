@@ -50,6 +50,18 @@ def settle(octets, ties, words, bound):
         octets[ties[i]] = u32(words[i] >> u32(8)) < bound
 
 
+@njit(types.int64(_OCTETS, types.int64), nogil=True, cache=True)
+def keep_remainders(octets, n):
+    """Move the remainders modulo n to the front, of all bytes below the largest multiple of n; return how many."""
+    end = 256 // n * n
+    kept = 0
+    for i in range(len(octets)):
+        octet = octets[i]
+        octets[kept] = octet % n
+        kept += int(octet < end)
+    return kept
+
+
 @njit(types.void(), nogil=True, cache=True)
 def wipe_stack():
     """Wipe what calls that have returned left on the stack of this thread.

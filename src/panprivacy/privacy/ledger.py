@@ -116,6 +116,7 @@ class Ledger:
             last.redraws,
             counts,
             split.delta,
+            split.reach,
         )
         return head + struct.pack(f"<{counts}q", *last.noisy)
 
@@ -126,7 +127,7 @@ class Ledger:
         (epsilon, present, steps, planned, flip, intrusions, made, redraws, number, level, then, counts, *rest) = (
             written.unpack_from(data)
         )
-        delta = rest[0] if rest else 0.0
+        delta, reach = rest or (0.0, 1)
         end = written.size + 8 * counts
         noisy = struct.unpack(f"<{counts}q", data[written.size : end])
         sane = {
@@ -139,8 +140,8 @@ class Ledger:
         wrong = [name for name, holds in sane.items() if not holds]
         if wrong:
             raise CorruptState(f"the state contradicts itself in its {' and '.join(wrong)}")
-        noise = noise_of(steps, delta)
-        split = Split(epsilon, Pair(ONE - present, present), noise, planned, flip, intrusions, delta=delta)
+        noise, pair = noise_of(steps, delta), Pair(ONE - present, present)
+        split = Split(epsilon, pair, noise, planned, flip, intrusions, delta=delta, reach=reach)
         if (
             isinstance(noise, Gaussian)
             and noise.square > LEAST_SQUARE
@@ -163,4 +164,4 @@ def noise_of(steps: int, delta: float) -> Noise:
 
 _USED = 0.9  # of epsilon: what `best_split` leaves over with Gaussian noise is a millionth or so
 _WITHOUT_DELTA = struct.Struct("<dIQIIIIIIdII")
-_LEDGER = struct.Struct("<dIQIIIIIIdIId")
+_LEDGER = struct.Struct("<dIQIIIIIIdIIdB")

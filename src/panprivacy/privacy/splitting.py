@@ -30,10 +30,20 @@ _IMPOSSIBLE = 1e9  # the log error of shares that exceed the budget; finite, sin
 
 
 @lru_cache(maxsize=256)
-def best_split(epsilon: float, size: int, releases: int = 1, intrusions: int = 0, delta: float | None = None) -> Split:
+def best_split(
+    epsilon: float,
+    size: int,
+    releases: int = 1,
+    intrusions: int = 0,
+    delta: float | None = None,
+    *,
+    up_to: int | None = None,
+) -> Split:
     """Split a total epsilon so that a table of `size` bits errs least; with a delta, for Gaussian noise.
 
-    Minimises ``(size*p1*p0 + Var(noise)) / (size*(p1-p0))**2`` for the pair that is left after all intrusions.
+    Minimises ``(size*p1*p0 + Var(noise)) / (size*(p1-p0))**2`` for the pair that is left after all intrusions. For a
+    table of counters up to `up_to` whose places are all released, ``(up_to - (p1-p0)**2) / up_to**2`` takes the place
+    of ``p1*p0``.
 
     >>> split = best_split(0.4, 1000)
     >>> round(split.pair.loss, 3), round(split.loss(1, 0), 6)
@@ -57,8 +67,9 @@ def best_split(epsilon: float, size: int, releases: int = 1, intrusions: int = 0
         raise ValueError(f"intrusions must not be negative, got {intrusions}")
     if intrusions > MOST_INTRUSIONS:
         raise ValueError(f"plan at most {MOST_INTRUSIONS} intrusions, got {intrusions}")
-    choice = _Gaussian(releases, delta) if delta else _Laplace(releases)
-    state, redraw = _best_shares(epsilon, size, intrusions, choice)
+    reach = 1 if up_to is None else 2
+    choice = _Gaussian(releases, delta, reach) if delta else _Laplace(releases, reach)
+    state, redraw = _best_shares(epsilon, size, intrusions, choice, up_to)
     try:
         pair = symmetric(state)
         flip = response(redraw) if intrusions else 0
@@ -69,7 +80,7 @@ def best_split(epsilon: float, size: int, releases: int = 1, intrusions: int = 0
         if _left_of(pair, flip, intrusions):
             for drawn in choice.affordable(rest, float(pair.p1), redraw):
                 try:  # floats may have erred in the last digits: step down until the exact loss fits
-                    return Split(epsilon, pair, drawn, releases, flip, intrusions, delta=delta or 0.0)
+                    return Split(epsilon, pair, drawn, releases, flip, intrusions, delta=delta or 0.0, reach=reach)
                 except NotPrivate:
                     continue
     except ValueError:  # which speaks of a share of epsilon, and that is nobody's number
@@ -83,18 +94,24 @@ class _Laplace:
     """Laplace noise for so many releases: pure epsilon."""
 
     releases: int
+    reach: int
 
     def variance(self, rest: float, p1: float, redraw: float) -> float | None:
         """Variance of the noise that `rest` can pay for, or None."""
-        released = _released(rest, p1, redraw)
-        return noise.variance(released / self.releases) if released > 0 else None
+        each = self._each(rest, p1, redraw)
+        return noise.variance(each) if each > 0 else None
 
     def affordable(self, rest: float, p1: float, redraw: float) -> Iterator[Laplace]:
         """The noise that `rest` pays for, and then a little more of it each time."""
-        steps = floor(_released(rest, p1, redraw) / self.releases * RELEASE_STEPS)
+        steps = floor(self._each(rest, p1, redraw) * RELEASE_STEPS)
         while steps > 0:
             yield Laplace(Fraction(steps, RELEASE_STEPS))
             steps -= max(1, steps >> 40)
+
+    def _each(self, rest: float, p1: float, redraw: float) -> float:
+        """The epsilon of the noise on each count."""
+        released = _released(rest, p1, redraw) if self.reach == 1 else rest
+        return released / (self.releases * self.reach)
 
 
 @dataclass(frozen=True)
@@ -103,11 +120,12 @@ class _Gaussian:
 
     releases: int
     delta: float
+    reach: int
 
     def variance(self, rest: float, p1: float, redraw: float) -> float | None:
         """Variance of the noise that `rest` can pay for, or None."""
         rest -= log1p(p1 * (exp(redraw) - 1))
-        return self.releases / _mean_of(rest, self.delta) ** 2 if rest > 0 else None
+        return self.releases * (self.reach / _mean_of(rest, self.delta)) ** 2 if rest > 0 else None
 
     def affordable(self, rest: float, p1: float, redraw: float) -> Iterator[Gaussian]:
         """The noise that `rest` pays for, and then a little more of it each time."""
@@ -144,7 +162,9 @@ def _left_of(pair: Pair, flip: int, redraws: int) -> bool:
     return pair.present > pair.absent
 
 
-def _best_shares(epsilon: float, size: int, intrusions: int, choice: "_Laplace | _Gaussian") -> tuple[float, float]:
+def _best_shares(
+    epsilon: float, size: int, intrusions: int, choice: "_Laplace | _Gaussian", up_to: int | None
+) -> tuple[float, float]:
     """The shares of state and redraw that minimise the error of the last release."""
     from scipy.optimize import minimize, minimize_scalar
 
@@ -160,7 +180,8 @@ def _best_shares(epsilon: float, size: int, intrusions: int, choice: "_Laplace |
             p1 = _through(p1, redraw)
         if p1 <= 0.5:
             return _IMPOSSIBLE
-        spread = size * p1 * (1 - p1) + of_noise
+        of_bit = p1 * (1 - p1) if up_to is None else (up_to - (2 * p1 - 1) ** 2) / up_to**2
+        spread = size * of_bit + of_noise
         return log(spread) - 2 * log(size * (2 * p1 - 1))
 
     if not intrusions:

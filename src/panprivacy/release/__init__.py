@@ -4,6 +4,7 @@ from panprivacy.release.categories import CategoryRelease
 from panprivacy.release.count import CountRelease
 from panprivacy.release.curve import MonotoneCurve, monotone
 from panprivacy.release.density import Release
+from panprivacy.release.frequency import FrequencyRelease
 from panprivacy.release.groups import GroupCount, GroupDensity
 from panprivacy.release.spread import Spread
 from panprivacy.release.spreads import Spreads
@@ -11,6 +12,7 @@ from panprivacy.release.spreads import Spreads
 __all__ = [
     "CategoryRelease",
     "CountRelease",
+    "FrequencyRelease",
     "GroupCount",
     "GroupDensity",
     "MonotoneCurve",

@@ -11,6 +11,7 @@ _CLASSES = {
     2: "panprivacy.distinct:DistinctCount",
     3: "panprivacy.paper.fixed_level:FixedLevelPPDS",
     4: "panprivacy.continual.observer:Continual",
+    5: "panprivacy.counts:Counts",
     6: "panprivacy.actives:ActiveUsers",
     7: "panprivacy.retention:Retention",
     8: "panprivacy.folder.parts:Alone",

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from panprivacy.audit.imaging.containers import LETTERS, TEXTS
 from panprivacy.audit.imaging.needles import Words
-from panprivacy.audit.imaging.subjects import categories_of, category_of, nodes_for, parts_of, within
+from panprivacy.audit.imaging.subjects import bits_each, categories_of, category_of, nodes_for, parts_of, within
 from panprivacy.privacy.coins import CHUNK
 
 People = NDArray[np.int64]
@@ -23,6 +23,10 @@ LONG = CHUNK + 10_000
 FEW = 1_000
 """Users who come one by one."""
 _GROUPS = 8  # a batch is of an eighth of the users: ascending ids then have gaps that tell them from others
+
+
+_WHOLE = {"shards": "density", "Counts, shards": "Counts"}
+"""Of what the estimators of a kind are the parts."""
 
 
 def letters(random: np.random.Generator, texts: int) -> NDArray[np.bytes_]:
@@ -62,7 +66,7 @@ class Crowd:
         self.users = len(self.ids)
         self._order = self._random.permutation(self.users)
         listed = self.listed
-        self._est = within(parts_of("density" if kind == "shards" else kind, users, listed)[0])
+        self._est = within(parts_of(_WHOLE.get(kind, kind), users, listed)[0])
 
     def _make_ids(self, users: int) -> NDArray[Any]:
         if self.text:
@@ -78,9 +82,14 @@ class Crowd:
         return np.arange(users)
 
     @property
+    def bits_each(self) -> int:
+        """How many bits a slot has: one, or a counter beside it."""
+        return bits_each(self._est)
+
+    @property
     def slots_in_all(self) -> int:
         """How many bits there are."""
-        return self._est._slots.size
+        return self._est._slots.size * self.bits_each
 
     @property
     def listed(self) -> Any:
@@ -136,8 +145,10 @@ class Crowd:
         return np.asarray(category_of(self.given(people), self.categories), dtype=np.uint64)
 
     def slots(self, places: Words, people: People) -> People:
-        """The bits of users, -1 for those who have none."""
+        """The bits of users, -1 for those who have none; of a counter the lowest, which every event changes."""
         slots: Any = self._est._slots
+        if self.bits_each > 1:
+            return places.astype(np.int64) * self.bits_each + 1
         if not self.keyed:
             return np.full(len(places), -1)
         if self.categories:

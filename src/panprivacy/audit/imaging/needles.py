@@ -7,6 +7,7 @@ an image of 2**29 bytes and 2**23 windows, hence 2**52 comparisons:
 |---|---|---|
 | a word of a table and its neighbour | 128, of at least 0.85 bits of entropy each at epsilon 1 | 2**-56 |
 | 24 counts of ones in neighbouring words | 24 x 3.9 = 93 | 2**-41 |
+| 24 counters of 8 places in a row | 24 x 3 = 72 | 2**-20 if all memory were bytes below 8 |
 | an id or a hash of 64 bits, from which the image before the batch was free | 63 | 2**-11 if all memory were random |
 | a text of 12 letters out of 32 | 60 | 2**-8 if all memory were random letters |
 | 8 ids in the order of a batch, of 10^4 users or more | 8 x 13 = 104 | 2**-52 |
@@ -122,6 +123,12 @@ def of_counts(words: Words, present: Words | None) -> Windows:
     counts = _eights(np.bitwise_count(words))
     windows = in_a_row("counts", counts, need=2)
     return windows if present is None else windows.only(counts != _eights(np.bitwise_count(present)))
+
+
+def of_counters(counters: Octets, present: Octets | None) -> Windows:
+    """Counters of eight slots a window, a byte each; only where they differ from the present."""
+    windows = in_a_row("counters", _eights(counters), need=2)
+    return windows if present is None else windows.only(windows.keys != _eights(present))
 
 
 def of_numbers(what: str, values: Words, *, new: bool) -> Windows:

@@ -114,7 +114,7 @@ class _Rows:
 class _Pipe:
     def __init__(self, process: subprocess.Popen[bytes], crowd: Crowd, *, saves: bool) -> None:
         self._process = process
-        self._size = crowd.slots_in_all
+        self._size, self._each = crowd.slots_in_all, crowd.bits_each
         self._saves = saves
 
     def feed(self, rows: bytes) -> None:
@@ -161,7 +161,7 @@ class _Pipe:
             places = bits_of(process)
             for start, length in sorted(places, key=lambda place: place[1] != pages):
                 if length >= pages:
-                    shown = Shown(start, octets, self._size, sparse=False, epoch=0, offset=0)
+                    shown = Shown(start, octets, self._size, sparse=False, epoch=0, offset=0, each=self._each)
                     return [Version.read(shown, peek(process, start, octets))]
         return []
 

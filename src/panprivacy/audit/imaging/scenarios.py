@@ -37,6 +37,7 @@ class Scenario:
 _PIPED = ("short", "medium", "release", "medium", "short")
 _DENSITY, _DISTINCT = ("density", "-", "-n", "USERS"), ("distinct", "-")
 _BY = ("--by", "clinic", "--categories", "north,south,west")
+_COUNTS = ("counts", "-", "-n", "USERS")
 _KEPT = ("--state", "state.pp")
 START = "2026-01-05"
 """When the first period of a pipe starts whose events have times."""
@@ -49,6 +50,7 @@ SCENARIOS = (
     Scenario("constructor", steps=("singly",)),
     Scenario("constructor, DistinctCount", "DistinctCount", steps=("singly",)),
     Scenario("constructor, Continual", "Continual", steps=("singly",)),
+    Scenario("constructor, Counts", "Counts", steps=("singly",)),
     Scenario("batches"),
     *(Scenario(f"batches, {container}", container=container) for container in _INTEGERS),
     *(Scenario(f"batches, {container}", container=container, hardened=True) for container in _OBJECTS),
@@ -65,6 +67,8 @@ SCENARIOS = (
     *(Scenario(f"batches, DistinctCount, {texts}", "DistinctCount, text", texts, hardened=True) for texts in _TEXTS),
     *(Scenario(f"batches, Users, {texts}", "Users, text", texts, hardened=True) for texts in _TEXTS),
     Scenario("batches, FixedLevelPPDS", "FixedLevelPPDS"),
+    Scenario("batches, Counts", "Counts"),
+    Scenario("batches, Counts, list", "Counts", "list", hardened=True),
     Scenario("release", steps=("short", "release", "long", "release", "medium", "release", "short")),
     Scenario(
         "release, DistinctCount", "DistinctCount", steps=("short", "release", "long", "release", "medium", "short")
@@ -75,6 +79,7 @@ SCENARIOS = (
         "DistinctCount, delta",
         steps=("short", "release", "long", "release", "medium", "short"),
     ),
+    Scenario("release, Counts", "Counts", steps=("short", "release", "long", "release", "medium", "release", "short")),
     Scenario("observe", "Continual", steps=("short", "observe", "long", "observe", "medium", "observe", "short")),
     Scenario("release, categories", "categories", steps=("short", "release", "long", "release", "medium", "short")),
     Scenario(
@@ -90,12 +95,15 @@ SCENARIOS = (
     Scenario("save and load, delta", "delta", steps=("release", *_LOADED, "release", "short", "save")),
     Scenario("save and load, categories", "categories", steps=_LOADED),
     Scenario("save and load, DistinctCount", "DistinctCount", steps=_LOADED),
+    Scenario("save and load, Counts", "Counts", steps=_LOADED),
+    Scenario("merge, Counts", "Counts, shards", steps=("short", "medium", "merge", "medium", "short")),
     Scenario("merge", "shards", steps=("short", "medium", "merge", "medium", "short")),
     Scenario("merge, overlapping", "overlapping", steps=("short", "medium", "merge", "medium", "short")),
     Scenario("window change", "Windows", steps=("short", "medium", "next_window", "medium", "next_window", "short")),
     Scenario("pipe", steps=_PIPED, pipe=_DENSITY),
     Scenario("pipe with state", steps=_PIPED, pipe=(*_DENSITY, *_KEPT)),
     Scenario("pipe, categories", "categories", steps=_PIPED, pipe=(*_DENSITY, *_BY)),
+    Scenario("pipe with state, Counts", "Counts", steps=_PIPED, pipe=(*_COUNTS, *_KEPT)),
     Scenario("pipe, DistinctCount", "DistinctCount, text", "list of text", steps=_PIPED, pipe=_DISTINCT),
     Scenario(
         "pipe with state, DistinctCount",

@@ -55,6 +55,8 @@ class Shown:
     """Tables of different epochs have nothing to do with each other: those of two windows, or a union and its parts."""
     offset: int
     """Where these bits stand among those of the whole."""
+    each: int = 1
+    """How many of the bits are one slot's: one, or a counter beside it."""
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data, for JSON."""
@@ -83,6 +85,8 @@ def parts_of(kind: str, users: int, listed: Any) -> list[Any]:
         "sampled": lambda: [pp.Density(users, **plan, sample=users // 2, key=KEY)],
         "shard": lambda: [pp.Density(users, **plan, shard=(0, 2))],
         "shards": lambda: [pp.Density(users, **plan, shard=(i, 2)) for i in range(2)],
+        "Counts": lambda: [pp.Counts(users, **plan)],
+        "Counts, shards": lambda: [pp.Counts(users, **plan, shard=(i, 2)) for i in range(2)],
         "DistinctCount": lambda: [pp.DistinctCount(**plan, buckets=BUCKETS, key=KEY)],
         "DistinctCount, text": lambda: [pp.DistinctCount(**plan, buckets=BUCKETS, key=KEY)],
         "overlapping": lambda: [pp.DistinctCount(**plan, buckets=BUCKETS, key=KEY) for _ in range(2)],
@@ -109,6 +113,11 @@ def within(est: Any) -> Estimator[Any]:
     inner = getattr(est, "_density", None) or getattr(est, "open", est)
     assert isinstance(inner, Estimator)
     return inner
+
+
+def bits_each(est: Estimator[Any]) -> int:
+    """How many bits of the table a slot has: one, or a counter beside it."""
+    return getattr(est._table, "width", 1)
 
 
 class Subject:
@@ -220,5 +229,6 @@ class Subject:
             words = est._table.words
             whole = hasattr(est._slots, "levels") or type(est._slots).__name__ in ("Asked", "Sampled")
             first = 0 if whole else getattr(est._slots, "first", 0)
-            sparse = len(words) != -(-est._table.size // 64)
-            yield Shown(words.ctypes.data, words.nbytes, est._table.size, sparse, self._epoch, first)
+            size, first = est._table.size * bits_each(est), first * bits_each(est)
+            sparse = len(words) != -(-size // 64)
+            yield Shown(words.ctypes.data, words.nbytes, size, sparse, self._epoch, first, bits_each(est))

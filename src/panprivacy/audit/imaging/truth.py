@@ -38,6 +38,12 @@ class Version:
         """The bits as words."""
         return self.octets.view(np.uint64)
 
+    @property
+    def counters(self) -> Octets:
+        """The counters beside the bits, a byte each."""
+        each = self.bits(np.arange(self.shown.size)).reshape(-1, self.shown.each)
+        return np.packbits(each[:, 1:], axis=1, bitorder="little")[:, 0]
+
     def bits(self, slots: People) -> NDArray[np.uint8]:
         """The bits of some slots."""
         return np.asarray(self.octets[slots >> 3] >> (slots & 7).astype(np.uint8) & 1, dtype=np.uint8)
@@ -82,6 +88,8 @@ class Traces:
         for windows in needles.of_bits("table", version.octets, size, now.octets if now else None):
             self._bits.append((windows, version, now))
         self._counts.append(needles.of_counts(version.words, now.words if now else None))
+        if version.shown.each > 1:
+            self._counts.append(needles.of_counters(version.counters, now.counters if now else None))
         if version.listed is not None:
             skip = now.listed if now is not None and now.listed is not None else np.empty(0, dtype=np.uint64)
             self._lists.append((Run("table", version.listed, ASCENDING, new=False, skip=skip), version))

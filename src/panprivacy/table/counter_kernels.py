@@ -1,0 +1,106 @@
+"""The loops that move counters, compiled by numba and run without the GIL.
+
+They draw nothing themselves and make no array of their own, as those in `kernels`. A field of `width` bits has its bit
+in the lowest place and its counter above; fields lie one after the other, so that some begin in one word and end in
+the next.
+"""
+
+# mypy: disallow-untyped-defs=False, disallow-untyped-calls=False, disallow-untyped-decorators=False
+# mypy: disable-error-code="call-arg, var-annotated"
+import numpy as np
+from numba import njit, types
+
+from panprivacy.instructions import prefetch
+from panprivacy.table.kernels import READ_OCTETS, READ_PLACES, READ_WORDS, WORDS
+
+_AHEAD = 64  # events between asking for a word and using it
+
+u64 = np.uint64
+
+
+@njit(types.void(WORDS, types.uint64, types.int64, READ_OCTETS, READ_OCTETS), nogil=True, cache=True)
+def plant(words, width, first, counters, flips):
+    """Write counters and bits over zeros, from a slot on."""
+    for i in range(len(counters)):
+        place = u64(first + i) * width
+        at, shift = place >> u64(6), place & u64(63)
+        field = u64(counters[i]) << u64(1) | u64(flips[i])
+        words[at] |= field << shift
+        if shift + width > u64(64):
+            words[at + u64(1)] |= field >> (u64(64) - shift)
+
+
+@njit(nogil=True, inline="always")
+def _moved(field, up_to, flip, back):
+    """What an event makes of a field: the counter goes one on, or one back, and at a wrap the bit becomes the flip."""
+    last = u64(0) if back else up_to - u64(1)
+    first = up_to - u64(1) if back else u64(0)
+    counter, bit = field >> u64(1), field & u64(1)
+    moved = counter - u64(1) if back else counter + u64(1)
+    return first << u64(1) | u64(flip) if counter == last else moved << u64(1) | bit
+
+
+@njit(nogil=True, inline="always")
+def _step(words, slot, width, up_to, flip, back):
+    """One event of a slot."""
+    place = slot * width
+    at, shift = place >> u64(6), place & u64(63)
+    across = shift + width > u64(64)
+    field = words[at] >> shift
+    if across:
+        field |= words[at + u64(1)] << (u64(64) - shift)
+    field &= (u64(1) << width) - u64(1)
+    change = field ^ _moved(field, up_to, flip, back)
+    words[at] ^= change << shift
+    if across:
+        words[at + u64(1)] ^= change >> (u64(64) - shift)
+
+
+_COUNT = [
+    types.boolean(WORDS, types.uint64, types.uint64, types.uint64, slots, READ_OCTETS, types.boolean)
+    for slots in (READ_WORDS, READ_PLACES)
+]
+
+
+@njit(_COUNT, nogil=True, cache=True)
+def count(words, size, width, up_to, slots, flips, back):
+    """Count an event of each slot; stop, and return False, at a slot outside the table."""
+    for i in range(len(slots)):
+        slot = u64(slots[i])
+        if slot >= size:
+            return False
+        _step(words, slot, width, up_to, flips[i], back)
+    return True
+
+
+@njit(_COUNT, nogil=True, cache=True)
+def count_far(words, size, width, up_to, slots, flips, back):
+    """`count` for a table beyond the nearest caches: ask for each word some events before its turn."""
+    last = len(slots) - 1
+    for i in range(len(slots)):
+        prefetch(words, u64(slots[min(i + _AHEAD, last)]) * width >> u64(6))
+        slot = u64(slots[i])
+        if slot >= size:
+            return False
+        _step(words, slot, width, up_to, flips[i], back)
+    return True
+
+
+@njit(types.boolean(READ_WORDS, types.int64, types.uint64, types.int64[::1]), nogil=True, cache=True)
+def tally(words, size, width, sums):
+    """Add 1 for every bit that is 1, and -1 for every other, to the sum of the place where its counter stands.
+
+    Stops, and returns False, at a counter that stands beyond the last place.
+    """
+    mask = (u64(1) << width) - u64(1)
+    for slot in range(size):
+        place = u64(slot) * width
+        at, shift = place >> u64(6), place & u64(63)
+        field = words[at] >> shift
+        if shift + width > u64(64):
+            field |= words[at + u64(1)] << (u64(64) - shift)
+        field &= mask
+        if field >> u64(1) >= u64(len(sums)):
+            return False
+        sums[field >> u64(1)] += np.int64(field & u64(1)) * 2 - 1
+    return True

@@ -1,0 +1,184 @@
+"""Counters: beside each bit a counter that wraps, and the bit is redrawn only when it does."""
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import NoReturn, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from panprivacy import memory
+from panprivacy.errors import PanPrivacyError
+from panprivacy.lazily import loaded
+from panprivacy.memory import Scratch
+from panprivacy.privacy.coins import CHUNK, Coins
+from panprivacy.privacy.pairs import Pair
+from panprivacy.table.bits import Restored
+
+LEAST_UP_TO, LARGEST_UP_TO = 2, 256
+"""How far counters may count: a counter is at most a byte."""
+
+_FAR = 2**20  # bytes from which on asking for words beforehand pays: a counter is read before it is written
+
+
+@dataclass
+class Counters:
+    r"""For every slot a counter c of 0..t-1, t being `up_to`, and a bit b: a field of 1 + ceil(log2 t) bits.
+
+    c is drawn uniformly, b as a flip of p0. An event adds 1 to c; where that wraps to 0, b is redrawn from p1. Taking
+    an event back subtracts 1; where that wraps to t-1, b is redrawn from p0. So after any number of either
+
+        c is uniform,   and, given c, b is a flip of p1 if c < s and of p0 else,
+
+    where s starts at 0 and goes up to t and down to 0 but never beyond: the counter shows nothing of s, the bit as
+    much as a pair shows, and a field that starts at c = 0, or of which an older copy is left, everything.
+
+    The fields lie one after the other, the bit in the lowest place, and may begin in one word and end in the next.
+    """
+
+    size: int
+    words: NDArray[np.uint64]
+    up_to: int = LEAST_UP_TO
+
+    def __post_init__(self) -> None:
+        for kernels in ("kernels", "counter_kernels"):  # now: at the first event they would tell that there was one
+            loaded(f"panprivacy.table.{kernels}")
+
+    @property
+    def width(self) -> int:
+        """Bits of a field."""
+        return width_of(self.up_to)
+
+    @classmethod
+    def drawn(cls, size: int, pair: Pair, coins: Coins, up_to: int = LEAST_UP_TO) -> Self:
+        """A table in which nobody has appeared: every counter uniform, every bit a flip of p0."""
+        table = cls.empty(size, up_to)
+        table._draw(0, size, pair, coins)
+        return table
+
+    def _draw(self, start: int, stop: int, pair: Pair, coins: Coins) -> None:
+        """Draw the fields of these slots over zeros. Where a counter started is all that hides where it stands."""
+        plant = loaded("panprivacy.table.counter_kernels").plant
+        with Scratch() as scratch:
+            for first in range(start, stop, CHUNK):
+                n = min(CHUNK, stop - first)
+                counters, flips = (scratch.empty(name, n, np.uint8) for name in ("counters", "flips"))
+                coins.fill_below(self.up_to, counters)
+                coins.draw(pair.absent, flips)
+                plant(self.words, self.width, first, counters, flips)
+
+    @classmethod
+    def empty(cls, size: int, up_to: int) -> Self:
+        """A table of zeros, to be filled from elsewhere."""
+        return cls(size, memory.bits(cls.words_for(size, up_to)), up_to)
+
+    @staticmethod
+    def words_for(size: int, up_to: int) -> int:
+        """How many words the fields of so many slots take."""
+        return -(-size * width_of(up_to) // 64)
+
+    @classmethod
+    def from_words(cls, size: int, words: NDArray[np.uint64], up_to: int = LEAST_UP_TO) -> Self:
+        """A table that was saved; words that are not in memory of their own yet move there, and are wiped."""
+        used = size * width_of(up_to) % 64
+        if len(words) != cls.words_for(size, up_to) or (used and int(words[-1]) >> used):
+            raise ValueError(f"these words do not hold {size} counters up to {up_to}")
+        table = cls(size, words, up_to)
+        table.excesses()  # which refuses counters that are none
+        if memory.are_bits(words):
+            return table
+        table = cls.empty(size, up_to)
+        table.words[:] = words
+        memory.wipe(words)
+        return table
+
+    # --- events -------------------------------------------------------------------------------------------------
+
+    def redraw_one(self, slot: int, flip: bool, *, back: bool = False) -> None:
+        """Count one event of a slot, or take one back; the flip is for the bit, if the counter wraps."""
+        with Scratch() as scratch:
+            slots, flips = scratch.empty("slot", 1, np.uint64), scratch.empty("flip", 1, np.uint8)
+            slots[0], flips[0] = slot, flip
+            self._count(slots, flips, back)
+
+    def redraw(
+        self,
+        slots: NDArray[np.unsignedinteger],
+        threshold: int,
+        coins: Coins,
+        scratch: Scratch,
+        *,
+        back: bool = False,
+    ) -> None:
+        """Count an event of each of these slots, or take one back; `IndexError` if one is outside the table.
+
+        A coin is drawn for every event, whether its counter wraps or not: how many were drawn says nothing.
+        """
+        flips = scratch.empty("flips", len(slots), np.uint8)
+        coins.draw(threshold, flips)
+        self._count(slots, flips, back)
+
+    def _count(self, slots: NDArray[np.unsignedinteger], flips: NDArray[np.uint8], back: bool) -> None:
+        kernels = loaded("panprivacy.table.counter_kernels")
+        kernel = kernels.count_far if self.words.nbytes >= _FAR else kernels.count
+        if not kernel(self.words, self.size, self.width, self.up_to, slots, flips, back):
+            raise IndexError(f"a slot is outside this table of {self.size}")
+
+    def flip_each(self, threshold: int, coins: Coins) -> NoReturn:  # noqa: ARG002 - whatever the probability
+        """Refuse: a counter cannot be hidden again, since what its bit says depends on where it stands."""
+        raise PanPrivacyError("counters cannot be redrawn: a bit tells something only beside the counter it has")
+
+    def restored_on_error(self) -> AbstractContextManager[None]:
+        """Put the fields back as they were if anything goes wrong."""
+        return Restored(self.words)
+
+    # --- what is asked of it ------------------------------------------------------------------------------------
+
+    def excesses(self) -> tuple[int, ...]:
+        """For each c, how many more of the bits at counters that stand at c are 1 than are 0."""
+        with Scratch() as scratch:
+            tally = scratch.empty("tally", self.up_to, np.int64)
+            tally.fill(0)
+            if not loaded("panprivacy.table.counter_kernels").tally(self.words, self.size, self.width, tally):
+                raise ValueError(f"a counter is beyond {self.up_to - 1}")
+            return tuple(tally.tolist())
+
+    def ones(self) -> int:
+        """How many bits are 1, whatever their counters."""
+        return (self.size + sum(self.excesses())) // 2
+
+    @classmethod
+    def joined(cls, parts: Sequence["Counters"]) -> Self:
+        """The fields of several tables, one after the other."""
+        up_to = parts[0].up_to
+        table, at = cls.empty(sum(part.size for part in parts), up_to), 0
+        for part in parts:
+            loaded("panprivacy.table.kernels").copy_bits(
+                table.words, at * table.width, part.words, part.size * part.width
+            )
+            at += part.size
+        return table
+
+    def in_use(self) -> None:
+        """Do nothing; what stands in the place of a table that is gone refuses this like everything else."""
+
+    def wipe(self) -> None:
+        """Overwrite all fields with zeros: nobody may use this table any more."""
+        memory.wipe(self.words)
+
+    def fields(self) -> list[tuple[int, int]]:
+        """A copy of all counters and bits, for tests: it is not wiped."""
+        octets, used = self.words.astype("<u8").view(np.uint8), self.size * self.width
+        each = np.unpackbits(octets, bitorder="little", count=used).reshape(self.size, self.width).astype(np.int64)
+        counters = each[:, 1:] @ (1 << np.arange(self.width - 1))
+        return list(zip(counters.tolist(), each[:, 0].tolist(), strict=True))
+
+
+def width_of(up_to: int) -> int:
+    """Bits of a field: one, and those of a counter below `up_to`.
+
+    >>> [width_of(up_to) for up_to in (2, 3, 8, 16, 256)]
+    [2, 3, 4, 5, 9]
+    """
+    return 1 + (up_to - 1).bit_length()

@@ -1,0 +1,119 @@
+"""`panprivacy counts`: how often."""
+
+import signal
+import time
+from pathlib import Path
+
+import polars as pl
+import pytest
+from commands import answer, refused, run, start
+
+import panprivacy as pp
+
+TRUTH = (0.75, 0.5, 0.25, 0.0)
+"""Shares of 20,000 users who appear at least once, twice, three times, four times."""
+
+
+@pytest.fixture
+def visits(tmp_path: Path) -> Path:
+    ids = [user for share in TRUTH for user in range(int(20_000 * share))]
+    pl.DataFrame({"who": ids}).write_csv(tmp_path / "visits.csv")
+    return tmp_path / "visits.csv"
+
+
+def near(found: dict[str, list[float]], truth: tuple[float, ...]) -> bool:
+    """Within eight standard errors, which noise leaves less often than once in a million."""
+    return all(
+        abs(share - true) < 8 * stderr
+        for share, true, stderr in zip(found["at_least"], truth, found["at_least_stderr"], strict=True)
+    )
+
+
+def test_appearances_are_counted(visits: Path) -> None:
+    found = answer("counts", visits, "-c", "who", "-n", 20_000, "-e", 8, "--up-to", 4)
+    assert near(found, TRUTH)
+    assert found["secure"] is True
+    alone = answer("counts", visits, "-c", "who", "-n", 20_000, "-e", 8, "--up-to", 4, "--only", "mean")
+    assert alone["at_least"] == []
+    assert abs(alone["mean"] - 1.5) < 8 * alone["mean_stderr"]
+
+
+def test_a_state_goes_on_and_rows_that_are_fed_again_count_again(visits: Path, tmp_path: Path) -> None:
+    state = tmp_path / "c.pp"
+    command = ("counts", visits, "-c", "who", "-n", 20_000, "-e", 8, "--up-to", 4, "-s", state)
+    assert run(*command).exit_code == 0
+    assert run(*command).exit_code == 0
+    assert '"estimator": "Counts"' in run("show", state, "--json").stdout
+    assert near(answer("release", state), (0.75, 0.75, 0.5, 0.5))
+    assert "this state has up_to 4, and 8 was asked for" in refused(*command[:-2], "-s", state, "--up-to", 8)
+    assert "this state has only None, and mean was asked for" in refused(*command, "--only", "mean")
+    assert "estimator Counts in the state" in refused("density", visits, "-c", "who", "-n", 20_000, "-s", state)
+    assert "Counts has no rerandomize" in refused("rerandomize", state)
+
+
+def test_files_are_kept_whole_or_not_at_all(visits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    state = tmp_path / "c.pp"
+    command = ("-c", "who", "-n", 20_000, "-s", state)
+    assert run("counts", visits, *command, "-e", 8).exit_code == 0
+    before = state.read_bytes()
+    bad = tmp_path / "bad.csv"
+    bad.write_text(visits.read_text() + "20000\n")
+    assert refused("counts", visits, bad, *command).endswith("leaves such rows out")
+    assert state.read_bytes() == before
+    # Whatever may be fed again is kept as far as it was counted.
+    monkeypatch.setattr(pp.Counts, "REPEATABLE", True)
+    assert "counting a row twice does no harm" in refused("counts", visits, bad, *command)
+    assert state.read_bytes() != before
+
+
+@pytest.mark.slow
+def test_a_pipe_releases_when_it_is_asked_and_keeps_what_it_counted(visits: Path, tmp_path: Path) -> None:
+    state = tmp_path / "c.pp"
+    process = start(
+        "counts", "-", "-c", "who", "-n", 20_000, "-e", 8, "--up-to", 4, "--releases", 2, "-s", state, "--json"
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(visits.read_bytes())  # more than a pipe holds: when it is written, somebody is reading
+    process.stdin.flush()
+    process.send_signal(signal.SIGUSR1)
+    assert b'"number": 1' in process.stdout.readline()
+    out, errors = process.communicate(timeout=60)
+    assert process.returncode == 0, errors
+    assert b'"at_least"' in out
+    kept = pp.load(state).last
+    assert kept is not None
+    assert near(kept.to_dict(), TRUTH)
+
+
+@pytest.mark.slow
+def test_a_bad_row_in_a_pipe_says_that_rows_count_again(tmp_path: Path) -> None:
+    state = tmp_path / "c.pp"
+    process = start("counts", "-", "-c", "who", "-n", 100, "-e", 8, "-s", state)
+    assert process.stdin is not None
+    process.stdin.write(b"who\n1\n2\n")
+    process.stdin.flush()
+    while not state.exists():
+        time.sleep(0.05)
+    _, errors = process.communicate(b"100\n", timeout=60)
+    assert process.returncode == 2
+    assert b"a row that is fed again counts again" in errors
+
+
+def test_shares_are_drawn(visits: Path, tmp_path: Path) -> None:
+    command = ("counts", visits, "-c", "who", "-n", 20_000, "-e", 8)
+    assert run(*command, "--plot", tmp_path / "shares.png").exit_code == 0
+    assert (tmp_path / "shares.png").read_bytes().startswith(b"\x89PNG")
+    assert "cannot draw" in refused(*command, "--plot", "shares.doc")
+    assert "--only mean releases none" in refused(*command, "--only", "mean", "--plot", tmp_path / "x.png")
+    kept = tmp_path / "c.pp"
+    assert run(*command, "-s", kept, "--plot", tmp_path / "y.png").exit_code == 2
+    assert kept.exists(), "what was counted is lost"
+    assert not (tmp_path / "y.png").exists()
+
+
+def test_who_and_how_much_have_to_be_said(visits: Path) -> None:
+    assert "who could appear?" in refused("counts", visits, "-c", "who", "-e", 1)
+    assert "how much privacy?" in refused("counts", visits, "-c", "who", "-n", 20_000)
+    assert "which column" in refused("counts", visits, "-n", 20_000, "-e", 1)
+    assert "between 2 and 256" in refused("counts", visits, "-c", "who", "-n", 20_000, "-e", 1, "--up-to", 1)

@@ -1,0 +1,74 @@
+"""`Counts` with a bug each."""
+
+from typing import Any
+
+import numpy as np
+
+from panprivacy import Counts
+from panprivacy.memory import Scratch
+from panprivacy.privacy.noise import Laplace
+from panprivacy.table import Counters
+
+
+class StartsAtZero(Counts):
+    """Counters that begin where everybody knows."""
+
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self._table = Counters.empty(self._slots.size, self.up_to)
+
+
+class PublishesThePlaces(Counts):
+    """Says, without noise, how many users stand at each place of the counters: no bit is in it."""
+
+    def release(self, level: float = 0.95) -> Any:
+        places = [counter for counter, _ in self._table.fields()]
+        return super().release(level), np.bincount(places, minlength=self.up_to).tolist()
+
+
+class NoiseForOne(Counts):
+    """Draws noise as if a user moved the counts by 1 in all."""
+
+    def release(self, level: float = 0.95) -> Any:
+        self._ledger.spend_release()
+        noise = self._ledger.split.noise
+        assert isinstance(noise, Laplace)
+        noisy = tuple(self._coins.noisy(count, Laplace(2 * noise.epsilon)) for count in self._counts())
+        return self._interpret(self._ledger.publish(noisy, level))
+
+
+class KeepsTheBit(Counts):
+    """Redraws a bit at a wrap only if it is 0."""
+
+    def _redraw_slot(self, slot: int, remove: bool) -> None:
+        kept = self._table.fields()[slot][1]
+        self._table.redraw_one(slot, bool(kept) or self._coins.flip(self._threshold(remove)), back=remove)
+
+    update_many = None  # type: ignore[assignment]
+
+
+class KeepsWhereItBegan(Counts):
+    """Keeps the counters as they were drawn."""
+
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self.began = [counter for counter, _ in self._table.fields()]
+
+
+class OnceABatch(Counts):
+    """Counts a user who is twice in a batch once."""
+
+    def _redraw_slots(self, slots: Any, remove: bool, scratch: Scratch) -> None:
+        super()._redraw_slots(np.unique(slots), remove, scratch)
+
+
+class RedrawsAtEveryEvent(Counts):
+    """Redraws the bit at every event, as a `Density` does: private, and wrong."""
+
+    def _redraw_slots(self, slots: Any, remove: bool, scratch: Scratch) -> None:
+        super()._redraw_slots(slots, remove, scratch)
+        for slot in slots.tolist():
+            counter = self._table.fields()[slot][0]
+            for event in range(self.up_to):  # all around, so that it wraps once
+                wraps = (counter + event + 1) % self.up_to == 0
+                self._table.redraw_one(slot, wraps and self._coins.flip(self._threshold(remove)))
