@@ -4,6 +4,7 @@ import struct
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
@@ -24,6 +25,7 @@ from panprivacy.privacy.ledger import Ledger, Published
 from panprivacy.slots import SlotMap
 from panprivacy.state import Sealed, StateFile
 from panprivacy.table import Bits, Table
+from panprivacy.threads import cut, each
 from panprivacy.universe import Ids, Universe
 from panprivacy.universe.batches import Piece, batches, chunks
 from panprivacy.universe.visits import Visit, Visits
@@ -48,6 +50,9 @@ class Estimator(ABC, Generic[R]):
 
     REPEATABLE: ClassVar[bool] = True
     """Whether a batch that is fed twice is as good as fed once."""
+
+    threads: int | None = None
+    """How many threads work on a long batch; None for as many as there are cores."""
 
     _table: Bits
     _lock: Any
@@ -121,6 +126,8 @@ class Estimator(ABC, Generic[R]):
 
         Where the estimator has categories, `categories` is a column as long as `ids`, in any of these containers, or
         the one category of all of them.
+
+        Several threads work on a long batch: as many as there are cores, unless the attribute `threads` says otherwise.
         """
         self._redraw_many(ids if categories is None else self._visit(ids, categories), remove=False)
 
@@ -170,19 +177,29 @@ class Estimator(ABC, Generic[R]):
     def _redraw_batches(self, ids: Any, remove: bool) -> None:
         self._table.in_use()
         for pieces in batches(self._events.as_column(ids)):
-            short = len(pieces) == 1 and len(pieces[0]) <= CHUNK  # its ids are all looked up before the first is used
-            with self._lock, nullcontext() if short else self._whole_or_not_at_all(pieces), Scratch() as scratch:
-                look_up = self._events.indices if short else self._events.unchecked
+            many = sum(len(piece) for piece in pieces)
+            short = len(pieces) == 1 and many <= CHUNK  # its ids are all looked up before the first is used
+            with self._lock, nullcontext() if short else self._whole_or_not_at_all(pieces):
                 self._threshold(remove)  # which may refuse
-                for chunk in chunks(pieces):
-                    try:
-                        slots = self._slots.select(look_up(chunk, scratch), scratch)
-                        self._redraw_slots(slots, remove, scratch)
-                        scratch.sweep()
-                    except IndexError as error:
-                        if not short:
-                            self._events.indices(chunk, scratch)  # says who is outside
-                        raise PanPrivacyError(_CHANGED) from error
+                work = self._redraw_checked if short else self._redraw_unchecked
+                shared = self._table.THREADED and self._coins.secure
+                size, together = cut(many, self.threads if shared else 1)
+                each(chunks(pieces, size), partial(work, remove=remove), together)
+
+    def _redraw_checked(self, chunk: Any, scratch: Scratch, remove: bool) -> None:
+        """Redraw the bits of some users, all of whom are looked up before the first is used."""
+        try:
+            self._redraw_slots(self._slots.select(self._events.indices(chunk, scratch), scratch), remove, scratch)
+        except IndexError as error:
+            raise PanPrivacyError(_CHANGED) from error
+
+    def _redraw_unchecked(self, chunk: Any, scratch: Scratch, remove: bool) -> None:
+        """Redraw the bits of some users, and say who is outside if somebody turns out to be: all is then put back."""
+        try:
+            self._redraw_slots(self._slots.select(self._events.unchecked(chunk, scratch), scratch), remove, scratch)
+        except IndexError as error:
+            self._events.indices(chunk, scratch)  # says who is outside
+            raise PanPrivacyError(_CHANGED) from error
 
     def _whole_or_not_at_all(self, pieces: list[Piece]) -> AbstractContextManager[None]:
         """See to it that a long batch with a bad id changes nothing.

@@ -1,7 +1,8 @@
 """The chunks of a batch, worked on by several threads: each has scratch of its own, and wipes what it leaves.
 
-Threads help where the work is done without the GIL, as the kernels and the keystream do. What they do to a table they
-do one at a time, so no two threads touch one word.
+Threads help where the work is done without the GIL, as the kernels and the keystream do: looking users up and drawing
+coins. Whoever then changes the table has the turn, `Scratch.turn`, so no two threads touch one word, and the law of the
+bits is that of one thread.
 """
 
 import os
@@ -12,11 +13,13 @@ from typing import Any, TypeVar
 
 from panprivacy.lazily import loaded
 from panprivacy.memory import Scratch
+from panprivacy.privacy.coins import CHUNK
 
 T = TypeVar("T")
 
 MOST_THREADS = 256
 _NOTHING: Any = object()
+_WORTH = 65_536  # rows that take longer than starting a thread
 
 
 def cores() -> int:
@@ -38,6 +41,17 @@ def check_threads(threads: Any) -> int:
     return checked
 
 
+def cut(many: int, threads: int | None) -> tuple[int, int]:
+    """Into chunks of what size so many rows are cut, and how many threads are worth their while on these.
+
+    >>> cut(1000, 2), cut(200_000, 2), cut(10**8, 2)
+    ((262144, 1), (100000, 2), (262144, 2))
+    """
+    wanted = check_threads(threads) if many >= 2 * _WORTH else 1
+    size = CHUNK if wanted == 1 else min(CHUNK, max(_WORTH, -(-many // wanted)))
+    return size, min(wanted, max(-(-many // size), 1))
+
+
 def each(chunks: Iterator[T], work: Callable[[T, Scratch], None], threads: int) -> None:
     """Do some work on every chunk; of several failures the first is raised, when all threads have stopped.
 
@@ -46,13 +60,19 @@ def each(chunks: Iterator[T], work: Callable[[T, Scratch], None], threads: int) 
     >>> sorted(seen) == list(range(100))
     True
     """
-    turn, failures = Lock(), list[BaseException]()
+    if threads == 1:
+        with Scratch() as scratch:
+            for chunk in chunks:
+                work(chunk, scratch)
+                scratch.sweep()
+        return
+    turn, next_one, failures = Lock(), Lock(), list[BaseException]()
 
     def run() -> None:
         try:
-            with Scratch() as scratch:
+            with Scratch(turn) as scratch:
                 while not failures:
-                    with turn:
+                    with next_one:
                         chunk = next(chunks, _NOTHING)
                     if chunk is _NOTHING:
                         return

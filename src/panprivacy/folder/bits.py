@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import NoReturn
+from typing import ClassVar, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,8 @@ class ShardedBits:
     Redrawing a bit a second time changes nothing of its law. So a batch first marks the slots that it touches, and then
     each shard that has some is loaded, redrawn there, and put back; what breaks off in between may be done again.
     """
+
+    THREADED: ClassVar[bool] = False
 
     def __init__(self, store: Store, frame: Frame, size: int, split: Split) -> None:
         self.size = size

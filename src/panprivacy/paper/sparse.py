@@ -2,7 +2,7 @@
 
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +38,8 @@ class SparseTable:
     -----
     The paper's M_DS, at a level that never changes. A slot takes 64 bits where `Table` takes one.
     """
+
+    THREADED: ClassVar[bool] = False
 
     size: int
     words: NDArray[np.uint64]

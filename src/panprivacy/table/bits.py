@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Protocol, Self
+from typing import ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,9 @@ _FAR = 2**24  # bytes from which on most words are in no cache
 
 class Bits(Protocol):
     """What an estimator asks of its table: bits in words that only it uses, dense as in `Table` or otherwise."""
+
+    THREADED: ClassVar[bool]
+    """Whether several threads may redraw at a time, each with scratch of its own that has one `turn`."""
 
     size: int
     words: NDArray[np.uint64]
@@ -64,6 +67,8 @@ class Table:
     an event. The bits beyond `size` in the last word are zero. The words are in memory of their own
     (`panprivacy.memory.bits`), and no method leaves a copy of them, or of the flips that it drew, anywhere else.
     """
+
+    THREADED: ClassVar[bool] = True
 
     size: int
     words: NDArray[np.uint64]
@@ -115,7 +120,9 @@ class Table:
         flips = scratch.empty("flips", len(slots), np.uint8)
         coins.draw(threshold, flips)
         kernel = kernels.redraw if self.words.nbytes < _FAR else kernels.redraw_far
-        if not kernel(self.words, np.uint64(self.size), slots, flips):
+        with scratch.turn:
+            inside = kernel(self.words, np.uint64(self.size), slots, flips)
+        if not inside:
             raise IndexError(f"a slot is outside this table of {self.size}")
 
     def restored_on_error(self) -> AbstractContextManager[None]:

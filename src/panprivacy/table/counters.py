@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import NoReturn, Self
+from typing import ClassVar, NoReturn, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +36,8 @@ class Counters:
 
     The fields lie one after the other, the bit in the lowest place, and may begin in one word and end in the next.
     """
+
+    THREADED: ClassVar[bool] = True
 
     size: int
     words: NDArray[np.uint64]
@@ -117,7 +119,8 @@ class Counters:
         """
         flips = scratch.empty("flips", len(slots), np.uint8)
         coins.draw(threshold, flips)
-        self._count(slots, flips, back)
+        with scratch.turn:
+            self._count(slots, flips, back)
 
     def _count(self, slots: NDArray[np.unsignedinteger], flips: NDArray[np.uint8], back: bool) -> None:
         kernels = loaded("panprivacy.table.counter_kernels")

@@ -52,11 +52,11 @@ def check_many(ids: object) -> Iterable[Any]:
     return ids
 
 
-def chunks(pieces: list[Piece]) -> Iterator[Any]:
+def chunks(pieces: list[Piece], most: int = CHUNK) -> Iterator[Any]:
     """Cut the pieces of a batch into chunks."""
     for piece in pieces:
-        for start in range(0, len(piece), CHUNK):
-            yield piece[start : start + CHUNK]
+        for start in range(0, len(piece), most):
+            yield piece[start : start + most]
 
 
 def pieces_of(ids: object) -> list[Piece] | None:
