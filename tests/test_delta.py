@@ -26,7 +26,13 @@ ESTIMATORS: dict[str, Callable[..., Any]] = {
     "DistinctCount by its error": lambda **rest: pp.DistinctCount(2.0, error=0.2, key=KEY, **rest),
 }
 
-every = pytest.mark.parametrize("make", ESTIMATORS.values(), ids=ESTIMATORS)
+every = pytest.mark.parametrize(
+    "make",
+    [
+        pytest.param(ESTIMATORS[name], id=name, marks=[pytest.mark.slow] if "error" in name else [])
+        for name in ESTIMATORS
+    ],
+)
 
 
 # --- constructors ---------------------------------------------------------------------------------------------------

@@ -70,6 +70,7 @@ def drawn(sampler: Sampler, square: Fraction, coins: SeededCoins) -> list[int]:
     return [sampler(square, coins.randbelow) for _ in range(DRAWS)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("square", SQUARES, ids=str)
 def test_draws_follow_the_discrete_gaussian_law(square: Fraction, seeded: SeededCoins) -> None:
     draws = drawn(discrete_gaussian, square, seeded)
@@ -97,6 +98,7 @@ def test_draws_agree_with_those_of_opendp(square: int, seeded: SeededCoins) -> N
 # --- planted bugs ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("factor", [Fraction(7, 10), Fraction(13, 10)])
 @pytest.mark.parametrize("square", SQUARES, ids=str)
 def test_a_variance_that_is_30_percent_off_is_rejected(square: Fraction, factor: Fraction, seeded: SeededCoins) -> None:
@@ -119,6 +121,7 @@ def test_a_rounded_continuous_gaussian_is_rejected_where_it_differs(seeded: Seed
     assert_discrete_gaussian([discrete_gaussian(square, seeded.randbelow) for _ in range(5 * DRAWS)], square)
 
 
+@pytest.mark.slow
 def test_a_draw_that_is_used_again_is_rejected(seeded: SeededCoins) -> None:
     square = Fraction(5, 2)
     twice = [draw for draw in drawn(discrete_gaussian, square, seeded)[: DRAWS // 2] for _ in range(2)]

@@ -13,6 +13,9 @@ PRIVATE = [subject for subject in SUBJECTS if subject.private]
 PRINTED = [subject for subject in SUBJECTS if not subject.private]
 
 
+QUICK = ("Density", "DistinctCount", "Counts", "FixedLevelPPDS")  # the others take seconds
+
+
 def name_of(subject: Subject) -> str:
     return subject.name
 
@@ -36,7 +39,7 @@ def test_names_are_given_once() -> None:
 
 
 @pytest.mark.parametrize(
-    "subject", [pytest.param(s, marks=[pytest.mark.slow] if s.delta else []) for s in PRIVATE], ids=name_of
+    "subject", [pytest.param(s, marks=[] if s.name in QUICK else [pytest.mark.slow]) for s in PRIVATE], ids=name_of
 )
 def test_a_private_estimator_loses_what_it_claims_and_no_more(subject: Subject) -> None:
     result = subject.audit(Case(epsilon=1.0))

@@ -9,6 +9,8 @@ from commands import answer, refused, run, start
 
 import panprivacy as pp
 
+pytestmark = pytest.mark.slow
+
 PLANS = {
     "density": ("-n", 1000, "-e", 2),
     "distinct": ("-e", 2, "--buckets", 64),

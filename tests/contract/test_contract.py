@@ -20,7 +20,11 @@ from panprivacy.privacy.coins import Coins
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__.removeprefix("check_"))
-@pytest.mark.parametrize("kind", SUBJECTS, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize(
+    "kind",
+    [pytest.param(kind, marks=[pytest.mark.slow] if SUBJECTS[kind].elsewhere else []) for kind in SUBJECTS],
+    ids=lambda kind: kind.__name__,
+)
 def test_an_exported_estimator_keeps_the_contract(kind: type, check: Check) -> None:
     check(SUBJECTS[kind])
 

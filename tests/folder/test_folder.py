@@ -45,7 +45,7 @@ def test_events_of_several_openers_are_in_one_release(tmp_path: Path) -> None:
         one.release()
 
 
-@pytest.mark.parametrize("shards", [1, 3, 64, 1000])
+@pytest.mark.parametrize("shards", [1, 3, 64, pytest.param(1000, marks=pytest.mark.slow)])
 def test_every_number_of_shards_holds_every_slot_once(tmp_path: Path, shards: int) -> None:
     folder = made(tmp_path, shards=shards)
     folder.update_many([0, 17, 63, 64, 500, 999])

@@ -9,6 +9,8 @@ from panprivacy import audit
 from panprivacy.audit.adapters import TwoCategories
 from panprivacy.privacy.coins import Coins
 
+pytestmark = pytest.mark.slow
+
 VERBS = ["update", "update_other"]
 KEY = bytes([3] * 16)
 

@@ -13,6 +13,8 @@ from panprivacy.planning import Plan, plan
 from panprivacy.planning.picture import draw
 from panprivacy.privacy import splitting
 
+pytestmark = pytest.mark.slow
+
 MANY, FEW = 365, 12
 """Releases for which Gaussian noise is better, and for which Laplace noise is."""
 
