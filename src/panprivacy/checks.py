@@ -10,6 +10,7 @@ LARGEST_EPSILON = 1e6
 """More is no privacy at all, and its exponential no number."""
 
 
+LEAST_DELTA = 1e-300
 LARGEST_DELTA, TINY_DELTA = 1e-3, 1e-6
 """The largest delta there is, and the largest that is taken without a word."""
 
@@ -47,6 +48,10 @@ def bounded_delta(delta: Any) -> float:
     checked = float(delta)
     if not 0 < checked <= LARGEST_DELTA:
         raise ValueError(f"delta must be above 0 and at most {LARGEST_DELTA:g}, got {delta}")
+    if checked < LEAST_DELTA:
+        raise ValueError(
+            f"delta {delta} is too small to compute with; leave it out, and nothing is lost beyond epsilon"
+        )
     return checked
 
 

@@ -1,6 +1,7 @@
 """A state folder is one estimator: whoever feeds it, in however many processes, and whatever breaks off."""
 
 from multiprocessing import get_context
+from os import utime
 from pathlib import Path
 
 import numpy as np
@@ -92,6 +93,16 @@ def test_only_bits_ledger_and_parameters_are_on_disk(tmp_path: Path) -> None:
     after = {path.name: path.stat().st_size for path in (tmp_path / "folder").iterdir()}
     assert after == sizes
     assert sorted(sizes) == ["ledger.pp", *(f"shard-{i:05d}.pp" for i in range(4))]
+
+
+def test_which_files_are_new_does_not_tell_who_came(tmp_path: Path) -> None:
+    folder = made(tmp_path, shards=8)
+    paths = sorted((tmp_path / "folder").glob("shard-*"))
+    for ids in ([0], [999], [], range(1000), [0]):  # also where no bit is changed
+        for path in paths:
+            utime(path, (1, 1))
+        folder.update_many(ids)
+        assert all(path.stat().st_mtime > 1 for path in paths)
 
 
 def test_rerandomising_redraws_every_shard_once(tmp_path: Path) -> None:

@@ -332,3 +332,13 @@ def test_a_part_whose_merge_is_on_disk_is_erased_by_whoever_opens_it(tmp_path: P
     with pytest.raises(StateFileError):
         pp.load(part)
     assert [file.name for file in tmp_path.iterdir()] == ["all.pp"]
+
+
+def test_the_time_of_a_file_does_not_tell_whether_a_bit_has_changed(tmp_path: Path) -> None:
+    est, path = pp.Density(100_000, 1.0), tmp_path / "flu.pp"
+    est.save(path)
+    for ids in ([], [5], range(1000)):
+        est.update_many(ids)
+        os.utime(path, (1, 1))
+        est.save(path)
+        assert path.stat().st_mtime > 1

@@ -22,7 +22,8 @@ class ShardedBits:
     """A table whose words are in a store.
 
     Redrawing a bit a second time changes nothing of its law. So a batch first marks the slots that it touches, and then
-    each shard that has some is loaded, redrawn there, and put back; what breaks off in between may be done again.
+    each shard is loaded, redrawn there, and put back; what breaks off in between may be done again. Shards of which
+    nothing is touched are put back too: which of them are new must not tell who came.
     """
 
     THREADED: ClassVar[bool] = False
@@ -55,12 +56,10 @@ class ShardedBits:
     def _redraw_touched(self, touched: Table, coins: Coins, *, remove: bool) -> None:
         for number in range(self._frame.shards):
             first, end = self._frame.bounds(number, self.size)
-            many = touched.ones(first, end)
-            if many:
-                with Scratch() as scratch:
-                    slots = scratch.empty("touched", many, np.uint64)
-                    loaded("panprivacy.table.kernels").touched_in(touched.words, first, end, slots)
-                    self.redraw_in(number, slots, coins, remove=remove)
+            with Scratch() as scratch:
+                slots = scratch.empty("touched", touched.ones(first, end), np.uint64)
+                loaded("panprivacy.table.kernels").touched_in(touched.words, first, end, slots)
+                self.redraw_in(number, slots, coins, remove=remove)
 
     def redraw_in(self, number: int, slots: NDArray[np.uint64], coins: Coins, *, remove: bool) -> None:
         """Redraw some slots of one shard, counted from the shard's first."""

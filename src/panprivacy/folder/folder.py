@@ -5,9 +5,9 @@ from contextlib import contextmanager
 from dataclasses import replace
 from operator import index
 from pathlib import Path
-from threading import RLock
 from typing import Any, Self
 
+from panprivacy import lifetime
 from panprivacy.checks import check_level
 from panprivacy.density import Density
 from panprivacy.display import Card, grid_of, html_of
@@ -32,9 +32,9 @@ _KINDS: dict[int, type[Estimator[Any]]] = {1: Density, 2: DistinctCount}
 class StateFolder:
     """One estimator whose bits are shards in a folder, or in objects behind a URL, shared by many processes.
 
-    The folder holds one ledger and n shards of bits, and nothing else. Whoever feeds it loads the shards that a batch
-    touches, redraws there, and puts them back; whoever releases adds the shards up, notes the release in the ledger,
-    and then shows it. Feeding a batch twice does no harm, so a batch whose writer died is fed again.
+    The folder holds one ledger and n shards of bits, and nothing else. Whoever feeds it loads one shard after the
+    other, redraws there what a batch touches, and puts it back; whoever releases adds the shards up, notes the release
+    in the ledger, and then shows it. Feeding a batch twice does no harm, so a batch whose writer died is fed again.
 
     Parameters
     ----------
@@ -62,12 +62,15 @@ class StateFolder:
     next batch, there are two; and a store that keeps deleted versions keeps them all. See docs/folder.md.
     """
 
+    _lock: Any
+
     def __init__(self, url: str | Path, universe: Any = None, *, coins: Coins | None = None) -> None:
         self._open(store_at(url), str(url), universe, coins or coin_sources.system)
 
     def _open(self, store: Store, url: str, universe: Any, coins: Coins) -> None:
         self.url = url
-        self._store, self._coins, self._lock = store, coins, RLock()
+        self._store, self._coins = store, coins
+        lifetime.give_lock(self, rank=0)
         self._given = universe
         self._read_ledger()
 
