@@ -381,3 +381,14 @@ def test_windows_say_that_they_take_no_categories() -> None:
     windows = pp.Windows(density, every="1d", start="2026-01-05")
     with pytest.raises(TypeError, match="counts by category"):
         windows.update_many([1], "2026-01-05")
+
+
+@pytest.mark.parametrize(
+    "make", [lambda **rest: pp.Density(1000, 2.0, **rest), lambda **rest: pp.DistinctCount(2.0, **rest)]
+)
+def test_numbers_and_the_others_are_saved_loaded_and_framed(make: Callable[..., Any]) -> None:
+    est = make(categories=[1, 2], other=True)
+    est.update(3, 1)
+    again = pp.load(est.to_bytes())
+    assert again.categories == est.categories
+    assert again.release().to_polars()["group"].to_list() == ["1", "2", "other"]

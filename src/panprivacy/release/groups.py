@@ -91,7 +91,8 @@ def frame_of(rows: Sequence[Row]) -> "pl.DataFrame":
             for place, end in enumerate(("low", "high")):
                 columns[name.replace("interval", end)] = [value[place] for value in values]
         else:
-            columns[name] = values
+            mixed = name == "group" and len(set(map(type, values))) > 1  # numbers, and a text for the others
+            columns[name] = list(map(str, values)) if mixed else values
     return pl.DataFrame(columns | {"mostly_noise": [row.mostly_noise for row in rows]})
 
 

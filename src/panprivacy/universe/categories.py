@@ -11,13 +11,10 @@ from panprivacy.errors import OutsideUniverse
 from panprivacy.memory import Scratch
 from panprivacy.universe.batches import is_pandas, is_polars
 from panprivacy.universe.directory import NOT_THERE
-from panprivacy.universe.groups import MOST_GROUPS, Label, labels_bytes, labels_from
+from panprivacy.universe.groups import MOST_GROUPS, OTHER, Label, labels_bytes, labels_from
 from panprivacy.universe.range import first_of
 from panprivacy.universe.users import Users
 from panprivacy.universe.words import Words
-
-OTHER = "other"
-"""What the category is called that gathers all that are not listed."""
 
 _HEAD = struct.Struct("<?")
 _NAMED = 8  # categories that an error names

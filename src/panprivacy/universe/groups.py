@@ -101,16 +101,21 @@ def label_column(given: Any, size: int) -> "pl.Series":
     return series
 
 
+OTHER = "other"
+"""The label of everything that is not listed."""
+
+
 def labels_bytes(labels: tuple[Label, ...]) -> bytes:
     """Write labels, in order."""
     return json.dumps(labels, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def labels_from(data: bytes) -> tuple[Label, ...]:
-    """Read labels: all of them text, or all integers."""
+    """Read labels: all of them text, or all integers, but for a last one that gathers the others."""
     labels = json.loads(data)
     if not isinstance(labels, list) or not labels:
         raise ValueError("these are no labels")
-    if any(type(one) is not type(next_) for one, next_ in pairwise(labels)) or type(labels[0]) not in (str, int):
+    listed = labels[:-1] if labels[-1] == OTHER and len(labels) > 1 else labels
+    if any(type(one) is not type(next_) for one, next_ in pairwise(listed)) or type(listed[0]) not in (str, int):
         raise ValueError("labels are all text or all integers")
     return tuple(labels)

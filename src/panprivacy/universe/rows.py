@@ -1,6 +1,6 @@
 """Rows of ids as people have them, so that some of a batch can be chosen."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,8 @@ def number_of_rows(ids: Any) -> int:
     >>> number_of_rows([5, 6, 7]), number_of_rows((np.array([1, 2]), np.array([3, 4])))
     (3, 2)
     """
+    if not hasattr(ids, "__len__") or isinstance(ids, Set | Mapping):
+        raise TypeError(f"ids with a time each are a column, a list or an array, not a {type(ids).__name__}")
     return len(ids[0]) if _are_columns(ids) else len(ids)
 
 
@@ -36,7 +38,8 @@ def chosen_rows(ids: Any, wanted: NDArray[np.bool_], scratch: Scratch) -> Any:
         return scratch.own(ids[wanted]) if ids.dtype != object else ids[wanted]
     if hasattr(ids, "filter"):  # a column of Polars or Arrow, which takes a mask of its own kind only
         return ids.filter(wanted if is_polars(ids) else wanted.tolist())
-    assert isinstance(ids, Sequence)
+    if not isinstance(ids, Sequence):
+        raise TypeError(f"ids with a time each are a column, a list or an array: a {type(ids).__name__} has no order")
     return [user for user, keep in zip(ids, wanted, strict=True) if keep]
 
 
