@@ -86,14 +86,14 @@ def count_far(words, size, width, up_to, slots, flips, back):
     return True
 
 
-@njit(types.boolean(READ_WORDS, types.int64, types.uint64, types.int64[::1]), nogil=True, cache=True)
-def tally(words, size, width, sums):
+@njit(types.boolean(READ_WORDS, types.int64, types.int64, types.uint64, types.int64[::1]), nogil=True, cache=True)
+def tally(words, start, stop, width, sums):
     """Add 1 for every bit that is 1, and -1 for every other, to the sum of the place where its counter stands.
 
-    Stops, and returns False, at a counter that stands beyond the last place.
+    Of the slots from `start` up to `stop`. Ends, and returns False, at a counter that stands beyond the last place.
     """
     mask = (u64(1) << width) - u64(1)
-    for slot in range(size):
+    for slot in range(start, stop):
         place = u64(slot) * width
         at, shift = place >> u64(6), place & u64(63)
         field = words[at] >> shift

@@ -68,6 +68,8 @@ SCENARIOS = (
     *(Scenario(f"batches, Users, {texts}", "Users, text", texts, hardened=True) for texts in _TEXTS),
     Scenario("batches, FixedLevelPPDS", "FixedLevelPPDS"),
     Scenario("batches, Counts", "Counts"),
+    Scenario("batches, Counts, groups", "Counts, groups"),
+    Scenario("batches, Counts, categories", "Counts, categories"),
     Scenario("batches, Counts, list", "Counts", "list", hardened=True),
     Scenario("release", steps=("short", "release", "long", "release", "medium", "release", "short")),
     Scenario(
@@ -80,6 +82,9 @@ SCENARIOS = (
         steps=("short", "release", "long", "release", "medium", "short"),
     ),
     Scenario("release, Counts", "Counts", steps=("short", "release", "long", "release", "medium", "release", "short")),
+    Scenario(
+        "release, Counts, groups", "Counts, groups", steps=("short", "release", "long", "release", "medium", "short")
+    ),
     Scenario("observe", "Continual", steps=("short", "observe", "long", "observe", "medium", "observe", "short")),
     Scenario("release, categories", "categories", steps=("short", "release", "long", "release", "medium", "short")),
     Scenario(
@@ -96,6 +101,7 @@ SCENARIOS = (
     Scenario("save and load, categories", "categories", steps=_LOADED),
     Scenario("save and load, DistinctCount", "DistinctCount", steps=_LOADED),
     Scenario("save and load, Counts", "Counts", steps=_LOADED),
+    Scenario("save and load, Counts, categories", "Counts, categories", steps=_LOADED),
     Scenario("merge, Counts", "Counts, shards", steps=("short", "medium", "merge", "medium", "short")),
     Scenario("merge", "shards", steps=("short", "medium", "merge", "medium", "short")),
     Scenario("merge, overlapping", "overlapping", steps=("short", "medium", "merge", "medium", "short")),
