@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from panprivacy.checks import check_delta, check_epsilon
 from panprivacy.display import Rows
 from panprivacy.errors import CannotMerge, PanPrivacyError
-from panprivacy.estimator import Estimator
+from panprivacy.growing import Growing
 from panprivacy.memory import Scratch
 from panprivacy.privacy import coins as coin_sources
 from panprivacy.privacy.budget import and_delta, budget_of
@@ -37,7 +37,7 @@ from panprivacy.universe.groups import Label
 from panprivacy.universe.users import in_groups
 
 
-class Counts(Estimator[FrequencyRelease]):
+class Counts(Growing[FrequencyRelease]):
     r"""Estimate how often the users of a known universe appear in a stream, pan-privately.
 
     Every user owns a counter c, drawn uniformly from 0..t-1 with ``t = up_to``, and a bit, drawn with probability p0.
@@ -187,6 +187,12 @@ class Counts(Estimator[FrequencyRelease]):
             head._coins,
             secure=all(part.secure for part in parts),
         )
+
+    def _slots_of(self, slots: Every) -> CountedSlots:
+        return with_counters(slots, self.up_to)
+
+    def _drawn_table(self, slots: SlotMap) -> Counters:
+        return Counters.drawn(slots.size, self._ledger.pair, self._coins, self.up_to)
 
     # --- events -------------------------------------------------------------------------------------------------
 

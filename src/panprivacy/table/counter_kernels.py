@@ -10,10 +10,10 @@ the next.
 import numpy as np
 from numba import njit, types
 
-from panprivacy.instructions import prefetch
+from panprivacy.instructions import prefetch_near
 from panprivacy.table.kernels import READ_OCTETS, READ_PLACES, READ_WORDS, WORDS
 
-_AHEAD = 64  # events between asking for a word and using it
+_AHEAD = 32  # events between asking for a word and using it
 
 u64 = np.uint64
 
@@ -41,19 +41,39 @@ def _moved(field, up_to, flip, back):
 
 
 @njit(nogil=True, inline="always")
-def _step(words, slot, width, up_to, flip, back):
-    """One event of a slot."""
+def _field(words, slot, width):
+    """The counter and the bit of a slot."""
     place = slot * width
     at, shift = place >> u64(6), place & u64(63)
-    across = shift + width > u64(64)
     field = words[at] >> shift
-    if across:
+    if shift + width > u64(64):
         field |= words[at + u64(1)] << (u64(64) - shift)
-    field &= (u64(1) << width) - u64(1)
-    change = field ^ _moved(field, up_to, flip, back)
+    return field & ((u64(1) << width) - u64(1))
+
+
+@njit(nogil=True, inline="always")
+def _change(words, slot, width, change):
+    """Turn over those bits of the field of a slot that are 1 in `change`."""
+    place = slot * width
+    at, shift = place >> u64(6), place & u64(63)
     words[at] ^= change << shift
-    if across:
+    if shift + width > u64(64):
         words[at + u64(1)] ^= change >> (u64(64) - shift)
+
+
+@njit(nogil=True, inline="always")
+def _step(words, slot, width, up_to, flip, back):
+    """One event of a slot."""
+    field = _field(words, slot, width)
+    _change(words, slot, width, field ^ _moved(field, up_to, flip, back))
+
+
+@njit(types.void(WORDS, READ_WORDS, types.uint64, types.int64, READ_WORDS), nogil=True, cache=True)
+def place_fields(words, source, width, first, places):
+    """Copy the fields of another table from `first` on, one to each of these places."""
+    for i in range(len(places)):
+        field = _field(source, u64(first + i), width)
+        _change(words, places[i], width, field ^ _field(words, places[i], width))
 
 
 _COUNT = [
@@ -78,7 +98,7 @@ def count_far(words, size, width, up_to, slots, flips, back):
     """`count` for a table beyond the nearest caches: ask for each word some events before its turn."""
     last = len(slots) - 1
     for i in range(len(slots)):
-        prefetch(words, u64(slots[min(i + _AHEAD, last)]) * width >> u64(6))
+        prefetch_near(words, u64(slots[min(i + _AHEAD, last)]) * width >> u64(6))
         slot = u64(slots[i])
         if slot >= size:
             return False
@@ -92,14 +112,8 @@ def tally(words, start, stop, width, sums):
 
     Of the slots from `start` up to `stop`. Ends, and returns False, at a counter that stands beyond the last place.
     """
-    mask = (u64(1) << width) - u64(1)
     for slot in range(start, stop):
-        place = u64(slot) * width
-        at, shift = place >> u64(6), place & u64(63)
-        field = words[at] >> shift
-        if shift + width > u64(64):
-            field |= words[at + u64(1)] << (u64(64) - shift)
-        field &= mask
+        field = _field(words, u64(slot), width)
         if field >> u64(1) >= u64(len(sums)):
             return False
         sums[field >> u64(1)] += np.int64(field & u64(1)) * 2 - 1

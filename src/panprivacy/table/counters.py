@@ -165,6 +165,11 @@ class Counters:
             at += part.size
         return table
 
+    def place(self, source: "Counters", first: int, places: NDArray[np.uint64]) -> None:
+        """Copy the fields of another table from `first` on, one to each of these places."""
+        kernels = loaded("panprivacy.table.counter_kernels")
+        kernels.place_fields(self.words, source.words, self.width, first, places)
+
     def in_use(self) -> None:
         """Do nothing; what stands in the place of a table that is gone refuses this like everything else."""
 
