@@ -95,6 +95,7 @@ SCENARIOS = (
     Scenario("two periods", "Retention", steps=("short", "medium", "close", "medium", "release", "short", "save")),
     Scenario("rerandomize", steps=("medium", "rerandomize", "short", "short")),
     Scenario("grow", steps=("medium", "grow", "medium", "grow", "short", "short")),
+    Scenario("grow, Counts", "Counts", steps=("medium", "grow", "medium", "grow", "short", "short")),
     Scenario("save", steps=("medium", "save", "long", "save", "short", "save")),
     Scenario("save and load", steps=_LOADED),
     Scenario("save and load, delta", "delta", steps=("release", *_LOADED, "release", "short", "save")),
