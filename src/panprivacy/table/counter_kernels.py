@@ -41,39 +41,31 @@ def _moved(field, up_to, flip, back):
 
 
 @njit(nogil=True, inline="always")
-def _field(words, slot, width):
-    """The counter and the bit of a slot."""
-    place = slot * width
-    at, shift = place >> u64(6), place & u64(63)
-    field = words[at] >> shift
-    if shift + width > u64(64):
-        field |= words[at + u64(1)] << (u64(64) - shift)
-    return field & ((u64(1) << width) - u64(1))
-
-
-@njit(nogil=True, inline="always")
-def _change(words, slot, width, change):
-    """Turn over those bits of the field of a slot that are 1 in `change`."""
-    place = slot * width
-    at, shift = place >> u64(6), place & u64(63)
-    words[at] ^= change << shift
-    if shift + width > u64(64):
-        words[at + u64(1)] ^= change >> (u64(64) - shift)
-
-
-@njit(nogil=True, inline="always")
 def _step(words, slot, width, up_to, flip, back):
     """One event of a slot."""
-    field = _field(words, slot, width)
-    _change(words, slot, width, field ^ _moved(field, up_to, flip, back))
+    place = slot * width
+    at, shift = place >> u64(6), place & u64(63)
+    across = shift + width > u64(64)
+    field = words[at] >> shift
+    if across:
+        field |= words[at + u64(1)] << (u64(64) - shift)
+    field &= (u64(1) << width) - u64(1)
+    change = field ^ _moved(field, up_to, flip, back)
+    words[at] ^= change << shift
+    if across:
+        words[at + u64(1)] ^= change >> (u64(64) - shift)
 
 
 @njit(types.void(WORDS, READ_WORDS, types.uint64, types.int64, READ_WORDS), nogil=True, cache=True)
 def place_fields(words, source, width, first, places):
-    """Copy the fields of another table from `first` on, one to each of these places."""
+    """Copy the fields of another table from `first` on, one to each of these places, bit by bit."""
     for i in range(len(places)):
-        field = _field(source, u64(first + i), width)
-        _change(words, places[i], width, field ^ _field(words, places[i], width))
+        start, place = u64(first + i) * width, places[i] * width
+        for bit in range(width):
+            copied, at = start + u64(bit), place + u64(bit)
+            one = source[copied >> u64(6)] >> (copied & u64(63)) & u64(1)
+            kept = words[at >> u64(6)] & ~(u64(1) << (at & u64(63)))
+            words[at >> u64(6)] = kept | one << (at & u64(63))
 
 
 _COUNT = [
@@ -112,8 +104,14 @@ def tally(words, start, stop, width, sums):
 
     Of the slots from `start` up to `stop`. Ends, and returns False, at a counter that stands beyond the last place.
     """
+    mask = (u64(1) << width) - u64(1)
     for slot in range(start, stop):
-        field = _field(words, u64(slot), width)
+        place = u64(slot) * width
+        at, shift = place >> u64(6), place & u64(63)
+        field = words[at] >> shift
+        if shift + width > u64(64):
+            field |= words[at + u64(1)] << (u64(64) - shift)
+        field &= mask
         if field >> u64(1) >= u64(len(sums)):
             return False
         sums[field >> u64(1)] += np.int64(field & u64(1)) * 2 - 1
