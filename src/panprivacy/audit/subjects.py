@@ -13,6 +13,7 @@ from panprivacy.actives import ActiveUsers
 from panprivacy.audit.adapters import Mechanism, Observer, Periods, Shards, TwoCategories
 from panprivacy.audit.auditor import exact
 from panprivacy.audit.result import Result
+from panprivacy.checks import LargeDelta
 from panprivacy.continual import Continual
 from panprivacy.counts import Counts
 from panprivacy.density import Density
@@ -91,7 +92,7 @@ class Subject:
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", paper.NotPrivateAsPrinted)
-            warnings.filterwarnings("ignore", "delta = .* is a probability")
+            warnings.simplefilter("ignore", LargeDelta)
             return exact(
                 lambda coins: self.build(case, coins),
                 self.ids(case.users),
