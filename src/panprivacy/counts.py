@@ -1,10 +1,10 @@
 """`Counts`: how often do people appear?"""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
-from math import sqrt
+from itertools import chain, pairwise
 from operator import index
-from typing import Any, ClassVar, Literal, NoReturn, Self
+from typing import Any, ClassVar, Literal, NoReturn, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,35 +12,32 @@ from numpy.typing import NDArray
 from panprivacy.checks import check_delta, check_epsilon
 from panprivacy.display import Rows
 from panprivacy.errors import CannotMerge, PanPrivacyError
-from panprivacy.estimator import Estimator
+from panprivacy.growing import Growing
 from panprivacy.memory import Scratch
 from panprivacy.privacy import coins as coin_sources
 from panprivacy.privacy.budget import and_delta, budget_of
 from panprivacy.privacy.coins import Coins
 from panprivacy.privacy.ledger import Ledger, Published
 from panprivacy.privacy.splitting import best_split
-from panprivacy.release.appearing import (
-    Estimate,
-    MeanSpread,
-    ShareSpread,
-    exactly_of,
-    mean_alone,
-    mean_of,
-    shares_of,
-)
-from panprivacy.release.frequency import FrequencyRelease
-from panprivacy.sizes import format_bytes
-from panprivacy.slots import Every, SlotMap
-from panprivacy.slots.counted import Counted
+from panprivacy.release import CategoryRelease, FrequencyRelease, GroupFrequency
+from panprivacy.release.appearing import MeanSpreads, ShareSpreads
+from panprivacy.release.frequencies import frequencies
+from panprivacy.sizes import counted, format_bytes
+from panprivacy.slots import Asked, Every, Ranges, SlotMap
+from panprivacy.slots.choosing import asked_about, check_ranges, choose_asked, grouped
+from panprivacy.slots.counted import Counted, CountedSlots, with_counters
 from panprivacy.slots.places import joined
 from panprivacy.slots.saved import slots_bytes, slots_from, universe_bytes, universe_from
 from panprivacy.table import Counters
 from panprivacy.table.counters import LARGEST_UP_TO, LEAST_UP_TO
-from panprivacy.universe import Ids, Universe, universe_of
+from panprivacy.universe import Ids, Universe, Users, universe_of
 from panprivacy.universe.batches import Piece
+from panprivacy.universe.categories import Categories, by_categories
+from panprivacy.universe.groups import Label
+from panprivacy.universe.users import in_groups
 
 
-class Counts(Estimator[FrequencyRelease]):
+class Counts(Growing[FrequencyRelease]):
     r"""Estimate how often the users of a known universe appear in a stream, pan-privately.
 
     Every user owns a counter c, drawn uniformly from 0..t-1 with ``t = up_to``, and a bit, drawn with probability p0.
@@ -71,6 +68,13 @@ class Counts(Estimator[FrequencyRelease]):
         moves by 2, so that more of epsilon is left for the bits.
     delta
         A probability with which more than epsilon may be lost, as for `pp.Density`: it buys Gaussian noise.
+    groups
+        The group of each of the users 0..N-1, as for `pp.Density`; listed users have theirs with them:
+        ``pp.Users(ids, groups=column)``. Each release then has every group beside the total, at no extra epsilon.
+    categories, other, key
+        What events can be in, as for `pp.Density`: ``update(user, category)``. A user is asked how often it appeared in
+        one of them, which the key chooses; events in others leave no trace. Each release has every category, and no
+        total.
     shard
         ``(i, n)``: this object owns part i of n of the users, to be merged with the others by `pp.merge`. It may be fed
         the whole stream.
@@ -86,6 +90,10 @@ class Counts(Estimator[FrequencyRelease]):
     >>> r = est.release()
     >>> [round(share, 1) for share in r.at_least], round(r.mean, 1)
     ([0.5, 0.2, 0.0, 0.0], 0.7)
+    >>> regions = pp.Counts(100_000, epsilon=2.0, up_to=2, groups=["north"] * 60_000 + ["south"] * 40_000)
+    >>> regions.update_many([*range(30_000)] * 2)
+    >>> {row.group: round(row.mean, 1) for row in regions.release().groups}
+    {'north': 1.0, 'south': 0.0}
 
     Notes
     -----
@@ -104,7 +112,7 @@ class Counts(Estimator[FrequencyRelease]):
     KIND = 5
     TABLE = Counters
     REPEATABLE: ClassVar[bool] = False
-    _slots: Counted
+    _slots: CountedSlots
     _table: Counters
 
     def __init__(
@@ -116,11 +124,17 @@ class Counts(Estimator[FrequencyRelease]):
         releases: int = 1,
         only: Literal["mean"] | None = None,
         delta: float | None = None,
+        groups: Any = None,
+        categories: Iterable[Label] | None = None,
+        other: bool = False,
         shard: tuple[int, int] | None = None,
+        key: bytes | None = None,
         coins: Coins | None = None,
     ) -> None:
         source = coins or coin_sources.system
-        users = universe_of(universe)
+        users, ranges = grouped(universe_of(universe), groups)
+        kinds = asked_about(categories, other)
+        check_ranges(ranges, kinds, sampled=False, shard=shard)
         up_to = index(up_to)
         if not LEAST_UP_TO <= up_to <= LARGEST_UP_TO:
             raise ValueError(
@@ -134,9 +148,16 @@ class Counts(Estimator[FrequencyRelease]):
             raise ValueError(f"shard (i, n) needs 0 <= i < n <= {users.size} users, got {shard}")
         delta = None if delta is None else check_delta(delta)
         places = None if only else up_to
-        split = best_split(check_epsilon(epsilon), users.size, index(releases), delta=delta, up_to=places)
+        answers = len(ranges.labels) if ranges else len(kinds) if kinds else 1
+        size = max(users.size // answers, 1)  # that of the mean group, as for `Density`
+        split = best_split(check_epsilon(epsilon), size, index(releases), delta=delta, up_to=places)
         first, end = part * users.size // parts, (part + 1) * users.size // parts
-        slots = Counted(users.size, first, end - first, up_to=up_to)
+        slots = with_counters(
+            choose_asked(users.size, users.size, kinds, key, source)
+            if kinds
+            else Every(users.size, first, end - first, ranges),
+            up_to,
+        )
         table = Counters.drawn(slots.size, split.pair, source, up_to)
         self._assemble(users, slots, Ledger(split), table, source)
 
@@ -148,6 +169,8 @@ class Counts(Estimator[FrequencyRelease]):
                 "counters of the same users cannot be merged: each hides where it began, so that nobody can add two of "
                 "them; feed one estimator, or shards that own different users"
             )
+        if any(part._slots.ranges is not None for part in parts):
+            raise CannotMerge("a Counts with groups or categories has no shards: feed one with the whole stream")
         ordered = sorted(parts, key=lambda part: part._slots.first)
         head = ordered[0]
         for part in ordered[1:]:
@@ -158,21 +181,27 @@ class Counts(Estimator[FrequencyRelease]):
                 raise CannotMerge(f"the parts have different {' and '.join(different)}")
         return cls._of_parts(
             head._universe,
-            joined([part._slots for part in ordered]),
+            joined([part._slots for part in ordered if isinstance(part._slots, Counted)]),
             head._ledger.with_releases(max(part._ledger.releases for part in parts)),
             Counters.joined([part._table for part in ordered]),
             head._coins,
             secure=all(part.secure for part in parts),
         )
 
+    def _slots_of(self, slots: Every) -> CountedSlots:
+        return with_counters(slots, self.up_to)
+
+    def _drawn_table(self, slots: SlotMap) -> Counters:
+        return Counters.drawn(slots.size, self._ledger.pair, self._coins, self.up_to)
+
     # --- events -------------------------------------------------------------------------------------------------
 
     def update_many(self, ids: Ids, categories: Any = None) -> None:
         """Note that these users appeared, each as often as it is there.
 
-        Takes what `Density.update_many` takes. A batch is counted whole or, if anything is wrong with it or breaks it
-        off, not at all; **feeding it twice counts it twice**. An iterator is taken in chunks, each a batch, and what
-        was counted before a bad chunk stays counted.
+        Takes what `Density.update_many` takes. A batch is counted whole or not at all: not at all if anything is wrong
+        with it; if Ctrl-C breaks it off, one or the other. **Feeding it twice counts it twice**. An iterator is taken
+        in chunks, each a batch, and what was counted before a bad chunk stays counted.
         """
         super().update_many(ids, categories)
 
@@ -205,44 +234,59 @@ class Counts(Estimator[FrequencyRelease]):
     # --- what leaves --------------------------------------------------------------------------------------------
 
     def _counts(self) -> tuple[int, ...]:
-        """One user is at one of the places, and may have come from another: these move by 2 in all, the ones by 1."""
-        return (self._table.ones(),) if self.only else self._table.excesses()
+        """A number for each place of the counters of a group, or the ones of it.
+
+        One user is at one of the places of one group, and may have come from another of the same group: these numbers
+        move by 2 in all, the ones by 1.
+        """
+        if self.only:
+            return tuple(self._table.ones(start, stop) for start, stop in self._bounds())
+        return tuple(chain.from_iterable(self._table.excesses(start, stop) for start, stop in self._bounds()))
+
+    def _bounds(self) -> Iterable[tuple[int, int]]:
+        """The slots of each group or category; all of them, where there are none."""
+        ranges = self._slots.ranges
+        return ((0, self._slots.size),) if ranges is None else pairwise(ranges.bounds.tolist())
 
     def _interpret(self, published: Published) -> FrequencyRelease:
-        level, noisy = published.level, published.noisy
-        at_least: Sequence[Estimate] = ()
-        exactly: Sequence[Estimate] = ()
-        if self.only:
-            mean, of_noise = mean_alone(self._of_mean, noisy[0], level, self.up_to), self._of_mean.noise_stderr
-        else:
-            spread, of_noise = self._of_share, self._of_share.noise_stderr
-            at_least = shares_of(spread, noisy, level)
-            exactly = exactly_of(spread, at_least, level)
-            mean = mean_of(spread, at_least, level)
         budget = budget_of(self._ledger.split, published.number, published.redraws)
-        return FrequencyRelease(
-            mean=mean.value,
-            mean_stderr=mean.stderr,
-            mean_interval=mean.interval,
-            raw_mean=mean.raw,
-            at_least=tuple(share.value for share in at_least),
-            at_least_stderr=tuple(share.stderr for share in at_least),
-            at_least_interval=tuple(share.interval for share in at_least),
-            raw_at_least=tuple(share.raw for share in at_least),
-            exactly=tuple(share.value for share in exactly),
-            exactly_stderr=tuple(share.stderr for share in exactly),
-            exactly_interval=tuple(share.interval for share in exactly),
-            raw_exactly=tuple(share.raw for share in exactly),
-            level=level,
-            universe=self.users,
-            up_to=self.up_to,
-            number=published.number,
-            epsilon_spent=budget.spent,
-            epsilon_remaining=budget.remaining,
-            delta_spent=budget.delta_spent,
-            noise_stderr=of_noise * (self.up_to if self.only else 1),
-            secure=self.secure,
+        cost: dict[str, Any] = {
+            "level": published.level,
+            "number": published.number,
+            "epsilon_spent": budget.spent,
+            "epsilon_remaining": budget.remaining,
+            "delta_spent": budget.delta_spent,
+            "secure": self.secure,
+        }
+        noisy = np.array(published.noisy).reshape(-1, 1 if self.only else self.up_to)
+        rows = self._rows_of(noisy, published.level)
+        if isinstance(self._slots, Asked):
+            return cast("FrequencyRelease", CategoryRelease(rows, **cost))  # what it lacks, it says so
+        (total,) = frequencies(self._law(), noisy.sum(axis=0, keepdims=True), published.level, self.up_to)
+        return FrequencyRelease(**total, universe=self.users, up_to=self.up_to, groups=rows, **cost)
+
+    def _rows_of(self, noisy: NDArray[np.int64], level: float) -> tuple[GroupFrequency, ...]:
+        """The groups or categories of a release."""
+        ranges = self._slots.ranges
+        if ranges is None:
+            return ()
+        of = zip(ranges.labels, ranges.users.tolist(), ranges.population.tolist(), strict=True)
+        found = frequencies(self._law(ranges), noisy, level, self.up_to)
+        return tuple(
+            GroupFrequency(**told, group=group, users=users, universe=universe, up_to=self.up_to)
+            for (group, users, universe), told in zip(of, found, strict=True)
         )
+
+    def _law(self, ranges: Ranges | None = None) -> ShareSpreads | MeanSpreads:
+        """The law of the estimates of all users together, or of those of each range."""
+        split, slots = self._ledger.split, self._slots
+        if ranges is None:
+            times = 1 if slots.ranges is None else len(slots.ranges)
+            tracked: Any = (split.pair, slots.size, slots.users, slots.population, split.noise, times)
+        else:
+            columns = (each[:, None] for each in (ranges.bits, ranges.users, ranges.population))
+            tracked = (split.pair, *columns, split.noise)
+        return MeanSpreads(*tracked) if self.only else ShareSpreads(*tracked, up_to=self.up_to)
 
     # --- what it says of itself ---------------------------------------------------------------------------------
 
@@ -262,66 +306,95 @@ class Counts(Estimator[FrequencyRelease]):
         return "mean" if self._ledger.split.reach == 1 else None
 
     @property
+    def groups(self) -> tuple[Label, ...]:
+        """The labels of the groups or categories, in the order in which a release has them; none without them."""
+        return self._slots.ranges.labels if self._slots.ranges else ()
+
+    @property
+    def categories(self) -> Categories | None:
+        """What events can be in, where they are in categories."""
+        return self._slots.categories if isinstance(self._slots, Asked) else None
+
+    @property
     def share_stderr(self) -> float | None:
-        """The standard error of each share of a release, whoever appeared how often; None if only the mean leaves."""
-        return None if self.only else self._of_share.stderr(0.5)
+        """The standard error of each share of a release, whoever appeared how often; None if only the mean leaves.
+
+        Of an estimator with categories, which releases no share of all, it is the largest of the category that errs
+        most.
+        """
+        law = self._law(self._slots.ranges if self.categories else None)
+        return None if self.only else float(law.stderr(0.5).max())
 
     @property
     def mean_stderr(self) -> float:
-        """The standard error of the mean of a release, at most."""
-        if self.only:
-            return self._of_mean.stderr(0.5) * self.up_to
-        apart = np.repeat([1.0, 0.0], [(self.up_to + 1) // 2, self.up_to // 2])  # where covariances help least
-        return sqrt(self._of_share.covariance(apart.tolist()).sum())
+        """The standard error of the mean of a release, at most; with categories, of the one that errs most."""
+        return float(self._mean_stderrs(self._slots.ranges if self.categories else None).max())
 
-    @property
-    def _of_share(self) -> ShareSpread:
-        split, users = self._ledger.split, self.users
-        return ShareSpread(split.pair, users, users, users, split.noise, up_to=self.up_to)
-
-    @property
-    def _of_mean(self) -> MeanSpread:
-        split, users = self._ledger.split, self.users
-        return MeanSpread(split.pair, users, users, users, split.noise)
+    def _mean_stderrs(self, ranges: Ranges | None) -> NDArray[np.float64]:
+        """The largest standard errors that the mean can have."""
+        law = self._law(ranges)
+        if isinstance(law, MeanSpreads):
+            return np.asarray(law.stderr(0.5) * self.up_to)
+        # Where covariances help least: half of the users came so often as counts, and half of them never.
+        half = np.repeat([1.0, 0.0], [(self.up_to + 1) // 2, self.up_to // 2])
+        return law.sum_stderr(half[None, :])
 
     def _described(self) -> str:
         budget = self.budget
         tracked = "" if self.users == self._universe.size else f"{self.users:,} of them "
         return (
-            f"<Counts of {self._universe.describe()}, {tracked}counted up to {self.up_to} times in "
+            f"<Counts of {self._whom()}, {tracked}counted up to {self.up_to} times in "
             f"{format_bytes(self.memory)}{', mean only' if self.only else ''}; epsilon {self.epsilon:g}"
             f"{and_delta(self.delta)}: {budget.spent:.3g} spent, {budget.releases_made} of {budget.releases} releases "
             f"made{'' if self.secure else '; NOT SECURE: seeded coins'}>"
         )
 
+    def _whom(self) -> str:
+        """Whom it counts: the universe, and by what it is divided."""
+        listed = isinstance(self._universe, Users)  # which says so itself
+        groups = None if listed or not isinstance(self._slots, Every) else self._slots.groups
+        return self._universe.describe() + (by_categories(self.categories) if self.categories else in_groups(groups))
+
     def _rows(self) -> Rows:
-        share = self.share_stderr
+        share, of = self.share_stderr, ", of the worst category" if self.categories else ""
         of_share = "" if share is None else f"± {share:.4f} of each share, "
         return (
-            ("universe", self._universe.describe()),
+            ("universe", self._whom()),
             ("counted", f"{self.users:,} users up to {self.up_to} times in {format_bytes(self.memory)}"),
             *self.budget.card().rows,
-            ("error", f"{of_share}± {self.mean_stderr:.4f} of the mean at most (standard errors)"),
+            ("error", f"{of_share}± {self.mean_stderr:.4f} of the mean at most (standard errors{of})"),
+            *self._group_rows(),
         )
+
+    def _group_rows(self) -> Rows:
+        """How much the groups will err: the smallest most."""
+        ranges = self._slots.ranges
+        if ranges is None or self.categories:
+            return ()
+        errors = self._mean_stderrs(ranges).ravel()
+        said = (
+            f"{ranges.labels[i]} ± {errors[i]:.4f} ({counted(int(ranges.users[i]), 'user')})"
+            for i in (int(errors.argmin()), int(errors.argmax()))
+        )
+        return (("groups", f"{len(ranges):,}, of the mean from {' to '.join(said)}"),)
 
     # --- bytes --------------------------------------------------------------------------------------------------
 
     def _counts_released(self) -> int:
-        return 1 if self.only else self.up_to
+        return max(len(self.groups), 1) * (1 if self.only else self.up_to)
 
     def _parameters(self) -> bytes:
         return universe_bytes(self._universe) + slots_bytes(self._slots) + bytes([self.up_to - 1])
 
     @classmethod
-    def _from_parameters(cls, parameters: bytes, universe: Any) -> tuple[Universe, Counted]:
+    def _from_parameters(cls, parameters: bytes, universe: Any) -> tuple[Universe, CountedSlots]:
         known, rest = universe_from(parameters, universe)
         *saved, last = rest
-        slots = slots_from(bytes(saved), known.size)
-        if last + 1 < LEAST_UP_TO or not isinstance(slots, Every):
-            raise ValueError(f"counters up to {last + 1} of these slots are not possible")
-        return known, Counted(known.size, slots.first, slots.size, up_to=last + 1)
+        if last + 1 < LEAST_UP_TO:
+            raise ValueError(f"counters up to {last + 1} are not possible")
+        return known, with_counters(slots_from(bytes(saved), known.size), last + 1)
 
     @classmethod
     def _saved_table(cls, slots: SlotMap, words: NDArray[np.uint64]) -> Counters:
-        assert isinstance(slots, Counted)
+        assert isinstance(slots, CountedSlots)
         return Counters.from_words(slots.size, words, slots.up_to)

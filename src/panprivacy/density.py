@@ -8,32 +8,29 @@ from typing import Any, Self, cast
 
 from panprivacy.checks import check_delta, check_epsilon, check_key
 from panprivacy.display import Rows
-from panprivacy.errors import CannotMerge, PanPrivacyError
-from panprivacy.estimator import Estimator
-from panprivacy.lazily import loaded
-from panprivacy.memory import Scratch
+from panprivacy.errors import CannotMerge
+from panprivacy.growing import Growing
 from panprivacy.privacy import coins as coin_sources
 from panprivacy.privacy.budget import and_delta, budget_of
-from panprivacy.privacy.coins import CHUNK, Coins
+from panprivacy.privacy.coins import Coins
 from panprivacy.privacy.ledger import Ledger, Published
 from panprivacy.privacy.pairs import Pair
 from panprivacy.privacy.splitting import best_split
 from panprivacy.release import CategoryRelease, GroupDensity, Release, Spread
 from panprivacy.release.ranges import rows_of, spreads_of
 from panprivacy.sizes import counted, format_bytes, parse_bytes
-from panprivacy.slots import Asked, Every, Sampled, Slots
+from panprivacy.slots import Asked, Every, Sampled, SlotMap, Slots
 from panprivacy.slots.choosing import asked_about, check_ranges, choose_asked, drawn_key, grouped
 from panprivacy.slots.places import joined
 from panprivacy.slots.saved import slots_bytes, slots_from, universe_bytes, universe_from
 from panprivacy.table import Table
-from panprivacy.universe import Range, Universe, Users, universe_of
+from panprivacy.universe import Universe, Users, universe_of
 from panprivacy.universe.categories import Categories, by_categories
 from panprivacy.universe.groups import Groups, Label
-from panprivacy.universe.growth import grown, moved
 from panprivacy.universe.users import in_groups
 
 
-class Density(Estimator[Release]):
+class Density(Growing[Release]):
     r"""Estimate what fraction of a known universe of users has appeared in a stream, pan-privately.
 
     Every tracked user owns one bit. It starts as a coin of probability p0; each appearance redraws it with
@@ -156,60 +153,8 @@ class Density(Estimator[Release]):
             secure=all(part.secure for part in parts),
         )
 
-    # --- growing ------------------------------------------------------------------------------------------------
-
-    def grow(self, more: Any) -> None:
-        """Take more users into the universe: ids that come to a list, or the new size of a range.
-
-        Every user still owns one bit. A new user's bit is drawn with p0, as all bits were at first; the bits of the
-        others move, as they are, to the positions that their users have in the larger list. So the state has the law
-        that it would have if the newcomers had been there from the start and had not appeared, and `epsilon` covers
-        them and everybody else as before: the budget stays, and what is spent of it stays spent. That the list grew,
-        and when, is public, as the list is.
-
-        Later releases are about the larger universe, and their error is that of its size. `last` is forgotten: it was
-        about the smaller one. A sample, a shard and a Density with categories cannot grow, since other users would own
-        their bits; where users have groups, newcomers come as ``pp.Users(ids, groups=...)``.
-
-        >>> import panprivacy as pp
-        >>> clinic = pp.Density(universe=pp.Users(["grace", "mary"]), epsilon=2.0)
-        >>> clinic.update("mary")
-        >>> clinic.grow(["ada", "rosalind"])
-        >>> clinic.update("ada"); clinic.users
-        4
-        """
-        with self._lock:
-            self._table.in_use()
-            if not isinstance(self._slots, Every) or self._slots.size < self._universe.size:
-                sample = "a Density with categories" if isinstance(self._slots, Asked) else "a sample"
-                part = "a shard" if isinstance(self._slots, Every) else sample
-                raise PanPrivacyError(f"{part} cannot grow: only a Density with a bit for every user can")
-            if self._slots.groups is not None and isinstance(self._universe, Range):
-                raise PanPrivacyError(
-                    "users 0..N-1 with groups cannot grow: nobody knows the groups of new ones; list them with pp.Users"
-                )
-            universe = grown(self._universe, more)
-            if universe.size > self._universe.size:
-                self._move_to(universe)
-
-    def _move_to(self, universe: Universe) -> None:
-        """Draw a table for a larger universe, move the bits of everybody who was there into it, and wipe the old."""
-        before, table = self._table, Table.drawn(universe.size, self._ledger.pair, self._coins)
-        try:
-            with Scratch() as scratch:
-                for start in range(0, before.size, CHUNK):
-                    stop = min(start + CHUNK, before.size)
-                    table.place(before, start, moved(self._universe, universe, start, stop, scratch))
-                    scratch.sweep()
-        except BaseException:
-            table.wipe()
-            raise
-        groups = universe.groups if isinstance(universe, Users) else None
-        self._slots, self._table = Every(universe.size, 0, universe.size, groups), table
-        self._know(universe)
-        self._ledger = self._ledger.with_releases(self._ledger.releases)
-        before.wipe()
-        loaded("panprivacy.privacy.kernels").wipe_stack()
+    def _drawn_table(self, slots: SlotMap) -> Table:
+        return Table.drawn(slots.size, self._ledger.pair, self._coins)
 
     # --- what leaves --------------------------------------------------------------------------------------------
 

@@ -1,27 +1,36 @@
-"""The four instructions that numba does not offer."""
+"""The five instructions that numba does not offer."""
 
 # mypy: disallow-untyped-defs=False, disallow-untyped-decorators=False, disallow-untyped-calls=False
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
-_READ, _LOW_LOCALITY, _DATA = 0, 1, 1  # into the outer caches only: the line is used once
+_READ, _OUTER, _NEAREST, _DATA = 0, 1, 3, 1
 
 
 @intrinsic
 def prefetch(typing_context, array, index):  # noqa: ARG001 - the signature is numba's
-    """Start to load ``array[index]`` into the cache; changes nothing and cannot fail."""
+    """Start to load ``array[index]`` into the outer caches; changes nothing and cannot fail."""
+    return types.void(array, types.uint64), _into(_OUTER)
 
+
+@intrinsic
+def prefetch_near(typing_context, array, index):  # noqa: ARG001 - the signature is numba's
+    """`prefetch` into the nearest cache: for a line that is read first and then written, and may be in an outer one."""
+    return types.void(array, types.uint64), _into(_NEAREST)
+
+
+def _into(cache):
     def generate(context, builder, signature, arguments):
         data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
         word, byte_pointer = ir.IntType(32), ir.IntType(8).as_pointer()
         kind = ir.FunctionType(ir.VoidType(), [byte_pointer, word, word, word])
         instruction = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
         address = builder.bitcast(builder.gep(data, [arguments[1]]), byte_pointer)
-        builder.call(instruction, [address, *(ir.Constant(word, n) for n in (_READ, _LOW_LOCALITY, _DATA))])
+        builder.call(instruction, [address, *(ir.Constant(word, n) for n in (_READ, cache, _DATA))])
         return context.get_dummy_value()
 
-    return types.void(array, types.uint64), generate
+    return generate
 
 
 @intrinsic

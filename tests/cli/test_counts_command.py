@@ -117,3 +117,64 @@ def test_who_and_how_much_have_to_be_said(visits: Path) -> None:
     assert "how much privacy?" in refused("counts", visits, "-c", "who", "-n", 20_000)
     assert "which column" in refused("counts", visits, "-n", 20_000, "-e", 1)
     assert "between 2 and 256" in refused("counts", visits, "-c", "who", "-n", 20_000, "-e", 1, "--up-to", 1)
+
+
+# --- groups ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def patients(tmp_path: Path) -> Path:
+    regions = ["coast" if user < 5000 else "hills" for user in range(20_000)]
+    pl.DataFrame({"id": range(20_000), "region": regions}).write_csv(tmp_path / "patients.csv")
+    return tmp_path / "patients.csv"
+
+
+def test_groups_of_users_are_answered_with_the_total(visits: Path, patients: Path, tmp_path: Path) -> None:
+    feed = ("counts", visits, "-c", "who", "--universe-file", f"{patients}:id", "--group", "region", "-e", 8)
+    found = answer(*feed, "--up-to", 4)
+    assert near(found, TRUTH)
+    coast, hills = found["groups"]
+    assert (coast["group"], coast["universe"], hills["universe"]) == ("coast", 5000, 15_000)
+    assert near(coast, (1.0, 1.0, 1.0, 0.0))
+    assert near(hills, (2 / 3, 1 / 3, 0.0, 0.0))
+    lines = run(*feed).stdout.splitlines()
+    assert [line.split(":")[0] for line in lines[1:]] == ["coast", "hills"]
+    assert run(*feed, "--only", "mean", "--plot", tmp_path / "means.png").exit_code == 0
+    assert (tmp_path / "means.png").read_bytes().startswith(b"\x89PNG")
+    assert "say --universe-file" in refused("counts", visits, "-c", "who", "-n", 20_000, "-e", 1, "--group", "region")
+
+
+def test_events_in_categories_are_answered_by_category_and_kept(tmp_path: Path) -> None:
+    ids = [*range(9000), *range(9000), *range(3000)]
+    clinics = ["north"] * 18_000 + ["south"] * 3000
+    visits, state = tmp_path / "visits.csv", tmp_path / "c.pp"
+    pl.DataFrame({"who": ids, "clinic": clinics}).write_csv(visits)
+    feed = ("counts", visits, "-c", "who", "-n", 9000)
+    by = ("--by", "clinic", "--categories", "north,south")
+    north, south = answer(*feed, "-e", 8, "--up-to", 2, *by)["groups"]
+    assert near(north, (1.0, 1.0))
+    assert near(south, (1 / 3, 0.0))
+    assert run(*feed, "-e", 8, *by, "-s", state).exit_code == 0
+    assert "say --by NAME" in refused(*feed, "-s", state)
+    assert "this state has categories north, south" in refused(
+        *feed, "--by", "clinic", "--categories", "a", "-s", state
+    )
+    assert [row["group"] for row in answer("release", state)["groups"]] == ["north", "south"]
+    assert "category 'south' is none of 'north'; --other gathers such rows" in refused(
+        *feed, "-e", 8, "--by", "clinic", "--categories", "north"
+    )
+
+
+def test_a_state_of_counters_grows(visits: Path, tmp_path: Path) -> None:
+    state = tmp_path / "c.pp"
+    assert run("counts", visits, "-c", "who", "-n", 20_000, "-e", 8, "--up-to", 4, "-s", state).exit_code == 0
+    assert run("grow", state, "-n", 40_000).exit_code == 0
+    assert near(answer("release", state), (0.375, 0.25, 0.125, 0.0))
+
+
+def test_what_does_not_grow_says_why(visits: Path, tmp_path: Path) -> None:
+    retained, distinct = tmp_path / "r.pp", tmp_path / "d.pp"
+    assert run("retention", visits, "-c", "who", "-n", 20_000, "-e", 8, "-s", retained).exit_code == 0
+    assert run("distinct", visits, "-c", "who", "-e", 8, "-s", distinct).exit_code == 0
+    assert "its key would give other users the bits" in refused("grow", retained, "-n", 30_000)
+    assert "it takes anybody" in refused("grow", distinct, "-n", 30_000)

@@ -131,6 +131,15 @@ VARIANTS: dict[str, Subject] = {
         lambda coins: pp.Density(USERS, 2.0, releases=2, categories=CATEGORIES, key=KEY, coins=coins),
         times=("a",),
     ),
+    "Counts with groups": Subject(
+        lambda coins: pp.Counts(USERS, 2.0, 5, releases=2, groups=[i // 1000 for i in range(USERS)], coins=coins),
+        repeatable=False,
+    ),
+    "Counts with categories": Subject(
+        lambda coins: pp.Counts(USERS, 2.0, 5, releases=2, categories=CATEGORIES, key=KEY, coins=coins),
+        times=("a",),
+        repeatable=False,
+    ),
     "DistinctCount with categories": Subject(
         lambda coins: _distinct(coins, categories=CATEGORIES),
         stranger=None,

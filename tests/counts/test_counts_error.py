@@ -13,7 +13,8 @@ from checks import ALARM, assert_binomial
 from panprivacy import Counts
 from panprivacy.audit.outcomes import EveryOutcome
 from panprivacy.privacy.coins import Coins
-from panprivacy.release.appearing import MeanSpread, ShareSpread, falling
+from panprivacy.release.appearing import MeanSpread, ShareSpread, ShareSpreads
+from panprivacy.release.frequencies import falling
 from panprivacy.testing import SeededCoins
 
 RUNS = 400
@@ -50,8 +51,8 @@ def test_means_and_covariances_are_those_of_the_formulas(up_to: int, times: tupl
     share = ShareSpread(split.pair, users, users, users, split.noise, up_to=up_to)
     truth = shares_at_least(np.array(times), up_to)
     assert np.allclose(first / share.whole + 0.5, truth)
-    expected = share.covariance(truth.tolist())
-    np.fill_diagonal(expected, expected.diagonal() - share.noise_stderr**2)
+    expected = share.covariance(np.maximum.outer(truth, truth), np.minimum.outer(truth, truth))
+    np.fill_diagonal(expected, share.bit_variance(truth) / share.whole**2)
     assert np.allclose((second - np.outer(first, first)) / share.whole**2, expected)
     alone = MeanSpread(split.pair, users, users, users, split.noise)
     assert np.isclose((ones - users * float(split.pair.p0)) / alone.whole * up_to, np.minimum(times, up_to).mean())
@@ -177,3 +178,71 @@ def test_shares_that_rise_are_made_to_fall_and_nothing_else_is_changed() -> None
 @pytest.mark.parametrize(("up_to", "designed"), [(4, 0.0022), (8, 0.0032), (16, 0.0046)])
 def test_the_errors_of_the_design_come_out(up_to: int, designed: float) -> None:
     assert Counts(10**6, 1.0, up_to).share_stderr == pytest.approx(designed, abs=5e-5)
+
+
+# --- groups and categories ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("bits", "users", "population"), [(1000, 1000, 1000), (1010, 1000, 4000)])
+def test_sums_and_differences_of_shares_err_as_their_covariances_say(bits: int, users: int, population: int) -> None:
+    """The closed forms for many tables at once, against a matrix of covariances."""
+    split = Counts(1000, 1.0, 5)._ledger.split
+    one = ShareSpread(split.pair, bits, users, population, split.noise, up_to=5)
+    sizes: list[Any] = [np.array([[size], [2 * size]]) for size in (bits, users, population)]
+    many = ShareSpreads(split.pair, sizes[0], sizes[1], sizes[2], split.noise, up_to=5)
+    shares = np.array([0.9, 0.5, 0.45, 0.2, 0.0])
+    matrix = one.covariance(np.maximum.outer(shares, shares), np.minimum.outer(shares, shares))
+    np.fill_diagonal(matrix, [one.stderr(share) ** 2 for share in shares])
+    steps = np.eye(5, k=-1) - np.eye(5)
+
+    assert many.sum_stderr(np.array([shares, shares]))[0, 0] == pytest.approx(np.sqrt(matrix.sum()))
+    found = many.difference_stderr(np.array([shares, shares]))[0]
+    assert found == pytest.approx(np.sqrt((steps @ matrix @ steps.T).diagonal()))
+    assert many.densities([[7] * 5] * 2)[0, 0] == pytest.approx(one.density(7))
+
+
+@pytest.mark.slow
+def test_groups_and_their_total_err_as_they_say() -> None:
+    times, up_to = appearances(6_000, 4), 3
+    bounds = np.array([0, 3_000, 5_000, 6_000])
+    labels = np.repeat(["a", "b", "c"], np.diff(bounds))
+    releases, _ = simulated(lambda coins: Counts(6_000, 2.0, up_to, groups=labels, coins=coins), times)
+    for group, (start, stop) in enumerate([(0, 3_000), (3_000, 5_000), (5_000, 6_000), (0, 6_000)]):
+        rows = [(*r.groups, r)[group] for r in releases]
+        _assert_rows(rows, times[start:stop], up_to)
+
+
+@pytest.mark.slow
+def test_categories_err_as_they_say_though_others_are_asked_about_each() -> None:
+    """At a large epsilon, where most of the error is that of the sample."""
+    users, up_to, shares = 4_000, 2, (1.0, 0.7, 0.1)
+    times = [np.where(np.arange(users) < share * users, appearances(users, 5), 0) for share in shares]
+    releases = []
+    for run in range(RUNS):
+        est = Counts(users, 8.0, up_to, categories=range(3), coins=SeededCoins(run))
+        for category, each in enumerate(times):
+            est.update_many(np.repeat(np.arange(users), each), category)
+        releases.append(est.release())
+    for category, each in enumerate(times):
+        _assert_rows([r.groups[category] for r in releases], each, up_to)
+    without = Counts(users // 3, 8.0, up_to).share_stderr
+    assert without is not None
+    errors = np.array([r.groups[1].raw_at_least[0] for r in releases]) - shares_at_least(times[1], up_to)[0]
+    with pytest.raises(AssertionError):  # as if everybody had been asked
+        assert_spread(errors, without)
+
+
+def _assert_rows(rows: list[Any], times: NDArray[np.int64], up_to: int) -> None:
+    """Assert that estimates and intervals of one group are what they say."""
+    truth = shares_at_least(times, up_to)
+    exactly = np.array([(times == j).mean() for j in range(up_to)])
+    for name, true in (("at_least", truth), ("exactly", exactly)):
+        for j in range(up_to):
+            stderr = float(np.mean([getattr(row, f"{name}_stderr")[j] for row in rows]))
+            assert_spread(np.array([getattr(row, f"raw_{name}")[j] for row in rows]) - true[j], stderr)
+            held = sum(low <= true[j] <= high for low, high in (getattr(row, f"{name}_interval")[j] for row in rows))
+            assert stats.binom.cdf(held, len(rows), 0.95) > ALARM  # near 0 and 1 intervals hold more often
+    mean = np.minimum(times, up_to).mean()
+    assert_spread(np.array([row.raw_mean for row in rows]) - mean, float(np.mean([row.mean_stderr for row in rows])))
+    held = sum(low <= mean <= high for low, high in (row.mean_interval for row in rows))
+    assert stats.binom.cdf(held, len(rows), 0.95) > ALARM

@@ -16,8 +16,12 @@ pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform != "linux", reas
         "batches, categories",
         "batches, many categories",
         "batches, DistinctCount, categories",
+        "batches, Counts, groups",
+        "batches, Counts, categories",
+        "release, Counts, groups",
         "release, categories",
         "save and load, categories",
+        "save and load, Counts, categories",
         "pipe, categories",
     ],
 )

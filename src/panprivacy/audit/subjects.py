@@ -13,6 +13,7 @@ from panprivacy.actives import ActiveUsers
 from panprivacy.audit.adapters import Mechanism, Observer, Periods, Shards, TwoCategories
 from panprivacy.audit.auditor import exact
 from panprivacy.audit.result import Result
+from panprivacy.checks import LargeDelta
 from panprivacy.continual import Continual
 from panprivacy.counts import Counts
 from panprivacy.density import Density
@@ -91,7 +92,7 @@ class Subject:
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", paper.NotPrivateAsPrinted)
-            warnings.filterwarnings("ignore", "delta = .* is a probability")
+            warnings.simplefilter("ignore", LargeDelta)
             return exact(
                 lambda coins: self.build(case, coins),
                 self.ids(case.users),
@@ -172,13 +173,18 @@ def _in_groups(case: Case, coins: Coins) -> Density:
     return _density(case, coins, Users(_names(case.users), groups=groups))
 
 
-def _by_category(est: Density | DistinctCount) -> TwoCategories:
+def _by_category(est: Density | DistinctCount | Counts) -> TwoCategories:
     return TwoCategories(est, *_KINDS)
 
 
 def _counts(case: Case, coins: Coins, **more: Any) -> Counts:
     # Two places of a counter show all there is to it: staying, moving on, and coming back with another bit.
     return Counts(2, case.epsilon, up_to=2, releases=case.releases, delta=case.delta, coins=coins, **more)
+
+
+def _counts_by_category(case: Case, coins: Coins) -> TwoCategories:
+    # Under this key one of the two users is asked about either category.
+    return _by_category(_counts(case, coins, categories=_KINDS, key=_KEY))
 
 
 def _continual(case: Case, coins: Coins) -> Observer:
@@ -254,6 +260,14 @@ SUBJECTS: tuple[Subject, ...] = (
     # Each of its releases has two numbers, and more than three numbers have too many outcomes.
     _with_delta("Counts", Counts, _counts, ids=_two, releases=False, redraws=False, shortest=2, longest=2),
     Subject("Counts", Counts, _counts, ids=_two, redraws=False),
+    Subject(
+        "Counts, groups",
+        Counts,
+        lambda case, coins: _counts(case, coins, groups=_KINDS),
+        ids=_two,
+        redraws=False,
+    ),
+    Subject("Counts, categories", Counts, _counts_by_category, ids=_two, redraws=False, categories=True),
     # A bit is certain to be redrawn only after as many events as its counter has places.
     Subject(
         "Counts, mean only",

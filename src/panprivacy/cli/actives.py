@@ -6,7 +6,6 @@ import typer
 
 from panprivacy.actives import ActiveUsers
 from panprivacy.cli import options as opt
-from panprivacy.cli import period_options as of_periods
 from panprivacy.cli.curves import draw_actives
 from panprivacy.cli.days import Days
 from panprivacy.cli.plainly import Speaker, plain_errors
@@ -32,13 +31,13 @@ def actives(
         ),
     ] = None,
     skip_missing: opt.SkipMissing = False,
-    skip_outside: of_periods.SkipOutside = False,
+    skip_outside: opt.SkipOutside = False,
     format_: opt.FileFormat = None,
     separator: opt.Separator = ",",
     no_header: opt.NoHeader = False,
     missing: opt.Missing = "",
-    universe: of_periods.Universe = None,
-    universe_file: of_periods.UniverseFile = None,
+    universe: opt.Universe = None,
+    universe_file: opt.UniverseFile = None,
     epsilon: Annotated[
         float | None,
         typer.Option(
@@ -48,7 +47,7 @@ def actives(
             rich_help_panel=opt.BUDGET,
         ),
     ] = None,
-    delta: of_periods.Delta = None,
+    delta: opt.Delta = None,
     span: Annotated[
         str | None,
         typer.Option(

@@ -1,10 +1,12 @@
 """`panprivacy counts`: how often do the users of a known universe appear in these files?"""
 
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 import typer
 
 from panprivacy.cli import options as opt
+from panprivacy.cli.groups import ByCategory
 from panprivacy.cli.plainly import Speaker, plain_errors
 from panprivacy.cli.run import Run, continued_or_new, kept_in, planned, prepare
 from panprivacy.cli.source import Source
@@ -12,7 +14,6 @@ from panprivacy.cli.universe import Asked, which_column
 from panprivacy.counts import Counts
 from panprivacy.drawing import check_picture
 from panprivacy.errors import PanPrivacyError
-from panprivacy.estimator import Estimator
 from panprivacy.events import Layout
 from panprivacy.universe import Universe
 
@@ -20,37 +21,18 @@ from panprivacy.universe import Universe
 def counts(
     files: opt.Files,
     column: opt.Column = None,
+    by: opt.By = None,
+    categories: opt.CategoryList = None,
+    other: opt.Other = False,
     skip_missing: opt.SkipMissing = False,
-    skip_outside: Annotated[
-        bool,
-        typer.Option(
-            "--skip-outside",
-            help="Leave out rows whose user is not in the universe; they are not counted anywhere.",
-            rich_help_panel=opt.EVENTS,
-        ),
-    ] = False,
+    skip_outside: opt.SkipOutside = False,
     format_: opt.FileFormat = None,
     separator: opt.Separator = ",",
     no_header: opt.NoHeader = False,
     missing: opt.Missing = "",
-    universe: Annotated[
-        int | None,
-        typer.Option(
-            "--universe",
-            "-n",
-            metavar="N",
-            help="The universe is N users, whose ids are the numbers 0 to N-1.",
-            rich_help_panel=opt.BUDGET,
-        ),
-    ] = None,
-    universe_file: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE[:COLUMN]",
-            help="The universe is the users listed in this file, whose ids may be numbers or text.",
-            rich_help_panel=opt.BUDGET,
-        ),
-    ] = None,
+    universe: opt.Universe = None,
+    universe_file: opt.UniverseFile = None,
+    group: opt.Group = None,
     epsilon: opt.Epsilon = None,
     up_to: Annotated[
         int | None,
@@ -75,7 +57,7 @@ def counts(
     release_every: opt.ReleaseEvery = None,
     plot: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="Draw the last released shares as a picture: .png, .svg or .pdf."),
+        typer.Option(metavar="FILE", help="Draw the last released shares, or the means of groups: .png, .svg or .pdf."),
     ] = None,
     level: opt.Level = 0.95,
     as_json: opt.Json = False,
@@ -85,23 +67,31 @@ def counts(
 
     Example: [bold]panprivacy counts visits.csv --column patient --universe 1000000 --epsilon 1 --up-to 4[/bold]
 
+    Groups: [bold]--by clinic --categories north,south[/bold], or [bold]--universe-file FILE:ID --group region[/bold].
+
     FILE is one file or more, a glob in quotes, such as 'visits/*.parquet', or - for standard input. Rows that are
     fed twice count twice: a state file has all rows of a command, or none if it fails.
     """
-    asked = Asked(column, None, universe, universe_file, None, False)
+    asked = Asked(column, None, universe, universe_file, None, False, group)
     prepare(files, quiet=quiet)
     with plain_errors(), kept_in(state) as kept:
         if plot is not None:
-            _check_plot(plot, only)
+            check_picture(plot)
         users, kind = asked.universe()
         plan = {"epsilon": epsilon, "releases": releases, "delta": delta}
         wanted = {"estimator": "Counts", "universe": users and users.describe(), **plan}
         size: dict[str, Any] = {"up_to": up_to, "only": only}
-        est = continued_or_new(kept, users, wanted, lambda: _new(users, plan, size))
+        kinds = ByCategory(by, categories, other)
+        est = continued_or_new(kept, users, wanted, lambda: _new(users, plan, size | kinds.arguments()))
+        assert isinstance(est, Counts)
+        kinds.check(est)
         _check_size(est, size)
+        if plot is not None and est.only and not est.groups:
+            raise ValueError("--plot draws shares, and --only mean releases none")
         run = Run(est, kept, level, Speaker(as_json=as_json, quiet=quiet))
         layout = Layout(separator, not no_header, missing)
-        columns = asked.columns(est.universe, kind, None, lambda: which_column(files, format_, layout))
+        named = asked.columns(est.universe, kind, None, lambda: which_column(files, format_, layout))
+        columns = replace(named, category=by)
         run.feed(Source(files, columns, format_, layout, skip_missing, skip_outside), release_every, release)
         if plot is not None:
             _draw(est, plot)
@@ -113,7 +103,7 @@ def _new(users: Universe | None, plan: dict[str, Any], size: dict[str, Any]) -> 
     return Counts(users, **planned(plan), **{name: value for name, value in size.items() if value is not None})
 
 
-def _check_size(est: Estimator[Any], size: dict[str, Any]) -> None:
+def _check_size(est: Counts, size: dict[str, Any]) -> None:
     """Refuse to go on with a state that counts otherwise than was asked for."""
     for name, wanted in size.items():
         found = getattr(est, name)
@@ -121,15 +111,13 @@ def _check_size(est: Estimator[Any], size: dict[str, Any]) -> None:
             raise PanPrivacyError(f"this state has {name} {found}, and {wanted} was asked for")
 
 
-def _check_plot(plot: str, only: str | None) -> None:
-    check_picture(plot)
-    if only:
-        raise ValueError("--plot draws shares, and --only mean releases none")
-
-
-def _draw(est: Estimator[Any], plot: str) -> None:
+def _draw(est: Counts, plot: str) -> None:
+    """Draw the last release: the means of its groups, or, where there are none, its shares."""
     from panprivacy.cli.bars import draw
 
-    if est.last is None or not est.last.at_least:
-        raise PanPrivacyError(f"there is no release of shares to draw in {plot}; --release makes one")
-    draw(est.last, plot)
+    if est.last is None:
+        raise PanPrivacyError(f"there is no release to draw in {plot}; --release makes one")
+    if est.groups:
+        est.last.plot(plot)
+    else:
+        draw(est.last, plot)

@@ -42,44 +42,14 @@ def density(
     categories: opt.CategoryList = None,
     other: opt.Other = False,
     skip_missing: opt.SkipMissing = False,
-    skip_outside: Annotated[
-        bool,
-        typer.Option(
-            "--skip-outside",
-            help="Leave out rows whose user is not in the universe; they are not counted anywhere.",
-            rich_help_panel=opt.EVENTS,
-        ),
-    ] = False,
+    skip_outside: opt.SkipOutside = False,
     format_: opt.FileFormat = None,
     separator: opt.Separator = ",",
     no_header: opt.NoHeader = False,
     missing: opt.Missing = "",
-    universe: Annotated[
-        int | None,
-        typer.Option(
-            "--universe",
-            "-n",
-            help="The universe is N users, whose ids are the numbers 0 to N-1.",
-            metavar="N",
-            rich_help_panel=opt.BUDGET,
-        ),
-    ] = None,
-    universe_file: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE[:COLUMN]",
-            help="The universe is the users listed in this file, whose ids may be numbers or text.",
-            rich_help_panel=opt.BUDGET,
-        ),
-    ] = None,
-    group: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Column of that file: the group of each user, each answered.",
-            rich_help_panel=opt.BUDGET,
-        ),
-    ] = None,
+    universe: opt.Universe = None,
+    universe_file: opt.UniverseFile = None,
+    group: opt.Group = None,
     nodes: Annotated[
         str | None,
         typer.Option(

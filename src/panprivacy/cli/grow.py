@@ -1,17 +1,19 @@
-"""`panprivacy grow`: more users for a state of `density`."""
+"""`panprivacy grow`: more users for a state of `density` or `counts`."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from panprivacy.cli.plainly import Speaker, plain_errors
 from panprivacy.cli.run import kept_in, load_estimator
 from panprivacy.cli.states import StatePath
-from panprivacy.density import Density
 from panprivacy.errors import PanPrivacyError
+from panprivacy.estimator import Estimator
 from panprivacy.events import read_ids, split_column
+from panprivacy.growing import Growing
 from panprivacy.state import StateFile
 from panprivacy.universe import Users
+from panprivacy.universe.anyone import Anyone
 from panprivacy.universe.growth import check_holds
 
 
@@ -34,7 +36,7 @@ def grow(
         ),
     ] = None,
 ) -> None:
-    """Take more users into the universe of a state that `panprivacy density` made; this spends no epsilon.
+    """Take more users into the universe of a state that `density` or `counts` made; this spends no epsilon.
 
     Example: [bold]panprivacy grow flu.pp --from patients.csv:id --to patients-june.csv:id[/bold]
 
@@ -59,8 +61,16 @@ def grow(
         Speaker(as_json=False, quiet=False).note(f"{state}: the universe now is {est.universe.describe()}")
 
 
-def _loaded(file: StateFile, universe: Users | None) -> Density:
+def _loaded(file: StateFile, universe: Users | None) -> Growing[Any]:
     est = load_estimator(file, universe)
-    if not isinstance(est, Density):
-        raise PanPrivacyError(f"{file.path}: a {type(est).__name__} has no list of users that could grow")
+    if not isinstance(est, Growing):
+        raise PanPrivacyError(f"{file.path}: {_why_not(est)}")
     return est
+
+
+def _why_not(est: Estimator[Any]) -> str:
+    """Why an estimator does not grow."""
+    kind = type(est).__name__
+    if isinstance(est.universe, Anyone):
+        return f"a {kind} has no list of users that could grow: it takes anybody"
+    return f"a {kind} cannot grow: its key would give other users the bits that are there"

@@ -23,6 +23,14 @@ SkipMissing: TypeAlias = Annotated[
         "--skip-missing", help="Leave out rows that have no id; they are not counted anywhere.", rich_help_panel=EVENTS
     ),
 ]
+SkipOutside: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--skip-outside",
+        help="Leave out rows whose user is not in the universe; they are not counted anywhere.",
+        rich_help_panel=EVENTS,
+    ),
+]
 FileFormat: TypeAlias = Annotated[
     Format | None,
     typer.Option(
@@ -72,6 +80,32 @@ Other: TypeAlias = Annotated[
         "--other",
         help="Gather events of all other categories; else they are an error.",
         rich_help_panel=EVENTS,
+    ),
+]
+Universe: TypeAlias = Annotated[
+    int | None,
+    typer.Option(
+        "--universe",
+        "-n",
+        metavar="N",
+        help="The universe is N users, whose ids are the numbers 0 to N-1.",
+        rich_help_panel=BUDGET,
+    ),
+]
+UniverseFile: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE[:COLUMN]",
+        help="The universe is the users listed in this file, whose ids may be numbers or text.",
+        rich_help_panel=BUDGET,
+    ),
+]
+Group: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="Column of that file: the group of each user, each answered.",
+        rich_help_panel=BUDGET,
     ),
 ]
 Epsilon: TypeAlias = Annotated[

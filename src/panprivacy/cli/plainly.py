@@ -16,7 +16,7 @@ import typer
 
 from panprivacy.checks import LargeDelta
 from panprivacy.errors import PanPrivacyError
-from panprivacy.release import CategoryRelease, Release
+from panprivacy.release import CategoryRelease, FrequencyRelease, Release
 
 
 @contextmanager
@@ -113,7 +113,10 @@ class Speaker:
 
             Console().print(*([at] if at else []), thing, sep="\n")
         else:
-            for line in (thing, *(thing.groups if isinstance(thing, Release | CategoryRelease) else ())):
+            for line in (
+                thing,
+                *(thing.groups if isinstance(thing, Release | FrequencyRelease | CategoryRelease) else ()),
+            ):
                 typer.echo(f"{at}: {line}" if at else as_line(line))
         sys.stdout.flush()  # a pipe may be read long before this process ends
 

@@ -6,7 +6,6 @@ from typing import Annotated, Any
 import typer
 
 from panprivacy.cli import options as opt
-from panprivacy.cli import period_options as of_periods
 from panprivacy.cli.curves import draw_retention
 from panprivacy.cli.plainly import Speaker, plain_errors
 from panprivacy.cli.run import Run, continued_or_new, kept_in, planned, prepare
@@ -31,15 +30,15 @@ def retention(
     ] = None,
     column: opt.Column = None,
     skip_missing: opt.SkipMissing = False,
-    skip_outside: of_periods.SkipOutside = False,
+    skip_outside: opt.SkipOutside = False,
     format_: opt.FileFormat = None,
     separator: opt.Separator = ",",
     no_header: opt.NoHeader = False,
     missing: opt.Missing = "",
-    universe: of_periods.Universe = None,
-    universe_file: of_periods.UniverseFile = None,
+    universe: opt.Universe = None,
+    universe_file: opt.UniverseFile = None,
     epsilon: opt.Epsilon = None,
-    delta: of_periods.Delta = None,
+    delta: opt.Delta = None,
     releases: Annotated[
         int | None,
         typer.Option(

@@ -6,6 +6,7 @@ from panprivacy.release.curve import MonotoneCurve, monotone
 from panprivacy.release.density import Release
 from panprivacy.release.frequency import FrequencyRelease
 from panprivacy.release.groups import GroupCount, GroupDensity
+from panprivacy.release.often import GroupFrequency
 from panprivacy.release.spread import Spread
 from panprivacy.release.spreads import Spreads
 
@@ -15,6 +16,7 @@ __all__ = [
     "FrequencyRelease",
     "GroupCount",
     "GroupDensity",
+    "GroupFrequency",
     "MonotoneCurve",
     "Release",
     "Spread",

@@ -14,7 +14,8 @@ from panprivacy.release.picture import draw
 if TYPE_CHECKING:
     import polars as pl
 
-_OF_A_TOTAL = tuple(f"{what}{part}" for what in ("density", "count") for part in ("", "_stderr", "_interval"))
+_TOLD = ("density", "count", "mean", "at_least", "exactly")
+_OF_A_TOTAL = tuple(f"{what}{part}" for what in _TOLD for part in ("", "_stderr", "_interval"))
 
 
 @dataclass(frozen=True)

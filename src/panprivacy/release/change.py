@@ -33,8 +33,7 @@ class Change(Tracked):
     def covariance(self, touched: float, share: float, before: float) -> Error:
         """With the estimate of the share before, of which the share that changed is a part."""
         bits = touched * self.users * self._coin / self.whole**2
-        unsampled = (self.population - self.users) / max(self.population - 1, 1)
-        sampling = share * (1 - before) * unsampled / self.users
+        sampling = share * (1 - before) * self.unsampled / self.users
         return Error(bits + sampling, self.noise.variance / self.whole**2, self.noise)
 
     @property

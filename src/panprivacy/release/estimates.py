@@ -8,7 +8,7 @@ from panprivacy.errors import PanPrivacyError
 
 _COUNTS = ("count", "count_stderr", "count_interval", "raw_count")
 _DENSITIES = ("density", "density_stderr", "density_interval", "raw_density")
-_GUESS = 12**-0.5
+GUESS = 12**-0.5
 """Standard deviation of a number that is drawn from 0 to 1: who errs more would do better to guess."""
 
 
@@ -56,7 +56,7 @@ class EstimatedDensity:
     @property
     def mostly_noise(self) -> bool:
         """Whether the standard error is above 0.29, that of a number that is drawn from 0 to 1: a guess is as good."""
-        return self.density_stderr > _GUESS
+        return self.density_stderr > GUESS
 
     def to_dict(self) -> dict[str, Any]:
         """Everything in it as plain numbers, for JSON."""

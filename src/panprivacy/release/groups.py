@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 from panprivacy.display import Card, Sheet
 from panprivacy.errors import PanPrivacyError
 from panprivacy.release.estimates import EstimatedCount, EstimatedDensity
+from panprivacy.release.often import GroupFrequency
 from panprivacy.universe.groups import Label
 
 if TYPE_CHECKING:
@@ -26,12 +27,26 @@ class GroupDensity(EstimatedDensity):
     """The label of the group or category."""
     users: int
     """How many users own a bit that counts here: those of the group, or those who are asked about the category."""
-    HEADER: ClassVar = ("group", "density", _INTERVAL, "users", "of")
+    header: ClassVar = ("group", "density", _INTERVAL, "users", "of")
+
+    @property
+    def stderr(self) -> float:
+        """By which groups are compared: that of the density."""
+        return self.density_stderr
+
+    @property
+    def error(self) -> str:
+        """Its standard error, as it is shown."""
+        return f"± {self.density_stderr:.4f}"
+
+    def columns(self) -> dict[str, Any]:
+        """Everything in it by the name of a column."""
+        return _columns(self)
 
     def cells(self) -> tuple[str, ...]:
-        """What is shown under `HEADER`."""
+        """What is shown under `header`."""
         low, high = self.density_interval
-        density = f"{self.density:.4f} {_error(self)}{_remark(self)}"
+        density = f"{self.density:.4f} {self.error}{_remark(self)}"
         users = f"{self.count:,.0f} ± {self.count_stderr:,.0f}"
         return str(self.group), density, f"{low:.4f} to {high:.4f}", users, f"{self.universe:,}"
 
@@ -50,12 +65,26 @@ class GroupCount(EstimatedCount):
 
     group: Label
     """The label of the category."""
-    HEADER: ClassVar = ("group", "users", _INTERVAL)
+    header: ClassVar = ("group", "users", _INTERVAL)
+
+    @property
+    def stderr(self) -> float:
+        """By which groups are compared: that of the count."""
+        return self.count_stderr
+
+    @property
+    def error(self) -> str:
+        """Its standard error, as it is shown."""
+        return f"± {self.count_stderr:,.0f}"
+
+    def columns(self) -> dict[str, Any]:
+        """Everything in it by the name of a column."""
+        return _columns(self)
 
     def cells(self) -> tuple[str, ...]:
-        """What is shown under `HEADER`."""
+        """What is shown under `header`."""
         low, high = self.count_interval
-        return str(self.group), f"{self.count:,.0f} {_error(self)}{_remark(self)}", f"{low:,.0f} to {high:,.0f}"
+        return str(self.group), f"{self.count:,.0f} {self.error}{_remark(self)}", f"{low:,.0f} to {high:,.0f}"
 
     def __str__(self) -> str:
         low, high = self.count_interval
@@ -65,8 +94,8 @@ class GroupCount(EstimatedCount):
         )
 
 
-Row: TypeAlias = GroupDensity | GroupCount
-R = TypeVar("R", GroupDensity, Row)
+Row: TypeAlias = GroupDensity | GroupCount | GroupFrequency
+R = TypeVar("R", GroupDensity, GroupFrequency, Row)
 
 
 def checked(rows: Sequence[R]) -> Sequence[R]:
@@ -82,41 +111,37 @@ def frame_of(rows: Sequence[Row]) -> "pl.DataFrame":
     """The rows as a frame; the ends of an interval are columns of their own."""
     import polars as pl
 
-    columns: dict[str, list[Any]] = {}
-    for name, first in checked(rows)[0].to_dict().items():
-        values = [getattr(row, name) for row in rows] if first is not None else []  # densities of an unknown universe
-        if not values:
-            continue
-        if name.endswith("_interval"):
-            for place, end in enumerate(("low", "high")):
-                columns[name.replace("interval", end)] = [value[place] for value in values]
-        else:
-            mixed = name == "group" and len(set(map(type, values))) > 1  # numbers, and a text for the others
-            columns[name] = list(map(str, values)) if mixed else values
+    told = [row.columns() for row in checked(rows)]
+    columns = {name: [row[name] for row in told] for name in told[0]}
+    if len(set(map(type, columns["group"]))) > 1:  # numbers, and a text for the others
+        columns["group"] = list(map(str, columns["group"]))
     return pl.DataFrame(columns | {"mostly_noise": [row.mostly_noise for row in rows]})
+
+
+def _columns(row: GroupDensity | GroupCount) -> dict[str, Any]:
+    """The fields of a row by the names of columns; without the densities of a universe that nobody knows."""
+    found: dict[str, Any] = {}
+    for name, value in row.to_dict().items():
+        if name.endswith("_interval") and value is not None:
+            found |= {name.replace("interval", end): value[place] for place, end in enumerate(("low", "high"))}
+        elif value is not None:
+            found[name] = value
+    return found
 
 
 def sheet_of(card: Card, rows: Sequence[Row], interval: str, title: str = "groups") -> Card:
     """What is shown of a release, with its groups in a table under it; the card as it is where there are none."""
     if not rows:
         return card
-    best, worst = min(rows, key=_stderr), max(rows, key=_stderr)
+    best, worst = (choose(rows, key=lambda row: row.stderr) for choose in (min, max))
     noisy = sum(row.mostly_noise for row in rows)
-    said = f"{len(rows):,}, standard errors {_error(best)} to {_error(worst).removeprefix('± ')}"
+    said = f"{len(rows):,}, standard errors {best.error} to {worst.error.removeprefix('± ')}"
     said += f", {noisy:,} of them {_NOISY}" if noisy else ""
     lines = [row.cells() for row in rows[:MOST_SHOWN]]
     if len(rows) > MOST_SHOWN:
         lines.append((f"and {len(rows) - MOST_SHOWN:,} more", *[""] * (len(lines[0]) - 1)))
-    header = tuple(interval if name == _INTERVAL else name for name in rows[0].HEADER)
+    header = tuple(interval if name == _INTERVAL else name for name in rows[0].header)
     return Sheet(card.title, (*card.rows, (title, said)), card.warning, header, tuple(lines))
-
-
-def _stderr(row: Row) -> float:
-    return row.density_stderr if isinstance(row, GroupDensity) else row.count_stderr
-
-
-def _error(row: Row) -> str:
-    return f"± {row.density_stderr:.4f}" if isinstance(row, GroupDensity) else f"± {row.count_stderr:,.0f}"
 
 
 def _remark(row: Row) -> str:

@@ -5,8 +5,9 @@ Its density is ``e^(sigma^2/(2 scale^2)) / (2 scale) * (right + left)``, where
     right = e^(-x/scale) * Phi(x/sigma - sigma/scale),        left = e^(x/scale) * Phi(-x/sigma - sigma/scale).
 """
 
+from functools import lru_cache
 from math import exp, sqrt
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -110,19 +111,28 @@ def normal_laplace_cdfs(x: Reals, sigma: Reals, scale: Reals) -> Reals:
 _MOST_LAPLACES = 64  # noises of which the sum is normal but for less than a hundredth of its excess
 
 
-def normal_laplaces_cdf(x: float, sigma: float, scale: float, times: int) -> float:
-    """Distribution function of ``N(0, sigma^2)`` plus so many independent ``Laplace(scale)``.
+def normal_laplaces_cdf(x: Any, sigma: Any, scale: Any, times: int) -> Any:
+    """Distribution function of ``N(0, sigma^2)`` plus so many independent ``Laplace(scale)``, of numbers or of arrays.
 
     Their sum is ``N(0, 2*scale^2*G)`` with G drawn from a Gamma law of shape `times`, over which it is averaged.
 
     >>> one, two = normal_laplace_cdf(-3.0, 1.0, 2.0), normal_laplaces_cdf(-3.0, 1.0, 2.0, 1)
-    >>> abs(one - two) < 1e-3
+    >>> bool(abs(one - two) < 1e-3)
     True
     """
-    from scipy.special import ndtr, roots_genlaguerre
+    from scipy.special import ndtr
 
     if times > _MOST_LAPLACES:
-        return float(ndtr(x / sqrt(sigma**2 + 2 * times * scale**2)))
+        return ndtr(x / np.sqrt(sigma**2 + 2 * times * scale**2))
+    gammas, weights = _mixture(times)
+    widths = np.sqrt(np.square(sigma)[..., None] + 2 * np.square(scale)[..., None] * gammas)
+    return ndtr(np.asarray(x)[..., None] / widths) @ weights
+
+
+@lru_cache(maxsize=64)
+def _mixture(times: int) -> tuple[Reals, Reals]:
+    """Where a Gamma law of this shape is looked at, and with which weights, to average over it."""
+    from scipy.special import roots_genlaguerre
+
     gammas, weights = roots_genlaguerre(48, times - 1)
-    widths = np.sqrt(sigma**2 + 2 * scale**2 * gammas)
-    return float(weights @ ndtr(x / widths) / weights.sum())
+    return gammas, weights / weights.sum()

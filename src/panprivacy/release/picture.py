@@ -1,8 +1,9 @@
 """The groups of a release as bars with their intervals."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from panprivacy.drawing import BLACK, COLOURS, GREY, SKY, check_picture, look, save
 
@@ -12,24 +13,45 @@ if TYPE_CHECKING:
 _MOST = 40  # groups that a picture has room for
 
 
+class _Kind(NamedTuple):
+    """What the bars of a row are."""
+
+    field: str
+    title: str
+    unit: str
+    number: Callable[[float], str]
+    colour: str
+    most: float = inf
+
+
+def _kind(row: "Row") -> _Kind:
+    from panprivacy.release.groups import GroupDensity
+    from panprivacy.release.often import GroupFrequency
+
+    seen = "Who has appeared"
+    if isinstance(row, GroupFrequency):
+        unit = f"appearances of a user on average, more than {row.up_to} counting as {row.up_to}"
+        return _Kind("mean", "How often users appeared", unit, lambda value: f"{value:g}", COLOURS["Counts"])
+    if isinstance(row, GroupDensity):
+        return _Kind("density", seen, "share of the users", lambda value: f"{100 * value:g} %", SKY, 1.0)
+    return _Kind("count", seen, "different users", lambda value: f"{value:,.0f}", COLOURS["DistinctCount"])
+
+
 def draw(rows: "Sequence[Row]", level: float, path: str | Path) -> None:
     """Draw a bar for each group, in order, and its interval; groups that are mostly noise are pale."""
-    from panprivacy.release.groups import GroupDensity
-
     check_picture(path)
     from matplotlib.figure import Figure
 
-    shares = isinstance(rows[0], GroupDensity)
+    kind = _kind(rows[0])
     shown = rows[:_MOST]
     names = [str(row.group) for row in shown]
-    values = [row.density if shares else row.count for row in shown]
-    ends = [row.density_interval if shares else row.count_interval for row in shown]
+    values = [getattr(row, kind.field) for row in shown]
+    ends = [getattr(row, f"{kind.field}_interval") for row in shown]
     with look():
         figure = Figure(figsize=(8, 1.4 + 0.32 * len(shown)), layout="constrained")
         panel = figure.subplots()
         at = range(len(shown))
-        colour = SKY if shares else COLOURS["DistinctCount"]
-        bars = panel.barh(at, values, height=0.62, color=colour)
+        bars = panel.barh(at, values, height=0.62, color=kind.colour)
         for bar, row in zip(bars, shown, strict=True):
             bar.set_alpha(0.25 if row.mostly_noise else 0.75)
         largest = max(value for value in (*values, *(high for _, high in ends)) if value < float("inf"))
@@ -39,12 +61,10 @@ def draw(rows: "Sequence[Row]", level: float, path: str | Path) -> None:
         panel.set_yticks(at, [name if len(name) <= 24 else name[:23] + "…" for name in names])
         panel.invert_yaxis()
         panel.grid(axis="y", visible=False)
-        panel.set_xlim(0, min(1.05 * largest, 1.0) if shares else 1.05 * largest)
-        panel.set_xlabel("share of the users" if shares else "different users")
-        panel.xaxis.set_major_formatter(
-            (lambda value, _: f"{100 * value:g} %") if shares else (lambda value, _: f"{value:,.0f}")
-        )
-        panel.set_title(f"Who has appeared, by group: released, with intervals of {100 * level:g} %", loc="left")
+        panel.set_xlim(0, min(1.05 * largest, kind.most))
+        panel.set_xlabel(kind.unit)
+        panel.xaxis.set_major_formatter(lambda value, _: kind.number(value))
+        panel.set_title(f"{kind.title}, by group: released, with intervals of {100 * level:g} %", loc="left")
         said = [f"{len(rows) - _MOST:,} more groups are not shown"] if len(rows) > _MOST else []
         said += ["pale: mostly noise"] if any(row.mostly_noise for row in shown) else []
         if said:

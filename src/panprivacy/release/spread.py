@@ -46,7 +46,7 @@ class Spread(Tracked):
         """Probability that the estimate is above a true density by at most this much."""
         normal = sqrt(self._normal_variance_at(min(max(density, 0.0), 1.0)))
         if isinstance(self.noise, Laplace) and self.times > 1:
-            return normal_laplaces_cdf(error, normal, self.noise_stderr / sqrt(2 * self.times), self.times)
+            return float(normal_laplaces_cdf(error, normal, self.noise_stderr / sqrt(2 * self.times), self.times))
         if isinstance(self.noise, Laplace):
             return normal_laplace_cdf(error, normal, self.noise_stderr / sqrt(2))
         from scipy.special import ndtr

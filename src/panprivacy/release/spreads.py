@@ -12,7 +12,7 @@ import numpy as np
 
 from panprivacy.checks import check_level
 from panprivacy.privacy.noise import Laplace, Noise
-from panprivacy.release.normal_laplace import Reals, normal_laplace_cdfs
+from panprivacy.release.normal_laplace import Reals, normal_laplace_cdfs, normal_laplaces_cdf
 from panprivacy.release.tracked import Tracked
 
 _FAR = 50.0  # standard errors, as in `Spread`
@@ -27,6 +27,8 @@ class Spreads(Tracked):
     users: Any
     population: Any
     noise: Noise
+    times: int = 1
+    """How many counts were added up to each, each with noise of its own."""
 
     def densities(self, noisy_ones: Any) -> Reals:
         """``(noisy - bits*p0) / (users*(p1-p0))``: unbiased."""
@@ -35,7 +37,7 @@ class Spreads(Tracked):
     @property
     def noise_stderr(self) -> Reals:
         """Standard deviation of the noise, in units of density."""
-        return np.asarray(np.sqrt(self.noise.variance) / self.whole)
+        return np.asarray(np.sqrt(self.times * self.noise.variance) / self.whole)
 
     def stderr(self, density: Any) -> Reals:
         """Standard errors of the estimates, for true densities."""
@@ -61,6 +63,9 @@ class Spreads(Tracked):
     def _cdf(self, error: Reals, density: Reals) -> Reals:
         """Probabilities that the estimates are above true densities by at most this much."""
         normal = self._normal(np.clip(density, 0.0, 1.0))
+        if isinstance(self.noise, Laplace) and self.times > 1:
+            scale = self.noise_stderr / np.sqrt(2 * self.times)
+            return np.asarray(normal_laplaces_cdf(error, normal, scale, self.times))
         if isinstance(self.noise, Laplace):
             return normal_laplace_cdfs(error, normal, self.noise_stderr / np.sqrt(2))
         from scipy.special import ndtr

@@ -36,5 +36,9 @@ class Tracked:
 
     def sample_variance(self, share: Any) -> Any:
         """Variance of the number of tracked users among those who appeared: sampling without replacement."""
-        unsampled = (self.population - self.users) / (self.population - 1 + (self.population == 1))
-        return self.users * share * (1 - share) * unsampled
+        return self.users * share * (1 - share) * self.unsampled
+
+    @property
+    def unsampled(self) -> Any:
+        """What sampling without replacement leaves of the variance of sampling with it; 0 if everybody is tracked."""
+        return (self.population - self.users) / (self.population - 1 + (self.population == 1))

@@ -10,10 +10,10 @@ the next.
 import numpy as np
 from numba import njit, types
 
-from panprivacy.instructions import prefetch
+from panprivacy.instructions import prefetch_near
 from panprivacy.table.kernels import READ_OCTETS, READ_PLACES, READ_WORDS, WORDS
 
-_AHEAD = 64  # events between asking for a word and using it
+_AHEAD = 32  # events between asking for a word and using it
 
 u64 = np.uint64
 
@@ -56,6 +56,18 @@ def _step(words, slot, width, up_to, flip, back):
         words[at + u64(1)] ^= change >> (u64(64) - shift)
 
 
+@njit(types.void(WORDS, READ_WORDS, types.uint64, types.int64, READ_WORDS), nogil=True, cache=True)
+def place_fields(words, source, width, first, places):
+    """Copy the fields of another table from `first` on, one to each of these places, bit by bit."""
+    for i in range(len(places)):
+        start, place = u64(first + i) * width, places[i] * width
+        for bit in range(width):
+            copied, at = start + u64(bit), place + u64(bit)
+            one = source[copied >> u64(6)] >> (copied & u64(63)) & u64(1)
+            kept = words[at >> u64(6)] & ~(u64(1) << (at & u64(63)))
+            words[at >> u64(6)] = kept | one << (at & u64(63))
+
+
 _COUNT = [
     types.boolean(WORDS, types.uint64, types.uint64, types.uint64, slots, READ_OCTETS, types.boolean)
     for slots in (READ_WORDS, READ_PLACES)
@@ -78,7 +90,7 @@ def count_far(words, size, width, up_to, slots, flips, back):
     """`count` for a table beyond the nearest caches: ask for each word some events before its turn."""
     last = len(slots) - 1
     for i in range(len(slots)):
-        prefetch(words, u64(slots[min(i + _AHEAD, last)]) * width >> u64(6))
+        prefetch_near(words, u64(slots[min(i + _AHEAD, last)]) * width >> u64(6))
         slot = u64(slots[i])
         if slot >= size:
             return False
@@ -86,14 +98,14 @@ def count_far(words, size, width, up_to, slots, flips, back):
     return True
 
 
-@njit(types.boolean(READ_WORDS, types.int64, types.uint64, types.int64[::1]), nogil=True, cache=True)
-def tally(words, size, width, sums):
+@njit(types.boolean(READ_WORDS, types.int64, types.int64, types.uint64, types.int64[::1]), nogil=True, cache=True)
+def tally(words, start, stop, width, sums):
     """Add 1 for every bit that is 1, and -1 for every other, to the sum of the place where its counter stands.
 
-    Stops, and returns False, at a counter that stands beyond the last place.
+    Of the slots from `start` up to `stop`. Ends, and returns False, at a counter that stands beyond the last place.
     """
     mask = (u64(1) << width) - u64(1)
-    for slot in range(size):
+    for slot in range(start, stop):
         place = u64(slot) * width
         at, shift = place >> u64(6), place & u64(63)
         field = words[at] >> shift

@@ -138,18 +138,23 @@ class Counters:
 
     # --- what is asked of it ------------------------------------------------------------------------------------
 
-    def excesses(self) -> tuple[int, ...]:
-        """For each c, how many more of the bits at counters that stand at c are 1 than are 0."""
+    def excesses(self, start: int = 0, stop: int | None = None) -> tuple[int, ...]:
+        """For each c, how many more of the bits at counters that stand at c are 1 than are 0.
+
+        Of all slots, or of those from `start` up to `stop`.
+        """
+        end = self.size if stop is None else stop
         with Scratch() as scratch:
             tally = scratch.empty("tally", self.up_to, np.int64)
             tally.fill(0)
-            if not loaded("panprivacy.table.counter_kernels").tally(self.words, self.size, self.width, tally):
+            if not loaded("panprivacy.table.counter_kernels").tally(self.words, start, end, self.width, tally):
                 raise ValueError(f"a counter is beyond {self.up_to - 1}")
             return tuple(tally.tolist())
 
-    def ones(self) -> int:
-        """How many bits are 1, whatever their counters."""
-        return (self.size + sum(self.excesses())) // 2
+    def ones(self, start: int = 0, stop: int | None = None) -> int:
+        """How many bits are 1, whatever their counters: of all, or of those from `start` up to `stop`."""
+        end = self.size if stop is None else stop
+        return (end - start + sum(self.excesses(start, end))) // 2
 
     @classmethod
     def joined(cls, parts: Sequence["Counters"]) -> Self:
@@ -162,6 +167,11 @@ class Counters:
             )
             at += part.size
         return table
+
+    def place(self, source: "Counters", first: int, places: NDArray[np.uint64]) -> None:
+        """Copy the fields of another table from `first` on, one to each of these places."""
+        kernels = loaded("panprivacy.table.counter_kernels")
+        kernels.place_fields(self.words, source.words, self.width, first, places)
 
     def in_use(self) -> None:
         """Do nothing; what stands in the place of a table that is gone refuses this like everything else."""

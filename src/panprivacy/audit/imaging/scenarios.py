@@ -68,6 +68,8 @@ SCENARIOS = (
     *(Scenario(f"batches, Users, {texts}", "Users, text", texts, hardened=True) for texts in _TEXTS),
     Scenario("batches, FixedLevelPPDS", "FixedLevelPPDS"),
     Scenario("batches, Counts", "Counts"),
+    Scenario("batches, Counts, groups", "Counts, groups"),
+    Scenario("batches, Counts, categories", "Counts, categories"),
     Scenario("batches, Counts, list", "Counts", "list", hardened=True),
     Scenario("release", steps=("short", "release", "long", "release", "medium", "release", "short")),
     Scenario(
@@ -80,6 +82,9 @@ SCENARIOS = (
         steps=("short", "release", "long", "release", "medium", "short"),
     ),
     Scenario("release, Counts", "Counts", steps=("short", "release", "long", "release", "medium", "release", "short")),
+    Scenario(
+        "release, Counts, groups", "Counts, groups", steps=("short", "release", "long", "release", "medium", "short")
+    ),
     Scenario("observe", "Continual", steps=("short", "observe", "long", "observe", "medium", "observe", "short")),
     Scenario("release, categories", "categories", steps=("short", "release", "long", "release", "medium", "short")),
     Scenario(
@@ -90,12 +95,14 @@ SCENARIOS = (
     Scenario("two periods", "Retention", steps=("short", "medium", "close", "medium", "release", "short", "save")),
     Scenario("rerandomize", steps=("medium", "rerandomize", "short", "short")),
     Scenario("grow", steps=("medium", "grow", "medium", "grow", "short", "short")),
+    Scenario("grow, Counts", "Counts", steps=("medium", "grow", "medium", "grow", "short", "short")),
     Scenario("save", steps=("medium", "save", "long", "save", "short", "save")),
     Scenario("save and load", steps=_LOADED),
     Scenario("save and load, delta", "delta", steps=("release", *_LOADED, "release", "short", "save")),
     Scenario("save and load, categories", "categories", steps=_LOADED),
     Scenario("save and load, DistinctCount", "DistinctCount", steps=_LOADED),
     Scenario("save and load, Counts", "Counts", steps=_LOADED),
+    Scenario("save and load, Counts, categories", "Counts, categories", steps=_LOADED),
     Scenario("merge, Counts", "Counts, shards", steps=("short", "medium", "merge", "medium", "short")),
     Scenario("merge", "shards", steps=("short", "medium", "merge", "medium", "short")),
     Scenario("merge, overlapping", "overlapping", steps=("short", "medium", "merge", "medium", "short")),

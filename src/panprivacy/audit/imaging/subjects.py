@@ -86,6 +86,8 @@ def parts_of(kind: str, users: int, listed: Any) -> list[Any]:
         "shard": lambda: [pp.Density(users, **plan, shard=(0, 2))],
         "shards": lambda: [pp.Density(users, **plan, shard=(i, 2)) for i in range(2)],
         "Counts": lambda: [pp.Counts(users, **plan)],
+        "Counts, groups": lambda: [pp.Counts(users, **plan, groups=[i // (users // 5) for i in range(users)])],
+        "Counts, categories": lambda: [pp.Counts(users, **plan, categories=range(FEW), key=KEY)],
         "Counts, shards": lambda: [pp.Counts(users, **plan, shard=(i, 2)) for i in range(2)],
         "DistinctCount": lambda: [pp.DistinctCount(**plan, buckets=BUCKETS, key=KEY)],
         "DistinctCount, text": lambda: [pp.DistinctCount(**plan, buckets=BUCKETS, key=KEY)],
@@ -227,7 +229,7 @@ class Subject:
         for part in self.parts:
             est = within(part)
             words = est._table.words
-            whole = hasattr(est._slots, "levels") or type(est._slots).__name__ in ("Asked", "Sampled")
+            whole = hasattr(est._slots, "levels") or type(est._slots).__name__ in ("Asked", "CountedAsked", "Sampled")
             first = 0 if whole else getattr(est._slots, "first", 0)
             size, first = est._table.size * bits_each(est), first * bits_each(est)
             sparse = len(words) != -(-size // 64)
