@@ -51,8 +51,12 @@ class Estimator(ABC, Generic[R]):
     REPEATABLE: ClassVar[bool] = True
     """Whether a batch that is fed twice is as good as fed once."""
 
-    threads: int | None = None
-    """How many threads work on a long batch; None for as many as there are cores."""
+    threads: int | None = 1
+    """How many threads work on a long batch; None for as many as there are cores.
+
+    One, unless told otherwise. The stacks of other threads cannot be wiped once these have ended, and the memory
+    auditor finds some words of the table there: whoever fears an image of the process leaves it at one.
+    """
 
     _table: Bits
     _lock: Any
@@ -127,7 +131,7 @@ class Estimator(ABC, Generic[R]):
         Where the estimator has categories, `categories` is a column as long as `ids`, in any of these containers, or
         the one category of all of them.
 
-        Several threads work on a long batch: as many as there are cores, unless the attribute `threads` says otherwise.
+        The attribute `threads` lets several threads work on a long batch.
         """
         self._redraw_many(ids if categories is None else self._visit(ids, categories), remove=False)
 
