@@ -2,7 +2,7 @@
 
 Threads help where the work is done without the GIL, as the kernels and the keystream do: looking users up and drawing
 coins. Whoever then changes the table has the turn, `Scratch.turn`, so no two threads touch one word, and the law of the
-bits is that of one thread. What the processor's registers held when a thread ended may be left on its stack, though: one
+bits is that of one thread. What the registers of the processor held when a thread ended may be left on its stack: one
 thread is the rule, and more are for machines whose memory nobody images.
 """
 

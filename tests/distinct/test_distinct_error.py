@@ -5,6 +5,7 @@ standard error that the model states for the true count; these quotients must ha
 """
 
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cache
 from math import sqrt
 
@@ -18,6 +19,7 @@ import panprivacy as pp
 from checks import ALARM, assert_variance
 from panprivacy.distinct.buckets import buckets_for
 from panprivacy.distinct.likelihood import CountModel
+from panprivacy.privacy.noise import Laplace
 from panprivacy.privacy.pairs import symmetric
 from panprivacy.privacy.splitting import best_split
 
@@ -165,7 +167,7 @@ def test_no_other_split_of_the_budget_errs_less(epsilon: float) -> None:
     def error(state: float) -> float:
         pair = symmetric(state)
         rest = np.log1p(np.expm1(epsilon - state) / float(pair.p1))
-        return CountModel(pair, 24, 4096, rest).stderr(1e6)
+        return CountModel(pair, 24, 4096, Laplace(Fraction(float(rest)))).stderr(1e6)
 
     chosen = error(split.pair.loss)
     others = [error(share * epsilon) for share in np.linspace(0.02, 0.98, 49)]
