@@ -133,7 +133,7 @@ def test_counts_of_nobody_have_a_curve_too() -> None:
 
 def test_releases_of_two_estimators_are_refused() -> None:
     with pytest.raises(TypeError, match="releases of Density and of DistinctCount: give those of one estimator"):
-        pp.monotone([series(0.1)[0], replace(counts(100.0)[0], number=2)])
+        pp.monotone([series(0.1)[0], replace(counts(100.0)[0], number=2)])  # type: ignore[type-var]
 
 
 def test_no_releases_have_an_empty_curve() -> None:

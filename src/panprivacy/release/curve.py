@@ -93,8 +93,8 @@ def monotone(releases: Sequence[R], *, weights: Sequence[float] | None = None) -
     *The ends.* The last point of isotonic regression leans upwards, the first one downwards, by 0.6 standard deviations
     of a single release where the truth is flat, and people quote the last point. So the last release is moved down and
     the first one up before the fit, by as much as the releases beside them allow: see `panprivacy.release.rising`.
-    Of a flat truth the last point then lies 0.27 (52 releases) to 0.12 (8,736) too high, of a rising one at most 0.2 too
-    low, and its root mean squared error falls by up to half (`benchmarks/curve_ends.py`).
+    Of a flat truth the last point then lies 0.27 (52 releases) to 0.12 (8,736) too high, of a rising one at most 0.2
+    too low, and its root mean squared error falls by up to half (`benchmarks/curve_ends.py`).
 
     *Counts of an open universe.* The noise of a `CountRelease` is a share of the count, with heavy tails: of
     many releases with little epsilon each, some are wrong by orders of magnitude, and on the scale of users

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 _MOST = 40  # groups that a picture has room for
 
 
-def draw(rows: "Sequence[Row]", level: float, path: str | Path) -> None:
+def draw(rows: "Sequence[Row]", level: float, path: str | Path, column: str) -> None:
     """Draw a bar for each group, in order, and its interval; groups that are mostly noise are pale."""
     from panprivacy.release.groups import GroupDensity
 
@@ -35,16 +35,17 @@ def draw(rows: "Sequence[Row]", level: float, path: str | Path) -> None:
         largest = max(value for value in (*values, *(high for _, high in ends)) if value < float("inf"))
         for place, (low, high) in enumerate(ends):
             panel.plot([low, min(high, 2 * largest)], [place, place], color=BLACK, linewidth=1.4, solid_capstyle="butt")
-        panel.plot(values, at, "o", color=BLACK, markersize=4)
+        panel.plot(values, at, "o", color=BLACK, markersize=4, clip_on=False, zorder=5)  # whole at 0 and at 100 %
         panel.set_yticks(at, [name if len(name) <= 24 else name[:23] + "…" for name in names])
         panel.invert_yaxis()
         panel.grid(axis="y", visible=False)
         panel.set_xlim(0, min(1.05 * largest, 1.0) if shares else 1.05 * largest)
         panel.set_xlabel("share of the users" if shares else "different users")
+        panel.set_ylabel(column)
         panel.xaxis.set_major_formatter(
             (lambda value, _: f"{100 * value:g} %") if shares else (lambda value, _: f"{value:,.0f}")
         )
-        panel.set_title(f"Who has appeared, by group: released, with intervals of {100 * level:g} %", loc="left")
+        panel.set_title(f"Who has appeared, by {column}: released, with intervals of {100 * level:g} %", loc="left")
         said = [f"{len(rows) - _MOST:,} more groups are not shown"] if len(rows) > _MOST else []
         said += ["pale: mostly noise"] if any(row.mostly_noise for row in shown) else []
         if said:
