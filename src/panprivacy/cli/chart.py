@@ -1,7 +1,9 @@
 """A series of releases as a picture, with the curve through them, and the line under it that says what it cost."""
 
 from collections.abc import Sequence
+from itertools import chain
 from math import ceil, isfinite
+from statistics import median, quantiles
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
     from panprivacy.privacy.budget import Split
 
 _MOST_ENUMERATED = 10  # releases; the outcomes to compare double with each
-_WIDTH = 140  # letters of a line under a picture
+_LETTERS = 18  # of a line under a picture, an inch
 _MOST_SINGLE = 150  # releases that are seen one by one; more are a cloud
 
 
@@ -95,10 +97,11 @@ def draw(
         for name, releases in series.items()
     }
     top = max(_top(releases, curves[name], scale) for name, releases in series.items())
-    across = 1 if len(series) == 1 else 2 if len(series) <= 4 else 3
+    across = 1 if len(series) == 1 else 2 if len(series) in (2, 4) else 3
     down = ceil(len(series) / across)
     with look():
-        figure = Figure(figsize=(8, 4.6) if across == 1 else (3.4 * across + 1, 2.2 * down + 1.6), layout="constrained")
+        wide, high = (8, 4.6) if across == 1 else (3 * across + 1, 2.2 * down + 1.8)
+        figure = Figure(figsize=(wide, high), layout="constrained")
         panels = figure.subplots(down, across, sharex=True, sharey=True, squeeze=False).ravel()
         when = [row.moment / DAY for row in rows]  # Matplotlib counts days since 1970, too
         for panel, (name, releases) in zip(panels, series.items(), strict=False):
@@ -107,51 +110,61 @@ def draw(
                 panel.plot(when, curves[name], color=scale.colour, label="monotone curve fitted to them", zorder=3)
             if across > 1:
                 panel.set_title(name if len(name) <= 30 else name[:29] + "…", fontsize=9)
-        _label(figure, panels, scale, f"{counted(len(rows), 'release')}, epsilon {est.epsilon:g}{and_delta(est.delta)}")
+        panels[0].set_ylim(0, top)
+        panels[0].yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}" if scale.counts else f"{100 * value:g} %")
+        panels[0].xaxis_date()
+        figure.autofmt_xdate(rotation=30, ha="right")
         for panel in panels[len(series) :]:
             panel.set_visible(False)
-        panels[0].set_ylim(0, top)
-        panels[0].set_xlabel("end of the period (UTC)" if rows[0].named == "until" else "time of the release (UTC)")
-        figure.autofmt_xdate(rotation=30, ha="right")
-        wild = sum(scale.value(each) > top for releases in series.values() for each in releases)
-        under = [f"{wild:,} of the released points are above the picture: they are mostly noise"] if wild else []
-        figure.supxlabel("\n".join([*under, _wrapped(str(audited))]), fontsize=7.5, color=GREY)
+        for panel in panels[len(series) - across : len(series)]:  # the lowest that are to be seen
+            panel.tick_params(axis="x", labelbottom=True, labelrotation=30)
+            panel.set_xlabel("end of the period (UTC)" if rows[0].named == "until" else "time of the release (UTC)")
+        spent = f"{counted(len(rows), 'release')}, epsilon {est.epsilon:g}{and_delta(est.delta)} in all"
+        _label(figure, panels, scale, spent, many=len(rows) > _MOST_SINGLE)
+        under = [*_beyond(list(chain(*series.values())), scale, top), _wrapped(str(audited), wide * _LETTERS)]
+        figure.supxlabel("\n".join(under), fontsize=7.5, color=GREY)
         save(figure, path)
 
 
-def _label(figure: "Figure", panels: Any, scale: "_Scale", spent: str) -> None:
+def _label(figure: "Figure", panels: Any, scale: "_Scale", spent: str, *, many: bool) -> None:
     """Say what is drawn: at the one panel, or once for all of them."""
-    title = f"{scale.what[0].upper()}{scale.what[1:]}: {spent} in all"
-    panels[0].yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}" if scale.counts else f"{100 * value:g} %")
-    panels[0].xaxis_date()
+    title = f"{scale.what[0].upper()}{scale.what[1:]}: {spent}"
     if len(panels) == 1:
         panels[0].set_title(title)
         panels[0].set_ylabel(scale.unit)
-        panels[0].legend(loc="best" if scale.falls else "lower right")  # where nothing is, below what rises
+        where = "upper left" if many else "best" if scale.falls else "lower right"  # where nothing is, below what rises
+        panels[0].legend(loc=where, frameon=many, markerscale=3 if many else 1)
     else:
-        figure.suptitle(title, fontsize=10.5)
-        figure.supylabel(scale.unit, fontsize=10)
-        figure.legend(*panels[0].get_legend_handles_labels(), loc="outside upper center", ncols=2)
+        figure.supylabel(scale.unit_of_groups, fontsize=10)
+        handles, labels = panels[0].get_legend_handles_labels()
+        figure.legend(handles, labels, title=title, title_fontsize=10.5, loc="outside upper center", ncols=2)
 
 
-def _wrapped(text: str) -> str:
+def _beyond(releases: Sequence[Any], scale: "_Scale", top: float) -> list[str]:
+    """What is said of releases for which the picture has no room."""
+    points = sum(scale.value(release) > top for release in releases)
+    ends = sum(scale.interval(release)[1] > top for release in releases)
+    if not ends:
+        return []
+    return [f"above the picture: {counted(points, 'release')}, and the ends of {counted(ends, 'interval')}"]
+
+
+def _wrapped(text: str, width: int) -> str:
     """A text in lines of about the same length."""
-    lines = ceil(len(text) / _WIDTH)
-    return fill(text, min(ceil(len(text) / lines) + 10, _WIDTH))
+    lines = ceil(len(text) / width)
+    return fill(text, min(ceil(len(text) / lines) + 10, width))
 
 
 def _top(releases: Sequence[Any], curve: Sequence[float], scale: "_Scale") -> float:
-    """Where the upright axis ends: above all that is drawn, unless a few wild releases alone reach so far.
+    """Where the upright axis ends: above all that is drawn, unless wild counts alone reach so far.
 
-    Then it is three times as far up as the curve, three of four releases, and the ends of half of the intervals.
+    Then it is three times as far up as the curve and three of four releases, whatever their intervals.
     """
-    from statistics import median, quantiles
-
     values = [scale.value(release) for release in releases]
     highs = [high for _, high in map(scale.interval, releases) if isfinite(high)]  # some have no upper end
-    upper = quantiles([*values, values[-1]], n=4)[-1]
-    usual = max(*curve, upper, median(highs or values), 0.0)
-    return min(1.05 * max(*values, *highs, *curve, 0.0), 3 * usual) or 1.0
+    highest = 1.05 * max(*values, *highs, *curve, 0.0)
+    usual = max(*curve, quantiles([*values, values[-1]], n=4)[-1], 0.0) or median(highs or [1.0])
+    return (min(highest, 3 * usual) if scale.counts else highest) or 1.0
 
 
 class _Scale:
@@ -164,6 +177,8 @@ class _Scale:
         users = "edges that" if isinstance(est.universe, Edges) else "users who"
         self.what = f"{users} have {'appeared and were not deleted since' if falls else 'ever appeared'}"
         self.unit = f"different {self.what}" if self.counts else f"{self.what}\n(% of {est.universe.size:,})"
+        of_groups = isinstance(est, Density) and est.categories is None
+        self.unit_of_groups = f"{self.what}\n(% of a group)" if of_groups else self.unit
 
     def curve(self, fitted: MonotoneCurve[Any]) -> tuple[float, ...]:
         """Where the line of a curve is."""
