@@ -115,7 +115,7 @@ def some_of(rows: Sequence[Row]) -> str:
     """The first few rows in short, for one line.
 
     >>> row = GroupDensity(0.25, 0.01, (0.2, 0.3), 0.25, 1000, 0.005, "north", 1000)
-    >>> some_of([row] * 10)[-45:]
+    >>> some_of([row] * 10)[-35:]
     ', north 0.2500 ± 0.0100, and 2 more'
     """
     shown = [f"{row.group} {row.cells()[1]}" for row in rows[:_MOST_IN_A_LINE]]
