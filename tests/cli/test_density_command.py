@@ -51,8 +51,10 @@ def test_releases_that_nothing_keeps_the_state_for_are_mentioned(visits: Path, t
 
 def test_an_answer_that_is_mostly_noise_says_so(visits: Path) -> None:
     result = run("density", visits, "-c", "user", "-n", 1000, "-e", 0.001)
-    (line,) = result.stderr.splitlines()
-    assert "this answer is mostly noise" in line
+    before, after = result.stderr.splitlines()
+    assert "releases will be mostly noise: each has a standard error of about " in before
+    assert "what helps: more --epsilon; panprivacy plan compares them" in before
+    assert "this answer is mostly noise" in after
 
 
 @pytest.mark.parametrize(("epsilon", "times"), [(11, "59,874"), (100, "e^100")])

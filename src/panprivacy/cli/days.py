@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panprivacy.actives import ActiveUsers
+from panprivacy.cli.noisy import note_noise_of_series
 from panprivacy.cli.published import UNTIL, Dated, shown
 from panprivacy.cli.run import Run
 from panprivacy.cli.source import Source
@@ -46,6 +47,7 @@ class Days:
         elif self.run.kept is not None:
             self.run.keeper.write()
             self.run.speaker.note(f"{self.run.kept.path}: saved; the day from {shown(self._open)} on is not over")
+        note_noise_of_series(self.released, self.run.speaker)
         self._note_loss()
         self.run.note_epsilon()
 
@@ -65,6 +67,7 @@ class Days:
             days //= self._length  # from the open one on
             self._check(batch, column, moments, days, scratch)
             feed.check(batch)
+            self.run.forewarn()
             first, at = self._open, 0
             while at < len(days):
                 self._advance(first + int(days[at]) * self._length)

@@ -121,7 +121,9 @@ def density(
         kinds.check(est)
         if kept is not None:
             _check_size(est, size)
-        run = Run(est, kept, level, Speaker(as_json=as_json, quiet=quiet), kinds.picture(plot, release_every))
+        run = Run(
+            est, kept, level, Speaker(as_json=as_json, quiet=quiet), kinds.picture(plot, release_every), by or group
+        )
         layout = Layout(separator, not no_header, missing)
         named = asked.columns(est.universe, kind, action, lambda: which_column(files, format_, layout))
         columns = replace(named, category=by)

@@ -97,7 +97,7 @@ def distinct(
             _check_size(est, size)
         columns = Columns((column,), _declared(est, ids), category=by)
         source = Source(files, columns, format_, Layout(separator, not no_header, missing), skip_missing)
-        run = Run(est, kept, level, Speaker(as_json=as_json, quiet=quiet), kinds.picture(plot, release_every))
+        run = Run(est, kept, level, Speaker(as_json=as_json, quiet=quiet), kinds.picture(plot, release_every), by)
         feed_series(run, source, release, time=time, every=release_every, picture=plot if release_every else None)
 
 

@@ -8,6 +8,9 @@ from panprivacy.drawing import check_picture
 from panprivacy.errors import PanPrivacyError
 from panprivacy.events import read_ids, split_column
 
+MOST_DRAWN = 8
+"""Groups that a picture of a series has room for, a panel each."""
+
 
 @dataclass(frozen=True)
 class ByCategory:
@@ -46,11 +49,7 @@ class ByCategory:
 
     def picture(self, path: str | None, every: str | None) -> str | None:
         """Where the groups of a release are drawn: nowhere, if the picture is that of a series."""
-        if every is None:
-            return path
-        if path is not None and self.by is not None:
-            raise ValueError("a series by category is not drawn: leave --plot or --release-every out")
-        return None
+        return path if every is None else None
 
 
 def check_groups_picture(est: Any, path: str) -> None:
@@ -61,6 +60,16 @@ def check_groups_picture(est: Any, path: str) -> None:
             "or --group"
         )
     check_picture(path)
+
+
+def check_series_picture(est: Any, path: str) -> None:
+    """Refuse a picture of a series that could not be drawn, before anything is read or spent."""
+    check_picture(path)
+    if len(getattr(est, "groups", ())) > MOST_DRAWN:
+        raise ValueError(
+            f"a series of {len(est.groups):,} groups is not drawn, since there is room for {MOST_DRAWN}: leave --plot "
+            "out, and draw what --json prints"
+        )
 
 
 def _parsed(text: str) -> list[str]:

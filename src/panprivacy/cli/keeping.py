@@ -1,6 +1,7 @@
 """When a command writes its state: soon after every batch, so that memory and file differ by little."""
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 from panprivacy.estimator import Estimator
@@ -20,9 +21,10 @@ class Keeper:
     second in any case.
     """
 
-    def __init__(self, est: Estimator[Any], file: StateFile | None) -> None:
+    def __init__(self, est: Estimator[Any], file: StateFile | None, begun: Callable[[], None] = lambda: None) -> None:
         self._est = est
         self._file = file
+        self._begun = begun  # is called when the first batch has been counted
         self.repeatable = est.REPEATABLE
         """Whether what was counted may be fed again."""
         self._free = 0.0  # when the next write may begin
@@ -33,6 +35,8 @@ class Keeper:
 
     def counted(self) -> None:
         """Note that a batch was counted, and write it unless writing has to pause."""
+        if not self.used:
+            self._begun()
         self.used, self.behind = True, self._file is not None
         self.write_if_due()
 

@@ -15,8 +15,9 @@ from typing import Any
 import typer
 
 from panprivacy.checks import LargeDelta
+from panprivacy.display import line_of
 from panprivacy.errors import PanPrivacyError
-from panprivacy.release import CategoryRelease, FrequencyRelease, Release
+from panprivacy.release import CategoryRelease, Release
 
 
 @contextmanager
@@ -113,11 +114,8 @@ class Speaker:
 
             Console().print(*([at] if at else []), thing, sep="\n")
         else:
-            for line in (
-                thing,
-                *(thing.groups if isinstance(thing, Release | FrequencyRelease | CategoryRelease) else ()),
-            ):
-                typer.echo(f"{at}: {line}" if at else as_line(line))
+            for line in lines_of(thing):
+                typer.echo(f"{at}: {line}" if at else line)
         sys.stdout.flush()  # a pipe may be read long before this process ends
 
     def close(self, thing: Any) -> None:
@@ -141,6 +139,13 @@ def _finite(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_finite(each) for each in value]
     return None if isinstance(value, float) and not isfinite(value) else value
+
+
+def lines_of(thing: Any) -> list[str]:
+    """What a thing says of itself; a release, with a line for each of its groups."""
+    if isinstance(thing, Release | FrequencyRelease | CategoryRelease):
+        return [line_of(thing), *map(str, thing.groups)]
+    return [as_line(thing)]
 
 
 def as_line(thing: Any) -> str:

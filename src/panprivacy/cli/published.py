@@ -5,13 +5,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from panprivacy.cli.chart import Audited, draw
-from panprivacy.cli.plainly import Speaker, as_fields
+from panprivacy.cli.noisy import note_noise_of_series
+from panprivacy.cli.plainly import Speaker, as_fields, lines_of
 from panprivacy.periods import as_datetime
 from panprivacy.release import CategoryRelease, MonotoneCurve, monotone
+from panprivacy.release.groups import MOST_SHOWN
 from panprivacy.sizes import counted
 
 if TYPE_CHECKING:
     from rich.table import Table
+    from rich.text import Text
 
     from panprivacy.estimator import Estimator
 
@@ -20,23 +23,40 @@ AT, UNTIL = "at", "until"
 
 
 class Dated(dict[str, Any]):
-    """A release with its moment: its fields, as JSON has them, and a line for people."""
+    """A release with its moment: its fields, as JSON has them, and lines for people, one for each group.
 
-    def __init__(self, named: str, moment: int, release: Any) -> None:
-        super().__init__({named: as_datetime(moment).isoformat()} | as_fields(release))
+    The last period of a series may not be over when the events end. When the last of them came is about a person, so
+    nothing but the period is shown.
+    """
+
+    def __init__(self, named: str, moment: int, release: Any, *, over: bool | None = None) -> None:
+        period = {} if over is None else {"period_over": over}
+        super().__init__({named: as_datetime(moment).isoformat()} | period | as_fields(release))
         self.named = named
         self.moment = moment
+        self.over = over
         self.release = release
 
     @property
     def when(self) -> str:
         """The moment as people read it."""
-        return f"until {shown(self.moment)}" if self.named == UNTIL else str(self[AT])
+        if self.named == AT:
+            return str(self[AT])
+        until = shown(self.moment)
+        return f"until the events end, in the period to {until}" if self.over is False else f"until {until}"
 
     def __str__(self) -> str:
-        return f"{self.when}: {self.release}"
+        return "\n".join(self._lines())
 
-    __rich__ = __str__
+    def __rich__(self) -> "Text":
+        from rich.text import Text
+
+        head, *groups = self._lines()
+        more = [f"... and {len(groups) - MOST_SHOWN:,} more"] if len(groups) > MOST_SHOWN else []
+        return Text("\n".join([head, *groups[:MOST_SHOWN], *more]))
+
+    def _lines(self) -> list[str]:
+        return [f"{self.when}: {line}" for line in lines_of(self.release)]
 
 
 class Curve(dict[str, Any]):
@@ -95,8 +115,10 @@ class Published:
             self.speaker.answer(curve)
         if audited is not None:
             self.speaker.close(audited)
+        note_noise_of_series([row.release for row in self.rows], self.speaker)
         if self.picture is not None and self.rows:
-            draw(self.rows, None if curve is None else curve.fitted, self.picture, est, audited or Audited(est))
+            fitted = None if curve is None else curve.fitted
+            draw(self.rows, fitted, self.picture, est, audited or Audited(est), falls=self.deletions)
 
 
 def shown(moment: int) -> str:

@@ -14,6 +14,7 @@ from panprivacy.checks import check_level
 from panprivacy.cli.deltas import note_large_delta, note_what_a_delta_buys
 from panprivacy.cli.groups import check_groups_picture
 from panprivacy.cli.keeping import Keeper
+from panprivacy.cli.noisy import note_expected_noise, note_noise
 from panprivacy.cli.plainly import CannotShow, Speaker, ended_in_order
 from panprivacy.cli.published import AT, Dated, Published
 from panprivacy.cli.source import Source
@@ -24,12 +25,10 @@ from panprivacy.feeding import Feed
 from panprivacy.hardening import start_hardened
 from panprivacy.periods import SECOND, parse_period
 from panprivacy.privacy.ledger import all_made
-from panprivacy.release import Release
 from panprivacy.retention import Retention
 from panprivacy.state import StateFile
 
 _WEAK = 10.0  # an epsilon above this is hardly a promise
-_NOISE = 0.5  # a standard error above this says nothing of a density between 0 and 1
 
 
 @dataclass
@@ -42,14 +41,17 @@ class Run:
     speaker: Speaker
     picture: str | None = None
     """The file that the groups of a release are drawn in."""
+    column: str | None = None
+    """The column that says which group, or which category, as the picture calls it."""
 
     def __post_init__(self) -> None:
         check_level(self.level)  # said now, not after an hour of reading
         if self.picture is not None:
             check_groups_picture(self.est, self.picture)
-        self.keeper = Keeper(self.est, self.kept)
+        self.keeper = Keeper(self.est, self.kept, self.forewarn)
         self._published: Published | None = None
-        if self.kept is None or not self.kept.exists:  # a state that is there has decided for good
+        self._warned = self.kept is not None and self.kept.exists  # a state that is there has decided for good
+        if not self._warned:
             note_what_a_delta_buys(self.est, self.speaker)
 
     def feed(self, source: Source, every: str | None, final: bool | None, published: Published | None = None) -> None:
@@ -74,6 +76,12 @@ class Run:
         if published is not None:
             published.close(self.est)
         self.note_epsilon()
+
+    def forewarn(self) -> None:
+        """Say once, when rows turn out to be good and before anything is spent, that releases will be mostly noise."""
+        if not self._warned:
+            self._warned = True
+            note_expected_noise(self.est, self.speaker)
 
     def count(self, source: Source) -> None:
         """Count files, and save them as they are counted; show nothing."""
@@ -187,13 +195,14 @@ class Run:
             lost = f"is spent and saved; panprivacy show {path} has it" if path else "is spent, and lost"
             raise CannotShow(f"{error}; the release {lost}") from None
         if self.picture is not None:
-            released.plot(self.picture)
-        if isinstance(released, Release) and released.density_stderr > _NOISE:
-            self.speaker.note("this answer is mostly noise; panprivacy plan finds an epsilon and a size that do better")
+            released.plot(self.picture, self.column)
+        if self._published is None:  # a series says it once
+            note_noise(released, self.speaker)
 
     def spend(self) -> Any:
         """Spend one planned release. What was spent is on disk before anybody can show it."""
         self.check_left()
+        self.forewarn()
         est = self.est
         if isinstance(est, Retention) and not est.closed:
             released: Any = est.close(self.level)  # the first release is of the cohort, and ends its period

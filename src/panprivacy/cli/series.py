@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from panprivacy.cli.calendar import START, Calendar
 from panprivacy.cli.chart import Audited
+from panprivacy.cli.groups import check_series_picture
 from panprivacy.cli.published import UNTIL, Dated, Published, shown
 from panprivacy.cli.run import Run
 from panprivacy.cli.source import Source
 from panprivacy.cli.timed import some_rows
-from panprivacy.drawing import check_picture
 from panprivacy.events import Batch, Bell, Columns
 from panprivacy.feeding import Feed
 from panprivacy.memory import Scratch
@@ -29,7 +29,7 @@ def feed_series(
     if picture is not None:
         if every is None:
             raise ValueError("--plot draws a series of releases: say --release-every 7d, and for files --time NAME")
-        check_picture(picture)
+        check_series_picture(run.est, picture)
     published = Published(run.speaker, picture, deletions=source.columns.action is not None)
     if time is None:
         run.feed(source, every, final, published if every is not None else None)
@@ -75,7 +75,7 @@ class Series:
             else:
                 source.read(columns, self.run.keeper, self.run.speaker, lambda batch: self._take(batch, feed, _once))
         if final and self.run.left:
-            self._release()
+            self._release(over=False)
         elif self.run.kept is not None:
             self.run.save(self.run.kept)
         self.published.close(self.run.est, Audited(self.run.est))
@@ -128,9 +128,9 @@ class Series:
             f"--time {START} says it beforehand"
         )
 
-    def _release(self) -> None:
+    def _release(self, *, over: bool = True) -> None:
         due = self.calendar.due
-        row = Dated(UNTIL, due, self.run.spend())
+        row = Dated(UNTIL, due, self.run.spend(), over=over)
         self.calendar.passed += 1
         self.published.rows.append(row)
         self.run.speaker.answer(row)

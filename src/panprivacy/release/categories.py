@@ -8,7 +8,7 @@ from panprivacy.display import Card, grid_of, html_of, line_of, warning_of
 from panprivacy.errors import PanPrivacyError
 from panprivacy.privacy.budget import and_delta
 from panprivacy.release.estimates import plain
-from panprivacy.release.groups import GroupCount, Row, checked, frame_of, sheet_of
+from panprivacy.release.groups import GroupCount, Row, checked, frame_of, sheet_of, some_of
 from panprivacy.release.picture import draw
 
 if TYPE_CHECKING:
@@ -61,9 +61,12 @@ class CategoryRelease:
         """The categories as a frame, a row each."""
         return frame_of(self.groups)
 
-    def plot(self, path: str | Path) -> None:
-        """Draw the categories as bars with their intervals, in a file: .png, .svg or .pdf. Needs Matplotlib."""
-        draw(checked(self.groups), self.level, path)
+    def plot(self, path: str | Path, column: str | None = None) -> None:
+        """Draw the categories as bars with their intervals, in a file: .png, .svg or .pdf. Needs Matplotlib.
+
+        `column` is what the categories are called, such as the column of the events that has them.
+        """
+        draw(checked(self.groups), self.level, path, column or "category")
 
     def card(self) -> Card:
         """What is shown of it."""
@@ -71,6 +74,8 @@ class CategoryRelease:
         card = Card(f"Release {self.number}", (("epsilon", spent),), warning_of(self.secure))
         return sheet_of(card, self.groups, f"{100 * self.level:g}% interval", "categories")
 
-    __str__ = line_of
+    def __str__(self) -> str:
+        return f"{line_of(self)}: {some_of(self.groups)}"
+
     __rich__ = grid_of
     _repr_html_ = html_of

@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 from panprivacy.display import Card, grid_of, html_of, line_of
 from panprivacy.release.count import CountRelease
 from panprivacy.release.density import Release
+from panprivacy.release.even import EvenScale
+from panprivacy.release.normal_laplace import Reals
+from panprivacy.release.rising import rising, rising_among_wild
 from panprivacy.sizes import counted
 
 R = TypeVar("R", bound=Release | CountRelease)
@@ -52,9 +55,10 @@ def monotone(releases: Sequence[R], *, weights: Sequence[float] | None = None) -
     r"""Fit a curve that never falls to the releases of one estimator: post-processing, which costs nothing of epsilon.
 
     Where nobody is ever removed, the number of users who have appeared does not fall; releases of it do, by their
-    noise. Among all curves that never fall and stay between 0 and the universe, this is the one with the least
+    noise. Among all curves that never fall and stay between 0 and the universe, this is about the one with the least
     ``sum_i weights_i * (curve_i - raw_count_i)^2`` (isotonic regression). Stretches in which releases go up and down
-    are averaged; a release that is above all before it and below all after it stays as it is.
+    are averaged; a release that is above all before it and below all after it stays as it is, by far most often.
+    Two things differ from the textbook: the ends, and counts of an open universe; see the notes.
 
     Parameters
     ----------
@@ -84,8 +88,20 @@ def monotone(releases: Sequence[R], *, weights: Sequence[float] | None = None) -
     averaging over a stretch makes it small. The coins of the bits (and who is in the sample) are drawn once: two
     releases share them but for the bits that were redrawn in between. What all releases of a stretch share moves the
     whole curve up or down and no point of it against another, so no weights could make it smaller, and it has no place
-    in them: weights made of `density_stderr` would count it. A `CountRelease` has more noise the more users there are;
-    but only points that are fitted by one number are averaged, and for one number of users the noise is the same.
+    in them: weights made of `density_stderr` would count it.
+
+    *The ends.* The last point of isotonic regression leans upwards, the first one downwards, by 0.6 standard deviations
+    of a single release where the truth is flat, and people quote the last point. So the last release is moved down and
+    the first one up before the fit, by as much as the releases beside them allow: see `panprivacy.release.rising`.
+    Of a flat truth the last point then lies 0.27 (52 releases) to 0.12 (8,736) too high, of a rising one at most 0.2
+    too low, and its root mean squared error falls by up to half (`benchmarks/curve_ends.py`).
+
+    *Counts of an open universe.* The noise of a `CountRelease` is a share of the count, with heavy tails: of
+    many releases with little epsilon each, some are wrong by orders of magnitude, and on the scale of users
+    one of them would outweigh all others. So they are fitted on the scale on which their noise is even,
+    ``asinh(count / unit)``, by Huber's loss, for which what is far off counts by its side more than by its distance;
+    and where a release errs by more than a quarter, several of the last ones make up the last point together. With
+    little noise this is the same curve as by squares; with much noise it is nearly a median.
 
     *Limits.* No interval is given for the curve. The error that is left is the shared one of the coins and a part of
     the noise that depends on how steep the truth is, which nobody knows. The interval of each release holds at its
@@ -98,30 +114,40 @@ def monotone(releases: Sequence[R], *, weights: Sequence[float] | None = None) -
     References
     ----------
     Barlow, Bartholomew, Bremner and Brunk, *Statistical inference under order restrictions* (1972): the fit within
-    bounds is the fit without them, brought between them.
+    bounds is the fit without them, brought between them. Woodroofe and Sun, *A penalized maximum likelihood estimate of
+    f(0+) when f is non-increasing* (1993): the ends.
     """
     made = tuple(releases)
     _check_series(made)
     _check_weights(weights, len(made))
     if not made:
         return MonotoneCurve((), ())
-    from scipy.optimize import isotonic_regression
-
     raw = np.array([release.raw_count for release in made])
-    fitted = isotonic_regression(
-        raw, weights=np.asarray(_weights(made) if weights is None else weights, dtype=np.float64)
-    ).x
-    return MonotoneCurve(tuple(np.clip(fitted, 0.0, _most(made)).tolist()), made)
+    heavy = np.asarray(_weights(made) if weights is None else weights, dtype=np.float64)
+    return MonotoneCurve(tuple(np.clip(_fitted(made, raw, heavy), 0.0, _most(made)).tolist()), made)
+
+
+def _fitted(releases: Sequence[Any], raw: Reals, weights: Reals) -> Reals:
+    """The numbers of users that rise: of counts on the scale on which their noise is even."""
+    if isinstance(releases[0], Release):
+        return rising(raw, weights, np.array(_noise(releases)))
+    scale = EvenScale.of(releases)
+    if scale is None:
+        return rising(raw, weights, np.zeros(len(raw)))
+    noise = np.full(len(raw), scale.relative)
+    return scale.users(rising_among_wild(scale.scaled(raw), weights, noise, last=min(scale.last, len(raw) // 4 or 1)))
+
+
+def _noise(releases: Sequence[Release]) -> list[float]:
+    """Standard deviations of the noise of each release, in users."""
+    return [each.noise_stderr * each.universe for each in releases]
 
 
 def _weights(releases: Sequence[Any]) -> list[float]:
-    """One over the variance of each release's noise, in users; equal ones where there is none, and for count releases.
-
-    That of a `CountRelease` is told by its own estimate, so that low ones would weigh more.
-    """
-    widths = [each.noise_stderr * each.universe if isinstance(each, Release) else 1.0 for each in releases]
+    """One over the variance of each release's noise; equal ones where there is none, and where the noise is even."""
+    widths = _noise(releases) if isinstance(releases[0], Release) else [1.0]
     least = min(widths)
-    return [(least / width) ** 2 for width in widths] if least > 0 else [1.0] * len(widths)
+    return [(least / width) ** 2 for width in widths] if least > 0 and len(widths) > 1 else [1.0] * len(releases)
 
 
 def _density_of(release: Release | CountRelease, count: float) -> float:
@@ -141,6 +167,8 @@ def _check_series(releases: Sequence[Any]) -> None:
                 f"a monotone curve is fitted to releases of Density or DistinctCount, and a {type(release).__name__} "
                 "is none; windows count anew each time, and their releases may fall"
             )
+        if type(release) is not type(releases[0]):
+            raise TypeError("these are releases of Density and of DistinctCount: give those of one estimator")
     for before, after in pairwise(releases):
         if after.number <= before.number:
             raise ValueError(

@@ -41,9 +41,12 @@ class Release(EstimatedDensity):
         """The groups as a frame, a row each."""
         return frame_of(self.groups)
 
-    def plot(self, path: str | Path) -> None:
-        """Draw the groups as bars with their intervals, in a file: .png, .svg or .pdf. Needs Matplotlib."""
-        draw(checked(self.groups), self.level, path)
+    def plot(self, path: str | Path, column: str | None = None) -> None:
+        """Draw the groups as bars with their intervals, in a file: .png, .svg or .pdf. Needs Matplotlib.
+
+        `column` is what the groups are called, such as the column of the list that has them.
+        """
+        draw(checked(self.groups), self.level, path, column or "group")
 
     def card(self) -> Card:
         """What is shown of it."""

@@ -41,9 +41,9 @@ class FrequencyRelease(EstimatedFrequency):
         """The groups as a frame, a row each."""
         return frame_of(self.groups)
 
-    def plot(self, path: str | Path) -> None:
+    def plot(self, path: str | Path, column: str | None = None) -> None:
         """Draw the mean of each group as a bar with its interval, in a file: .png, .svg or .pdf. Needs Matplotlib."""
-        draw(checked(self.groups), self.level, path)
+        draw(checked(self.groups), self.level, path, column or "group")
 
     def card(self) -> Card:
         """What is shown of it."""

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 MOST_SHOWN = 20
 """Groups that are shown to people; a frame has all of them."""
 
+_MOST_IN_A_LINE = 8
 _NOISY, _INTERVAL = "mostly noise", "interval"
 
 
@@ -142,6 +143,18 @@ def sheet_of(card: Card, rows: Sequence[Row], interval: str, title: str = "group
         lines.append((f"and {len(rows) - MOST_SHOWN:,} more", *[""] * (len(lines[0]) - 1)))
     header = tuple(interval if name == _INTERVAL else name for name in rows[0].header)
     return Sheet(card.title, (*card.rows, (title, said)), card.warning, header, tuple(lines))
+
+
+def some_of(rows: Sequence[Row]) -> str:
+    """The first few rows in short, for one line.
+
+    >>> row = GroupDensity(0.25, 0.01, (0.2, 0.3), 0.25, 1000, 0.005, "north", 1000)
+    >>> some_of([row] * 10)[-35:]
+    ', north 0.2500 ± 0.0100, and 2 more'
+    """
+    shown = [f"{row.group} {row.cells()[1]}" for row in rows[:_MOST_IN_A_LINE]]
+    more = [f"and {len(rows) - _MOST_IN_A_LINE:,} more"] if len(rows) > _MOST_IN_A_LINE else []
+    return ", ".join([*shown, *more])
 
 
 def _remark(row: Row) -> str:

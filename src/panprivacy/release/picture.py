@@ -37,7 +37,7 @@ def _kind(row: "Row") -> _Kind:
     return _Kind("count", seen, "different users", lambda value: f"{value:,.0f}", COLOURS["DistinctCount"])
 
 
-def draw(rows: "Sequence[Row]", level: float, path: str | Path) -> None:
+def draw(rows: "Sequence[Row]", level: float, path: str | Path, column: str) -> None:
     """Draw a bar for each group, in order, and its interval; groups that are mostly noise are pale."""
     check_picture(path)
     from matplotlib.figure import Figure
@@ -57,14 +57,15 @@ def draw(rows: "Sequence[Row]", level: float, path: str | Path) -> None:
         largest = max(value for value in (*values, *(high for _, high in ends)) if value < float("inf"))
         for place, (low, high) in enumerate(ends):
             panel.plot([low, min(high, 2 * largest)], [place, place], color=BLACK, linewidth=1.4, solid_capstyle="butt")
-        panel.plot(values, at, "o", color=BLACK, markersize=4)
+        panel.plot(values, at, "o", color=BLACK, markersize=4, clip_on=False, zorder=5)  # whole at 0 and at 100 %
         panel.set_yticks(at, [name if len(name) <= 24 else name[:23] + "…" for name in names])
         panel.invert_yaxis()
         panel.grid(axis="y", visible=False)
         panel.set_xlim(0, min(1.05 * largest, kind.most))
         panel.set_xlabel(kind.unit)
+        panel.set_ylabel(column)
         panel.xaxis.set_major_formatter(lambda value, _: kind.number(value))
-        panel.set_title(f"{kind.title}, by group: released, with intervals of {100 * level:g} %", loc="left")
+        panel.set_title(f"{kind.title}, by {column}: released, with intervals of {100 * level:g} %", loc="left")
         said = [f"{len(rows) - _MOST:,} more groups are not shown"] if len(rows) > _MOST else []
         said += ["pale: mostly noise"] if any(row.mostly_noise for row in shown) else []
         if said:

@@ -1,0 +1,87 @@
+"""What commands say where releases are mostly noise: before anything is spent, and when it is."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from panprivacy.actives import ActiveUsers
+from panprivacy.cli.plainly import Speaker
+from panprivacy.counts import Counts
+from panprivacy.density import Density
+from panprivacy.distinct import DistinctCount
+from panprivacy.estimator import Estimator
+from panprivacy.retention import Retention
+from panprivacy.sizes import counted
+
+_OF_A_COUNT = 0.5  # a relative error above this leaves hardly more than the order of magnitude
+_GUESS = 12**-0.5  # standard deviation of a number that is drawn from 0 to 1: who errs more would do better to guess
+_BETTER = "panprivacy plan finds an epsilon and a size that do better"
+
+
+def note_expected_noise(est: Estimator[Any], speaker: Speaker) -> None:
+    """Say beforehand that releases will be mostly noise, and what would help."""
+    if isinstance(est, DistinctCount):
+        error, most, unit = est.relative_error, _OF_A_COUNT, " of the count"
+    else:
+        error, most, unit = _error_of_a_share(est), _GUESS, ", of a share between 0 and 1"
+    if error > most:
+        shown = f"{error:.0%}" if isinstance(est, DistinctCount) else f"{error:.2g}"
+        speaker.note(
+            f"releases will be mostly noise: each has a standard error of about {shown}{unit}; what helps: "
+            f"{', '.join(_what_helps(est))}; panprivacy plan compares them"
+        )
+
+
+def note_noise(released: Any, speaker: Speaker) -> None:
+    """Say of a release that it is mostly noise, if it is."""
+    if is_mostly_noise(released):
+        speaker.note(f"this answer is mostly noise; {_BETTER}")
+
+
+def note_noise_of_series(releases: Sequence[Any], speaker: Speaker) -> None:
+    """Say of a series that its releases are mostly noise, if at least half of them are.
+
+    The first ones of many a series are: next to nobody has come yet.
+    """
+    noisy = sum(map(is_mostly_noise, releases))
+    if noisy and 2 * noisy >= len(releases):
+        speaker.note(f"{noisy:,} of {counted(len(releases), 'release')} are mostly noise; {_BETTER}")
+
+
+def is_mostly_noise(released: Any) -> bool:
+    """Whether a release says hardly anything; one of categories, whether at least half of them do not."""
+    for name in ("at_least_stderr", "active_stderr"):
+        if errors := getattr(released, name, ()):
+            return bool(max(errors) > _GUESS)
+    if hasattr(released, "up_to"):  # the mean alone
+        return bool(released.mean_stderr > _GUESS * released.up_to)
+    if hasattr(released, "returned_stderr"):
+        return bool(released.returned_stderr > _GUESS)
+    if hasattr(released, "mostly_noise"):
+        return bool(released.mostly_noise)
+    return 2 * sum(bool(row.mostly_noise) for row in released.groups) >= len(released.groups)
+
+
+def _error_of_a_share(est: Estimator[Any]) -> float:
+    """The standard error of a release, where a half of the users appeared."""
+    if isinstance(est, Density):
+        return est.density_stderr_at(0.5)
+    if isinstance(est, Counts):
+        return est.share_stderr if est.share_stderr is not None else est.mean_stderr / est.up_to
+    return est.stderr_at(0.5) if isinstance(est, ActiveUsers | Retention) else 0.0
+
+
+def _what_helps(est: Estimator[Any]) -> list[str]:
+    helps = ["more --epsilon"]
+    if isinstance(est, ActiveUsers):
+        helps.append("a shorter --span")
+    elif est.budget.releases > 1:
+        helps.append("fewer --releases")
+    if not est.delta and (isinstance(est, ActiveUsers) or est.budget.releases > 1):
+        helps.append("--delta 1e-9")
+    if isinstance(est, DistinctCount):
+        helps.append(f"more than {est.buckets:,} --buckets")
+    elif isinstance(est, Density) and est.users < est.universe.size:
+        helps.append("a larger --sample")
+    if getattr(est, "categories", None) is not None:
+        helps.append("fewer --categories")
+    return helps

@@ -1,0 +1,161 @@
+"""A series by group or category prints and draws each of them; a series of noise says that it is one."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from commands import refused, run
+from rich.console import Console
+from weekly import BUDGET, USERS, WEEKLY, WEEKS, visits
+
+import panprivacy as pp
+from panprivacy.cli import published
+from panprivacy.cli.chart import Audited, draw
+from panprivacy.periods import DAY
+
+SERIES = (*WEEKLY, "--releases", WEEKS, "--time", "when@2026-01-05")
+BY = ("--by", "clinic", "--categories", "north,south")
+ENDED = "until the events end, in the period to 2026-02-02"
+
+
+@pytest.fixture
+def clinics(tmp_path: Path) -> Path:
+    """Even users come to the north, odd ones to the south."""
+    path = tmp_path / "visits.csv"
+    visits().with_columns(
+        clinic=pl.when(pl.col("user") % 2 == 0).then(pl.lit("north")).otherwise(pl.lit("south"))
+    ).write_csv(path)
+    listed = pl.DataFrame({"id": range(USERS), "region": [["coast", "hills"][user % 2] for user in range(USERS)]})
+    listed.write_csv(tmp_path / "patients.csv")
+    return path
+
+
+def grouped(clinics: Path) -> tuple[Any, ...]:
+    listed = f"{clinics.with_name('patients.csv')}:id"
+    return ("density", clinics, "-c", "user", "--universe-file", listed, "--group", "region", "-e", 12, *SERIES)
+
+
+def test_every_category_is_printed_in_every_period(clinics: Path) -> None:
+    lines = run("density", clinics, *BUDGET, *BY, *SERIES).stdout.splitlines()
+    heads = [line.split(": ")[:2] for line in lines[: 3 * WEEKS]]
+    assert [head[0] for head in heads[:3]] == ["until 2026-01-12"] * 3
+    assert [head[1] for head in heads[1:3]] == ["north", "south"]
+    assert [head[0] for head in heads[-3:]] == [ENDED] * 3
+    assert "density 0.5" in lines[-2], "half of the users have been to the south"
+
+
+def test_every_group_is_printed_beside_the_total(clinics: Path) -> None:
+    lines = run(*grouped(clinics)).stdout.splitlines()
+    assert lines[0].startswith("until 2026-01-12: density 0.")
+    assert [line.split(": ")[1] for line in lines[1:3]] == ["coast", "hills"]
+
+
+@pytest.mark.parametrize("kind", ["group", "category"])
+def test_every_group_has_a_panel(clinics: Path, kind: str) -> None:
+    picture = clinics.with_suffix(".svg")
+    command = grouped(clinics) if kind == "group" else ("density", clinics, *BUDGET, *BY, *SERIES)
+    result = run(*command, "--plot", picture)
+    assert result.exit_code == 0, result.output
+    drawn = picture.read_text()
+    names = ["all", "coast", "hills"] if kind == "group" else ["north", "south"]
+    assert all(f"<!-- {name} -->" in drawn for name in names)
+    assert ("% of a group" in drawn) == (kind == "group")
+
+
+def test_more_groups_than_panels_are_refused_before_anything_is_spent(clinics: Path) -> None:
+    many = ("--by", "clinic", "--categories", "north,south,a,b,c,d,e,f,g")
+    message = refused("density", clinics, *BUDGET, *many, *SERIES, "--plot", clinics.with_suffix(".png"))
+    assert "a series of 9 groups is not drawn, since there is room for 8" in message
+
+
+def test_a_terminal_shows_the_first_groups_and_how_many_more_there_are() -> None:
+    est = pp.Density(USERS, 2.0, groups=[f"[red]{user % 25}" for user in range(USERS)])
+    terminal = Console(width=400)
+    with terminal.capture() as captured:
+        terminal.print(published.Dated(published.UNTIL, DAY, est.release()))
+    lines = captured.get().splitlines()
+    assert "until 1970-01-02: [red]0: density" in lines[1], "a label is no markup"
+    assert lines[-1] == "... and 5 more"
+
+
+def test_a_release_by_category_names_some_of_them_in_its_line() -> None:
+    est = pp.Density(USERS, 2.0, categories=[f"c{number}" for number in range(20)])
+    line = str(est.release())
+    assert "categories 20, standard errors" in line
+    assert ": c0 0." in line
+    assert line.endswith("and 12 more")
+
+
+def test_noise_is_announced_before_it_is_spent_and_pointed_out_after(clinics: Path) -> None:
+    asked = ("distinct", clinics, "-c", "user", "-e", 0.1, "--buckets", 256, *SERIES)
+    before, after, *_ = run(*asked).stderr.splitlines()
+    assert before.startswith("panprivacy: releases will be mostly noise: each has a standard error of about ")
+    assert "what helps: more --epsilon, fewer --releases, --delta 1e-9, more than 256 --buckets; panprivacy" in before
+    assert after.endswith("of 4 releases are mostly noise; panprivacy plan finds an epsilon and a size that do better")
+    assert run(*asked, "--quiet").stderr == ""
+
+
+def test_a_series_that_is_not_noise_is_not_called_so(clinics: Path) -> None:
+    assert "mostly noise" not in run("density", clinics, *BUDGET, *SERIES).stderr
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("counts", "-n", USERS, "--up-to", 8),
+        ("counts", "-n", USERS, "--only", "mean"),
+        ("actives", "-n", USERS, "--time", "when", "--start", "2026-01-05", "--span", "7d"),
+        ("distinct", "--buckets", 64),
+    ],
+)
+def test_noise_of_every_kind_of_release_is_announced_and_pointed_out(clinics: Path, command: tuple[Any, ...]) -> None:
+    name, *options = command
+    told = run(name, clinics, "-c", "user", "-e", 0.001, *options).stderr
+    assert "releases will be mostly noise" in told
+    assert "mostly noise; panprivacy plan finds" in told
+
+
+def test_wild_counts_do_not_rule_the_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from matplotlib.axes import Axes
+
+    tops: list[float] = []
+    limit: Any = Axes.set_ylim
+
+    def noted(panel: Any, *ends: Any, **named: Any) -> Any:
+        if len(ends) == 2:
+            tops.append(ends[1])
+        return limit(panel, *ends, **named)
+
+    monkeypatch.setattr(Axes, "set_ylim", noted)
+    est = pp.DistinctCount(1.0, releases=40)
+    one = est.release()
+    counts = [1000.0 + 10 * place for place in range(40)]
+    counts[20] = 3e13
+    made = [
+        replace(one, count=each, raw_count=each, count_interval=(0.9 * each, 1.1 * each), number=number)
+        for number, each in enumerate(counts, 1)
+    ]
+    rows = [published.Dated(published.UNTIL, number * DAY, each, over=True) for number, each in enumerate(made, 1)]
+    draw(rows, None, str(tmp_path / "a.svg"), est, Audited(est))
+    assert tops[-1] < 10_000
+    assert "above the picture: 1 release, and the ends of 1 interval" in (tmp_path / "a.svg").read_text()
+
+
+def test_the_picture_names_the_delta(clinics: Path) -> None:
+    picture = clinics.with_suffix(".svg")
+    run("density", clinics, *BUDGET, "--delta", 1e-9, *SERIES, "--plot", picture)
+    assert "4 releases, epsilon 12, delta 1e-09 in all" in picture.read_text()
+
+
+def test_bars_are_called_by_their_column(clinics: Path) -> None:
+    picture = clinics.with_suffix(".svg")
+    assert run("density", clinics, *BUDGET, *BY, "--plot", picture).exit_code == 0
+    assert "Who has appeared, by clinic: released" in picture.read_text()
+
+
+def test_json_says_whether_a_period_is_over(clinics: Path) -> None:
+    lines = run("density", clinics, *BUDGET, *BY, *SERIES, "--json").stdout.splitlines()
+    assert [json.loads(line)["period_over"] for line in lines] == [True, True, True, False]
