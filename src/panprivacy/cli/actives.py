@@ -7,7 +7,6 @@ import typer
 from panprivacy.actives import ActiveUsers
 from panprivacy.cli import options as opt
 from panprivacy.cli import period_options as of_periods
-from panprivacy.cli.curves import draw_actives
 from panprivacy.cli.days import Days
 from panprivacy.cli.plainly import Speaker, plain_errors
 from panprivacy.cli.run import Run, continued_or_new, kept_in, planned, prepare
@@ -17,6 +16,7 @@ from panprivacy.cli.universe import Asked, which_column
 from panprivacy.drawing import check_picture
 from panprivacy.events import Layout
 from panprivacy.periods import SECOND
+from panprivacy.release.period_pictures import draw_actives
 from panprivacy.universe import Universe
 
 
