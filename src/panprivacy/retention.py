@@ -28,7 +28,7 @@ from panprivacy.slots.dealt import Dealt, deal
 from panprivacy.slots.saved import universe_bytes, universe_from
 from panprivacy.state import Sealed
 from panprivacy.table import Table
-from panprivacy.universe import Universe, universe_of
+from panprivacy.universe import Universe, ungrouped, universe_of
 
 if TYPE_CHECKING:
     import polars as pl
@@ -109,7 +109,7 @@ class Retention(Estimator[Release | RetentionRelease]):
         coins: Coins | None = None,
     ) -> None:
         source = coins or coin_sources.system
-        users = universe_of(universe)
+        users = ungrouped(universe_of(universe), "a Retention")
         size = _table_size(users.size, None if sample is None else index(sample), memory)
         delta = None if delta is None else check_delta(delta)
         if index(releases) < 1:

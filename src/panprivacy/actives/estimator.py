@@ -34,7 +34,7 @@ from panprivacy.slots.phased import phase_reset_on, phases_by_age
 from panprivacy.slots.saved import universe_bytes, universe_from
 from panprivacy.state import Sealed
 from panprivacy.table import Table
-from panprivacy.universe import Ids, Universe, universe_of
+from panprivacy.universe import Ids, Universe, ungrouped, universe_of
 from panprivacy.universe.rows import chosen_rows, number_of_rows, plain_rows
 
 if TYPE_CHECKING:
@@ -118,12 +118,15 @@ class ActiveUsers(Estimator[ActivesRelease]):
         coins: Coins | None = None,
     ) -> None:
         source = coins or coin_sources.system
-        users = universe_of(universe)
+        users = ungrouped(universe_of(universe), "an ActiveUsers")
+        if start is None:
+            raise ValueError("when does the first day start? Give start, such as 2026-01-05")
         length, days = days_of(span, every)
         calendar = Calendar(moment_of(start), length, check_level(level))
         size = _table_size(users.size, None if sample is None else index(sample), memory)
         delta = None if delta is None else check_delta(delta)
-        slots = deal(users.size, size, days, key, source, groups=[(i, i + 1) for i in range(days)])
+        phases = [(i, i + 1) for i in range(days)]
+        slots = deal(users.size, size, days, key, source, groups=phases, named=f"phases, one for each day of {span}")
         split = best_split(check_epsilon(epsilon), slots.size // days, days, 0, delta)
         table = self.TABLE.drawn(slots.size, split.pair, source)
         self._calendar = calendar
