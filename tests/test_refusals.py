@@ -42,9 +42,9 @@ def test_a_missing_id_is_called_missing() -> None:
 def test_groups_that_nothing_would_release_are_refused() -> None:
     with pytest.raises(ValueError, match=r"^an ActiveUsers has no groups: list its users without, pp\.Users\(ids\);"):
         pp.ActiveUsers(GROUPED, 1.0, start="2026-01-05")
-    with pytest.raises(ValueError, match="^a Retention has no groups"):
+    with pytest.raises(ValueError, match=r"^a Retention has no groups"):
         pp.Retention(GROUPED, 1.0)
-    with pytest.raises(ValueError, match="^a Continual has no groups"):
+    with pytest.raises(ValueError, match=r"^a Continual has no groups"):
         pp.Continual(GROUPED, 1.0)
 
 
