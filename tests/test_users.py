@@ -87,7 +87,7 @@ COLUMN_KINDS = {
     "chunked": lambda ids: pa.chunked_array([ids[:1], ids[1:]]),
     "generator": iter,
     "set": set,
-    "keys": dict.fromkeys,
+    "keys": lambda ids: dict.fromkeys(ids).keys(),
 }
 
 

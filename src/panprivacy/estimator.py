@@ -313,7 +313,7 @@ class Estimator(ABC, Generic[R]):
     @property
     def memory(self) -> int:
         """Bytes that the bits take; none, if they are gone."""
-        return 0 if self.emptied else self._table.words.nbytes
+        return 0 if self.emptied else self._table.nbytes
 
     @property
     def emptied(self) -> str | None:

@@ -3,7 +3,8 @@
 import struct
 from collections.abc import Sequence
 from operator import index
-from typing import Any, Literal, Self
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from panprivacy.checks import check_delta, check_epsilon, check_level
 from panprivacy.density import _table_size
@@ -27,7 +28,10 @@ from panprivacy.slots.dealt import Dealt, deal
 from panprivacy.slots.saved import universe_bytes, universe_from
 from panprivacy.state import Sealed
 from panprivacy.table import Table
-from panprivacy.universe import Universe, universe_of
+from panprivacy.universe import Universe, ungrouped, universe_of
+
+if TYPE_CHECKING:
+    import polars as pl
 
 _PARTS = 16
 MAIN_SHARE = (_PARTS - 1) / _PARTS
@@ -105,7 +109,7 @@ class Retention(Estimator[Release | RetentionRelease]):
         coins: Coins | None = None,
     ) -> None:
         source = coins or coin_sources.system
-        users = universe_of(universe)
+        users = ungrouped(universe_of(universe), "a Retention")
         size = _table_size(users.size, None if sample is None else index(sample), memory)
         delta = None if delta is None else check_delta(delta)
         if index(releases) < 1:
@@ -162,6 +166,20 @@ class Retention(Estimator[Release | RetentionRelease]):
     def rerandomize(self) -> None:
         """Refuse: what cancels between two releases would be redrawn in between."""
         raise PanPrivacyError("a Retention plans no announced readings: a redraw would hide who came back")
+
+    def to_polars(self) -> "pl.DataFrame":
+        """The curve so far as a frame, with a row for each release of the second period."""
+        return self._curve().to_polars()
+
+    def plot(self, path: str | Path) -> None:
+        """Draw the curve so far beside the cohort in a file: .png, .svg or .pdf. Needs Matplotlib."""
+        self._curve().plot(path)
+
+    def _curve(self) -> RetentionRelease:
+        last = self.last
+        if not isinstance(last, RetentionRelease):
+            raise PanPrivacyError("there is no curve before a release of the second period")
+        return last
 
     def _threshold(self, remove: bool) -> int:
         if not self.closed:
@@ -245,6 +263,7 @@ class Retention(Estimator[Release | RetentionRelease]):
             asked=self.asked,
             curve=rising([share.raw for share in curve], [1.0] * len(curve)),  # what differs is noise of one law
             curve_stderr=tuple(share.error.stderr for share in curve),
+            curve_interval=tuple(share.error.interval(share.raw, level) for share in curve),
             raw_curve=tuple(share.raw for share in curve),
             level=level,
             universe=self._slots.universe,

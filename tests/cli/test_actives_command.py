@@ -56,12 +56,17 @@ def test_a_state_goes_on_on_the_day_that_is_open() -> None:
     assert later[-1] == {"until": later[-1]["until"]} | shown
     assert json.loads(run("release", "s.pp", "--json").stdout)["number"] == 10
     wrong = refused("actives", "first.parquet", "-c", "user", "--time", "when", "-s", "s.pp")
-    assert "row 1: when 2026-01-05 is before the day from 2026-01-15 on, which is open by then; sort by when" in wrong
+    assert (
+        "row 1: when 2026-01-05 is before 2026-01-15, until which this state has released; feed later events" in wrong
+    )
 
 
 def test_what_cannot_be_is_said_in_one_line() -> None:
     begun = ("--start", "2026-01-05")
     assert "when does the first day start?" in refused("actives", "visits.csv", *WHOM)
+    assert "which column holds the times?" in refused("actives", "visits.csv", "-c", "user", "-n", USERS, "-e", 1)
+    early = refused("actives", "visits.csv", *WHOM, "--start", "2026-01-07")
+    assert "row 1: when 2026-01-05 is before 2026-01-07, when the first day starts; give an earlier --start" in early
     assert "which column holds the times?" in refused(
         "actives", "visits.csv", "-c", "user", "-n", 9, "-e", 1, "--span", "2d", *begun
     )
@@ -76,6 +81,42 @@ def test_nothing_of_a_batch_with_a_wrong_time_is_released() -> None:
     rows[-1, "when"] = "2026-01-06"
     rows.write_csv("mixed.csv")
     assert "row 2100: when 2026-01-06 is before" in refused("actives", "mixed.csv", *WHOM, "--start", "2026-01-05")
+
+
+def test_a_bad_row_says_from_which_day_on_to_feed_again() -> None:
+    ran = run("actives", "first.parquet", "visits.csv", *WHOM, "--start", "2026-01-05", "--state", "s.pp")
+    assert ran.exit_code == 2
+    assert "visits.csv: row 1: when 2026-01-05 is before the day from 2026-01-08 on" in ran.stderr
+    assert "days before 2026-01-08 are released; feed events from then on" in ran.stderr
+
+
+@pytest.mark.slow
+def test_who_stops_reading_is_told_from_which_day_on_to_feed_again() -> None:
+    process = start("actives", "visits.csv", *WHOM, "--start", "2026-01-05", "--state", "s.pp", stdin=None)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    said = process.stderr.read().decode()
+    process.stderr.close()
+    assert process.wait(120) == 1
+    assert "days before 2026-01-06 are released; feed events from then on" in said
+    visits(range(1, 9)).write_csv("rest.csv")
+    rest = lines("rest.csv", "-c", "user", "--time", "when", "--state", "s.pp", "--release")
+    assert [line["number"] for line in rest] == list(range(2, 10))
+
+
+@pytest.mark.slow
+def test_a_pipe_with_times_goes_by_them() -> None:
+    process = start("actives", "-", *WHOM, "--start", "2026-01-05", "--json")
+    out, err = process.communicate(Path("visits.csv").read_bytes(), timeout=120)
+    assert process.returncode == 0, err
+    said = [json.loads(line) for line in out.splitlines()]
+    assert [line["until"][:10] for line in said] == [f"2026-01-{day:02}" for day in range(6, 15)]
+    assert said[-1]["weekly_count"] == pytest.approx(4900, abs=700)
+
+
+def test_a_pipe_with_times_has_to_say_when_it_starts() -> None:
+    assert "when does the first day start?" in refused("actives", "-", *WHOM)
 
 
 @pytest.mark.slow

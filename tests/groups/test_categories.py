@@ -236,7 +236,7 @@ MANY = CHUNK + 10
         ({1, 2}, ["flu", "flu"], "a set has no order"),
         ([1, 2], None, "say of each event in which it is"),
         (5, "flu", "takes many ids"),
-        ([1, None], ["flu", "flu"], "ids"),
+        ([1, None], ["flu", "flu"], "ids?"),
         (pl.DataFrame({"user": [1]}), ["flu"], "columns"),
         ([1], pl.DataFrame({"clinic": ["flu"]}), "columns"),
     ],

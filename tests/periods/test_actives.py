@@ -301,7 +301,7 @@ def test_arguments_are_checked(bad: dict[str, Any]) -> None:
 
 
 def test_more_days_than_users_are_refused() -> None:
-    with pytest.raises(ValueError, match="5 users in 28 groups leave a group without users"):
+    with pytest.raises(ValueError, match="5 users cannot be dealt to 28 phases, one for each day of 28d"):
         pp.ActiveUsers(5, 1.0, start=MONDAY)
 
 

@@ -229,7 +229,7 @@ def test_arguments_are_checked(bad: dict[str, Any]) -> None:
 
 
 def test_one_user_alone_cannot_be_asked_two_questions() -> None:
-    with pytest.raises(ValueError, match="1 user in 2 groups leave a group without users; take more users"):
+    with pytest.raises(ValueError, match="1 user cannot be dealt to 2 groups, with some in each; take more users"):
         pp.Retention(1, 1.0)
 
 

@@ -1,6 +1,7 @@
 """`plan`: from what is wanted to what to build."""
 
 import re
+from statistics import NormalDist
 from typing import Any
 
 import pytest
@@ -115,10 +116,10 @@ def test_in_an_open_universe_the_error_is_relative() -> None:
     fewer = plan(epsilon=1.0, memory="4 KiB", count=10**6)
     assert fewer.memory <= 4096
     assert fewer.alpha > 0.05
-    assert plan(epsilon=1.0, count=10**6).buckets == 4096
-    few = plan(epsilon=1.0, count=1000)
+    few, many = plan(epsilon=1.0, count=1000), plan(epsilon=1.0, count=10**6)
     assert few.buckets is not None
-    assert few.buckets < 4096, "for few users a small table errs less"
+    assert many.buckets is not None
+    assert few.buckets < 4096 < many.buckets, "for few users a small table errs less"
     with pytest.raises(CannotPlan, match=r"in 8,192 bits; possible: alpha = 0\.3"):
         plan(epsilon=1.0, alpha=0.01, memory="1 KiB", count=10**6)
 
@@ -136,9 +137,8 @@ def test_an_open_universe_is_planned_for_the_count_that_is_expected() -> None:
 @pytest.mark.parametrize("count", [500, 5_000, 10**5, 10**9])
 def test_the_promise_holds_for_the_count_that_it_was_asked_for(count: int) -> None:
     planned = plan(epsilon=1.0, count=count)
-    stated = planned.relative_stderr
     assert planned.counts is not None
-    assert stated is not None
+    stated = planned.alpha / NormalDist().inv_cdf(1 - planned.beta / 2)
     first, last = planned.counts
     assert first <= count <= last
     est = planned.build()
@@ -146,6 +146,49 @@ def test_the_promise_holds_for_the_count_that_it_was_asked_for(count: int) -> No
     for inside in (first, count, 10 * count, last):
         assert est.count_stderr_at(inside) / inside <= stated * (1 + 1e-6)
     assert est.count_stderr_at(first - 1) / (first - 1) > stated
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("count", [3_000, 23_570, 10**6])
+def test_without_an_alpha_no_other_table_errs_less(count: int) -> None:
+    planned = plan(epsilon=1.0, count=count)
+    assert planned.buckets is not None
+    assert planned.relative_stderr is not None
+    for width in (planned.buckets // 2, 2 * planned.buckets, 4096):
+        assert DistinctCount(1.0, width).count_stderr_at(count) / count >= planned.relative_stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("count", [10**5, 10**6])
+def test_the_error_of_the_best_table_is_told_for_many_releases_too(count: int) -> None:
+    planned = plan(epsilon=1.0, count=count, releases=8760, delta=1e-9)
+    assert planned.noise == "Gaussian"
+    assert planned.alpha < 0.2
+
+
+OUT_OF_REACH: dict[str, dict[str, Any]] = {
+    "a known universe": {"universe": 1000, "epsilon": 0.4, "alpha": 0.1},
+    "little memory": {"universe": 10**6, "epsilon": 0.4, "alpha": 0.01, "memory": "1 KiB"},
+    "an open universe": {"epsilon": 1.0, "alpha": 0.001, "count": 100_000, "releases": 8760, "delta": 1e-9},
+    "an open universe, one release": {"epsilon": 1.0, "alpha": 0.02, "count": 23_570},
+    "counts": {"universe": 1000, "epsilon": 1.0, "alpha": 0.15, "up_to": 8},
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("wish", OUT_OF_REACH.values(), ids=OUT_OF_REACH)
+def test_an_offered_alpha_or_epsilon_or_memory_can_be_had(wish: dict[str, Any]) -> None:
+    asked: Any = plan
+    with pytest.raises(CannotPlan) as refusal:
+        asked(**wish)
+    offered = str(refusal.value).split("possible: ")[1]
+    alphas = re.findall(r"alpha = ([0-9.]+)(?! from)(?: at|;|$)", offered)
+    assert alphas
+    assert asked(**(wish | {"alpha": float(alphas[0])})).probability <= 0.05
+    for epsilon in re.findall(r"epsilon = ([0-9.]+) for alpha", offered):
+        assert asked(**(wish | {"epsilon": float(epsilon)})).probability <= 0.05
+    for memory in re.findall(r"memory of ([0-9.]+ \w+) for alpha", offered):
+        assert asked(**(wish | {"memory": memory})).probability <= 0.05
 
 
 @pytest.mark.slow
@@ -196,9 +239,9 @@ def test_a_plan_can_be_read() -> None:
     assert f"P(error >= 0.1) = {planned.probability:.4g} at worst" in repr(planned)
     assert planned.code == f"pp.Density(1000000, epsilon=0.4, sample={planned.sample}, releases=2)"
     assert plan(universe=Edges(nodes=9), epsilon=3.0).code == "pp.Density(universe, epsilon=3.0)"
-    visitors = repr(plan(epsilon=1.0, count=10**6))
-    assert visitors.startswith("<Plan: DistinctCount of 29 levels x 4,096 buckets")
-    assert re.search(r"at most about 0\.05 for counts from 12,\d{3} to 99\d(,\d{3}){3}>$", visitors), visitors
+    visitors = repr(plan(epsilon=1.0, alpha=0.0623, count=10**6))
+    assert visitors.startswith("<Plan: DistinctCount of 29 levels x 4,0")
+    assert re.search(r"at most about 0\.05 for counts from 11,\d{3} to 99\d(,\d{3}){3}>$", visitors), visitors
     console = Console(width=120)
     with console.capture() as capture:
         console.print(planned)

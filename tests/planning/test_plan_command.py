@@ -3,6 +3,7 @@
 import json
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -34,7 +35,8 @@ def test_a_plan_is_a_command_where_a_shell_can_build_it() -> None:
     assert many.command == f"panprivacy density FILE -c NAME -n 1000000 -e 4.0 --sample {many.sample} " + (
         "--releases 3 --intrusions 1"
     )
-    assert planned(epsilon=1.0, count=10**6).command == "panprivacy distinct FILE -c NAME -e 1.0 --buckets 4096"
+    open_ = planned(epsilon=1.0, alpha=0.02, count=10**6)
+    assert open_.command == f"panprivacy distinct FILE -c NAME -e 1.0 --buckets {open_.buckets}"
     assert planned(10**6, 1.0, alpha=0.001, density=0.01).command is None  # fewer levels than the command takes
     assert planned(Users(["ada", "grace"]), 9.0).command is None
     told = Console(width=120, record=True, file=StringIO())
@@ -51,6 +53,24 @@ def test_json_holds_everything() -> None:
     assert (answer["releases"], answer["noise"], answer["delta"]) == (2, "Laplace", 0.0)
     assert 0 < answer["epsilon_release"] < 0.4
     assert answer["epsilon_total"] <= 0.4
+
+
+@pytest.mark.parametrize("how", [(), ("--json",)])
+def test_a_plan_of_counts_ends_as_others_do(how: tuple[str, ...]) -> None:
+    result = run("-n", "100000", "-e", "1", "--up-to", "8", *how)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "100" in result.stdout
+
+
+@pytest.mark.parametrize(("estimator", "options"), [("ActiveUsers", ("--span", "56d")), ("Retention", ())])
+def test_a_delta_counts_for_periods_too(estimator: Any, options: tuple[str, ...]) -> None:
+    asked = ("--estimator", estimator, "-n", "1000000", "-e", "1", "--releases", "100", *options, "--json")
+    with_delta, without = json.loads(run(*asked, "--delta", "1e-9").stdout), json.loads(run(*asked).stdout)
+    assert (with_delta["noise"], with_delta["delta"], without["noise"]) == ("Gaussian", 1e-9, "Laplace")
+    assert with_delta["stderr"] < without["stderr"]
+    assert with_delta["errors"] == {"laplace": without["stderr"], "gaussian": with_delta["stderr"]}
+    large = run(*asked, "--delta", "0.01")
+    assert "delta" in large.stderr
 
 
 def test_a_delta_buys_gaussian_noise_where_that_is_better() -> None:

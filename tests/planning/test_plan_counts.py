@@ -17,7 +17,7 @@ def test_a_plan_says_what_the_estimator_will_say() -> None:
     found = pp.plan(universe=100_000, epsilon=1.0, up_to=8)
     est = found.build()
     assert (found.stderr, found.memory, found.up_to) == (est.share_stderr, est.memory, est.up_to)
-    assert found.probability == pytest.approx(0.05, abs=1e-9)
+    assert 0.0495 < found.probability <= 0.05
     assert eval(found.code, {"pp": pp}).budget == est.budget
     alone = pp.plan(universe=100_000, epsilon=1.0, up_to=8, only="mean")
     assert alone.stderr == alone.build().mean_stderr

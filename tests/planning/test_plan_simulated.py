@@ -142,12 +142,12 @@ OPEN: dict[str, Callable[[], Plan]] = {
 
 @pytest.mark.parametrize("case", OPEN)
 def test_in_an_open_universe_the_promise_holds_from_the_first_count_on(case: str) -> None:
-    """Errors 30 % larger would be noticed: 0.13 of them reach alpha, where 0.05 may."""
+    """Errors 40 % larger would be noticed: 0.16 of them reach alpha, where 0.05 may."""
     planned = OPEN[case]()
     assert planned.counts is not None
     errors = relative_errors(planned, planned.counts[0])
     assert not too_many(errors, planned)
-    assert too_many(1.3 * errors, planned)
+    assert too_many(1.4 * errors, planned)
 
 
 def test_a_promise_made_for_a_million_users_is_broken_by_a_fortieth_of_them() -> None:

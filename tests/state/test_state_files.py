@@ -226,7 +226,7 @@ def test_a_link_that_somebody_planted_is_not_followed(name: str, leads_somewhere
 def test_what_cannot_be_read_or_locked_is_named(tmp_path: Path) -> None:
     with pytest.raises(StateFileError, match=r"flu\.pp: cannot be read: no such file"):
         StateFile(tmp_path / "flu.pp").read()
-    with pytest.raises(StateFileError, match="cannot be read: is a directory"):
+    with pytest.raises(StateFileError, match="is a folder, not a state file"):
         StateFile(tmp_path).read()
     with (
         pytest.raises(StateFileError, match=r"flu\.pp: there is no folder .*/no$"),

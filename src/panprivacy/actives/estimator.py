@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from operator import index
-from typing import Any, Self
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -26,14 +27,18 @@ from panprivacy.privacy.ledger import Ledger, Published
 from panprivacy.privacy.splitting import best_split
 from panprivacy.release.actives import ActivesRelease
 from panprivacy.release.ordered import rising
+from panprivacy.release.period_pictures import draw_actives
 from panprivacy.sizes import format_bytes
 from panprivacy.slots.dealt import Dealt, deal
 from panprivacy.slots.phased import phase_reset_on, phases_by_age
 from panprivacy.slots.saved import universe_bytes, universe_from
 from panprivacy.state import Sealed
 from panprivacy.table import Table
-from panprivacy.universe import Ids, Universe, universe_of
+from panprivacy.universe import Ids, Universe, ungrouped, universe_of
 from panprivacy.universe.rows import chosen_rows, number_of_rows, plain_rows
+
+if TYPE_CHECKING:
+    import polars as pl
 
 
 class ActiveUsers(Estimator[ActivesRelease]):
@@ -113,12 +118,15 @@ class ActiveUsers(Estimator[ActivesRelease]):
         coins: Coins | None = None,
     ) -> None:
         source = coins or coin_sources.system
-        users = universe_of(universe)
+        users = ungrouped(universe_of(universe), "an ActiveUsers")
+        if start is None:
+            raise ValueError("when does the first day start? Give start, such as 2026-01-05")
         length, days = days_of(span, every)
         calendar = Calendar(moment_of(start), length, check_level(level))
         size = _table_size(users.size, None if sample is None else index(sample), memory)
         delta = None if delta is None else check_delta(delta)
-        slots = deal(users.size, size, days, key, source, groups=[(i, i + 1) for i in range(days)])
+        phases = [(i, i + 1) for i in range(days)]
+        slots = deal(users.size, size, days, key, source, groups=phases, named=f"phases, one for each day of {span}")
         split = best_split(check_epsilon(epsilon), slots.size // days, days, 0, delta)
         table = self.TABLE.drawn(slots.size, split.pair, source)
         self._calendar = calendar
@@ -196,6 +204,18 @@ class ActiveUsers(Estimator[ActivesRelease]):
     def released(self) -> tuple[ActivesRelease, ...]:
         """The releases of all days that ended since this object was made, or loaded."""
         return tuple(self._released)
+
+    def to_polars(self) -> "pl.DataFrame":
+        """What is in `released` as one frame, with a row for each day and each k of "the last k days"."""
+        import polars as pl
+
+        if not self._released:
+            raise PanPrivacyError("there is no frame before a day is over")
+        return pl.concat([each.to_polars() for each in self._released])
+
+    def plot(self, path: str | Path) -> None:
+        """Draw what is in `released` over time in a file: .png, .svg or .pdf. Needs Matplotlib."""
+        draw_actives(self._released, path)
 
     @property
     def days(self) -> int:

@@ -6,7 +6,6 @@ import typer
 
 from panprivacy.actives import ActiveUsers
 from panprivacy.cli import options as opt
-from panprivacy.cli.curves import draw_actives
 from panprivacy.cli.days import Days
 from panprivacy.cli.plainly import Speaker, plain_errors
 from panprivacy.cli.run import Run, continued_or_new, kept_in, planned, prepare
@@ -14,8 +13,9 @@ from panprivacy.cli.source import Source
 from panprivacy.cli.timed import parsed_moment
 from panprivacy.cli.universe import Asked, which_column
 from panprivacy.drawing import check_picture
-from panprivacy.events import Layout
+from panprivacy.events import STDIN, Layout
 from panprivacy.periods import SECOND
+from panprivacy.release.period_pictures import draw_actives
 from panprivacy.universe import Universe
 
 
@@ -26,7 +26,7 @@ def actives(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Column of times, by which days go; a pipe goes by the clock.",
+            help="Column of times, by which days go; a pipe without one goes by the clock.",
             rich_help_panel=opt.EVENTS,
         ),
     ] = None,
@@ -62,7 +62,7 @@ def actives(
         str | None,
         typer.Option(
             metavar="TIME",
-            help="When the first day starts, such as 2026-01-05; of a pipe, by default, last midnight (UTC).",
+            help="When the first day starts, such as 2026-01-05; without --time, by default, last midnight (UTC).",
             rich_help_panel=opt.BUDGET,
         ),
     ] = None,
@@ -94,11 +94,13 @@ def actives(
     with plain_errors(), kept_in(state) as kept:
         if plot is not None:
             check_picture(plot)
+        if time is None and files != [STDIN]:
+            raise ValueError("which column holds the times? Say --time NAME")
         users, kind = asked.universe()
         wanted = {"estimator": "ActiveUsers", "universe": users and users.describe(), "epsilon": epsilon}
         more = {"epsilon": epsilon, "delta": delta, "span": span, "every": every}
         first = None if start is None else parsed_moment("--start", start)
-        est = continued_or_new(kept, users, wanted, lambda: _new(users, more, first, files, level))
+        est = continued_or_new(kept, users, wanted, lambda: _new(users, more, first, level, clock=time is None))
         assert isinstance(est, ActiveUsers)
         run = Run(est, kept, level, Speaker(as_json=as_json, quiet=quiet))
         layout = Layout(separator, not no_header, missing)
@@ -110,13 +112,11 @@ def actives(
             draw_actives(days.released, plot)
 
 
-def _new(
-    users: Universe | None, more: dict[str, Any], start: int | None, files: list[str], level: float
-) -> ActiveUsers:
+def _new(users: Universe | None, more: dict[str, Any], start: int | None, level: float, *, clock: bool) -> ActiveUsers:
     if users is None:
         raise ValueError("who could appear? Say --universe N, or --universe-file FILE")
     if start is None:
-        if files != ["-"]:
+        if not clock:
             raise ValueError("when does the first day start? Say --start 2026-01-05")
         start = Days.last_midnight()
     return ActiveUsers(users, **planned(more), start=start / SECOND, level=level)

@@ -1,6 +1,8 @@
 """Feeds events to an `ActiveUsers` day by day: by a column of times, or by the clock."""
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -12,8 +14,9 @@ from panprivacy.cli.noisy import note_noise_of_series
 from panprivacy.cli.published import UNTIL, Dated, shown
 from panprivacy.cli.run import Run
 from panprivacy.cli.source import Source
-from panprivacy.cli.timed import bad_row, moments_of_rows, some_rows
-from panprivacy.events import Batch, Bell
+from panprivacy.cli.timed import Whole, bad_row, moments_of_rows, once, some_rows
+from panprivacy.errors import PanPrivacyError
+from panprivacy.events import BadInput, Batch, Bell
 from panprivacy.feeding import Feed
 from panprivacy.memory import Scratch
 from panprivacy.periods import DAY, as_datetime, moment_of
@@ -31,17 +34,17 @@ class Days:
     est: ActiveUsers
     released: list[ActivesRelease] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        self._first = self._open  # events of days before it cannot come any more, in whatever order the files are
+        self._begun = self.est.last is not None
+
     def feed(self, source: Source, column: str | None, *, end: bool) -> None:
         """Count everything, and end the days that are over; also the last one, if that is wanted."""
-        if source.live and column is not None:
-            raise ValueError("from a pipe, days go by the clock: leave --time out")
-        if not source.live and column is None:
-            raise ValueError("which column holds the times? Say --time NAME")
-        with self.run.keeping_what_was_counted():
+        with self._saying_what_is_released():
             if column is None:
-                self._feed_live(source)
+                self._feed_by_the_clock(source)
             else:
-                self._feed_files(source, column)
+                self._feed_by_their_times(source, column)
         if end:
             self._show([self.est.release(self.run.level)])
         elif self.run.kept is not None:
@@ -51,28 +54,63 @@ class Days:
         self._note_loss()
         self.run.note_epsilon()
 
-    def _feed_files(self, source: Source, column: str) -> None:
-        columns = replace(source.columns, time=column)
-        feed = source.feed_to(self.est, columns)
-        run = self.run
-        source.read(columns, run.keeper, run.speaker, lambda batch: self._take(batch, feed, column))
+    @contextmanager
+    def _saying_what_is_released(self) -> Iterator[None]:
+        """If it breaks off, save what is counted, and say which events to feed next: earlier days are released."""
+        try:
+            yield
+        except BadInput as error:
+            if self.run.kept is None or not self.run.keeper.used:
+                raise
+            self.run.keeper.write_what_is_left()
+            raise PanPrivacyError(f"{error}; what comes before it is counted and saved: {self._go_on}") from None
+        except BrokenPipeError:
+            if self.run.kept is not None:
+                self.run.speaker.note(f"whoever read the answers has gone; what they show is saved: {self._go_on}")
+            raise
 
-    def _take(self, batch: Batch, feed: Feed, column: str) -> None:
-        """Feed a batch in pieces, cut where a day ends; its times are checked before anything of it is counted."""
+    @property
+    def _go_on(self) -> str:
+        again = "those of that day may be fed again, which does no harm"
+        return f"days before {shown(self._open)} are released; feed events from then on, {again}"
+
+    def _feed_by_their_times(self, source: Source, column: str) -> None:
+        columns = replace(source.columns, time=column)
+        feed, run = source.feed_to(self.est, columns), self.run
+        if not source.live:
+            source.read(columns, run.keeper, run.speaker, lambda batch: self._take(batch, feed, column, once))
+            return
+        note = run.speaker.note
+        note("reading standard input; days go by the times of the events, and Ctrl-C ends the input")
+        with Bell() as bell:
+            source.listen(
+                columns,
+                run.keeper,
+                run.speaker,
+                bell,
+                take=lambda batch: self._take(batch, feed, column, bell.undisturbed),
+                ring=lambda: note("SIGUSR1 spends nothing here: days go by the times of the events"),
+            )
+
+    def _take(self, batch: Batch, feed: Feed, column: str, whole: Whole) -> None:
+        """Feed a batch in pieces, cut where a day ends; its times are checked before anything of it is counted.
+
+        A release is made once, so `whole`, which makes a call again that Ctrl-C breaks off, is for the rest.
+        """
         with Scratch() as scratch:
-            moments = moments_of_rows(batch, column, scratch)
+            moments = whole(partial(moments_of_rows, batch, column, scratch))
             if not len(moments):
                 return
             days = scratch.own(moments - self._open)
             days //= self._length  # from the open one on
             self._check(batch, column, moments, days, scratch)
-            feed.check(batch)
+            whole(partial(feed.check, batch))
             self.run.forewarn()
             first, at = self._open, 0
             while at < len(days):
                 self._advance(first + int(days[at]) * self._length)
                 end = int(np.searchsorted(days, days[at], side="right"))
-                feed.take(some_rows(batch, at, end))
+                whole(partial(feed.take, some_rows(batch, at, end)))
                 at = end
 
     def _check(
@@ -91,13 +129,21 @@ class Days:
 
     def _wrong(self, column: str, moment: int, reached: int) -> str:
         opened = shown(self._open + reached * self._length)
+        if moment < self._first:
+            return f"{column} {shown(moment)} is before {shown(self._first)}, {self._why_first}"
         if moment < self._open + reached * self._length:
             return (
                 f"{column} {shown(moment)} is before the day from {opened} on, which is open by then; sort by {column}"
             )
         return f"{column} {shown(moment)} is more than {_MOST_QUIET} days after {opened}; mend the time"
 
-    def _feed_live(self, source: Source) -> None:
+    @property
+    def _why_first(self) -> str:
+        if self._begun:
+            return "until which this state has released; feed later events only"
+        return "when the first day starts; give an earlier --start"
+
+    def _feed_by_the_clock(self, source: Source) -> None:
         """Count what comes on the day that it comes on."""
         feed, note = source.feed_to(self.est), self.run.speaker.note
         note("reading standard input; days end by the clock (UTC), and Ctrl-C ends the input")

@@ -17,7 +17,7 @@ import typer
 from panprivacy.checks import LargeDelta
 from panprivacy.display import line_of
 from panprivacy.errors import PanPrivacyError
-from panprivacy.release import CategoryRelease, Release
+from panprivacy.release import CategoryRelease, FrequencyRelease, Release
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """`panprivacy plan`: how much memory, or how much error, or how much epsilon will it take?"""
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -9,6 +9,10 @@ from panprivacy.cli import options as opt
 from panprivacy.cli.deltas import note_large_delta
 from panprivacy.cli.plainly import Speaker, plain_errors
 from panprivacy.drawing import check_picture
+
+if TYPE_CHECKING:
+    from panprivacy.planning import CountsPlan, Plan
+    from panprivacy.planning.period_plan import PeriodPlan
 
 
 def plan(
@@ -79,9 +83,8 @@ def plan(
         if estimator is not None:
             if universe is None or memory is not None or intrusions or count is not None or plot is not None:
                 raise ValueError(f"{estimator} is planned from --universe, --epsilon or --alpha, --beta and --density")
-            periods: dict[str, Any] = {"alpha": alpha, "beta": beta, "releases": releases, "share": density}
-            planned_periods = plan_periods(estimator, universe, epsilon, **periods, span=span, every=every)
-            Speaker(as_json=as_json, quiet=False).answer(planned_periods.to_dict() if as_json else planned_periods)
+            wish: dict[str, Any] = {"alpha": alpha, "beta": beta, "releases": releases, "share": density}
+            _show(plan_periods(estimator, universe, epsilon, **wish, span=span, every=every, delta=delta), as_json)
             return
         asked: Any = planned  # whose overloads are for people who write what they want
         found = asked(
@@ -98,10 +101,14 @@ def plan(
             up_to=up_to,
             only=only,
         )
-        speaker = Speaker(as_json=as_json, quiet=False)
-        speaker.answer(found.to_dict() if as_json else found)
-        note_large_delta(found.delta, speaker)
+        _show(found, as_json)
         if plot is not None:
             from panprivacy.planning.picture import draw
 
             draw(found, plot)
+
+
+def _show(found: "Plan | CountsPlan | PeriodPlan", as_json: bool) -> None:
+    speaker = Speaker(as_json=as_json, quiet=False)
+    speaker.answer(found.to_dict() if as_json else found)
+    note_large_delta(found.delta, speaker)

@@ -6,7 +6,6 @@ from typing import Annotated, Any
 import typer
 
 from panprivacy.cli import options as opt
-from panprivacy.cli.curves import draw_retention
 from panprivacy.cli.plainly import Speaker, plain_errors
 from panprivacy.cli.run import Run, continued_or_new, kept_in, planned, prepare
 from panprivacy.cli.source import Source
@@ -94,7 +93,7 @@ def retention(
         else:
             run.feed(source, release_every, release)
         if plot is not None:
-            draw_retention(est.last, plot)
+            est.plot(plot)
 
 
 def _both_periods(run: Run, first: Source, then: list[str], *, closed: bool) -> None:

@@ -26,6 +26,7 @@ from panprivacy.hardening import start_hardened
 from panprivacy.periods import SECOND, parse_period
 from panprivacy.privacy.ledger import all_made
 from panprivacy.retention import Retention
+from panprivacy.sizes import counted
 from panprivacy.state import StateFile
 
 _WEAK = 10.0  # an epsilon above this is hardly a promise
@@ -137,7 +138,9 @@ class Run:
         if final and (self.left or not live):
             self.release(dated=live)
             if self.left and self.kept is None:
-                self.speaker.note(f"{self.left} more planned releases, and no --state FILE to make them from")
+                self.speaker.note(
+                    f"{counted(self.left, 'more planned release')}, and no --state FILE to make them from"
+                )
         elif self.kept is not None:
             self.save(self.kept)
 

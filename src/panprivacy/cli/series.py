@@ -1,9 +1,7 @@
 """`--release-every 7d --time COLUMN`: a series of releases, one whenever a period of the events' own time is over."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,12 +12,10 @@ from panprivacy.cli.groups import check_series_picture
 from panprivacy.cli.published import UNTIL, Dated, Published, shown
 from panprivacy.cli.run import Run
 from panprivacy.cli.source import Source
-from panprivacy.cli.timed import some_rows
+from panprivacy.cli.timed import Whole, once, some_rows
 from panprivacy.events import Batch, Bell, Columns
 from panprivacy.feeding import Feed
 from panprivacy.memory import Scratch
-
-T = TypeVar("T")
 
 
 def feed_series(
@@ -41,12 +37,6 @@ def feed_series(
     if run.kept is not None and run.kept.exists and calendar.start is None:
         raise ValueError(f"{run.kept.path} is there already: say when its first period started, --time {START}")
     Series(run, calendar, published).feed(source, final)
-
-
-class Whole(Protocol):
-    """Makes a call, and makes it once more if Ctrl-C breaks it off where that only ends the input."""
-
-    def __call__(self, call: Callable[[], T]) -> T: ...
 
 
 @dataclass
@@ -73,7 +63,7 @@ class Series:
             if source.live:
                 self._listen(source, columns, feed)
             else:
-                source.read(columns, self.run.keeper, self.run.speaker, lambda batch: self._take(batch, feed, _once))
+                source.read(columns, self.run.keeper, self.run.speaker, lambda batch: self._take(batch, feed, once))
         if final and self.run.left:
             self._release(over=False)
         elif self.run.kept is not None:
@@ -134,7 +124,3 @@ class Series:
         self.calendar.passed += 1
         self.published.rows.append(row)
         self.run.speaker.answer(row)
-
-
-def _once(call: Callable[[], T]) -> T:
-    return call()

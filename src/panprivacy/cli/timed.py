@@ -1,6 +1,8 @@
-"""Times in the columns of files: read, and named with the row where they are wrong."""
+"""Times in the columns of files and pipes: read, and named with the row where they are wrong."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +14,19 @@ from panprivacy.periods import moments_in
 _WRITTEN = (
     "write it like 2026-01-31, 2026-01-31T12:00 or 2026-01-31 12:00:00+01:00, or as ten digits: seconds since 1970"
 )
+
+T = TypeVar("T")
+
+
+class Whole(Protocol):
+    """Makes a call, and makes it once more if Ctrl-C breaks it off where that only ends the input."""
+
+    def __call__(self, call: Callable[[], T]) -> T: ...
+
+
+def once(call: Callable[[], T]) -> T:
+    """Make a call that Ctrl-C may break off, as it does where files are read."""
+    return call()
 
 
 def moments_of_rows(batch: Batch, column: str, scratch: Scratch) -> NDArray[np.int64]:

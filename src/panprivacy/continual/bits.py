@@ -12,7 +12,7 @@ from panprivacy.privacy import coins as coin_sources
 from panprivacy.privacy.budget import Split
 from panprivacy.privacy.coins import Coins
 from panprivacy.privacy.ledger import Ledger
-from panprivacy.universe import universe_of
+from panprivacy.universe import ungrouped, universe_of
 
 
 def new_bits(
@@ -27,7 +27,7 @@ def new_bits(
 ) -> tuple[Density, Shares]:
     """Draw the bits of a new observer, whose size completes its plan."""
     source = coins or coin_sources.system
-    users = universe_of(universe)
+    users = ungrouped(universe_of(universe), "a Continual")
     size = _table_size(users.size, None if sample is None else index(sample), memory)
     shares = best_shares(epsilon, replace(plan, size=size), delta)
     slots = _choose_slots(users.size, size, None, None, source)

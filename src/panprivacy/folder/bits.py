@@ -34,6 +34,11 @@ class ShardedBits:
         self._store, self._frame, self._split = store, frame, split
         self._touched: Table | None = None
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the bits take, in all shards."""
+        return 8 * Table.words_for(self.size)
+
     # --- events -------------------------------------------------------------------------------------------------
 
     @contextmanager

@@ -22,10 +22,10 @@ from panprivacy.privacy.coins import Coins
 from panprivacy.slots import SlotMap
 from panprivacy.state import Sealed
 from panprivacy.state.stores import Store, store_at
-from panprivacy.table import Table
 from panprivacy.universe import Ids, Universe
 
 _LEDGER = "ledger"
+_USUAL_SHARDS = 64
 _KINDS: dict[int, type[Estimator[Any]]] = {1: Density, 2: DistinctCount}
 
 
@@ -81,13 +81,14 @@ class StateFolder:
         universe: int | Universe | None = None,
         epsilon: float | None = None,
         *,
-        shards: int = 64,
+        shards: int | None = None,
         coins: Coins | None = None,
         **options: Any,
     ) -> Self:
         """Make a folder for a new `Density` of a universe, or for a new `DistinctCount` if there is none.
 
-        `options` are those of the estimator: sample, memory, releases, intrusions, delta, buckets and so on.
+        There are 64 shards unless told, or as many as bits if those are fewer. `options` are those of the estimator:
+        sample, memory, releases, intrusions, delta, buckets and so on.
         """
         if epsilon is None:
             raise ValueError("say how much may be lost in all: epsilon=1.0")
@@ -96,7 +97,8 @@ class StateFolder:
             if universe is None
             else Density(universe, epsilon, coins=coins, **options)
         )
-        shards, size = index(shards), est._table.size
+        size = est._table.size
+        shards = min(_USUAL_SHARDS, size) if shards is None else index(shards)
         if not 1 <= shards <= min(MOST_SHARDS, size):
             raise ValueError(f"shards must be between 1 and {min(MOST_SHARDS, size):,}, got {shards}")
         store, source = store_at(url), coins or coin_sources.system
@@ -223,7 +225,7 @@ class StateFolder:
     @property
     def memory(self) -> int:
         """Bytes that the bits take, in all shards."""
-        return 8 * Table.words_for(self._bits.size)
+        return int(self._bits.nbytes)
 
     @property
     def shards(self) -> int:

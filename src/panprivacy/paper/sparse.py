@@ -47,6 +47,11 @@ class SparseTable:
     def __post_init__(self) -> None:
         loaded("panprivacy.paper.sparse_kernels")  # now: loaded at the first event, it would tell that there was one
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the words take."""
+        return self.words.nbytes
+
     @classmethod
     def drawn(cls, size: int, pair: Pair, coins: Coins) -> Self:
         """A table in which nobody has appeared: every bit a flip of p0."""

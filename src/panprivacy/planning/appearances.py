@@ -2,8 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from fractions import Fraction
-from math import ceil, floor, log10
 from typing import Any, Literal
 
 from panprivacy.checks import check_delta, check_epsilon
@@ -11,6 +9,7 @@ from panprivacy.counts import Counts
 from panprivacy.display import Card, Rows, grid_of, html_of
 from panprivacy.errors import CannotPlan
 from panprivacy.planning.options import as_fraction
+from panprivacy.planning.rounding import rounded_up
 from panprivacy.planning.search import LARGEST_EPSILON
 from panprivacy.privacy.budget import Split, and_delta, budget_of
 from panprivacy.privacy.coins import Coins
@@ -46,6 +45,11 @@ class CountsPlan:
     def epsilon(self) -> float:
         """The total budget."""
         return self.split.epsilon
+
+    @property
+    def delta(self) -> float:
+        """The probability, at most, with which more than epsilon is lost: 0 with Laplace noise, which needs none."""
+        return self.split.delta
 
     @property
     def memory(self) -> int:
@@ -216,7 +220,7 @@ def _best_of_one_noise(wish: CountsWish) -> CountsPlan:
         more = _least_epsilon(wish)
         raise CannotPlan(
             f"alpha = {wish.alpha:g} with beta = {wish.beta:g} is out of reach for {wish.universe.describe()} at "
-            f"epsilon = {epsilon:g}; possible: alpha = {_least_alpha(beyond, wish.beta):.4g} at epsilon = {epsilon:g}"
+            f"epsilon = {epsilon:g}; possible: alpha = {_least_alpha(beyond, wish.beta):g} at epsilon = {epsilon:g}"
             f"{f'; or epsilon = {more:g} for alpha = {wish.alpha:g}' if more else ''}; a smaller up_to errs less"
         )
     alpha = _least_alpha(beyond, wish.beta) if wish.alpha is None else wish.alpha
@@ -227,13 +231,13 @@ def _best_of_one_noise(wish: CountsWish) -> CountsPlan:
 
 
 def _least_alpha(beyond: Callable[[float], float], beta: float) -> float:
-    """The error that is reached with probability beta."""
+    """The error, rounded up to four digits, that is reached with probability beta."""
     from scipy.optimize import brentq
 
     high = 1e-6
     while beyond(high) > beta:
         high *= 2
-    return float(brentq(lambda error: beyond(error) - beta, 0.0, high, xtol=1e-12))
+    return rounded_up(brentq(lambda error: beyond(error) - beta, 0.0, high, xtol=1e-12))
 
 
 def _least_epsilon(wish: CountsWish) -> float | None:
@@ -253,6 +257,4 @@ def _least_epsilon(wish: CountsWish) -> float | None:
     while high - low > 1e-6 * high:
         middle = (low + high) / 2
         low, high = (low, middle) if enough(middle) else (middle, high)
-    unit = Fraction(10) ** (floor(log10(high)) - 3)
-    k = ceil(Fraction(high) / unit)
-    return float(k * unit) if enough(float(k * unit)) else float((k + 1) * unit)
+    return rounded_up(high)  # where it is enough: bisection ends above what is needed

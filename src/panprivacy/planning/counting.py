@@ -11,6 +11,7 @@ from itertools import pairwise
 from panprivacy.distinct.buckets import LARGEST_COUNT, levels_for
 from panprivacy.distinct.likelihood import CountModel
 from panprivacy.distinct.reach import counts_within, relative_stderr
+from panprivacy.planning.rounding import rounded_up
 from panprivacy.planning.search import first_true
 from panprivacy.planning.terms import Terms
 from panprivacy.privacy.budget import Split
@@ -19,9 +20,11 @@ from panprivacy.slots.hashed import LARGEST_BUCKETS
 OPEN_UNIVERSE = LARGEST_COUNT
 """Users that an open universe has room for."""
 
-_LEAST_BUCKETS, _USUAL_BUCKETS = 64, 4096
+LARGEST_RELATIVE_ERROR = 0.2
+"""A standard error, as a share of the count, beyond which what is said of a counter is not about right any more."""
+
+_LEAST_BUCKETS = 64
 _FAR = 1024  # users to a bucket: there the relative error has settled
-_LARGEST_RELATIVE_ERROR = 0.2
 _WIDER = (1.0, 1.1, 1.25, 1.5, 2.0)  # a table with buckets to spare keeps to an error from fewer users on
 
 
@@ -71,7 +74,7 @@ class Counter:
     @property
     def sound(self) -> bool:
         """Whether the error is small enough for what is said of it to be about right."""
-        return self.relative <= _LARGEST_RELATIVE_ERROR
+        return self.relative <= LARGEST_RELATIVE_ERROR
 
     def probability(self, alpha: float) -> float:
         """About ``P(error >= alpha)``, taking the estimate for normal."""
@@ -80,16 +83,16 @@ class Counter:
         return float(2 * ndtr(-alpha / self.stderr))
 
     def alpha(self, beta: float) -> float:
-        """About the error that is exceeded with probability beta."""
+        """About the error, rounded up to four digits, that is exceeded with probability beta."""
         from scipy.special import ndtri
 
-        return float(-ndtri(beta / 2) * self.stderr)
+        return rounded_up(-ndtri(beta / 2) * self.stderr)
 
     def counts(self, alpha: float, beta: float) -> tuple[int, int] | None:
         """For which counts of an open universe ``P(relative error >= alpha)`` is about beta at most."""
         from scipy.special import ndtri
 
-        largest = min(float(-alpha / ndtri(beta / 2)), _LARGEST_RELATIVE_ERROR)
+        largest = min(float(-alpha / ndtri(beta / 2)), LARGEST_RELATIVE_ERROR)
         found = counts_within(self.model, largest * (1 + 1e-9))  # the count that alpha was made for is one of them
         return found and (found[0], min(found[1], OPEN_UNIVERSE))
 
@@ -127,11 +130,8 @@ def smallest_counter(terms: Terms, crowd: Crowd, alpha: float, beta: float, bits
 
 
 def least_error_counter(terms: Terms, crowd: Crowd, bits: int | None) -> Counter | None:
-    """The counter that errs least in so many bits; in an open universe without a limit, of 4,096 buckets at most."""
-    widths = _widths(terms, bits or terms.population)
-    if crowd.universe is None and bits is None:
-        widths = [width for width in widths if width <= _USUAL_BUCKETS]
-    found = [counter(terms, crowd, buckets) for buckets in widths]
+    """The counter that errs least in so many bits, or in any number of them: beyond some, more buckets add noise."""
+    found = [counter(terms, crowd, buckets) for buckets in _widths(terms, bits or terms.population)]
     return min((each for each in found if each.sound), key=lambda each: each.stderr, default=None)
 
 

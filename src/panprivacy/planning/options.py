@@ -5,6 +5,7 @@ from fractions import Fraction
 
 from panprivacy.errors import CannotPlan
 from panprivacy.planning.counting import (
+    LARGEST_RELATIVE_ERROR,
     OPEN_UNIVERSE,
     Counter,
     Crowd,
@@ -142,14 +143,15 @@ def _instead_of_a_counter(wish: Wish, terms: Terms) -> str:
     """What no `DistinctCount` does, and what one would do."""
     possible = []
     if best := least_error_counter(terms, wish.crowd, wish.largest):
-        possible.append(f"alpha = {best.alpha(wish.beta):.4g}")
+        possible.append(f"alpha = {best.alpha(wish.beta):g}")
     if wish.universe is None and wish.alpha is not None:
         first = first_count(terms, float(wish.alpha), wish.beta, wish.largest)
         possible += [f"alpha = {float(wish.alpha):g} from about {first:,} users on"] if first else []
     whom = f"{wish.crowd.count:,.0f} users at epsilon = {terms.epsilon:g}{and_delta(wish.delta or 0.0)}"
     where = f"in {wish.bits:,} bits" if wish.bits else "in any memory"
+    what = "does that" if wish.alpha is not None else f"has a standard error of {LARGEST_RELATIVE_ERROR:.0%} or less"
     return (
-        f"no DistinctCount does that for {whom} {where}; possible: "
+        f"no DistinctCount {what} for {whom} {where}; possible: "
         f"{'; or '.join(possible) or 'nothing but more epsilon, users or memory'}"
     )
 

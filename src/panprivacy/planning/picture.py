@@ -99,6 +99,8 @@ def _draw_laplace(axes: "Axes", terms: Terms, beta: float, sizes: NDArray[np.int
     designs = [replace(terms, delta=None).possible(size) for size in sizes.tolist()]
     errors = np.array([1.0 if design is None else about_alpha(design, beta) for design in designs])
     told = errors < 1
+    if not told.any():  # no line, and no name for one in the legend
+        return
     axes.plot(sizes[told] / 8, errors[told], label="Density with Laplace noise, without delta", **_WITHOUT_DELTA)
 
 

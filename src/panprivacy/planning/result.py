@@ -1,5 +1,6 @@
 """A plan: what to build, and what it will do."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -19,6 +20,15 @@ class Errors(NamedTuple):
 
     laplace: float | None
     gaussian: float | None
+
+    def compared(self, delta: float, shown: Callable[[float], str]) -> str:
+        """Which noise a plan takes, Gaussian if it has a delta, and what it would err by with the other."""
+        laplace, gaussian = (None if each is None else shown(each) for each in self)
+        if delta:
+            other = f"would err by {laplace}" if laplace else "is out of reach at this epsilon"
+            return f"Gaussian, which errs by {gaussian}; Laplace noise {other}"
+        other = f"would err by {gaussian}" if gaussian else "is out of reach at this epsilon"
+        return f"Laplace, which errs by {laplace} and needs no delta; Gaussian noise {other}"
 
 
 @dataclass(frozen=True, repr=False)
@@ -189,7 +199,7 @@ class Plan:
             ("of the state", f"{budget.state:.4g}"),
             ("of the releases", _of_releases(budget)),
             *redraw,
-            *([("noise", self._which_noise(self.errors))] if self.errors else []),
+            *([("noise", self.errors.compared(self.delta, self._error))] if self.errors else []),
             ("standard error", self._stderr() + at),
             (f"P(error >= {self._error(self.alpha)})", self._how_likely()),
             ("in Python", self.code),
@@ -211,14 +221,6 @@ class Plan:
 
     def _error(self, error: float) -> str:
         return f"{error:.4g}" if self.universe else f"{100 * error:.4g} %"
-
-    def _which_noise(self, errors: Errors) -> str:
-        laplace, gaussian = (None if each is None else self._error(each) for each in errors)
-        if self.delta:
-            other = f"would err by {laplace}" if laplace else "is out of reach at this epsilon"
-            return f"Gaussian, which errs by {gaussian}; Laplace noise {other}"
-        other = f"would err by {gaussian}" if gaussian else "is out of reach at this epsilon"
-        return f"Laplace, which errs by {laplace} and needs no delta; Gaussian noise {other}"
 
     def _how_likely(self) -> str:
         if self.exact:

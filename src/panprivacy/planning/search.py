@@ -3,14 +3,14 @@
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
-from math import ceil, exp, floor, log, log10
+from math import ceil, exp, floor, log
 
 from panprivacy.planning.law import Design
+from panprivacy.planning.rounding import unit_of
 from panprivacy.planning.terms import Terms
 from panprivacy.planning.worst import worst_case
 from panprivacy.release import Spread
 
-_DIGITS = 4  # to which the smallest error or epsilon is found
 _LEAST_EPSILON = 1e-6
 _ROUGH, _TRIED_BELOW = 512, 64
 
@@ -45,7 +45,7 @@ def smallest_alpha(terms: Terms, size: int, beta: float) -> Fraction | None:
     if design is None:
         return None
     guess = about_alpha(design, beta)
-    unit = _unit(guess)
+    unit = unit_of(guess)
 
     def meets(k: int, quick: bool) -> bool:
         return worst_case(design, k * unit, quick=quick).probability <= beta
@@ -66,7 +66,7 @@ def smallest_epsilon(terms: Terms, size: int, alpha: Fraction, beta: float) -> f
         return replace(terms, epsilon=epsilon)
 
     guess = _crossing(lambda e: _about_risk(at(e), size, alpha) - beta, _LEAST_EPSILON, LARGEST_EPSILON)
-    unit = _unit(guess)
+    unit = unit_of(guess)
 
     def meets(k: int, quick: bool) -> bool:
         return _risk(at(float(k * unit)), size, alpha, quick) <= beta
@@ -124,11 +124,6 @@ def _crossing(falling: Callable[[float], float], low: float, high: float) -> flo
     if falling(low) <= 0:
         return low
     return exp(brentq(lambda x: falling(exp(x)), log(low), log(high), xtol=1e-5))
-
-
-def _unit(value: float) -> Fraction:
-    """One in the last of the four digits of a value."""
-    return Fraction(10) ** (floor(log10(value)) - _DIGITS + 1)
 
 
 def _least(meets: Callable[[int, bool], bool], start: int, last: int) -> int | None:

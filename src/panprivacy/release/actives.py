@@ -2,10 +2,16 @@
 
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from panprivacy.display import Card, grid_of, html_of, line_of, measured, warning_of
 from panprivacy.privacy.budget import and_delta
+from panprivacy.release.period_pictures import draw_actives
+from panprivacy.release.shares import Measured, as_columns
+
+if TYPE_CHECKING:
+    import polars as pl
 
 _DAY = timedelta(days=1)
 _MONTHS = (30, 28)  # days of what is called a month, as far as they are known
@@ -15,7 +21,8 @@ _MONTHS = (30, 28)  # days of what is called a month, as far as they are known
 class ActivesRelease:
     """Shares of the universe that were active in the last k days, for each k, with their errors.
 
-    What is called a day here is whatever `every` says. In the first cycle there are only as many shares as days so far.
+    What is called active is a share of the universe, and what is called a count is a number of users. A day is as long
+    as `every` says. In the first cycle there are only as many shares as days so far.
     """
 
     active: tuple[float, ...]
@@ -48,44 +55,109 @@ class ActivesRelease:
     """False if the coins were not the operating system's: such a release protects nobody."""
 
     @property
+    def active_counts(self) -> tuple[float, ...]:
+        """``active_counts[k-1]`` is the number of users that were active in the last k days."""
+        return tuple(each.value for each in self._counts())
+
+    @property
+    def active_counts_stderr(self) -> tuple[float, ...]:
+        """Standard errors of the counts."""
+        return tuple(each.stderr for each in self._counts())
+
+    @property
+    def active_counts_interval(self) -> tuple[tuple[float, float], ...]:
+        """Confidence intervals for the counts."""
+        return tuple(each.interval for each in self._counts())
+
+    @property
     def daily(self) -> float | None:
         """The share active in the last 24 hours; None if that is no number of days, or too many."""
-        return self._active_in(_DAY)
+        return self._value("daily")
 
     @property
     def weekly(self) -> float | None:
         """The share active in the last 7 times 24 hours."""
-        return self._active_in(7 * _DAY)
+        return self._value("weekly")
 
     @property
     def monthly(self) -> float | None:
         """The share active in the last 30 times 24 hours, or 28 times if there are no 30."""
-        found = (self._active_in(days * _DAY) for days in _MONTHS)
-        return next((share for share in found if share is not None), None)
+        return self._value("monthly")
 
-    def _active_in(self, time: timedelta) -> float | None:
-        days = days_in(time, self.end - self.start)
-        return self.active[days - 1] if days is not None and days <= len(self.active) else None
+    @property
+    def daily_count(self) -> float | None:
+        """The number of users active in the last 24 hours, often called DAU; `named` has its error, too."""
+        return self._value("daily", self.universe)
+
+    @property
+    def weekly_count(self) -> float | None:
+        """The number of users active in the last 7 times 24 hours, often called WAU."""
+        return self._value("weekly", self.universe)
+
+    @property
+    def monthly_count(self) -> float | None:
+        """The number of users active in the last 30 (or 28) times 24 hours, often called MAU."""
+        return self._value("monthly", self.universe)
+
+    def named(self) -> dict[str, Any]:
+        """The shares and counts that go by a name, each with its error: ``daily``, ``daily_count_stderr`` and so on.
+
+        What is not known yet, or is no number of days, is None.
+        """
+        found: dict[str, Any] = {}
+        for name, days in self._days().items():
+            share = self._last(days) if days is not None else None
+            count = share.times(self.universe) if share is not None else None
+            for called, each in ((name, share), (f"{name}_count", count)):
+                numbers = each or Measured(0.0, 0.0, (0.0, 0.0))
+                found |= {word: value if each else None for word, value in numbers.named(called).items()}
+        return found
 
     def to_dict(self) -> dict[str, Any]:
         """Everything in the release as plain numbers and text, for JSON."""
-        named = {name: getattr(self, name) for name in ("daily", "weekly", "monthly")}
         times = {"start": self.start.isoformat(), "end": self.end.isoformat()}
-        return asdict(self) | times | named
+        counts = ("active_counts", "active_counts_stderr", "active_counts_interval")
+        return asdict(self) | times | self.named() | {name: getattr(self, name) for name in counts}
+
+    def to_polars(self) -> "pl.DataFrame":
+        """A frame with a row for the last 1, 2, ... days, as shares and as counts."""
+        import polars as pl
+
+        days = range(1, len(self.active) + 1)
+        shares = as_columns("active", [self._last(k) for k in days])
+        when = {"start": [self.start] * len(days), "end": [self.end] * len(days), "days": list(days)}
+        return pl.DataFrame(when | shares | as_columns("count", self._counts()))
+
+    def plot(self, path: str | Path) -> None:
+        """Draw this day in a file, .png, .svg or .pdf; `pp.ActiveUsers.plot` draws all of them. Needs Matplotlib."""
+        draw_actives([self], path)
+
+    def _counts(self) -> list[Measured]:
+        return [self._last(k + 1).times(self.universe) for k in range(len(self.active))]
+
+    def _last(self, days: int) -> Measured:
+        k = days - 1
+        return Measured(self.active[k], self.active_stderr[k], self.active_interval[k])
+
+    def _value(self, name: str, times: int = 1) -> float | None:
+        days = self._days()[name]
+        return None if days is None else self.active[days - 1] * times
+
+    def _days(self) -> dict[str, int | None]:
+        """How many days each name stands for; None for what is not known, or no number of days."""
+        length, known = self.end - self.start, len(self.active)
+        days = {"daily": days_in(_DAY, length), "weekly": days_in(7 * _DAY, length)}
+        within = {name: k if k is not None and k <= known else None for name, k in days.items()}
+        return within | {"monthly": month_in(length, known)}
 
     def card(self) -> Card:
         """What is shown of it."""
-        interval = f"{100 * self.level:g}% interval"
-        length = self.end - self.start
-        names = {days_in(_DAY, length): "daily", days_in(7 * _DAY, length): "weekly"}
-        month = next((days_in(d * _DAY, length) for d in _MONTHS if self._active_in(d * _DAY) is not None), None)
-        names |= {month: "monthly", len(self.active): names.get(len(self.active), f"last {len(self.active)}")}
-        rows = [
-            (name, measured(self.active[k - 1], self.active_stderr[k - 1], self.active_interval[k - 1], interval, 4))
-            for k, name in sorted((k, name) for k, name in names.items() if k is not None and k <= len(self.active))
-        ]
+        days = len(self.active)
+        names = {k: name for name, k in self._days().items() if k is not None}
+        names.setdefault(days, f"last {days}")
+        rows = [row for k in sorted(names) for row in self._last(k).rows(names[k], self.universe, self.level)]
         if self.stickiness is not None and self.stickiness_interval is not None:
-            bounds = self.stickiness_interval
+            bounds, interval = self.stickiness_interval, f"{100 * self.level:g}% interval"
             rows.append(("stickiness", measured(self.stickiness, self.stickiness_stderr, bounds, interval, 4)))
         spent = f"{self.epsilon_spent:.4g} spent in a cycle{and_delta(self.delta_spent)}"
         return Card(f"Day {self.number}", (*rows, ("epsilon", spent)), warning_of(self.secure))

@@ -1,17 +1,26 @@
 """What leaves of a `Retention`: the cohort, who of it came back, who is new, and what it cost."""
 
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 from panprivacy.display import Card, grid_of, html_of, line_of, measured, warning_of
 from panprivacy.privacy.budget import and_delta
+from panprivacy.release.period_pictures import draw_retention
+from panprivacy.release.shares import Measured, as_columns
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_SHARES: tuple[Literal["cohort", "returned", "newcomers"], ...] = ("cohort", "returned", "newcomers")
 
 
 @dataclass(frozen=True)
 class RetentionRelease:
     """Estimates of who came in which of two periods, with their errors, that cost the stated part of the budget.
 
-    All are shares of the universe, but for `rate`, which is a share of the cohort.
+    All are shares of the universe, but for `rate`, which is a share of the cohort, and what is called a count, which is
+    a number of users.
     """
 
     cohort: float
@@ -43,6 +52,8 @@ class RetentionRelease:
     """That share at each release of the second period so far. It never falls."""
     curve_stderr: tuple[float, ...]
     """Standard errors of the raw curve; the other one errs no more."""
+    curve_interval: tuple[tuple[float, float], ...]
+    """Confidence intervals, each around a point of the raw curve."""
     raw_curve: tuple[float, ...]
     """The estimates before they were brought into order and into [0, 1]."""
     level: float
@@ -60,26 +71,64 @@ class RetentionRelease:
     secure: bool
     """False if the coins were not the operating system's: such a release protects nobody."""
 
+    @property
+    def cohort_count(self) -> float:
+        """The number of users that came in the first period; `count_of` has its error, too."""
+        return self.cohort * self.universe
+
+    @property
+    def returned_count(self) -> float:
+        """The number of users that came in both periods."""
+        return self.returned * self.universe
+
+    @property
+    def newcomers_count(self) -> float:
+        """The number of users that came in the second period only."""
+        return self.newcomers * self.universe
+
+    def count_of(self, name: Literal["cohort", "returned", "newcomers"]) -> Measured:
+        """The number of users of a share, with its standard error and its interval: ``value, stderr, interval``."""
+        return self._share(name).times(self.universe)
+
     def to_dict(self) -> dict[str, Any]:
         """Everything in the release as plain numbers, for JSON."""
-        return asdict(self)
+        counts: dict[str, Any] = {}
+        for name in _SHARES:
+            counts |= self.count_of(name).named(f"{name}_count")
+        return asdict(self) | counts
+
+    def to_polars(self) -> "pl.DataFrame":
+        """A frame of the curve, with a row for each release of the second period, as shares and as counts."""
+        import polars as pl
+
+        points = [Measured(*point) for point in zip(self.curve, self.curve_stderr, self.curve_interval, strict=True)]
+        columns: dict[str, Any] = {"release": list(range(1, len(points) + 1))}
+        counts = as_columns(f"{self.asked}_count", [point.times(self.universe) for point in points])
+        return pl.DataFrame(columns | as_columns(self.asked, points) | counts)
+
+    def plot(self, path: str | Path) -> None:
+        """Draw the curve beside the cohort in a file: .png, .svg or .pdf. Needs Matplotlib."""
+        draw_retention(self, path)
 
     def card(self) -> Card:
         """What is shown of it."""
-        interval = f"{100 * self.level:g}% interval"
-        shown = (
-            ("cohort", self.cohort, self.cohort_stderr, self.cohort_interval),
-            ("returned", self.returned, self.returned_stderr, self.returned_interval),
-            ("newcomers", self.newcomers, self.newcomers_stderr, self.newcomers_interval),
-            ("rate", self.rate, self.rate_stderr, self.rate_interval),
-        )
         unasked = "newcomers" if self.asked == "returned" else "returned"
-        rows = [(name, measured(value, error, bounds, interval, 4)) for name, value, error, bounds in shown]
-        rows = [(name, text + (", of one user in 16" if name == unasked else "")) for name, text in rows]
+        rows = [
+            row
+            for name in _SHARES
+            for row in self._share(name).rows(
+                name, self.universe, self.level, ", of one user in 16" if name == unasked else ""
+            )
+        ]
+        interval = f"{100 * self.level:g}% interval"
+        rows.append(("rate", measured(self.rate, self.rate_stderr, self.rate_interval, interval, 4)))
         if len(self.curve) > 1:
             rows.append((f"{self.asked} by release", ", ".join(f"{share:.4f}" for share in self.curve)))
         spent = f"{self.epsilon_spent:.4g} spent, {self.epsilon_remaining:.4g} left{and_delta(self.delta_spent)}"
         return Card(f"Release {self.number}", (*rows, ("epsilon", spent)), warning_of(self.secure))
+
+    def _share(self, name: Literal["cohort", "returned", "newcomers"]) -> Measured:
+        return Measured(getattr(self, name), getattr(self, f"{name}_stderr"), getattr(self, f"{name}_interval"))
 
     __str__ = line_of
     __rich__ = grid_of

@@ -80,11 +80,19 @@ def slots_of_all(universe: int) -> int:
 
 
 def deal(
-    universe: int, size: int, parts: int, key: bytes | None, coins: Coins, *, groups: Sequence[tuple[int, int]]
+    universe: int,
+    size: int,
+    parts: int,
+    key: bytes | None,
+    coins: Coins,
+    *,
+    groups: Sequence[tuple[int, int]],
+    named: str = "groups",
 ) -> Dealt:
     """Deal a universe, or a sample of this size, to parts, under a key that leaves none of these groups without users.
 
-    A group is some parts that follow one another: the first of them, and the first that is not one of them.
+    A group is some parts that follow one another: the first of them, and the first that is not one of them. `named` is
+    what groups are called in front of somebody who has too few users for them.
     """
     slots = slots_of_all(universe) if size == universe else size
     given = check_key(key)
@@ -95,4 +103,6 @@ def deal(
             if all(dealt.part(*group).users for group in groups):
                 return dealt
     instead = "another key, or more users" if given else "more users"
-    raise ValueError(f"{counted(size, 'user')} in {len(groups)} groups leave a group without users; take {instead}")
+    raise ValueError(
+        f"{counted(size, 'user')} cannot be dealt to {len(groups)} {named}, with some in each; take {instead}"
+    )

@@ -86,6 +86,10 @@ class StateFile:
 
     def read(self) -> Sealed:
         """The parts of the state, at a moment when nobody was writing it."""
+        if self._target.is_dir():
+            raise StateFileError(
+                f"{self.path}: is a folder, not a state file; a state folder is opened in Python, pp.StateFolder(path)"
+            )
         self._mend_if_abandoned()
         try:
             try:

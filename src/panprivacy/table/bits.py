@@ -37,6 +37,10 @@ class Bits(Protocol):
     def from_words(cls, size: int, words: NDArray[np.uint64]) -> Self:
         """A table that was saved."""
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the bits take, wherever they are."""
+
     def redraw_one(self, slot: int, flip: bool) -> None:
         """Set one bit to a flip."""
 
@@ -77,6 +81,11 @@ class Table:
     def __post_init__(self) -> None:
         loaded("panprivacy.table.kernels")  # now: loaded at the first event, they would tell that there was one
         self._octets = memoryview(self.words).cast("B")  # type: ignore[arg-type]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the words take."""
+        return self.words.nbytes
 
     @classmethod
     def drawn(cls, size: int, pair: Pair, coins: Coins) -> Self:

@@ -48,6 +48,11 @@ class Counters:
             loaded(f"panprivacy.table.{kernels}")
 
     @property
+    def nbytes(self) -> int:
+        """Bytes that the words take."""
+        return self.words.nbytes
+
+    @property
     def width(self) -> int:
         """Bits of a field."""
         return width_of(self.up_to)

@@ -1,5 +1,6 @@
 """Universes: who could appear, and the position that each id has among them."""
 
+from collections.abc import Iterable
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,7 +13,7 @@ from panprivacy.universe.range import Range
 from panprivacy.universe.users import Users
 from panprivacy.universe.words import Words
 
-__all__ = ["LARGEST_UNIVERSE", "Edges", "Ids", "Range", "Universe", "Users", "universe_of"]
+__all__ = ["LARGEST_UNIVERSE", "Edges", "Ids", "Range", "Universe", "Users", "ungrouped", "universe_of"]
 
 LARGEST_UNIVERSE = 2**44
 
@@ -47,7 +48,17 @@ def universe_of(given: Any) -> Universe:
     """Turn what the user gave, a number or a universe, into a universe."""
     universe = Range(given.__index__()) if hasattr(given, "__index__") else given
     if not isinstance(universe, Range | Users | Edges):
-        raise TypeError(f"universe must be a number, pp.Users(...) or pp.Edges(...), got {given!r}")
+        instead = "; if it holds the ids, pp.Users(it)" if isinstance(given, Iterable) else ""
+        raise TypeError(  # the type only: what a column holds are people
+            f"universe must be a number, pp.Users(...) or pp.Edges(...), got a {type(given).__name__}{instead}"
+        )
     if not 1 <= universe.size <= LARGEST_UNIVERSE:
         raise ValueError(f"a universe has 1 to 2**44 users, got {universe.size}")
+    return universe
+
+
+def ungrouped(universe: Universe, whose: str) -> Universe:
+    """Refuse users with groups where nothing is released by group: they would be dropped without a word."""
+    if isinstance(universe, Users) and universe.groups is not None:
+        raise ValueError(f"{whose} has no groups: list its users without, pp.Users(ids); a Density releases by group")
     return universe

@@ -6,7 +6,7 @@ array already, and no more than a chunk at a time otherwise.
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, NamedTuple, Protocol
 
@@ -77,8 +77,10 @@ def pieces_of(ids: object) -> list[Piece] | None:
 def plain_column(ids: Any) -> Any:
     """A pandas column as the NumPy or Arrow array that it stands for; all else that is one column as it is.
 
-    A frame is refused: its columns would be taken for ids, or their names.
+    A frame is refused, and so is a mapping: its columns would be taken for ids, or their names.
     """
+    if isinstance(ids, Mapping):
+        raise TypeError(f"a {type(ids).__name__} is no column of ids: pass one, such as list(it) or it['user']")
     library = type(ids).__module__.partition(".")[0]
     if library in ("polars", "pyarrow", "pandas") and any(
         hasattr(ids, sign) for sign in ("collect_schema", "columns", "column_names")

@@ -62,8 +62,10 @@ class Users:
 
             file = str(ids)
             ids, groups = read_ids(file, column), None if groups is None else read_ids(file, groups)
-        elif column is not None:
+        elif isinstance(column, str):
             raise TypeError(f"column={column!r} is of a file, and no file was given; pass one column, not a frame")
+        elif column is not None:
+            raise TypeError("the second argument names a column of a file; for groups say pp.Users(ids, groups=labels)")
         self.groups: Groups | None = None
         """Which positions are those of which group, where users have one."""
         if groups is None:

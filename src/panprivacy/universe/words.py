@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from panprivacy.lazily import loaded
 from panprivacy.memory import Scratch
+from panprivacy.universe.batches import refuse_missing
 
 Words: TypeAlias = NDArray[np.uint64]
 """Ids, hashes or positions as words in a row, of 64 bits unless `narrow` ones will do; negative numbers are huge."""
@@ -83,6 +84,7 @@ def integers(chunk: Any, scratch: Scratch) -> NDArray[np.integer]:
     times = array.dtype.kind in "mM"  # counted in nanoseconds they become numbers
     if not times and all(isinstance(x, int | np.integer) and not isinstance(x, bool) for x in objects.flat):
         return objects
+    refuse_missing(sum(x is None for x in objects.flat))
     kinds = {"O": "mixed objects", "U": "strings", "S": "bytes", "T": "strings", "i": "a mixture with True or False"}
     kind = kinds.get(array.dtype.kind)
     raise TypeError(f"ids must be integers, got {kind or array.dtype}; for other ids, list them with pp.Users(...)")
