@@ -97,7 +97,12 @@ def actives(
         if time is None and files != [STDIN]:
             raise ValueError("which column holds the times? Say --time NAME")
         users, kind = asked.universe()
-        wanted = {"estimator": "ActiveUsers", "universe": users and users.describe(), "epsilon": epsilon}
+        wanted = {
+            "estimator": "ActiveUsers",
+            "universe": users and users.describe(),
+            "epsilon": epsilon,
+            "delta": delta,
+        }
         more = {"epsilon": epsilon, "delta": delta, "span": span, "every": every}
         first = None if start is None else parsed_moment("--start", start)
         est = continued_or_new(kept, users, wanted, lambda: _new(users, more, first, level, clock=time is None))

@@ -9,6 +9,7 @@ from panprivacy.counts import Counts
 from panprivacy.density import Density
 from panprivacy.distinct import DistinctCount
 from panprivacy.estimator import Estimator
+from panprivacy.release import CategoryRelease
 from panprivacy.retention import Retention
 from panprivacy.sizes import counted
 
@@ -49,6 +50,8 @@ def note_noise_of_series(releases: Sequence[Any], speaker: Speaker) -> None:
 
 def is_mostly_noise(released: Any) -> bool:
     """Whether a release says hardly anything; one of categories, whether at least half of them do not."""
+    if isinstance(released, CategoryRelease):
+        return 2 * sum(bool(row.mostly_noise) for row in released.groups) >= len(released.groups)
     for name in ("at_least_stderr", "active_stderr"):
         if errors := getattr(released, name, ()):
             return bool(max(errors) > _GUESS)
@@ -56,9 +59,7 @@ def is_mostly_noise(released: Any) -> bool:
         return bool(released.mean_stderr > _GUESS * released.up_to)
     if hasattr(released, "returned_stderr"):
         return bool(released.returned_stderr > _GUESS)
-    if hasattr(released, "mostly_noise"):
-        return bool(released.mostly_noise)
-    return 2 * sum(bool(row.mostly_noise) for row in released.groups) >= len(released.groups)
+    return bool(released.mostly_noise)
 
 
 def _error_of_a_share(est: Estimator[Any]) -> float:

@@ -78,7 +78,7 @@ def retention(
             check_picture(plot)
         users, kind = asked.universe()
         plan: dict[str, Any] = {"epsilon": epsilon, "releases": releases or (len(then) if then else None)}
-        wanted = {"estimator": "Retention", "universe": users and users.describe(), "epsilon": epsilon}
+        wanted = {"estimator": "Retention", "universe": users and users.describe(), "epsilon": epsilon, "delta": delta}
         more = {"delta": delta, "newcomers": newcomers}
         est = continued_or_new(kept, users, wanted, lambda: _new(users, plan, more))
         assert isinstance(est, Retention)
