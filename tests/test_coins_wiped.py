@@ -123,6 +123,7 @@ def foreign_randomness(source: str) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 def test_no_other_generator_is_used_anywhere_in_the_package() -> None:
     root = Path(panprivacy.__file__).parent
     for path in sorted(root.rglob("*.py")):

@@ -62,6 +62,7 @@ def test_the_curve_is_what_pooling_adjacent_violators_finds(points: list[tuple[f
     assert agrees(values, weights)
 
 
+@pytest.mark.slow
 @given(WEIGHED)
 def test_the_curve_never_falls_nor_leaves_the_universe(points: list[tuple[float, float]]) -> None:
     found = pp.monotone(series(*(value / USERS for value, _ in points)))

@@ -61,6 +61,7 @@ def test_the_ending_of_a_picture_may_be_in_capitals(tmp_path: Path) -> None:
     drawing.check_picture(tmp_path / "PLAN.PNG")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", drawing.FORMATS)
 def test_a_picture_drawn_twice_is_the_same_file(suffix: str, tmp_path: Path) -> None:
     from matplotlib.figure import Figure

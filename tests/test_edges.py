@@ -29,6 +29,7 @@ def test_every_edge_has_an_index_of_its_own(nodes: int, directed: bool) -> None:
         assert alone == [graph.index((v, u)) for u, v in pairs]
 
 
+@pytest.mark.slow
 @given(nodes=st.integers(2, 5_000_000), data=st.data())
 def test_edges_of_large_graphs_stay_inside(nodes: int, data: st.DataObject) -> None:
     source = data.draw(st.integers(0, nodes - 1))

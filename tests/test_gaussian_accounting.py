@@ -96,14 +96,17 @@ def test_the_sum_of_the_numbers_tells_as_much_as_all_of_them(
     assert summed_delta(epsilon, square, releases, sensitivity) == pytest.approx(one_by_one, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_the_delta_is_never_below_the_exact_sum() -> None:
     assert_never_below(log_delta, CASES + WIDE)
 
 
+@pytest.mark.slow
 def test_the_delta_is_at_most_2_percent_above_the_exact_sum_from_a_square_of_100_on() -> None:
     assert_hardly_above(log_delta, WIDE, 0.02)
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(
     st.floats(0, 6),
@@ -148,6 +151,7 @@ def test_the_bounds_of_a_wide_tail_hold_it_between_them(first: int) -> None:
     assert high - low < 1e-4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("widths", "most"), [(0.5, 0.002), (3.0, 0.02), (6.0, 0.06)])
 @pytest.mark.parametrize("width", [600, 2000])
 def test_the_delta_of_wide_noise_is_never_below_the_exact_sum_and_hardly_above(
@@ -176,6 +180,7 @@ def test_the_loss_is_below_that_of_concentrated_privacy(square: Fraction, releas
     assert loss(square, releases, delta) <= concentrated(square, releases, delta)
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(squares, st.integers(1, 1000), deltas)
 def test_the_loss_grows_with_releases_and_falls_with_noise_and_delta(

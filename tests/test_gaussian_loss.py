@@ -16,6 +16,7 @@ numbers = st.floats(0, 5).map(lambda digits: int(10**digits))
 deltas = st.floats(-15, -3).map(lambda digits: 10.0**digits)
 
 
+@pytest.mark.slow
 @given(squares, numbers, deltas, st.sampled_from([1, 2, 5]))
 def test_the_loss_has_the_wanted_delta_and_a_millionth_less_has_more(
     square: Fraction, releases: int, delta: float, sensitivity: int
@@ -26,6 +27,7 @@ def test_the_loss_has_the_wanted_delta_and_a_millionth_less_has_more(
         assert log_delta(found * (1 - 1e-6), square, releases, sensitivity) > log(delta)
 
 
+@pytest.mark.slow
 @given(squares.filter(lambda square: square >= 2), numbers, deltas)
 def test_the_loss_is_at_most_what_concentrated_privacy_gives_away(
     square: Fraction, releases: int, delta: float

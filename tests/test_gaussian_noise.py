@@ -78,6 +78,7 @@ def test_draws_follow_the_discrete_gaussian_law(square: Fraction, seeded: Seeded
     assert_unrelated(draws, square)
 
 
+@pytest.mark.slow
 def test_squares_of_many_bits_are_drawn_exactly_too(seeded: SeededCoins) -> None:
     square = Fraction(9 * 2**16 + 12_345, 2**16)
     assert_discrete_gaussian(drawn(discrete_gaussian, square, seeded), square)

@@ -36,6 +36,7 @@ kinds: list[st.SearchStrategy[Any]] = [
 two_lists = st.sampled_from(kinds).flatmap(lambda kind: st.tuples(*[st.lists(kind, min_size=1, max_size=90)] * 2))
 
 
+@pytest.mark.slow
 @settings(max_examples=50)
 @given(two_lists, st.randoms(use_true_random=False))
 def test_who_appeared_before_and_after_is_who_is_seen(lists: tuple[list[Any], list[Any]], random: Any) -> None:
@@ -165,6 +166,7 @@ def test_growing_that_fails_halfway_leaves_all_as_it_was(monkeypatch: pytest.Mon
     assert not drawn[0].words.any()
 
 
+@pytest.mark.slow
 def test_events_of_other_threads_find_their_users_while_the_list_grows() -> None:
     old = [f"user {i:05}" for i in range(0, 2000, 2)]
     est = revealing(pp.Users(old))

@@ -18,6 +18,7 @@ def _python(code: str, **environment: str) -> str:
     return subprocess.run(command, env=clean | environment, capture_output=True, text=True, check=True).stdout
 
 
+@pytest.mark.slow
 @linux
 def test_in_a_running_process_it_does_what_can_be_done_and_says_what_cannot() -> None:
     code = """
@@ -37,6 +38,7 @@ print(done)
     assert lines[-1].startswith("what has to be said before Python starts: env MALLOC_PERTURB_=165 PYTHONMALLOC=malloc")
 
 
+@pytest.mark.slow
 @linux
 def test_a_process_that_was_started_as_it_says_has_all_of_it() -> None:
     printed = _python("import panprivacy as pp; print(pp.harden())", **hardening.AT_START)

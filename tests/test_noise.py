@@ -103,6 +103,7 @@ def assert_sampler_is_exact(sampler: Sampler, epsilon: Fraction, monkeypatch: py
     assert_law(outcomes(draw, unexplored), lambda x: (1 - a) / (1 + a) * a ** abs(x))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [Fraction(1), Fraction(1, 2), Fraction(2), Fraction(2, 3)])
 def test_every_branch_of_the_sampler_adds_up_to_the_discrete_laplace_law(
     epsilon: Fraction, monkeypatch: pytest.MonkeyPatch
@@ -126,6 +127,7 @@ def narrow(_: Fraction, randbelow: Randbelow) -> int:
     return discrete_laplace(Fraction(1), randbelow)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bug", [both_zeros, shifted, narrow])
 def test_the_enumeration_finds_a_wrong_sampler(bug: Sampler, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(AssertionError, match="outcome"):
@@ -142,6 +144,7 @@ def test_the_enumeration_finds_a_wrong_coin() -> None:
 EPSILONS = [Fraction(1, 10), Fraction(371, 2**9), Fraction(7, 2)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_draws_follow_the_discrete_laplace_law(epsilon: Fraction, seeded: SeededCoins) -> None:
     assert_discrete_laplace([discrete_laplace(epsilon, seeded.randbelow) for _ in range(3_000)], epsilon)
@@ -156,6 +159,7 @@ def test_a_scale_that_is_30_percent_off_is_rejected(epsilon: Fraction, factor: F
         assert_discrete_laplace(draws, epsilon)
 
 
+@pytest.mark.slow
 def test_epsilons_of_40_bits_are_drawn_exactly_too(seeded: SeededCoins) -> None:
     epsilon = Fraction(2**38 + 12_345, 2**40)
     assert_discrete_laplace([discrete_laplace(epsilon, seeded.randbelow) for _ in range(3_000)], epsilon)

@@ -153,6 +153,7 @@ def assert_samples_like_chance(sampler: Sampler, ids: Ids) -> None:
     assert_binomial(inside, KEYS, law.cdf(high) - law.cdf(low - 1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", structured_sets())
 def test_as_many_of_a_structured_set_are_sampled_as_by_chance(name: str) -> None:
     assert_samples_like_chance(by_permutation, structured_sets()[name])
@@ -192,6 +193,7 @@ def test_six_rounds_are_too_few_for_a_small_universe() -> None:
         assert_variance(*variance_in_half(24, places.ROUNDS))
 
 
+@pytest.mark.slow
 def test_every_user_is_as_likely_to_be_sampled() -> None:
     """400 users, 4,000 keys, at 1e-9 each."""
     everyone = np.arange(400, dtype=np.uint64)

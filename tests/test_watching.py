@@ -36,6 +36,7 @@ def ids() -> Iterator[int]:
     return (i % 1000 for i in range(EVENTS))
 
 
+@pytest.mark.slow
 def test_a_slow_iterator_shows_its_events_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = watched(monkeypatch)
     pp.Density(1000, 1.0).update_many(ids())
@@ -44,12 +45,14 @@ def test_a_slow_iterator_shows_its_events_on_a_terminal(monkeypatch: pytest.Monk
     assert terminal.getvalue().endswith("\x1b[2K"), "the line is wiped in the end"
 
 
+@pytest.mark.slow
 def test_an_iterator_that_knows_its_length_fills_the_bar(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = watched(monkeypatch)
     pp.Density(1000, 1.0).update_many(iter([1] * EVENTS))
     assert "━" * 40 in terminal.getvalue()
 
 
+@pytest.mark.slow
 def test_what_ends_early_takes_its_bar_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = watched(monkeypatch)
     est = pp.Density(1000, 1.0)
@@ -65,6 +68,7 @@ def test_what_is_no_iterator_shows_nothing(monkeypatch: pytest.MonkeyPatch, batc
     assert terminal.getvalue() == ""
 
 
+@pytest.mark.slow
 def test_a_quick_iterator_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = watched(monkeypatch)
     monkeypatch.setattr(progress, "PATIENCE", 60.0)
@@ -84,6 +88,7 @@ def test_where_nobody_looks_nothing_is_shown(monkeypatch: pytest.MonkeyPatch) ->
     pp.Density(1000, 1.0).update_many(ids())
 
 
+@pytest.mark.slow
 def test_an_iterator_with_a_bar_of_its_own_gets_no_second_one(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = watched(monkeypatch)
     own = type("tqdm", (), {"__module__": "tqdm.std", "__iter__": lambda _: ids()})
@@ -91,6 +96,7 @@ def test_an_iterator_with_a_bar_of_its_own_gets_no_second_one(monkeypatch: pytes
     assert terminal.getvalue() == ""
 
 
+@pytest.mark.slow
 def test_a_notebook_shows_a_line_under_the_cell(monkeypatch: pytest.MonkeyPatch) -> None:
     updates: list[str] = []
     handle = SimpleNamespace(update=lambda shown, raw: updates.append(shown["text/plain"]) if raw else None)

@@ -259,6 +259,7 @@ def test_no_verb_leaves_anything(name: str, verb: str) -> None:
     assert not kept.left
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("long", [False, True], ids=["short", "long"])
 @pytest.mark.parametrize("name", SUBJECTS)
 def test_a_batch_that_is_refused_leaves_nothing(name: str, long: bool) -> None:

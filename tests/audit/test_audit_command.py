@@ -32,6 +32,7 @@ def test_without_a_name_it_prints_the_table_of_the_documentation() -> None:
     assert "FAILS" not in result.output
 
 
+@pytest.mark.slow
 def test_one_estimator_is_shown_with_its_witness() -> None:
     result = RUN.invoke(app, ["DistinctCount", "--epsilon", "1", "--users", "2", "--events", "2"])
 
@@ -61,6 +62,7 @@ def test_json_has_the_witness_and_names_the_infinite() -> None:
     assert result.exit_code == 0
 
 
+@pytest.mark.slow
 def test_options_reach_the_audit() -> None:
     options = ["--releases", "2", "--intrusions", "1", "--deletions", "--users", "2", "--events", "2", "--json"]
     (row, *_) = json.loads(RUN.invoke(app, ["Density, one shard", *options]).output)
@@ -94,6 +96,7 @@ def test_an_impossible_budget_is_an_error_in_one_line() -> None:
     assert result.stderr.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_an_epsilon_that_had_to_be_raised_is_told() -> None:
     result = RUN.invoke(app, ["Continual", "--epsilon", "1", "--events", "1"])
 

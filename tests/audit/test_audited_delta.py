@@ -188,6 +188,7 @@ def test_density_keeps_its_delta_and_does_not_overstate_it_tenfold(releases: int
     assert result.claimed - 0.5 < result.worst_loss < result.claimed
 
 
+@pytest.mark.slow
 def test_an_announced_reading_keeps_the_delta() -> None:
     result = audit.exact(lambda coins: density(coins, intrusions=1), 2, 1, intrusions=1)
 
@@ -264,6 +265,7 @@ def bits(kind: type[planted.GaussianBits], releases: int = 1, state: float = sym
     return lambda coins: kind(2, symmetric(0.8), Fraction(4), coins, said)
 
 
+@pytest.mark.slow
 def test_what_has_no_bug_passes() -> None:
     assert audit.exact(bits(planted.GaussianBits), 2, 2).holds
     assert audit.exact(bits(planted.GaussianBits, 2), 2, 2, releases=2).holds

@@ -69,6 +69,7 @@ def test_it_agrees_with_whole_runs_of_all_pairs_of_streams(
 law = st.lists(st.tuples(st.integers(-3, 3), st.integers(1, 9)), min_size=1, max_size=4)
 
 
+@pytest.mark.slow
 @given(law, law, st.sampled_from([0.1, 0.7, 3.0]), st.booleans())
 def test_no_output_between_or_beyond_the_values_under_the_noise_tells_more(
     one: list[tuple[int, int]], other: list[tuple[int, int]], rate: float, whole: bool

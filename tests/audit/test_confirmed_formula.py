@@ -30,6 +30,7 @@ def test_the_examples_of_the_design_come_out() -> None:
     assert (round(one.worst_loss, 6), round(three.worst_loss, 6)) == (0.839185, 2.265628)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("deletions", [False, True])
 @pytest.mark.parametrize("releases", [1, 2, 3])
 def test_density_spends_its_budget_to_the_last_digit(releases: int, deletions: bool) -> None:

@@ -162,6 +162,7 @@ def test_the_level_of_ppds_rules_streams_out(times: int) -> None:
     assert result.witness.stream_a[0].startswith("0 appears")
 
 
+@pytest.mark.slow
 def test_ppds_whose_set_cannot_fill_loses_what_optbern_loses() -> None:
     hashing = paper.FMHash(multiplier=1, offset=0, bits=2)
     never_full = audit.exact(lambda coins: paper.PPDS(3, 0.1, 4, hashing=hashing, coins=coins), 3)

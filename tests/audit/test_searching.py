@@ -52,6 +52,7 @@ def test_an_old_table_is_found_at_any_offset(shift: int) -> None:
     assert search(image_of(b"abc" + shifted), *old_bits()) > 0.11  # all windows of one of the eight offsets
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [1, 2, 4, 8])
 def test_an_old_table_is_found_with_a_number_a_bit(width: int) -> None:
     assert search(image_of(OLD.astype(f"u{width}").tobytes()), *old_bits()) > 0.11
@@ -79,6 +80,7 @@ def test_counts_per_word_are_found_in_any_width(width: int) -> None:
     assert search(image_of(np.bitwise_count(new).tobytes()), needles.of_counts(old, new)) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["<i4", "<i8", ">i8"])
 def test_ids_are_found_in_the_order_of_a_batch(dtype: str) -> None:
     run = Run("ids", IDS, IN_ORDER, swapped=True)

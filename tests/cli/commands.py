@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -39,3 +40,10 @@ def start(*arguments: str | int | float | Path, program: bool = False, **options
     command = [sys.executable, *how, *(str(word) for word in arguments)]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     return subprocess.Popen(command, **{**pipes, **options})
+
+
+def wait_until_written(file: Path, process: subprocess.Popen[bytes]) -> None:
+    """Wait for a process to write a file; if it ends without, what it said."""
+    while process.poll() is None and not file.exists():
+        time.sleep(0.005)
+    assert file.exists(), process.communicate()

@@ -36,6 +36,7 @@ def lines(*arguments: Any) -> list[dict[str, Any]]:
     return [json.loads(line) for line in ran.stdout.splitlines()]
 
 
+@pytest.mark.slow
 def test_every_day_is_released_when_it_is_over() -> None:
     said = lines("visits.csv", *WHOM, "--start", "2026-01-05", "--plot", "actives.png")
     assert [line["until"][:10] for line in said] == [f"2026-01-{day:02}" for day in range(6, 15)]

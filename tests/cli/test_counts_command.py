@@ -1,12 +1,11 @@
 """`panprivacy counts`: how often."""
 
 import signal
-import time
 from pathlib import Path
 
 import polars as pl
 import pytest
-from commands import answer, refused, run, start
+from commands import answer, refused, run, start, wait_until_written
 
 import panprivacy as pp
 
@@ -93,8 +92,7 @@ def test_a_bad_row_in_a_pipe_says_that_rows_count_again(tmp_path: Path) -> None:
     assert process.stdin is not None
     process.stdin.write(b"who\n1\n2\n")
     process.stdin.flush()
-    while not state.exists():
-        time.sleep(0.05)
+    wait_until_written(state, process)
     _, errors = process.communicate(b"100\n", timeout=60)
     assert process.returncode == 2
     assert b"a row that is fed again counts again" in errors
@@ -129,6 +127,7 @@ def patients(tmp_path: Path) -> Path:
     return tmp_path / "patients.csv"
 
 
+@pytest.mark.slow
 def test_groups_of_users_are_answered_with_the_total(visits: Path, patients: Path, tmp_path: Path) -> None:
     feed = ("counts", visits, "-c", "who", "--universe-file", f"{patients}:id", "--group", "region", "-e", 8)
     found = answer(*feed, "--up-to", 4)

@@ -145,6 +145,7 @@ def test_a_state_goes_on_where_the_last_run_ended(tmp_path: Path) -> None:
     assert "the only planned release is made; panprivacy show" in refused("release", state)
 
 
+@pytest.mark.slow
 def test_the_same_command_every_day_and_a_release_when_asked(visits: Path, tmp_path: Path) -> None:
     command = ("density", visits, "-c", "user", "-n", 1000, "-e", EXACT, "--releases", 2, "--state", tmp_path / "s.pp")
     assert run(*command).stdout == ""

@@ -55,6 +55,7 @@ def test_the_example_of_help_works(command: str, tmp_path: Path, monkeypatch: py
     assert run(*shlex.split(example)).exit_code == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["density", "distinct"])
 def test_the_series_of_help_works(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "200")

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
-from commands import start
+from commands import start, wait_until_written
 
 import panprivacy as pp
 from panprivacy.cli.keeping import Keeper
@@ -71,8 +71,7 @@ def test_a_command_that_is_ended_gives_its_lock_back(number: signal.Signals, tmp
         for _ in range(60):
             file.write("".join(f"{user}\n" for user in range(100_000)))
     process = start("density", events, "-c", "user", "-n", 100_000, "-e", 1, "--state", state)
-    while not state.exists():
-        time.sleep(0.005)
+    wait_until_written(state, process)
     process.send_signal(number)
     _, err = process.communicate(timeout=600)
     if process.returncode != 0:  # on a machine that is quick enough it was done before

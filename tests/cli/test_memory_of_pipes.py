@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from commands import start
+from commands import start, wait_until_written
 
 from imaged import image_of
 
@@ -32,9 +32,10 @@ def _left(process: subprocess.Popen[bytes], state: Path, json: bool) -> list[int
         process.stdin.write("".join(line.format(user, day) for user in batch).encode())
         process.stdin.flush()
         time.sleep(0.05)
+    wait_until_written(state, process)
     written = 0.0
-    while not state.exists() or state.stat().st_mtime != written:  # until nothing comes any more
-        written = state.stat().st_mtime if state.exists() else 0.0
+    while state.stat().st_mtime != written:  # until nothing comes any more
+        written = state.stat().st_mtime
         time.sleep(2)
     tokens = {token for part in image_of(process.pid) for token in re.findall(rb"patient-[0-9a-f]{18}", part)}
     process.communicate()

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import IO
 
 import pytest
-from commands import start
+from commands import start, wait_until_written
 
 import panprivacy as pp
 
@@ -119,18 +119,13 @@ def test_bad_input_in_the_first_batch_is_named_by_its_row_and_changes_nothing(tm
     assert list(tmp_path.iterdir()) == []
 
 
-def _wait_until_written(state: Path) -> None:
-    while not state.exists():
-        time.sleep(0.01)
-
-
 def test_bad_input_later_on_leaves_what_came_before_counted_and_saved(tmp_path: Path) -> None:
     state = tmp_path / "s.pp"
     process = start(*DENSITY, "--state", state, "-q")
     assert process.stdin is not None
     process.stdin.write(b"user\n" + _lines(0, 50))
     process.stdin.flush()
-    _wait_until_written(state)
+    wait_until_written(state, process)
     out, err = process.communicate(b"60\nx\n", timeout=PATIENCE)
     assert (process.returncode, out) == (2, b"")
     assert b"standard input: row 52: user 'x' is not a whole number of 64 bits; ids that are text need" in err

@@ -214,6 +214,7 @@ def test_the_series_is_drawn(parquet: Path, tmp_path: Path, suffix: str) -> None
     assert picture.stat().st_size > 1000
 
 
+@pytest.mark.slow
 def test_the_picture_says_what_it_shows_and_what_it_cost(parquet: Path, tmp_path: Path) -> None:
     picture = tmp_path / "series.svg"
     lines(parquet, *BUDGET, "--releases", 2, *WEEKLY, "--time", "when", "--plot", picture)

@@ -122,6 +122,7 @@ class Recorder:
         return noted
 
 
+@pytest.mark.slow
 def test_the_picture_joins_no_points_of_which_one_falls(
     parquet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -133,6 +134,7 @@ def test_the_picture_joins_no_points_of_which_one_falls(
     assert falls(drawn["monotone curve fitted to them, joined"]) == 0
 
 
+@pytest.mark.slow
 def test_a_picture_of_falls_would_be_noticed(parquet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(published, "monotone", _as_released)
     drawn = Recorder(monkeypatch).lines
@@ -145,6 +147,7 @@ def _as_released(releases: list[pp.Release]) -> pp.MonotoneCurve[pp.Release]:
     return pp.MonotoneCurve(tuple(release.count for release in releases), tuple(releases))
 
 
+@pytest.mark.slow
 def test_an_interval_without_end_is_drawn_to_the_edge(tmp_path: Path) -> None:
     est = pp.DistinctCount(1.0, releases=2)
     first, second = est.release(), est.release()

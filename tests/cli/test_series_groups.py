@@ -53,6 +53,7 @@ def test_every_group_is_printed_beside_the_total(clinics: Path) -> None:
     assert [line.split(": ")[1] for line in lines[1:3]] == ["coast", "hills"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["group", "category"])
 def test_every_group_has_a_panel(clinics: Path, kind: str) -> None:
     picture = clinics.with_suffix(".svg")
@@ -89,6 +90,7 @@ def test_a_release_by_category_names_some_of_them_in_its_line() -> None:
     assert line.endswith("and 12 more")
 
 
+@pytest.mark.slow
 def test_noise_is_announced_before_it_is_spent_and_pointed_out_after(clinics: Path) -> None:
     asked = ("distinct", clinics, "-c", "user", "-e", 0.1, "--buckets", 256, *SERIES)
     before, after, *_ = run(*asked).stderr.splitlines()
@@ -102,6 +104,7 @@ def test_a_series_that_is_not_noise_is_not_called_so(clinics: Path) -> None:
     assert "mostly noise" not in run("density", clinics, *BUDGET, *SERIES).stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command",
     [
@@ -118,6 +121,7 @@ def test_noise_of_every_kind_of_release_is_announced_and_pointed_out(clinics: Pa
     assert "mostly noise; panprivacy plan finds" in told
 
 
+@pytest.mark.slow
 def test_wild_counts_do_not_rule_the_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from matplotlib.axes import Axes
 
@@ -144,6 +148,7 @@ def test_wild_counts_do_not_rule_the_picture(tmp_path: Path, monkeypatch: pytest
     assert "above the picture: 1 release, and the ends of 1 interval" in (tmp_path / "a.svg").read_text()
 
 
+@pytest.mark.slow
 def test_the_picture_names_the_delta(clinics: Path) -> None:
     picture = clinics.with_suffix(".svg")
     run("density", clinics, *BUDGET, "--delta", 1e-9, *SERIES, "--plot", picture)

@@ -74,6 +74,7 @@ def test_an_observer_that_is_blind_to_drift_breaks_the_statement() -> None:
         assert_rare(sum(blind), 8, BETA)
 
 
+@pytest.mark.slow
 def test_every_move_is_a_drift_of_more_than_the_step() -> None:
     wrong = 0
     for true, _, moved in runs():
@@ -135,6 +136,7 @@ def test_the_noise_of_released_counts_stays_within_its_slack_and_a_scale_30_perc
         assert_rare(wrong, 20_000, BETA / 4)
 
 
+@pytest.mark.slow
 def test_gaussian_noise_of_released_counts_stays_within_its_slack_and_a_scale_30_percent_off_does_not() -> None:
     shares = best_shares(1.0, replace(PLAN, moves=1000, observations=1000), 1e-9)
     assert isinstance(shares.value, Gaussian)

@@ -88,6 +88,7 @@ def test_looks_beyond_the_plan_widen_the_band_and_do_not_move_what_is_published(
     assert last.density_band[1] > first.density_band[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moves", [365, 1000])
 def test_a_delta_lowers_the_error_of_many_moves_and_is_told(moves: int) -> None:
     plan: dict[str, Any] = {"universe": 10_000_000, "sample": USERS, "step": 0.02, "moves": moves}

@@ -70,6 +70,7 @@ def test_a_field_takes_one_bit_and_those_of_its_counter(up_to: int) -> None:
     assert table.words.nbytes == 8 * -(-1001 * width_of(up_to) // 64)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("up_to", [3, 8])
 def test_a_new_table_is_uniform_counters_and_flips_of_the_absent_coin(up_to: int) -> None:
     """False alarms: 1e-6 or rarer."""

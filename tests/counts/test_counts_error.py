@@ -162,6 +162,7 @@ def test_a_wrong_law_of_the_bits_is_noticed(kind: type[Counts]) -> None:
         assert_spread(errors, releases[0].at_least_stderr[1])
 
 
+@pytest.mark.slow
 def test_without_a_bug_the_same_check_passes() -> None:
     times = np.repeat([0, 1, 2], 100)
     releases, _ = simulated(lambda coins: Counts(300, 40.0, 3, coins=coins), times, runs=30)

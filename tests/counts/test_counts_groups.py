@@ -131,6 +131,7 @@ def test_groups_cost_no_epsilon() -> None:
     assert pp.Counts(1000, 1.0, groups=REGIONS).release().epsilon_spent <= 1.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("only", [None, "mean"])
 def test_estimates_are_within_their_intervals_and_ranges(only: Any) -> None:
     for seed in range(20):

@@ -22,6 +22,7 @@ def by_category(kind: type[Counts] = Counts, users: int = 2) -> Callable[[Coins]
     return lambda coins: TwoCategories(kind(users, 1.0, 2, categories=["a", "b"], key=KEY, coins=coins), "a", "b")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("only", [None, "mean"])
 def test_a_user_of_a_group_loses_exactly_what_is_claimed(only: Any) -> None:
     found = audit.exact(in_groups(only=only), 2, 2)
@@ -30,6 +31,7 @@ def test_a_user_of_a_group_loses_exactly_what_is_claimed(only: Any) -> None:
     assert found.worst_loss == pytest.approx(found.claimed, abs=1e-14)
 
 
+@pytest.mark.slow
 def test_a_user_of_two_categories_loses_exactly_what_is_claimed() -> None:
     found = audit.exact(by_category(), 2, 3, verbs=VERBS)
 
@@ -37,6 +39,7 @@ def test_a_user_of_two_categories_loses_exactly_what_is_claimed() -> None:
     assert found.worst_loss == pytest.approx(found.claimed, abs=1e-14)
 
 
+@pytest.mark.slow
 def test_a_user_with_counters_in_two_categories_is_found() -> None:
     make = by_category(planted_groups.CounterInEveryCategory, users=4)
     found = audit.exact(make, 1, 2, verbs=VERBS)
@@ -47,6 +50,7 @@ def test_a_user_with_counters_in_two_categories_is_found() -> None:
     assert audit.exact(make, 1, 2).holds
 
 
+@pytest.mark.slow
 def test_an_event_that_moves_two_groups_is_found() -> None:
     found = audit.exact(in_groups(planted_groups.MovesTheNextGroup), 2, 2)
 

@@ -23,6 +23,7 @@ def counts(kind: type[Counts] = Counts, users: int = 1, up_to: int = 2, **more: 
     return lambda coins: kind(users, 1.0, up_to, coins=coins, **more)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("deletions", [False, True])
 @pytest.mark.parametrize("up_to", [2, 3, 4])
 def test_the_distribution_loses_the_state_and_the_releases_to_the_last_digit(up_to: int, deletions: bool) -> None:

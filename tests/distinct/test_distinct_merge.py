@@ -219,6 +219,7 @@ def test_disjoint_tables_add_up_with_the_error_of_a_sum() -> None:
     assert stats.binom.cdf(covered, 60, 0.95) > ALARM
 
 
+@pytest.mark.slow
 def test_many_empty_tables_add_up_to_about_nothing() -> None:
     """False alarm: below 1e-6, the sum of 40 estimates being about normal."""
     r = pp.merge([seeded(i, buckets=256) for i in range(40)]).release(SURE)

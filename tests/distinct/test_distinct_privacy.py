@@ -53,6 +53,7 @@ def test_the_two_users_do_share_a_bit() -> None:
     assert first == second
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("releases", [1, 2])
 def test_users_lose_exactly_what_is_claimed_also_if_they_share_a_bit(releases: int) -> None:
     found = audit.exact(lambda coins: tiny(coins, releases=releases), SHARING, length=2, releases=releases)
@@ -65,6 +66,7 @@ def test_announced_readings_lose_no_more_than_is_claimed() -> None:
     assert found.holds
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("overlapping", [False, True])
 def test_a_user_in_one_of_the_merged_tables_loses_no_more_though_all_are_read(overlapping: bool) -> None:
     def make(coins: Coins) -> Parts:

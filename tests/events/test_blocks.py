@@ -21,6 +21,7 @@ def _written(rows: list[list[str]]) -> bytes:
     return out.getvalue().encode()
 
 
+@pytest.mark.slow
 @given(tables, st.lists(st.integers(1, 9), max_size=40))
 def test_every_block_holds_whole_records_and_nothing_is_lost(rows: list[list[str]], lengths: list[int]) -> None:
     data = _written(rows)

@@ -26,6 +26,7 @@ def _take(est: Any, columns: Columns, rows: pl.DataFrame, **options: Any) -> Non
 events = st.lists(st.tuples(st.integers(0, 9), st.sampled_from(["insert", "delete"])), min_size=1, max_size=30)
 
 
+@pytest.mark.slow
 @given(events, st.integers(1, 30))
 def test_batches_of_insertions_and_deletions_end_as_row_by_row(rows: list[tuple[int, str]], size: int) -> None:
     est = revealing(10)
@@ -41,6 +42,7 @@ def test_batches_of_insertions_and_deletions_end_as_row_by_row(rows: list[tuple[
 pairs = st.tuples(st.integers(0, 3), st.integers(0, 3)).filter(lambda edge: edge[0] != edge[1])
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(pairs, st.sampled_from(["insert", "delete"])), min_size=1, max_size=30), st.booleans())
 def test_an_edge_is_the_same_whichever_way_round_unless_directed(
     rows: list[tuple[tuple[int, int], str]], directed: bool

@@ -62,6 +62,7 @@ def test_arbitrary_bytes_are_read_or_refused(suffix: str, data: bytes) -> None:
 cells = st.none() | st.integers(0, 9).map(str) | st.text(alphabet="ab\"\n,\r ;'", min_size=1, max_size=6)
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(rows=st.lists(st.tuples(st.integers(0, 9), cells), min_size=1, max_size=30))
 def test_whatever_else_a_row_holds_its_id_is_found(rows: list[tuple[int, str | None]]) -> None:

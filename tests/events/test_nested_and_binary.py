@@ -105,6 +105,7 @@ def expected(value: bytes) -> str:
         return value.hex()
 
 
+@pytest.mark.slow
 @given(st.lists(st.one_of(st.binary(max_size=20), st.binary(min_size=16, max_size=16), st.text().map(str.encode))))
 def test_bytes_are_uuids_text_or_hexadecimal(values: list[bytes]) -> None:
     assert text_of([*values, None]) == [*map(expected, values), None]

@@ -41,6 +41,7 @@ def test_degrees_of_freedom_are_never_more_than_repetitions() -> None:
     assert freedom_of(np.array([0.0] * 9 + [1.0])) < 3
 
 
+@pytest.mark.slow
 def test_pooled_ratios_are_centred() -> None:
     # 2,000 pools of 20 ratios over 40 repetitions: the mean logarithm has a standard deviation of 0.0011.
     generator = np.random.default_rng(2)

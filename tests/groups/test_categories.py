@@ -61,6 +61,7 @@ def test_a_user_owns_a_bit_in_one_category_only(make: Make) -> None:
         assert sum(slot >= 0 for slot in slots) == 1
 
 
+@pytest.mark.slow
 @BOTH
 def test_events_in_other_categories_leave_no_trace(make: Make) -> None:
     changed = Counter[int]()

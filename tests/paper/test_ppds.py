@@ -166,6 +166,7 @@ def absent() -> int:
     return PPDS(1, 0.5, 1)._pair.coins.absent
 
 
+@pytest.mark.slow
 def test_the_shortcut_agrees_with_the_scan_on_many_users_too() -> None:
     """False alarm: 1e-6 for each of two comparisons of proportions, 400 runs."""
     levels = {}

@@ -101,6 +101,7 @@ def test_errors_are_those_of_the_exact_formula(kind: Algorithm, stream: str, sam
             assert_variance(errors / np.sqrt(np.mean(errors**2) / exact) * wrong, exact)
 
 
+@pytest.mark.slow
 def test_lost_events_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     redraw = SampledBits.redraw
 

@@ -129,6 +129,7 @@ def test_shares_rise_and_the_raw_ones_are_kept() -> None:
     assert len(r.active) == len(r.active_stderr) == len(r.active_interval) == 7
 
 
+@pytest.mark.slow
 def test_daily_weekly_monthly_and_how_sticky() -> None:
     est = pp.ActiveUsers(50_000, 8.0, start=MONDAY, coins=SeededCoins(1))
     for day in range(30):

@@ -84,6 +84,7 @@ def test_the_curve_is_a_frame_with_intervals_of_the_level_asked_for(back: pp.Ret
         pp.Retention(100, 20.0).to_polars()
 
 
+@pytest.mark.slow
 def test_pictures_are_drawn_from_python_as_from_a_shell(
     active: pp.ActiveUsers, back: pp.Retention, tmp_path: Path
 ) -> None:

@@ -50,6 +50,7 @@ def test_what_a_refusal_offers_can_be_had(name: Any, delta: float | None) -> Non
     assert pp.plan_periods(name, 100_000, epsilon, alpha=0.02, **wish).alpha <= 0.02
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["ActiveUsers", "Retention"])
 def test_the_smallest_epsilon_reaches_alpha_and_a_smaller_one_does_not(name: Any) -> None:
     found = pp.plan_periods(name, 100_000, alpha=0.05)

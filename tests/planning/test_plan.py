@@ -40,6 +40,7 @@ def test_without_memory_either_every_user_has_a_bit() -> None:
     assert plan(universe=5000, epsilon=1.0, memory="1 MiB") == planned
 
 
+@pytest.mark.slow
 def test_without_epsilon_the_least_is_told() -> None:
     planned = plan(universe=10**5, alpha=0.05, memory="1 KiB")
     assert planned.probability <= 0.05
@@ -47,6 +48,7 @@ def test_without_epsilon_the_least_is_told() -> None:
         plan(universe=10**5, epsilon=0.98 * planned.epsilon, alpha=0.05, memory="1 KiB")
 
 
+@pytest.mark.slow
 def test_memory_is_a_limit_when_alpha_is_given() -> None:
     small = plan(universe=10**6, epsilon=1.0, alpha=0.05, memory="16 KiB")
     assert small == plan(universe=10**6, epsilon=1.0, alpha=0.05)
@@ -134,6 +136,7 @@ def test_an_open_universe_is_planned_for_the_count_that_is_expected() -> None:
         plan(epsilon=1.0, alpha=0.02, count=23_570)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [500, 5_000, 10**5, 10**9])
 def test_the_promise_holds_for_the_count_that_it_was_asked_for(count: int) -> None:
     planned = plan(epsilon=1.0, count=count)
@@ -233,6 +236,7 @@ def test_build_returns_what_was_planned(wish: dict[str, Any]) -> None:
         assert est.count_stderr_at(0.01 * users) / users == pytest.approx(planned.density_stderr)
 
 
+@pytest.mark.slow
 def test_a_plan_can_be_read() -> None:
     planned = plan(universe=10**6, epsilon=0.4, alpha=0.1, releases=2)
     assert repr(planned).startswith("<Plan: Density of 1,000,000 users, a sample of ")

@@ -30,6 +30,7 @@ def test_the_answer_is_the_plan() -> None:
     assert f"<{result.stdout.strip()}>" == repr(planned(universe=10**6, epsilon=0.4, alpha=0.1))
 
 
+@pytest.mark.slow
 def test_a_plan_is_a_command_where_a_shell_can_build_it() -> None:
     many = planned(10**6, 4.0, alpha=0.1, releases=3, intrusions=1)
     assert many.command == f"panprivacy density FILE -c NAME -n 1000000 -e 4.0 --sample {many.sample} " + (
@@ -44,6 +45,7 @@ def test_a_plan_is_a_command_where_a_shell_can_build_it() -> None:
     assert many.command in told.export_text()
 
 
+@pytest.mark.slow
 def test_json_holds_everything() -> None:
     result = run(*ASKED, "--beta", "0.01", "--releases", "2", "--intrusions", "1", "--json")
     answer = json.loads(result.stdout)
@@ -73,6 +75,7 @@ def test_a_delta_counts_for_periods_too(estimator: Any, options: tuple[str, ...]
     assert "delta" in large.stderr
 
 
+@pytest.mark.slow
 def test_a_delta_buys_gaussian_noise_where_that_is_better() -> None:
     answer = json.loads(run("-n", "1000000", "-e", "1", "--releases", "8760", "--delta", "1e-9", "--json").stdout)
     assert answer == planned(universe=10**6, epsilon=1.0, releases=8760, delta=1e-9).to_dict()
@@ -95,6 +98,7 @@ def test_a_delta_that_is_not_tiny_gets_a_note_in_words() -> None:
     assert answer.stderr.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_an_open_universe_asks_for_the_count_that_is_expected() -> None:
     refusal = run("-e", "1", "--alpha", "0.02")
     assert refusal.exit_code == 2

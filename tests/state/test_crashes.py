@@ -92,6 +92,7 @@ def test_a_crash_at_any_step_leaves_one_whole_state_and_no_rest(failure: Failure
     assert len(all_outcomes(change, failure, tmp_path)) > 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_full_disk_leaves_the_file_as_it_was(change: str, tmp_path: Path) -> None:
     said = all_outcomes(change, Failure.full, tmp_path)
@@ -158,6 +159,7 @@ PLANTED: dict[str, tuple[object, str, Callable[..., None], Failure]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bug", PLANTED)
 def test_planted_bugs_are_found(bug: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     where, name, instead, failure = PLANTED[bug]
@@ -219,6 +221,7 @@ def test_readers_never_see_a_state_that_is_being_written(tmp_path: Path) -> None
         assert writer.stdout is not None
         writer.stdout.readline()
         while not path.exists():
+            assert writer.poll() is None
             time.sleep(0.01)
         seen = {pp.load(path).to_bytes() for _ in range(200)}
         assert seen <= set(blobs)
