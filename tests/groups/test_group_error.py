@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 
 SHARES = np.array([0.0, 0.05, 0.3, 0.6, 1.0])
 SIZES = np.array([200, 400, 1000, 2000, 400])
-RUNS = 400
+RUNS = 200
 
 
 def assert_unbiased(quotients: NDArray[np.float64]) -> None:
@@ -80,7 +80,7 @@ def test_categories_err_as_they_say_though_others_are_asked_about_each(sample: i
     # Who appears in which category overlaps; a new key in each run.
     universe, coins, shares = 10_000, SeededCoins(5), np.array([0.0, 0.2, 0.5, 0.9])
     errors, covered = [], 0
-    for _ in range(300):
+    for _ in range(150):
         est = pp.Density(universe, 2.0, sample=sample, categories=range(4), coins=coins)
         for category, share in enumerate(shares):
             est.update_many(np.arange(round(share * universe)), category)
@@ -111,7 +111,7 @@ def test_a_standard_error_without_the_sampling_would_be_noticed() -> None:
 def test_counts_by_category_err_as_they_say() -> None:
     counts, coins = [0, 3000, 40_000], SeededCoins(7)
     errors, covered = [], 0
-    for _ in range(200):
+    for _ in range(100):
         est = pp.DistinctCount(2.0, 256, categories=range(3), coins=coins)
         for category, count in enumerate(counts):
             est.update_many(np.arange(count), category)

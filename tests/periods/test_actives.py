@@ -165,12 +165,12 @@ def test_a_cycle_loses_epsilon_to_the_last_digit(deletions: bool) -> None:
 @pytest.mark.slow
 def test_who_appears_once_loses_epsilon_however_many_days_there_are_and_a_skipped_reset_is_found() -> None:
     found, skipped = (
-        audit.exact(two_days(kind), [0], streams=[[0]], releases=6) for kind in (pp.ActiveUsers, SkipsTheReset)
+        audit.exact(two_days(kind), [0], streams=[[0]], releases=5) for kind in (pp.ActiveUsers, SkipsTheReset)
     )
     assert found.holds
     assert found.worst_loss == pytest.approx(found.claimed, abs=1e-14)
     assert not skipped.holds
-    assert skipped.worst_loss > 2 * found.claimed
+    assert skipped.worst_loss > 1.9 * found.claimed
 
 
 @pytest.mark.slow

@@ -133,7 +133,6 @@ def too_many(errors: np.ndarray[tuple[int], np.dtype[np.float64]], planned: Plan
 
 OPEN: dict[str, Callable[[], Plan]] = {
     "a count that is just enough": lambda: plan(epsilon=1.0, alpha=0.1, count=5_000),
-    "23,570 users": lambda: plan(epsilon=1.0, count=23_570),
     "the last of two releases": lambda: plan(epsilon=2.0, alpha=0.1, count=3_000, releases=2),
     "after an intrusion": lambda: plan(epsilon=4.0, alpha=0.1, count=3_000, intrusions=1),
     "Gaussian noise": lambda: plan(epsilon=3.0, alpha=0.2, count=9_000, releases=200, delta=1e-6),
