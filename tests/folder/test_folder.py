@@ -3,12 +3,14 @@
 from multiprocessing import get_context
 from os import utime
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import panprivacy as pp
 from panprivacy.folder.bits import ShardedBits
+from panprivacy.folder.cells import OneBit
 from panprivacy.folder.parts import Shard
 from panprivacy.privacy.ledger import Ledger
 from panprivacy.state import StateFile
@@ -18,7 +20,7 @@ from panprivacy.testing import CertainCoins
 NAMES = [f"person {i}" for i in range(300)]
 
 
-def made(place: Path, *, shards: int = 4, **options: object) -> pp.StateFolder:
+def made(place: Path, *, shards: int = 4, **options: Any) -> pp.StateFolder:
     """A folder of 1,000 users whose bits are a plain list of who came."""
     return pp.StateFolder.create(
         place / "folder", universe=1000, epsilon=2.0, shards=shards, coins=CertainCoins(), **options
@@ -136,7 +138,9 @@ def test_a_rerandomisation_that_broke_off_is_caught_up_with(tmp_path: Path, monk
     assert changed == ["ledger", "shard-00000", "shard-00001"]
     folder.update_many([0, 5999])  # each with the coins of its own shard
     folder.release()
-    redraws = [Shard.of(StateFile(tmp_path / "folder" / f"shard-{i:05d}.pp").read()).redraws for i in range(3)]
+    redraws = [
+        Shard.of(StateFile(tmp_path / "folder" / f"shard-{i:05d}.pp").read(), OneBit()).redraws for i in range(3)
+    ]
     assert redraws == [1, 1, 1]
 
 

@@ -1,32 +1,41 @@
 """`StateFolder`: one estimator in a folder, fed and released from many processes."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from operator import index
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 from panprivacy import lifetime
 from panprivacy.checks import check_level
+from panprivacy.counts import Counts
 from panprivacy.density import Density
 from panprivacy.display import Card, grid_of, html_of
 from panprivacy.distinct import DistinctCount
-from panprivacy.errors import CorruptState, NotPrivate
+from panprivacy.errors import CorruptState, NotPrivate, PanPrivacyError
 from panprivacy.estimator import Estimator
 from panprivacy.folder.bits import ShardedBits, shard_name
+from panprivacy.folder.cells import cells_of
+from panprivacy.folder.gathered import Gathered, add_packed
+from panprivacy.folder.noted import BatchId
 from panprivacy.folder.parts import MOST_SHARDS, NAME, Frame, Shard
+from panprivacy.lazily import loaded
+from panprivacy.memory import Scratch
 from panprivacy.privacy import coins as coin_sources
 from panprivacy.privacy.budget import Budget, Split
 from panprivacy.privacy.coins import Coins
 from panprivacy.slots import SlotMap
 from panprivacy.state import Sealed
 from panprivacy.state.stores import Store, store_at
-from panprivacy.universe import Ids, Universe
+from panprivacy.universe import Edges, Ids, Universe, Users
+
+BatchLike: TypeAlias = int | tuple[str, int] | None
+"""How a caller says which batch it is: not at all, by a number, or by the name of a writer and a number."""
 
 _LEDGER = "ledger"
 _USUAL_SHARDS = 64
-_KINDS: dict[int, type[Estimator[Any]]] = {1: Density, 2: DistinctCount}
+_KINDS: dict[int, type[Estimator[Any]]] = {kind.KIND: kind for kind in (Density, DistinctCount, Counts)}
 
 
 class StateFolder:
@@ -35,6 +44,10 @@ class StateFolder:
     The folder holds one ledger and n shards of bits, and nothing else. Whoever feeds it loads one shard after the
     other, redraws there what a batch touches, and puts it back; whoever releases adds the shards up, notes the release
     in the ledger, and then shows it. Feeding a batch twice does no harm, so a batch whose writer died is fed again.
+
+    Of a `Counts` a batch that is fed twice counts twice, unless it says which it is: ``batch=("till 3", 17)``, the name
+    of a writer and a number that rises. Every shard notes the last number of every writer in the same write as its
+    counters, and takes no batch that it has. So a batch is fed again, with the same identity, until a call returns.
 
     Parameters
     ----------
@@ -53,6 +66,11 @@ class StateFolder:
     >>> elsewhere.update_many(range(30_000, 50_000))
     >>> 0.45 < folder.release().density < 0.55, elsewhere.budget.remaining
     (True, 0.0)
+    >>> visits = pp.StateFolder.create(place.name + "/visits", universe=100_000, epsilon=1.0, up_to=4, shards=4)
+    >>> visits.update_many(range(50_000), batch=("till 3", 1))
+    >>> visits.update_many(range(50_000), batch=("till 3", 1))  # the same batch: it counts once
+    >>> round(visits.release().mean, 1)
+    0.5
     >>> place.cleanup()
 
     Notes
@@ -81,33 +99,40 @@ class StateFolder:
         universe: int | Universe | None = None,
         epsilon: float | None = None,
         *,
+        estimator: type[Estimator[Any]] | None = None,
         shards: int | None = None,
         coins: Coins | None = None,
         **options: Any,
     ) -> Self:
-        """Make a folder for a new `Density` of a universe, or for a new `DistinctCount` if there is none.
+        """Make a folder for a new estimator: `pp.Density`, `pp.DistinctCount` or `pp.Counts`.
 
-        There are 64 shards unless told, or as many as bits if those are fewer. `options` are those of the estimator:
-        sample, memory, releases, intrusions, delta, buckets and so on.
+        Unless told which, it is a `DistinctCount` where there is no universe, a `Counts` where `up_to` is given, and
+        else a `Density`. There are 64 shards unless told, or as many as slots if those are fewer. `options` are those
+        of the estimator: sample, memory, releases, intrusions, delta, groups, categories, buckets, up_to and so on.
         """
         if epsilon is None:
             raise ValueError("say how much may be lost in all: epsilon=1.0")
-        est: Any = (
-            DistinctCount(epsilon, coins=coins, **options)
-            if universe is None
-            else Density(universe, epsilon, coins=coins, **options)
+        usual = DistinctCount if universe is None else Counts if "up_to" in options else Density
+        kind: Any = estimator or usual
+        if kind not in _KINDS.values():
+            raise TypeError(f"a folder holds a Density, a DistinctCount or a Counts, not {kind!r}")
+        return cls.holding(
+            kind(*([] if universe is None else [universe]), epsilon=epsilon, coins=coins, **options), url, shards=shards
         )
-        size = est._table.size
+
+    @classmethod
+    def holding(cls, est: Any, url: str | Path, *, shards: int | None = None) -> Self:
+        """Make a folder that goes on with an estimator, which then holds nothing any more."""
+        size, source = est._table.size, est._coins
         shards = min(_USUAL_SHARDS, size) if shards is None else index(shards)
         if not 1 <= shards <= min(MOST_SHARDS, size):
             raise ValueError(f"shards must be between 1 and {min(MOST_SHARDS, size):,}, got {shards}")
-        store, source = store_at(url), coins or coin_sources.system
+        store = store_at(url)
         name = source.randbelow(2 ** (8 * NAME)).to_bytes(NAME, "little")
         frame = Frame(name, shards, est.KIND, est.secure, _parameters(est))
         try:
             for number in range(shards):
-                first, end = frame.bounds(number, size)
-                part = est._table.cut(first, end)
+                part = est._table.cut(*frame.bounds(number, size))
                 try:
                     store.create(shard_name(number), Shard(name, number, 0, est.secure, part).sealed())
                 finally:
@@ -116,33 +141,105 @@ class StateFolder:
         finally:
             est.end("its bits are in a state folder")
         folder = cls.__new__(cls)
-        folder._open(store, str(url), universe, source)
+        folder._open(store, str(url), _listed(est.universe), source)
         return folder
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Where it is, and the list of its users, if there is one: whoever unpickles it opens it."""
+        return _opened, (self.url, self._given, None if self._coins.secure else self._coins)
 
     # --- events -------------------------------------------------------------------------------------------------
 
-    def update(self, user: Any) -> None:
+    def update(self, user: Any, category: Any = None, *, batch: BatchLike = None) -> None:
         """Note that a user appeared."""
-        self.update_many([user])
+        self.update_many([user], None if category is None else [category], batch=batch)
 
-    def remove(self, user: Any) -> None:
-        """Note that a user was deleted: as if it had never appeared."""
-        self.remove_many([user])
+    def remove(self, user: Any, category: Any = None, *, batch: BatchLike = None) -> None:
+        """Note that a user was deleted; of a `Counts`, that it appeared once less."""
+        self.remove_many([user], None if category is None else [category], batch=batch)
 
-    def update_many(self, ids: Ids) -> None:
-        """Note that these users appeared; when this returns, that is on disk. Takes what an estimator takes."""
-        with self._batch(remove=False) as est:
-            est.update_many(ids)
+    def update_many(self, ids: Ids, categories: Any = None, *, batch: BatchLike = None) -> None:
+        """Note that these users appeared; when this returns, that is on disk. Takes what an estimator takes.
 
-    def remove_many(self, ids: Ids) -> None:
+        A batch with an id that is none is refused whole; also an iterator is one batch here. `batch` says which batch
+        it is: a number, or the name of a writer and a number, higher than those of its batches before. A shard that has
+        it, or a later one of that writer, is left as it is.
+        """
+        self._take(ids, categories, batch, remove=False)
+
+    def remove_many(self, ids: Ids, categories: Any = None, *, batch: BatchLike = None) -> None:
         """Note that these users were deleted; takes what `update_many` takes."""
-        with self._batch(remove=True) as est:
-            est.remove_many(ids)
+        if isinstance(self._est, DistinctCount):
+            self._est.remove_many(ids)  # which says why not
+        self._take(ids, categories, batch, remove=True)
+
+    def _take(self, ids: Ids, categories: Any, batch: BatchLike, *, remove: bool) -> None:
+        which = self._identified(batch)
+        with self._lock, self.gather() as gathered:
+            gathered.add(ids, categories)
+            self._bits.redraw_marked(gathered.marks, self._coins, batch=which, remove=remove)
 
     @contextmanager
-    def _batch(self, *, remove: bool) -> Iterator[Any]:
-        with self._lock, self._bits.batch(self._coins, remove=remove):
-            yield self._est
+    def gather(self) -> Iterator[Gathered]:
+        """Look up in this process which slots users own, for other processes to `take`: no shard is read or changed.
+
+        >>> import tempfile, panprivacy as pp
+        >>> place = tempfile.TemporaryDirectory()
+        >>> folder = pp.StateFolder.create(place.name, universe=100_000, epsilon=1.0, shards=2)
+        >>> with folder.gather() as gathered:
+        ...     gathered.add(range(30_000)); gathered.add([7, 99_999])
+        ...     for number in range(folder.shards):
+        ...         folder.take(number, [gathered.packed(number)], batch=("query", 1))
+        >>> folder.last_batch("query")
+        1
+        >>> place.cleanup()
+        """
+        gathered = Gathered(self._frame, self._bits, self._est, self._lock)
+        try:
+            yield gathered
+        finally:
+            gathered.wipe()
+
+    def take(self, number: int, packed: Iterable[Any], *, batch: BatchLike = None, remove: bool = False) -> None:
+        """Note in one shard what `Gathered.packed` packed for it, in however many processes; then that is on disk.
+
+        `packed` are arrays, bytes or other buffers. Whoever cuts a batch into shards lets every shard take its part,
+        also where that is empty: which shards have a batch must not tell who is in it. The parts of one shard are taken
+        in one call, since the next call with the same `batch` changes nothing.
+        """
+        which = self._identified(batch)
+        if not 0 <= index(number) < self.shards:
+            raise ValueError(f"there are shards 0 to {self.shards - 1}, and none of number {number}")
+        first, end = self._bits.bounds(index(number))
+        marks = self._bits.cells.marks(end - first)
+        try:
+            add_packed(marks, packed, self._frame, index(number))
+            with Scratch() as scratch:
+                touched = marks.between(0, end - first, scratch)
+                self._bits.redraw_in(index(number), touched, self._coins, batch=which, remove=remove)
+        finally:
+            marks.wipe()
+            _wipe_stack()
+
+    def _identified(self, batch: BatchLike) -> BatchId | None:
+        """Which batch it is, if that has to be known."""
+        which = BatchId.of(batch)
+        if which is None and not (self._est.REPEATABLE or self._store.ONCE):
+            raise PanPrivacyError(
+                "in a store of objects a change may be made twice, and counters would move twice: say which batch it "
+                "is, as in update_many(ids, batch=('writer', 1))"
+            )
+        return which
+
+    def last_batch(self, writer: str = "") -> int | None:
+        """The number of the last batch of a writer that every shard has; None if there is none."""
+        numbers = [self._bits.last_batch(number, writer) for number in range(self.shards)]
+        known = [number for number in numbers if number is not None]
+        return min(known) if len(known) == len(numbers) else None
+
+    def forget(self, writer: str) -> None:
+        """Make room for another writer, of whom there can be 32: a late batch of this one would be counted again."""
+        self._bits.forget(writer)
 
     # --- what leaves --------------------------------------------------------------------------------------------
 
@@ -186,6 +283,8 @@ class StateFolder:
             est._ledger.note_redraw()
             return replace(frame, parameters=_parameters(est)).sealed()
 
+        if isinstance(self._est, Counts):
+            self._est.rerandomize()  # which says why not
         with self._lock:
             self._store.change(_LEDGER, note)
             self._read_ledger()
@@ -265,10 +364,24 @@ class StateFolder:
             raise CorruptState(f"a folder cannot have an estimator of kind {frame.kind}")
 
         def bits(slots: SlotMap, split: Split) -> Any:
-            return ShardedBits(self._store, frame, slots.size, split)
+            return ShardedBits(self._store, frame, slots.size, split, cells_of(slots))
 
         sealed = frame.of_estimator(parts.words)
         return frame, _KINDS[frame.kind]._with_bits_elsewhere(sealed, self._given, bits, self._coins)
+
+
+def _wipe_stack() -> None:
+    """Wipe what calls that have returned left on the stack of this thread."""
+    loaded("panprivacy.privacy.kernels").wipe_stack()
+
+
+def _opened(url: str, universe: Any, coins: Coins | None) -> StateFolder:
+    return StateFolder(url, universe, coins=coins)
+
+
+def _listed(universe: Any) -> Any:
+    """The universe, if it has to be given again where the folder is opened."""
+    return universe if isinstance(universe, Users) or (isinstance(universe, Edges) and universe.named) else None
 
 
 def _parameters(est: Any) -> bytes:
