@@ -20,6 +20,7 @@ from panprivacy.folder.cells import cells_of
 from panprivacy.folder.gathered import Gathered, add_packed
 from panprivacy.folder.noted import BatchId
 from panprivacy.folder.parts import MOST_SHARDS, NAME, Frame, Shard
+from panprivacy.folder.pending import Pending
 from panprivacy.lazily import loaded
 from panprivacy.memory import Scratch
 from panprivacy.privacy import coins as coin_sources
@@ -90,6 +91,7 @@ class StateFolder:
         self._store, self._coins = store, coins
         lifetime.give_lock(self, rank=0)
         self._given = universe
+        self._est: Any = None
         self._read_ledger()
 
     @classmethod
@@ -114,8 +116,7 @@ class StateFolder:
             raise ValueError("say how much may be lost in all: epsilon=1.0")
         usual = DistinctCount if universe is None else Counts if "up_to" in options else Density
         kind: Any = estimator or usual
-        if kind not in _KINDS.values():
-            raise TypeError(f"a folder holds a Density, a DistinctCount or a Counts, not {kind!r}")
+        _check_kind(kind)
         return cls.holding(
             kind(*([] if universe is None else [universe]), epsilon=epsilon, coins=coins, **options), url, shards=shards
         )
@@ -123,6 +124,7 @@ class StateFolder:
     @classmethod
     def holding(cls, est: Any, url: str | Path, *, shards: int | None = None) -> Self:
         """Make a folder that goes on with an estimator, which then holds nothing any more."""
+        _check_kind(type(est))
         size, source = est._table.size, est._coins
         shards = min(_USUAL_SHARDS, size) if shards is None else index(shards)
         if not 1 <= shards <= min(MOST_SHARDS, size):
@@ -221,10 +223,35 @@ class StateFolder:
             marks.wipe()
             _wipe_stack()
 
+    @contextmanager
+    def pending(self) -> Iterator[Pending]:
+        """Let `estimator` be fed by its own verbs inside the `with` block; what it is fed waits there to be written."""
+        pending = Pending(self._bits, self._coins)
+        try:
+            with self._bits.fed_to(pending):
+                yield pending
+        finally:
+            pending.wipe()
+            _wipe_stack()
+
+    def declare_ids(self, kind: str) -> None:
+        """Say for good that ids are ``"integers"``, or that they are ``"text"``, as of a `DistinctCount`."""
+
+        def declared(parts: Sealed) -> Sealed | None:
+            frame, est = self._understood(parts)
+            if est.ids == kind:
+                return None
+            est.declare_ids(kind)
+            return replace(frame, parameters=_parameters(est)).sealed()
+
+        with self._lock:
+            self._est.declare_ids(kind)
+            self._store.change(_LEDGER, declared)
+
     def _identified(self, batch: BatchLike) -> BatchId | None:
         """Which batch it is, if that has to be known."""
         which = BatchId.of(batch)
-        if which is None and not (self._est.REPEATABLE or self._store.ONCE):
+        if which is None and not self.repeats:
             raise PanPrivacyError(
                 "in a store of objects a change may be made twice, and counters would move twice: say which batch it "
                 "is, as in update_many(ids, batch=('writer', 1))"
@@ -327,6 +354,16 @@ class StateFolder:
         return int(self._bits.nbytes)
 
     @property
+    def estimator(self) -> Any:
+        """The estimator, to be asked what it is. Its bits are not here, and its ledger is as it was last read."""
+        return self._est
+
+    @property
+    def repeats(self) -> bool:
+        """Whether a batch need not say which it is: it may be taken twice, or the store takes it once."""
+        return bool(self._est.REPEATABLE or self._store.ONCE)
+
+    @property
     def shards(self) -> int:
         """How many shards there are."""
         return self._frame.shards
@@ -348,14 +385,16 @@ class StateFolder:
 
     def _read_ledger(self) -> None:
         try:
-            self._frame, self._est = self._understood(self._store.read(_LEDGER))
+            self._frame, found = self._understood(self._store.read(_LEDGER))
         except FileNotFoundError:
             raise FileNotFoundError(
                 f"{self.url}: there is no state folder here; pp.StateFolder.create(url, ...) makes one"
             ) from None
         if self._frame.secure and not self._coins.secure:
             raise NotPrivate("this folder is private so far, and seeded coins would end that")
-        self._bits = self._est._table
+        if self._est is None:
+            self._est, self._bits = found, found._table
+        self._est._agree_with(found)
 
     def _understood(self, parts: Sealed) -> tuple[Frame, Any]:
         """A frame, and the estimator whose bits are in the shards."""
@@ -368,6 +407,11 @@ class StateFolder:
 
         sealed = frame.of_estimator(parts.words)
         return frame, _KINDS[frame.kind]._with_bits_elsewhere(sealed, self._given, bits, self._coins)
+
+
+def _check_kind(kind: type) -> None:
+    if kind not in _KINDS.values():
+        raise PanPrivacyError(f"a state folder holds a Density, a DistinctCount or a Counts, and no {kind.__name__}")
 
 
 def _wipe_stack() -> None:

@@ -4,6 +4,7 @@ Marks are plain: they say who is in a batch. They live as long as a batch does. 
 packed, slot by slot if these are few, and else with a place for every slot.
 """
 
+from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -14,6 +15,7 @@ from panprivacy.errors import CorruptState
 from panprivacy.lazily import loaded
 from panprivacy.memory import Scratch
 from panprivacy.table import Table
+from panprivacy.table.bits import Restored
 
 _LISTED, _EACH = 0, 1  # how marks are packed
 _LARGEST_LISTED = 2**32  # slots beyond have no room in a list
@@ -41,8 +43,11 @@ class Marks(Protocol):
     def add_packed(self, octets: NDArray[np.uint8]) -> None:
         """Mark what was packed elsewhere, and covers as many slots as these."""
 
+    def restored_on_error(self) -> AbstractContextManager[None]:
+        """Put the marks back as they were if anything goes wrong."""
+
     def wipe(self) -> None:
-        """Forget everything."""
+        """Forget everything; these can then be used again."""
 
 
 class Marked:
@@ -89,6 +94,10 @@ class Marked:
             if self._table.ones() == self._table.ones(0, len(words) * 64):
                 return
         raise CorruptState(f"these are no marks of {size} slots")
+
+    def restored_on_error(self) -> AbstractContextManager[None]:
+        """Put the marks back as they were if anything goes wrong."""
+        return self._table.restored_on_error()
 
     def wipe(self) -> None:
         """Forget everything."""
@@ -139,6 +148,10 @@ class Tallied:
             kernels.tally_each(self._times, self._up_to, marked)
             return
         raise CorruptState(f"these are no marks of {size} slots")
+
+    def restored_on_error(self) -> AbstractContextManager[None]:
+        """Put the marks back as they were if anything goes wrong."""
+        return Restored(self._words)
 
     def wipe(self) -> None:
         """Forget everything."""
