@@ -124,7 +124,7 @@ def marks_not_wiped() -> None:
     def keep(marks: Any) -> None:
         _kept.append(marks)
 
-    Marked.wipe = Tallied.wipe = keep  # type: ignore[method-assign]
+    Marked.wipe = Tallied.wipe = keep  # type: ignore[method-assign, assignment]
 
 
 def a_cache_of_ids() -> None:
