@@ -143,5 +143,5 @@ def name_batch(kept: object, text: str | None, files: Sequence[str], speaker: Sp
         kept.batch, last = BatchId(match[1], int(match[2])), kept.folder.last_batch(match[1])
         if last is not None and last >= kept.batch.number:
             speaker.note(f"{kept.path}: has {kept.batch} already, and it is not counted again")
-    elif isinstance(kept, KeptFolder) and not kept.folder.repeats:
+    elif isinstance(kept, KeptFolder) and kept.folder.needs_names:
         raise ValueError("in this store a batch might be counted twice: say --batch NAME:NUMBER, which it then is not")
