@@ -14,6 +14,7 @@ from commands import answer, refused, run
 
 import panprivacy as pp
 from panprivacy.cli import folders
+from panprivacy.state.stores import Edit, Files
 from panprivacy.testing import CertainCoins
 
 CERTAIN = """
@@ -140,6 +141,21 @@ def test_a_batch_of_files_counts_once(tmp_path: Path) -> None:
     again = run(*said, "--batch", "north:0")
     assert "has batch 0 of north already, and it is not counted again" in again.stderr
     assert answer("release", place)["mean"] == pytest.approx(1.0, abs=0.3)  # it would be 2
+
+
+def test_ctrl_c_waits_until_all_shards_have_a_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place, file = f"{tmp_path}/visits/", events(tmp_path / "a.csv", [*range(2000)] * 2)
+    change, changed = Files.change, list[str]()
+
+    def interrupted(store: Files, name: str, edit: Edit) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        change(store, name, edit)
+        changed.append(name)
+
+    monkeypatch.setattr(Files, "change", interrupted)
+    result = run("counts", file, "-c", "user", "-n", 4000, "-e", 60, "--shards", 3, "-s", place)
+    assert (result.exit_code, len(changed)) == (130, 3)
+    assert "interrupted" in result.stderr
 
 
 def test_what_ids_are_is_kept_for_other_commands(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from time import monotonic, sleep
 from types import TracebackType
 from typing import Any, Self
 
-from panprivacy.cli.plainly import Speaker
+from panprivacy.cli.plainly import Speaker, undisturbed
 from panprivacy.errors import PanPrivacyError
 from panprivacy.estimator import Estimator
 from panprivacy.events import STDIN
@@ -92,7 +92,8 @@ class KeptFolder:
         ids = getattr(self.folder.estimator, "ids", None)
         if ids is not None:
             self.folder.declare_ids(ids)
-        self._pending.write(self.batch)
+        with undisturbed():  # counters that have moved in some shards only are worse than a command that ends later
+            self._pending.write(self.batch)
         self.batch = None
 
     def release(self, level: float) -> Any:

@@ -12,6 +12,7 @@ Kept: TypeAlias = StateFile | KeptFolder
 """Where a command keeps its state."""
 
 _AT_MOST = 1.0  # seconds after which a batch that was counted is in the file at the latest
+_OF_FILES = 10.0  # seconds after which what was read of files is in a folder, every shard of which is written each time
 _PAUSE = (
     25  # how many times as long as the last write took the next one waits: a twenty-fifth of the time is for writing
 )
@@ -23,7 +24,7 @@ class Keeper:
     A file that lags behind is an older version of the state: whoever reads it and the memory reads the state twice.
     So a batch is written at once, or, where writes are slow, as soon as they have paused long enough, and after a
     second in any case. What waits to be written to a folder is not hidden by coins yet: of a pipe, every batch is
-    written at once.
+    written at once; of files, which whoever images the process can read as well, after ten seconds.
     """
 
     def __init__(self, est: Estimator[Any], file: Kept | None, begun: Callable[[], None] = lambda: None) -> None:
@@ -73,7 +74,8 @@ class Keeper:
             self._est.save(self._file)
         end = time.monotonic()
         self.behind = False
-        self._free = end + min(_PAUSE * (end - start), _AT_MOST)
+        at_most = _OF_FILES if isinstance(self._file, KeptFolder) else _AT_MOST
+        self._free = end + min(_PAUSE * (end - start), at_most)
 
     def release(self, level: float) -> Any:
         """Spend one planned release; when this returns, that is on disk."""
