@@ -43,11 +43,8 @@ class Gathered:
 
         It is wiped with the rest; copies of it, sent elsewhere, are the caller's to wipe.
         """
-        marked = self.marks.packed(*self._bits.bounds(number), self._scratch)
-        octets: NDArray[np.uint8] = self._scratch.own(np.empty(_HEAD.size + len(marked), dtype=np.uint8))
-        octets[: _HEAD.size] = np.frombuffer(_HEAD.pack(self._frame.name, number), dtype=np.uint8)
-        octets[_HEAD.size :] = marked
-        return octets
+        head = _HEAD.pack(self._frame.name, number)
+        return self.marks.packed(*self._bits.bounds(number), head, self._scratch)
 
     def wipe(self) -> None:
         """Forget everything."""
