@@ -42,7 +42,8 @@ class SeededCoins(Coins):
 class CertainCoins(Coins):
     """Coins that come out on their likelier side, and noise that is zero: a table is then a plain list of who came.
 
-    With these a test of storage can tell exactly whether an event was lost.
+    Counters start at zero, so that they say how often. With these a test of storage can tell exactly whether an event
+    was lost, or counted twice.
 
     >>> import panprivacy as pp
     >>> est = pp.Density(universe=1000, epsilon=1.0, coins=CertainCoins())
@@ -55,6 +56,9 @@ class CertainCoins(Coins):
     def below(self, threshold: int, n: int) -> Flips:
         check_threshold(threshold)
         return np.full(n, 2 * threshold > ONE)
+
+    def fill_below(self, n: int, octets: Octets) -> None:  # noqa: ARG002
+        octets.fill(0)
 
     def randbelow(self, n: int) -> int:
         return secrets.randbelow(n)

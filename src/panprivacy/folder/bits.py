@@ -2,91 +2,145 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import ClassVar, NoReturn
+from typing import ClassVar, NoReturn, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from panprivacy.errors import CorruptState, PanPrivacyError
+from panprivacy.folder.cells import AnyTable, Cells
+from panprivacy.folder.marks import Marks, Touched
+from panprivacy.folder.noted import BatchId
 from panprivacy.folder.parts import Frame, Shard
 from panprivacy.lazily import loaded
 from panprivacy.memory import Scratch
 from panprivacy.privacy.budget import Split
-from panprivacy.privacy.coins import Coins
+from panprivacy.privacy.coins import ONE, Coins
 from panprivacy.state import Sealed
 from panprivacy.state.stores import Store
-from panprivacy.table import Table
+
+
+class Taker(Protocol):
+    """Whoever is told which slots are touched."""
+
+    def add(self, slots: NDArray[np.unsignedinteger], *, remove: bool) -> None:
+        """Take these slots, which are touched by insertions or by deletions; `IndexError` if one is outside."""
+
+    def restored_on_error(self) -> AbstractContextManager[None]:
+        """Go back to what was taken before if anything goes wrong."""
 
 
 class ShardedBits:
     """A table whose words are in a store.
 
-    Redrawing a bit a second time changes nothing of its law. So a batch first marks the slots that it touches, and then
-    each shard is loaded, redrawn there, and put back; what breaks off in between may be done again. Shards of which
-    nothing is touched are put back too: which of them are new must not tell who came.
+    A batch first marks the slots that it touches, and then each shard is loaded, changed there, and put back. Shards of
+    which nothing is touched are put back too: which of them are new must not tell who came. What breaks off in between
+    may be done again: redrawing a bit a second time changes nothing of its law, and a counter is kept from moving twice
+    by the identity of the batch, which its shard notes.
     """
 
     THREADED: ClassVar[bool] = False
 
-    def __init__(self, store: Store, frame: Frame, size: int, split: Split) -> None:
+    def __init__(self, store: Store, frame: Frame, size: int, split: Split, cells: Cells) -> None:
+        loaded("panprivacy.folder.kernels")  # now: loaded at the first event, they would tell that there was one
         self.size = size
         self.words: NDArray[np.uint64] = np.zeros(0, dtype=np.uint64)
+        self.cells = cells
         self._store, self._frame, self._split = store, frame, split
-        self._touched: Table | None = None
+        self._taker: Taker | None = None
 
     @property
     def nbytes(self) -> int:
         """Bytes that the bits take, in all shards."""
-        return 8 * Table.words_for(self.size)
+        return 8 * self.cells.words_for(self.size)
 
     # --- events -------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def batch(self, coins: Coins, *, remove: bool) -> Iterator[None]:
-        """Gather what is redrawn inside the `with` block, and do it where the block ends well."""
-        touched = self._touched = Table.empty(self.size)
+    def fed_to(self, taker: "Taker") -> Iterator[None]:
+        """Give to this taker, and do nowhere else, what is redrawn inside the `with` block."""
+        before, self._taker = self._taker, taker
         try:
             yield
-            self._redraw_touched(touched, coins, remove=remove)
         finally:
-            self._touched = None
-            touched.wipe()
+            self._taker = before
 
-    def redraw(self, slots: NDArray[np.unsignedinteger], threshold: int, coins: Coins, scratch: Scratch) -> None:  # noqa: ARG002
-        """Mark these slots as touched; `IndexError` if one is outside the table."""
-        assert self._touched is not None
-        if not loaded("panprivacy.table.kernels").touch(self._touched.words, np.uint64(self.size), slots):
-            raise IndexError(f"a slot is outside this table of {self.size}")
+    def redraw(
+        self,
+        slots: NDArray[np.unsignedinteger],
+        threshold: int,
+        coins: Coins,  # noqa: ARG002 - drawn where a shard is changed
+        scratch: Scratch,  # noqa: ARG002
+        *,
+        back: bool = False,
+    ) -> None:
+        """Note that these slots are touched; `IndexError` if one is outside the table."""
+        absent = 2 * threshold < ONE  # the coin of those who are not there is the one that rarely falls on 1
+        self._taken().add(slots, remove=back or absent)
 
-    def _redraw_touched(self, touched: Table, coins: Coins, *, remove: bool) -> None:
+    def _taken(self) -> "Taker":
+        if self._taker is None:
+            raise PanPrivacyError("feed a folder through its own verbs")
+        return self._taker
+
+    def redraw_marked(self, marks: Marks, coins: Coins, *, batch: BatchId | None, remove: bool) -> None:
+        """Redraw what is marked, in one shard after the other."""
+        if batch is not None:
+            self._check_whole(batch)
         for number in range(self._frame.shards):
-            first, end = self._frame.bounds(number, self.size)
             with Scratch() as scratch:
-                slots = scratch.empty("touched", touched.ones(first, end), np.uint64)
-                loaded("panprivacy.table.kernels").touched_in(touched.words, first, end, slots)
-                self.redraw_in(number, slots, coins, remove=remove)
+                touched = marks.between(*self.bounds(number), scratch)
+                self.redraw_in(number, touched, coins, batch=batch, remove=remove)
 
-    def redraw_in(self, number: int, slots: NDArray[np.uint64], coins: Coins, *, remove: bool) -> None:
-        """Redraw some slots of one shard, counted from the shard's first."""
+    def redraw_in(
+        self, number: int, touched: Touched, coins: Coins, *, batch: BatchId | None = None, remove: bool = False
+    ) -> None:
+        """Redraw some slots of one shard, counted from the shard's first, unless it has the batch already."""
 
-        def redrawn(shard: Shard) -> Shard:
-            pair = self._split.pair_after(shard.redraws)
-            with Scratch() as scratch:
-                shard.table.redraw(slots, pair.absent if remove else pair.present, coins, scratch)
-            return shard
+        def redrawn(shard: Shard) -> Shard | None:
+            if batch is not None and shard.noted.has(batch):
+                return None
+            noting = shard.noting(batch)  # which may refuse
+            self.cells.redraw(shard.table, touched, self._split.pair_after(shard.redraws), coins, remove=remove)
+            return noting
 
         self._change(number, redrawn)
 
+    def _check_whole(self, batch: BatchId) -> None:
+        """Refuse a batch if the one before broke off: shards take it in order, so the first and the last tell."""
+        first, last = (self.last_batch(number, batch.writer) for number in (0, self._frame.shards - 1))
+        taken = -1 if last is None else last
+        if first not in (None, last, batch.number) and batch.number > taken:
+            raise PanPrivacyError(
+                f"{BatchId(batch.writer, first)} broke off, and some shards do not have it: feed it again, and then "
+                f"{batch}; if it is lost, go on under another writer's name"
+            )
+
+    def last_batch(self, number: int, writer: str) -> int | None:
+        """The last batch of a writer that a shard has."""
+        shard = self._shard(self._store.read(shard_name(number)), number)
+        shard.table.wipe()
+        return shard.noted.number(writer)
+
+    def forget(self, writer: str) -> None:
+        """Make room for another writer in every shard."""
+
+        def without(shard: Shard) -> Shard:
+            return shard.without(writer)
+
+        for number in range(self._frame.shards):
+            self._change(number, without)
+
     # --- what leaves --------------------------------------------------------------------------------------------
 
-    def gathered(self) -> Table:
+    def gathered(self) -> AnyTable:
         """A copy of all bits in one table, to be wiped by whoever asked for it."""
-        whole = Table.empty(self.size)
+        whole = self.cells.empty(self.size)
         try:
             for number in range(self._frame.shards):
                 part = self._shard(self._store.read(shard_name(number)), number).table
                 try:
-                    whole.put(part, self._frame.bounds(number, self.size)[0])
+                    whole.put(part, self.bounds(number)[0])
                 finally:
                     part.wipe()
         except BaseException:
@@ -110,8 +164,8 @@ class ShardedBits:
     # --- what an estimator asks besides --------------------------------------------------------------------------
 
     def restored_on_error(self) -> AbstractContextManager[None]:
-        """Nothing is written before the end of a batch."""
-        return _nothing()
+        """Put what is touched back as it was if anything goes wrong; nothing is written before the end of a batch."""
+        return self._taken().restored_on_error()
 
     def in_use(self) -> None:
         """Do nothing: a folder is always in use."""
@@ -133,6 +187,10 @@ class ShardedBits:
 
     # --- shards -------------------------------------------------------------------------------------------------
 
+    def bounds(self, number: int) -> tuple[int, int]:
+        """Which of the slots a shard has: from the first up to the second."""
+        return self._frame.bounds(number, self.size)
+
     def _change(self, number: int, edit: Callable[[Shard], Shard | None]) -> None:
         def change(parts: Sealed) -> Sealed | None:
             made = edit(self._shard(parts, number))
@@ -141,8 +199,8 @@ class ShardedBits:
         self._store.change(shard_name(number), change)
 
     def _shard(self, parts: Sealed, number: int) -> Shard:
-        shard = Shard.of(parts)
-        first, end = self._frame.bounds(number, self.size)
+        shard = Shard.of(parts, self.cells)
+        first, end = self.bounds(number)
         if (shard.name, shard.number, shard.table.size) != (self._frame.name, number, end - first):
             raise CorruptState(f"shard {number} is not of this folder")
         return shard
@@ -151,8 +209,3 @@ class ShardedBits:
 def shard_name(number: int) -> str:
     """What the part is called that holds a shard."""
     return f"shard-{number:05d}"
-
-
-@contextmanager
-def _nothing() -> Iterator[None]:
-    yield

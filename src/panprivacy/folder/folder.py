@@ -1,32 +1,39 @@
 """`StateFolder`: one estimator in a folder, fed and released from many processes."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from operator import index
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 from panprivacy import lifetime
 from panprivacy.checks import check_level
+from panprivacy.counts import Counts
 from panprivacy.density import Density
 from panprivacy.display import Card, grid_of, html_of
 from panprivacy.distinct import DistinctCount
-from panprivacy.errors import CorruptState, NotPrivate
+from panprivacy.errors import CorruptState, NotPrivate, PanPrivacyError
 from panprivacy.estimator import Estimator
-from panprivacy.folder.bits import ShardedBits, shard_name
-from panprivacy.folder.parts import MOST_SHARDS, NAME, Frame, Shard
+from panprivacy.folder.bits import ShardedBits
+from panprivacy.folder.cells import cells_of
+from panprivacy.folder.gathered import Gathered, add_packed
+from panprivacy.folder.making import KINDS, LEDGER, check_kind, lay_out, parameters_of
+from panprivacy.folder.noted import BatchId
+from panprivacy.folder.parts import Frame
+from panprivacy.folder.pending import Pending
+from panprivacy.lazily import loaded
+from panprivacy.memory import Scratch
 from panprivacy.privacy import coins as coin_sources
 from panprivacy.privacy.budget import Budget, Split
 from panprivacy.privacy.coins import Coins
 from panprivacy.slots import SlotMap
 from panprivacy.state import Sealed
 from panprivacy.state.stores import Store, store_at
-from panprivacy.universe import Ids, Universe
+from panprivacy.universe import Edges, Ids, Universe, Users
 
-_LEDGER = "ledger"
-_USUAL_SHARDS = 64
-_KINDS: dict[int, type[Estimator[Any]]] = {1: Density, 2: DistinctCount}
+BatchLike: TypeAlias = int | tuple[str, int] | None
+"""How a caller says which batch it is: not at all, by a number, or by the name of a writer and a number."""
 
 
 class StateFolder:
@@ -35,6 +42,10 @@ class StateFolder:
     The folder holds one ledger and n shards of bits, and nothing else. Whoever feeds it loads one shard after the
     other, redraws there what a batch touches, and puts it back; whoever releases adds the shards up, notes the release
     in the ledger, and then shows it. Feeding a batch twice does no harm, so a batch whose writer died is fed again.
+
+    Of a `Counts` a batch that is fed twice counts twice, unless it says which it is: ``batch=("till 3", 17)``, the name
+    of a writer and a number that rises. Every shard notes the last number of every writer in the same write as its
+    counters, and takes no batch that it has. So a batch is fed again, with the same identity, until a call returns.
 
     Parameters
     ----------
@@ -53,6 +64,11 @@ class StateFolder:
     >>> elsewhere.update_many(range(30_000, 50_000))
     >>> 0.45 < folder.release().density < 0.55, elsewhere.budget.remaining
     (True, 0.0)
+    >>> visits = pp.StateFolder.create(place.name + "/visits", universe=100_000, epsilon=1.0, up_to=4, shards=4)
+    >>> visits.update_many(range(50_000), batch=("till 3", 1))
+    >>> visits.update_many(range(50_000), batch=("till 3", 1))  # the same batch: it counts once
+    >>> round(visits.release().mean, 1)
+    0.5
     >>> place.cleanup()
 
     Notes
@@ -72,6 +88,7 @@ class StateFolder:
         self._store, self._coins = store, coins
         lifetime.give_lock(self, rank=0)
         self._given = universe
+        self._est: Any = None
         self._read_ledger()
 
     @classmethod
@@ -81,68 +98,156 @@ class StateFolder:
         universe: int | Universe | None = None,
         epsilon: float | None = None,
         *,
+        estimator: type[Estimator[Any]] | None = None,
         shards: int | None = None,
         coins: Coins | None = None,
         **options: Any,
     ) -> Self:
-        """Make a folder for a new `Density` of a universe, or for a new `DistinctCount` if there is none.
+        """Make a folder for a new estimator: `pp.Density`, `pp.DistinctCount` or `pp.Counts`.
 
-        There are 64 shards unless told, or as many as bits if those are fewer. `options` are those of the estimator:
-        sample, memory, releases, intrusions, delta, buckets and so on.
+        Unless told which, it is a `DistinctCount` where there is no universe, a `Counts` where `up_to` is given, and
+        else a `Density`. There are 64 shards unless told, or as many as slots if those are fewer. `options` are those
+        of the estimator: sample, memory, releases, intrusions, delta, groups, categories, buckets, up_to and so on.
         """
         if epsilon is None:
             raise ValueError("say how much may be lost in all: epsilon=1.0")
-        est: Any = (
-            DistinctCount(epsilon, coins=coins, **options)
-            if universe is None
-            else Density(universe, epsilon, coins=coins, **options)
+        usual = DistinctCount if universe is None else Counts if "up_to" in options else Density
+        kind: Any = estimator or usual
+        check_kind(kind)
+        return cls.holding(
+            kind(*([] if universe is None else [universe]), epsilon=epsilon, coins=coins, **options), url, shards=shards
         )
-        size = est._table.size
-        shards = min(_USUAL_SHARDS, size) if shards is None else index(shards)
-        if not 1 <= shards <= min(MOST_SHARDS, size):
-            raise ValueError(f"shards must be between 1 and {min(MOST_SHARDS, size):,}, got {shards}")
-        store, source = store_at(url), coins or coin_sources.system
-        name = source.randbelow(2 ** (8 * NAME)).to_bytes(NAME, "little")
-        frame = Frame(name, shards, est.KIND, est.secure, _parameters(est))
-        try:
-            for number in range(shards):
-                first, end = frame.bounds(number, size)
-                part = est._table.cut(first, end)
-                try:
-                    store.create(shard_name(number), Shard(name, number, 0, est.secure, part).sealed())
-                finally:
-                    part.wipe()
-            store.create(_LEDGER, frame.sealed())  # last: without it there is no folder yet
-        finally:
-            est.end("its bits are in a state folder")
+
+    @classmethod
+    def holding(cls, est: Any, url: str | Path, *, shards: int | None = None) -> Self:
+        """Make a folder that goes on with an estimator, which then holds nothing any more."""
+        store = store_at(url)
+        lay_out(est, store, shards)
         folder = cls.__new__(cls)
-        folder._open(store, str(url), universe, source)
+        folder._open(store, str(url), _listed(est.universe), est._coins)
         return folder
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Where it is, and the list of its users, if there is one: whoever unpickles it opens it."""
+        return _opened, (self.url, self._given, None if self._coins.secure else self._coins)
 
     # --- events -------------------------------------------------------------------------------------------------
 
-    def update(self, user: Any) -> None:
+    def update(self, user: Any, category: Any = None, *, batch: BatchLike = None) -> None:
         """Note that a user appeared."""
-        self.update_many([user])
+        self.update_many([user], None if category is None else [category], batch=batch)
 
-    def remove(self, user: Any) -> None:
-        """Note that a user was deleted: as if it had never appeared."""
-        self.remove_many([user])
+    def remove(self, user: Any, category: Any = None, *, batch: BatchLike = None) -> None:
+        """Note that a user was deleted; of a `Counts`, that it appeared once less."""
+        self.remove_many([user], None if category is None else [category], batch=batch)
 
-    def update_many(self, ids: Ids) -> None:
-        """Note that these users appeared; when this returns, that is on disk. Takes what an estimator takes."""
-        with self._batch(remove=False) as est:
-            est.update_many(ids)
+    def update_many(self, ids: Ids, categories: Any = None, *, batch: BatchLike = None) -> None:
+        """Note that these users appeared; when this returns, that is on disk. Takes what an estimator takes.
 
-    def remove_many(self, ids: Ids) -> None:
+        A batch with an id that is none is refused whole; also an iterator is one batch here. `batch` says which batch
+        it is: a number, or the name of a writer and a number, higher than those of its batches before. A shard that has
+        it, or a later one of that writer, is left as it is.
+        """
+        self._take(ids, categories, batch, remove=False)
+
+    def remove_many(self, ids: Ids, categories: Any = None, *, batch: BatchLike = None) -> None:
         """Note that these users were deleted; takes what `update_many` takes."""
-        with self._batch(remove=True) as est:
-            est.remove_many(ids)
+        if isinstance(self._est, DistinctCount):
+            self._est.remove_many(ids)  # which says why not
+        self._take(ids, categories, batch, remove=True)
+
+    def _take(self, ids: Ids, categories: Any, batch: BatchLike, *, remove: bool) -> None:
+        which = self._identified(batch)
+        with self._lock, self.gather() as gathered:
+            gathered.add(ids, categories)
+            self._bits.redraw_marked(gathered.marks, self._coins, batch=which, remove=remove)
 
     @contextmanager
-    def _batch(self, *, remove: bool) -> Iterator[Any]:
-        with self._lock, self._bits.batch(self._coins, remove=remove):
-            yield self._est
+    def gather(self) -> Iterator[Gathered]:
+        """Look up in this process which slots users own, for other processes to `take`: no shard is read or changed.
+
+        >>> import tempfile, panprivacy as pp
+        >>> place = tempfile.TemporaryDirectory()
+        >>> folder = pp.StateFolder.create(place.name, universe=100_000, epsilon=1.0, shards=2)
+        >>> with folder.gather() as gathered:
+        ...     gathered.add(range(30_000)); gathered.add([7, 99_999])
+        ...     for number in range(folder.shards):
+        ...         folder.take(number, [gathered.packed(number)], batch=("query", 1))
+        >>> folder.last_batch("query")
+        1
+        >>> place.cleanup()
+        """
+        gathered = Gathered(self._frame, self._bits, self._est, self._lock)
+        try:
+            yield gathered
+        finally:
+            gathered.wipe()
+
+    def take(self, number: int, packed: Iterable[Any], *, batch: BatchLike = None, remove: bool = False) -> None:
+        """Note in one shard what `Gathered.packed` packed for it, in however many processes; then that is on disk.
+
+        `packed` are arrays, bytes or other buffers. Whoever cuts a batch into shards lets every shard take its part,
+        also where that is empty: which shards have a batch must not tell who is in it. The parts of one shard are taken
+        in one call, since the next call with the same `batch` changes nothing.
+        """
+        which = self._identified(batch)
+        if not 0 <= index(number) < self.shards:
+            raise ValueError(f"there are shards 0 to {self.shards - 1}, and none of number {number}")
+        first, end = self._bits.bounds(index(number))
+        marks = self._bits.cells.marks(end - first)
+        try:
+            add_packed(marks, packed, self._frame, index(number))
+            with Scratch() as scratch:
+                touched = marks.between(0, end - first, scratch)
+                self._bits.redraw_in(index(number), touched, self._coins, batch=which, remove=remove)
+        finally:
+            marks.wipe()
+            _wipe_stack()
+
+    @contextmanager
+    def pending(self) -> Iterator[Pending]:
+        """Let `estimator` be fed by its own verbs inside the `with` block; what it is fed waits there to be written."""
+        pending = Pending(self._bits, self._coins)
+        try:
+            with self._bits.fed_to(pending):
+                yield pending
+        finally:
+            pending.wipe()
+            _wipe_stack()
+
+    def declare_ids(self, kind: str) -> None:
+        """Say for good that ids are ``"integers"``, or that they are ``"text"``, as of a `DistinctCount`."""
+
+        def declared(parts: Sealed) -> Sealed | None:
+            frame, est = self._understood(parts)
+            if est.ids == kind:
+                return None
+            est.declare_ids(kind)
+            return replace(frame, parameters=parameters_of(est)).sealed()
+
+        with self._lock:
+            self._est.declare_ids(kind)
+            self._store.change(LEDGER, declared)
+
+    def _identified(self, batch: BatchLike) -> BatchId | None:
+        """Which batch it is, if that has to be known."""
+        which = BatchId.of(batch)
+        if which is None and self.needs_names:
+            raise PanPrivacyError(
+                "in a store of objects a change may be made twice, and counters would move twice: say which batch it "
+                "is, as in update_many(ids, batch=('writer', 1))"
+            )
+        return which
+
+    def last_batch(self, writer: str = "") -> int | None:
+        """The number of the last batch of a writer that every shard has; None if there is none."""
+        numbers = [self._bits.last_batch(number, writer) for number in range(self.shards)]
+        known = [number for number in numbers if number is not None]
+        return min(known) if len(known) == len(numbers) else None
+
+    def forget(self, writer: str) -> None:
+        """Make room for another writer, of whom there can be 32: a late batch of this one would be counted again."""
+        self._bits.forget(writer)
 
     # --- what leaves --------------------------------------------------------------------------------------------
 
@@ -158,12 +263,12 @@ class StateFolder:
             try:
                 est._table = whole
                 released.append(est.release(level, **options))
-                return replace(frame, parameters=_parameters(est)).sealed()
+                return replace(frame, parameters=parameters_of(est)).sealed()
             finally:
                 whole.wipe()
 
         with self._lock:
-            self._store.change(_LEDGER, spend)
+            self._store.change(LEDGER, spend)
             self._read_ledger()
         return released[-1]
 
@@ -184,10 +289,12 @@ class StateFolder:
         def note(parts: Sealed) -> Sealed:
             frame, est = self._understood(parts)
             est._ledger.note_redraw()
-            return replace(frame, parameters=_parameters(est)).sealed()
+            return replace(frame, parameters=parameters_of(est)).sealed()
 
+        if isinstance(self._est, Counts):
+            self._est.rerandomize()  # which says why not
         with self._lock:
-            self._store.change(_LEDGER, note)
+            self._store.change(LEDGER, note)
             self._read_ledger()
             self._bits.catch_up(self._est._ledger.redraws, self._coins)
 
@@ -223,9 +330,24 @@ class StateFolder:
         return self._frame.secure and self._coins.secure
 
     @property
+    def repeatable(self) -> bool:
+        """Whether a batch that is fed twice is as good as fed once."""
+        return bool(self._est.REPEATABLE)
+
+    @property
     def memory(self) -> int:
         """Bytes that the bits take, in all shards."""
         return int(self._bits.nbytes)
+
+    @property
+    def estimator(self) -> Any:
+        """The estimator, to be asked what it is. Its bits are not here, and its ledger is as it was last read."""
+        return self._est
+
+    @property
+    def needs_names(self) -> bool:
+        """Whether a batch has to say which it is: it must not be taken twice, and this store may take it twice."""
+        return not (self.repeatable or self._store.ONCE)
 
     @property
     def shards(self) -> int:
@@ -249,29 +371,39 @@ class StateFolder:
 
     def _read_ledger(self) -> None:
         try:
-            self._frame, self._est = self._understood(self._store.read(_LEDGER))
+            self._frame, found = self._understood(self._store.read(LEDGER))
         except FileNotFoundError:
             raise FileNotFoundError(
                 f"{self.url}: there is no state folder here; pp.StateFolder.create(url, ...) makes one"
             ) from None
         if self._frame.secure and not self._coins.secure:
             raise NotPrivate("this folder is private so far, and seeded coins would end that")
-        self._bits = self._est._table
+        if self._est is None:
+            self._est, self._bits = found, found._table
+        self._est._agree_with(found)
 
     def _understood(self, parts: Sealed) -> tuple[Frame, Any]:
         """A frame, and the estimator whose bits are in the shards."""
         frame = Frame.of(parts)
-        if frame.kind not in _KINDS:
+        if frame.kind not in KINDS:
             raise CorruptState(f"a folder cannot have an estimator of kind {frame.kind}")
 
         def bits(slots: SlotMap, split: Split) -> Any:
-            return ShardedBits(self._store, frame, slots.size, split)
+            return ShardedBits(self._store, frame, slots.size, split, cells_of(slots))
 
         sealed = frame.of_estimator(parts.words)
-        return frame, _KINDS[frame.kind]._with_bits_elsewhere(sealed, self._given, bits, self._coins)
+        return frame, KINDS[frame.kind]._with_bits_elsewhere(sealed, self._given, bits, self._coins)
 
 
-def _parameters(est: Any) -> bytes:
-    """The ledger and the parameters of an estimator."""
-    with est._sealed(insecure=True) as parts:
-        return bytes(parts.parameters)
+def _wipe_stack() -> None:
+    """Wipe what calls that have returned left on the stack of this thread."""
+    loaded("panprivacy.privacy.kernels").wipe_stack()
+
+
+def _opened(url: str, universe: Any, coins: Coins | None) -> StateFolder:
+    return StateFolder(url, universe, coins=coins)
+
+
+def _listed(universe: Any) -> Any:
+    """The universe, if it has to be given again where the folder is opened."""
+    return universe if isinstance(universe, Users) or (isinstance(universe, Edges) and universe.named) else None

@@ -1,15 +1,16 @@
 """The parts of a state folder as sealed states: one frame, without bits, and shards, without a ledger."""
 
 import struct
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from panprivacy.errors import CorruptState, PanPrivacyError
+from panprivacy.folder.cells import AnyTable, Cells
+from panprivacy.folder.noted import BatchId, Noted
 from panprivacy.state import Sealed
-from panprivacy.table import Table
 
 NAME = 16
 """Bytes of the name that all parts of one folder share, drawn when it is made."""
@@ -58,33 +59,43 @@ class Frame:
 
 @dataclass(frozen=True)
 class Shard:
-    """The bits of some slots, and how often they have been rerandomised."""
+    """The bits of some slots, how often they have been rerandomised, and which batches they have."""
 
     name: bytes
     number: int
     redraws: int
     secure: bool
-    table: Table
+    table: AnyTable
+    noted: Noted = field(default_factory=Noted)
 
     @classmethod
-    def of(cls, parts: Sealed) -> Self:
+    def of(cls, parts: Sealed, cells: Cells) -> Self:
         """Read a shard; its words become its table."""
-        if parts.kind != SHARD_KIND or len(parts.parameters) != _SHARD.size:
+        if parts.kind != SHARD_KIND or len(parts.parameters) != _SHARD.size + Noted.SIZE:
             raise CorruptState("this is not a shard of a state folder")
-        name, number, redraws, size = _SHARD.unpack(parts.parameters)
+        name, number, redraws, size = _SHARD.unpack_from(parts.parameters)
+        noted = Noted.of(parts.parameters[_SHARD.size :])
         try:
-            return cls(name, number, redraws, parts.secure, Table.from_words(size, parts.words))
+            return cls(name, number, redraws, parts.secure, cells.table(size, parts.words), noted)
         except ValueError as error:
             raise CorruptState(f"the shard contradicts itself: {error}") from None
 
     def sealed(self) -> Sealed:
         """The bytes of it, its bits where they are."""
         head = _SHARD.pack(self.name, self.number, self.redraws, self.table.size)
-        return Sealed(SHARD_KIND, self.secure, head, self.table.words)
+        return Sealed(SHARD_KIND, self.secure, head + self.noted.to_bytes(), self.table.words)
 
     def redrawn(self) -> "Shard":
         """The same, rerandomised once more."""
         return replace(self, redraws=self.redraws + 1)
+
+    def noting(self, batch: BatchId | None) -> "Shard":
+        """The same, with a batch that it has now."""
+        return self if batch is None else replace(self, noted=self.noted.with_batch(batch))
+
+    def without(self, writer: str) -> "Shard":
+        """The same, without what it knows of a writer's batches."""
+        return replace(self, noted=self.noted.without(writer))
 
 
 class Alone:

@@ -28,6 +28,9 @@ _KEPT = 1000  # versions that stay of a part that holds no bits: nobody is so la
 class Store(Protocol):
     """Keeps parts by name."""
 
+    ONCE: bool
+    """Whether a change that was made is never made a second time."""
+
     def create(self, name: str, parts: Sealed) -> None:
         """Write the first version of a part; `FileExistsError` if there is one."""
 
@@ -53,6 +56,8 @@ def store_at(url: str | Path) -> Store:
 
 class Files:
     """Parts in state files of one folder: locked while they are changed, and overwritten in place."""
+
+    ONCE = True
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -110,8 +115,11 @@ class Objects:
     The name carries a number, the epoch of the version, and the highest is the present one. Whoever made a version from
     that of epoch e creates the object of epoch e+1; of two who do so one fails, and makes the change anew on what the
     other left. The versions before are deleted. So a late writer, whose epoch is long past, cannot undo anything: what
-    it creates is either refused or below the present epoch, and then it sees that, and starts again.
+    it creates is either refused or below the present epoch, and then it sees that, and starts again. It cannot always
+    tell that from a version of its own on which others have built meanwhile, and then makes its change a second time.
     """
+
+    ONCE = False
 
     def __init__(self, filesystem: Any, root: str) -> None:
         self._files, self._root = filesystem, root.rstrip("/")

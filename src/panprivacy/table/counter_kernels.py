@@ -116,3 +116,46 @@ def tally(words, start, stop, width, sums):
             return False
         sums[field >> u64(1)] += np.int64(field & u64(1)) * 2 - 1
     return True
+
+
+@njit(nogil=True, inline="always")
+def _moved_often(field, up_to, times, flip, back):
+    """What so many events make of a field: its bit becomes the flip if the counter wraps, however often."""
+    counter, bit = field >> u64(1), field & u64(1)
+    wraps = times > counter if back else counter + times >= up_to
+    moved = (counter + (up_to - times % up_to if back else times)) % up_to
+    return moved << u64(1) | (u64(flip) if wraps else bit)
+
+
+@njit(
+    types.boolean(
+        WORDS,
+        types.uint64,
+        types.uint64,
+        types.uint64,
+        READ_WORDS,
+        types.Array(types.uint16, 1, "C", readonly=True),
+        READ_OCTETS,
+        types.boolean,
+    ),
+    nogil=True,
+    cache=True,
+)
+def count_often(words, size, width, up_to, slots, times, flips, back):
+    """Count so many events of each slot, with one flip for all of them: a bit that is redrawn twice is redrawn once."""
+    mask = (u64(1) << width) - u64(1)
+    for i in range(len(slots)):
+        if slots[i] >= size:
+            return False
+        place = slots[i] * width
+        at, shift = place >> u64(6), place & u64(63)
+        across = shift + width > u64(64)
+        field = words[at] >> shift
+        if across:
+            field |= words[at + u64(1)] << (u64(64) - shift)
+        field &= mask
+        change = field ^ _moved_often(field, up_to, u64(times[i]), flips[i], back)
+        words[at] ^= change << shift
+        if across:
+            words[at + u64(1)] ^= change >> (u64(64) - shift)
+    return True

@@ -133,6 +133,23 @@ class Counters:
         if not kernel(self.words, self.size, self.width, self.up_to, slots, flips, back):
             raise IndexError(f"a slot is outside this table of {self.size}")
 
+    def redraw_often(
+        self,
+        slots: NDArray[np.uint64],
+        times: NDArray[np.uint16],
+        threshold: int,
+        coins: Coins,
+        scratch: Scratch,
+        *,
+        back: bool = False,
+    ) -> None:
+        """Count so many events of each of these slots: the law is that of `redraw`, with each slot so often in it."""
+        flips = scratch.empty("flips", len(slots), np.uint8)
+        coins.draw(threshold, flips)
+        often = loaded("panprivacy.table.counter_kernels").count_often
+        if not often(self.words, self.size, self.width, self.up_to, slots, times, flips, back):
+            raise IndexError(f"a slot is outside this table of {self.size}")
+
     def flip_each(self, threshold: int, coins: Coins) -> NoReturn:  # noqa: ARG002 - whatever the probability
         """Refuse: a counter cannot be hidden again, since what its bit says depends on where it stands."""
         raise PanPrivacyError("counters cannot be redrawn: a bit tells something only beside the counter it has")
@@ -167,11 +184,21 @@ class Counters:
         up_to = parts[0].up_to
         table, at = cls.empty(sum(part.size for part in parts), up_to), 0
         for part in parts:
-            loaded("panprivacy.table.kernels").copy_bits(
-                table.words, at * table.width, part.words, part.size * part.width
-            )
+            table.put(part, at)
             at += part.size
         return table
+
+    def put(self, part: "Counters", at: int) -> None:
+        """Write the fields of another table over zeros, from a slot on."""
+        copy_bits = loaded("panprivacy.table.kernels").copy_bits
+        copy_bits(self.words, at * self.width, part.words, part.size * part.width)
+
+    def cut(self, start: int, stop: int) -> "Counters":
+        """A copy of some fields in a table of their own, to be wiped by whoever asked for it."""
+        part = Counters.empty(stop - start, self.up_to)
+        cut_bits = loaded("panprivacy.table.kernels").cut_bits
+        cut_bits(self.words, start * self.width, part.words, part.size * part.width)
+        return part
 
     def place(self, source: "Counters", first: int, places: NDArray[np.uint64]) -> None:
         """Copy the fields of another table from `first` on, one to each of these places."""

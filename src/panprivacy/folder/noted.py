@@ -1,0 +1,87 @@
+"""Which batches a shard has taken: of every writer who numbers batches, the highest number.
+
+A redraw may be made twice, an increment may not. So whoever feeds counters says which batch it is, a writer's name and
+a number that rises, and every shard notes it in the same write as the counters. A batch that is fed again touches only
+the shards that do not have it yet, and a late writer, whose batch is long past, touches none. Names and numbers are
+public: they say who feeds and how often, and nothing about anybody in a batch. They take the same room in every shard.
+"""
+
+import struct
+from dataclasses import dataclass
+from hashlib import blake2b
+from operator import index
+from typing import Any, NamedTuple, Self
+
+from panprivacy.errors import PanPrivacyError
+
+MOST_WRITERS = 32
+_HIGHEST = 2**62
+_ENTRY = struct.Struct("<16sQ")  # what a writer's name hashes to, and the number of its last batch, plus 1; 0 is free
+
+
+class BatchId(NamedTuple):
+    """Which batch it is: the name of its writer, and a number that is higher than those of all batches before."""
+
+    writer: str
+    number: int
+
+    @classmethod
+    def of(cls, given: Any) -> "BatchId | None":
+        """Read what a caller says of a batch: None, a number, or a name and a number."""
+        if given is None:
+            return None
+        writer, number = given if isinstance(given, tuple) else ("", given)
+        if not isinstance(writer, str):
+            raise TypeError(f"a batch is named by its writer and a number, such as ('till 3', 17), got {given!r}")
+        if not 0 <= index(number) < _HIGHEST:
+            raise ValueError(f"the number of a batch is at least 0 and below 2**62, got {number}")
+        return cls(writer, index(number))
+
+    def __str__(self) -> str:
+        return f"batch {self.number}{f' of {self.writer}' if self.writer else ''}"
+
+
+@dataclass(frozen=True)
+class Noted:
+    """The last batch of every writer."""
+
+    numbers: tuple[tuple[bytes, int], ...] = ()
+
+    SIZE = MOST_WRITERS * _ENTRY.size
+
+    @classmethod
+    def of(cls, data: bytes) -> Self:
+        """Read what `to_bytes` wrote."""
+        entries = _ENTRY.iter_unpack(data)
+        return cls(tuple((writer, number - 1) for writer, number in entries if number))
+
+    def to_bytes(self) -> bytes:
+        """All of it, in a length that is always the same."""
+        return b"".join(_ENTRY.pack(writer, number + 1) for writer, number in self.numbers).ljust(self.SIZE, b"\0")
+
+    def number(self, writer: str) -> int | None:
+        """The last batch of a writer; None if there was none."""
+        return dict(self.numbers).get(_hashed(writer))
+
+    def has(self, batch: BatchId) -> bool:
+        """Whether this batch, or a later one of the same writer, was taken."""
+        number = self.number(batch.writer)
+        return number is not None and number >= batch.number
+
+    def with_batch(self, batch: BatchId) -> "Noted":
+        """The same, and this batch."""
+        numbers = dict(self.numbers) | {_hashed(batch.writer): batch.number}
+        if len(numbers) > MOST_WRITERS:
+            raise PanPrivacyError(
+                f"this folder knows {MOST_WRITERS} writers and has no room for another: let {batch} go on under the "
+                "name of one who has ended, or forget(writer) one of them"
+            )
+        return Noted(tuple(numbers.items()))
+
+    def without(self, writer: str) -> "Noted":
+        """The same, with room for another writer."""
+        return Noted(tuple(entry for entry in self.numbers if entry[0] != _hashed(writer)))
+
+
+def _hashed(writer: str) -> bytes:
+    return blake2b(writer.encode(), digest_size=16).digest()

@@ -1,0 +1,183 @@
+"""A batch that says which it is counts once, however often it is fed and wherever it broke off."""
+
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import panprivacy as pp
+from panprivacy.folder.noted import MOST_WRITERS, Noted
+from panprivacy.state.stores import Files
+from panprivacy.testing import CertainCoins
+
+UP_TO = 5
+
+
+def made(place: Path, shards: int = 4) -> pp.StateFolder:
+    """A folder whose counters say how often users came, up to four times, and whether more often."""
+    return pp.StateFolder.create(
+        place / "folder", universe=100, epsilon=2.0, up_to=UP_TO, shards=shards, coins=CertainCoins()
+    )
+
+
+def counted(folder: pp.StateFolder) -> list[int]:
+    """How often each user came, five standing for five to nine times."""
+    return [counter + UP_TO * bit for counter, bit in folder._bits.gathered().fields()]
+
+
+def break_off_at(monkeypatch: pytest.MonkeyPatch, shard: int) -> None:
+    """Let whoever comes to a shard die there."""
+    change = Files.change
+
+    def breaking_off(store: Files, name: str, edit: Any) -> None:
+        if name == f"shard-{shard:05d}":
+            raise KeyboardInterrupt
+        change(store, name, edit)
+
+    monkeypatch.setattr(Files, "change", breaking_off)
+
+
+def test_a_batch_with_a_name_counts_once(tmp_path: Path) -> None:
+    folder = made(tmp_path)
+    for _ in range(3):
+        folder.update_many([0, 0, 99], batch=("north", 1))
+        folder.update_many([0, 50], batch=("south", 1))
+    folder.update_many([99], batch=("north", 2))
+    folder.update_many([1] * 50, batch=("north", 1))  # long past
+    assert {user: times for user, times in enumerate(counted(folder)) if times} == {0: 3, 50: 1, 99: 2}
+    assert (folder.last_batch("north"), folder.last_batch("south"), folder.last_batch("west")) == (2, 1, None)
+    folder.remove_many([0, 99], batch=("north", 3))
+    folder.remove(0, batch=("north", 3))
+    assert (counted(folder)[0], counted(folder)[99]) == (2, 1)
+
+
+def test_a_batch_without_a_name_counts_as_often_as_it_is_fed(tmp_path: Path) -> None:
+    folder = made(tmp_path)
+    folder.update_many([7, 7])
+    folder.update(7)
+    assert counted(folder)[7] == 3
+
+
+@pytest.mark.parametrize("shard", [1, *(pytest.param(shard, marks=pytest.mark.slow) for shard in (0, 2, 3))])
+def test_a_batch_that_broke_off_is_fed_again_and_counts_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shard: int
+) -> None:
+    folder = made(tmp_path)
+    folder.update_many(range(100), batch=7)
+    with monkeypatch.context() as patch:
+        break_off_at(patch, shard)
+        with pytest.raises(KeyboardInterrupt):
+            folder.update_many(range(100), batch=8)
+    folder.update_many(range(100), batch=8)
+    assert counted(folder) == [2] * 100
+    assert folder.last_batch() == 8
+
+
+def test_the_next_batch_is_refused_while_some_shards_lack_the_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = made(tmp_path)
+    folder.update_many([], batch=("north", 7))
+    with monkeypatch.context() as patch:
+        break_off_at(patch, 2)
+        with pytest.raises(KeyboardInterrupt):
+            folder.update_many(range(100), batch=("north", 8))
+    assert folder.last_batch("north") == 7
+    with pytest.raises(pp.PanPrivacyError, match="batch 8 of north broke off"):
+        folder.update_many(range(100), batch=("north", 9))
+    folder.update_many(range(100), batch=("north", 7))  # nothing new
+    folder.update_many([5], batch=("south", 9))
+    folder.update_many(range(100), batch=("north", 8))
+    folder.update_many([], batch=("north", 9))
+    assert counted(folder) == [1] * 5 + [2] + [1] * 94
+
+
+def test_a_late_deletion_does_not_undo_what_came_after_it(tmp_path: Path) -> None:
+    folder = pp.StateFolder.create(tmp_path / "x", universe=100, epsilon=2.0, shards=2, coins=CertainCoins())
+    folder.remove_many([5], batch=1)
+    folder.update_many([5], batch=2)
+    folder.remove_many([5], batch=1)  # from somebody who slept
+    assert folder._bits.gathered().ones() == 1
+
+
+def test_there_is_room_for_some_writers_and_for_others_when_these_are_forgotten(tmp_path: Path) -> None:
+    folder = made(tmp_path, shards=1)
+    sizes = [path.stat().st_size for path in sorted((tmp_path / "folder").iterdir())]
+    for i in range(MOST_WRITERS):
+        folder.update_many([3] if i < 3 else [], batch=(f"writer {i}", 0))
+    with pytest.raises(pp.PanPrivacyError, match="no room"):
+        folder.update_many([3], batch=("one more", 0))
+    assert counted(folder)[3] == 3
+    folder.forget("writer 5")
+    folder.update_many([3], batch=("one more", 0))
+    assert counted(folder)[3] == 4
+    assert sizes == [path.stat().st_size for path in sorted((tmp_path / "folder").iterdir())]
+
+
+@pytest.mark.parametrize(
+    ("batch", "error"), [(-1, ValueError), (2**62, ValueError), ((1, 2), TypeError), (("a", 1.5), TypeError)]
+)
+def test_names_that_are_none_are_refused(tmp_path: Path, batch: Any, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        made(tmp_path).update_many([1], batch=batch)
+
+
+def test_counters_in_a_store_of_objects_are_not_fed_without_a_name() -> None:
+    pytest.importorskip("fsspec")
+    folder = pp.StateFolder.create(
+        "memory://named", universe=100, epsilon=2.0, up_to=UP_TO, shards=2, coins=CertainCoins()
+    )
+    with pytest.raises(pp.PanPrivacyError, match="say which batch"):
+        folder.update_many([1])
+    folder.update_many([1, 1], batch=1)
+    folder.update_many([1, 1], batch=1)
+    assert counted(folder)[1] == 2
+
+
+def test_counters_are_not_rerandomised_and_shared_bits_not_removed(tmp_path: Path) -> None:
+    with pytest.raises(pp.PanPrivacyError, match="no rerandomize"):
+        made(tmp_path).rerandomize()
+    visitors = pp.StateFolder.create(tmp_path / "visitors", epsilon=1.0, shards=2, buckets=64)
+    with pytest.raises(pp.PanPrivacyError, match="share"):
+        visitors.remove_many(["x"])
+
+
+# --- what many events at once do to a counter -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("up_to", "back"), list(product([2, 3, 8, 256], [False, True])))
+def test_many_events_at_once_move_a_counter_as_they_do_one_by_one(up_to: int, back: bool) -> None:
+    from panprivacy.folder.marks import Tallied
+    from panprivacy.memory import Scratch
+    from panprivacy.table import Counters
+
+    coins = CertainCoins()
+    for start in {0, 1, up_to // 2, up_to - 1}:
+        tables = [Counters.empty(70, up_to) for _ in range(2)]
+        one_by_one, at_once = tables
+        with Scratch() as scratch:
+            for table in tables:
+                begin = np.repeat(np.arange(70, dtype=np.uint64), start)
+                table.redraw(begin, 1, coins, scratch)
+            events = np.repeat(np.arange(70, dtype=np.uint64), np.arange(70) * up_to // 10)
+            one_by_one.redraw(events, 2**32 - 1, coins, scratch, back=back)
+            marks = Tallied(70, up_to)
+            marks.add(events)
+            slots, times = marks.between(0, 70, scratch)
+            assert times is not None
+            at_once.redraw_often(slots, times, 2**32 - 1, coins, scratch, back=back)
+            assert int(times.max()) < 2 * up_to
+        assert one_by_one.fields() == at_once.fields()
+
+
+# --- bugs that have to be found -------------------------------------------------------------------------------------
+
+
+def test_a_shard_that_notes_nothing_would_be_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = made(tmp_path)
+    monkeypatch.setattr(Noted, "with_batch", lambda noted, _: noted)
+    folder.update_many([0], batch=1)
+    folder.update_many([0], batch=1)
+    assert counted(folder)[0] == 2
