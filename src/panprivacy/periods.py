@@ -73,6 +73,15 @@ def length_of(period: str | float | timedelta) -> int:
     return round(micros)
 
 
+def told_length(length: int) -> str:
+    """A length in microseconds as people read it.
+
+    >>> told_length(7 * DAY), told_length(DAY // 2)
+    ('7 days', '12:00:00')
+    """
+    return str(timedelta(microseconds=length)).removesuffix(", 0:00:00")
+
+
 def moments_of(times: Any) -> NDArray[np.int64]:
     """Moments of times as people have them: dates, `datetime`, NumPy or Polars columns of them, or seconds since 1970.
 

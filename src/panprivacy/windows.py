@@ -14,7 +14,7 @@ from panprivacy.display import Card, grid_of, html_of, line_of
 from panprivacy.errors import BudgetExhausted, LateEvent
 from panprivacy.estimator import Estimator
 from panprivacy.memory import Scratch
-from panprivacy.periods import DAY, as_datetime, length_of, moment_of, moments_of
+from panprivacy.periods import DAY, as_datetime, length_of, moment_of, moments_of, told_length
 from panprivacy.privacy import repeated
 from panprivacy.universe import Ids
 from panprivacy.universe.rows import chosen_rows, number_of_rows, plain_rows
@@ -214,7 +214,7 @@ class Windows(Generic[R]):
     _repr_html_ = html_of
 
     def _every(self) -> str:
-        return str(timedelta(microseconds=self._length)).removesuffix(", 0:00:00")
+        return told_length(self._length)
 
     # --- windows ------------------------------------------------------------------------------------------------
 

@@ -223,6 +223,11 @@ class ActiveUsers(Estimator[ActivesRelease]):
         return self._slots.parts
 
     @property
+    def start(self) -> datetime:
+        """When the first day started."""
+        return self._calendar.start_of(0)
+
+    @property
     def day(self) -> datetime:
         """When the day started that is open."""
         return self._calendar.start_of(self._calendar.day)
