@@ -239,6 +239,21 @@ def test_a_late_event_is_refused_with_nothing_changed() -> None:
     assert (est.to_bytes(insecure=True), est.released) == (before, released)
 
 
+def test_a_bad_id_is_refused_before_any_day_ends() -> None:
+    est, stranger = telling(), 10**6
+    before = est.to_bytes(insecure=True)
+    for refused in (
+        lambda: est.update(stranger, "2026-01-07"),
+        lambda: est.update_many([3, stranger], "2026-01-07"),
+        lambda: est.update_many([3, stranger], ["2026-01-06", "2026-01-05"]),
+        lambda: est.update_many(np.array([3, stranger]), ["2026-01-05", "2026-01-08"]),
+        lambda: est.update_many(pl.Series([3, None]), ["2026-01-05", "2026-01-08"]),
+    ):
+        with pytest.raises((pp.OutsideUniverse, ValueError)):
+            refused()
+        assert (est.to_bytes(insecure=True), est.released, est.day) == (before, (), MONDAY)
+
+
 def test_a_state_is_resumed_in_the_middle_of_a_cycle() -> None:
     est: Any = week(users=2000, epsilon=20.0, coins=None)
     est.update_many(range(1000), MONDAY)
