@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
-import pyarrow as pa
 import pytest
 
 import panprivacy as pp

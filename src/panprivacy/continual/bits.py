@@ -12,6 +12,7 @@ from panprivacy.privacy import coins as coin_sources
 from panprivacy.privacy.budget import Split
 from panprivacy.privacy.coins import Coins
 from panprivacy.privacy.ledger import Ledger
+from panprivacy.release.tracked import Tracked
 from panprivacy.universe import ungrouped, universe_of
 
 
@@ -59,6 +60,12 @@ def taken_over(est: Density, plan: Plan, check: Callable[[Shares], object]) -> t
         ledger = Ledger(split_of(shares))
         density = Density._of_parts(est._universe, est._slots, ledger, table, est._coins, secure=est.secure)
     return density, shares
+
+
+def tracked_by(density: Density) -> Tracked:
+    """Whom the bits of an observer speak for."""
+    slots = density._slots
+    return Tracked(density._ledger.pair, slots.size, slots.users, slots.population)
 
 
 def split_of(shares: Shares) -> Split:

@@ -179,7 +179,6 @@ def _check_series(releases: Sequence[Any]) -> None:
                 "the order in which they were made"
             )
 
-
         _check_one_estimator(before, after)
 
 
@@ -191,7 +190,9 @@ def _check_one_estimator(before: Any, after: Any) -> None:
     budgets = [each.epsilon_spent + each.epsilon_remaining for each in (before, after)]
     told = f"releases {before.number} and {after.number} are of different estimators"
     if not isclose(*budgets, rel_tol=1e-9) or after.epsilon_spent < before.epsilon_spent:
-        raise ValueError(f"{told}, whose budgets differ: give the releases of one, in the order in which they were made")
+        raise ValueError(
+            f"{told}, whose budgets differ: give the releases of one, in the order in which they were made"
+        )
     if isinstance(before, Release) and after.universe < before.universe:
         raise ValueError(f"{told}: a universe of {before.universe:,} users never has {after.universe:,} later")
 
