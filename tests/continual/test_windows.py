@@ -167,13 +167,14 @@ def test_a_user_outside_the_universe_is_refused() -> None:
 def test_a_bad_id_is_refused_before_any_window_closes() -> None:
     windows = weeks()
     before, later = windows.open.to_bytes(), MONDAY + timedelta(days=15)
-    for refused in (
+    batches: list[Callable[[], None]] = [
         lambda: windows.update(USERS, later),
         lambda: windows.update_many([3, USERS], later),
         lambda: windows.update_many([3, USERS], [MONDAY, later]),
-    ):
+    ]
+    for feed in batches:
         with pytest.raises(OutsideUniverse):
-            refused()
+            feed()
         assert (windows.open.to_bytes(), windows.closed) == (before, ())
 
 

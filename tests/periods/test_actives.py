@@ -242,15 +242,16 @@ def test_a_late_event_is_refused_with_nothing_changed() -> None:
 def test_a_bad_id_is_refused_before_any_day_ends() -> None:
     est, stranger = telling(), 10**6
     before = est.to_bytes(insecure=True)
-    for refused in (
+    batches: list[Callable[[], None]] = [
         lambda: est.update(stranger, "2026-01-07"),
         lambda: est.update_many([3, stranger], "2026-01-07"),
         lambda: est.update_many([3, stranger], ["2026-01-06", "2026-01-05"]),
         lambda: est.update_many(np.array([3, stranger]), ["2026-01-05", "2026-01-08"]),
         lambda: est.update_many(pl.Series([3, None]), ["2026-01-05", "2026-01-08"]),
-    ):
+    ]
+    for feed in batches:
         with pytest.raises((pp.OutsideUniverse, ValueError)):
-            refused()
+            feed()
         assert (est.to_bytes(insecure=True), est.released, est.day) == (before, (), MONDAY)
 
 
