@@ -1,5 +1,6 @@
 """Who was active in the last days, what it costs, and what happens to time."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 

@@ -129,7 +129,7 @@ class EstimatedCount:
         return self.universe
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything in it as plain numbers, for JSON; None for what is not known, such as densities without a universe."""
+        """Everything in it as plain numbers, for JSON; None for what is not known: densities without a universe."""
         fields = plain(self) | {name: getattr(self, name) if self.universe else None for name in _DENSITIES}
         known: dict[str, Any] = finite(fields)
         return known
