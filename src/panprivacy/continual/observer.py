@@ -312,8 +312,12 @@ class Continual:
     @classmethod
     def from_sealed(cls, parts: Sealed, universe: Any = None) -> Self:
         """Make an observer of the parts of a saved state; their words become its bits."""
+        return cls._of_parts(*saved.from_sealed(parts, universe))
+
+    @classmethod
+    def _of_parts(cls, density: Density, observed: Observed) -> Self:
         observer = cls.__new__(cls)
-        observer._density, observer._observed = saved.from_sealed(parts, universe)
+        observer._density, observer._observed = density, observed
         lifetime.give_lock(observer, rank=1)
         return observer
 
