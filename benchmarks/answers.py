@@ -56,7 +56,7 @@ def main() -> None:
         within = abs(measured / designed - 1) <= TENTH and HELD[0] <= coverage <= HELD[1]
         off += not within
         table.add_row(what, f"{designed:.5f}", f"{measured:.5f}", f"{coverage:.1%}", "yes" if within else "NO")
-    Console().print(table)
+    Console(width=120).print(table)
     losses = Table("answer", "claimed loss", "exact loss", "the same")
     for what, claimed, exact in track(audits(), "auditing", console=Console(stderr=True)):
         same = abs(exact - claimed) <= SIX_DIGITS
