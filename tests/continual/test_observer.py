@@ -411,7 +411,7 @@ def test_a_walk_that_no_steps_lead_to_is_refused() -> None:
 @pytest.mark.slow
 def test_no_honest_walk_is_refused() -> None:
     est = Continual(2000, 40.0, step=0.2, observations=10, coins=SeededCoins(5))
-    for _ in range(3000):
+    for _ in range(500):
         est.observe()
         assert abs(est._observed.watch.walk) < 0.6 * farthest_walk(
             est._observed.watch.shares, est._observed.observations, 1e-12
@@ -426,6 +426,14 @@ def test_bits_that_were_taken_over_cannot_claim_that_nobody_was_removed_from_the
 
     with pytest.raises(CorruptState, match="its shares are those of a stream with deletions"):
         Continual.from_bytes(est.to_bytes())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("epsilon", [0.01, 1.0, 20.0, 25.0])
+@pytest.mark.parametrize("step", [1.0, 0.01])
+def test_an_honest_observer_of_any_plan_is_loaded(epsilon: float, step: float) -> None:
+    est = Continual(10**6, epsilon, step=step, observations=1000)
+    assert Continual.from_bytes(est.to_bytes()).budget == est.budget
 
 
 def test_moves_that_are_not_those_of_the_step_are_refused() -> None:

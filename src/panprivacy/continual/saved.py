@@ -29,7 +29,8 @@ _WITHOUT_DELTA = struct.Struct("<dII3QqqddQ?Qd")
 # and: whether it only rises, delta
 _OBSERVER = struct.Struct("<dII3QqqddQ?Qd?d")
 
-_UNUSED = 0.02  # of epsilon, that a plan may leave: less is due to rounding, and to limits of what can be drawn
+_UNUSED = 0.01  # of epsilon, that a plan leaves at most: the search for the best shares ends before the last digits
+_USABLE = 20.0  # the largest epsilon of which that holds: a coin of 32 bits cannot use more
 _NEVER = 1e-12  # the probability that an honest walk is refused
 _ROUNDING = 1e-6  # relative
 
@@ -108,7 +109,7 @@ def _read(written: struct.Struct, parameters: bytes) -> Observed:
         raise CorruptState("its moves are not those of its step")
     noise = noise_of(value, delta)
     shares = Shares(epsilon, Pair(ONE - present, present), moves, threshold, test, noise, rising, delta=delta)
-    if rising and not delta and shares.loss(moves) < (1 - _UNUSED) * epsilon:
+    if rising and not delta and epsilon <= _USABLE and shares.loss(moves) < (1 - _UNUSED) * epsilon:
         raise CorruptState("its shares are those of a stream with deletions, and it claims to have none")
     if abs(walk) > farthest_walk(shares, observations, _NEVER):
         raise CorruptState("its walk is farther than its steps can have led")
