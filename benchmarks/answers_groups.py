@@ -26,6 +26,8 @@ from panprivacy.testing import SeededCoins
 RUNS = 200
 UNIVERSE = 10**6
 CATEGORIES = 10
+OFTEN = 200_000
+"""Users whose appearances are counted."""
 SHARE = 0.5
 """Of the users, in every category: where sampling errs most."""
 
@@ -46,6 +48,8 @@ def rows(runs: int = RUNS) -> Iterator[Measured]:
     yield groups(runs, (2_000, 500, 100), "groups of 2,000, 500 and 100 users")
     yield total(runs)
     yield counts(runs)
+    yield often(runs, "ten groups of 20,000 users", groups=np.arange(OFTEN) // 20_000)
+    yield often(runs, "ten categories of 200,000 users", categories=range(10))
 
 
 def categories(runs: int) -> Measured:
@@ -100,6 +104,28 @@ def counts(runs: int) -> Measured:
             ]
         )
     return _measured("DistinctCount, 4 categories: relative", est.count_stderr_at(sizes[0]) / sizes[0], found)
+
+
+def often(runs: int, what: str, **divided: Any) -> Measured:
+    """How often users appear, up to four times, in ten groups or categories: a quarter each never, once, twice, thrice.
+
+    In a category everybody appears that often; in a group, only its own users can.
+    """
+    coins, found = SeededCoins(5), []
+    ids = np.repeat(np.arange(OFTEN), np.arange(OFTEN) % 4)
+    for _ in track(range(runs), description=what, transient=True):
+        est = pp.Counts(OFTEN, 1.0, up_to=4, coins=coins, **divided)
+        for category in divided.get("categories", [None]):
+            est.update_many(ids, category)
+        rows = est.release().groups
+        found.append([each for row in rows for each in _shares_of(row, (0.75, 0.5, 0.25, 0.0))])
+    return _measured(f"Counts up to 4, {what}: P(n >= j)", max(rows[0].at_least_stderr), found)
+
+
+def _shares_of(row: Any, truth: tuple[float, ...]) -> list[tuple[float, bool]]:
+    """What `_of` says of an estimate, of each share of a group."""
+    told = zip(row.raw_at_least, row.at_least_stderr, row.at_least_interval, truth, strict=True)
+    return [((raw - true) / stderr, low <= true <= high) for raw, stderr, (low, high), true in told]
 
 
 def _of(row: Any, truth: float, stderr: float) -> tuple[float, bool]:

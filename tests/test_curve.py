@@ -137,6 +137,34 @@ def test_releases_of_two_estimators_are_refused() -> None:
         pp.monotone([series(0.1)[0], replace(counts(100.0)[0], number=2)])  # type: ignore[type-var]
 
 
+@pytest.mark.parametrize(
+    ("other", "words"),
+    [
+        ({"epsilon_remaining": 0.5}, "releases 1 and 2 are of different estimators, whose budgets differ"),
+        ({"epsilon_spent": 0.5, "epsilon_remaining": 0.5}, "whose budgets differ"),
+        ({"universe": USERS // 2}, "a universe of 1,000 users never has 500 later"),
+        ({"raw_density": float("nan")}, "release 2 has no estimate: its raw count is nan"),
+        ({"raw_density": float("inf")}, "release 2 has no estimate"),
+    ],
+)
+def test_what_one_estimator_cannot_have_released_is_refused(other: dict[str, Any], words: str) -> None:
+    first, second = series(0.1, 0.2)
+    with pytest.raises(ValueError, match=words):
+        pp.monotone([first, replace(second, **other)])
+
+
+@pytest.mark.parametrize("more", [{}, {"delta": 1e-9}, {"intrusions": 2}], ids=str)
+def test_releases_of_one_estimator_are_taken_whatever_came_between(more: dict[str, Any]) -> None:
+    est = pp.Density(USERS, 1.0, releases=9, coins=SeededCoins(1), **more)
+    made = [est.release() for _ in range(3)]
+    if more.get("intrusions"):
+        est.rerandomize()
+    else:
+        est.grow(USERS)
+    made += [est.release() for _ in range(6)]
+    assert len(pp.monotone(made).counts) == 9
+
+
 def test_no_releases_have_an_empty_curve() -> None:
     assert pp.monotone([]).counts == ()
 

@@ -99,6 +99,17 @@ def test_a_batch_with_a_bad_id_is_refused_whole(ids: pp.Ids, named: str) -> None
     assert est.to_bytes() == before
 
 
+@pytest.mark.parametrize("ids", [[3, UNIVERSE], np.full(CHUNK + 5, UNIVERSE), pl.Series([3, None])], ids=len)
+def test_a_batch_may_be_checked_without_being_counted(ids: Any) -> None:
+    est = pp.Density(UNIVERSE, 1.0, coins=Always(False))
+    with pytest.raises((pp.OutsideUniverse, ValueError)):
+        est.check_many(ids)
+    est.check_many(range(UNIVERSE))
+    once = iter([3, 4])
+    est.check_many(once)
+    assert (set_bits(est), list(once)) == (set(), [3, 4])
+
+
 @pytest.mark.parametrize("ids", [[1.5], [True], ["7"], np.array([1.25]), 7, "7", None, pl.Series([1, None])])
 def test_what_is_no_column_of_integers_is_refused(ids: Any) -> None:
     est = pp.Density(UNIVERSE, 1.0)

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from html import escape
+from math import isfinite
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 if TYPE_CHECKING:
@@ -171,3 +172,18 @@ def measured(value: float, stderr: float | None, bounds: tuple[float, float], na
     low, high = bounds
     error = "" if stderr is None else f" ± {stderr:,.{digits}f} (standard error)"
     return f"{value:,.{digits}f}{error}, {named} {low:,.{digits}f} to {high:,.{digits}f}"
+
+
+def finite(value: Any) -> Any:
+    """The same with None for numbers that are infinite, or none at all: JSON has no word for them.
+
+    >>> finite({"rate": float("nan"), "interval": (0.0, float("inf"))})
+    {'rate': None, 'interval': (0.0, None)}
+    """
+    if isinstance(value, dict):
+        return {name: finite(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return list(map(finite, value))
+    if isinstance(value, tuple):
+        return tuple(map(finite, value))
+    return None if isinstance(value, float) and not isfinite(value) else value

@@ -27,7 +27,7 @@ from panprivacy.state import Sealed, StateFile
 from panprivacy.table import Bits, Table
 from panprivacy.threads import cut, each
 from panprivacy.universe import Ids, Universe
-from panprivacy.universe.batches import Piece, batches, chunks
+from panprivacy.universe.batches import Cut, Piece, batches, chunks, pieces_of
 from panprivacy.universe.visits import Visit, Visits
 
 R = TypeVar("R")
@@ -144,6 +144,15 @@ class Estimator(ABC, Generic[R]):
         """Note that these users were deleted; takes what `update_many` takes."""
         self._redraw_many(ids if categories is None else self._visit(ids, categories), remove=True)
 
+    def check_many(self, ids: Ids, categories: Any = None) -> None:
+        """Refuse what `update_many` would refuse for its ids or categories, and change nothing.
+
+        For whoever has something else to do first that cannot be taken back. An iterator can be read once only, so it
+        is not looked at.
+        """
+        given = ids if categories is None else self._visit(ids, categories)
+        self._without_trace(partial(self._look_up_column, given))
+
     def _visit(self, user: Any, category: Any) -> Visit:
         """A user, or many, with a category, or one each."""
         if not isinstance(self._events, Visits):
@@ -174,8 +183,13 @@ class Estimator(ABC, Generic[R]):
         self._table.redraw(slots, self._threshold(remove), self._coins, scratch)
 
     def _redraw_many(self, ids: Any, remove: bool) -> None:
+        self._without_trace(partial(self._redraw_batches, ids, remove))
+
+    @staticmethod
+    def _without_trace(work: Callable[[], None]) -> None:
+        """Work on a batch, and leave nothing of it behind."""
         try:
-            self._redraw_batches(ids, remove)
+            work()
         except Exception as error:
             # Whoever keeps an exception keeps the frames of its traceback, and in those the batch.
             error.__cause__ = error.__context__ = None
@@ -219,11 +233,21 @@ class Estimator(ABC, Generic[R]):
         if self._table.words.nbytes <= sum(len(piece) for piece in pieces):
             restored: AbstractContextManager[None] = self._table.restored_on_error()
             return restored
+        self._look_up(pieces)
+        return nullcontext()
+
+    def _look_up_column(self, ids: Any) -> None:
+        column = self._events.as_column(ids)
+        pieces = column.pieces if isinstance(column, Cut) else pieces_of(column)
+        if pieces is not None:
+            self._look_up(pieces)
+
+    def _look_up(self, pieces: list[Piece]) -> None:
+        """Look every id of a batch up, which refuses those that are outside the universe."""
         with Scratch() as scratch:
             for chunk in chunks(pieces):
                 self._events.indices(chunk, scratch)
                 scratch.sweep()
-        return nullcontext()
 
     # --- what leaves --------------------------------------------------------------------------------------------
 

@@ -73,8 +73,17 @@ def length_of(period: str | float | timedelta) -> int:
     return round(micros)
 
 
+def told_length(length: int) -> str:
+    """A length in microseconds as people read it.
+
+    >>> told_length(7 * DAY), told_length(DAY // 2)
+    ('7 days', '12:00:00')
+    """
+    return str(timedelta(microseconds=length)).removesuffix(", 0:00:00")
+
+
 def moments_of(times: Any) -> NDArray[np.int64]:
-    """Moments of times as people have them: dates, `datetime`, NumPy or Polars columns of them, or seconds since 1970.
+    """Moments of times as people have them: dates, `datetime`, columns of them, or seconds since 1970.
 
     Times without a zone are taken as UTC. Text is ISO 8601, such as 2026-01-31 or 2026-01-31T12:00:00+01:00.
 
@@ -83,11 +92,18 @@ def moments_of(times: Any) -> NDArray[np.int64]:
     >>> moments_of([0.5, 2])
     array([ 500000, 2000000])
     """
+    if type(times).__module__.partition(".")[0] == "pyarrow":
+        import polars as pl
+
+        times = pl.Series(times)  # Arrow gives NumPy no text, no dates, and nothing with nulls
     if hasattr(times, "to_numpy"):
         times = times.to_numpy()
     if not isinstance(times, np.ndarray) or times.dtype.kind in "OU":
         times = [_without_zone(time) for time in times]
+        _refuse_both(times)
     array = np.asarray(times)
+    if array.ndim != 1:
+        raise TypeError("times are one column")
     if array.dtype.kind in "iuf":
         if not bool((np.abs(array) < _LAST).all()):
             raise ValueError("a time is missing, or is not in seconds since 1970")
@@ -170,6 +186,13 @@ def as_datetime(moment: int) -> datetime:
         return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=moment)
     except OverflowError:
         raise ValueError("a time is not between the years 1 and 9999") from None
+
+
+def _refuse_both(times: list[Any]) -> None:
+    """Refuse numbers among dates: NumPy would take them for microseconds, and alone they are seconds."""
+    numbers = sum(isinstance(time, int | float | np.integer | np.floating) for time in times)
+    if 0 < numbers < len(times):
+        raise TypeError("times are all dates or all seconds since 1970: here are both, or one is missing")
 
 
 def _without_zone(time: Any) -> Any:

@@ -14,7 +14,7 @@ from panprivacy.display import Card, grid_of, html_of, line_of
 from panprivacy.errors import BudgetExhausted, LateEvent
 from panprivacy.estimator import Estimator
 from panprivacy.memory import Scratch
-from panprivacy.periods import DAY, as_datetime, length_of, moment_of, moments_of
+from panprivacy.periods import DAY, as_datetime, length_of, moment_of, moments_of, told_length
 from panprivacy.privacy import repeated
 from panprivacy.universe import Ids
 from panprivacy.universe.rows import chosen_rows, number_of_rows, plain_rows
@@ -113,20 +113,25 @@ class Windows(Generic[R]):
         """Note that a user appeared at a time."""
         moment = moment_of(time)
         with self._lock:
-            self._go_to(self._window_of(moment))
+            window = self._window_of(moment)
+            self._check_before_a_window_closes([user], window)
+            self._go_to(window)
             self._open.update(user)
 
     def update_many(self, ids: Ids, times: Any) -> None:
         """Note that these users appeared: all at one time, or each at its own.
 
-        The batch is taken window by window, in order of time. In each it is taken whole, or refused with nothing
-        changed in that window.
+        The batch is taken window by window, in order of time. A batch with an id outside the universe, or with a time
+        that cannot be, is refused whole, before any window closes; an iterator, which has one time, is taken in chunks,
+        after the windows before that time have closed.
         """
         ids = plain_rows(ids, getattr(self._open, "universe", None))
         if isinstance(times, str) or not hasattr(times, "__len__"):
             moment = moment_of(times)
             with self._lock:
-                self._go_to(self._window_of(moment))
+                window = self._window_of(moment)
+                self._check_before_a_window_closes(ids, window)
+                self._go_to(window)
                 self._open.update_many(ids)
             return
         numbers = (moments_of(times) - self._first) // self._length
@@ -141,11 +146,17 @@ class Windows(Generic[R]):
         if len(windows):
             self._check(int(windows[0]))
             self._check_ahead(int(windows[-1]), after=int(windows[0]))
+            self._check_before_a_window_closes(ids, int(windows[-1]))
         for window in windows:
             self._go_to(int(window))
             with Scratch() as scratch:
                 wanted = scratch.own(numbers == window)
                 self._open.update_many(ids if len(windows) == 1 else chosen_rows(ids, wanted, scratch))
+
+    def _check_before_a_window_closes(self, ids: Any, window: int) -> None:
+        """Refuse bad ids before windows up to this one are released: that cannot be taken back."""
+        if self._now is None or window > self._now:
+            self._open.check_many(ids)
 
     # --- what leaves --------------------------------------------------------------------------------------------
 
@@ -214,7 +225,7 @@ class Windows(Generic[R]):
     _repr_html_ = html_of
 
     def _every(self) -> str:
-        return str(timedelta(microseconds=self._length)).removesuffix(", 0:00:00")
+        return told_length(self._length)
 
     # --- windows ------------------------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ import pytest
 from whole_runs import all_runs, law_of, without
 
 from panprivacy import Density, audit
+from panprivacy.audit.adapters import Observer
 from panprivacy.audit.contrasts import Contrast, contrast_of
 from panprivacy.audit.divergence import divergence, region
 from panprivacy.audit.likelihood import Hidden, Weights
@@ -299,3 +300,17 @@ def test_what_rules_a_stream_out_shows_in_the_delta_too(kind: type[Density]) -> 
 
     assert not result.holds
     assert result.worst_delta > 0.1
+
+
+@pytest.mark.slow
+def test_where_nothing_tells_more_than_epsilon_the_delta_is_what_was_not_followed() -> None:
+    def make(coins: Coins) -> Observer:
+        observer = Observer(1, 20.0, step=1.0, moves=1, delta=1e-3, observations=1, coins=coins)
+        observer._observed.watch.bar = 1
+        return observer
+
+    result = audit.exact(make, users=1, length=1)
+    assert result.holds
+    assert result.witness is None
+    assert 0 < result.worst_delta < 1e-4
+    assert "followed up to 6" in str(result)

@@ -8,6 +8,8 @@ import pytest
 import panprivacy
 from panprivacy import paper
 from panprivacy.audit.subjects import COMPOSED, SUBJECTS, Case, Subject
+from panprivacy.continual import Continual
+from panprivacy.continual.watch import Watch
 
 PRIVATE = [subject for subject in SUBJECTS if subject.private]
 PRINTED = [subject for subject in SUBJECTS if not subject.private]
@@ -69,9 +71,19 @@ def test_a_printed_algorithm_does_not_hold(subject: Subject) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("subject", [s for s in PRIVATE if s.delta], ids=name_of)
+@pytest.mark.parametrize("subject", [s for s in PRIVATE if s.delta and s.kind is not Continual], ids=name_of)
 def test_a_claimed_delta_is_no_more_than_ten_times_the_one_that_is_found(subject: Subject) -> None:
     result = subject.audit(Case(events=1))
 
     assert result.claimed_delta == subject.delta
     assert result.claimed_delta / 10 < result.worst_delta <= result.claimed_delta
+
+
+@pytest.mark.slow
+def test_an_observer_with_a_delta_whose_test_has_no_noise_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Watch, "has_drifted", lambda watch, distance, coins: distance >= watch.bar)  # noqa: ARG005
+    (subject,) = (subject for subject in SUBJECTS if subject.name == "Continual, delta")
+    result = subject.audit(Case(events=1))
+
+    assert not result.holds
+    assert result.worst_delta > 0.1

@@ -62,6 +62,23 @@ def test_a_state_goes_on_on_the_day_that_is_open() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("option", "other", "same", "said"),
+    [
+        ("--span", "28d", "1w", "span 7 days in the state, and 28 days was asked for"),
+        ("--every", "12h", "24h", "every 1 day in the state, and 12:00:00 was asked for"),
+        ("--start", "2026-01-06", "2026-01-05T00:00", "start 2026-01-05 00:00:00+00:00 in the state"),
+    ],
+)
+def test_other_days_than_those_of_the_state_are_refused(option: str, other: str, same: str, said: str) -> None:
+    assert run("actives", "first.parquet", *WHOM, "--start", "2026-01-05", "--state", "s.pp").exit_code == 0
+    later = ("actives", "later.parquet", "-c", "user", "--time", "when", "--state", "s.pp", option)
+    before = Path("s.pp").read_bytes()
+    assert said in refused(*later, other)
+    assert Path("s.pp").read_bytes() == before
+    assert run(*later, same).exit_code == 0  # spelled otherwise, it is the same
+
+
 def test_what_cannot_be_is_said_in_one_line() -> None:
     begun = ("--start", "2026-01-05")
     assert "when does the first day start?" in refused("actives", "visits.csv", *WHOM)

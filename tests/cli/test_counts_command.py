@@ -44,8 +44,8 @@ def test_a_state_goes_on_and_rows_that_are_fed_again_count_again(visits: Path, t
     assert run(*command).exit_code == 0
     assert '"estimator": "Counts"' in run("show", state, "--json").stdout
     assert near(answer("release", state), (0.75, 0.75, 0.5, 0.5))
-    assert "this state has up_to 4, and 8 was asked for" in refused(*command[:-2], "-s", state, "--up-to", 8)
-    assert "this state has only None, and mean was asked for" in refused(*command, "--only", "mean")
+    assert "up_to 4 in the state, and 8 was asked for" in refused(*command[:-2], "-s", state, "--up-to", 8)
+    assert "only nothing in the state, and mean was asked for" in refused(*command, "--only", "mean")
     assert "estimator Counts in the state" in refused("density", visits, "-c", "who", "-n", 20_000, "-s", state)
     assert "Counts has no rerandomize" in refused("rerandomize", state)
 

@@ -153,6 +153,8 @@ def test_deletions_are_of_one_category(tmp_path: Path) -> None:
         (("--other",), "Say --by NAME"),
         (("--by", "clinic"), "which categories are there? Say --categories"),
         (("--by", "clinic", "--categories", "a,a"), "category 'a' is listed twice"),
+        (("--by", "clinic", "--categories", "a,,b"), "--categories a,,b: one of the names is empty"),
+        (("--by", "clinic", "--categories", "a,b,"), "one of the names is empty"),
         (("--by", "nothing", "--categories", "a,b"), "no column 'nothing'"),
         (("--by", "user", "--categories", "a,b"), "one role only"),
         (("--group", "region"), "say --universe-file FILE:COLUMN"),
@@ -163,6 +165,14 @@ def test_deletions_are_of_one_category(tmp_path: Path) -> None:
 )
 def test_what_cannot_be_is_said_in_one_line(visits: Path, options: tuple[str, ...], words: str) -> None:
     assert words in refused("density", visits, "-c", "user", "-n", USERS, "-e", 1, *options)
+
+
+def test_a_missing_group_is_called_a_group(visits: Path, patients: Path) -> None:
+    patients.write_text("id,region\n0,coast\n1,\n2,hills\n")
+    options = ("-c", "user", "--universe-file", f"{patients}:id", "--group", "region", "-e", 1)
+    assert "patients.csv: row 2: the group is missing" in refused("density", visits, *options)
+    with pytest.raises(ValueError, match="row 2: the group is missing"):
+        pp.Users(patients, "id", groups="region")
 
 
 @pytest.mark.slow

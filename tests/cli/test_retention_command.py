@@ -55,6 +55,15 @@ def test_newcomers_are_counted_instead_if_they_are_asked_for() -> None:
 
 
 @pytest.mark.usefixtures("folder")
+def test_another_question_or_plan_than_that_of_the_state_is_refused() -> None:
+    assert run("retention", "january.csv", *WHOM, "-s", "r.pp", "--releases", 3).exit_code == 0
+    again = ("retention", "week1.csv", "-c", "user", "-s", "r.pp")
+    assert "r.pp: releases 3 in the state, and 5 was asked for" in refused(*again, "--releases", 5)
+    assert "r.pp: this state asks who came back: leave --newcomers out" in refused(*again, "--newcomers")
+    assert run(*again, "--releases", 3).exit_code == 0
+
+
+@pytest.mark.usefixtures("folder")
 def test_what_cannot_be_is_said_in_one_line() -> None:
     assert "what is the second period?" in refused("retention", "january.csv", *WHOM)
     assert "who could appear?" in refused("retention", "january.csv", "--then", "week1.csv", "-c", "user", "-e", 1)

@@ -3,6 +3,7 @@
 import pickle
 import struct
 from base64 import b64decode
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -14,6 +15,7 @@ from rich.console import Console
 import panprivacy as pp
 from panprivacy import state
 from panprivacy.continual import Continual, saved
+from panprivacy.continual.accuracy import farthest_walk
 from panprivacy.errors import CorruptState, NotPrivate, PanPrivacyError
 from panprivacy.testing import SeededCoins
 
@@ -387,6 +389,59 @@ def test_a_forged_plan_is_refused(forge: dict[str, float]) -> None:
         setattr(est._observed, name, value)
 
     with pytest.raises(CorruptState, match="impossible"):
+        Continual.from_bytes(est.to_bytes())
+
+
+@pytest.mark.parametrize("bar", [1, 2, 10**6])
+def test_a_bar_that_is_not_that_of_the_plan_is_refused(bar: int) -> None:
+    est = used()
+    est._observed.watch.bar = bar
+
+    with pytest.raises(CorruptState, match=f"its bar is {bar:,}, and that of its plan"):
+        Continual.from_bytes(est.to_bytes())
+
+
+def test_a_walk_that_no_steps_lead_to_is_refused() -> None:
+    est = used()
+    for walk, looks in ((10**6, 1), (-(10**6), 1), (1, 0)):
+        est._observed.watch.walk, est._observed.observations = walk, looks
+        with pytest.raises(CorruptState, match="its walk is farther than its steps can have led"):
+            Continual.from_bytes(est.to_bytes())
+
+
+@pytest.mark.slow
+def test_no_honest_walk_is_refused() -> None:
+    est = Continual(2000, 40.0, step=0.2, observations=10, coins=SeededCoins(5))
+    for _ in range(500):
+        est.observe()
+        assert abs(est._observed.watch.walk) < 0.6 * farthest_walk(
+            est._observed.watch.shares, est._observed.observations, 1e-12
+        )
+
+
+def test_bits_that_were_taken_over_cannot_claim_that_nobody_was_removed_from_them() -> None:
+    est = Continual(pp.Density(2000, 2.0, releases=50), step=0.05)
+    assert Continual.from_bytes(est.to_bytes()).budget == est.budget
+    watch = est._observed.watch
+    watch.shares = replace(watch.shares, rising=True)
+
+    with pytest.raises(CorruptState, match="its shares are those of a stream with deletions"):
+        Continual.from_bytes(est.to_bytes())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("epsilon", [0.01, 1.0, 20.0, 25.0])
+@pytest.mark.parametrize("step", [1.0, 0.01])
+def test_an_honest_observer_of_any_plan_is_loaded(epsilon: float, step: float) -> None:
+    est = Continual(10**6, epsilon, step=step, observations=1000)
+    assert Continual.from_bytes(est.to_bytes()).budget == est.budget
+
+
+def test_moves_that_are_not_those_of_the_step_are_refused() -> None:
+    est = used()
+    est._observed.step = 0.3
+
+    with pytest.raises(CorruptState, match="its moves are not those of its step"):
         Continual.from_bytes(est.to_bytes())
 
 

@@ -164,6 +164,20 @@ def test_a_user_outside_the_universe_is_refused() -> None:
         weeks().update(USERS, MONDAY)
 
 
+def test_a_bad_id_is_refused_before_any_window_closes() -> None:
+    windows = weeks()
+    before, later = windows.open.to_bytes(), MONDAY + timedelta(days=15)
+    batches: list[Callable[[], None]] = [
+        lambda: windows.update(USERS, later),
+        lambda: windows.update_many([3, USERS], later),
+        lambda: windows.update_many([3, USERS], [MONDAY, later]),
+    ]
+    for feed in batches:
+        with pytest.raises(OutsideUniverse):
+            feed()
+        assert (windows.open.to_bytes(), windows.closed) == (before, ())
+
+
 def test_as_many_times_as_ids_are_needed() -> None:
     with pytest.raises(ValueError, match="3 ids and 2 times"):
         weeks().update_many([1, 2, 3], [MONDAY, MONDAY])
@@ -264,6 +278,9 @@ EAST = timezone(timedelta(hours=2))
         pl.Series([datetime(2026, 1, 5), datetime(2026, 1, 5, 1)]),
         pl.Series([MONDAY, MONDAY + timedelta(hours=1)]),
         pl.Series(["2026-01-05", "2026-01-05T01:00:00"]),
+        pa.array(["2026-01-05", "2026-01-05T01:00:00"]),
+        pa.array(["2026-01-05", "2026-01-05T01:00:00"]).dictionary_encode(),
+        pa.chunked_array([[MONDAY], [MONDAY + timedelta(hours=1)]]),
         [1_767_571_200, 1_767_574_800.0],
     ],
     ids=repr,
@@ -274,6 +291,16 @@ def test_times_come_in_any_form(times: Any) -> None:
 
 def test_dates_are_midnights() -> None:
     assert moment_of(date(2026, 1, 5)) == moment_of(MONDAY)
+    for column in (pl.Series, pa.array):
+        assert moments_of(column([date(2026, 1, 5)])).tolist() == [moment_of(MONDAY)]
+
+
+@pytest.mark.parametrize("other", [5, 1.5, np.int64(5), np.float64(5)], ids=repr)
+@pytest.mark.parametrize("time", [MONDAY, "2026-01-05", date(2026, 1, 5), np.datetime64("2026-01-05")], ids=repr)
+def test_numbers_among_dates_are_refused_and_not_taken_for_microseconds(time: Any, other: Any) -> None:
+    for times in ([time, other], [other, time], np.array([time, other], dtype=object)):
+        with pytest.raises(TypeError, match="all dates or all seconds since 1970: here are both"):
+            moments_of(times)
 
 
 @pytest.mark.parametrize(
@@ -288,6 +315,9 @@ def test_dates_are_midnights() -> None:
         np.array(["2026"]),
         [1e300],
         pl.Series([MONDAY, None]),
+        pa.array(["2026-01-05", None]),
+        pa.array([MONDAY, None]),
+        pl.DataFrame({"when": [MONDAY]}),
     ],
     ids=repr,
 )

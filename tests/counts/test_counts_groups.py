@@ -201,8 +201,8 @@ def test_a_state_brings_its_groups_back(more: dict[str, Any], only: Any) -> None
 
 def test_what_does_not_go_together_is_said() -> None:
     for more, words in (
-        ({"groups": "ab", "categories": ["a"]}, "not both"),
-        ({"groups": "ab", "shard": (0, 2)}, "leave shard out"),
+        ({"groups": list("ab"), "categories": ["a"]}, "not both"),
+        ({"groups": list("ab"), "shard": (0, 2)}, "leave shard out"),
         ({"categories": ["a"], "shard": (0, 2)}, "leave shard out"),
         ({"categories": range(9)}, "too many for 2 users"),
         ({"other": True}, "say which are"),
@@ -210,6 +210,6 @@ def test_what_does_not_go_together_is_said() -> None:
         with pytest.raises(ValueError, match=words):
             pp.Counts(2, 1.0, **more)
     with pytest.raises(pp.CannotMerge, match="has no shards"):
-        pp.merge([pp.Counts(2, 1.0, groups="ab") for _ in range(2)])
+        pp.merge([pp.Counts(2, 1.0, groups=list("ab")) for _ in range(2)])
     with pytest.raises(TypeError, match="has no categories"):
-        pp.Counts(2, 1.0, groups="ab").update(1, "a")
+        pp.Counts(2, 1.0, groups=list("ab")).update(1, "a")

@@ -60,4 +60,4 @@ def test_what_cannot_grow_says_why() -> None:
     with pytest.raises(pp.PanPrivacyError, match="a shard cannot grow"):
         pp.Counts(10, 1.0, shard=(0, 2)).grow(20)
     with pytest.raises(pp.PanPrivacyError, match="nobody knows the groups of new ones"):
-        pp.Counts(4, 1.0, groups="aabb").grow(20)
+        pp.Counts(4, 1.0, groups=list("aabb")).grow(20)

@@ -234,6 +234,10 @@ MANY = CHUNK + 10
         ([1, 2], pd.Series(["flu", None]), "1 category is missing"),
         ([1, 2], [1, 2], "are text, and 1 is not"),
         ([1, 2], np.array([1, 2]), "are text, and 1 is not"),
+        ([1, 2], 1.5, "are text, and 1.5 is not"),
+        ([1, 2], b"flu", "are text, and b'flu' is not"),
+        ([1, 2], "\ud800", "category '.ud800' is none of"),
+        ([1, 2], ["flu", "\ud800"], "category '.ud800' is none of"),
         ({1, 2}, ["flu", "flu"], "a set has no order"),
         ([1, 2], None, "say of each event in which it is"),
         (5, "flu", "takes many ids"),
@@ -268,6 +272,20 @@ def test_one_event_is_refused_as_a_batch_is() -> None:
         pp.DistinctCount(1.0).update_many([1], ["flu"])
 
 
+@BOTH
+def test_a_float_is_an_integer_category_if_it_is_whole(make: Make) -> None:
+    est, whole = zeros(make, categories=[1, 2, 3]), zeros(make, categories=[1, 2, 3])
+    est.update_many(range(50), 2.0)
+    est.update_many([7, 8], [1.0, np.float64(3)])
+    whole.update_many(range(50), 2)
+    whole.update_many([7, 8], [1, 3])
+    assert state(est) == state(whole)
+    for wrong in (1.5, [1, 1.5], np.array([1.0, float("nan")]), True, ["flu", "flu"]):
+        with pytest.raises(TypeError, match=r"categories of this estimator are integers, and .* is not"):
+            est.update_many([7, 8], wrong)
+    assert state(est) == state(whole)
+
+
 def test_a_user_outside_is_refused_whatever_the_category() -> None:
     for label in LABELS:
         with pytest.raises(pp.OutsideUniverse, match="300"):
@@ -282,6 +300,7 @@ def test_a_user_outside_is_refused_whatever_the_category() -> None:
         ({"categories": ["a", 1]}, "a list of texts or of integers"),
         ({"categories": [1.5]}, "a list of texts or of integers"),
         ({"categories": ["a", "b", "a"]}, "category 'a' is listed twice"),
+        ({"categories": ["a", "\ud800"]}, "category '.ud800' has half a character"),
         ({"categories": ["a", "other"], "other": True}, "not both"),
         ({"categories": None, "other": True}, "say which are"),
     ],

@@ -50,7 +50,7 @@ def test_each_numbered_user_counts_in_its_own_group(labels: list[int]) -> None:
 
 
 def test_users_whose_groups_stand_together_take_bits_and_no_list() -> None:
-    together, mixed = (pp.Density(6, 1.0, groups=labels) for labels in ("aabbcc", "abcabc"))
+    together, mixed = (pp.Density(6, 1.0, groups=list(labels)) for labels in ("aabbcc", "abcabc"))
 
     assert isinstance(mixed.universe, pp.Users)
     assert not isinstance(together.universe, pp.Users)
@@ -110,10 +110,15 @@ def test_groups_are_read_from_a_column_of_the_file(tmp_path: Path) -> None:
         (lambda: pp.Users(["a"], groups=[1.5]), "text or integers, got Float64"),
         (lambda: pp.Users(["a", "b"], groups=["x", 1]), "all text or all integers"),
         (lambda: pp.Density(pp.Users(["a"]), 1.0, groups=["x"]), "listed users have theirs with them"),
-        (lambda: pp.Density(3, 1.0, groups="ab"), "3 users and 2 labels"),
-        (lambda: pp.Density(4, 1.0, groups="aabb", sample=2), "a sample does not go with groups"),
-        (lambda: pp.Density(4, 1.0, groups="aabb", shard=(0, 2)), "leave shard out"),
-        (lambda: pp.Density(4, 1.0, groups="aabb", categories=["x"]), "not both"),
+        (lambda: pp.Density(3, 1.0, groups=["a", "b"]), "3 users and 2 labels"),
+        (lambda: pp.Density(4, 1.0, groups=[0, 0, 1, 1], sample=2), "a sample does not go with groups"),
+        (lambda: pp.Density(4, 1.0, groups=[0, 0, 1, 1], shard=(0, 2)), "leave shard out"),
+        (lambda: pp.Density(4, 1.0, groups=[0, 0, 1, 1], categories=["x"]), "not both"),
+        (lambda: pp.Density(3, 1.0, groups="abc"), "the label of each user, in their order, not a str"),
+        (lambda: pp.Users([1, 2, 3], groups="abc"), "not a str"),
+        (lambda: pp.Counts(3, 1.0, groups=b"abc"), "not a bytes"),
+        (lambda: pp.Density(3, 1.0, groups={"a", "b", "c"}), "not a set"),
+        (lambda: pp.Density(2, 1.0, groups=["a", "\ud800"]), "group '.ud800' has half a character"),
         (lambda: pp.Density(200_002, 1.0, groups=np.arange(200_002) // 2), "1 to 100,000 groups, got 100,001"),
     ],
 )
@@ -221,9 +226,9 @@ def test_intervals_of_many_groups_are_those_of_each(level: float, delta: float |
 # --- states ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("universe", [6, pp.Users(list("uvwxyz"), groups="aabbab")], ids=["range", "list"])
+@pytest.mark.parametrize("universe", [6, pp.Users(list("uvwxyz"), groups=list("aabbab"))], ids=["range", "list"])
 def test_a_state_brings_its_groups_back(universe: Any) -> None:
-    est = pp.Density(universe, 1.0, releases=2, groups="aabbbb" if universe == 6 else None)
+    est = pp.Density(universe, 1.0, releases=2, groups=list("aabbbb") if universe == 6 else None)
     r = est.release()
     back = pp.load(est.to_bytes())
 
@@ -260,7 +265,7 @@ def test_newcomers_without_a_group_are_refused() -> None:
     with pytest.raises(TypeError, match="each new user needs a group"):
         est.grow(["ida"])
     with pytest.raises(pp.PanPrivacyError, match="nobody knows the groups of new ones"):
-        pp.Density(4, 1.0, groups="aabb").grow(8)
+        pp.Density(4, 1.0, groups=list("aabb")).grow(8)
     assert est.to_bytes(insecure=True) == before
 
 
@@ -272,7 +277,7 @@ def test_what_watches_one_density_takes_over_none_with_groups() -> None:
 
 
 def test_windows_release_groups() -> None:
-    windows = pp.Windows(lambda: pp.Density(4, 1.0, groups="aabb"), every="1d", start="2026-01-05")
+    windows = pp.Windows(lambda: pp.Density(4, 1.0, groups=list("aabb")), every="1d", start="2026-01-05")
     windows.update_many([1, 2], "2026-01-05")
     (window,) = windows.advance("2026-01-06")
 

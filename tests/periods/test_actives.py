@@ -1,5 +1,6 @@
 """Who was active in the last days, what it costs, and what happens to time."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -238,6 +239,22 @@ def test_a_late_event_is_refused_with_nothing_changed() -> None:
     with pytest.raises(ValueError, match="2 ids and 1 times"):
         est.update_many([3, 4], ["2026-01-08"])
     assert (est.to_bytes(insecure=True), est.released) == (before, released)
+
+
+def test_a_bad_id_is_refused_before_any_day_ends() -> None:
+    est, stranger = telling(), 10**6
+    before = est.to_bytes(insecure=True)
+    batches: list[Callable[[], None]] = [
+        lambda: est.update(stranger, "2026-01-07"),
+        lambda: est.update_many([3, stranger], "2026-01-07"),
+        lambda: est.update_many([3, stranger], ["2026-01-06", "2026-01-05"]),
+        lambda: est.update_many(np.array([3, stranger]), ["2026-01-05", "2026-01-08"]),
+        lambda: est.update_many(pl.Series([3, None]), ["2026-01-05", "2026-01-08"]),
+    ]
+    for feed in batches:
+        with pytest.raises((pp.OutsideUniverse, ValueError)):
+            feed()
+        assert (est.to_bytes(insecure=True), est.released, est.day) == (before, (), MONDAY)
 
 
 def test_a_state_is_resumed_in_the_middle_of_a_cycle() -> None:

@@ -1,7 +1,9 @@
 """Who came back, who is new, and how sure one can be of it."""
 
+import json
 from collections.abc import Callable
 from fractions import Fraction
+from math import isnan
 from typing import Any
 
 import numpy as np
@@ -151,6 +153,15 @@ def test_a_rate_of_a_cohort_that_may_be_nobody_may_be_anything() -> None:
     r = est.release()
 
     assert r.rate_interval == (0.0, 1.0)
+
+
+def test_a_rate_that_is_not_known_is_null_in_json() -> None:
+    est = pp.Retention(1000, 1.0, coins=SeededCoins(2))
+    est.close()
+    r = est.release()
+    assert isnan(r.rate)
+    written = json.loads(json.dumps(r.to_dict(), allow_nan=False))
+    assert (written["rate"], written["rate_stderr"], written["rate_interval"]) == (None, None, [0.0, 1.0])
 
 
 def test_the_curve_never_falls_and_the_raw_one_is_kept() -> None:

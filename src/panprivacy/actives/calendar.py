@@ -7,7 +7,7 @@ from typing import Self
 
 from panprivacy.checks import check_level
 from panprivacy.errors import LateEvent
-from panprivacy.periods import DAY, as_datetime, length_of
+from panprivacy.periods import DAY, as_datetime, length_of, told_length
 
 MOST_DAYS = 1000
 """In a cycle: more make phases of hardly anybody."""
@@ -55,7 +55,7 @@ class Calendar:
     @property
     def every(self) -> str:
         """The length of a day, for people."""
-        return "24 hours" if self.length == DAY else str(timedelta(microseconds=self.length)).removesuffix(", 0:00:00")
+        return "24 hours" if self.length == DAY else told_length(self.length)
 
     @property
     def now(self) -> str:

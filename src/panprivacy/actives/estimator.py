@@ -146,21 +146,27 @@ class ActiveUsers(Estimator[ActivesRelease]):
     def update(self, user: Any, time: Any = None) -> None:
         """Note that a user appeared at a time; without one, on the day that is open."""
         with self._lock:
-            self._go_to(time)
+            if time is not None:
+                day = self._calendar.day_of(moment_of(time))
+                self._universe.index(user)  # refused before a day ends, which cannot be taken back
+                self._end_days_before(day)
             super().update(user)
 
     def update_many(self, ids: Ids, times: Any = None) -> None:
         """Note that these users appeared: on the day that is open, all at one time, or each at its own.
 
-        A batch with times of its own is taken day by day, in order of time. Each day's part is taken whole, or refused
-        with nothing changed on that day.
+        A batch with times of its own is taken day by day, in order of time. A batch with an id outside the universe,
+        or with a time that cannot be, is refused whole, before any day ends; an iterator, which has one time, is taken
+        in chunks, after the days before that time have ended.
         """
         if times is None:
             super().update_many(ids)
             return
         if isinstance(times, str) or not hasattr(times, "__len__"):
             with self._lock:
-                self._go_to(times)
+                day = self._calendar.day_of(moment_of(times))
+                self._check_before_a_day_ends(ids, day)
+                self._end_days_before(day)
                 super().update_many(ids)
             return
         ids = plain_rows(ids, self._universe)
@@ -174,10 +180,16 @@ class ActiveUsers(Estimator[ActivesRelease]):
             different = np.unique(days).tolist()
             if different:
                 self._calendar.check(different[0], different[-1])
+                self._check_before_a_day_ends(ids, different[-1])
             for day in different:
                 self._end_days_before(day)
                 wanted = scratch.own(days == day)
                 super().update_many(ids if len(different) == 1 else chosen_rows(ids, wanted, scratch))
+
+    def _check_before_a_day_ends(self, ids: Any, day: int) -> None:
+        """Refuse bad ids before days up to this one are released: that cannot be taken back."""
+        if day > self._calendar.day:
+            self.check_many(ids)
 
     # --- days ---------------------------------------------------------------------------------------------------
 
@@ -186,7 +198,7 @@ class ActiveUsers(Estimator[ActivesRelease]):
         with self._lock:
             self._table.in_use()
             before = len(self._released)
-            self._go_to(time)
+            self._end_days_before(self._calendar.day_of(moment_of(time)))
             return self._released[before:]
 
     def release(self, level: float = 0.95) -> ActivesRelease:
@@ -223,6 +235,11 @@ class ActiveUsers(Estimator[ActivesRelease]):
         return self._slots.parts
 
     @property
+    def start(self) -> datetime:
+        """When the first day started."""
+        return self._calendar.start_of(0)
+
+    @property
     def day(self) -> datetime:
         """When the day started that is open."""
         return self._calendar.start_of(self._calendar.day)
@@ -231,10 +248,6 @@ class ActiveUsers(Estimator[ActivesRelease]):
     def every(self) -> timedelta:
         """How long a day lasts."""
         return timedelta(microseconds=self._calendar.length)
-
-    def _go_to(self, time: Any) -> None:
-        if time is not None:
-            self._end_days_before(self._calendar.day_of(moment_of(time)))
 
     def _end_days_before(self, day: int) -> None:
         while self._calendar.day < day:

@@ -1,16 +1,21 @@
 """Adapters: stream verbs for what has none of its own, so that it can be audited."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 from panprivacy.continual import Continual
+from panprivacy.continual.bits import drawn_bits
+from panprivacy.continual.saved import Observed
+from panprivacy.continual.shares import Shares
+from panprivacy.continual.watch import Watch
 from panprivacy.density import Density
 from panprivacy.estimator import Estimator
 from panprivacy.paper import LaplaceMechanism, RandomizedResponse
 from panprivacy.privacy.budget import Budget
+from panprivacy.privacy.coins import Coins
 from panprivacy.retention import Retention
 from panprivacy.state.merging import merge
-from panprivacy.universe import Ids
+from panprivacy.universe import Ids, Range
 
 
 class Shards:
@@ -91,6 +96,12 @@ class Observer(Continual):
     """Continual observation, its observations being what an audit takes for releases."""
 
     release = Continual.observe
+
+    @classmethod
+    def of(cls, shares: Shares, users: int, coins: Coins) -> Self:
+        """An observer of a stream with deletions, by these shares; it moves as soon as one user more is seen."""
+        density = drawn_bits(Range(users), users, shares, coins)
+        return cls._of_parts(density, Observed(Watch(shares, bar=1), 1.0, 0.05, planned=1, insert_only=False))
 
 
 class Periods(Retention):

@@ -33,6 +33,7 @@ def exact(
     readings: int = 1,
     streams: Sequence[Sequence[Any]] | None = None,
     verbs: Sequence[str] | None = None,
+    reach: int | None = None,
 ) -> Result:
     r"""Find the exact worst-case privacy loss of an estimator, by running it under every outcome of its coins.
 
@@ -69,6 +70,8 @@ def exact(
         Audit these streams and all their beginnings instead, each a sequence of users and of `Removal`.
     verbs
         All that a user can do, as names of methods, where that is more than `update` (and `remove`, with `deletions`).
+    reach
+        How far from zero numbers are followed that stay in the state with noise on them: ``EveryOutcome.REACH``.
 
     Examples
     --------
@@ -90,12 +93,12 @@ def exact(
     It proves what it says for the sizes it is given, and nothing for others; an event is processed whole, without a
     reading in its midst. Noise is taken as the law its source promises, not as the floats or integers that the
     source computes. A draw with too many outcomes, such as a key, must be fixed by `make`. Numbers that stay in the
-    state with noise on them are followed up to ``EveryOutcome.REACH`` from zero. A delta is a sum over all outputs that
+    state with noise on them are followed up to `reach` from zero. A delta is a sum over all outputs that
     have a probability above 1e-18; what lies beyond is added to it, and so is what may be left out inside the state.
     """
     if min(length, releases, intrusions, readings) < 0:
         raise ValueError("length, releases, intrusions and readings cannot be negative")
-    machine = Machine(make, range(users) if isinstance(users, int) else users)
+    machine = Machine(make, range(users) if isinstance(users, int) else users, reach)
     laws = Laws(machine)
     claimed, claimed_delta = claim_of(machine.sample)
     judge = DeltaJudge(laws, claimed) if claimed_delta else Judge(laws)
@@ -116,7 +119,7 @@ def exact(
             worst_loss=judge.loss_at(claimed_delta),
             claimed=claimed,
             settled=True,
-            witness=witness_of_delta(judge, machine) if judge.worst else None,
+            witness=witness_of_delta(judge, machine),
             timelines=judge.timelines,
             states=states,
             reach=reach,

@@ -11,9 +11,13 @@ from panprivacy.audit.result import Witness
 from panprivacy.audit.wording import released, returned, states_read, tell
 
 
-def witness_of_delta(judge: DeltaJudge, machine: Machine) -> Witness:
-    """Put the worst that a judge has found into words: what adds most to the delta first."""
-    assert judge.worst is not None
+def witness_of_delta(judge: DeltaJudge, machine: Machine) -> Witness | None:
+    """Put the worst that a judge has found into words: what adds most to the delta first.
+
+    None if nothing that was followed tells more than epsilon; the delta is then what was not followed.
+    """
+    if judge.worst is None:
+        return None
     one, other = (judge.views.of(law) for law in (judge.worst.law_a, judge.worst.law_b))
     sights = [judge.views.visible[seen] for seen in {**one, **other}]
     told: list[tuple[float, float, str, str]] = []
@@ -24,6 +28,8 @@ def witness_of_delta(judge: DeltaJudge, machine: Machine) -> Witness:
             numbers = len(next(iter(weights.shares)).numbers)
             shown = _said(found, place, numbers) if numbers else returned(visible, machine)
             told.append((scale * found.a, scale * found.b, states_read(visible, sights, machine), shown))
+    if not told:
+        return None
     told.sort(key=lambda part: -part[0])
     first, *others = told
     return tell(

@@ -54,7 +54,7 @@ class Moves(NamedTuple):
 class Machine:
     """The states that an estimator can reach, found as they are asked for."""
 
-    def __init__(self, make: Make, users: Sequence[Any]) -> None:
+    def __init__(self, make: Make, users: Sequence[Any], reach: int | None = None) -> None:
         self.users = tuple(users)
         self.memories: list[Frozen] = []
         self.sights: list[Sight] = [Sight((), None)]
@@ -64,7 +64,7 @@ class Machine:
         self._state_of: dict[Frozen, int] = {}
         self._sight_of: dict[Sight, int] = {self.sights[NOTHING]: NOTHING}
         self._known: dict[tuple[int, Step], Moves] = {}
-        self._coins = EveryOutcome()
+        self._coins = EveryOutcome(reach)
         self.most_outcomes = 1
         """Ways in which a single event can go, at most, so far."""
         self.start = self._enumerate(lambda: (make(self._coins), None), publishes=False)
@@ -77,7 +77,7 @@ class Machine:
     @property
     def reach(self) -> int | None:
         """How far from zero numbers with noise were followed that stay in the state; None if there are none."""
-        return self._coins.REACH if self._coins.cut else None
+        return self._coins.reach if self._coins.cut else None
 
     def can(self, verb: str) -> bool:
         """Whether the estimator has such a method."""

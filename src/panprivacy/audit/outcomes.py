@@ -84,9 +84,10 @@ class EveryOutcome(Coins):
     """What `noisy` and `noisy_real` return. Not 0, which would hide a factor that depends on the state."""
 
     REACH = 6
-    """How far from zero a number with noise that stays in the state is followed."""
+    """How far from zero a number with noise that stays in the state is followed, unless told otherwise."""
 
-    def __init__(self) -> None:
+    def __init__(self, reach: int | None = None) -> None:
+        self.reach = self.REACH if reach is None else reach
         self._taken: list[tuple[int, int]] = []  # at each draw of this run: the branch taken, of how many
         self._at = 0
         self._weight = Fraction(1)
@@ -144,9 +145,9 @@ class EveryOutcome(Coins):
         return float(self.STAND_IN)
 
     def noisy_inside(self, value: int, noise: Noise) -> int:
-        """Noise that is kept has infinitely many outcomes: those beyond `REACH` are left out, with their weight."""
+        """Noise that is kept has infinitely many outcomes: those beyond `reach` are left out, with their weight."""
         self.cut = True
-        noisy = self._branch(2 * self.REACH + 1) - self.REACH
+        noisy = self._branch(2 * self.reach + 1) - self.reach
         self._weight *= chance_of(abs(noisy - value), noise)
         return noisy
 

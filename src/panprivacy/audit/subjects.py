@@ -6,6 +6,7 @@ An estimator that the package exports and that has no entry here fails the tests
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any
 
 from panprivacy import paper
@@ -14,11 +15,14 @@ from panprivacy.audit.adapters import Mechanism, Observer, Periods, Shards, TwoC
 from panprivacy.audit.auditor import exact
 from panprivacy.audit.result import Result
 from panprivacy.checks import LargeDelta
-from panprivacy.continual import Continual
+from panprivacy.continual import Continual, epochs
+from panprivacy.continual.shares import Shares
 from panprivacy.counts import Counts
 from panprivacy.density import Density
 from panprivacy.distinct import DistinctCount
 from panprivacy.privacy.coins import Coins
+from panprivacy.privacy.noise import Gaussian
+from panprivacy.privacy.pairs import symmetric
 from panprivacy.retention import Retention
 from panprivacy.universe import Edges, Users
 
@@ -76,6 +80,8 @@ class Subject:
     """At least so many announced readings."""
     longest: int = 6
     """The longest streams that are audited in seconds."""
+    reach: int | None = None
+    """How far from zero noise that stays in the state is followed, where more is needed than is usual."""
     shortest: int = 1
     """How many events it takes to lose as much as can be lost; fewer are raised to it."""
 
@@ -102,6 +108,7 @@ class Subject:
                 deletions=case.deletions,
                 readings=self.readings,
                 verbs=self._verbs(case),
+                reach=self.reach,
             )
 
     def _verbs(self, case: Case) -> Sequence[str] | None:
@@ -194,6 +201,16 @@ def _continual(case: Case, coins: Coins) -> Observer:
     return observer
 
 
+def _continual_with_delta(case: Case, coins: Coins) -> Observer:
+    # Shares by hand: with so few users and moves a delta does not pay, and the best shares have none. The state has
+    # what is left of epsilon.
+    assert case.delta is not None
+    threshold, test, noise = Fraction(1, 2), Fraction(1, 20), Gaussian(Fraction(1))
+    beside = float(3 * threshold + test) + epochs.loss(test, noise.square, 1, case.delta)
+    shares = Shares(case.epsilon, symmetric(case.epsilon - beside), 1, threshold, test, noise, delta=case.delta)
+    return Observer.of(shares, 1, coins)
+
+
 def _retention(case: Case, coins: Coins, **more: Any) -> Periods:
     return Periods(case.users, case.epsilon, releases=case.releases, key=_KEY, coins=coins, **more)
 
@@ -279,6 +296,19 @@ SUBJECTS: tuple[Subject, ...] = (
     ),
     # With a small epsilon the walk of its threshold goes too far to be followed.
     Subject("Continual", Continual, _continual, ids=_two, redraws=False, tight=False, least=8.0),
+    Subject(
+        "Continual, delta",
+        Continual,
+        _continual_with_delta,
+        ids=lambda users: range(1),  # noqa: ARG005
+        releases=False,
+        redraws=False,
+        tight=False,
+        least=6.0,
+        delta=1e-3,
+        longest=2,
+        reach=30,
+    ),
     Subject("ActiveUsers", ActiveUsers, _actives, beside=1, releases=False, redraws=False),
     Subject("Retention", Retention, _retention, beside=1, deletes=False, redraws=False),
     Subject(

@@ -8,14 +8,15 @@ from panprivacy.actives import ActiveUsers
 from panprivacy.cli import options as opt
 from panprivacy.cli.days import Days
 from panprivacy.cli.plainly import Speaker, plain_errors
-from panprivacy.cli.run import Run, continued_or_new, kept_in, planned, prepare
+from panprivacy.cli.run import Run, continued_or_new, kept_in, planned, prepare, refuse_another
 from panprivacy.cli.source import Source
 from panprivacy.cli.timed import parsed_moment
 from panprivacy.cli.universe import Asked, which_column
 from panprivacy.drawing import check_picture
 from panprivacy.events import STDIN, Layout
-from panprivacy.periods import SECOND
+from panprivacy.periods import SECOND, as_datetime, length_of, told_length
 from panprivacy.release.period_pictures import draw_actives
+from panprivacy.state import StateFile
 from panprivacy.universe import Universe
 
 
@@ -107,6 +108,7 @@ def actives(
         first = None if start is None else parsed_moment("--start", start)
         est = continued_or_new(kept, users, wanted, lambda: _new(users, more, first, level, clock=time is None))
         assert isinstance(est, ActiveUsers)
+        _check_days(kept, est, span, every, first)
         run = Run(est, kept, level, Speaker(as_json=as_json, quiet=quiet))
         layout = Layout(separator, not no_header, missing)
         columns = asked.columns(est.universe, kind, None, lambda: which_column(files, format_, layout))
@@ -115,6 +117,20 @@ def actives(
         days.feed(source, time, end=release if release is not None else kept is None)
         if plot is not None:
             draw_actives(days.released, plot)
+
+
+def _check_days(
+    kept: StateFile | None, est: ActiveUsers, span: str | None, every: str | None, start: int | None
+) -> None:
+    """Refuse to go on with a state whose days are others than those asked for, however they are spelled."""
+    length = length_of(est.every)
+    found = {"span": told_length(est.days * length), "every": told_length(length), "start": est.start}
+    asked = {
+        "span": None if span is None else told_length(length_of(span)),
+        "every": None if every is None else told_length(length_of(every)),
+        "start": None if start is None else as_datetime(start),
+    }
+    refuse_another(kept, found, asked)
 
 
 def _new(users: Universe | None, more: dict[str, Any], start: int | None, level: float, *, clock: bool) -> ActiveUsers:

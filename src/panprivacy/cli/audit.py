@@ -133,7 +133,7 @@ def _table(subjects: "list[Subject]", results: "list[Result]") -> Table:
             _claimed(result),
             _found(result),
             _verdict(subject, result),
-            result.witness.sentence if result.witness else "nothing seen depends on anybody",
+            _witness(result),
         )
     return table
 
@@ -149,6 +149,14 @@ def _found(result: "Result") -> str:
     if result.claimed_delta:
         return f"{result.claimed:.6f}\ndelta {result.worst_delta:.1e}"
     return "infinite" if isinf(result.worst_loss) else f"{result.worst_loss:.6f}"
+
+
+def _witness(result: "Result") -> str:
+    if result.witness:
+        return result.witness.sentence
+    if result.worst_delta:
+        return f"nothing tells more than epsilon; the delta is what noise in the state beyond {result.reach} might tell"
+    return "nothing seen depends on anybody"
 
 
 def _verdict(subject: "Subject", result: "Result") -> str:

@@ -9,7 +9,7 @@ from panprivacy.cli import options as opt
 from panprivacy.cli.folders import name_batch
 from panprivacy.cli.groups import ByCategory
 from panprivacy.cli.plainly import Speaker, plain_errors
-from panprivacy.cli.run import Run, continued_or_new, kept_anywhere, planned, prepare
+from panprivacy.cli.run import Run, continued_or_new, kept_anywhere, planned, prepare, refuse_another
 from panprivacy.cli.source import Source
 from panprivacy.cli.universe import Asked, which_column
 from panprivacy.counts import Counts
@@ -88,7 +88,7 @@ def counts(
         est = continued_or_new(kept, users, wanted, lambda: _new(users, plan, size | kinds.arguments()))
         assert isinstance(est, Counts)
         kinds.check(est)
-        _check_size(est, size)
+        refuse_another(kept, {"up_to": est.up_to, "only": est.only or "nothing"}, size)
         if plot is not None and est.only and not est.groups:
             raise ValueError("--plot draws shares, and --only mean releases none")
         run = Run(est, kept, level, Speaker(as_json=as_json, quiet=quiet))
@@ -105,14 +105,6 @@ def _new(users: Universe | None, plan: dict[str, Any], size: dict[str, Any]) -> 
     if users is None:
         raise ValueError("who could appear? Say --universe N, or --universe-file FILE")
     return Counts(users, **planned(plan), **{name: value for name, value in size.items() if value is not None})
-
-
-def _check_size(est: Counts, size: dict[str, Any]) -> None:
-    """Refuse to go on with a state that counts otherwise than was asked for."""
-    for name, wanted in size.items():
-        found = getattr(est, name)
-        if wanted is not None and wanted != found:
-            raise PanPrivacyError(f"this state has {name} {found}, and {wanted} was asked for")
 
 
 def _draw(est: Counts, plot: str) -> None:

@@ -78,8 +78,12 @@ def _parsed(text: str) -> list[str]:
     if Path(file).is_file():
         import polars as pl
 
-        return read_ids(file, column).cast(pl.String).unique(maintain_order=True).to_list()
-    return [label.strip() for label in text.split(",")]
+        labels = read_ids(file, column, "category").cast(pl.String).unique(maintain_order=True).to_list()
+    else:
+        labels = [label.strip() for label in text.split(",")]
+    if "" in labels:
+        raise ValueError(f"--categories {text}: one of the names is empty")
+    return labels
 
 
 def _named(labels: Any) -> str:

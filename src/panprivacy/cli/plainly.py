@@ -8,14 +8,13 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from math import isfinite
 from types import FrameType
 from typing import Any
 
 import typer
 
 from panprivacy.checks import LargeDelta
-from panprivacy.display import line_of
+from panprivacy.display import finite, line_of
 from panprivacy.errors import PanPrivacyError
 from panprivacy.release import CategoryRelease, FrequencyRelease, Release
 
@@ -127,7 +126,7 @@ class Speaker:
 
     def _write(self, thing: Any, at: str | None) -> None:
         if self.as_json:
-            typer.echo(json.dumps(_finite(({"at": at} if at else {}) | as_fields(thing))))
+            typer.echo(json.dumps(finite(({"at": at} if at else {}) | as_fields(thing))))
         elif sys.stdout.isatty():
             from rich.console import Console
 
@@ -149,15 +148,6 @@ class Speaker:
         if not self._quiet:
             with self.clear():
                 typer.echo(f"panprivacy: {text}", err=True)
-
-
-def _finite(value: Any) -> Any:
-    """The same with None for what is infinite: JSON has no word for it."""
-    if isinstance(value, dict):
-        return {name: _finite(each) for name, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(each) for each in value]
-    return None if isinstance(value, float) and not isfinite(value) else value
 
 
 def lines_of(thing: Any) -> list[str]:

@@ -7,7 +7,7 @@ import typer
 
 from panprivacy.cli import options as opt
 from panprivacy.cli.plainly import Speaker, plain_errors
-from panprivacy.cli.run import Run, continued_or_new, kept_in, planned, prepare
+from panprivacy.cli.run import Run, continued_or_new, kept_in, planned, prepare, refuse_another
 from panprivacy.cli.source import Source
 from panprivacy.cli.universe import Asked, which_column
 from panprivacy.drawing import check_picture
@@ -82,6 +82,9 @@ def retention(
         more = {"delta": delta, "newcomers": newcomers}
         est = continued_or_new(kept, users, wanted, lambda: _new(users, plan, more))
         assert isinstance(est, Retention)
+        refuse_another(kept, {"releases": est.budget.releases - 1}, {"releases": releases})  # the cohort has one more
+        if newcomers and est.asked == "returned":
+            raise PanPrivacyError(f"{state}: this state asks who came back: leave --newcomers out")
         run = Run(est, kept, level, Speaker(as_json=as_json, quiet=quiet))
         layout = Layout(separator, not no_header, missing)
         columns = asked.columns(est.universe, kind, None, lambda: which_column(files, format_, layout))

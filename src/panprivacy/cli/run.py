@@ -276,10 +276,15 @@ def continued_or_new(
         "delta": est.delta or "none",
         "universe": est.universe.describe(),
     }
-    for what, wanted in asked.items():
-        if wanted is not None and wanted != found[what]:
-            raise PanPrivacyError(f"{file.path}: {what} {found[what]} in the state, and {wanted} was asked for")
+    refuse_another(file, found, asked)
     return est
+
+
+def refuse_another(file: StateFile | None, found: dict[str, Any], asked: dict[str, Any]) -> None:
+    """Refuse to go on with a state that was planned otherwise than is asked for now; None asks for nothing."""
+    for what, wanted in asked.items():
+        if file is not None and wanted is not None and wanted != found[what]:
+            raise PanPrivacyError(f"{file.path}: {what} {found[what]} in the state, and {wanted} was asked for")
 
 
 def planned(plan: dict[str, Any]) -> dict[str, Any]:

@@ -88,5 +88,5 @@ def _listed(given: str, group: str | None = None) -> tuple[Users, Kind]:
     """The users in a file, with their groups if a column of them is named, and what their ids are."""
     file, column = split_column(given)
     ids = read_ids(file, column)
-    groups = None if group is None else read_ids(file, group)
+    groups = None if group is None else read_ids(file, group, "group")
     return Users(ids, groups=groups), kind_of(ids.dtype) or Kind.integers

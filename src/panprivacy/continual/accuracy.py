@@ -142,6 +142,13 @@ def _test(shares: Shares, observations: int, beta: float) -> float:
     return float(minimize_scalar(bound, bounds=(1e-6, 1 - 1e-9), method="bounded", options={"xatol": 1e-9}).fun)
 
 
+def farthest_walk(shares: Shares, steps: int, beta: float) -> float:
+    """What the noise of the threshold stays within after so many steps, but for beta: Chernoff's bound, at one rate."""
+    threshold = float(shares.threshold)
+    rate = threshold / (2 * sqrt(steps + 1))
+    return (steps * log_moment(threshold, rate) + log(2 / beta)) / rate if steps else 0.0
+
+
 def log_moment(epsilon: float, rate: float) -> float:
     """``ln E exp(rate*X)`` of discrete Laplace noise: ``(1-a)^2 / ((1 - a*e^rate)(1 - a*e^-rate))``."""
     return 2 * log(-expm1(-epsilon)) - log(-expm1(rate - epsilon)) - log(-expm1(-rate - epsilon))

@@ -12,7 +12,8 @@ from panprivacy.privacy import coins as coin_sources
 from panprivacy.privacy.budget import Split
 from panprivacy.privacy.coins import Coins
 from panprivacy.privacy.ledger import Ledger
-from panprivacy.universe import ungrouped, universe_of
+from panprivacy.release.tracked import Tracked
+from panprivacy.universe import Universe, ungrouped, universe_of
 
 
 def new_bits(
@@ -30,9 +31,14 @@ def new_bits(
     users = ungrouped(universe_of(universe), "a Continual")
     size = _table_size(users.size, None if sample is None else index(sample), memory)
     shares = best_shares(epsilon, replace(plan, size=size), delta)
+    return drawn_bits(users, size, shares, source), shares
+
+
+def drawn_bits(users: Universe, size: int, shares: Shares, source: Coins) -> Density:
+    """Draw so many bits by the shares of an observer."""
     slots = _choose_slots(users.size, size, None, None, source)
     table = Density.TABLE.drawn(slots.size, shares.pair, source)
-    return Density._of_parts(users, slots, Ledger(split_of(shares)), table, source, secure=True), shares
+    return Density._of_parts(users, slots, Ledger(split_of(shares)), table, source, secure=True)
 
 
 def taken_over(est: Density, plan: Plan, check: Callable[[Shares], object]) -> tuple[Density, Shares]:
@@ -59,6 +65,12 @@ def taken_over(est: Density, plan: Plan, check: Callable[[Shares], object]) -> t
         ledger = Ledger(split_of(shares))
         density = Density._of_parts(est._universe, est._slots, ledger, table, est._coins, secure=est.secure)
     return density, shares
+
+
+def tracked_by(density: Density) -> Tracked:
+    """Whom the bits of an observer speak for."""
+    slots = density._slots
+    return Tracked(density._ledger.pair, slots.size, slots.users, slots.population)
 
 
 def split_of(shares: Shares) -> Split:

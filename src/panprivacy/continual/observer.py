@@ -9,7 +9,7 @@ from panprivacy import lifetime, state
 from panprivacy.checks import check_delta
 from panprivacy.continual import saved
 from panprivacy.continual.accuracy import Accuracy, accuracy_of, bar_for
-from panprivacy.continual.bits import new_bits, taken_over
+from panprivacy.continual.bits import new_bits, taken_over, tracked_by
 from panprivacy.continual.observation import ContinualBudget, Observation, budget_of
 from panprivacy.continual.saved import Observed
 from panprivacy.continual.sharing import Plan
@@ -18,7 +18,6 @@ from panprivacy.density import Density
 from panprivacy.display import Card, grid_of, html_of, warning_of
 from panprivacy.privacy.budget import and_delta
 from panprivacy.privacy.coins import Coins
-from panprivacy.release.tracked import Tracked
 from panprivacy.sizes import format_bytes
 from panprivacy.state import Sealed, StateFile
 from panprivacy.universe import Ids, Universe
@@ -109,7 +108,7 @@ class Continual:
                 raise ValueError("a Density brings its own epsilon, delta, size and coins: give none of them again")
             # Everything that can go wrong goes wrong before the bits are taken.
             self._density, shares = taken_over(
-                universe, plan, lambda shares: bar_for(step, shares, _tracked_by(universe), planned, beta)
+                universe, plan, lambda shares: bar_for(step, shares, tracked_by(universe), planned, beta)
             )
         elif epsilon is None:
             raise ValueError("how much privacy? Give epsilon, the total budget; 1 is usual")
@@ -117,7 +116,7 @@ class Continual:
             size: Any = {"sample": sample, "memory": memory, "coins": coins}
             allowed = None if delta is None else check_delta(delta)
             self._density, shares = new_bits(universe, float(epsilon), allowed, plan, **size)
-        bar = bar_for(step, shares, _tracked_by(self._density), planned, beta)
+        bar = bar_for(step, shares, tracked_by(self._density), planned, beta)
         self._observed = Observed(Watch(shares, bar), step, beta, planned, moves is None)
         lifetime.give_lock(self, rank=1)
 
@@ -174,7 +173,7 @@ class Continual:
 
     def _last(self) -> float:
         """The last released density."""
-        tracked = _tracked_by(self._density)
+        tracked = tracked_by(self._density)
         raw = (self._last_ones() - tracked.bits * float(tracked.pair.p0)) / tracked.whole
         return min(max(raw, 0.0), 1.0)
 
@@ -223,7 +222,7 @@ class Continual:
         if times < 1 or not 0 < chance < 1:
             raise ValueError(f"an accuracy needs at least one observation and 0 < beta < 1, got {times} and {chance}")
         step = observed.step if observed.insert_only else None
-        tracked, shares = _tracked_by(self._density), observed.watch.shares
+        tracked, shares = tracked_by(self._density), observed.watch.shares
         return accuracy_of(observed.watch.bar, step, shares, tracked, observations=times, beta=chance)
 
     @property
@@ -313,15 +312,14 @@ class Continual:
     @classmethod
     def from_sealed(cls, parts: Sealed, universe: Any = None) -> Self:
         """Make an observer of the parts of a saved state; their words become its bits."""
+        return cls._of_parts(*saved.from_sealed(parts, universe))
+
+    @classmethod
+    def _of_parts(cls, density: Density, observed: Observed) -> Self:
         observer = cls.__new__(cls)
-        observer._density, observer._observed = saved.from_sealed(parts, universe)
+        observer._density, observer._observed = density, observed
         lifetime.give_lock(observer, rank=1)
         return observer
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self).from_bytes, (self.to_bytes(), self.universe)
-
-
-def _tracked_by(density: Density) -> Tracked:
-    slots = density._slots
-    return Tracked(density._ledger.pair, slots.size, slots.users, slots.population)

@@ -5,10 +5,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
+from math import ceil
 from typing import Any
 
 from panprivacy.checks import LARGEST_DELTA
-from panprivacy.continual.bits import split_of
+from panprivacy.continual.accuracy import bar_for, farthest_walk
+from panprivacy.continual.bits import split_of, tracked_by
 from panprivacy.continual.shares import Shares
 from panprivacy.continual.watch import Watch
 from panprivacy.density import Density
@@ -26,6 +28,11 @@ KIND = 4
 _WITHOUT_DELTA = struct.Struct("<dII3QqqddQ?Qd")
 # and: whether it only rises, delta
 _OBSERVER = struct.Struct("<dII3QqqddQ?Qd?d")
+
+_UNUSED = 0.01  # of epsilon, that a plan leaves at most: the search for the best shares ends before the last digits
+_USABLE = 20.0  # the largest epsilon of which that holds: a coin of 32 bits cannot use more
+_NEVER = 1e-12  # the probability that an honest walk is refused
+_ROUNDING = 1e-6  # relative
 
 
 @dataclass
@@ -80,6 +87,8 @@ def from_sealed(parts: Sealed, universe: Any) -> tuple[Density, Observed]:
         density = Density.from_sealed(bits, universe)
         if density._ledger.split != split_of(observed.watch.shares):
             raise CorruptState("its bits have another plan")
+        if parts.version > 1:
+            _check_bar(observed, density)
     except (PanPrivacyError, ValueError, ArithmeticError, struct.error) as error:
         raise CorruptState(f"the state contradicts itself: {error}") from error
     return density, observed
@@ -96,6 +105,20 @@ def _read(written: struct.Struct, parameters: bytes) -> Observed:
         raise CorruptState("its shares are impossible")
     if rising and not insert_only:
         raise CorruptState("its stream cannot have deletions and only rise")
+    if insert_only and moves != ceil(1 / step):
+        raise CorruptState("its moves are not those of its step")
     noise = noise_of(value, delta)
     shares = Shares(epsilon, Pair(ONE - present, present), moves, threshold, test, noise, rising, delta=delta)
+    if rising and not delta and epsilon <= _USABLE and shares.loss(moves) < (1 - _UNUSED) * epsilon:
+        raise CorruptState("its shares are those of a stream with deletions, and it claims to have none")
+    if abs(walk) > farthest_walk(shares, observations, _NEVER):
+        raise CorruptState("its walk is farther than its steps can have led")
     return Observed(Watch(shares, bar, walk), step, beta, planned, insert_only, observations, published)
+
+
+def _check_bar(observed: Observed, density: Density) -> None:
+    """Refuse a bar that is not that of the plan; the last digits of the plan's may differ between machines."""
+    shares = observed.watch.shares
+    planned = bar_for(observed.step, shares, tracked_by(density), observed.planned, observed.beta)
+    if abs(observed.watch.bar - planned) > 1 + _ROUNDING * planned:
+        raise CorruptState(f"its bar is {observed.watch.bar:,}, and that of its plan {planned:,}")

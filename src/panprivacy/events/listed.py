@@ -33,8 +33,8 @@ def columns_told(file: str, asked: Format | None, layout: Layout) -> str:
     return told_of(names, layout)
 
 
-def read_ids(file: str, column: str | None = None) -> "pl.Series":
-    """Read one column of a file whole, or the lines of a ``.txt`` file.
+def read_ids(file: str, column: str | None = None, what: str = "id") -> "pl.Series":
+    """Read one column of a file whole, or the lines of a ``.txt`` file; `what` says what is missing if something is.
 
     Ids that a text file spells like integers are integers, if all of them are spelled that way: where one of them has
     a leading zero, they are all text, and 7 and 007 are two users.
@@ -64,7 +64,7 @@ def read_ids(file: str, column: str | None = None) -> "pl.Series":
     parts = [batch.rows[name] for batch in batches]
     ids = pl.concat(parts) if parts else pl.Series(name, [], dtype=pl.String)
     if ids.null_count():
-        raise BadInput(file, "the id is missing", (ids.is_null().arg_true()[0]) + 1)
+        raise BadInput(file, f"the {what} is missing", (ids.is_null().arg_true()[0]) + 1)
     return ids if columnar or format_ is Format.ndjson else _typed(ids)
 
 

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from panprivacy.display import Card, grid_of, html_of, line_of, measured, warning_of
+from panprivacy.display import Card, finite, grid_of, html_of, line_of, measured, warning_of
 from panprivacy.privacy.budget import and_delta
 from panprivacy.release.period_pictures import draw_actives
 from panprivacy.release.shares import Measured, as_columns
@@ -114,10 +114,12 @@ class ActivesRelease:
         return found
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything in the release as plain numbers and text, for JSON."""
+        """Everything in the release as plain numbers and text, for JSON; None for what is not known."""
         times = {"start": self.start.isoformat(), "end": self.end.isoformat()}
         counts = ("active_counts", "active_counts_stderr", "active_counts_interval")
-        return asdict(self) | times | self.named() | {name: getattr(self, name) for name in counts}
+        fields = asdict(self) | times | self.named() | {name: getattr(self, name) for name in counts}
+        known: dict[str, Any] = finite(fields)
+        return known
 
     def to_polars(self) -> "pl.DataFrame":
         """A frame with a row for the last 1, 2, ... days, as shares and as counts."""

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from math import isclose, isfinite
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -169,12 +170,31 @@ def _check_series(releases: Sequence[Any]) -> None:
             )
         if type(release) is not type(releases[0]):
             raise TypeError("these are releases of Density and of DistinctCount: give those of one estimator")
+        if not isfinite(release.raw_count):
+            raise ValueError(f"release {release.number} has no estimate: its raw count is {release.raw_count}")
     for before, after in pairwise(releases):
         if after.number <= before.number:
             raise ValueError(
                 f"release {after.number} comes after release {before.number}: give the releases of one estimator, in "
                 "the order in which they were made"
             )
+
+        _check_one_estimator(before, after)
+
+
+def _check_one_estimator(before: Any, after: Any) -> None:
+    """Refuse two releases that cannot be of one estimator: it has one budget, and a universe that never shrinks.
+
+    Two estimators of one plan cannot be told apart by what they release.
+    """
+    budgets = [each.epsilon_spent + each.epsilon_remaining for each in (before, after)]
+    told = f"releases {before.number} and {after.number} are of different estimators"
+    if not isclose(*budgets, rel_tol=1e-9) or after.epsilon_spent < before.epsilon_spent:
+        raise ValueError(
+            f"{told}, whose budgets differ: give the releases of one, in the order in which they were made"
+        )
+    if isinstance(before, Release) and after.universe < before.universe:
+        raise ValueError(f"{told}: a universe of {before.universe:,} users never has {after.universe:,} later")
 
 
 def _check_weights(weights: Sequence[float] | None, releases: int) -> None:

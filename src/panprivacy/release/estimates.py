@@ -4,6 +4,7 @@ from dataclasses import dataclass, fields, replace
 from math import hypot
 from typing import Any, Self
 
+from panprivacy.display import finite
 from panprivacy.errors import PanPrivacyError
 
 _COUNTS = ("count", "count_stderr", "count_interval", "raw_count")
@@ -128,8 +129,10 @@ class EstimatedCount:
         return self.universe
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything in it as plain numbers, for JSON; without a universe its densities are None."""
-        return plain(self) | {name: getattr(self, name) if self.universe else None for name in _DENSITIES}
+        """Everything in it as plain numbers, for JSON; None for what is not known: densities without a universe."""
+        fields = plain(self) | {name: getattr(self, name) if self.universe else None for name in _DENSITIES}
+        known: dict[str, Any] = finite(fields)
+        return known
 
 
 def plain(estimate: Any) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from panprivacy.display import Card, grid_of, html_of, line_of, measured, warning_of
+from panprivacy.display import Card, finite, grid_of, html_of, line_of, measured, warning_of
 from panprivacy.privacy.budget import and_delta
 from panprivacy.release.period_pictures import draw_retention
 from panprivacy.release.shares import Measured, as_columns
@@ -91,11 +91,12 @@ class RetentionRelease:
         return self._share(name).times(self.universe)
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything in the release as plain numbers, for JSON."""
+        """Everything in the release as plain numbers, for JSON; None for what is not known."""
         counts: dict[str, Any] = {}
         for name in _SHARES:
             counts |= self.count_of(name).named(f"{name}_count")
-        return asdict(self) | counts
+        known: dict[str, Any] = finite(asdict(self) | counts)
+        return known
 
     def to_polars(self) -> "pl.DataFrame":
         """A frame of the curve, with a row for each release of the second period, as shares and as counts."""

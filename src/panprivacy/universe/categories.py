@@ -11,7 +11,7 @@ from panprivacy.errors import OutsideUniverse
 from panprivacy.memory import Scratch
 from panprivacy.universe.batches import is_pandas, is_polars
 from panprivacy.universe.directory import NOT_THERE
-from panprivacy.universe.groups import MOST_GROUPS, OTHER, Label, labels_bytes, labels_from
+from panprivacy.universe.groups import MOST_GROUPS, OTHER, Label, labels_bytes, labels_from, refuse_half_characters
 from panprivacy.universe.range import first_of
 from panprivacy.universe.users import Users
 from panprivacy.universe.words import Words
@@ -39,6 +39,7 @@ class Categories:
             raise ValueError(f"{OTHER!r} is what other=True calls the rest: list it, or ask for it, not both")
         if len(listed) + other > MOST_GROUPS:
             raise ValueError(f"there can be 1 to {MOST_GROUPS:,} categories, got {len(listed) + other:,}")
+        refuse_half_characters(listed, "category")
         self.labels = (*listed, *([OTHER] if other else []))
         self.other = other
         self._kind = kinds.pop()
@@ -78,7 +79,10 @@ class Categories:
             return codes
         self._check_kind(chunk)
         with Scratch() as own:  # ids are looked up in arrays of the same names
-            places, missing = self._known.places(chunk, own)
+            try:
+                places, missing = self._known.places(chunk, own)
+            except TypeError:
+                raise self._of_another_kind(chunk) from None
             codes[:] = places
             if missing and not self.other:
                 raise self._refused(first_of(chunk, (int(place) == NOT_THERE for place in places)), missing)
@@ -97,10 +101,14 @@ class Categories:
         elif isinstance(chunk, np.ndarray) and chunk.dtype != object:
             right = chunk.dtype.kind in "UT"
         else:
-            right = all(isinstance(category, str) for category in chunk)
+            right = all(map(_is_text, chunk))
         if not right:
-            wrong = next((each for each in chunk if not isinstance(each, str)), None)
-            raise TypeError(f"categories of this estimator are text, and {_plain(wrong)!r} is not; nothing was changed")
+            raise self._of_another_kind(chunk)
+
+    def _of_another_kind(self, chunk: Any) -> TypeError:
+        named, fits = ("integers", _is_whole) if self._kind is int else ("text", _is_text)
+        wrong = next((each for each in chunk if not fits(each)), None)
+        return TypeError(f"categories of this estimator are {named}, and {_plain(wrong)!r} is not; nothing was changed")
 
     def _refused(self, named: list[Any], missing: int) -> OutsideUniverse:
         listed = ", ".join(map(repr, self.labels[:_NAMED])) + (", ..." if len(self.labels) > _NAMED else "")
@@ -148,6 +156,17 @@ def refuse_missing_categories(column: Any) -> None:
 
 def _plain(label: Any) -> Any:
     return label.item() if isinstance(label, np.generic) else label
+
+
+def _is_whole(category: Any) -> bool:
+    """Whether this is an integer, however it is kept: 1.0 is one, and True is none."""
+    if isinstance(category, float | np.floating):
+        return bool(category.is_integer())
+    return isinstance(category, int | np.integer) and not isinstance(category, bool)
+
+
+def _is_text(category: Any) -> bool:
+    return isinstance(category, str)
 
 
 def _doubled(labels: tuple[Label, ...]) -> bool:

@@ -2,6 +2,7 @@
 
 import json
 import struct
+from collections.abc import Iterable, Set
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
@@ -84,10 +85,15 @@ def label_column(given: Any, size: int) -> "pl.Series":
     """The group of each of so many users, as one column of text or of integers."""
     import polars as pl
 
+    if isinstance(given, str | bytes | Set):
+        raise TypeError(f"groups are one column: the label of each user, in their order, not a {type(given).__name__}")
     column = plain_column(given)
     plain = is_polars(column) or is_arrow(column) or (isinstance(column, np.ndarray) and column.dtype != object)
+    labels = column if plain else list(column)
+    if not plain:
+        refuse_half_characters(labels, "group")
     try:
-        series = pl.Series(column if plain else list(column))
+        series = pl.Series(labels)
     except TypeError:
         raise TypeError("groups are one column: the label of each user, all text or all integers") from None
     if series.dtype in (pl.Categorical, pl.Enum):
@@ -99,6 +105,19 @@ def label_column(given: Any, size: int) -> "pl.Series":
     if not (series.dtype == pl.String or series.dtype.is_integer()):
         raise TypeError(f"groups are text or integers, got {series.dtype}")
     return series
+
+
+def refuse_half_characters(labels: Iterable[Any], what: str) -> None:
+    """Refuse text that no file can hold.
+
+    >>> refuse_half_characters(["flu", chr(0xD83D)], "category")
+    Traceback (most recent call last):
+        ...
+    ValueError: category '\\ud83d' has half a character, a lone surrogate, which cannot be written
+    """
+    for label in labels:
+        if isinstance(label, str) and any("\ud800" <= letter <= "\udfff" for letter in label):
+            raise ValueError(f"{what} {label!r} has half a character, a lone surrogate, which cannot be written")
 
 
 OTHER = "other"

@@ -61,7 +61,7 @@ class Users:
             from panprivacy.events.listed import read_ids
 
             file = str(ids)
-            ids, groups = read_ids(file, column), None if groups is None else read_ids(file, groups)
+            ids, groups = read_ids(file, column), None if groups is None else read_ids(file, groups, "group")
         elif isinstance(column, str):
             raise TypeError(f"column={column!r} is of a file, and no file was given; pass one column, not a frame")
         elif column is not None:

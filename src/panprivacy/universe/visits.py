@@ -1,6 +1,6 @@
 """Events that are in a category: the user of each, and the category of each."""
 
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -42,7 +42,7 @@ class Visits:
             raise TypeError(_WHICH)
         users = self.users.as_column(given.user)
         ids = pieces_of(users)
-        if isinstance(given.category, str | int | np.integer):
+        if isinstance(given.category, str | bytes) or not isinstance(given.category, Iterable):  # one for all
             if ids is not None:
                 return Cut([Visited(piece, Repeated(_plain(given.category), len(piece))) for piece in ids])
             check_many(users)
