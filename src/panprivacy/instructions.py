@@ -1,4 +1,4 @@
-"""The five instructions that numba does not offer."""
+"""The seven instructions that numba does not offer."""
 
 # mypy: disallow-untyped-defs=False, disallow-untyped-decorators=False, disallow-untyped-calls=False
 from llvmlite import ir
@@ -31,6 +31,34 @@ def _into(cache):
         return context.get_dummy_value()
 
     return generate
+
+
+@intrinsic
+def load_pair(typing_context, octets, index):  # noqa: ARG001 - the signature is numba's
+    """``octets[index]`` and the byte behind it as one number, the first the low one, wherever they stand."""
+
+    def generate(context, builder, signature, arguments):
+        pair = builder.load(_pair_at(context, builder, signature, arguments), align=1)
+        return builder.zext(pair, ir.IntType(64))
+
+    return types.uint64(octets, types.uint64), generate
+
+
+@intrinsic
+def store_pair(typing_context, octets, index, pair):  # noqa: ARG001 - the signature is numba's
+    """Write the low 16 bits of a number where `load_pair` reads them."""
+
+    def generate(context, builder, signature, arguments):
+        low = builder.trunc(arguments[2], ir.IntType(16))
+        builder.store(low, _pair_at(context, builder, signature, arguments), align=1)
+        return context.get_dummy_value()
+
+    return types.void(octets, types.uint64, types.uint64), generate
+
+
+def _pair_at(context, builder, signature, arguments):
+    data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+    return builder.bitcast(builder.gep(data, [arguments[1]]), ir.IntType(16).as_pointer())
 
 
 @intrinsic
