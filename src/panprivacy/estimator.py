@@ -25,6 +25,7 @@ from panprivacy.privacy.ledger import Ledger, Published
 from panprivacy.slots import SlotMap
 from panprivacy.state import Sealed, StateFile
 from panprivacy.table import Bits, Table
+from panprivacy.table.gathered import Gathered
 from panprivacy.threads import cut, each
 from panprivacy.universe import Ids, Universe
 from panprivacy.universe.batches import Piece, batches, chunks
@@ -51,12 +52,8 @@ class Estimator(ABC, Generic[R]):
     REPEATABLE: ClassVar[bool] = True
     """Whether a batch that is fed twice is as good as fed once."""
 
-    threads: int | None = 1
-    """How many threads work on a long batch; None for as many as there are cores.
-
-    One, unless told otherwise. The stacks of other threads cannot be wiped once these have ended, and the memory
-    auditor finds some words of the table there: whoever fears an image of the process leaves it at one.
-    """
+    threads: int | None = None
+    """How many threads work on a long batch; None for as many as there are cores."""
 
     _table: Bits
     _lock: Any
@@ -182,13 +179,33 @@ class Estimator(ABC, Generic[R]):
         self._table.in_use()
         for pieces in batches(self._events.as_column(ids)):
             many = sum(len(piece) for piece in pieces)
-            short = len(pieces) == 1 and many <= CHUNK  # its ids are all looked up before the first is used
-            with self._lock, nullcontext() if short else self._whole_or_not_at_all(pieces):
+            with self._lock:
                 self._threshold(remove)  # which may refuse
-                work = self._redraw_checked if short else self._redraw_unchecked
                 shared = self._table.THREADED and self._coins.secure
                 size, together = cut(many, self.threads if shared else 1)
-                each(chunks(pieces, size), partial(work, remove=remove), together)
+                if together > 1 and isinstance(self._table, Table) and self._table.gathers(many):
+                    self._redraw_gathered(chunks(pieces, size), remove, together)
+                    continue
+                short = len(pieces) == 1 and many <= CHUNK  # its ids are all looked up before the first is used
+                with nullcontext() if short else self._whole_or_not_at_all(pieces):
+                    work = self._redraw_checked if short else self._redraw_unchecked
+                    each(chunks(pieces, size), partial(work, remove=remove), together)
+
+    def _redraw_gathered(self, cut_up: Iterator[Any], remove: bool, threads: int) -> None:
+        """Redraw the bits of many users, once all of them have been looked up."""
+        assert isinstance(self._table, Table)
+        with Scratch() as scratch:
+            gathered = Gathered(self._table.size, scratch)
+            each(cut_up, partial(self._gather, gathered=gathered), threads)
+            self._table.redraw_gathered(gathered, self._threshold(remove), self._coins, threads)
+
+    def _gather(self, chunk: Any, scratch: Scratch, gathered: Gathered) -> None:
+        """Mark the bits of some users, and say who is outside if somebody turns out to be."""
+        try:
+            gathered.add(self._slots.select(self._events.unchecked(chunk, scratch), scratch))
+        except IndexError as error:
+            self._events.indices(chunk, scratch)  # says who is outside
+            raise PanPrivacyError(_CHANGED) from error
 
     def _redraw_checked(self, chunk: Any, scratch: Scratch, remove: bool) -> None:
         """Redraw the bits of some users, all of whom are looked up before the first is used."""

@@ -1,13 +1,17 @@
 """The chunks of a batch, worked on by several threads: each has scratch of its own, and wipes what it leaves.
 
-Threads help where the work is done without the GIL, as the kernels and the keystream do: looking users up and drawing
-coins. Whoever then changes the table has the turn, `Scratch.turn`, so no two threads touch one word, and the law of the
-bits is that of one thread. What the registers of the processor held when a thread ended may be left on its stack: one
-thread is the rule, and more are for machines whose memory nobody images.
+Threads help where the work is done without the GIL, as the kernels and most of the keystream are: looking users up,
+marking them, drawing coins. No two threads change one word of a table: marks are gathered in tables of their own
+(`table.gathered`), and what changes the bits themselves either is the calling thread or has the turn, `Scratch.turn`.
+So the law of the bits is that of one thread.
+
+A new thread inherits what the registers of its maker hold, and one that ends pushes what its own hold to a stack that
+is kept for the next. So stack and registers are wiped before the first and after the last.
 """
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from operator import index
 from threading import Lock, Thread
 from typing import Any, TypeVar
@@ -84,12 +88,15 @@ def each(chunks: Iterator[T], work: Callable[[T, Scratch], None], threads: int) 
 
     def run_and_wipe() -> None:
         run()
-        loaded("panprivacy.privacy.kernels").wipe_stack()
+        wipe_stack()
 
+    wipe_stack = loaded("panprivacy.privacy.kernels").wipe_stack
+    wipe_stack()
     others = [Thread(target=run_and_wipe, daemon=True) for _ in range(threads - 1)]
     try:
-        for other in others:
-            other.start()
+        with suppress(RuntimeError):  # the system has no more threads: those that there are do the work
+            for other in others:
+                other.start()
         run()
     except BaseException as error:  # Ctrl-C between two steps
         failures.append(error)

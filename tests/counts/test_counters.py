@@ -176,6 +176,6 @@ def nanoseconds(est: pp.Density | pp.Counts, ids: NDArray[np.uint64]) -> float:
 
 @pytest.mark.slow
 def test_an_event_takes_no_multiple_of_what_it_takes_a_density() -> None:
-    """It is half as much again. Kernels that count references to the table at each event took eighteen times as much."""
+    """It is half as much again. Kernels that count references to the table at each event took 18 times as much."""
     ids = np.random.default_rng(1).integers(0, 10**6, 10**6, dtype=np.uint64)
     assert nanoseconds(pp.Counts(10**6, 1.0), ids) < 5 * nanoseconds(pp.Density(10**6, 1.0), ids)

@@ -15,6 +15,7 @@ from panprivacy.lazily import loaded
 from panprivacy.memory import Scratch
 from panprivacy.privacy.coins import CHUNK, Coins
 from panprivacy.privacy.pairs import Pair
+from panprivacy.table.gathered import Gathered
 
 _WITHIN_WORD = 0 if sys.byteorder == "little" else 7  # where the first octet of a word stands
 _FAR = 2**24  # bytes from which on most words are in no cache
@@ -133,6 +134,15 @@ class Table:
             inside = kernel(self.words, np.uint64(self.size), slots, flips)
         if not inside:
             raise IndexError(f"a slot is outside this table of {self.size}")
+
+    def gathers(self, many: int) -> bool:
+        """Whether so many events are better gathered: each bit then costs a coin, so half as many as there are bits."""
+        return 2 * many >= self.size
+
+    def redraw_gathered(self, gathered: Gathered, threshold: int, coins: Coins, threads: int) -> None:
+        """Redraw the bits of all slots that were gathered, each with a coin of its own."""
+        marks, flips = gathered.drawn(threshold, coins, threads)
+        loaded("panprivacy.table.kernels").replace_marked(self.words, marks, flips)
 
     def restored_on_error(self) -> AbstractContextManager[None]:
         """Put the bits back as they were if anything goes wrong."""
