@@ -1,6 +1,6 @@
 """Several threads work on a long batch: nobody is lost, a bad batch changes nothing, and nothing is left behind."""
 
-from itertools import count
+from itertools import count, pairwise
 from threading import Barrier, Event, Thread, get_ident
 from typing import Any
 
@@ -11,6 +11,7 @@ import panprivacy as pp
 from panprivacy import audit, memory, threads
 from panprivacy.memory import Scratch
 from panprivacy.table import Table
+from panprivacy.table.parted import Parted
 from panprivacy.testing import CertainCoins
 from panprivacy.universe.range import Range
 
@@ -28,9 +29,16 @@ def present(est: pp.Density) -> np.ndarray[Any, Any]:
     return np.flatnonzero(est._table.bits(0, est._table.size))
 
 
-@pytest.fixture(params=[True, False], ids=["gathered", "by turns"])
+@pytest.fixture(autouse=True)
+def _worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads for batches that a test can afford, and for tables that are not far."""
+    monkeypatch.setattr(threads, "WORTH_QUICK", 50_000)
+    monkeypatch.setattr("panprivacy.estimator.PAYS", 0)
+
+
+@pytest.fixture(params=[True, False], ids=["gathered", "parted"])
 def gathered(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
-    """Whether users are marked first and drawn afterwards, or drawn at once, by whoever has the turn."""
+    """Whether users are marked first and drawn afterwards, or dealt to threads that have a part of the table each."""
     monkeypatch.setattr(Table, "gathers", lambda *_: request.param)
     return bool(request.param)
 
@@ -72,19 +80,34 @@ def test_a_short_batch_stays_with_the_thread_that_brings_it(busy: set[int]) -> N
 
 
 def test_seeded_coins_are_drawn_in_one_order(busy: set[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(threads, "_WORTH", 400)
+    monkeypatch.setattr(threads, "WORTH_QUICK", 400)
     est = pp.Density(MANY, 1.0, coins=CertainCoins())
     est.threads = 8
     est.update_many(np.arange(1000))
     assert busy == {get_ident()}
 
 
-def test_every_event_of_a_counter_is_counted() -> None:
-    est = pp.Counts(1000, 1.0, up_to=16, coins=Certain())
-    est.threads = 4
+@pytest.mark.parametrize("number", [2, 3, 8])
+@pytest.mark.parametrize("up_to", [3, 8, 16])
+def test_every_event_of_a_counter_is_counted(up_to: int, number: int) -> None:
+    est = pp.Counts(1001, 1.0, up_to=up_to, coins=Certain())
+    est.threads = number
     before = [counter for counter, _ in est._table.fields()]
-    est.update_many(np.tile(np.arange(1000), 703))
-    assert [counter for counter, _ in est._table.fields()] == [(counter + 703) % 16 for counter in before]
+    est.update_many(np.tile(np.arange(1001), 703))
+    assert [counter for counter, _ in est._table.fields()] == [(counter + 703) % up_to for counter in before]
+    est.remove_many(np.tile(np.arange(1001), 703))
+    assert [counter for counter, _ in est._table.fields()] == before
+
+
+@pytest.mark.parametrize("size", [1, 63, 64, 65, 1000, 10**7 + 1, 2**35])
+@pytest.mark.parametrize("number", [2, 3, 4, 7, 64])
+def test_stretches_cover_a_table_and_share_no_word(size: int, number: int) -> None:
+    with Scratch() as scratch:
+        stretches = Parted(size, number, scratch).stretches
+    assert stretches[0][0] == 0
+    assert stretches[-1][1] == size
+    assert all(before[1] == after[0] and after[0] % 64 == 0 for before, after in pairwise(stretches))
+    assert all(stop - first <= 2**32 for first, stop in stretches)
 
 
 @pytest.mark.usefixtures("gathered")
@@ -162,19 +185,22 @@ def test_bits_have_their_law_whoever_drew_them() -> None:
         assert abs(int(which.sum()) - MANY // 2 * p) < 5.2 * (MANY // 2 * p * (1 - p)) ** 0.5
 
 
-def test_the_auditor_finds_the_same_loss_where_a_batch_is_gathered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_auditor_finds_the_same_loss_where_threads_work(gathered: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Under every outcome of the coins: the code that threads run, by a machine whose chunks are one event long."""
-    monkeypatch.setattr("panprivacy.estimator.cut", lambda many, _: (1, 2 if many else 1))
+    monkeypatch.setattr("panprivacy.estimator.cut", lambda many, _, **__: (1, 2 if many else 1))
     monkeypatch.setattr("panprivacy.estimator.each", in_one_thread)
     monkeypatch.setattr("panprivacy.table.gathered.each", in_one_thread)
+    monkeypatch.setattr("panprivacy.table.parted.each", in_one_thread)
     drawn: list[int] = []
-    draw = Table.redraw_gathered
+    where: Any = Table if gathered else Parted
+    name = "redraw_gathered" if gathered else "count_each"
+    draw = getattr(where, name)
 
     def noted(*arguments: Any) -> None:
         drawn.append(1)
         draw(*arguments)
 
-    monkeypatch.setattr(Table, "redraw_gathered", noted)
+    monkeypatch.setattr(where, name, noted)
     result = audit.exact(lambda coins: pp.Density(2, 0.5, coins=coins), 2, 3, deletions=True)
     assert drawn
     assert result.worst_loss == pytest.approx(result.claimed, abs=1e-14)
@@ -196,25 +222,31 @@ def test_a_silly_number_of_threads_is_refused(number: int) -> None:
 # --- bugs that have to be found -------------------------------------------------------------------------------------
 
 
-def test_a_table_without_turns_would_lose_users() -> None:
+def test_threads_that_share_a_word_would_lose_users() -> None:
     """Two threads that read, change and write one word: planted by making each wait until the other has read."""
-    words = memory.bits(1)
+    words, both = memory.bits(1), Barrier(2, timeout=30)
 
-    def careful(bit: int, scratch: Scratch) -> None:
-        with scratch.turn:
-            words[0] = int(words[0]) | 1 << bit
-
-    threads.each(iter(range(64)), careful, 4)
-    assert int(words[0]).bit_count() == 64
-    words[0], both = 0, Barrier(2, timeout=30)
-
-    def careless(bit: int, scratch: Scratch) -> None:  # noqa: ARG001
+    def careless(bit: int, _: Scratch) -> None:
         before = int(words[0])
         both.wait()
         words[0] = before | 1 << bit
 
     threads.each(iter(range(2)), careless, 2)
     assert int(words[0]).bit_count() == 1
+
+
+def test_stretches_that_begin_within_a_word_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    begin = Parted.__init__
+
+    def shifted(parted: Parted, *arguments: Any) -> None:
+        begin(parted, *arguments)
+        parted._step += 1
+
+    monkeypatch.setattr(Parted, "__init__", shifted)
+    with pytest.raises(AssertionError):
+        test_stretches_cover_a_table_and_share_no_word(1000, 2)
+    with pytest.raises(AssertionError):
+        test_every_event_of_a_counter_is_counted(8, 2)
 
 
 def test_a_coin_for_every_event_of_a_gathered_user_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -224,10 +224,10 @@ class Counts(Growing[FrequencyRelease]):
     def _redraw_slot(self, slot: int, remove: bool) -> None:
         self._table.redraw_one(slot, self._coins.flip(self._threshold(remove)), back=remove)
 
-    def _redraw_slots(self, slots: Any, remove: bool, scratch: Scratch) -> None:
-        self._table.redraw(slots, self._threshold(remove), self._coins, scratch, back=remove)
+    def _redraw_in(self, table: Any, slots: Any, remove: bool, scratch: Scratch) -> None:
+        table.redraw(slots, self._threshold(remove), self._coins, scratch, back=remove)
 
-    def _whole_or_not_at_all(self, pieces: list[Piece]) -> AbstractContextManager[None]:  # noqa: ARG002
+    def _whole_or_not_at_all(self, pieces: list[Piece], threads: int) -> AbstractContextManager[None]:  # noqa: ARG002
         """Put the counters back whatever breaks a long batch off: part of it cannot be fed again."""
         return self._table.restored_on_error()
 

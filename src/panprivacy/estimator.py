@@ -5,6 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
@@ -22,12 +23,13 @@ from panprivacy.privacy import coins as coin_sources
 from panprivacy.privacy.budget import Budget, Split
 from panprivacy.privacy.coins import CHUNK, Coins
 from panprivacy.privacy.ledger import Ledger, Published
-from panprivacy.slots import SlotMap
+from panprivacy.slots import Every, SlotMap
 from panprivacy.state import Sealed, StateFile
 from panprivacy.table import Bits, Table
 from panprivacy.table.gathered import Gathered
+from panprivacy.table.parted import PAYS, ROUND, Parted
 from panprivacy.threads import cut, each
-from panprivacy.universe import Ids, Universe
+from panprivacy.universe import Ids, Range, Universe
 from panprivacy.universe.batches import Piece, batches, chunks
 from panprivacy.universe.visits import Visit, Visits
 
@@ -53,7 +55,10 @@ class Estimator(ABC, Generic[R]):
     """Whether a batch that is fed twice is as good as fed once."""
 
     threads: int | None = None
-    """How many threads work on a long batch; None for as many as there are cores."""
+    """How many threads work on a long batch; None for as many as there are cores.
+
+    One works on a short batch whatever this says, and on any batch where more would not be quicker.
+    """
 
     _table: Bits
     _lock: Any
@@ -163,7 +168,11 @@ class Estimator(ABC, Generic[R]):
 
     def _redraw_slots(self, slots: Any, remove: bool, scratch: Scratch) -> None:
         """What an event of each of these slots does to the table."""
-        self._table.redraw(slots, self._threshold(remove), self._coins, scratch)
+        self._redraw_in(self._table, slots, remove, scratch)
+
+    def _redraw_in(self, table: Any, slots: Any, remove: bool, scratch: Scratch) -> None:
+        """The same, to the table or a stretch of it."""
+        table.redraw(slots, self._threshold(remove), self._coins, scratch)
 
     def _redraw_many(self, ids: Any, remove: bool) -> None:
         try:
@@ -181,28 +190,58 @@ class Estimator(ABC, Generic[R]):
             many = sum(len(piece) for piece in pieces)
             with self._lock:
                 self._threshold(remove)  # which may refuse
-                shared = self._table.THREADED and self._coins.secure
-                size, together = cut(many, self.threads if shared else 1)
-                if together > 1 and isinstance(self._table, Table) and self._table.gathers(many):
-                    self._redraw_gathered(chunks(pieces, size), remove, together)
-                    continue
-                short = len(pieces) == 1 and many <= CHUNK  # its ids are all looked up before the first is used
-                with nullcontext() if short else self._whole_or_not_at_all(pieces):
-                    work = self._redraw_checked if short else self._redraw_unchecked
-                    each(chunks(pieces, size), partial(work, remove=remove), together)
+                size, threads = self._cut(many)
+                cut_up = chunks(pieces, size)
+                if threads == 1 and len(pieces) == 1 and many <= CHUNK:  # all are looked up before the first is used
+                    each(cut_up, partial(self._redraw_checked, remove=remove), 1)
+                elif threads > 1 and self._gathers(many):
+                    self._redraw_gathered(cut_up, remove, threads)
+                else:
+                    with self._whole_or_not_at_all(pieces, threads):
+                        self._redraw_long(cut_up, remove, threads)
+
+    def _cut(self, many: int) -> tuple[int, int]:
+        """Into chunks of what size a batch is cut, and how many threads work on it."""
+        if not self._table.THREADED or not self._coins.secure:  # seeded coins are drawn in one order
+            return cut(many, 1)
+        quick = isinstance(self._events, Range) and isinstance(self._slots, Every)  # a number is its own slot
+        if quick and not self._gathers(many) and self._table.words.nbytes < PAYS:
+            return cut(many, 1)  # to deal slots would take as long as to redraw them
+        return cut(many, self.threads, quick=quick)
+
+    def _gathers(self, many: int) -> bool:
+        """Whether a batch is marked by all threads before a bit is drawn."""
+        return isinstance(self._table, Table) and self._table.gathers(many)
+
+    def _redraw_long(self, cut_up: Iterator[Any], remove: bool, threads: int) -> None:
+        """Redraw the bits of many users, one after the other, or with threads that have a stretch of the table each."""
+        if threads == 1:
+            each(cut_up, partial(self._redraw_unchecked, remove=remove), 1)
+            return
+        table: Any = self._table
+        with Scratch() as scratch:
+            parted = Parted(table.size, threads, scratch)
+
+            def redraw(first: int, stop: int, slots: Any, scratch: Scratch) -> None:
+                self._redraw_in(table.stretch(first, stop), slots, remove, scratch)
+
+            for chunk in cut_up:
+                some = chain([chunk], islice(cut_up, ROUND - 1))
+                each(some, partial(self._collect, into=parted.add), threads)
+                parted.count_each(redraw, threads)
 
     def _redraw_gathered(self, cut_up: Iterator[Any], remove: bool, threads: int) -> None:
         """Redraw the bits of many users, once all of them have been looked up."""
         assert isinstance(self._table, Table)
         with Scratch() as scratch:
             gathered = Gathered(self._table.size, scratch)
-            each(cut_up, partial(self._gather, gathered=gathered), threads)
+            each(cut_up, partial(self._collect, into=gathered.add), threads)
             self._table.redraw_gathered(gathered, self._threshold(remove), self._coins, threads)
 
-    def _gather(self, chunk: Any, scratch: Scratch, gathered: Gathered) -> None:
-        """Mark the bits of some users, and say who is outside if somebody turns out to be."""
+    def _collect(self, chunk: Any, scratch: Scratch, into: Callable[[Any, Scratch], None]) -> None:
+        """Hand the slots of some users on, and say who is outside if somebody turns out to be."""
         try:
-            gathered.add(self._slots.select(self._events.unchecked(chunk, scratch), scratch))
+            into(self._slots.select(self._events.unchecked(chunk, scratch), scratch), scratch)
         except IndexError as error:
             self._events.indices(chunk, scratch)  # says who is outside
             raise PanPrivacyError(_CHANGED) from error
@@ -216,13 +255,9 @@ class Estimator(ABC, Generic[R]):
 
     def _redraw_unchecked(self, chunk: Any, scratch: Scratch, remove: bool) -> None:
         """Redraw the bits of some users, and say who is outside if somebody turns out to be: all is then put back."""
-        try:
-            self._redraw_slots(self._slots.select(self._events.unchecked(chunk, scratch), scratch), remove, scratch)
-        except IndexError as error:
-            self._events.indices(chunk, scratch)  # says who is outside
-            raise PanPrivacyError(_CHANGED) from error
+        self._collect(chunk, scratch, lambda slots, scratch: self._redraw_slots(slots, remove, scratch))
 
-    def _whole_or_not_at_all(self, pieces: list[Piece]) -> AbstractContextManager[None]:
+    def _whole_or_not_at_all(self, pieces: list[Piece], threads: int) -> AbstractContextManager[None]:
         """See to it that a long batch with a bad id changes nothing.
 
         Either every id is looked up before the first bit is touched, and then again; or, where copying the table is
@@ -231,10 +266,7 @@ class Estimator(ABC, Generic[R]):
         if self._table.words.nbytes <= sum(len(piece) for piece in pieces):
             restored: AbstractContextManager[None] = self._table.restored_on_error()
             return restored
-        with Scratch() as scratch:
-            for chunk in chunks(pieces):
-                self._events.indices(chunk, scratch)
-                scratch.sweep()
+        each(chunks(pieces), self._events.indices, threads)
         return nullcontext()
 
     # --- what leaves --------------------------------------------------------------------------------------------

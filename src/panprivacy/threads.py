@@ -1,9 +1,8 @@
 """The chunks of a batch, worked on by several threads: each has scratch of its own, and wipes what it leaves.
 
 Threads help where the work is done without the GIL, as the kernels and most of the keystream are: looking users up,
-marking them, drawing coins. No two threads change one word of a table: marks are gathered in tables of their own
-(`table.gathered`), and what changes the bits themselves either is the calling thread or has the turn, `Scratch.turn`.
-So the law of the bits is that of one thread.
+marking them, drawing coins. No two threads change one word: each has marks of its own (`table.gathered`), or a stretch
+of the table (`table.parted`). So the law of the bits is that of one thread.
 
 A new thread inherits what the registers of its maker hold, and one that ends pushes what its own hold to a stack that
 is kept for the next. So stack and registers are wiped before the first and after the last.
@@ -24,7 +23,9 @@ T = TypeVar("T")
 
 MOST_THREADS = 256
 _NOTHING: Any = object()
-_WORTH = 65_536  # rows that take longer than starting a thread
+
+WORTH, WORTH_QUICK = 2**17, 2**20
+"""Rows of a thread that take much longer than starting it: of users who are looked up, and of numbers that are slots."""
 
 
 def cores() -> int:
@@ -46,15 +47,17 @@ def check_threads(threads: Any) -> int:
     return checked
 
 
-def cut(many: int, threads: int | None) -> tuple[int, int]:
+def cut(many: int, threads: int | None, *, quick: bool = False) -> tuple[int, int]:
     """Into chunks of what size so many rows are cut, and how many threads are worth their while on these.
 
-    >>> cut(1000, 2), cut(200_000, 2), cut(10**8, 2)
-    ((262144, 1), (100000, 2), (262144, 2))
+    >>> cut(1000, 2), cut(300_000, 2), cut(300_000, 2, quick=True), cut(10**8, 2)
+    ((262144, 1), (150000, 2), (262144, 1), (262144, 2))
     """
-    wanted = check_threads(threads) if many >= 2 * _WORTH else 1
-    size = CHUNK if wanted == 1 else min(CHUNK, max(_WORTH, -(-many // wanted)))
-    return size, min(wanted, max(-(-many // size), 1))
+    enough = many // (WORTH_QUICK if quick else WORTH)
+    if enough < 2:
+        return CHUNK, 1
+    wanted = min(check_threads(threads), enough)
+    return (CHUNK if wanted == 1 else min(CHUNK, -(-many // wanted))), wanted
 
 
 def each(chunks: Iterator[T], work: Callable[[T, Scratch], None], threads: int) -> None:
@@ -71,11 +74,11 @@ def each(chunks: Iterator[T], work: Callable[[T, Scratch], None], threads: int) 
                 work(chunk, scratch)
                 scratch.sweep()
         return
-    turn, next_one, failures = Lock(), Lock(), list[BaseException]()
+    next_one, failures = Lock(), list[BaseException]()
 
     def run() -> None:
         try:
-            with Scratch(turn) as scratch:
+            with Scratch() as scratch:
                 while not failures:
                     with next_one:
                         chunk = next(chunks, _NOTHING)

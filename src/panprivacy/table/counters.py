@@ -126,8 +126,7 @@ class Counters:
         """
         flips = scratch.empty("flips", len(slots), np.uint8)
         coins.draw(threshold, flips)
-        with scratch.turn:
-            self._count(slots, flips, back, scratch)
+        self._count(slots, flips, back, scratch)
 
     def _count(
         self, slots: NDArray[np.unsignedinteger], flips: NDArray[np.uint8], back: bool, scratch: Scratch
@@ -140,6 +139,12 @@ class Counters:
     def flip_each(self, threshold: int, coins: Coins) -> NoReturn:  # noqa: ARG002 - whatever the probability
         """Refuse: a counter cannot be hidden again, since what its bit says depends on where it stands."""
         raise PanPrivacyError("counters cannot be redrawn: a bit tells something only beside the counter it has")
+
+    def stretch(self, first: int, stop: int) -> "Counters":
+        """Some slots, the first a multiple of 64, as a table of their own that has the same words."""
+        return Counters(
+            stop - first, self.words[first // 64 * self.width : self.words_for(stop, self.up_to)], self.up_to
+        )
 
     def restored_on_error(self) -> AbstractContextManager[None]:
         """Put the fields back as they were if anything goes wrong."""

@@ -32,7 +32,7 @@ class Gathered:
         self._free: list[Words] = []  # tables of marks that no thread is writing to at present
         self._kernels = loaded("panprivacy.table.kernels")
 
-    def add(self, slots: NDArray[np.unsignedinteger]) -> None:
+    def add(self, slots: NDArray[np.unsignedinteger], scratch: Scratch) -> None:  # noqa: ARG002 - as `Parted.add`
         """Mark these slots; `IndexError` if one is outside the table."""
         try:
             marks = self._free.pop()
@@ -47,7 +47,7 @@ class Gathered:
     def drawn(self, threshold: int, coins: Coins, threads: int) -> tuple[Words, Words]:
         """The marks of all threads together, and a coin for every slot that is marked, 0 for the others."""
         if not self._free:
-            self.add(np.empty(0, dtype=np.uint64))
+            self.add(np.empty(0, dtype=np.uint64), self._scratch)
         marks, *others = self._free
         flips: Words = self._scratch.empty("flips of all", len(marks), np.uint64)
 
@@ -62,5 +62,6 @@ class Gathered:
             packed = scratch.own(np.packbits(octets, bitorder="little")).view("<u8")
             np.bitwise_and(packed, marks[part], out=flips[part])
 
-        each(iter(range(0, self._size, CHUNK)), draw, threads)
+        starts = range(0, self._size, CHUNK)
+        each(iter(starts), draw, min(threads, len(starts)))
         return marks, flips

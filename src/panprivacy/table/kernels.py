@@ -148,6 +148,27 @@ def touch_far(words, size, slots):
     return True
 
 
+@njit(
+    [types.int64(slots, types.uint64, types.uint64, types.uint32[::1]) for slots in (READ_WORDS, READ_PLACES)]
+    + [types.int64(types.uint32[::1], types.uint64, types.uint64, types.uint32[::1])],
+    nogil=True,
+    cache=True,
+)
+def halve(slots, limit, middle, halves):
+    """Write the slots below the middle to the front, and the others, less the middle, to the back, last ones first.
+
+    Returns how many are at the front, or -1 if a slot is at the limit or beyond.
+    """
+    low, outside, last = 0, False, len(slots) - 1
+    for i in range(len(slots)):
+        slot = u64(slots[i])
+        outside |= slot >= limit
+        below, above = int(slot < middle), int(slot >= middle)
+        halves[low + (last - i) * above] = np.uint32(slot - middle * u64(above))
+        low += below
+    return -1 if outside else low
+
+
 @njit(types.void(WORDS, READ_WORDS, READ_WORDS), nogil=True, cache=True)
 def replace_marked(words, marks, flips):
     """Set every bit that is marked to its flip. In one go: between forgetting and drawing, a table tells who came."""

@@ -54,4 +54,5 @@ class Recorded:
             traces.add_ids(fed)
             for version in versions:
                 traces.add_flips(fed, version)
+                traces.add_marks(fed, version)
         return traces
