@@ -25,7 +25,7 @@ MOST_THREADS = 256
 _NOTHING: Any = object()
 
 WORTH, WORTH_QUICK = 2**17, 2**20
-"""Rows of a thread that take much longer than starting it: of users who are looked up, and of numbers that are slots."""
+"""Rows of a thread that take much longer than starting it: of users who are looked up, of numbers that are slots."""
 
 
 def cores() -> int:
