@@ -32,7 +32,7 @@ def present(est: pp.Density) -> np.ndarray[Any, Any]:
 @pytest.fixture(autouse=True)
 def _worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Threads for batches that a test can afford, and for tables that are not far."""
-    monkeypatch.setattr(threads, "WORTH_QUICK", 50_000)
+    monkeypatch.setattr("panprivacy.estimator.NUMBERS", 50_000)
     monkeypatch.setattr("panprivacy.estimator.PAYS", 0)
 
 
@@ -80,7 +80,7 @@ def test_a_short_batch_stays_with_the_thread_that_brings_it(busy: set[int]) -> N
 
 
 def test_seeded_coins_are_drawn_in_one_order(busy: set[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(threads, "WORTH_QUICK", 400)
+    monkeypatch.setattr("panprivacy.estimator.NUMBERS", 400)
     est = pp.Density(MANY, 1.0, coins=CertainCoins())
     est.threads = 8
     est.update_many(np.arange(1000))
@@ -187,7 +187,7 @@ def test_bits_have_their_law_whoever_drew_them() -> None:
 
 def test_the_auditor_finds_the_same_loss_where_threads_work(gathered: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Under every outcome of the coins: the code that threads run, by a machine whose chunks are one event long."""
-    monkeypatch.setattr("panprivacy.estimator.cut", lambda many, _, **__: (1, 2 if many else 1))
+    monkeypatch.setattr("panprivacy.estimator.cut", lambda many, *_: (1, 2 if many else 1))
     monkeypatch.setattr("panprivacy.estimator.each", in_one_thread)
     monkeypatch.setattr("panprivacy.table.gathered.each", in_one_thread)
     monkeypatch.setattr("panprivacy.table.parted.each", in_one_thread)

@@ -28,8 +28,8 @@ from panprivacy.state import Sealed, StateFile
 from panprivacy.table import Bits, Table
 from panprivacy.table.gathered import Gathered
 from panprivacy.table.parted import PAYS, ROUND, Parted
-from panprivacy.threads import cut, each
-from panprivacy.universe import Ids, Range, Universe
+from panprivacy.threads import LISTED, MIXED, NUMBERS, cut, each
+from panprivacy.universe import Ids, Range, Universe, Users
 from panprivacy.universe.batches import Piece, batches, chunks
 from panprivacy.universe.visits import Visit, Visits
 
@@ -196,6 +196,9 @@ class Estimator(ABC, Generic[R]):
                     each(cut_up, partial(self._redraw_checked, remove=remove), 1)
                 elif threads > 1 and self._gathers(many):
                     self._redraw_gathered(cut_up, remove, threads)
+                elif self._collects(pieces, size, threads):
+                    with self._whole_if_collected():
+                        self._redraw_collected(cut_up, remove, threads)
                 else:
                     with self._whole_or_not_at_all(pieces, threads):
                         self._redraw_long(cut_up, remove, threads)
@@ -203,24 +206,39 @@ class Estimator(ABC, Generic[R]):
     def _cut(self, many: int) -> tuple[int, int]:
         """Into chunks of what size a batch is cut, and how many threads work on it."""
         if not self._table.THREADED or not self._coins.secure:  # seeded coins are drawn in one order
-            return cut(many, 1)
-        quick = isinstance(self._events, Range) and isinstance(self._slots, Every)  # a number is its own slot
-        if quick and not self._gathers(many) and self._table.words.nbytes < PAYS:
-            return cut(many, 1)  # to deal slots would take as long as to redraw them
-        return cut(many, self.threads, quick=quick)
+            return cut(many, 1, NUMBERS)
+        if isinstance(self._universe, Users):
+            return cut(many, self.threads, LISTED)
+        if not (isinstance(self._events, Range) and isinstance(self._slots, Every)):
+            return cut(many, self.threads, MIXED)
+        pays = self._gathers(many) or self._table.words.nbytes >= PAYS  # else dealing slots takes as long as redrawing
+        return cut(many, self.threads if pays else 1, NUMBERS)
 
     def _gathers(self, many: int) -> bool:
         """Whether a batch is marked by all threads before a bit is drawn."""
         return isinstance(self._table, Table) and self._table.gathers(many)
 
+    def _collects(self, pieces: list[Piece], size: int, threads: int) -> bool:
+        """Whether the slots of a batch can be kept until all its users have been looked up, and are worth keeping."""
+        few = sum(-(-len(piece) // size) for piece in pieces) <= ROUND
+        return few and (threads > 1 or isinstance(self._universe, Users))
+
     def _redraw_long(self, cut_up: Iterator[Any], remove: bool, threads: int) -> None:
-        """Redraw the bits of many users, one after the other, or with threads that have a stretch of the table each."""
-        if threads == 1:
+        """Redraw the bits of many users, chunk by chunk."""
+        if threads > 1:
+            self._redraw_collected(cut_up, remove, threads)
+        else:
             each(cut_up, partial(self._redraw_unchecked, remove=remove), 1)
-            return
+
+    def _redraw_collected(self, cut_up: Iterator[Any], remove: bool, threads: int) -> None:
+        """Redraw the bits of many users, some chunks at a time: all users of these are looked up before one is used.
+
+        Where the table is far, each thread then has a stretch of it.
+        """
         table: Any = self._table
+        drawing = threads if table.words.nbytes >= PAYS else 1
         with Scratch() as scratch:
-            parted = Parted(table.size, threads, scratch)
+            parted = Parted(table.size, drawing, scratch)
 
             def redraw(first: int, stop: int, slots: Any, scratch: Scratch) -> None:
                 self._redraw_in(table.stretch(first, stop), slots, remove, scratch)
@@ -228,7 +246,7 @@ class Estimator(ABC, Generic[R]):
             for chunk in cut_up:
                 some = chain([chunk], islice(cut_up, ROUND - 1))
                 each(some, partial(self._collect, into=parted.add), threads)
-                parted.count_each(redraw, threads)
+                parted.count_each(redraw, drawing)
 
     def _redraw_gathered(self, cut_up: Iterator[Any], remove: bool, threads: int) -> None:
         """Redraw the bits of many users, once all of them have been looked up."""
@@ -256,6 +274,10 @@ class Estimator(ABC, Generic[R]):
     def _redraw_unchecked(self, chunk: Any, scratch: Scratch, remove: bool) -> None:
         """Redraw the bits of some users, and say who is outside if somebody turns out to be: all is then put back."""
         self._collect(chunk, scratch, lambda slots, scratch: self._redraw_slots(slots, remove, scratch))
+
+    def _whole_if_collected(self) -> AbstractContextManager[None]:
+        """See to it that a collected batch changes nothing if it breaks off: a bad id has been found before that."""
+        return nullcontext()
 
     def _whole_or_not_at_all(self, pieces: list[Piece], threads: int) -> AbstractContextManager[None]:
         """See to it that a long batch with a bad id changes nothing.

@@ -24,8 +24,9 @@ T = TypeVar("T")
 MOST_THREADS = 256
 _NOTHING: Any = object()
 
-WORTH, WORTH_QUICK = 2**17, 2**20
-"""Rows of a thread that take much longer than starting it: of users who are looked up, of numbers that are slots."""
+LISTED, MIXED, NUMBERS = 2**15, 2**17, 2**20
+"""Rows of a thread that take much longer than starting it: where a list is searched, a number is hashed or permuted, or
+a number is the slot itself."""
 
 
 def cores() -> int:
@@ -47,13 +48,13 @@ def check_threads(threads: Any) -> int:
     return checked
 
 
-def cut(many: int, threads: int | None, *, quick: bool = False) -> tuple[int, int]:
-    """Into chunks of what size so many rows are cut, and how many threads are worth their while on these.
+def cut(many: int, threads: int | None, worth: int) -> tuple[int, int]:
+    """Into chunks of what size so many rows are cut, and how many threads have rows enough, which is `worth` each.
 
-    >>> cut(1000, 2), cut(300_000, 2), cut(300_000, 2, quick=True), cut(10**8, 2)
-    ((262144, 1), (150000, 2), (262144, 1), (262144, 2))
+    >>> cut(1000, 2, worth=1000), cut(300_000, 2, worth=10_000), cut(10**8, 2, worth=10_000)
+    ((262144, 1), (150000, 2), (262144, 2))
     """
-    enough = many // (WORTH_QUICK if quick else WORTH)
+    enough = many // worth
     if enough < 2:
         return CHUNK, 1
     wanted = min(check_threads(threads), enough)

@@ -17,7 +17,7 @@ from panprivacy.threads import each
 
 Slots = NDArray[np.unsignedinteger]
 
-ROUND = 8
+ROUND = 16
 """Chunks whose slots are kept at a time."""
 
 PAYS = 2**23
@@ -49,8 +49,14 @@ class Parted:
     def add(self, slots: Slots, scratch: Scratch) -> None:
         """Deal these slots; `IndexError` if one is outside the table."""
         halve = loaded("panprivacy.table.kernels").halve
-        kept = self._scratch.empty(f"dealt {next(self._numbers)}", len(slots), np.uint32)
+        dtype = (
+            np.uint32 if self._halvings else np.uint64
+        )  # slots outside a table are seen where it is halved, or drawn
+        kept = self._scratch.empty(f"dealt {next(self._numbers)}", len(slots), dtype)
         parts, limit = [slots], self._size
+        if not self._halvings:
+            np.copyto(kept, slots)
+            parts = [kept]
         for level in reversed(range(self._halvings)):
             halves = kept if level == 0 else scratch.empty(f"halves {level}", len(slots), np.uint32)
             middle, finer, start = self._step << level, list[Slots](), 0

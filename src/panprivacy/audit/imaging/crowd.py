@@ -11,7 +11,7 @@ from panprivacy.audit.imaging.containers import LETTERS, TEXTS
 from panprivacy.audit.imaging.needles import Words
 from panprivacy.audit.imaging.subjects import bits_each, categories_of, category_of, nodes_for, parts_of, within
 from panprivacy.privacy.coins import CHUNK
-from panprivacy.threads import WORTH_QUICK
+from panprivacy.threads import NUMBERS
 
 People = NDArray[np.int64]
 """Users by their number in the crowd."""
@@ -21,7 +21,7 @@ SHORT = 1_000
 """Events of a short batch."""
 LONG = CHUNK + 10_000
 """Events of a long one: more than the coins are drawn for at a time."""
-HUGE = 2 * WORTH_QUICK + 10_000
+HUGE = 2 * NUMBERS + 10_000
 """Events of one that two threads work on, whatever it is of."""
 FEW = 1_000
 """Users who come one by one."""
