@@ -1,16 +1,19 @@
 """Several threads work on a long batch: nobody is lost, a bad batch changes nothing, and nothing is left behind."""
 
-from threading import Lock, get_ident
-from time import sleep
+from itertools import count, pairwise
+from threading import Barrier, Event, Thread, get_ident
 from typing import Any
 
 import numpy as np
 import pytest
 
 import panprivacy as pp
-from panprivacy import memory, threads
+from panprivacy import audit, memory, threads
 from panprivacy.memory import Scratch
+from panprivacy.table import Table
+from panprivacy.table.parted import Parted
 from panprivacy.testing import CertainCoins
+from panprivacy.universe.range import Range
 
 MANY = 600_000
 
@@ -26,29 +29,47 @@ def present(est: pp.Density) -> np.ndarray[Any, Any]:
     return np.flatnonzero(est._table.bits(0, est._table.size))
 
 
+@pytest.fixture(autouse=True)
+def _worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads for batches that a test can afford, and for tables that are not far."""
+    monkeypatch.setattr("panprivacy.estimator.NUMBERS", 50_000)
+    monkeypatch.setattr("panprivacy.estimator.PAYS", 0)
+
+
+@pytest.fixture(params=[True, False], ids=["gathered", "parted"])
+def gathered(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Whether users are marked first and drawn afterwards, or dealt to threads that have a part of the table each."""
+    monkeypatch.setattr(Table, "gathers", lambda *_: request.param)
+    return bool(request.param)
+
+
 @pytest.fixture
 def busy(monkeypatch: pytest.MonkeyPatch) -> set[int]:
-    """The threads that redrew bits."""
+    """The threads that looked users up."""
     seen: set[int] = set()
-    redraw = pp.Density._redraw_slots
+    several, look_up = Event(), Range.unchecked
 
-    def noted(*arguments: Any) -> None:
+    def noted(*arguments: Any) -> Any:
         seen.add(get_ident())
-        sleep(0.05)  # so that the others get their share
-        redraw(*arguments)
+        if len(seen) > 1:
+            several.set()
+        if len(arguments[1]) > 1000:
+            several.wait(2)  # so that the others get their share
+        return look_up(*arguments)
 
-    monkeypatch.setattr(pp.Density, "_redraw_slots", noted)
+    monkeypatch.setattr(Range, "unchecked", noted)
     return seen
 
 
-@pytest.mark.parametrize("number", [1, 2, 5])
+@pytest.mark.usefixtures("gathered")
+@pytest.mark.parametrize("number", [2, 5])
 def test_every_user_of_a_long_batch_is_counted(number: int, busy: set[int]) -> None:
     est = pp.Density(MANY, 1.0, coins=Certain())
     est.threads = number
     ids = np.random.default_rng(1).permutation(np.arange(0, MANY, 3).repeat(4))
     est.update_many(ids)
     assert np.array_equal(present(est), np.arange(0, MANY, 3))
-    assert min(number, 2) <= len(busy) <= number
+    assert 2 <= len(busy) <= number
 
 
 def test_a_short_batch_stays_with_the_thread_that_brings_it(busy: set[int]) -> None:
@@ -58,21 +79,38 @@ def test_a_short_batch_stays_with_the_thread_that_brings_it(busy: set[int]) -> N
     assert busy == {get_ident()}
 
 
-def test_seeded_coins_are_drawn_in_one_order(busy: set[int]) -> None:
+def test_seeded_coins_are_drawn_in_one_order(busy: set[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("panprivacy.estimator.NUMBERS", 400)
     est = pp.Density(MANY, 1.0, coins=CertainCoins())
     est.threads = 8
-    est.update_many(np.arange(MANY))
+    est.update_many(np.arange(1000))
     assert busy == {get_ident()}
 
 
-def test_every_event_of_a_counter_is_counted() -> None:
-    est = pp.Counts(1000, 1.0, up_to=16, coins=Certain())
-    est.threads = 4
+@pytest.mark.parametrize("number", [2, 3, 8])
+@pytest.mark.parametrize("up_to", [3, 8, 16])
+def test_every_event_of_a_counter_is_counted(up_to: int, number: int) -> None:
+    est = pp.Counts(1001, 1.0, up_to=up_to, coins=Certain())
+    est.threads = number
     before = [counter for counter, _ in est._table.fields()]
-    est.update_many(np.tile(np.arange(1000), 703))
-    assert [counter for counter, _ in est._table.fields()] == [(counter + 703) % 16 for counter in before]
+    est.update_many(np.tile(np.arange(1001), 703))
+    assert [counter for counter, _ in est._table.fields()] == [(counter + 703) % up_to for counter in before]
+    est.remove_many(np.tile(np.arange(1001), 703))
+    assert [counter for counter, _ in est._table.fields()] == before
 
 
+@pytest.mark.parametrize("size", [1, 63, 64, 65, 1000, 10**7 + 1, 2**35])
+@pytest.mark.parametrize("number", [2, 3, 4, 7, 64])
+def test_stretches_cover_a_table_and_share_no_word(size: int, number: int) -> None:
+    with Scratch() as scratch:
+        stretches = Parted(size, number, scratch).stretches
+    assert stretches[0][0] == 0
+    assert stretches[-1][1] == size
+    assert all(before[1] == after[0] and after[0] % 64 == 0 for before, after in pairwise(stretches))
+    assert all(stop - first <= 2**32 for first, stop in stretches)
+
+
+@pytest.mark.usefixtures("gathered")
 @pytest.mark.parametrize("at", [0, 300_000, MANY - 1])
 def test_a_stranger_in_a_long_batch_is_named_and_changes_nothing(at: int) -> None:
     est = pp.Density(MANY, 1.0, coins=Certain())
@@ -84,46 +122,93 @@ def test_a_stranger_in_a_long_batch_is_named_and_changes_nothing(at: int) -> Non
     assert not len(present(est))
 
 
+@pytest.mark.usefixtures("gathered")
 def test_ctrl_c_in_any_thread_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     est = pp.Density(MANY, 1.0, coins=Certain())
     est.threads = 3
-    redraw, calls = pp.Density._redraw_slots, []
+    select, calls = type(est._slots).select, count()
 
-    def interrupted(*arguments: Any) -> None:
-        calls.append(get_ident())
-        redraw(*arguments)
-        if len(calls) == 2:
+    def interrupted(*arguments: Any) -> Any:
+        if next(calls) == 2:
             raise KeyboardInterrupt
+        return select(*arguments)
 
-    monkeypatch.setattr(pp.Density, "_redraw_slots", interrupted)
+    monkeypatch.setattr(type(est._slots), "select", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        est.update_many(np.arange(MANY))
+        est.update_many(np.arange(MANY).repeat(2))
     assert not len(present(est))
 
 
+@pytest.mark.usefixtures("gathered")
 def test_scratch_of_every_thread_is_wiped(monkeypatch: pytest.MonkeyPatch) -> None:
     arrays: list[np.ndarray[Any, Any]] = []
-    empty = Scratch.empty
+    empty, own = Scratch.empty, Scratch.own
 
     def noted(scratch: Scratch, name: str, n: int, dtype: Any) -> Any:
         array = empty(scratch, name, n, dtype)
         arrays.append(array)
         return array
 
+    def noted_too(scratch: Scratch, array: Any) -> Any:
+        arrays.append(array)
+        return own(scratch, array)
+
     monkeypatch.setattr(Scratch, "empty", noted)
+    monkeypatch.setattr(Scratch, "own", noted_too)
     est = pp.Density(MANY, 1.0)
     est.threads = 3
-    est.update_many(np.arange(MANY))
+    est.update_many(np.arange(MANY, dtype=np.int32))
     assert len(arrays) >= 3
     assert not any(any(array.tobytes()) for array in arrays)
 
 
-def test_bits_have_their_law_whoever_drew_them() -> None:
-    est = pp.Density(MANY, 1.0)
+def test_a_system_without_more_threads_does_the_work_with_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: Any) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(Thread, "start", refuse)
+    est = pp.Density(MANY, 1.0, coins=Certain())
     est.threads = 4
     est.update_many(np.arange(MANY))
-    p1 = float(est._ledger.pair.p1)
-    assert abs(est._table.ones() - MANY * p1) < 5 * (MANY * p1 * (1 - p1)) ** 0.5  # 6e-7
+    assert len(present(est)) == MANY
+
+
+@pytest.mark.usefixtures("gathered")
+def test_bits_have_their_law_whoever_drew_them() -> None:
+    """False alarms: 1e-6 in all."""
+    est = pp.Density(MANY, 1.0)
+    est.threads = 4
+    est.update_many(np.arange(0, MANY, 2).repeat(2))
+    p0, p1 = float(est._ledger.pair.p0), float(est._ledger.pair.p1)
+    bits = est._table.bits(0, MANY)
+    for which, p in ((bits[::2], p1), (bits[1::2], p0)):
+        assert abs(int(which.sum()) - MANY // 2 * p) < 5.2 * (MANY // 2 * p * (1 - p)) ** 0.5
+
+
+def test_the_auditor_finds_the_same_loss_where_threads_work(gathered: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Under every outcome of the coins: the code that threads run, by a machine whose chunks are one event long."""
+    monkeypatch.setattr("panprivacy.estimator.cut", lambda many, *_: (1, 2 if many else 1))
+    monkeypatch.setattr("panprivacy.estimator.each", in_one_thread)
+    monkeypatch.setattr("panprivacy.table.gathered.each", in_one_thread)
+    monkeypatch.setattr("panprivacy.table.parted.each", in_one_thread)
+    drawn: list[int] = []
+    where: Any = Table if gathered else Parted
+    name = "redraw_gathered" if gathered else "count_each"
+    draw = getattr(where, name)
+
+    def noted(*arguments: Any) -> None:
+        drawn.append(1)
+        draw(*arguments)
+
+    monkeypatch.setattr(where, name, noted)
+    result = audit.exact(lambda coins: pp.Density(2, 0.5, coins=coins), 2, 3, deletions=True)
+    assert drawn
+    assert result.worst_loss == pytest.approx(result.claimed, abs=1e-14)
+
+
+def in_one_thread(chunks: Any, work: Any, _: int) -> None:
+    """What `each` does, in order: whoever enumerates coins asks for them in one order."""
+    threads.each(chunks, work, 1)
 
 
 @pytest.mark.parametrize("number", [0, -1, 257])
@@ -137,22 +222,40 @@ def test_a_silly_number_of_threads_is_refused(number: int) -> None:
 # --- bugs that have to be found -------------------------------------------------------------------------------------
 
 
-def test_a_table_without_turns_would_lose_users() -> None:
-    """Two threads that read, change and write one word: planted by letting go of the turn in between."""
-    words = memory.bits(1)
-    turn = Lock()
+def test_threads_that_share_a_word_would_lose_users() -> None:
+    """Two threads that read, change and write one word: planted by making each wait until the other has read."""
+    words, both = memory.bits(1), Barrier(2, timeout=30)
 
-    def careless(bit: int, scratch: Scratch) -> None:  # noqa: ARG001
+    def careless(bit: int, _: Scratch) -> None:
         before = int(words[0])
-        _ = turn.acquire(timeout=0.001)  # somebody else's turn comes here
+        both.wait()
         words[0] = before | 1 << bit
 
-    def careful(bit: int, scratch: Scratch) -> None:
-        with scratch.turn:
-            careless(bit, scratch)
+    threads.each(iter(range(2)), careless, 2)
+    assert int(words[0]).bit_count() == 1
 
-    threads.each(iter(range(64)), careful, 4)
-    assert int(words[0]).bit_count() == 64
-    words[0] = 0
-    threads.each(iter(range(64)), careless, 4)
-    assert int(words[0]).bit_count() < 64
+
+def test_stretches_that_begin_within_a_word_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    begin = Parted.__init__
+
+    def shifted(parted: Parted, *arguments: Any) -> None:
+        begin(parted, *arguments)
+        parted._step += 1
+
+    monkeypatch.setattr(Parted, "__init__", shifted)
+    with pytest.raises(AssertionError):
+        test_stretches_cover_a_table_and_share_no_word(1000, 2)
+    with pytest.raises(AssertionError):
+        test_every_event_of_a_counter_is_counted(8, 2)
+
+
+def test_a_coin_for_every_event_of_a_gathered_user_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted: marked bits that keep a 1 that they had, so that they are 1 if one of two coins is."""
+
+    def keep(table: Table, gathered: Any, threshold: int, coins: Any, number: int) -> None:
+        _, flips = gathered.drawn(threshold, coins, number)
+        table.words |= flips
+
+    monkeypatch.setattr(Table, "redraw_gathered", keep)
+    with pytest.raises(AssertionError):
+        test_bits_have_their_law_whoever_drew_them()

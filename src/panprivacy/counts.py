@@ -31,7 +31,6 @@ from panprivacy.slots.saved import slots_bytes, slots_from, universe_bytes, univ
 from panprivacy.table import Counters
 from panprivacy.table.counters import LARGEST_UP_TO, LEAST_UP_TO
 from panprivacy.universe import Ids, Universe, Users, universe_of
-from panprivacy.universe.batches import Piece
 from panprivacy.universe.categories import Categories, by_categories
 from panprivacy.universe.groups import Label
 from panprivacy.universe.users import in_groups
@@ -224,12 +223,14 @@ class Counts(Growing[FrequencyRelease]):
     def _redraw_slot(self, slot: int, remove: bool) -> None:
         self._table.redraw_one(slot, self._coins.flip(self._threshold(remove)), back=remove)
 
-    def _redraw_slots(self, slots: Any, remove: bool, scratch: Scratch) -> None:
-        self._table.redraw(slots, self._threshold(remove), self._coins, scratch, back=remove)
+    def _redraw_in(self, table: Any, slots: Any, remove: bool, scratch: Scratch) -> None:
+        table.redraw(slots, self._threshold(remove), self._coins, scratch, back=remove)
 
-    def _whole_or_not_at_all(self, pieces: list[Piece]) -> AbstractContextManager[None]:  # noqa: ARG002
+    def _whole_or_not_at_all(self, *_: Any) -> AbstractContextManager[None]:
         """Put the counters back whatever breaks a long batch off: part of it cannot be fed again."""
         return self._table.restored_on_error()
+
+    _whole_if_collected = _whole_or_not_at_all
 
     # --- what leaves --------------------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
@@ -22,11 +23,13 @@ from panprivacy.privacy import coins as coin_sources
 from panprivacy.privacy.budget import Budget, Split
 from panprivacy.privacy.coins import CHUNK, Coins
 from panprivacy.privacy.ledger import Ledger, Published
-from panprivacy.slots import SlotMap
+from panprivacy.slots import Every, SlotMap
 from panprivacy.state import Sealed, StateFile
 from panprivacy.table import Bits, Table
-from panprivacy.threads import cut, each
-from panprivacy.universe import Ids, Universe
+from panprivacy.table.gathered import Gathered
+from panprivacy.table.parted import PAYS, ROUND, Parted
+from panprivacy.threads import LISTED, MIXED, NUMBERS, cut, each
+from panprivacy.universe import Ids, Range, Universe, Users
 from panprivacy.universe.batches import Cut, Piece, batches, chunks, pieces_of
 from panprivacy.universe.visits import Visit, Visits
 
@@ -51,11 +54,10 @@ class Estimator(ABC, Generic[R]):
     REPEATABLE: ClassVar[bool] = True
     """Whether a batch that is fed twice is as good as fed once."""
 
-    threads: int | None = 1
+    threads: int | None = None
     """How many threads work on a long batch; None for as many as there are cores.
 
-    One, unless told otherwise. The stacks of other threads cannot be wiped once these have ended, and the memory
-    auditor finds some words of the table there: whoever fears an image of the process leaves it at one.
+    One works on a short batch whatever this says, and on any batch where more would not be quicker.
     """
 
     _table: Bits
@@ -180,7 +182,11 @@ class Estimator(ABC, Generic[R]):
 
     def _redraw_slots(self, slots: Any, remove: bool, scratch: Scratch) -> None:
         """What an event of each of these slots does to the table."""
-        self._table.redraw(slots, self._threshold(remove), self._coins, scratch)
+        self._redraw_in(self._table, slots, remove, scratch)
+
+    def _redraw_in(self, table: Any, slots: Any, remove: bool, scratch: Scratch) -> None:
+        """The same, to the table or a stretch of it."""
+        table.redraw(slots, self._threshold(remove), self._coins, scratch)
 
     def _redraw_many(self, ids: Any, remove: bool) -> None:
         self._without_trace(partial(self._redraw_batches, ids, remove))
@@ -201,13 +207,81 @@ class Estimator(ABC, Generic[R]):
         self._table.in_use()
         for pieces in batches(self._events.as_column(ids)):
             many = sum(len(piece) for piece in pieces)
-            short = len(pieces) == 1 and many <= CHUNK  # its ids are all looked up before the first is used
-            with self._lock, nullcontext() if short else self._whole_or_not_at_all(pieces):
+            with self._lock:
                 self._threshold(remove)  # which may refuse
-                work = self._redraw_checked if short else self._redraw_unchecked
-                shared = self._table.THREADED and self._coins.secure
-                size, together = cut(many, self.threads if shared else 1)
-                each(chunks(pieces, size), partial(work, remove=remove), together)
+                size, threads = self._cut(many)
+                cut_up = chunks(pieces, size)
+                if threads == 1 and len(pieces) == 1 and many <= CHUNK:  # all are looked up before the first is used
+                    each(cut_up, partial(self._redraw_checked, remove=remove), 1)
+                elif threads > 1 and self._gathers(many):
+                    self._redraw_gathered(cut_up, remove, threads)
+                elif self._collects(pieces, size, threads):
+                    with self._whole_if_collected():
+                        self._redraw_collected(cut_up, remove, threads)
+                else:
+                    with self._whole_or_not_at_all(pieces, threads):
+                        self._redraw_long(cut_up, remove, threads)
+
+    def _cut(self, many: int) -> tuple[int, int]:
+        """Into chunks of what size a batch is cut, and how many threads work on it."""
+        if not self._table.THREADED or not self._coins.secure:  # seeded coins are drawn in one order
+            return cut(many, 1, NUMBERS)
+        if isinstance(self._universe, Users):
+            return cut(many, self.threads, LISTED)
+        if not (isinstance(self._events, Range) and isinstance(self._slots, Every)):
+            return cut(many, self.threads, MIXED)
+        pays = self._gathers(many) or self._table.words.nbytes >= PAYS  # else dealing slots takes as long as redrawing
+        return cut(many, self.threads if pays else 1, NUMBERS)
+
+    def _gathers(self, many: int) -> bool:
+        """Whether a batch is marked by all threads before a bit is drawn."""
+        return isinstance(self._table, Table) and self._table.gathers(many)
+
+    def _collects(self, pieces: list[Piece], size: int, threads: int) -> bool:
+        """Whether the slots of a batch can be kept until all its users have been looked up, and are worth keeping."""
+        few = sum(-(-len(piece) // size) for piece in pieces) <= ROUND
+        return few and (threads > 1 or isinstance(self._universe, Users))
+
+    def _redraw_long(self, cut_up: Iterator[Any], remove: bool, threads: int) -> None:
+        """Redraw the bits of many users, chunk by chunk."""
+        if threads > 1:
+            self._redraw_collected(cut_up, remove, threads)
+        else:
+            each(cut_up, partial(self._redraw_unchecked, remove=remove), 1)
+
+    def _redraw_collected(self, cut_up: Iterator[Any], remove: bool, threads: int) -> None:
+        """Redraw the bits of many users, some chunks at a time: all users of these are looked up before one is used.
+
+        Where the table is far, each thread then has a stretch of it.
+        """
+        table: Any = self._table
+        drawing = threads if table.words.nbytes >= PAYS else 1
+        with Scratch() as scratch:
+            parted = Parted(table.size, drawing, scratch)
+
+            def redraw(first: int, stop: int, slots: Any, scratch: Scratch) -> None:
+                self._redraw_in(table.stretch(first, stop), slots, remove, scratch)
+
+            for chunk in cut_up:
+                some = chain([chunk], islice(cut_up, ROUND - 1))
+                each(some, partial(self._collect, into=parted.add), threads)
+                parted.count_each(redraw, drawing)
+
+    def _redraw_gathered(self, cut_up: Iterator[Any], remove: bool, threads: int) -> None:
+        """Redraw the bits of many users, once all of them have been looked up."""
+        assert isinstance(self._table, Table)
+        with Scratch() as scratch:
+            gathered = Gathered(self._table.size, scratch)
+            each(cut_up, partial(self._collect, into=gathered.add), threads)
+            self._table.redraw_gathered(gathered, self._threshold(remove), self._coins, threads)
+
+    def _collect(self, chunk: Any, scratch: Scratch, into: Callable[[Any, Scratch], None]) -> None:
+        """Hand the slots of some users on, and say who is outside if somebody turns out to be."""
+        try:
+            into(self._slots.select(self._events.unchecked(chunk, scratch), scratch), scratch)
+        except IndexError as error:
+            self._events.indices(chunk, scratch)  # says who is outside
+            raise PanPrivacyError(_CHANGED) from error
 
     def _redraw_checked(self, chunk: Any, scratch: Scratch, remove: bool) -> None:
         """Redraw the bits of some users, all of whom are looked up before the first is used."""
@@ -218,13 +292,13 @@ class Estimator(ABC, Generic[R]):
 
     def _redraw_unchecked(self, chunk: Any, scratch: Scratch, remove: bool) -> None:
         """Redraw the bits of some users, and say who is outside if somebody turns out to be: all is then put back."""
-        try:
-            self._redraw_slots(self._slots.select(self._events.unchecked(chunk, scratch), scratch), remove, scratch)
-        except IndexError as error:
-            self._events.indices(chunk, scratch)  # says who is outside
-            raise PanPrivacyError(_CHANGED) from error
+        self._collect(chunk, scratch, lambda slots, scratch: self._redraw_slots(slots, remove, scratch))
 
-    def _whole_or_not_at_all(self, pieces: list[Piece]) -> AbstractContextManager[None]:
+    def _whole_if_collected(self) -> AbstractContextManager[None]:
+        """See to it that a collected batch changes nothing if it breaks off: a bad id has been found before that."""
+        return nullcontext()
+
+    def _whole_or_not_at_all(self, pieces: list[Piece], threads: int) -> AbstractContextManager[None]:
         """See to it that a long batch with a bad id changes nothing.
 
         Either every id is looked up before the first bit is touched, and then again; or, where copying the table is
@@ -233,21 +307,15 @@ class Estimator(ABC, Generic[R]):
         if self._table.words.nbytes <= sum(len(piece) for piece in pieces):
             restored: AbstractContextManager[None] = self._table.restored_on_error()
             return restored
-        self._look_up(pieces)
+        each(chunks(pieces), self._events.indices, threads)
         return nullcontext()
 
     def _look_up_column(self, ids: Any) -> None:
+        """Look every id of a batch up, which refuses those that are outside the universe."""
         column = self._events.as_column(ids)
         pieces = column.pieces if isinstance(column, Cut) else pieces_of(column)
         if pieces is not None:
-            self._look_up(pieces)
-
-    def _look_up(self, pieces: list[Piece]) -> None:
-        """Look every id of a batch up, which refuses those that are outside the universe."""
-        with Scratch() as scratch:
-            for chunk in chunks(pieces):
-                self._events.indices(chunk, scratch)
-                scratch.sweep()
+            each(chunks(pieces), self._events.indices, 1)
 
     # --- what leaves --------------------------------------------------------------------------------------------
 

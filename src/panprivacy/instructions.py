@@ -1,7 +1,9 @@
-"""The five instructions that numba does not offer."""
+"""The eight instructions that numba does not offer."""
 
 # mypy: disallow-untyped-defs=False, disallow-untyped-decorators=False, disallow-untyped-calls=False
-from llvmlite import ir
+from platform import machine
+
+from llvmlite import binding, ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
@@ -31,6 +33,34 @@ def _into(cache):
         return context.get_dummy_value()
 
     return generate
+
+
+@intrinsic
+def load_pair(typing_context, octets, index):  # noqa: ARG001 - the signature is numba's
+    """``octets[index]`` and the byte behind it as one number, the first the low one, wherever they stand."""
+
+    def generate(context, builder, signature, arguments):
+        pair = builder.load(_pair_at(context, builder, signature, arguments), align=1)
+        return builder.zext(pair, ir.IntType(64))
+
+    return types.uint64(octets, types.uint64), generate
+
+
+@intrinsic
+def store_pair(typing_context, octets, index, pair):  # noqa: ARG001 - the signature is numba's
+    """Write the low 16 bits of a number where `load_pair` reads them."""
+
+    def generate(context, builder, signature, arguments):
+        low = builder.trunc(arguments[2], ir.IntType(16))
+        builder.store(low, _pair_at(context, builder, signature, arguments), align=1)
+        return context.get_dummy_value()
+
+    return types.void(octets, types.uint64, types.uint64), generate
+
+
+def _pair_at(context, builder, signature, arguments):
+    data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+    return builder.bitcast(builder.gep(data, [arguments[1]]), ir.IntType(16).as_pointer())
 
 
 @intrinsic
@@ -69,3 +99,34 @@ def overwrite_dead_stack(typing_context):  # noqa: ARG001 - the signature is num
         return context.get_dummy_value()
 
     return types.void(), generate
+
+
+@intrinsic
+def clear_vector_registers(typing_context):  # noqa: ARG001 - the signature is numba's
+    """Put zeros into the registers that copies and loops of this thread worked with.
+
+    Nobody else does: a thread that has ended its work, or one that is started, pushes what they hold to its stack.
+    """
+
+    def generate(context, builder, signature, arguments):  # noqa: ARG001
+        binding.initialize_native_asmparser()
+        lines, named = _clearing()
+        kind = ir.FunctionType(ir.VoidType(), [])
+        changed = ",".join(f"~{{{register}}}" for register in named)
+        builder.call(ir.InlineAsm(kind, "\n".join(lines), changed, side_effect=True), [])
+        return context.get_dummy_value()
+
+    return types.void(), generate
+
+
+def _clearing():
+    """The instructions of this processor that clear its vector registers, and the names of these; none for others."""
+    has = binding.get_host_cpu_features()
+    if machine().lower() in ("x86_64", "amd64"):
+        first, rest = [f"xmm{i}" for i in range(16)], [f"xmm{i}" for i in range(16, 32)]
+        if has.get("avx512f"):
+            return ["vzeroall", *(f"vpxord %z{name[1:]}, %z{name[1:]}, %z{name[1:]}" for name in rest)], first + rest
+        return (["vzeroall"] if has.get("avx") else [f"xorps %{name}, %{name}" for name in first]), first
+    if machine().lower() in ("aarch64", "arm64"):
+        return [f"movi v{i}.2d, #0" for i in range(32)], [f"v{i}" for i in range(32)]
+    return [], []

@@ -9,7 +9,7 @@ import ctypes
 import mmap
 import os
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any, Self, TypeVar
 from weakref import WeakSet
@@ -116,9 +116,6 @@ def wipe(array: np.ndarray[Any, Any]) -> None:
         ctypes.memset(array.ctypes.data, 0, array.nbytes)
 
 
-_FREE: AbstractContextManager[Any] = nullcontext()
-
-
 class Scratch:
     """Arrays that hold what depends on people; all of them are wiped where the `with` block ends, however it ends.
 
@@ -129,9 +126,7 @@ class Scratch:
     array([0, 0], dtype=uint64)
     """
 
-    def __init__(self, turn: AbstractContextManager[Any] | None = None) -> None:
-        self.turn = turn or _FREE
-        """Held while a table is changed, by whoever shares it with other threads."""
+    def __init__(self) -> None:
         self._owned: list[np.ndarray[Any, Any]] = []
         self._named: dict[str, np.ndarray[Any, Any]] = {}
 

@@ -1,13 +1,16 @@
 """The chunks of a batch, worked on by several threads: each has scratch of its own, and wipes what it leaves.
 
-Threads help where the work is done without the GIL, as the kernels and the keystream do: looking users up and drawing
-coins. Whoever then changes the table has the turn, `Scratch.turn`, so no two threads touch one word, and the law of the
-bits is that of one thread. What the registers of the processor held when a thread ended may be left on its stack: one
-thread is the rule, and more are for machines whose memory nobody images.
+Threads help where the work is done without the GIL, as the kernels and most of the keystream are: looking users up,
+marking them, drawing coins. No two threads change one word: each has marks of its own (`table.gathered`), or a stretch
+of the table (`table.parted`). So the law of the bits is that of one thread.
+
+A new thread inherits what the registers of its maker hold, and one that ends pushes what its own hold to a stack that
+is kept for the next. So stack and registers are wiped before the first and after the last.
 """
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from operator import index
 from threading import Lock, Thread
 from typing import Any, TypeVar
@@ -20,7 +23,10 @@ T = TypeVar("T")
 
 MOST_THREADS = 256
 _NOTHING: Any = object()
-_WORTH = 65_536  # rows that take longer than starting a thread
+
+LISTED, MIXED, NUMBERS = 2**15, 2**17, 2**20
+"""Rows of a thread that take much longer than starting it: where a list is searched, a number is hashed or permuted, or
+a number is the slot itself."""
 
 
 def cores() -> int:
@@ -42,15 +48,17 @@ def check_threads(threads: Any) -> int:
     return checked
 
 
-def cut(many: int, threads: int | None) -> tuple[int, int]:
-    """Into chunks of what size so many rows are cut, and how many threads are worth their while on these.
+def cut(many: int, threads: int | None, worth: int) -> tuple[int, int]:
+    """Into chunks of what size so many rows are cut, and how many threads have rows enough, which is `worth` each.
 
-    >>> cut(1000, 2), cut(200_000, 2), cut(10**8, 2)
-    ((262144, 1), (100000, 2), (262144, 2))
+    >>> cut(1000, 2, worth=1000), cut(300_000, 2, worth=10_000), cut(10**8, 2, worth=10_000)
+    ((262144, 1), (150000, 2), (262144, 2))
     """
-    wanted = check_threads(threads) if many >= 2 * _WORTH else 1
-    size = CHUNK if wanted == 1 else min(CHUNK, max(_WORTH, -(-many // wanted)))
-    return size, min(wanted, max(-(-many // size), 1))
+    enough = many // worth
+    if enough < 2:
+        return CHUNK, 1
+    wanted = min(check_threads(threads), enough)
+    return (CHUNK if wanted == 1 else min(CHUNK, -(-many // wanted))), wanted
 
 
 def each(chunks: Iterator[T], work: Callable[[T, Scratch], None], threads: int) -> None:
@@ -67,11 +75,11 @@ def each(chunks: Iterator[T], work: Callable[[T, Scratch], None], threads: int) 
                 work(chunk, scratch)
                 scratch.sweep()
         return
-    turn, next_one, failures = Lock(), Lock(), list[BaseException]()
+    next_one, failures = Lock(), list[BaseException]()
 
     def run() -> None:
         try:
-            with Scratch(turn) as scratch:
+            with Scratch() as scratch:
                 while not failures:
                     with next_one:
                         chunk = next(chunks, _NOTHING)
@@ -84,12 +92,15 @@ def each(chunks: Iterator[T], work: Callable[[T, Scratch], None], threads: int) 
 
     def run_and_wipe() -> None:
         run()
-        loaded("panprivacy.privacy.kernels").wipe_stack()
+        wipe_stack()
 
+    wipe_stack = loaded("panprivacy.privacy.kernels").wipe_stack
+    wipe_stack()
     others = [Thread(target=run_and_wipe, daemon=True) for _ in range(threads - 1)]
     try:
-        for other in others:
-            other.start()
+        with suppress(RuntimeError):  # the system has no more threads: those that there are do the work
+            for other in others:
+                other.start()
         run()
     except BaseException as error:  # Ctrl-C between two steps
         failures.append(error)

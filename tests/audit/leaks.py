@@ -166,6 +166,20 @@ def flips() -> None:
     setattr(system, method, noted)
 
 
+def marks() -> None:
+    """Who came in each batch that several threads gathered."""
+    from panprivacy.table.gathered import Gathered
+
+    drawn = Gathered.drawn
+
+    def noted(self: Any, *arguments: Any) -> Any:
+        found = drawn(self, *arguments)
+        _kept.append(found[0].copy())
+        return found
+
+    Gathered.drawn = noted  # type: ignore[method-assign,assignment]
+
+
 def keys() -> None:
     """The keys of the coins."""
     keystream = coins.keystream

@@ -21,6 +21,7 @@ pytestmark = [
 USERS = 10_000
 FED = Scenario("fed", steps=("medium", "short"), hardened=True)
 OPEN = replace(FED, kind="DistinctCount")
+THREADED = replace(FED, steps=("huge", "medium", "short"))
 TEXTS = replace(FED, kind="DistinctCount, text", container="list of text")
 KEPT = [  # leaks of different kinds at once, since each start of a process takes seconds
     (FED, {"a_copy_of_the_table": "users_named", "counts_of_ones": "counts_found", "a_cache_of_ids": "ids_found"}),
@@ -57,6 +58,7 @@ def test_what_is_kept_is_found(scenario: Scenario, leaks: dict[str, str]) -> Non
         ("owned_not_wiped", FED, "users_named"),
         ("marks_not_wiped", replace(FED, kind="folder, Density"), "users_named"),
         ("marks_not_wiped", replace(FED, kind="folder, taken, Counts"), "users_named"),
+        ("marks", THREADED, "users_named"),
     ],
     ids=str,
 )
@@ -72,6 +74,8 @@ def test_a_skipped_wipe_is_found(leak: str, scenario: Scenario, found: str) -> N
         "constructor",
         "batches",
         "batches, DistinctCount",
+        "batches by threads",
+        "batches by threads, Counts",
         "release",
         "merge",
         "save and load",

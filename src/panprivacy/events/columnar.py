@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 _MAPPED = 2**27  # bytes of an Arrow file that are mapped at a time
 _LARGEST_FLOAT = 2**53  # beyond, floats have gaps between whole numbers
+_BATCH = 2**20  # rows of a batch: enough for several threads to look them up
 _TEXT_ROWS = 3 * 2**20  # rows with text that are decoded ahead at most: 500 MB if row groups have a million
 
 
@@ -26,7 +27,7 @@ def read_columnar(file: str, columns: Columns, format_: Format) -> Iterator[Batc
         rows_wanted = wanted(file, scan, columns)
         total = _rows(scan)
         for part in _parts(rows_wanted, format_, total, size):
-            for found in part.collect_batches(maintain_order=True):
+            for found in part.collect_batches(chunk_size=_BATCH, maintain_order=True):
                 rows = with_whole_ids(file, columns, found, before)
                 yield Batch(file, rows, before, size * (before + len(rows)) // total)
                 before += len(rows)

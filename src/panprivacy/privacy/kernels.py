@@ -8,7 +8,7 @@ they are compiled or loaded when this module is, and no event changes them.
 import numpy as np
 from numba import njit, types
 
-from panprivacy.instructions import overwrite_dead_stack
+from panprivacy.instructions import clear_vector_registers, overwrite_dead_stack
 
 u32, u64 = np.uint32, np.uint64
 
@@ -64,8 +64,9 @@ def keep_remainders(octets, n):
 
 @njit(types.void(), nogil=True, cache=True)
 def wipe_stack():
-    """Wipe what calls that have returned left on the stack of this thread.
+    """Wipe what calls that have returned left on the stack of this thread, and in its vector registers.
 
-    A signal saves all registers there, and after a copy of bits some of these hold bits.
+    A signal saves all registers on the stack, and so do calls into libraries; after a copy of bits they hold bits.
     """
     overwrite_dead_stack()  # type: ignore[call-arg]
+    clear_vector_registers()

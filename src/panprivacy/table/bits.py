@@ -15,6 +15,7 @@ from panprivacy.lazily import loaded
 from panprivacy.memory import Scratch
 from panprivacy.privacy.coins import CHUNK, Coins
 from panprivacy.privacy.pairs import Pair
+from panprivacy.table.gathered import Gathered
 
 _WITHIN_WORD = 0 if sys.byteorder == "little" else 7  # where the first octet of a word stands
 _FAR = 2**24  # bytes from which on most words are in no cache
@@ -24,7 +25,7 @@ class Bits(Protocol):
     """What an estimator asks of its table: bits in words that only it uses, dense as in `Table` or otherwise."""
 
     THREADED: ClassVar[bool]
-    """Whether several threads may redraw at a time, each with scratch of its own that has one `turn`."""
+    """Whether it can be cut into stretches, which several threads redraw at a time."""
 
     size: int
     words: NDArray[np.uint64]
@@ -129,10 +130,21 @@ class Table:
         flips = scratch.empty("flips", len(slots), np.uint8)
         coins.draw(threshold, flips)
         kernel = kernels.redraw if self.words.nbytes < _FAR else kernels.redraw_far
-        with scratch.turn:
-            inside = kernel(self.words, np.uint64(self.size), slots, flips)
-        if not inside:
+        if not kernel(self.words, np.uint64(self.size), slots, flips):
             raise IndexError(f"a slot is outside this table of {self.size}")
+
+    def gathers(self, many: int) -> bool:
+        """Whether so many events are better gathered: each bit then costs a coin, so half as many as there are bits."""
+        return 2 * many >= self.size
+
+    def redraw_gathered(self, gathered: Gathered, threshold: int, coins: Coins, threads: int) -> None:
+        """Redraw the bits of all slots that were gathered, each with a coin of its own."""
+        marks, flips = gathered.drawn(threshold, coins, threads)
+        loaded("panprivacy.table.kernels").replace_marked(self.words, marks, flips)
+
+    def stretch(self, first: int, stop: int) -> "Table":
+        """Some slots, the first a multiple of 64, as a table of their own that has the same words."""
+        return Table(stop - first, self.words[first // 64 : -(-stop // 64)])
 
     def restored_on_error(self) -> AbstractContextManager[None]:
         """Put the bits back as they were if anything goes wrong."""

@@ -10,12 +10,19 @@ the next.
 import numpy as np
 from numba import njit, types
 
-from panprivacy.instructions import prefetch_near
+from panprivacy.instructions import load_pair, prefetch_near, store_pair
 from panprivacy.table.kernels import READ_OCTETS, READ_PLACES, READ_WORDS, WORDS
 
-_AHEAD = 32  # events between asking for a word and using it
+AHEAD = 32
+"""Events between asking for a field and moving it."""
+WINDOW = 2_048
+"""Events whose places are found at a time, in loops that vectorise; they stay in the first-level cache."""
+FLIP = 512
+"""Where `changes` begin for a flip of 1: behind all fields, the widest of which has 9 bits."""
 
 u64 = np.uint64
+
+_SHIFT, _AT = u64(63), u64(10)  # a place in one number: bit 0 to 5 where in its byte, bit 9 the flip, above the byte
 
 
 @njit(types.void(WORDS, types.uint64, types.int64, READ_OCTETS, READ_OCTETS), nogil=True, cache=True)
@@ -30,32 +37,6 @@ def plant(words, width, first, counters, flips):
             words[at + u64(1)] |= field >> (u64(64) - shift)
 
 
-@njit(nogil=True, inline="always")
-def _moved(field, up_to, flip, back):
-    """What an event makes of a field: the counter goes one on, or one back, and at a wrap the bit becomes the flip."""
-    last = u64(0) if back else up_to - u64(1)
-    first = up_to - u64(1) if back else u64(0)
-    counter, bit = field >> u64(1), field & u64(1)
-    moved = counter - u64(1) if back else counter + u64(1)
-    return first << u64(1) | u64(flip) if counter == last else moved << u64(1) | bit
-
-
-@njit(nogil=True, inline="always")
-def _step(words, slot, width, up_to, flip, back):
-    """One event of a slot."""
-    place = slot * width
-    at, shift = place >> u64(6), place & u64(63)
-    across = shift + width > u64(64)
-    field = words[at] >> shift
-    if across:
-        field |= words[at + u64(1)] << (u64(64) - shift)
-    field &= (u64(1) << width) - u64(1)
-    change = field ^ _moved(field, up_to, flip, back)
-    words[at] ^= change << shift
-    if across:
-        words[at + u64(1)] ^= change >> (u64(64) - shift)
-
-
 @njit(types.void(WORDS, READ_WORDS, types.uint64, types.int64, READ_WORDS), nogil=True, cache=True)
 def place_fields(words, source, width, first, places):
     """Copy the fields of another table from `first` on, one to each of these places, bit by bit."""
@@ -68,33 +49,46 @@ def place_fields(words, source, width, first, places):
             words[at >> u64(6)] = kept | one << (at & u64(63))
 
 
-_COUNT = [
-    types.boolean(WORDS, types.uint64, types.uint64, types.uint64, slots, READ_OCTETS, types.boolean)
-    for slots in (READ_WORDS, READ_PLACES)
-]
+_READ_CHANGES = types.Array(types.uint16, 1, "C", readonly=True)
 
 
-@njit(_COUNT, nogil=True, cache=True)
-def count(words, size, width, up_to, slots, flips, back):
-    """Count an event of each slot; stop, and return False, at a slot outside the table."""
-    for i in range(len(slots)):
-        slot = u64(slots[i])
-        if slot >= size:
+@njit(
+    [
+        types.boolean(WORDS, types.uint64, types.uint64, _READ_CHANGES, slots, READ_OCTETS, WORDS)
+        for slots in (READ_WORDS, READ_PLACES)
+    ],
+    nogil=True,
+    cache=True,
+)
+def count(words, size, width, changes, slots, flips, places):
+    """Count an event of each slot; stop, and return False, before a window with a slot outside the table.
+
+    `changes` tells, for a field and a flip, which bits of the field an event turns: a step of the counter, or its wrap
+    and a new bit. A look there takes no branch, of which the processor would guess one wrap in `up_to` wrongly. A field
+    of up to 9 bits is in two neighbouring bytes wherever it begins; the last byte of the table goes with the one before
+    it. `places` is scratch for a window and `AHEAD` more.
+    """
+    octets = words.view(np.uint8)
+    last, mask = u64(len(octets) - 2), (u64(1) << width) - u64(1)
+    for start in range(0, len(slots), WINDOW):
+        window, coins = slots[start : start + WINDOW], flips[start : start + WINDOW]
+        n, outside = len(window), False
+        for i in range(n):
+            slot = u64(window[i])
+            outside |= slot >= size
+            bit = slot * width
+            at = min(bit >> u64(3), last)
+            places[i] = at << _AT | u64(coins[i]) * u64(FLIP) | bit - (at << u64(3))
+        if outside:
             return False
-        _step(words, slot, width, up_to, flips[i], back)
-    return True
-
-
-@njit(_COUNT, nogil=True, cache=True)
-def count_far(words, size, width, up_to, slots, flips, back):
-    """`count` for a table beyond the nearest caches: ask for each word some events before its turn."""
-    last = len(slots) - 1
-    for i in range(len(slots)):
-        prefetch_near(words, u64(slots[min(i + _AHEAD, last)]) * width >> u64(6))
-        slot = u64(slots[i])
-        if slot >= size:
-            return False
-        _step(words, slot, width, up_to, flips[i], back)
+        places[n : n + AHEAD] = places[n - 1]
+        for i in range(n):
+            prefetch_near(octets, places[i + AHEAD] >> _AT)
+            place = places[i]
+            at, shift = place >> _AT, place & _SHIFT
+            pair = load_pair(octets, at)
+            change = u64(changes[pair >> shift & mask | place & u64(FLIP)])
+            store_pair(octets, at, pair ^ change << shift)
     return True
 
 

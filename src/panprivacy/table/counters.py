@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import cache
+from itertools import product
 from typing import ClassVar, NoReturn, Self
 
 import numpy as np
@@ -18,8 +20,6 @@ from panprivacy.table.bits import Restored
 
 LEAST_UP_TO, LARGEST_UP_TO = 2, 256
 """How far counters may count: a counter is at most a byte."""
-
-_FAR = 2**20  # bytes from which on asking for words beforehand pays: a counter is read before it is written
 
 
 @dataclass
@@ -46,6 +46,8 @@ class Counters:
     def __post_init__(self) -> None:
         for kernels in ("kernels", "counter_kernels"):  # now: at the first event they would tell that there was one
             loaded(f"panprivacy.table.{kernels}")
+        for back in (False, True):
+            changes(self.up_to, back)
 
     @property
     def nbytes(self) -> int:
@@ -107,7 +109,7 @@ class Counters:
         with Scratch() as scratch:
             slots, flips = scratch.empty("slot", 1, np.uint64), scratch.empty("flip", 1, np.uint8)
             slots[0], flips[0] = slot, flip
-            self._count(slots, flips, back)
+            self._count(slots, flips, back, scratch)
 
     def redraw(
         self,
@@ -124,13 +126,14 @@ class Counters:
         """
         flips = scratch.empty("flips", len(slots), np.uint8)
         coins.draw(threshold, flips)
-        with scratch.turn:
-            self._count(slots, flips, back)
+        self._count(slots, flips, back, scratch)
 
-    def _count(self, slots: NDArray[np.unsignedinteger], flips: NDArray[np.uint8], back: bool) -> None:
+    def _count(
+        self, slots: NDArray[np.unsignedinteger], flips: NDArray[np.uint8], back: bool, scratch: Scratch
+    ) -> None:
         kernels = loaded("panprivacy.table.counter_kernels")
-        kernel = kernels.count_far if self.words.nbytes >= _FAR else kernels.count
-        if not kernel(self.words, self.size, self.width, self.up_to, slots, flips, back):
+        places = scratch.empty("places", kernels.WINDOW + kernels.AHEAD, np.uint64)
+        if not kernels.count(self.words, self.size, self.width, changes(self.up_to, back), slots, flips, places):
             raise IndexError(f"a slot is outside this table of {self.size}")
 
     def redraw_often(
@@ -153,6 +156,12 @@ class Counters:
     def flip_each(self, threshold: int, coins: Coins) -> NoReturn:  # noqa: ARG002 - whatever the probability
         """Refuse: a counter cannot be hidden again, since what its bit says depends on where it stands."""
         raise PanPrivacyError("counters cannot be redrawn: a bit tells something only beside the counter it has")
+
+    def stretch(self, first: int, stop: int) -> "Counters":
+        """Some slots, the first a multiple of 64, as a table of their own that has the same words."""
+        return Counters(
+            stop - first, self.words[first // 64 * self.width : self.words_for(stop, self.up_to)], self.up_to
+        )
 
     def restored_on_error(self) -> AbstractContextManager[None]:
         """Put the fields back as they were if anything goes wrong."""
@@ -218,6 +227,24 @@ class Counters:
         each = np.unpackbits(octets, bitorder="little", count=used).reshape(self.size, self.width).astype(np.int64)
         counters = each[:, 1:] @ (1 << np.arange(self.width - 1))
         return list(zip(counters.tolist(), each[:, 0].tolist(), strict=True))
+
+
+@cache
+def changes(up_to: int, back: bool) -> NDArray[np.uint16]:
+    """Which bits of a field an event turns, for every field and, from `FLIP` on, every field whose flip is 1.
+
+    >>> changes(4, False)[[0, 6, 7]]  # counters 0, 3 and 3: a step, and two wraps, one of a bit that was 1
+    array([2, 6, 7], dtype=uint16)
+    """
+    flips: int = loaded("panprivacy.table.counter_kernels").FLIP
+    turned = np.zeros(2 * flips, dtype=np.uint16)
+    for flip, counter, bit in product(range(2), range(up_to), range(2)):
+        wraps = counter == (0 if back else up_to - 1)
+        moved = (counter + (-1 if back else 1)) % up_to
+        field = counter << 1 | bit
+        turned[flip * flips + field] = field ^ (moved << 1 | (flip if wraps else bit))
+    turned.flags.writeable = False
+    return turned
 
 
 def width_of(up_to: int) -> int:

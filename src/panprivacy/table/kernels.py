@@ -121,7 +121,10 @@ def redraw_far(words, size, slots, flips):
     return True
 
 
-@njit([types.boolean(WORDS, types.uint64, slots) for slots in (READ_WORDS, READ_PLACES)], nogil=True, cache=True)
+_TOUCH = [types.boolean(WORDS, types.uint64, slots) for slots in (READ_WORDS, READ_PLACES)]
+
+
+@njit(_TOUCH, nogil=True, cache=True)
 def touch(words, size, slots):
     """Set the bit of each slot; stop, and return False, at a slot outside the table."""
     for i in range(len(slots)):
@@ -130,6 +133,47 @@ def touch(words, size, slots):
             return False
         words[slot >> u64(6)] |= u64(1) << (slot & u64(63))
     return True
+
+
+@njit(_TOUCH, nogil=True, cache=True)
+def touch_far(words, size, slots):
+    """`touch` for a table beyond the caches: ask for each word some events before its turn."""
+    last = len(slots) - 1
+    for i in range(len(slots)):
+        prefetch(words, u64(slots[min(i + _AHEAD, last)]) >> u64(6))
+        slot = u64(slots[i])
+        if slot >= size:
+            return False
+        words[slot >> u64(6)] |= u64(1) << (slot & u64(63))
+    return True
+
+
+@njit(
+    [types.int64(slots, types.uint64, types.uint64, types.uint32[::1]) for slots in (READ_WORDS, READ_PLACES)]
+    + [types.int64(types.uint32[::1], types.uint64, types.uint64, types.uint32[::1])],
+    nogil=True,
+    cache=True,
+)
+def halve(slots, limit, middle, halves):
+    """Write the slots below the middle to the front, and the others, less the middle, to the back, last ones first.
+
+    Returns how many are at the front, or -1 if a slot is at the limit or beyond.
+    """
+    low, outside, last = 0, False, len(slots) - 1
+    for i in range(len(slots)):
+        slot = u64(slots[i])
+        outside |= slot >= limit
+        below, above = int(slot < middle), int(slot >= middle)
+        halves[low + (last - i) * above] = np.uint32(slot - middle * u64(above))
+        low += below
+    return -1 if outside else low
+
+
+@njit(types.void(WORDS, READ_WORDS, READ_WORDS), nogil=True, cache=True)
+def replace_marked(words, marks, flips):
+    """Set every bit that is marked to its flip. In one go: between forgetting and drawing, a table tells who came."""
+    for i in range(len(words)):
+        words[i] = words[i] & ~marks[i] | flips[i]
 
 
 @njit(types.int64(READ_WORDS, types.int64, types.int64, WORDS), nogil=True, cache=True)

@@ -69,12 +69,15 @@ def find(wanted, checks, shift, starts, entries, found):
     flat = entries.ravel()
     for i in range(len(wanted)):
         prefetch(starts, wanted[min(i + 2 * _SOON, last)] >> shift)  # type: ignore[call-arg]
-        prefetch(flat, u64(3) * u64(starts[wanted[min(i + _SOON, last)] >> shift]))
+        soon = u64(3) * u64(starts[wanted[min(i + _SOON, last)] >> shift])
+        prefetch(flat, soon)
+        prefetch(flat, soon + u64(2))  # a quarter of the entries begin in one line of the cache and end in the next
         first = wanted[i] >> shift
         position = _MISSING
-        for place in range(starts[first], starts[first + u64(1)]):
-            if entries[place, 0] == wanted[i] and entries[place, 1] == checks[i]:
-                position = entries[place, 2]
+        for place in range(u64(3) * u64(starts[first]), u64(3) * u64(starts[first + u64(1)]), u64(3)):
+            if flat[place] == wanted[i] and flat[place + u64(1)] == checks[i]:
+                position = flat[place + u64(2)]
+                break
         found[i] = position
         missing += int(position == _MISSING)
     return missing

@@ -11,6 +11,7 @@ from panprivacy.audit.imaging.containers import LETTERS, TEXTS
 from panprivacy.audit.imaging.needles import Words
 from panprivacy.audit.imaging.subjects import bits_each, categories_of, category_of, nodes_for, parts_of, within
 from panprivacy.privacy.coins import CHUNK
+from panprivacy.threads import NUMBERS
 
 People = NDArray[np.int64]
 """Users by their number in the crowd."""
@@ -20,6 +21,8 @@ SHORT = 1_000
 """Events of a short batch."""
 LONG = CHUNK + 10_000
 """Events of a long one: more than the coins are drawn for at a time."""
+HUGE = 2 * NUMBERS + 10_000
+"""Events of one that two threads work on, whatever it is of."""
 FEW = 1_000
 """Users who come one by one."""
 _GROUPS = 8  # a batch is of an eighth of the users: ascending ids then have gaps that tell them from others
@@ -109,7 +112,7 @@ class Crowd:
         if size in ("short", "singly"):
             few = group_[: SHORT if size == "short" else FEW]
             return Batch(few, len(few))
-        rounds = -(-LONG // each) if size == "long" else 1
+        rounds = -(-{"long": LONG, "huge": HUGE}.get(size, each) // each)
         return Batch(np.concatenate([self._random.permutation(group_) for _ in range(rounds)]), each)
 
     def given(self, people: People) -> NDArray[Any]:

@@ -3,20 +3,21 @@
 from dataclasses import dataclass
 from importlib.util import find_spec
 
-BATCHES = ("short", "medium", "long", "singly")
+BATCHES = ("short", "medium", "long", "huge", "singly")
 """The steps that are batches."""
 
 _LOADED = ("medium", "save", "load", "medium", "save", "load", "short", "save")
 _FED = ("short", "long", "singly", "short", "medium", "short")
+_THREADED = ("huge", "short", "huge", "medium", "short")
 
 
 @dataclass(frozen=True)
 class Scenario:
     """A kind of estimator, a container of ids, and what is done, one thing after the other.
 
-    ``short``, ``medium`` and ``long`` are batches, ``singly`` is a few users one by one, each of users of its own; all
-    else is a verb of `Subject`. A hardened process is one whose allocators overwrite what is freed: only there can
-    nothing be left of ids that are Python objects.
+    ``short``, ``medium``, ``long`` and ``huge`` are batches, ``singly`` is a few users one by one, each of users of its
+    own; all else is a verb of `Subject`. A hardened process is one whose allocators overwrite what is freed: only there
+    can nothing be left of ids that are Python objects.
     """
 
     name: str
@@ -55,6 +56,9 @@ SCENARIOS = (
     Scenario("constructor, Continual", "Continual", steps=("singly",)),
     Scenario("constructor, Counts", "Counts", steps=("singly",)),
     Scenario("batches"),
+    Scenario("batches by threads", steps=_THREADED),
+    Scenario("batches by threads, Users", "Users", steps=("long", "short", "long", "medium", "short")),
+    Scenario("batches by threads, Counts", "Counts, categories", steps=("long", "short", "long", "medium", "short")),
     *(Scenario(f"batches, {container}", container=container) for container in _INTEGERS),
     *(Scenario(f"batches, {container}", container=container, hardened=True) for container in _OBJECTS),
     Scenario("batches, sampled", "sampled"),

@@ -14,7 +14,7 @@ from panprivacy.audit.imaging.needles import ASCENDING, IN_ORDER, Run, Windows, 
 from panprivacy.audit.imaging.processes import peek
 from panprivacy.audit.imaging.subjects import MANY, Shown
 
-_NOBODY = -1
+_NOBODY = -1  # in the place of a user, where a slot is that of none who came
 
 
 @dataclass
@@ -130,6 +130,19 @@ class Traces:
             octets = np.packbits(owners != _NOBODY, bitorder="little")
             self._marks += [(windows, owners, 64) for windows in needles.of_bits("marks", octets, size, need=2)]
 
+    def add_gathered(self, fed: Fed, after: Version) -> None:
+        """Look for a table of marks that says who came in a batch, and for one that has the flips of those only."""
+        first, size = after.shown.offset, after.shown.size
+        slots = fed.slots - first
+        there = (slots >= 0) & (slots < size)
+        if after.shown.each > 1 or not there.any():
+            return
+        marks, people = np.zeros(-(-size // 64) * 64, dtype=np.uint8), np.full(size, _NOBODY)
+        marks[slots[there]], people[slots[there]] = 1, fed.people[there]
+        octets = np.packbits(marks, bitorder="little")
+        for sought in (octets, octets & after.octets):
+            self._flips += [(windows, people) for windows in needles.of_marks(sought, size)]
+
     # --- ids ----------------------------------------------------------------------------------------------------
 
     def add_ids(self, fed: Fed) -> None:
@@ -238,7 +251,8 @@ class Traces:
         for fed in came:
             slots = np.concatenate(changed.get(fed.epoch, [np.empty(0, dtype=np.int64)]))
             named.append(fed.people[np.isin(fed.slots, slots)])
-        return len(np.unique(np.concatenate(named))) if named else 0
+        everybody = np.unique(np.concatenate(named)) if named else np.empty(0, dtype=np.int64)
+        return int((everybody != _NOBODY).sum())
 
     def where(self) -> tuple[str, ...]:
         """The mappings and files in which something was found."""
