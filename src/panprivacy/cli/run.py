@@ -280,7 +280,7 @@ def continued_or_new(
     return est
 
 
-def refuse_another(file: StateFile | None, found: dict[str, Any], asked: dict[str, Any]) -> None:
+def refuse_another(file: StateFile | KeptFolder | None, found: dict[str, Any], asked: dict[str, Any]) -> None:
     """Refuse to go on with a state that was planned otherwise than is asked for now; None asks for nothing."""
     for what, wanted in asked.items():
         if file is not None and wanted is not None and wanted != found[what]:
