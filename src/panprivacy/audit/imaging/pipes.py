@@ -59,7 +59,7 @@ def run(
                 shards = imaged / SHARDS if SHARDS in words else None
                 pipe = _Pipe(process, crowd, saves="--state" in words, shards=shards)
                 pipe.feed(rows.header)
-                recorded.start(process.pid, pipe.versions())
+                recorded.start(process.pid, pipe.first_versions())
                 for number, step in enumerate(scenario.steps):
                     batch = crowd.batch(number, step) if step in BATCHES else None
                     if batch is not None:
@@ -157,6 +157,14 @@ class _Pipe:
     def _ended(self) -> None:
         assert self._process.stderr is not None
         raise CannotImage(f"the command has ended: {self._process.stderr.read().decode()}")
+
+    def first_versions(self) -> list[Version]:
+        """The bits as soon as there are some: on a busy machine a command that is still being loaded seems to wait."""
+        assert self._process.stdin is not None
+        deadline = monotonic() + _PATIENCE
+        while not (found := self.versions()) and monotonic() < deadline:
+            self._wait(self._process.stdin)
+        return found
 
     def versions(self) -> list[Version]:
         """The bits, read off the pages that hold nothing else, or off the shards; none if there are no such pages."""
