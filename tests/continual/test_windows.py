@@ -319,7 +319,6 @@ def test_numbers_among_dates_are_refused_and_not_taken_for_microseconds(time: An
         pa.array([MONDAY, None]),
         pl.DataFrame({"when": [MONDAY]}),
     ],
-    ids=repr,
 )
 def test_what_is_no_time_is_refused(times: Any) -> None:
     with pytest.raises((ValueError, TypeError)):
