@@ -283,7 +283,6 @@ EAST = timezone(timedelta(hours=2))
         pa.chunked_array([[MONDAY], [MONDAY + timedelta(hours=1)]]),
         [1_767_571_200, 1_767_574_800.0],
     ],
-    ids=repr,
 )
 def test_times_come_in_any_form(times: Any) -> None:
     assert moments_of(times).tolist() == [1_767_571_200_000_000, 1_767_574_800_000_000]
