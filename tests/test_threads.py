@@ -54,7 +54,7 @@ def busy(monkeypatch: pytest.MonkeyPatch) -> set[int]:
         if len(seen) > 1:
             several.set()
         if len(arguments[1]) > 1000:
-            several.wait(2)  # so that the others get their share
+            several.wait(2)  # so that the others get their share; whoever is alone has waited long enough
         return look_up(*arguments)
 
     monkeypatch.setattr(Range, "unchecked", noted)
@@ -211,12 +211,31 @@ def in_one_thread(chunks: Any, work: Any, _: int) -> None:
     threads.each(chunks, work, 1)
 
 
+@pytest.mark.parametrize("said", ["estimator", "process"])
+def test_one_thread_works_alone_if_told(said: str, busy: set[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "_most", None)
+    monkeypatch.setattr(threads, "cores", lambda: 2)
+    est = pp.Density(1000, 1.0, coins=Certain())
+    ids = np.tile(np.arange(1000), 200)
+    est.update_many(ids)
+    assert len(busy) == 2
+    busy.clear()
+    if said == "estimator":
+        est.threads = 1
+    else:
+        pp.use_threads(1)
+    est.update_many(ids)
+    assert busy == {get_ident()}
+
+
 @pytest.mark.parametrize("number", [0, -1, 257])
 def test_a_silly_number_of_threads_is_refused(number: int) -> None:
     est = pp.Density(MANY, 1.0)
     est.threads = number
     with pytest.raises(ValueError, match="threads must be between 1 and 256"):
         est.update_many(np.arange(MANY))
+    with pytest.raises(ValueError, match="threads must be between 1 and 256"):
+        pp.use_threads(number)
 
 
 # --- bugs that have to be found -------------------------------------------------------------------------------------

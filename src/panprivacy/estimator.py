@@ -55,10 +55,7 @@ class Estimator(ABC, Generic[R]):
     """Whether a batch that is fed twice is as good as fed once."""
 
     threads: int | None = None
-    """How many threads work on a long batch; None for as many as there are cores.
-
-    One works on a short batch whatever this says, and on any batch where more would not be quicker.
-    """
+    """How many threads work on a long batch; None for as many as `pp.use_threads` says, or there are cores."""
 
     _table: Bits
     _lock: Any
@@ -133,7 +130,7 @@ class Estimator(ABC, Generic[R]):
         Where the estimator has categories, `categories` is a column as long as `ids`, in any of these containers, or
         the one category of all of them.
 
-        The attribute `threads` lets several threads work on a long batch.
+        All cores work on a long batch, unless `pp.use_threads` or the attribute `threads` say otherwise.
         """
         self._redraw_many(ids if categories is None else self._visit(ids, categories), remove=False)
 
