@@ -25,7 +25,7 @@ MOST_THREADS = 256
 _NOTHING: Any = object()
 _most: int | None = None
 
-LISTED, MIXED, NUMBERS = 2**15, 2**17, 2**20
+LISTED, MIXED, NUMBERS = 2**15, 2**18, 2**20
 """Rows of a thread that take much longer than starting it: where a list is searched, a number is hashed or permuted, or
 a number is the slot itself."""
 
