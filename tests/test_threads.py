@@ -13,6 +13,7 @@ from panprivacy.memory import Scratch
 from panprivacy.table import Table
 from panprivacy.table.parted import Parted
 from panprivacy.testing import CertainCoins
+from panprivacy.universe.directory import Directory
 from panprivacy.universe.range import Range
 
 MANY = 600_000
@@ -278,3 +279,33 @@ def test_a_coin_for_every_event_of_a_gathered_user_would_be_found(monkeypatch: p
     monkeypatch.setattr(Table, "redraw_gathered", keep)
     with pytest.raises(AssertionError):
         test_bits_have_their_law_whoever_drew_them()
+
+
+# --- looking up --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_listed_users_of_a_long_batch_are_looked_up_once(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    est = pp.Density(pp.Users(np.arange(10**6) * 3), 1.0, coins=Certain())
+    est.threads = number
+    looked_up: list[int] = []
+    find = Directory.find
+
+    def noted(directory: Directory, hashes: Any, *more: Any) -> Any:
+        looked_up.append(len(hashes))
+        return find(directory, hashes, *more)
+
+    monkeypatch.setattr(Directory, "find", noted)
+    est.update_many(np.arange(300_000) * 3)
+    assert sum(looked_up) == 300_000
+    assert np.array_equal(present(est), np.arange(300_000))
+
+
+def test_a_stranger_to_a_list_changes_nothing_whoever_looks_it_up() -> None:
+    est = pp.Density(pp.Users(np.arange(10**6) * 3), 1.0, coins=Certain())
+    est.threads = 2
+    ids = np.arange(300_000) * 3
+    ids[-1] = 7
+    with pytest.raises(pp.OutsideUniverse, match="7"):
+        est.update_many(ids)
+    assert not len(present(est))
