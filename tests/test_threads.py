@@ -1,6 +1,7 @@
 """Several threads work on a long batch: nobody is lost, a bad batch changes nothing, and nothing is left behind."""
 
 from itertools import count, pairwise
+from pathlib import Path
 from threading import Barrier, Event, Thread, get_ident
 from typing import Any
 
@@ -309,3 +310,12 @@ def test_a_stranger_to_a_list_changes_nothing_whoever_looks_it_up() -> None:
     with pytest.raises(pp.OutsideUniverse, match="7"):
         est.update_many(ids)
     assert not len(present(est))
+
+
+def test_a_folder_takes_a_long_batch_of_listed_users(tmp_path: Path) -> None:
+    """Its table has no stretches: shards are loaded one after the other."""
+    folder = pp.StateFolder.create(
+        str(tmp_path / "state"), universe=pp.Users(np.arange(1000) * 3), epsilon=20.0, shards=2
+    )
+    folder.update_many(np.tile(np.arange(500) * 3, 600))
+    assert folder.release().density == pytest.approx(0.5, abs=0.05)  # but for one run in more than 10^9

@@ -218,7 +218,7 @@ class Estimator(ABC, Generic[R]):
     def _collects(self, pieces: list[Piece], size: int, threads: int) -> bool:
         """Whether the slots of a batch can be kept until all its users have been looked up, and are worth keeping."""
         few = sum(-(-len(piece) // size) for piece in pieces) <= ROUND
-        return few and (threads > 1 or isinstance(self._universe, Users))
+        return few and self._table.THREADED and (threads > 1 or isinstance(self._universe, Users))
 
     def _redraw_long(self, cut_up: Iterator[Any], remove: bool, threads: int) -> None:
         """Redraw the bits of many users, chunk by chunk."""
