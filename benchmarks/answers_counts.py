@@ -126,6 +126,7 @@ def best_time(est: Any, ids: NDArray[np.uint64], rounds: int = 5) -> float:
 
 def times() -> None:
     """Print what an event takes, beside `Density`, on one core."""
+    pp.use_threads(1)
     for users in (10**5, 10**6, 10**7, 10**8):
         ids = np.random.default_rng(1).integers(0, users, 10_000_000, dtype=np.uint64)
         plain = best_time(pp.Density(users, EPSILON), ids)

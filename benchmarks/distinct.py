@@ -82,6 +82,7 @@ def main() -> None:
     parser.add_argument("--users", type=int, default=10_000_000)
     parser.add_argument("--rounds", type=int, default=7)
     options = parser.parse_args()
+    pp.use_threads(1)
     console = Console()
     ids = np.random.default_rng(1).integers(0, options.users, options.events, dtype=np.uint64)
     column = pl.Series("user", ids)

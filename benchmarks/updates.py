@@ -84,6 +84,7 @@ def main() -> None:
     parser.add_argument("--universe", type=int, action="append", help="default: 10^7 and 10^9")
     parser.add_argument("--rounds", type=int, default=7)
     options = parser.parse_args()
+    pp.use_threads(1)
     console = Console()
     for universe in options.universe or (10**7, 10**9):
         report(universe, options.events, options.rounds, console)

@@ -1,6 +1,7 @@
 """Several threads work on a long batch: nobody is lost, a bad batch changes nothing, and nothing is left behind."""
 
 from itertools import count, pairwise
+from pathlib import Path
 from threading import Barrier, Event, Thread, get_ident
 from typing import Any
 
@@ -13,6 +14,7 @@ from panprivacy.memory import Scratch
 from panprivacy.table import Table
 from panprivacy.table.parted import Parted
 from panprivacy.testing import CertainCoins
+from panprivacy.universe.directory import Directory
 from panprivacy.universe.range import Range
 
 MANY = 600_000
@@ -54,7 +56,7 @@ def busy(monkeypatch: pytest.MonkeyPatch) -> set[int]:
         if len(seen) > 1:
             several.set()
         if len(arguments[1]) > 1000:
-            several.wait(2)  # so that the others get their share
+            several.wait(2)  # so that the others get their share; whoever is alone has waited long enough
         return look_up(*arguments)
 
     monkeypatch.setattr(Range, "unchecked", noted)
@@ -211,12 +213,31 @@ def in_one_thread(chunks: Any, work: Any, _: int) -> None:
     threads.each(chunks, work, 1)
 
 
+@pytest.mark.parametrize("said", ["estimator", "process"])
+def test_one_thread_works_alone_if_told(said: str, busy: set[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "_most", None)
+    monkeypatch.setattr(threads, "cores", lambda: 2)
+    est = pp.Density(1000, 1.0, coins=Certain())
+    ids = np.tile(np.arange(1000), 200)
+    est.update_many(ids)
+    assert len(busy) == 2
+    busy.clear()
+    if said == "estimator":
+        est.threads = 1
+    else:
+        pp.use_threads(1)
+    est.update_many(ids)
+    assert busy == {get_ident()}
+
+
 @pytest.mark.parametrize("number", [0, -1, 257])
 def test_a_silly_number_of_threads_is_refused(number: int) -> None:
     est = pp.Density(MANY, 1.0)
     est.threads = number
     with pytest.raises(ValueError, match="threads must be between 1 and 256"):
         est.update_many(np.arange(MANY))
+    with pytest.raises(ValueError, match="threads must be between 1 and 256"):
+        pp.use_threads(number)
 
 
 # --- bugs that have to be found -------------------------------------------------------------------------------------
@@ -259,3 +280,42 @@ def test_a_coin_for_every_event_of_a_gathered_user_would_be_found(monkeypatch: p
     monkeypatch.setattr(Table, "redraw_gathered", keep)
     with pytest.raises(AssertionError):
         test_bits_have_their_law_whoever_drew_them()
+
+
+# --- looking up --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_listed_users_of_a_long_batch_are_looked_up_once(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    est = pp.Density(pp.Users(np.arange(10**6) * 3), 1.0, coins=Certain())
+    est.threads = number
+    looked_up: list[int] = []
+    find = Directory.find
+
+    def noted(directory: Directory, hashes: Any, *more: Any) -> Any:
+        looked_up.append(len(hashes))
+        return find(directory, hashes, *more)
+
+    monkeypatch.setattr(Directory, "find", noted)
+    est.update_many(np.arange(300_000) * 3)
+    assert sum(looked_up) == 300_000
+    assert np.array_equal(present(est), np.arange(300_000))
+
+
+def test_a_stranger_to_a_list_changes_nothing_whoever_looks_it_up() -> None:
+    est = pp.Density(pp.Users(np.arange(10**6) * 3), 1.0, coins=Certain())
+    est.threads = 2
+    ids = np.arange(300_000) * 3
+    ids[-1] = 7
+    with pytest.raises(pp.OutsideUniverse, match="7"):
+        est.update_many(ids)
+    assert not len(present(est))
+
+
+def test_a_folder_takes_a_long_batch_of_listed_users(tmp_path: Path) -> None:
+    """Its table has no stretches: shards are loaded one after the other."""
+    folder = pp.StateFolder.create(
+        str(tmp_path / "state"), universe=pp.Users(np.arange(1000) * 3), epsilon=20.0, shards=2
+    )
+    folder.update_many(np.tile(np.arange(500) * 3, 600))
+    assert folder.release().density == pytest.approx(0.5, abs=0.05)  # but for one run in more than 10^9

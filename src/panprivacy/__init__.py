@@ -30,6 +30,7 @@ from panprivacy.privacy.budget import Budget
 from panprivacy.release import CategoryRelease, CountRelease, FrequencyRelease, MonotoneCurve, Release, monotone
 from panprivacy.state.loading import load
 from panprivacy.state.merging import merge
+from panprivacy.threads import use_threads
 from panprivacy.universe import Edges, Ids, Users
 
 if TYPE_CHECKING:
@@ -85,6 +86,7 @@ __all__ = [
     "monotone",
     "plan",
     "plan_periods",
+    "use_threads",
 ]
 
 _MODULES_ON_DEMAND = {"audit", "paper", "theory"}

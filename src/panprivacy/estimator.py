@@ -55,10 +55,7 @@ class Estimator(ABC, Generic[R]):
     """Whether a batch that is fed twice is as good as fed once."""
 
     threads: int | None = None
-    """How many threads work on a long batch; None for as many as there are cores.
-
-    One works on a short batch whatever this says, and on any batch where more would not be quicker.
-    """
+    """How many threads work on a long batch; None for as many as `pp.use_threads` says, or there are cores."""
 
     _table: Bits
     _lock: Any
@@ -138,7 +135,7 @@ class Estimator(ABC, Generic[R]):
         Where the estimator has categories, `categories` is a column as long as `ids`, in any of these containers, or
         the one category of all of them.
 
-        The attribute `threads` lets several threads work on a long batch.
+        All cores work on a long batch, unless `pp.use_threads` or the attribute `threads` say otherwise.
         """
         self._redraw_many(ids if categories is None else self._visit(ids, categories), remove=False)
 
@@ -240,7 +237,7 @@ class Estimator(ABC, Generic[R]):
     def _collects(self, pieces: list[Piece], size: int, threads: int) -> bool:
         """Whether the slots of a batch can be kept until all its users have been looked up, and are worth keeping."""
         few = sum(-(-len(piece) // size) for piece in pieces) <= ROUND
-        return few and (threads > 1 or isinstance(self._universe, Users))
+        return few and self._table.THREADED and (threads > 1 or isinstance(self._universe, Users))
 
     def _redraw_long(self, cut_up: Iterator[Any], remove: bool, threads: int) -> None:
         """Redraw the bits of many users, chunk by chunk."""

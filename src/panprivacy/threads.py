@@ -23,8 +23,9 @@ T = TypeVar("T")
 
 MOST_THREADS = 256
 _NOTHING: Any = object()
+_most: int | None = None
 
-LISTED, MIXED, NUMBERS = 2**15, 2**17, 2**20
+LISTED, MIXED, NUMBERS = 2**15, 2**18, 2**20
 """Rows of a thread that take much longer than starting it: where a list is searched, a number is hashed or permuted, or
 a number is the slot itself."""
 
@@ -36,13 +37,27 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
+def use_threads(threads: int | None) -> None:
+    """Say how many threads this process uses for a long batch; None, as it begins, for as many as there are cores.
+
+    The attribute `threads` of an estimator says so for its own batches. A short batch is the work of one thread all the
+    same, and so is one where more would not be quicker. The law of the bits does not depend on it.
+
+    >>> import panprivacy as pp
+    >>> pp.use_threads(1)
+    >>> pp.use_threads(None)
+    """
+    global _most  # noqa: PLW0603 - a switch of the whole process
+    _most = None if threads is None else check_threads(threads)
+
+
 def check_threads(threads: Any) -> int:
-    """How many threads to use: as many as there are cores unless told.
+    """How many threads to use: what `use_threads` said, or as many as there are cores, unless told.
 
     >>> check_threads(3)
     3
     """
-    checked = cores() if threads is None else index(threads)
+    checked = _most or cores() if threads is None else index(threads)
     if not 1 <= checked <= MOST_THREADS:
         raise ValueError(f"threads must be between 1 and {MOST_THREADS}, got {threads}")
     return checked

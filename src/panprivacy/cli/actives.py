@@ -81,6 +81,7 @@ def actives(
     ] = None,
     level: opt.Level = 0.95,
     as_json: opt.Json = False,
+    threads: opt.Threads = None,
     quiet: opt.Quiet = False,
 ) -> None:
     """Estimate at the end of every day how many users were active in the last 1, 2, ... days.
@@ -91,7 +92,7 @@ def actives(
     within a day.
     """
     asked = Asked(column, None, universe, universe_file, None, False)
-    prepare(files, quiet=quiet)
+    prepare(files, quiet=quiet, threads=threads)
     with plain_errors(), kept_in(state) as kept:
         if plot is not None:
             check_picture(plot)

@@ -64,6 +64,7 @@ def counts(
     ] = None,
     level: opt.Level = 0.95,
     as_json: opt.Json = False,
+    threads: opt.Threads = None,
     quiet: opt.Quiet = False,
 ) -> None:
     """Estimate how often users appear in events: at least once, twice, ... T times, and on average.
@@ -76,7 +77,7 @@ def counts(
     fed twice count twice: a state file has all rows of a command, or none if it fails. In a state folder, say --batch.
     """
     asked = Asked(column, None, universe, universe_file, None, False, group)
-    prepare(files, quiet=quiet)
+    prepare(files, quiet=quiet, threads=threads)
     with plain_errors(), kept_anywhere(state, shards) as kept:
         if plot is not None:
             check_picture(plot)

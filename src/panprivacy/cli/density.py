@@ -98,6 +98,7 @@ def density(
     plot: opt.Plot = None,
     level: opt.Level = 0.95,
     as_json: opt.Json = False,
+    threads: opt.Threads = None,
     quiet: opt.Quiet = False,
 ) -> None:
     """Estimate which share of the users that there could be appears in events.
@@ -110,7 +111,7 @@ def density(
     FILE is one file or more, a glob in quotes, such as 'visits/*.parquet', or - for standard input.
     """
     asked = Asked(column, edges, universe, universe_file, nodes, directed, group)
-    prepare(files, quiet=quiet)
+    prepare(files, quiet=quiet, threads=threads)
     with plain_errors(), kept_anywhere(state, shards) as kept:
         users, kind = asked.universe()
         plan = {"epsilon": epsilon, "releases": releases, "intrusions": intrusions, "delta": delta}

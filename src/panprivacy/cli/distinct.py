@@ -69,6 +69,7 @@ def distinct(
     plot: opt.Plot = None,
     level: opt.Level = 0.95,
     as_json: opt.Json = False,
+    threads: opt.Threads = None,
     quiet: opt.Quiet = False,
 ) -> None:
     """Estimate how many different users appear in events; nobody has to know beforehand who they could be.
@@ -80,7 +81,7 @@ def distinct(
 
     FILE is one file or more, a glob in quotes, such as 'visits/*.parquet', or - for standard input.
     """
-    prepare(files, quiet=quiet)
+    prepare(files, quiet=quiet, threads=threads)
     with plain_errors(), kept_anywhere(state, shards) as kept:
         if column is None:
             raise which_column(files, format_, Layout(separator, not no_header, missing))

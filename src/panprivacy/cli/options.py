@@ -5,6 +5,7 @@ from typing import Annotated, TypeAlias
 import typer
 
 from panprivacy.events.sources import Format
+from panprivacy.threads import MOST_THREADS
 
 EVENTS = "Events: CSV, TSV, NDJSON (.gz, .zst), Parquet, Arrow; - is standard input"  # what 80 columns show
 BUDGET = "Users, privacy and size"
@@ -183,6 +184,10 @@ Plot: TypeAlias = Annotated[
 ]
 Level: TypeAlias = Annotated[float, typer.Option(help="Confidence level of the interval around an answer.")]
 Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print each release as one line of JSON.")]
+Threads: TypeAlias = Annotated[
+    int | None,
+    typer.Option(metavar="N", help="How many threads to use; all cores if left out.", min=1, max=MOST_THREADS),
+]
 Quiet: TypeAlias = Annotated[
     bool, typer.Option("--quiet", "-q", help="Print releases and errors only: no progress bar, no notes.")
 ]

@@ -62,6 +62,7 @@ def retention(
     ] = None,
     level: opt.Level = 0.95,
     as_json: opt.Json = False,
+    threads: opt.Threads = None,
     quiet: opt.Quiet = False,
 ) -> None:
     """Estimate how many users of a first period came back in a second one.
@@ -72,7 +73,7 @@ def retention(
     is of the cohort and ends it: what comes after it is of the second.
     """
     asked = Asked(column, None, universe, universe_file, None, False)
-    prepare(files, quiet=quiet)
+    prepare(files, quiet=quiet, threads=threads)
     with plain_errors(), kept_in(state) as kept:
         if plot is not None:
             check_picture(plot)

@@ -29,6 +29,7 @@ from panprivacy.privacy.ledger import all_made
 from panprivacy.retention import Retention
 from panprivacy.sizes import counted
 from panprivacy.state import StateFile
+from panprivacy.threads import use_threads
 
 _WEAK = 10.0  # an epsilon above this is hardly a promise
 
@@ -215,8 +216,15 @@ class Run:
         return released
 
 
-def prepare(files: Sequence[str], *, quiet: bool) -> None:
-    """A pipe lives long, so its process starts in a way that leaves nothing of the rows in freed memory."""
+def prepare(files: Sequence[str], *, quiet: bool, threads: int | None) -> None:
+    """Say how many threads there are to be, and see to it that a pipe leaves nothing of its rows in freed memory.
+
+    A pipe lives long, so its process starts again in a way that does. Polars asks for its number of threads once, when
+    it is imported.
+    """
+    use_threads(threads)
+    if threads is not None:
+        os.environ["POLARS_MAX_THREADS"] = str(threads)
     if list(files) == [STDIN]:
         hardened = start_hardened()
         for measure in hardened.missing if hardened is not None else ():

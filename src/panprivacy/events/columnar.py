@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 _MAPPED = 2**27  # bytes of an Arrow file that are mapped at a time
 _LARGEST_FLOAT = 2**53  # beyond, floats have gaps between whole numbers
-_BATCH = 2**20  # rows of a batch: enough for several threads to look them up
+_BATCH = 2**19  # rows of a batch: enough for several threads to look them up
 _TEXT_ROWS = 3 * 2**20  # rows with text that are decoded ahead at most: 500 MB if row groups have a million
 
 
@@ -26,14 +26,29 @@ def read_columnar(file: str, columns: Columns, format_: Format) -> Iterator[Batc
         scan = _scan(file, format_)
         rows_wanted = wanted(file, scan, columns)
         total = _rows(scan)
-        for part in _parts(rows_wanted, format_, total, size):
-            for found in part.collect_batches(chunk_size=_BATCH, maintain_order=True):
-                rows = with_whole_ids(file, columns, found, before)
-                yield Batch(file, rows, before, size * (before + len(rows)) // total)
-                before += len(rows)
+        for found in _batches(_parts(rows_wanted, format_, total, size)):
+            rows = with_whole_ids(file, columns, found, before)
+            yield Batch(file, rows, before, size * (before + len(rows)) // total)
+            before += len(rows)
     except (PolarsError, PanicException, OSError) as error:
         after = f", somewhere after row {before}" if before else ""
         raise BadInput(file, f"not a whole {format_.capitalize()} file{after}: {_first_line(error)}") from None
+
+
+def _batches(parts: "Iterator[pl.LazyFrame]") -> "Iterator[pl.DataFrame]":
+    """The batches of all parts, in order; a part is begun before the last batch of the one before is worked on."""
+    last = None
+    for part in parts:
+        begun = part.collect_batches(chunk_size=_BATCH, maintain_order=True)
+        if last is not None:
+            yield last
+        last = None
+        for found in begun:
+            if last is not None:
+                yield last
+            last = found
+    if last is not None:
+        yield last
 
 
 def column_names(file: str, format_: Format) -> list[str]:

@@ -58,7 +58,7 @@ SCENARIOS = (
     Scenario("batches"),
     Scenario("batches by threads", steps=_THREADED),
     Scenario("batches by threads, Users", "Users", steps=("long", "short", "long", "medium", "short")),
-    Scenario("batches by threads, Counts", "Counts, categories", steps=("long", "short", "long", "medium", "short")),
+    Scenario("batches by threads, Counts", "Counts, categories", steps=_THREADED),
     *(Scenario(f"batches, {container}", container=container) for container in _INTEGERS),
     *(Scenario(f"batches, {container}", container=container, hardened=True) for container in _OBJECTS),
     Scenario("batches, sampled", "sampled"),
