@@ -322,6 +322,11 @@ class StateFolder:
         return self._frame.secure and self._coins.secure
 
     @property
+    def repeatable(self) -> bool:
+        """Whether a batch that is fed twice is as good as fed once."""
+        return bool(self._est.REPEATABLE)
+
+    @property
     def memory(self) -> int:
         """Bytes that the bits take, in all shards."""
         return int(self._bits.nbytes)
