@@ -15,6 +15,7 @@ from sparks import QUICK_JAVA
 
 from panprivacy.state import StateFile
 
+_LOCK = r"\.shard-[0-9]+\.pp\.lock"
 PATIENCE = 90.0  # seconds: this is how long a busy machine may take, and not how long anything takes
 
 
@@ -33,6 +34,26 @@ class Cluster:
             "worker.Worker", host, None, "--cores", "1", "--memory", "600m", "--work-dir", str(self._place), self.master
         )
         return self._running[-1]
+
+    def processes(self) -> list[int]:
+        """What the workers have started."""
+        return [process for worker in self.workers for process in offspring(worker.pid)]
+
+    def worker_of(self, process: int) -> subprocess.Popen[bytes]:
+        """The worker that has started a process."""
+        (found,) = (worker for worker in self.workers if process in offspring(worker.pid))
+        return found
+
+    def freeze(self, worker: subprocess.Popen[bytes]) -> list[int]:
+        """Kill a worker, stop what it has started where that stands, and start another in its place."""
+        stopped = offspring(worker.pid)
+        for process in stopped:
+            kill(process, signal.SIGSTOP)
+        kill(worker.pid)
+        worker.wait()
+        at = self.workers.index(worker)
+        self.workers[at] = self.start_worker(f"127.0.0.{at + 1}")
+        return stopped
 
     def _start(self, what: str, host: str, says: str | None, *more: str) -> str:
         """Start a process; wait until it says something, if it has to be known."""
@@ -122,22 +143,23 @@ def offspring(process: int) -> list[int]:
 
 
 def trying(among: list[int]) -> list[int]:
-    """Which of these are Python workers that wait for a lock: they sleep and try again, a hundred times a second."""
+    """Which of these try to lock a shard: Python workers that open, for moments, the file of its lock."""
     workers = [process for process in among if "pyspark.daemon" in _read(process, "cmdline")]
-    before = {process: _naps(process) for process in workers}
-    time.sleep(0.4)
-    return [process for process in workers if _naps(process) > before[process] + 8]
+    return [process for process in workers if any(_opens_a_lock(process) for _ in range(1000))]
+
+
+def _opens_a_lock(process: int) -> bool:
+    try:
+        handles = os.listdir(f"/proc/{process}/fd")  # noqa: PTH208 - quick enough to see it
+        return any(re.search(_LOCK, os.readlink(f"/proc/{process}/fd/{handle}")) for handle in handles)  # noqa: PTH115
+    except OSError:
+        return False
 
 
 def parent_of(process: int) -> int:
     """Who has started a process."""
     fields = _read(process, "stat").rpartition(")")[2].split()
     return int(fields[1]) if fields else 0
-
-
-def _naps(process: int) -> int:
-    found = re.search(r"voluntary_ctxt_switches:\s*([0-9]+)", _read(process, "status"))
-    return int(found[1]) if found else 0
 
 
 def _read(process: int, what: str) -> str:
