@@ -1,12 +1,18 @@
 """Kill writers and a releaser of one state folder at random moments, and count what was lost.
 
     python benchmarks/folder_crashes.py --kills 1000
+    python benchmarks/folder_crashes.py --kills 1000 --counts
 
 Four writers feed batches to one folder and say so when a batch is acknowledged; a releaser releases and shows. All are
 killed (SIGKILL) at random moments and started again. The coins are certain ones, so that the bits are a plain list of
 who came. In the end every acknowledged user must be there (0 lost), every release that was spent must have been shown,
 or be found as the last one (0 spent unseen), none may have been shown with two values (0 double-spent), and the folder
 must have opened every time (0 unreadable).
+
+With --counts the folder holds counters, and batches have the name of their writer and a number. A writer that is
+started again goes on after the last batch that all shards have. A second process feeds the batches of the first writer,
+and at times a writer feeds an old one. In the end every user must have been counted as often as it was in a batch: 0
+lost, 0 counted twice.
 """
 
 import argparse
@@ -27,7 +33,7 @@ import numpy as np
 import panprivacy as pp
 from panprivacy.testing import CertainCoins
 
-UNIVERSE, SHARDS, WRITERS, RELEASES = 20_000, 8, 4, 100_000
+UNIVERSE, SHARDS, WRITERS, RELEASES, UP_TO = 20_000, 8, 4, 100_000, 256
 
 
 @dataclass
@@ -35,9 +41,11 @@ class Tally:
     """What was seen, and what went wrong."""
 
     kills: int = 0
-    acknowledged: set[int] = field(default_factory=set)
+    acknowledged: set[Any] = field(default_factory=set)
+    """Users who came, or batches."""
     batches: int = 0
     lost: int = 0
+    counted_twice: int = 0
     shown: dict[int, float] = field(default_factory=dict)
     double_spent: int = 0
     spent_unseen: int = 0
@@ -46,12 +54,42 @@ class Tally:
     @property
     def clean(self) -> bool:
         """Whether nothing went wrong."""
-        return not (self.lost or self.double_spent or self.spent_unseen or self.unreadable)
+        return not (self.lost or self.counted_twice or self.double_spent or self.spent_unseen or self.unreadable)
 
     def show(self, number: int, count: float) -> None:
         """Note a release that somebody has seen."""
         if self.shown.setdefault(number, count) != count:
             self.double_spent += 1
+
+
+@dataclass(frozen=True)
+class Numbered:
+    """A writer whose batches have numbers, and are the same whoever feeds them."""
+
+    name: str
+
+    def batch(self, number: int) -> list[int]:
+        """The users of a batch, some of them more than once."""
+        draw = random.Random(f"{self.name} {number}")
+        return draw.choices(range(UNIVERSE), k=draw.randint(1, 40))
+
+    def __call__(self, url: str, seed: int, said: Any) -> None:
+        """Go on after the last batch that is whole, and say which were acknowledged; sometimes feed an old one."""
+        draw = random.Random(seed)
+        folder = pp.StateFolder(url, coins=CertainCoins())
+        number = self.next(folder)
+        while True:
+            folder.update_many(self.batch(number), batch=(self.name, number))
+            said.send((self.name, number))
+            if draw.random() < 0.05:
+                late = draw.randint(0, number)
+                folder.update_many(self.batch(late), batch=(self.name, late))
+            number += 1
+
+    def next(self, folder: pp.StateFolder) -> int:
+        """The first batch that some shard may lack."""
+        last = folder.last_batch(self.name)
+        return 0 if last is None else last + 1
 
 
 def write(url: str, seed: int, said: Any) -> None:
@@ -69,19 +107,21 @@ def release(url: str, seed: int, said: Any) -> None:
     draw = random.Random(seed)
     folder = pp.StateFolder(url, coins=CertainCoins())
     if folder.last is not None:
-        said.send((folder.last.number, folder.last.count))
+        said.send((folder.last.number, _value(folder.last)))
     while True:
         made = folder.release()
-        said.send((made.number, made.count))
+        said.send((made.number, _value(made)))
         time.sleep(draw.uniform(0, 0.01))
 
 
-def run(url: str, kills: int, seed: int = 1, progress: Callable[[int], None] | None = None) -> Tally:
+def run(
+    url: str, kills: int, seed: int = 1, progress: Callable[[int], None] | None = None, *, counts: bool = False
+) -> Tally:
     """Kill so many processes, and count."""
     draw, tally = random.Random(seed), Tally()
-    pp.StateFolder.create(
-        url, universe=UNIVERSE, epsilon=1.0, delta=1e-9, releases=RELEASES, shards=SHARDS, coins=CertainCoins()
-    )
+    plan: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-9, "releases": RELEASES}
+    kind: dict[str, Any] = {"up_to": UP_TO, "only": "mean"} if counts else {}
+    pp.StateFolder.create(url, universe=UNIVERSE, shards=SHARDS, coins=CertainCoins(), **plan, **kind)
     context = get_context("fork")  # everything is loaded already: a new process is at work at once
     places: list[tuple[Any, Any, Any]] = []
 
@@ -97,15 +137,16 @@ def run(url: str, kills: int, seed: int = 1, progress: Callable[[int], None] | N
         try:
             while hears.poll():
                 heard = hears.recv()
-                if work is write:
-                    tally.batches += 1
-                    tally.acknowledged.update(heard)
-                else:
+                if work is release:
                     tally.show(*heard)
+                else:
+                    tally.batches += 1
+                    tally.acknowledged.update([heard] if counts else heard)
         except (EOFError, OSError):
             pass
 
-    for work in [write] * WRITERS + [release]:
+    numbered = [Numbered(f"writer {i}") for i in range(WRITERS)]
+    for work in ([*numbered, numbered[0]] if counts else [write] * WRITERS) + [release]:
         places.append(start(work))
     while tally.kills < kills:
         time.sleep(draw.expovariate(1 / 0.02))
@@ -128,20 +169,42 @@ def run(url: str, kills: int, seed: int = 1, progress: Callable[[int], None] | N
         place[0].join()
         listen(place)
     try:
-        _judge(url, tally)
+        _judge(url, tally, numbered if counts else None)
     except pp.PanPrivacyError:
         tally.unreadable += 1
     return tally
 
 
-def _judge(url: str, tally: Tally) -> None:
+def _judge(url: str, tally: Tally, numbered: list[Numbered] | None) -> None:
     folder = pp.StateFolder(url, coins=CertainCoins())
     if folder.last is not None:
-        tally.show(folder.last.number, folder.last.count)
+        tally.show(folder.last.number, _value(folder.last))
     tally.spent_unseen = folder.budget.releases_made - len(tally.shown)
-    table = folder._bits.gathered()
-    there = set(np.flatnonzero(table.bits(0, table.size)).tolist())
-    tally.lost = len(tally.acknowledged - there)
+    if numbered is None:
+        table = folder._bits.gathered()
+        there = set(np.flatnonzero(table.bits(0, table.size)).tolist())
+        tally.lost = len(tally.acknowledged - there)
+    else:
+        _judge_counts(folder, tally, numbered)
+
+
+def _judge_counts(folder: pp.StateFolder, tally: Tally, numbered: list[Numbered]) -> None:
+    """Feed the batches again in the midst of which writers were killed, and compare all counters."""
+    expected = np.zeros(UNIVERSE, dtype=np.int64)
+    for writer in numbered:
+        number = writer.next(folder)
+        tally.lost += sum(name == writer.name and acknowledged >= number for name, acknowledged in tally.acknowledged)
+        folder.update_many(writer.batch(number), batch=(writer.name, number))
+        for each in range(number + 1):
+            np.add.at(expected, writer.batch(each), 1)
+    assert expected.max() < 2 * UP_TO, "counters that have gone round twice tell nothing"
+    found = np.array([counter + UP_TO * bit for counter, bit in folder._bits.gathered().fields()])
+    tally.lost += int((expected - found).clip(min=0).sum())
+    tally.counted_twice = int((found - expected).clip(min=0).sum())
+
+
+def _value(released: Any) -> float:
+    return float(released.mean if hasattr(released, "mean") else released.count)
 
 
 def _quietly(work: Any, *arguments: Any) -> None:
@@ -154,6 +217,7 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--kills", type=int, default=1000)
     options.add_argument("--seed", type=int, default=1)
+    options.add_argument("--counts", action="store_true", help="counters, and batches that have names")
     options.add_argument("--url", help="where the folder is made; a temporary folder unless told")
     told = options.parse_args()
 
@@ -162,13 +226,14 @@ def main() -> None:
             print(f"\r{kills:,} killed", end="", file=sys.stderr, flush=True)
 
     with tempfile.TemporaryDirectory() as place:
-        tally = run(told.url or str(Path(place) / "folder"), told.kills, told.seed, progress)
+        tally = run(told.url or str(Path(place) / "folder"), told.kills, told.seed, progress, counts=told.counts)
     print(file=sys.stderr)
     print(
         f"{tally.kills:,} processes killed, {tally.batches:,} batches acknowledged, {len(tally.shown):,} releases shown"
     )
-    print(f"lost {tally.lost}, double-spent {tally.double_spent}, spent unseen {tally.spent_unseen}, ", end="")
-    print(f"unreadable {tally.unreadable}")
+    twice = f"counted twice {tally.counted_twice}, " if told.counts else ""
+    print(f"lost {tally.lost}, {twice}double-spent {tally.double_spent}, ", end="")
+    print(f"spent unseen {tally.spent_unseen}, unreadable {tally.unreadable}")
     sys.exit(not tally.clean)
 
 

@@ -89,6 +89,11 @@ class Estimator(ABC, Generic[R]):
         est._drawn_securely = secure
         return est
 
+    def _agree_with(self, other: Self) -> None:
+        """Take the ledger of the same estimator, as somebody else has left it."""
+        with self._lock:
+            self._ledger = other._ledger
+
     @classmethod
     @abstractmethod
     def _merged(cls, parts: Sequence[Self], *, overlapping: bool) -> Self:

@@ -103,6 +103,30 @@ def the_table_in_a_file() -> None:
     _before_each_batch(written)
 
 
+def a_copy_of_each_shard() -> None:
+    """The bits of a shard as they were when it was loaded."""
+    from panprivacy.folder.bits import ShardedBits
+
+    shard = ShardedBits._shard
+
+    def noted(self: Any, parts: Any, number: int) -> Any:
+        found = shard(self, parts, number)
+        _kept.append(found.table.words.copy())
+        return found
+
+    ShardedBits._shard = noted  # type: ignore[method-assign]
+
+
+def marks_not_wiped() -> None:
+    """Which slots a batch touches, in a folder that is fed."""
+    from panprivacy.folder.marks import Marked, Tallied
+
+    def keep(marks: Any) -> None:
+        _kept.append(marks)
+
+    Marked.wipe = Tallied.wipe = keep  # type: ignore[method-assign, assignment]
+
+
 def a_cache_of_ids() -> None:
     """The ids of all batches."""
     _before_each_batch(lambda _, ids: _kept.append(np.array(ids)))

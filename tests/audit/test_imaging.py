@@ -29,6 +29,7 @@ KEPT = [  # leaks of different kinds at once, since each start of a process take
     (FED, {"flips": "users_named", "wide_counts_of_ones": "counts_found"}),
     (replace(FED, kind="Counts"), {"a_copy_of_the_table": "users_named", "a_list_of_ids": "ids_found"}),
     (replace(FED, kind="Counts"), {"counters_a_byte_each": "counts_found"}),
+    (replace(FED, kind="folder, Density"), {"a_copy_of_each_shard": "users_named", "a_cache_of_ids": "ids_found"}),
     (TEXTS, {"a_cache_of_texts": "ids_found"}),
     (OPEN, {"a_cache_of_hashes": "ids_found"}),
 ]
@@ -54,6 +55,8 @@ def test_what_is_kept_is_found(scenario: Scenario, leaks: dict[str, str]) -> Non
         ("found_not_wiped", replace(FED, kind="Users"), "ids_found"),
         ("indices_not_wiped", replace(FED, kind="Edges", container="NumPy pairs"), "ids_found"),
         ("owned_not_wiped", FED, "users_named"),
+        ("marks_not_wiped", replace(FED, kind="folder, Density"), "users_named"),
+        ("marks_not_wiped", replace(FED, kind="folder, taken, Counts"), "users_named"),
     ],
     ids=str,
 )
@@ -72,7 +75,9 @@ def test_a_skipped_wipe_is_found(leak: str, scenario: Scenario, found: str) -> N
         "release",
         "merge",
         "save and load",
+        "folder, taken, Counts",
         "pipe with state",
+        "pipe with folder",
         "pipe with times",
     ],
 )

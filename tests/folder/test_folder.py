@@ -48,7 +48,7 @@ def test_events_of_several_openers_are_in_one_release(tmp_path: Path) -> None:
         one.release()
 
 
-@pytest.mark.parametrize("shards", [1, 3, 64, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("shards", [1, 3, *(pytest.param(many, marks=pytest.mark.slow) for many in (64, 300))])
 def test_every_number_of_shards_holds_every_slot_once(tmp_path: Path, shards: int) -> None:
     folder = made(tmp_path, shards=shards)
     folder.update_many([0, 17, 63, 64, 500, 999])
@@ -87,6 +87,58 @@ def test_an_open_universe_and_a_list_are_kept_in_folders_too(tmp_path: Path) -> 
         pp.StateFolder(tmp_path / "clinic", universe=pp.Users(NAMES[1:]))
 
 
+@pytest.mark.parametrize("estimator", [pp.Density, pp.Counts], ids=["Density", "Counts"])
+def test_groups_of_users_and_categories_of_events_are_released(tmp_path: Path, estimator: Any) -> None:
+    plan = {"epsilon": 30.0, "estimator": estimator, "shards": 3}
+    regions = pp.StateFolder.create(tmp_path / "a", universe=900, groups=["north", "south", "west"] * 300, **plan)
+    regions.update_many(range(0, 900, 3), batch=1)
+    assert regions.estimator.groups == ("north", "south", "west")
+    named = pp.Users(range(900), groups=["north", "south", "west"] * 300)
+    again = pp.StateFolder(tmp_path / "a", universe=named)  # whose groups do not stand together: they are a list
+    again.update_many(range(1, 450, 3), batch=2)
+    assert shares(again.release()) == [pytest.approx(share, abs=0.3) for share in (1.0, 0.5, 0.0)]
+    clinics = pp.StateFolder.create(tmp_path / "b", universe=900, categories=["flu", "cold"], **plan)
+    clinics.update_many(range(900), "flu", batch=1)
+    clinics.update_many([5, 6], ["flu", "cold"], batch=2)
+    clinics.update(7, "cold", batch=3)
+    assert shares(clinics.release()) == [pytest.approx(share, abs=0.3) for share in (1.0, 0.0)]
+    with pytest.raises(TypeError, match="by category"):
+        clinics.update_many([1], batch=4)
+
+
+def shares(release: Any) -> list[float]:
+    """For every group its density, or how often its users came."""
+    return [row.mean if hasattr(row, "mean") else row.density for row in release.groups]
+
+
+def test_visitors_in_categories_are_counted(tmp_path: Path) -> None:
+    pages = pp.StateFolder.create(tmp_path / "a", epsilon=9.0, buckets=256, categories=["a", "b"], shards=3)
+    pages.update_many([f"visitor {i}" for i in range(4000)], "b")
+    few, many = pages.release().groups
+    assert few.count < 1000 < many.count
+
+
+def test_an_estimator_goes_on_in_a_folder_and_holds_nothing_any_more(tmp_path: Path) -> None:
+    est = pp.Density(1000, 9.0, releases=2, intrusions=1)
+    est.update_many(range(500))
+    est.release()
+    est.rerandomize()
+    folder = pp.StateFolder.holding(est, tmp_path / "a", shards=3)
+    assert est.emptied == "its bits are in a state folder"
+    folder.update_many(range(500, 600))
+    assert folder.budget.releases_made == 1
+    assert folder.release().density == pytest.approx(0.6, abs=0.4)
+    with pytest.raises(pp.PanPrivacyError, match="no Retention"):
+        pp.StateFolder.holding(pp.Retention(1000, 1.0), tmp_path / "b")
+
+
+def test_a_union_is_kept_out_of_folders(tmp_path: Path) -> None:
+    parts = [pp.DistinctCount(1.0, 64, key=bytes(16)) for _ in range(2)]
+    union = pp.merge(parts, overlapping=True)
+    with pytest.raises(pp.PanPrivacyError, match="union"):
+        pp.StateFolder.holding(union, tmp_path / "a")
+
+
 def test_only_bits_ledger_and_parameters_are_on_disk(tmp_path: Path) -> None:
     folder = made(tmp_path)
     sizes = {path.name: path.stat().st_size for path in (tmp_path / "folder").iterdir()}
@@ -98,7 +150,7 @@ def test_only_bits_ledger_and_parameters_are_on_disk(tmp_path: Path) -> None:
 
 
 def test_which_files_are_new_does_not_tell_who_came(tmp_path: Path) -> None:
-    folder = made(tmp_path, shards=8)
+    folder = made(tmp_path, shards=4)
     paths = sorted((tmp_path / "folder").glob("shard-*"))
     for ids in ([0], [999], [], range(1000), [0]):  # also where no bit is changed
         for path in paths:
@@ -169,10 +221,10 @@ def test_nothing_is_spent_by_a_release_that_fails(tmp_path: Path, monkeypatch: p
 
 
 def feed(url: str, first: int) -> None:
-    """Feed a tenth of the users, one by one."""
+    """Feed a tenth of the users, a few at a time."""
     folder = pp.StateFolder(url, coins=CertainCoins())
-    for user in range(first, 1000, 10):
-        folder.update(user)
+    for user in range(first, 1000, 50):
+        folder.update_many(range(user, user + 50, 10))
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from panprivacy.folder.noted import Noted
 from panprivacy.state.sealed import Sealed
 from panprivacy.state.stores import Files
 
@@ -30,6 +31,20 @@ def test_a_hundred_kills_lose_nothing(crashes: Any, tmp_path: Path) -> None:
     assert (tally.lost, tally.double_spent, tally.spent_unseen, tally.unreadable) == (0, 0, 0, 0)
     assert tally.batches > 20
     assert tally.shown
+
+
+def test_counters_move_exactly_as_often_as_their_users_came(crashes: Any, tmp_path: Path) -> None:
+    tally = crashes.run(str(tmp_path / "folder"), kills=60, seed=6, counts=True)
+    assert (tally.lost, tally.counted_twice, tally.double_spent, tally.unreadable) == (0, 0, 0, 0)
+    assert tally.batches > 10
+    assert tally.shown
+
+
+def test_batches_that_are_not_noted_would_count_twice(
+    crashes: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Noted, "has", lambda *_: False)
+    assert crashes.run(str(tmp_path / "folder"), kills=20, seed=6, counts=True).counted_twice
 
 
 def test_writers_without_a_lock_would_lose_events(

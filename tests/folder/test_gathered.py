@@ -36,7 +36,7 @@ def bits(folder: pp.StateFolder) -> Any:
 
 
 @pytest.mark.parametrize("options", [{}, {"up_to": 3}], ids=["bits", "counters"])
-@pytest.mark.parametrize("many", [3, 40, 5000])
+@pytest.mark.parametrize("many", [40, *(pytest.param(many, marks=pytest.mark.slow) for many in (3, 5000))])
 def test_what_is_gathered_elsewhere_is_taken_as_if_it_were_fed(tmp_path: Path, options: Any, many: int) -> None:
     draw = np.random.default_rng(5)
     batches = [draw.integers(0, 1000, many) for _ in range(3)]

@@ -60,7 +60,7 @@ def test_a_batch_without_a_name_counts_as_often_as_it_is_fed(tmp_path: Path) -> 
     assert counted(folder)[7] == 3
 
 
-@pytest.mark.parametrize("shard", range(4))
+@pytest.mark.parametrize("shard", [1, *(pytest.param(shard, marks=pytest.mark.slow) for shard in (0, 2, 3))])
 def test_a_batch_that_broke_off_is_fed_again_and_counts_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shard: int
 ) -> None:

@@ -6,9 +6,10 @@ from typing import Annotated, Any, Literal
 import typer
 
 from panprivacy.cli import options as opt
+from panprivacy.cli.folders import name_batch
 from panprivacy.cli.groups import ByCategory
 from panprivacy.cli.plainly import Speaker, plain_errors
-from panprivacy.cli.run import Run, continued_or_new, kept_in, planned, prepare
+from panprivacy.cli.run import Run, continued_or_new, kept_anywhere, planned, prepare
 from panprivacy.cli.source import Source
 from panprivacy.cli.universe import Asked, which_column
 from panprivacy.counts import Counts
@@ -53,6 +54,8 @@ def counts(
     releases: opt.Releases = None,
     delta: opt.Delta = None,
     state: opt.State = None,
+    shards: opt.Shards = None,
+    batch: opt.Batch = None,
     release: opt.MakeRelease = None,
     release_every: opt.ReleaseEvery = None,
     plot: Annotated[
@@ -70,11 +73,11 @@ def counts(
     Groups: [bold]--by clinic --categories north,south[/bold], or [bold]--universe-file FILE:ID --group region[/bold].
 
     FILE is one file or more, a glob in quotes, such as 'visits/*.parquet', or - for standard input. Rows that are
-    fed twice count twice: a state file has all rows of a command, or none if it fails.
+    fed twice count twice: a state file has all rows of a command, or none if it fails. In a state folder, say --batch.
     """
     asked = Asked(column, None, universe, universe_file, None, False, group)
     prepare(files, quiet=quiet)
-    with plain_errors(), kept_in(state) as kept:
+    with plain_errors(), kept_anywhere(state, shards) as kept:
         if plot is not None:
             check_picture(plot)
         users, kind = asked.universe()
@@ -89,6 +92,7 @@ def counts(
         if plot is not None and est.only and not est.groups:
             raise ValueError("--plot draws shares, and --only mean releases none")
         run = Run(est, kept, level, Speaker(as_json=as_json, quiet=quiet))
+        name_batch(kept, batch, files, run.speaker)
         layout = Layout(separator, not no_header, missing)
         named = asked.columns(est.universe, kind, None, lambda: which_column(files, format_, layout))
         columns = replace(named, category=by)

@@ -9,7 +9,7 @@ import typer
 from panprivacy.cli import options as opt
 from panprivacy.cli.groups import ByCategory
 from panprivacy.cli.plainly import Speaker, plain_errors
-from panprivacy.cli.run import Run, continued_or_new, kept_in, plan_of, planned, prepare
+from panprivacy.cli.run import Run, continued_or_new, kept_anywhere, plan_of, planned, prepare
 from panprivacy.cli.series import feed_series
 from panprivacy.cli.source import Source
 from panprivacy.cli.universe import Asked, which_column
@@ -91,6 +91,7 @@ def density(
         ),
     ] = None,
     state: opt.State = None,
+    shards: opt.Shards = None,
     release: opt.MakeRelease = None,
     release_every: opt.ReleaseEvery = None,
     time: opt.Time = None,
@@ -110,7 +111,7 @@ def density(
     """
     asked = Asked(column, edges, universe, universe_file, nodes, directed, group)
     prepare(files, quiet=quiet)
-    with plain_errors(), kept_in(state) as kept:
+    with plain_errors(), kept_anywhere(state, shards) as kept:
         users, kind = asked.universe()
         plan = {"epsilon": epsilon, "releases": releases, "intrusions": intrusions, "delta": delta}
         wanted = {"estimator": "Density", "universe": users and users.describe(), **plan}

@@ -8,7 +8,7 @@ import typer
 from panprivacy.cli import options as opt
 from panprivacy.cli.groups import ByCategory
 from panprivacy.cli.plainly import Speaker, plain_errors
-from panprivacy.cli.run import Run, continued_or_new, kept_in, plan_of, planned, prepare
+from panprivacy.cli.run import Run, continued_or_new, kept_anywhere, plan_of, planned, prepare
 from panprivacy.cli.series import feed_series
 from panprivacy.cli.source import Source
 from panprivacy.cli.universe import which_column
@@ -62,6 +62,7 @@ def distinct(
         ),
     ] = None,
     state: opt.State = None,
+    shards: opt.Shards = None,
     release: opt.MakeRelease = None,
     release_every: opt.ReleaseEvery = None,
     time: opt.Time = None,
@@ -80,7 +81,7 @@ def distinct(
     FILE is one file or more, a glob in quotes, such as 'visits/*.parquet', or - for standard input.
     """
     prepare(files, quiet=quiet)
-    with plain_errors(), kept_in(state) as kept:
+    with plain_errors(), kept_anywhere(state, shards) as kept:
         if column is None:
             raise which_column(files, format_, Layout(separator, not no_header, missing))
         plan = {"epsilon": epsilon, "releases": releases, "intrusions": intrusions, "delta": delta}

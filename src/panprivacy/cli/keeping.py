@@ -2,26 +2,32 @@
 
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
+from panprivacy.cli.folders import KeptFolder
 from panprivacy.estimator import Estimator
 from panprivacy.state import StateFile
 
+Kept: TypeAlias = StateFile | KeptFolder
+"""Where a command keeps its state."""
+
 _AT_MOST = 1.0  # seconds after which a batch that was counted is in the file at the latest
+_OF_FILES = 10.0  # seconds after which what was read of files is in a folder, every shard of which is written each time
 _PAUSE = (
     25  # how many times as long as the last write took the next one waits: a twenty-fifth of the time is for writing
 )
 
 
 class Keeper:
-    """Writes an estimator to the file it is kept in, if there is one.
+    """Writes an estimator to the file or folder it is kept in, if there is one.
 
     A file that lags behind is an older version of the state: whoever reads it and the memory reads the state twice.
     So a batch is written at once, or, where writes are slow, as soon as they have paused long enough, and after a
-    second in any case.
+    second in any case. What waits to be written to a folder is not hidden by coins yet: of a pipe, every batch is
+    written at once; of files, which whoever images the process can read as well, after ten seconds.
     """
 
-    def __init__(self, est: Estimator[Any], file: StateFile | None, begun: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, est: Estimator[Any], file: Kept | None, begun: Callable[[], None] = lambda: None) -> None:
         self._est = est
         self._file = file
         self._begun = begun  # is called when the first batch has been counted
@@ -33,11 +39,13 @@ class Keeper:
         self.used = False
         """Whether anything was counted."""
 
-    def counted(self) -> None:
-        """Note that a batch was counted, and write it unless writing has to pause."""
+    def counted(self, *, live: bool = False) -> None:
+        """Note that a batch was counted, of a pipe or of a file, and write it unless writing has to pause."""
         if not self.used:
             self._begun()
         self.used, self.behind = True, self._file is not None
+        if live and isinstance(self._file, KeptFolder):
+            self.write()
         self.write_if_due()
 
     @property
@@ -60,7 +68,20 @@ class Keeper:
         if self._file is None:
             return
         start = time.monotonic()
-        self._est.save(self._file)
+        if isinstance(self._file, KeptFolder):
+            self._file.write()
+        else:
+            self._est.save(self._file)
         end = time.monotonic()
         self.behind = False
-        self._free = end + min(_PAUSE * (end - start), _AT_MOST)
+        at_most = _OF_FILES if isinstance(self._file, KeptFolder) else _AT_MOST
+        self._free = end + min(_PAUSE * (end - start), at_most)
+
+    def release(self, level: float) -> Any:
+        """Spend one planned release; when this returns, that is on disk."""
+        if isinstance(self._file, KeptFolder):
+            self.behind = False
+            return self._file.release(level)
+        released = self._est.release(level=level)
+        self.write()
+        return released

@@ -145,6 +145,20 @@ State: TypeAlias = Annotated[
         "--state", "-s", metavar="FILE.pp", help="File that keeps the state: continued if it is there, made if not."
     ),
 ]
+Shards: TypeAlias = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        help="With --state DIR/: a folder of N shards, which commands may feed at the same time. Default: 64.",
+    ),
+]
+Batch: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME:NUMBER",
+        help="With --state DIR/: which batch the files are; run again with the same, they count once.",
+    ),
+]
 MakeRelease: TypeAlias = Annotated[
     bool | None,
     typer.Option(

@@ -12,8 +12,9 @@ from typing import Any
 from panprivacy.actives import ActiveUsers
 from panprivacy.checks import check_level
 from panprivacy.cli.deltas import note_large_delta, note_what_a_delta_buys
+from panprivacy.cli.folders import KeptFolder, is_folder, refuse_folder
 from panprivacy.cli.groups import check_groups_picture
-from panprivacy.cli.keeping import Keeper
+from panprivacy.cli.keeping import Keeper, Kept
 from panprivacy.cli.noisy import note_expected_noise, note_noise
 from panprivacy.cli.plainly import CannotShow, Speaker, ended_in_order
 from panprivacy.cli.published import AT, Dated, Published
@@ -34,10 +35,10 @@ _WEAK = 10.0  # an epsilon above this is hardly a promise
 
 @dataclass
 class Run:
-    """One command: an estimator, the file it is kept in, if any, and what is shown."""
+    """One command: an estimator, the file or folder it is kept in, if any, and what is shown."""
 
     est: Estimator[Any]
-    kept: StateFile | None
+    kept: Kept | None
     level: float
     speaker: Speaker
     picture: str | None = None
@@ -144,7 +145,7 @@ class Run:
         elif self.kept is not None:
             self.save(self.kept)
 
-    def save(self, kept: StateFile) -> None:
+    def save(self, kept: Kept) -> None:
         """Write the state, and say what can be done with it."""
         self.keeper.write()
         self.speaker.note(
@@ -207,10 +208,9 @@ class Run:
         self.check_left()
         self.forewarn()
         est = self.est
-        if isinstance(est, Retention) and not est.closed:
-            released: Any = est.close(self.level)  # the first release is of the cohort, and ends its period
-        else:
-            released = est.release(level=self.level)
+        if not isinstance(est, Retention) or est.closed:
+            return self.keeper.release(self.level)
+        released = est.close(self.level)  # the first release is of the cohort, and ends its period
         self.keeper.write()
         return released
 
@@ -226,12 +226,29 @@ def prepare(files: Sequence[str], *, quiet: bool) -> None:
 @contextmanager
 def kept_in(path: str | None) -> Iterator[StateFile | None]:
     """Lock the state file, if there is to be one, and give it back however the command ends."""
+    if path is not None:
+        refuse_folder(path)
     with ended_in_order(), StateFile(path).locked() if path is not None else nullcontext() as file:
         yield file
 
 
-def load_estimator(file: StateFile, universe: Any = None) -> Estimator[Any]:
-    """Bring the estimator in a file back to life, if it is one that commands can use."""
+@contextmanager
+def kept_anywhere(path: str | None, shards: int | None = None) -> Iterator[Kept | None]:
+    """The same, or a state folder, which nobody locks: several commands use it at a time."""
+    if path is None or not is_folder(path):
+        if shards is not None:
+            raise ValueError(f"--shards is for a state folder, --state DIR/{f', and {path} is a file' if path else ''}")
+        with kept_in(path) as file:
+            yield file
+        return
+    with ended_in_order(), KeptFolder(path, shards) as folder:
+        yield folder
+
+
+def load_estimator(file: Kept, universe: Any = None) -> Estimator[Any]:
+    """Bring the estimator in a file or folder back to life, if it is one that commands can use."""
+    if isinstance(file, KeptFolder):
+        return file.opened(universe)
     est = file.load(universe)
     if not isinstance(est, Estimator):
         raise PanPrivacyError(f"{file.path}: this is the state of a {type(est).__name__}: use it in Python, by pp.load")
@@ -239,12 +256,17 @@ def load_estimator(file: StateFile, universe: Any = None) -> Estimator[Any]:
 
 
 def continued_or_new(
-    file: StateFile | None, universe: Any, asked: dict[str, Any], make: Callable[[], Estimator[Any]]
+    file: Kept | None, universe: Any, asked: dict[str, Any], make: Callable[[], Estimator[Any]]
 ) -> Estimator[Any]:
-    """The estimator that a state file holds, if it is the one that was asked for, or a new one."""
-    if file is None or not file.exists:
+    """The estimator that a state holds, if it is the one that was asked for, or a new one."""
+    if isinstance(file, KeptFolder):
+        est = file.opened(universe, make)
+        if file.new:
+            return est
+    elif file is None or not file.exists:
         return make()
-    est = load_estimator(file, universe)
+    else:
+        est = load_estimator(file, universe)
     budget = est.budget
     found = {
         "estimator": type(est).__name__,

@@ -61,7 +61,7 @@ class Source:
                 if batch is not None:
                     take(batch)
                     meter.advance(batch)
-                    keeper.counted()
+                    keeper.counted(live=True)
                 elif bell.rings():
                     ring()
                 else:

@@ -7,8 +7,9 @@ from typing import Annotated, Any
 import typer
 
 from panprivacy.cli import options as opt
+from panprivacy.cli.folders import KeptFolder, is_folder, refuse_folder
 from panprivacy.cli.plainly import Speaker, as_fields, as_line, plain_errors
-from panprivacy.cli.run import Run, kept_in, load_estimator
+from panprivacy.cli.run import Run, kept_anywhere, kept_in, load_estimator
 from panprivacy.density import Density
 from panprivacy.errors import PanPrivacyError
 from panprivacy.estimator import Estimator
@@ -17,7 +18,9 @@ from panprivacy.state import StateFile, merging
 StatePath = Annotated[
     str,
     typer.Argument(
-        metavar="STATE.pp", help="A state file, which --state FILE.pp of density or distinct wrote.", show_default=False
+        metavar="STATE.pp",
+        help="A state file or folder, which --state of density or distinct wrote.",
+        show_default=False,
     ),
 ]
 
@@ -28,9 +31,11 @@ def show(state: StatePath, as_json: opt.Json = False) -> None:
     Example: [bold]panprivacy show flu.pp[/bold]
     """
     with plain_errors():
-        est = StateFile(state).load()
+        kept = KeptFolder(state) if is_folder(state) else None
+        est = StateFile(state).load() if kept is None else kept.seen()
         speaker = Speaker(as_json=as_json, quiet=True)
-        speaker.answer(_described(est) if as_json else est)
+        shards = {} if kept is None else {"shards": kept.folder.shards}
+        speaker.answer(_described(est) | shards if as_json else kept.folder if kept else est)
         last = est.last if isinstance(est, Estimator) else None
         if last is not None and not as_json:
             speaker.answer(last)
@@ -73,7 +78,7 @@ def release(
 
     A release spends privacy budget. That it is spent is on disk before the answer is printed.
     """
-    with plain_errors(), kept_in(state) as kept:
+    with plain_errors(), kept_anywhere(state) as kept:
         assert kept is not None
         Run(load_estimator(kept), kept, level, Speaker(as_json=as_json, quiet=False)).release()
 
@@ -85,11 +90,14 @@ def rerandomize(state: StatePath) -> None:
 
     The state must have been made with --intrusions, which plans how often this can be done.
     """
-    with plain_errors(), kept_in(state) as kept:
+    with plain_errors(), kept_anywhere(state) as kept:
         assert kept is not None
         est = load_estimator(kept)
-        est.rerandomize()
-        est.save(kept)
+        if isinstance(kept, KeptFolder):
+            kept.folder.rerandomize()
+        else:
+            est.rerandomize()
+            est.save(kept)
         budget = est.budget
         Speaker(as_json=False, quiet=False).note(
             f"{state}: every bit is redrawn; {budget.redraws - budget.redraws_made} more planned"
@@ -128,6 +136,8 @@ def merge(
             raise FileExistsError(None, "there is a file already; choose another name", output)
         if len(states) < 2:
             raise ValueError(f"{states[0]} alone is nothing to merge: name all of its parts")
+        for state in states:
+            refuse_folder(state)
         files = [StateFile(state) for state in states]
         for one, other in combinations(files, 2):
             if one.same_as(other):

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import ClassVar, NoReturn
+from typing import ClassVar, NoReturn, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,9 +15,19 @@ from panprivacy.folder.parts import Frame, Shard
 from panprivacy.lazily import loaded
 from panprivacy.memory import Scratch
 from panprivacy.privacy.budget import Split
-from panprivacy.privacy.coins import Coins
+from panprivacy.privacy.coins import ONE, Coins
 from panprivacy.state import Sealed
 from panprivacy.state.stores import Store
+
+
+class Taker(Protocol):
+    """Whoever is told which slots are touched."""
+
+    def add(self, slots: NDArray[np.unsignedinteger], *, remove: bool) -> None:
+        """Take these slots, which are touched by insertions or by deletions; `IndexError` if one is outside."""
+
+    def restored_on_error(self) -> AbstractContextManager[None]:
+        """Go back to what was taken before if anything goes wrong."""
 
 
 class ShardedBits:
@@ -37,7 +47,7 @@ class ShardedBits:
         self.words: NDArray[np.uint64] = np.zeros(0, dtype=np.uint64)
         self.cells = cells
         self._store, self._frame, self._split = store, frame, split
-        self._marks: Marks | None = None
+        self._taker: Taker | None = None
 
     @property
     def nbytes(self) -> int:
@@ -47,26 +57,31 @@ class ShardedBits:
     # --- events -------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def marked_in(self, marks: Marks) -> Iterator[None]:
-        """Mark there, and nowhere else, what is redrawn inside the `with` block."""
-        self._marks = marks
+    def fed_to(self, taker: "Taker") -> Iterator[None]:
+        """Give to this taker, and do nowhere else, what is redrawn inside the `with` block."""
+        before, self._taker = self._taker, taker
         try:
             yield
         finally:
-            self._marks = None
+            self._taker = before
 
     def redraw(
         self,
         slots: NDArray[np.unsignedinteger],
-        threshold: int,  # noqa: ARG002 - whoever redraws takes the one of each shard
-        coins: Coins,  # noqa: ARG002
+        threshold: int,
+        coins: Coins,  # noqa: ARG002 - drawn where a shard is changed
         scratch: Scratch,  # noqa: ARG002
         *,
-        back: bool = False,  # noqa: ARG002
+        back: bool = False,
     ) -> None:
-        """Mark these slots as touched; `IndexError` if one is outside the table."""
-        assert self._marks is not None
-        self._marks.add(slots)
+        """Note that these slots are touched; `IndexError` if one is outside the table."""
+        absent = 2 * threshold < ONE  # the coin of those who are not there is the one that rarely falls on 1
+        self._taken().add(slots, remove=back or absent)
+
+    def _taken(self) -> "Taker":
+        if self._taker is None:
+            raise PanPrivacyError("feed a folder through its own verbs")
+        return self._taker
 
     def redraw_marked(self, marks: Marks, coins: Coins, *, batch: BatchId | None, remove: bool) -> None:
         """Redraw what is marked, in one shard after the other."""
@@ -149,8 +164,8 @@ class ShardedBits:
     # --- what an estimator asks besides --------------------------------------------------------------------------
 
     def restored_on_error(self) -> AbstractContextManager[None]:
-        """Nothing is written before the end of a batch."""
-        return _nothing()
+        """Put what is touched back as it was if anything goes wrong; nothing is written before the end of a batch."""
+        return self._taken().restored_on_error()
 
     def in_use(self) -> None:
         """Do nothing: a folder is always in use."""
@@ -194,8 +209,3 @@ class ShardedBits:
 def shard_name(number: int) -> str:
     """What the part is called that holds a shard."""
     return f"shard-{number:05d}"
-
-
-@contextmanager
-def _nothing() -> Iterator[None]:
-    yield

@@ -15,11 +15,13 @@ from panprivacy.display import Card, grid_of, html_of
 from panprivacy.distinct import DistinctCount
 from panprivacy.errors import CorruptState, NotPrivate, PanPrivacyError
 from panprivacy.estimator import Estimator
-from panprivacy.folder.bits import ShardedBits, shard_name
+from panprivacy.folder.bits import ShardedBits
 from panprivacy.folder.cells import cells_of
 from panprivacy.folder.gathered import Gathered, add_packed
+from panprivacy.folder.making import KINDS, LEDGER, check_kind, lay_out, parameters_of
 from panprivacy.folder.noted import BatchId
-from panprivacy.folder.parts import MOST_SHARDS, NAME, Frame, Shard
+from panprivacy.folder.parts import Frame
+from panprivacy.folder.pending import Pending
 from panprivacy.lazily import loaded
 from panprivacy.memory import Scratch
 from panprivacy.privacy import coins as coin_sources
@@ -32,10 +34,6 @@ from panprivacy.universe import Edges, Ids, Universe, Users
 
 BatchLike: TypeAlias = int | tuple[str, int] | None
 """How a caller says which batch it is: not at all, by a number, or by the name of a writer and a number."""
-
-_LEDGER = "ledger"
-_USUAL_SHARDS = 64
-_KINDS: dict[int, type[Estimator[Any]]] = {kind.KIND: kind for kind in (Density, DistinctCount, Counts)}
 
 
 class StateFolder:
@@ -90,6 +88,7 @@ class StateFolder:
         self._store, self._coins = store, coins
         lifetime.give_lock(self, rank=0)
         self._given = universe
+        self._est: Any = None
         self._read_ledger()
 
     @classmethod
@@ -114,8 +113,7 @@ class StateFolder:
             raise ValueError("say how much may be lost in all: epsilon=1.0")
         usual = DistinctCount if universe is None else Counts if "up_to" in options else Density
         kind: Any = estimator or usual
-        if kind not in _KINDS.values():
-            raise TypeError(f"a folder holds a Density, a DistinctCount or a Counts, not {kind!r}")
+        check_kind(kind)
         return cls.holding(
             kind(*([] if universe is None else [universe]), epsilon=epsilon, coins=coins, **options), url, shards=shards
         )
@@ -123,25 +121,10 @@ class StateFolder:
     @classmethod
     def holding(cls, est: Any, url: str | Path, *, shards: int | None = None) -> Self:
         """Make a folder that goes on with an estimator, which then holds nothing any more."""
-        size, source = est._table.size, est._coins
-        shards = min(_USUAL_SHARDS, size) if shards is None else index(shards)
-        if not 1 <= shards <= min(MOST_SHARDS, size):
-            raise ValueError(f"shards must be between 1 and {min(MOST_SHARDS, size):,}, got {shards}")
         store = store_at(url)
-        name = source.randbelow(2 ** (8 * NAME)).to_bytes(NAME, "little")
-        frame = Frame(name, shards, est.KIND, est.secure, _parameters(est))
-        try:
-            for number in range(shards):
-                part = est._table.cut(*frame.bounds(number, size))
-                try:
-                    store.create(shard_name(number), Shard(name, number, 0, est.secure, part).sealed())
-                finally:
-                    part.wipe()
-            store.create(_LEDGER, frame.sealed())  # last: without it there is no folder yet
-        finally:
-            est.end("its bits are in a state folder")
+        lay_out(est, store, shards)
         folder = cls.__new__(cls)
-        folder._open(store, str(url), _listed(est.universe), source)
+        folder._open(store, str(url), _listed(est.universe), est._coins)
         return folder
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -221,10 +204,35 @@ class StateFolder:
             marks.wipe()
             _wipe_stack()
 
+    @contextmanager
+    def pending(self) -> Iterator[Pending]:
+        """Let `estimator` be fed by its own verbs inside the `with` block; what it is fed waits there to be written."""
+        pending = Pending(self._bits, self._coins)
+        try:
+            with self._bits.fed_to(pending):
+                yield pending
+        finally:
+            pending.wipe()
+            _wipe_stack()
+
+    def declare_ids(self, kind: str) -> None:
+        """Say for good that ids are ``"integers"``, or that they are ``"text"``, as of a `DistinctCount`."""
+
+        def declared(parts: Sealed) -> Sealed | None:
+            frame, est = self._understood(parts)
+            if est.ids == kind:
+                return None
+            est.declare_ids(kind)
+            return replace(frame, parameters=parameters_of(est)).sealed()
+
+        with self._lock:
+            self._est.declare_ids(kind)
+            self._store.change(LEDGER, declared)
+
     def _identified(self, batch: BatchLike) -> BatchId | None:
         """Which batch it is, if that has to be known."""
         which = BatchId.of(batch)
-        if which is None and not (self._est.REPEATABLE or self._store.ONCE):
+        if which is None and self.needs_names:
             raise PanPrivacyError(
                 "in a store of objects a change may be made twice, and counters would move twice: say which batch it "
                 "is, as in update_many(ids, batch=('writer', 1))"
@@ -255,12 +263,12 @@ class StateFolder:
             try:
                 est._table = whole
                 released.append(est.release(level, **options))
-                return replace(frame, parameters=_parameters(est)).sealed()
+                return replace(frame, parameters=parameters_of(est)).sealed()
             finally:
                 whole.wipe()
 
         with self._lock:
-            self._store.change(_LEDGER, spend)
+            self._store.change(LEDGER, spend)
             self._read_ledger()
         return released[-1]
 
@@ -281,12 +289,12 @@ class StateFolder:
         def note(parts: Sealed) -> Sealed:
             frame, est = self._understood(parts)
             est._ledger.note_redraw()
-            return replace(frame, parameters=_parameters(est)).sealed()
+            return replace(frame, parameters=parameters_of(est)).sealed()
 
         if isinstance(self._est, Counts):
             self._est.rerandomize()  # which says why not
         with self._lock:
-            self._store.change(_LEDGER, note)
+            self._store.change(LEDGER, note)
             self._read_ledger()
             self._bits.catch_up(self._est._ledger.redraws, self._coins)
 
@@ -332,6 +340,16 @@ class StateFolder:
         return int(self._bits.nbytes)
 
     @property
+    def estimator(self) -> Any:
+        """The estimator, to be asked what it is. Its bits are not here, and its ledger is as it was last read."""
+        return self._est
+
+    @property
+    def needs_names(self) -> bool:
+        """Whether a batch has to say which it is: it must not be taken twice, and this store may take it twice."""
+        return not (self.repeatable or self._store.ONCE)
+
+    @property
     def shards(self) -> int:
         """How many shards there are."""
         return self._frame.shards
@@ -353,26 +371,28 @@ class StateFolder:
 
     def _read_ledger(self) -> None:
         try:
-            self._frame, self._est = self._understood(self._store.read(_LEDGER))
+            self._frame, found = self._understood(self._store.read(LEDGER))
         except FileNotFoundError:
             raise FileNotFoundError(
                 f"{self.url}: there is no state folder here; pp.StateFolder.create(url, ...) makes one"
             ) from None
         if self._frame.secure and not self._coins.secure:
             raise NotPrivate("this folder is private so far, and seeded coins would end that")
-        self._bits = self._est._table
+        if self._est is None:
+            self._est, self._bits = found, found._table
+        self._est._agree_with(found)
 
     def _understood(self, parts: Sealed) -> tuple[Frame, Any]:
         """A frame, and the estimator whose bits are in the shards."""
         frame = Frame.of(parts)
-        if frame.kind not in _KINDS:
+        if frame.kind not in KINDS:
             raise CorruptState(f"a folder cannot have an estimator of kind {frame.kind}")
 
         def bits(slots: SlotMap, split: Split) -> Any:
             return ShardedBits(self._store, frame, slots.size, split, cells_of(slots))
 
         sealed = frame.of_estimator(parts.words)
-        return frame, _KINDS[frame.kind]._with_bits_elsewhere(sealed, self._given, bits, self._coins)
+        return frame, KINDS[frame.kind]._with_bits_elsewhere(sealed, self._given, bits, self._coins)
 
 
 def _wipe_stack() -> None:
@@ -387,9 +407,3 @@ def _opened(url: str, universe: Any, coins: Coins | None) -> StateFolder:
 def _listed(universe: Any) -> Any:
     """The universe, if it has to be given again where the folder is opened."""
     return universe if isinstance(universe, Users) or (isinstance(universe, Edges) and universe.named) else None
-
-
-def _parameters(est: Any) -> bytes:
-    """The ledger and the parameters of an estimator."""
-    with est._sealed(insecure=True) as parts:
-        return bytes(parts.parameters)

@@ -33,9 +33,9 @@ class Gathered:
     def add(self, ids: Any, categories: Any = None) -> None:
         """Gather the slots of these users; takes what `StateFolder.update_many` takes, and names an id that is none.
 
-        A batch that is refused may be marked in part: gather it anew.
+        What is refused leaves no mark; of an iterator, which is taken in chunks, the last chunk leaves none.
         """
-        with self._turn, self._bits.marked_in(self.marks):
+        with self._turn, self._bits.fed_to(_Into(self.marks)):
             self._est.update_many(ids, categories)
 
     def packed(self, number: int) -> NDArray[np.uint8]:
@@ -43,17 +43,25 @@ class Gathered:
 
         It is wiped with the rest; copies of it, sent elsewhere, are the caller's to wipe.
         """
-        marked = self.marks.packed(*self._bits.bounds(number), self._scratch)
-        octets: NDArray[np.uint8] = self._scratch.own(np.empty(_HEAD.size + len(marked), dtype=np.uint8))
-        octets[: _HEAD.size] = np.frombuffer(_HEAD.pack(self._frame.name, number), dtype=np.uint8)
-        octets[_HEAD.size :] = marked
-        return octets
+        head = _HEAD.pack(self._frame.name, number)
+        return self.marks.packed(*self._bits.bounds(number), head, self._scratch)
 
     def wipe(self) -> None:
         """Forget everything."""
         with self._scratch:
             self.marks.wipe()
         loaded("panprivacy.privacy.kernels").wipe_stack()
+
+
+class _Into:
+    """Marks slots, whatever is to be done with them."""
+
+    def __init__(self, marks: Marks) -> None:
+        self._marks = marks
+        self.restored_on_error = marks.restored_on_error
+
+    def add(self, slots: NDArray[np.unsignedinteger], *, remove: bool) -> None:  # noqa: ARG002
+        self._marks.add(slots)
 
 
 def add_packed(marks: Marks, packed: Iterable[Any], frame: Frame, number: int) -> None:

@@ -4,6 +4,7 @@ Marks are plain: they say who is in a batch. They live as long as a batch does. 
 packed, slot by slot if these are few, and else with a place for every slot.
 """
 
+from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -14,6 +15,7 @@ from panprivacy.errors import CorruptState
 from panprivacy.lazily import loaded
 from panprivacy.memory import Scratch
 from panprivacy.table import Table
+from panprivacy.table.bits import Restored
 
 _LISTED, _EACH = 0, 1  # how marks are packed
 _LARGEST_LISTED = 2**32  # slots beyond have no room in a list
@@ -35,14 +37,17 @@ class Marks(Protocol):
     def between(self, first: int, end: int, scratch: Scratch) -> Touched:
         """The marked slots from `first` up to `end`, counted from `first`."""
 
-    def packed(self, first: int, end: int, scratch: Scratch) -> NDArray[np.uint8]:
-        """The same as bytes."""
+    def packed(self, first: int, end: int, head: bytes, scratch: Scratch) -> NDArray[np.uint8]:
+        """The same as bytes, behind some that come first."""
 
     def add_packed(self, octets: NDArray[np.uint8]) -> None:
         """Mark what was packed elsewhere, and covers as many slots as these."""
 
+    def restored_on_error(self) -> AbstractContextManager[None]:
+        """Put the marks back as they were if anything goes wrong."""
+
     def wipe(self) -> None:
-        """Forget everything."""
+        """Forget everything; these can then be used again."""
 
 
 class Marked:
@@ -62,17 +67,18 @@ class Marked:
         loaded("panprivacy.table.kernels").touched_in(self._table.words, first, end, slots)
         return Touched(slots, None)
 
-    def packed(self, first: int, end: int, scratch: Scratch) -> NDArray[np.uint8]:
+    def packed(self, first: int, end: int, head: bytes, scratch: Scratch) -> NDArray[np.uint8]:
         """The same as bytes: four for a slot, or a bit for each."""
         kernels = loaded("panprivacy.folder.kernels")
         listed, each = kernels.SLOT * self._table.ones(first, end), 8 * Table.words_for(end - first)
         if listed < each and end - first < _LARGEST_LISTED:
-            octets = _form(_LISTED, listed, scratch)
-            kernels.pack_slots(self.between(first, end, scratch).slots, octets[1:])
+            octets, marked = _laid_out(head, _LISTED, listed, scratch)
+            kernels.pack_slots(self.between(first, end, scratch).slots, marked)
             return octets
-        octets, part = _form(_EACH, each, scratch), self._table.cut(first, end)
+        octets, marked = _laid_out(head, _EACH, each, scratch)
+        part = self._table.cut(first, end)
         try:
-            octets[1:] = part.words.view(np.uint8)
+            marked[:] = part.words.view(np.uint8)
         finally:
             part.wipe()
         return octets
@@ -89,6 +95,10 @@ class Marked:
             if self._table.ones() == self._table.ones(0, len(words) * 64):
                 return
         raise CorruptState(f"these are no marks of {size} slots")
+
+    def restored_on_error(self) -> AbstractContextManager[None]:
+        """Put the marks back as they were if anything goes wrong."""
+        return self._table.restored_on_error()
 
     def wipe(self) -> None:
         """Forget everything."""
@@ -116,16 +126,16 @@ class Tallied:
         kernels.tallied_in(self._times, first, end, slots, times)
         return Touched(slots, times)
 
-    def packed(self, first: int, end: int, scratch: Scratch) -> NDArray[np.uint8]:
+    def packed(self, first: int, end: int, head: bytes, scratch: Scratch) -> NDArray[np.uint8]:
         """The same as bytes: six for a slot that is touched, or two for each."""
         kernels = loaded("panprivacy.folder.kernels")
         listed, each = kernels.SLOT_AND_TIMES * kernels.tallied(self._times, first, end), 2 * (end - first)
         if listed < each and end - first < _LARGEST_LISTED:
-            octets = _form(_LISTED, listed, scratch)
-            kernels.pack_tally(*self.between(first, end, scratch), octets[1:])
+            octets, marked = _laid_out(head, _LISTED, listed, scratch)
+            kernels.pack_tally(*self.between(first, end, scratch), marked)
             return octets
-        octets = _form(_EACH, each, scratch)
-        octets[1:] = self._times[first:end].view(np.uint8)
+        octets, marked = _laid_out(head, _EACH, each, scratch)
+        marked[:] = self._times[first:end].view(np.uint8)
         return octets
 
     def add_packed(self, octets: NDArray[np.uint8]) -> None:
@@ -140,12 +150,18 @@ class Tallied:
             return
         raise CorruptState(f"these are no marks of {size} slots")
 
+    def restored_on_error(self) -> AbstractContextManager[None]:
+        """Put the marks back as they were if anything goes wrong."""
+        return Restored(self._words)
+
     def wipe(self) -> None:
         """Forget everything."""
         memory.wipe(self._words)
 
 
-def _form(form: int, size: int, scratch: Scratch) -> NDArray[np.uint8]:
-    octets: NDArray[np.uint8] = scratch.own(np.empty(1 + size, dtype=np.uint8))
-    octets[0] = form
-    return octets
+def _laid_out(head: bytes, form: int, size: int, scratch: Scratch) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    """Room for bytes that come first, for how the marks are packed, and for the marks; and the last part alone."""
+    start = np.frombuffer(head + bytes([form]), dtype=np.uint8)
+    octets: NDArray[np.uint8] = scratch.own(np.empty(len(start) + size, dtype=np.uint8))
+    octets[: len(start)] = start
+    return octets, octets[len(start) :]

@@ -6,6 +6,8 @@ an image of 2**29 bytes and 2**23 windows, hence 2**52 comparisons:
 | what | bits that must agree | chance of a find |
 |---|---|---|
 | a word of a table and its neighbour | 128, of at least 0.85 bits of entropy each at epsilon 1 | 2**-56 |
+| three words of marks in a row, one bit in eight set or fewer | 192 x 0.33 = 63 | 2**-11 if all memory were like that |
+| 24 numbers in a row, 8 of them not zero: slots that a batch touched | 19 + 8 x 3 = 43 | as for ids: new memory only |
 | 24 counts of ones in neighbouring words | 24 x 3.9 = 93 | 2**-41 |
 | 24 counters of 8 places in a row | 24 x 3 = 72 | 2**-20 if all memory were bytes below 8 |
 | an id or a hash of 64 bits, from which the image before the batch was free | 63 | 2**-11 if all memory were random |
@@ -31,6 +33,7 @@ Words: TypeAlias = NDArray[np.uint64]
 IN_ORDER, ASCENDING = 8, 24
 """How many numbers in a row are a find: in the order of a batch, and in ascending order, where less is by chance."""
 _SMALLEST, _LARGEST = 4, 60  # a word of nearly only zeros, or ones, is everywhere
+_TELLING = 8  # of 24 numbers in a row, so many that are not zero
 
 
 @dataclass
@@ -96,11 +99,11 @@ def in_a_row(what: str, words: Words, need: int, *, new: bool = False) -> Window
     return Windows(what, words, np.arange(len(words)), padded[:-2], padded[2:], sides, need, new=new)
 
 
-def of_bits(what: str, octets: Octets, size: int, present: Octets | None = None) -> list[Windows]:
+def of_bits(what: str, octets: Octets, size: int, present: Octets | None = None, need: int = 1) -> list[Windows]:
     """Windows of packed bits at all eight offsets; only those that differ from the bits that are there at present."""
     found = []
     for offset in range(8):
-        windows = in_a_row(what, _words_at(octets, size, offset), need=1)
+        windows = in_a_row(what, _words_at(octets, size, offset), need=need)
         ones = np.bitwise_count(windows.keys)
         telling = (ones >= _SMALLEST) & (ones <= _LARGEST)
         if present is not None:
@@ -129,6 +132,14 @@ def of_counters(counters: Octets, present: Octets | None) -> Windows:
     """Counters of eight slots a window, a byte each; only where they differ from the present."""
     windows = in_a_row("counters", _eights(counters), need=2)
     return windows if present is None else windows.only(windows.keys != _eights(present))
+
+
+def of_times(times: Octets) -> Windows:
+    """How often each of eight slots is touched, a window; only where many are, since zeros are everywhere."""
+    windows = in_a_row("marks", _eights(times), need=2, new=True)
+    windows.positions *= 8
+    touched = np.convolve((times[: len(times) // 8 * 8].reshape(-1, 8) > 0).sum(axis=1), np.ones(3), "same")
+    return windows.only(touched >= _TELLING)
 
 
 def of_numbers(what: str, values: Words, *, new: bool) -> Windows:

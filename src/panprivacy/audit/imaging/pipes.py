@@ -22,10 +22,11 @@ from panprivacy.audit.imaging.containers import LETTERS
 from panprivacy.audit.imaging.crowd import Batch, Crowd, letters
 from panprivacy.audit.imaging.processes import CannotImage, bits_of, family, peek
 from panprivacy.audit.imaging.recorded import Recorded
-from panprivacy.audit.imaging.scenarios import BATCHES, START, Scenario
+from panprivacy.audit.imaging.scenarios import BATCHES, SHARDS, START, Scenario
 from panprivacy.audit.imaging.stage import environment, folders
-from panprivacy.audit.imaging.subjects import EPSILON, RELEASES, Shown
+from panprivacy.audit.imaging.subjects import EPSILON, RELEASES, Shown, shards_of
 from panprivacy.audit.imaging.truth import Traces, Version
+from panprivacy.folder import StateFolder
 from panprivacy.periods import DAY
 
 _PAGE = 4096
@@ -55,7 +56,8 @@ def run(
             env=environment(hardened=hardened),
         ) as process:
             try:
-                pipe = _Pipe(process, crowd, saves="--state" in words)
+                shards = imaged / SHARDS if SHARDS in words else None
+                pipe = _Pipe(process, crowd, saves="--state" in words, shards=shards)
                 pipe.feed(rows.header)
                 recorded.start(process.pid, pipe.versions())
                 for number, step in enumerate(scenario.steps):
@@ -112,8 +114,11 @@ class _Rows:
 
 
 class _Pipe:
-    def __init__(self, process: subprocess.Popen[bytes], crowd: Crowd, *, saves: bool) -> None:
+    def __init__(
+        self, process: subprocess.Popen[bytes], crowd: Crowd, *, saves: bool, shards: Path | None = None
+    ) -> None:
         self._process = process
+        self._shards = shards
         self._size, self._each = crowd.slots_in_all, crowd.bits_each
         self._saves = saves
 
@@ -154,7 +159,9 @@ class _Pipe:
         raise CannotImage(f"the command has ended: {self._process.stderr.read().decode()}")
 
     def versions(self) -> list[Version]:
-        """The bits, read off the pages that hold nothing else; none if there are no such pages."""
+        """The bits, read off the pages that hold nothing else, or off the shards; none if there are no such pages."""
+        if self._shards is not None:
+            return [Version.at(shown, self._process.pid) for shown in shards_of(StateFolder(self._shards))]
         octets = -(-self._size // 64) * 8
         pages = -(-octets // _PAGE) * _PAGE
         for process in family(self._process.pid):

@@ -52,6 +52,8 @@ class Recorded:
             traces.add_version(version, present)
         for fed, versions in self._after[:-1]:
             traces.add_ids(fed)
+            if any(version.shown.file for version in versions):
+                traces.add_marks(fed)
             for version in versions:
                 traces.add_flips(fed, version)
         return traces

@@ -39,6 +39,9 @@ _DENSITY, _DISTINCT = ("density", "-", "-n", "USERS"), ("distinct", "-")
 _BY = ("--by", "clinic", "--categories", "north,south,west")
 _COUNTS = ("counts", "-", "-n", "USERS")
 _KEPT = ("--state", "state.pp")
+SHARDS = "shards/"
+"""The folder that a pipe keeps its state in, if it does not keep it in a file."""
+_IN_FOLDER = ("--state", SHARDS, "--shards", "3")
 START = "2026-01-05"
 """When the first period of a pipe starts whose events have times."""
 _TIMED = ("--time", f"at@{START}", "--release-every", "1d")
@@ -107,8 +110,18 @@ SCENARIOS = (
     Scenario("merge", "shards", steps=("short", "medium", "merge", "medium", "short")),
     Scenario("merge, overlapping", "overlapping", steps=("short", "medium", "merge", "medium", "short")),
     Scenario("window change", "Windows", steps=("short", "medium", "next_window", "medium", "next_window", "short")),
+    Scenario(
+        "folder",
+        "folder, Density",
+        steps=("short", "long", "release", "medium", "rerandomize", "medium", "release", "short"),
+    ),
+    Scenario("folder, Counts", "folder, Counts", steps=("short", "long", "release", "medium", "short")),
+    Scenario("folder, taken", "folder, taken, Density", steps=("short", "long", "medium", "short")),
+    Scenario("folder, taken, Counts", "folder, taken, Counts", steps=("short", "long", "medium", "short")),
     Scenario("pipe", steps=_PIPED, pipe=_DENSITY),
     Scenario("pipe with state", steps=_PIPED, pipe=(*_DENSITY, *_KEPT)),
+    Scenario("pipe with folder", steps=_PIPED, pipe=(*_DENSITY, *_IN_FOLDER)),
+    Scenario("pipe with folder, Counts", "Counts", steps=_PIPED, pipe=(*_COUNTS, *_IN_FOLDER)),
     Scenario("pipe, categories", "categories", steps=_PIPED, pipe=(*_DENSITY, *_BY)),
     Scenario("pipe with state, Counts", "Counts", steps=_PIPED, pipe=(*_COUNTS, *_KEPT)),
     Scenario("pipe, DistinctCount", "DistinctCount, text", "list of text", steps=_PIPED, pipe=_DISTINCT),

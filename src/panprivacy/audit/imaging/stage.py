@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from panprivacy.audit.imaging.processes import CannotImage, peek
+from panprivacy.audit.imaging.processes import CannotImage
 from panprivacy.audit.imaging.subjects import Shown
 from panprivacy.audit.imaging.truth import Version
 from panprivacy.hardening import AT_START
@@ -59,8 +59,7 @@ class Stage:
             assert self._process.stderr is not None
             raise CannotImage(f"the process under audit has ended: {self._process.stderr.read().decode()}")
         self.keys += b"".join(_arrived(self._keys))
-        shown = [Shown(**table) for table in json.loads(line)]
-        return [Version.read(table, peek(self.process, table.address, table.octets)) for table in shown]
+        return [Version.at(Shown(**table), self.process) for table in json.loads(line)]
 
     def go_on(self) -> None:
         """Let it do the next step."""

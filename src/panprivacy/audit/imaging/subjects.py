@@ -6,6 +6,7 @@ second knows which bit a user of the first owns.
 
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from panprivacy.estimator import Estimator
+from panprivacy.folder.bits import shard_name
 
 pp: Any = import_module("panprivacy")  # all of it, as a program sees it: this layer may not name what is above others
 
@@ -22,6 +24,9 @@ DELTA = 1e-9
 RELEASES = 8
 BUCKETS = 4096
 
+
+_IN_FOLDER, _TAKEN = "folder, ", "taken, "
+SHARDS = 3
 
 FEW, MANY = 3, 1000
 """Categories: so few that bits change often, and so many that a row of them is as telling as a row of ids."""
@@ -57,6 +62,8 @@ class Shown:
     """Where these bits stand among those of the whole."""
     each: int = 1
     """How many of the bits are one slot's: one, or a counter beside it."""
+    file: str | None = None
+    """The file they are in, where they are not in memory; the address is then counted from its beginning."""
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data, for JSON."""
@@ -64,7 +71,11 @@ class Shown:
 
 
 def parts_of(kind: str, users: int, listed: Any) -> list[Any]:
-    """The estimators of a kind, over so many users; several where they are to be merged."""
+    """The estimators of a kind, over so many users; several where they are to be merged.
+
+    What is to be kept in a folder is of the kind that follows.
+    """
+    kind = kind.removeprefix(_IN_FOLDER).removeprefix(_TAKEN)
     groups = [i % 5 for i in range(len(listed))] if kind == "Users, groups" else None
     universe = (
         pp.Users(listed, groups=groups)
@@ -127,6 +138,9 @@ class Subject:
 
     def __init__(self, kind: str, users: int, listed: Any, folder: Path) -> None:
         self.parts = parts_of(kind, users, listed)
+        if kind.startswith(_IN_FOLDER):
+            self.parts = [pp.StateFolder.holding(part, folder / "shards", shards=SHARDS) for part in self.parts]
+        self._taken = kind.startswith(_IN_FOLDER + _TAKEN)
         self._given = pp.Users(listed) if kind.startswith("Users") else None
         self._categories = categories_of(kind)
         self._file = folder / "state.pp"
@@ -143,8 +157,17 @@ class Subject:
         for part in self.parts:
             if isinstance(part, pp.Windows):
                 part.update_many(ids, self._day)
+            elif self._taken:
+                self._feed_by_shard(part, ids)
             else:
                 part.update_many(ids)
+
+    def _feed_by_shard(self, folder: Any, ids: Any) -> None:
+        """Gather the slots of a batch, and let each shard take its own, as processes of an engine do."""
+        with folder.gather() as gathered:
+            gathered.add(ids)
+            for number in range(folder.shards):
+                folder.take(number, [gathered.packed(number)])
 
     def _feed_by_category(self, ids: Any) -> None:
         """Take a batch whose categories go with its ids; the column of them is wiped as that of the ids is."""
@@ -227,6 +250,9 @@ class Subject:
     def tables(self) -> Iterator[Shown]:
         """Where all bits are."""
         for part in self.parts:
+            if isinstance(part, pp.StateFolder):
+                yield from shards_of(part)
+                continue
             est = within(part)
             words = est._table.words
             whole = hasattr(est._slots, "levels") or type(est._slots).__name__ in ("Asked", "CountedAsked", "Sampled")
@@ -234,3 +260,14 @@ class Subject:
             size, first = est._table.size * bits_each(est), first * bits_each(est)
             sparse = len(words) != -(-size // 64)
             yield Shown(words.ctypes.data, words.nbytes, size, sparse, self._epoch, first, bits_each(est))
+
+
+def shards_of(folder: Any) -> Iterator[Shown]:
+    """Where the bits of a state folder are: in one file for each shard, before the checksum that ends it."""
+    for number in range(folder.shards):
+        first, end = folder._bits.bounds(number)
+        table = folder._bits.cells.empty(end - first)
+        file, each = Path(folder.url).absolute() / f"{shard_name(number)}.pp", getattr(table, "width", 1)
+        address = file.stat().st_size - sha256().digest_size - table.words.nbytes
+        slots = (table.size * each, False, 0, first * each, each)
+        yield Shown(address, table.words.nbytes, *slots, file=str(file))

@@ -1,6 +1,7 @@
 """What must not be there: made from the bits at every checkpoint, and from who came in which batch."""
 
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +11,10 @@ from panprivacy.audit.imaging.containers import LETTERS
 from panprivacy.audit.imaging.crowd import Batch, Crowd, People
 from panprivacy.audit.imaging.images import Octets
 from panprivacy.audit.imaging.needles import ASCENDING, IN_ORDER, Run, Windows, Words
+from panprivacy.audit.imaging.processes import peek
 from panprivacy.audit.imaging.subjects import MANY, Shown
+
+_NOBODY = -1
 
 
 @dataclass
@@ -23,8 +27,15 @@ class Version:
     """The slots whose bit is one, where that is what is kept."""
 
     @classmethod
+    def at(cls, shown: Shown, process: int) -> "Version":
+        """Read the bits where they are: in the memory of a process, or in a file."""
+        if shown.file is None:
+            return cls.read(shown, peek(process, shown.address, shown.octets))
+        return cls.read(shown, Path(shown.file).read_bytes()[shown.address : shown.address + shown.octets])
+
+    @classmethod
     def read(cls, shown: Shown, raw: bytes) -> "Version":
-        """Make a version of what stood in memory."""
+        """Make a version of what stood there."""
         if not shown.sparse:
             return cls(shown, np.frombuffer(raw, dtype=np.uint8), None)
         listed = np.frombuffer(raw, dtype=np.uint64)
@@ -74,6 +85,7 @@ class Traces:
     crowd: Crowd
     _bits: list[tuple[Windows, Version, Version | None]] = field(default_factory=list)
     _flips: list[tuple[Windows, People]] = field(default_factory=list)
+    _marks: list[tuple[Windows, People, int]] = field(default_factory=list)
     _ids: list[tuple[Windows | Run, People]] = field(default_factory=list)
     _keys: list[Windows] = field(default_factory=list)
     _counts: list[Windows] = field(default_factory=list)
@@ -104,6 +116,19 @@ class Traces:
         octets = np.concatenate([octets, np.zeros(-len(octets) % 8, dtype=np.uint8)])
         people = fed.people[-fed.batch.different :][there]
         self._flips += [(windows, people) for windows in needles.of_bits("flips", octets, len(bits))]
+
+    def add_marks(self, fed: Fed) -> None:
+        """Look for what a folder is fed by: for every slot, whether a batch touches it, or how often."""
+        slots, each = fed.slots[fed.slots >= 0] // self.crowd.bits_each, self.crowd.bits_each
+        size = -(-self.crowd.slots_in_all // each // 64) * 64
+        owners = np.full(size, _NOBODY, dtype=np.int64)
+        owners[slots] = fed.people[fed.slots >= 0]
+        if each > 1:
+            times = np.bincount(slots, minlength=size).clip(max=255).astype(np.uint8)
+            self._marks.append((needles.of_times(times), owners, 8))
+        else:
+            octets = np.packbits(owners != _NOBODY, bitorder="little")
+            self._marks += [(windows, owners, 64) for windows in needles.of_bits("marks", octets, size, need=2)]
 
     # --- ids ----------------------------------------------------------------------------------------------------
 
@@ -163,7 +188,12 @@ class Traces:
     def all_windows(self) -> list[Windows]:
         """Everything that is looked for as windows."""
         ids = [needle for needle, _ in self._ids if isinstance(needle, Windows)]
-        return [*(w for w, *_ in self._bits), *(w for w, _ in self._flips), *ids, *self._keys, *self._counts]
+        bits = [windows for windows, *_ in self._bits] + self._windows_of_batches
+        return [*bits, *ids, *self._keys, *self._counts]
+
+    @property
+    def _windows_of_batches(self) -> list[Windows]:
+        return [windows for windows, _ in self._flips] + [windows for windows, *_ in self._marks]
 
     @property
     def all_runs(self) -> list[Run]:
@@ -171,8 +201,9 @@ class Traces:
         return [needle for needle, _ in self._ids if isinstance(needle, Run)] + [run for run, _ in self._lists]
 
     def words_found(self) -> int:
-        """How many windows of earlier tables or flips were found, and entries of earlier lists."""
-        found = [windows.found for windows, *_ in self._bits] + [windows.found for windows, _ in self._flips]
+        """How many windows of earlier tables, flips or marks were found, and entries of earlier lists."""
+        found = [windows.found for windows, *_ in self._bits]
+        found += [windows.found for windows in self._windows_of_batches]
         found += [run.found for run, _ in self._lists]
         return sum(int(each.sum()) for each in found)
 
@@ -190,11 +221,13 @@ class Traces:
         return len(np.unique(np.concatenate(found))) if found else 0
 
     def users_named(self, came: list[Fed]) -> int:
-        """How many users came and have a bit that is known to have changed, or to have been drawn in their batch.
+        """How many users came and have a bit that is known to have changed, or to have been drawn or marked in a batch.
 
         Bits are counted where nobody knows whose they are.
         """
         named = [people[_covered(windows, len(people))] for windows, people in self._flips]
+        marked = [owners[_covered(windows, len(owners), span)] for windows, owners, span in self._marks]
+        named += [owners[owners != _NOBODY] for owners in marked]
         changed: dict[int, list[People]] = {}
         for windows, version, now in self._bits:
             changed.setdefault(version.shown.epoch, []).append(_changed(windows, version, now))
@@ -237,9 +270,9 @@ def _changed(windows: Windows, version: Version, now: Version | None) -> People:
     return np.unique(slots) + version.shown.offset
 
 
-def _covered(windows: Windows, size: int) -> NDArray[np.bool_]:
-    """Which bits are in a window that was found."""
+def _covered(windows: Windows, size: int, span: int = 64) -> NDArray[np.bool_]:
+    """Which bits, or numbers, are in a window that was found."""
     covered = np.zeros(size, dtype=np.bool_)
     for position in windows.positions[windows.found]:
-        covered[position : position + 64] = True
+        covered[position : position + span] = True
     return covered

@@ -1,0 +1,56 @@
+"""A new folder: the bits of an estimator, cut into shards, and its parameters and ledger in a frame."""
+
+from operator import index
+from typing import Any
+
+from panprivacy.counts import Counts
+from panprivacy.density import Density
+from panprivacy.distinct import DistinctCount
+from panprivacy.errors import PanPrivacyError
+from panprivacy.estimator import Estimator
+from panprivacy.folder.bits import shard_name
+from panprivacy.folder.parts import MOST_SHARDS, NAME, Frame, Shard
+from panprivacy.state.stores import Store
+
+LEDGER = "ledger"
+"""What the part is called that holds the frame."""
+
+KINDS: dict[int, type[Estimator[Any]]] = {kind.KIND: kind for kind in (Density, DistinctCount, Counts)}
+"""The estimators that a folder can hold."""
+
+_USUAL_SHARDS = 64
+
+
+def check_kind(kind: type) -> None:
+    """Refuse an estimator whose table has no shards, or whose release does more than count."""
+    if kind not in KINDS.values():
+        raise PanPrivacyError(f"a state folder holds a Density, a DistinctCount or a Counts, and no {kind.__name__}")
+
+
+def lay_out(est: Any, store: Store, shards: int | None) -> None:
+    """Write the parts of a folder, and wipe the estimator: there is one version of its bits, in the folder."""
+    check_kind(type(est))
+    size, redraws = est._table.size, est._ledger.redraws
+    if est._ledger.pair != est._ledger.split.pair_after(redraws):
+        raise PanPrivacyError("a union of overlapping tables has coins of its own, and cannot go on in a state folder")
+    shards = min(_USUAL_SHARDS, size) if shards is None else index(shards)
+    if not 1 <= shards <= min(MOST_SHARDS, size):
+        raise ValueError(f"shards must be between 1 and {min(MOST_SHARDS, size):,}, got {shards}")
+    name = est._coins.randbelow(2 ** (8 * NAME)).to_bytes(NAME, "little")
+    frame = Frame(name, shards, est.KIND, est.secure, parameters_of(est))
+    try:
+        for number in range(shards):
+            part = est._table.cut(*frame.bounds(number, size))
+            try:
+                store.create(shard_name(number), Shard(name, number, redraws, est.secure, part).sealed())
+            finally:
+                part.wipe()
+        store.create(LEDGER, frame.sealed())  # last: without it there is no folder yet
+    finally:
+        est.end("its bits are in a state folder")
+
+
+def parameters_of(est: Any) -> bytes:
+    """The ledger and the parameters of an estimator."""
+    with est._sealed(insecure=True) as parts:
+        return bytes(parts.parameters)
