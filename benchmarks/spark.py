@@ -4,10 +4,11 @@
     python benchmarks/spark.py --events 2_000_000 --rounds 1
 
 All four read the same Parquet files in one session, with encrypted shuffle files, on two cores: a `mapInArrow` that
-only counts rows, `update` of a `Density` of 10^7 users in 64 shards, and Spark's exact and approximate count of distinct
-ids. The rounds of all of them are interleaved, and the best of each is shown: compare the ratios, not the seconds. Each
-does its work once before the clock starts, on few ids: Python workers and Java are warm then, as in a stream. The time
-of the processors, Java's and that of all Python workers, is what to look at on a machine that has other work.
+only counts rows, `update` of a `Density` of 10^7 users in 64 shards, and Spark's exact and approximate counts of
+distinct ids. The rounds of all of them are interleaved, and the best of each is shown: compare the ratios, not the
+seconds. Each does its work once before the clock starts, on few ids: Python workers and Java are warm then, as in a
+stream. The time of the processors, Java's and that of all Python workers, is what to look at on a machine that has
+other work.
 """
 
 import argparse

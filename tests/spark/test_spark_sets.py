@@ -9,7 +9,7 @@ from sparks import UNIVERSE, counted, density, present
 
 import panprivacy as pp
 from panprivacy.folder.noted import Noted
-from panprivacy.spark.sets import Columns, Fault, make_sets, take_sets
+from panprivacy.spark.sets import Columns, Fault, Tasks, make_sets, take_sets
 
 pa = pytest.importorskip("pyarrow")
 
@@ -23,7 +23,16 @@ def partition(*chunks: list[Any], kind: Any = None) -> Iterator[Any]:
 
 def sets_of(folder: pp.StateFolder, *partitions: Iterator[Any], columns: Columns = IDS) -> list[Any]:
     """What the first stage sends."""
-    return [pickled(row) for number, rows in enumerate(partitions) for row in make_sets(folder, columns, number, rows)]
+    return [
+        pickled(row)
+        for number, rows in enumerate(partitions)
+        for row in make_sets(folder, columns, tasks(folder), number, rows)
+    ]
+
+
+def tasks(folder: pp.StateFolder) -> Tasks:
+    """Two tasks, if there are two shards: the first has the first, the third, and so on."""
+    return Tasks(min(folder.shards, 2), folder.shards)
 
 
 def pickled(row: Any) -> Any:
@@ -32,19 +41,21 @@ def pickled(row: Any) -> Any:
 
 
 def take(folder: pp.StateFolder, rows: list[Any], batch: Any = None) -> list[Any]:
-    """What the second stage reports, each shard having what was sent to it."""
+    """What the second stage reports, each task having what was sent to it."""
     return [
         report.column(1)[0].as_py()
-        for shard in range(folder.shards)
-        for report in take_sets(folder, batch, shard, iter([row for row in rows if row.column(0)[0].as_py() == shard]))
+        for task in range(tasks(folder).number)
+        for report in take_sets(
+            folder, batch, tasks(folder), task, iter([row for row in rows if row.column(0)[0].as_py() == task])
+        )
     ]
 
 
 def test_sets_of_all_partitions_are_taken(tmp_path: Path) -> None:
     folder = density(tmp_path / "folder")
     rows = sets_of(folder, partition([5, 6], [3999]), partition(), partition([1000] * 50))
-    assert [row.column(0)[0].as_py() for row in rows] == [0, 1, 2] * 3  # empty ones, too: their absence would tell
-    assert take(folder, rows) == [None] * 3
+    assert [row.column(0)[0].as_py() for row in rows] == [0, 1, 0] * 3  # empty ones, too: their absence would tell
+    assert take(folder, rows) == [None] * 2
     assert present(folder) == {5, 6, 1000, 3999}
 
 
@@ -60,11 +71,11 @@ def test_a_set_is_as_long_as_its_slots_need_and_not_as_the_events(tmp_path: Path
 
 def test_what_was_sent_is_wiped(tmp_path: Path) -> None:
     folder = density(tmp_path / "folder", shards=1)
-    sent = list(make_sets(folder, IDS, 0, partition([5, 6])))
+    sent = list(make_sets(folder, IDS, tasks(folder), 0, partition([5, 6])))
     assert set(sent[0].column(1)[0].as_py()) == {0}
 
 
-def test_the_first_bad_id_reaches_every_shard_and_changes_none(tmp_path: Path) -> None:
+def test_the_first_bad_id_reaches_every_task_and_changes_none(tmp_path: Path) -> None:
     folder = density(tmp_path / "folder")
     rows = sets_of(folder, partition([1, 2]), partition([3], [4, 4001, -1]), partition([4000]))
     reports = take(folder, rows[::-1])
@@ -129,7 +140,7 @@ def test_shards_that_do_not_know_their_batches_would_be_found(tmp_path: Path, mo
     assert counted(visits) == {2: 2}
 
 
-def test_a_shard_that_is_not_told_of_bad_ids_would_be_found(tmp_path: Path) -> None:
+def test_a_task_that_is_not_told_of_bad_ids_would_be_found(tmp_path: Path) -> None:
     folder = density(tmp_path / "folder")
     rows = sets_of(folder, partition([1, 2]), partition([4000]))
     take(folder, [row for row in rows if row.column(2)[0].as_py() is None])

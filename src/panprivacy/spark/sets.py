@@ -1,13 +1,13 @@
-"""What Python workers do: one makes of a partition of events a set of slots for each shard, another feeds a shard.
+"""What Python workers do: some make of a partition of events a set of slots for each shard, others feed the shards.
 
-The first stage looks every id up and changes nothing. What it finds wrong it sends to all shards, in the place of the
-sets; the second stage begins when the first is done, so every shard is told of every bad id before it would change.
+The first stage looks every id up and changes nothing. What it finds wrong it sends to all tasks of the second, in the
+place of the sets. The second stage begins when the first is done, and a task of it changes its shards when it has read
+all that was sent to it: so every task knows of every bad id before it would change anything.
 """
 
 import pickle
 import struct
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
     from panprivacy.folder import StateFolder
 
-SETS = "shard int, slots binary, fault binary"
-"""What the first stage makes: for each shard a set of slots, or what is wrong with the events."""
+SETS = "task int, slots binary, fault binary"
+"""What the first stage makes: a set of slots for a shard, which a task feeds, or what is wrong with the events."""
 
-TAKEN = "shard int, fault binary"
-"""What the second stage makes: which shards have taken the batch, or why none has."""
+TAKEN = "shards int, fault binary"
+"""What each task of the second makes: how many shards have taken the batch, or why none has."""
 
 
 _OFFSETS = struct.Struct("=ii")  # where the one set of an Arrow column begins, and where it ends
@@ -50,10 +50,6 @@ class Fault(NamedTuple):
     def error(self) -> Exception:
         """It as an exception, for the driver to raise."""
         return self.kind(self.said)
-
-
-class _Refused(Exception):
-    """The events are wrong, and no shard takes them."""
 
 
 @dataclass(frozen=True)
@@ -89,10 +85,26 @@ class Columns:
         return chosen_rows(ids, wanted, scratch), chosen
 
 
+@dataclass(frozen=True)
+class Tasks:
+    """Which task of the second stage feeds which shards: a task costs more than the work that it has with one shard."""
+
+    number: int
+    shards: int
+
+    def of(self, shard: int) -> int:
+        """The task that feeds a shard."""
+        return shard % self.number
+
+    def shards_of(self, task: int) -> range:
+        """The shards that a task feeds."""
+        return range(task, self.shards, self.number)
+
+
 def make_sets(
-    folder: "StateFolder", columns: Columns, partition: int, batches: Iterator["pa.RecordBatch"]
+    folder: "StateFolder", columns: Columns, tasks: Tasks, partition: int, batches: Iterator["pa.RecordBatch"]
 ) -> Iterator["pa.RecordBatch"]:
-    """The sets of slots that one partition of the events touches, a row for each shard."""
+    """The sets of slots that one partition of the events touches, one for each shard."""
     fault: Fault | None = None
     with folder.gather() as gathered:
         for chunk, batch in enumerate(batches):
@@ -101,35 +113,37 @@ def make_sets(
                     columns.add(gathered, batch, folder.universe)
                 except (PanPrivacyError, ValueError, TypeError) as error:
                     fault = Fault(partition, chunk, type(error), str(error))
-        for shard in range(folder.shards):
-            # Sent before the next is asked for, and wiped where the block ends.
-            yield _row(shard, None, fault.packed()) if fault else _row(shard, gathered.packed(shard), None)
+        if fault is not None:
+            yield from (_row(task, None, fault.packed()) for task in range(tasks.number))
+        else:
+            for shard in range(tasks.shards):
+                # Sent before the next is asked for, and wiped where the block ends.
+                yield _row(tasks.of(shard), gathered.packed(shard), None)
 
 
 def take_sets(
-    folder: "StateFolder", batch: Any, shard: int, batches: Iterator["pa.RecordBatch"]
+    folder: "StateFolder", batch: Any, tasks: Tasks, task: int, batches: Iterator["pa.RecordBatch"]
 ) -> Iterator["pa.RecordBatch"]:
-    """Let one shard take its sets, or none of them if there is a fault among them."""
+    """Let the shards of one task take their sets, or none of them if there is a fault anywhere."""
     import pyarrow as pa
 
     faults: list[bytes] = []
-
-    def sets() -> Iterator[Any]:
+    shards = tasks.shards_of(task)
+    with folder.receive(shards, batch=batch) as received:
         for rows in batches:
-            yield from (slots.as_buffer() for slots in rows.column(1) if slots.is_valid)
             faults.extend(fault.as_py() for fault in rows.column(2) if fault.is_valid)
-        if faults:
-            raise _Refused
-
-    with suppress(_Refused):
-        folder.take(shard, sets(), batch=batch)
-    first = Fault.first(faults)
+            for slots in rows.column(1):
+                if slots.is_valid:
+                    received.add(slots.as_buffer())
+        first = Fault.first(faults)
+        if first is None:
+            received.take()
     yield pa.record_batch(
-        [pa.array([shard], pa.int32()), pa.array([first and first.packed()], pa.binary())], ["shard", "fault"]
+        [pa.array([len(shards)], pa.int32()), pa.array([first and first.packed()], pa.binary())], ["shards", "fault"]
     )
 
 
-def _row(shard: int, slots: Any, fault: bytes | None) -> "pa.RecordBatch":
+def _row(task: int, slots: Any, fault: bytes | None) -> "pa.RecordBatch":
     """A row of `SETS`, its slots where they are."""
     import pyarrow as pa
 
@@ -138,5 +152,5 @@ def _row(shard: int, slots: Any, fault: bytes | None) -> "pa.RecordBatch":
         ends = pa.py_buffer(_OFFSETS.pack(0, len(slots)))
         held = pa.Array.from_buffers(pa.binary(), 1, [None, ends, pa.py_buffer(slots)])
     return pa.record_batch(
-        [pa.array([shard], pa.int32()), held, pa.array([fault], pa.binary())], ["shard", "slots", "fault"]
+        [pa.array([task], pa.int32()), held, pa.array([fault], pa.binary())], ["task", "slots", "fault"]
     )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from panprivacy.errors import PanPrivacyError
 from panprivacy.folder import StateFolder
 from panprivacy.spark.session import check_session
-from panprivacy.spark.sets import SETS, TAKEN, Columns, Fault, make_sets, take_sets
+from panprivacy.spark.sets import SETS, TAKEN, Columns, Fault, Tasks, make_sets, take_sets
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -86,6 +86,7 @@ class Feeding:
         self._columns = Columns(len(ids), category is not None, skip_outside)
         self._skip_missing = skip_missing
         self._folder = folder
+        self._tasks = Tasks(min(folder.shards, session.sparkContext.defaultParallelism), folder.shards)
         self._shared = session.sparkContext.broadcast(folder)  # a list of users is sent once, not with every task
 
     def __enter__(self) -> "Feeding":
@@ -101,24 +102,24 @@ class Feeding:
                 "Spark may run a task twice, and counters would move twice: say which batch it is, as in "
                 "update(frame, column, folder, batch=('writer', 1))"
             )
-        columns, shared = self._columns, self._shared
+        columns, shared, tasks = self._columns, self._shared, self._tasks
 
         def sets(batches: Iterator["pa.RecordBatch"]) -> Iterator["pa.RecordBatch"]:
             from pyspark import TaskContext
 
-            return make_sets(shared.value, columns, TaskContext.get().partitionId(), batches)
+            return make_sets(shared.value, columns, tasks, TaskContext.get().partitionId(), batches)
 
         def taken(batches: Iterator["pa.RecordBatch"]) -> Iterator["pa.RecordBatch"]:
             from pyspark import TaskContext
 
-            return take_sets(shared.value, batch, TaskContext.get().partitionId(), batches)
+            return take_sets(shared.value, batch, tasks, TaskContext.get().partitionId(), batches)
 
         events = frame.select(*self._names)
         if self._skip_missing:
             events = events.dropna()
-        moved = events.mapInArrow(sets, SETS).repartitionById(self._folder.shards, "shard")
+        moved = events.mapInArrow(sets, SETS).repartitionById(tasks.number, "task")
         rows = moved.mapInArrow(taken, TAKEN).collect()
         fault = Fault.first(row.fault for row in rows if row.fault is not None)
         if fault is not None:
             raise fault.error()
-        assert {row.shard for row in rows} == set(range(self._folder.shards)), "Spark has run one task for each shard"
+        assert sum(row.shards for row in rows) == tasks.shards, "Spark has run every task of the second stage"
