@@ -24,7 +24,7 @@ def partition(*chunks: list[Any], kind: Any = None) -> Iterator[Any]:
 def sets_of(folder: pp.StateFolder, *partitions: Iterator[Any], columns: Columns = IDS) -> list[Any]:
     """What the first stage sends."""
     return [
-        pickled(row)
+        copied(row)
         for number, rows in enumerate(partitions)
         for row in make_sets(folder, columns, tasks(folder), number, rows)
     ]
@@ -35,7 +35,7 @@ def tasks(folder: pp.StateFolder) -> Tasks:
     return Tasks(min(folder.shards, 2), folder.shards)
 
 
-def pickled(row: Any) -> Any:
+def copied(row: Any) -> Any:
     """A copy: what was sent is wiped."""
     return pa.record_batch([pa.array(column.to_pylist(), column.type) for column in row.columns], row.schema.names)
 
@@ -126,6 +126,19 @@ def test_a_late_attempt_undoes_nothing(tmp_path: Path) -> None:
     for rows, number in ((late, 0), (late, 0), (sets_of(visits, partition([2, 3])), 1), (late, 0)):
         take(visits, rows, ("stream", number))
     assert counted(visits) == {1: 2, 3: 1}
+
+
+def test_a_batch_that_broke_off_is_asked_for_again(tmp_path: Path) -> None:
+    visits = density(tmp_path / "visits", up_to=8)
+    rows = sets_of(visits, partition([1, 2, 3999]))
+    visits.check_batch(("till", 1))
+    list(take_sets(visits, ("till", 1), tasks(visits), 1, iter([row for row in rows if row.column(0)[0].as_py()])))
+    with pytest.raises(pp.PanPrivacyError, match="batch 1 of till broke off"):
+        visits.check_batch(("till", 2))
+    visits.check_batch(("till", 1))
+    take(visits, rows, ("till", 1))
+    visits.check_batch(("till", 2))
+    assert counted(visits) == {1: 3}
 
 
 # --- bugs that have to be found -------------------------------------------------------------------------------------

@@ -1,11 +1,12 @@
 """Batches and streams of a Spark on this machine end in a state folder: all of them, each once, or not at all."""
 
+import doctest
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sparks import UNIVERSE, counted, density, needs_spark, present, start
+from sparks import HERE, UNIVERSE, counted, density, needs_spark, present, start
 
 import panprivacy as pp
 from panprivacy import spark as pps
@@ -114,6 +115,13 @@ def test_a_stream_of_files_is_fed_once_and_goes_on_after_a_restart(spark: Any, t
     spark.range(1, 2000, 4, 1).write.mode("append").parquet(str(tmp_path / "events"))
     run(visits, "checkpoint")
     assert counted(visits) == {1: 1500}
+
+
+@pytest.mark.usefixtures("spark")
+def test_the_examples_of_the_page_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = doctest.testfile(str(HERE.parents[1] / "docs" / "spark.md"), module_relative=False)
+    assert (result.failed, result.attempted) == (0, 14)
 
 
 def test_a_stream_ends_at_a_bad_id(spark: Any, tmp_path: Path) -> None:

@@ -237,6 +237,12 @@ class StateFolder:
             )
         return which
 
+    def check_batch(self, batch: BatchLike) -> None:
+        """Refuse a batch if the one before, of the same writer, broke off, and some shards do not have it."""
+        which = self._identified(batch)
+        if which is not None:
+            self._bits.check_whole(which, range(self.shards))
+
     def last_batch(self, writer: str = "") -> int | None:
         """The number of the last batch of a writer that every shard has; None if there is none."""
         numbers = [self._bits.last_batch(number, writer) for number in range(self.shards)]

@@ -49,9 +49,11 @@ def update(
     """
     if frame.isStreaming:
         raise TypeError("this DataFrame is a stream: feed it with stream(frame, column, folder)")
+    opened = folder if isinstance(folder, StateFolder) else StateFolder(folder)
+    opened.check_batch(batch)
     with Feeding(
         frame.sparkSession,
-        folder if isinstance(folder, StateFolder) else StateFolder(folder),
+        opened,
         column,
         category,
         skip_missing=skip_missing,
@@ -93,7 +95,7 @@ class Feeding:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._shared.unpersist()
+        self._shared.destroy()
 
     def take(self, frame: Any, batch: int | tuple[str, int] | None) -> None:
         """Feed one batch; raise what is wrong with its first bad id, if there is one."""
