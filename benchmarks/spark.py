@@ -77,8 +77,8 @@ def works(spark: Any, folder: pp.StateFolder) -> dict[str, Callable[[Path], Any]
     return {
         BARE: lambda place: read(place).mapInArrow(count_rows, "rows bigint").agg(f.sum("rows")).collect(),
         OURS: lambda place: pps.update(read(place), "id", folder),
-        EXACT: lambda place: read(place).agg(f.count_distinct("id")).collect(),
         APPROXIMATE: lambda place: read(place).agg(f.approx_count_distinct("id")).collect(),
+        EXACT: lambda place: read(place).agg(f.count_distinct("id")).collect(),
     }
 
 

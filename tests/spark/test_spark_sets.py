@@ -1,5 +1,6 @@
 """What Python workers make of partitions and of sets, without a Spark around them."""
 
+import pickle
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -126,6 +127,15 @@ def test_a_late_attempt_undoes_nothing(tmp_path: Path) -> None:
     for rows, number in ((late, 0), (late, 0), (sets_of(visits, partition([2, 3])), 1), (late, 0)):
         take(visits, rows, ("stream", number))
     assert counted(visits) == {1: 2, 3: 1}
+
+
+def test_a_folder_of_a_relative_path_is_found_by_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    sent = pickle.dumps(density(Path("folder")))
+    monkeypatch.chdir("/")
+    folder = pickle.loads(sent)
+    take(folder, sets_of(folder, partition([5])))
+    assert present(folder) == {5}
 
 
 def test_a_batch_that_broke_off_is_asked_for_again(tmp_path: Path) -> None:

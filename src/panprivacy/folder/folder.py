@@ -127,7 +127,8 @@ class StateFolder:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Where it is, and the list of its users, if there is one: whoever unpickles it opens it."""
-        return _opened, (self.url, self._given, None if self._coins.secure else self._coins)
+        url = self.url if "://" in self.url else str(Path(self.url).absolute())  # another process works elsewhere
+        return _opened, (url, self._given, None if self._coins.secure else self._coins)
 
     # --- events -------------------------------------------------------------------------------------------------
 
