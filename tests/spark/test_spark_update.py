@@ -23,10 +23,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     session.stop()
 
 
-def local_files(session: Any) -> list[Path]:
-    """What Spark has on its disks."""
-    place = Path(session.conf.get("spark.local.dir"))
-    return [path for path in place.rglob("*") if path.is_file()]
+def shuffle_files(session: Any) -> list[Path]:
+    """What is left on disk of the sets that were shuffled."""
+    return list(Path(session.conf.get("spark.local.dir")).rglob("shuffle*.data"))
 
 
 def test_the_users_of_a_frame_are_in_the_folder_and_in_a_release(spark: Any, tmp_path: Path) -> None:
@@ -34,10 +33,10 @@ def test_the_users_of_a_frame_are_in_the_folder_and_in_a_release(spark: Any, tmp
     frame = spark.range(0, 3000, 3).repartition(5)
     pps.update(frame, "id", folder)
     pps.update(spark.range(3).withColumnRenamed("id", "user"), "user", folder)
+    assert not shuffle_files(spark)
     assert present(folder) == {*range(0, 3000, 3), 1, 2}
     assert pps.release(folder).number == 1
     assert pps.release(folder, level=0.9).number == 2
-    assert not [path for path in local_files(spark) if path.name.startswith("shuffle")]
 
 
 def test_a_bad_id_is_named_and_the_folder_is_as_it_was(spark: Any, tmp_path: Path) -> None:
@@ -150,6 +149,7 @@ def test_what_cannot_be_is_refused_before_anything_runs(spark: Any, tmp_path: Pa
         with pytest.raises(pp.NotPrivate, match="fileCleanup"):
             pps.update(spark.range(3), "id", folder)
         pps.update(spark.range(3), "id", folder, allow_plain_shuffle=True)
+        assert shuffle_files(spark)  # which the other tests would have found
     finally:
         spark.conf.set(cleanup, "true")
     assert present(folder) == {0, 1, 2}
