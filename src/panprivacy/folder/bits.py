@@ -1,6 +1,6 @@
 """The bits of a folder, for an estimator to use like a table: shards that are loaded when they are needed."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import ClassVar, NoReturn, Protocol
 
@@ -86,7 +86,7 @@ class ShardedBits:
     def redraw_marked(self, marks: Marks, coins: Coins, *, batch: BatchId | None, remove: bool) -> None:
         """Redraw what is marked, in one shard after the other."""
         if batch is not None:
-            self._check_whole(batch)
+            self.check_whole(batch, (0, self._frame.shards - 1))  # which tell: shards take a batch in order
         for number in range(self._frame.shards):
             with Scratch() as scratch:
                 touched = marks.between(*self.bounds(number), scratch)
@@ -106,14 +106,14 @@ class ShardedBits:
 
         self._change(number, redrawn)
 
-    def _check_whole(self, batch: BatchId) -> None:
-        """Refuse a batch if the one before broke off: shards take it in order, so the first and the last tell."""
-        first, last = (self.last_batch(number, batch.writer) for number in (0, self._frame.shards - 1))
-        taken = -1 if last is None else last
-        if first not in (None, last, batch.number) and batch.number > taken:
+    def check_whole(self, batch: BatchId, shards: Iterable[int]) -> None:
+        """Refuse a batch if the one before broke off, and one of these shards does not have it."""
+        known = (self.last_batch(number, batch.writer) for number in shards)
+        numbers = [-1 if number is None else number for number in known]
+        if min(numbers) != max(numbers) != batch.number > min(numbers):
             raise PanPrivacyError(
-                f"{BatchId(batch.writer, first)} broke off, and some shards do not have it: feed it again, and then "
-                f"{batch}; if it is lost, go on under another writer's name"
+                f"{BatchId(batch.writer, max(numbers))} broke off, and some shards do not have it: feed it again, and "
+                f"then {batch}; if it is lost, go on under another writer's name"
             )
 
     def last_batch(self, number: int, writer: str) -> int | None:

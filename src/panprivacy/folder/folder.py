@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from operator import index
 from pathlib import Path
 from typing import Any, Self, TypeAlias
 
@@ -17,13 +16,12 @@ from panprivacy.errors import CorruptState, NotPrivate, PanPrivacyError
 from panprivacy.estimator import Estimator
 from panprivacy.folder.bits import ShardedBits
 from panprivacy.folder.cells import cells_of
-from panprivacy.folder.gathered import Gathered, add_packed
+from panprivacy.folder.gathered import Gathered, Received
 from panprivacy.folder.making import KINDS, LEDGER, check_kind, lay_out, parameters_of
 from panprivacy.folder.noted import BatchId
 from panprivacy.folder.parts import Frame
 from panprivacy.folder.pending import Pending
 from panprivacy.lazily import loaded
-from panprivacy.memory import Scratch
 from panprivacy.privacy import coins as coin_sources
 from panprivacy.privacy.budget import Budget, Split
 from panprivacy.privacy.coins import Coins
@@ -129,7 +127,8 @@ class StateFolder:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Where it is, and the list of its users, if there is one: whoever unpickles it opens it."""
-        return _opened, (self.url, self._given, None if self._coins.secure else self._coins)
+        url = self.url if "://" in self.url else str(Path(self.url).absolute())  # another process works elsewhere
+        return _opened, (url, self._given, None if self._coins.secure else self._coins)
 
     # --- events -------------------------------------------------------------------------------------------------
 
@@ -190,19 +189,19 @@ class StateFolder:
         also where that is empty: which shards have a batch must not tell who is in it. The parts of one shard are taken
         in one call, since the next call with the same `batch` changes nothing.
         """
-        which = self._identified(batch)
-        if not 0 <= index(number) < self.shards:
-            raise ValueError(f"there are shards 0 to {self.shards - 1}, and none of number {number}")
-        first, end = self._bits.bounds(index(number))
-        marks = self._bits.cells.marks(end - first)
+        with self.receive([number], batch=batch) as received:
+            for each in packed:
+                received.add(each)
+            received.take(remove=remove)
+
+    @contextmanager
+    def receive(self, shards: Iterable[int], *, batch: BatchLike = None) -> Iterator[Received]:
+        """Let several shards `take` what was packed for them, as it comes in, in any order."""
+        received = Received(self._frame, self._bits, self._coins, shards, self._identified(batch))
         try:
-            add_packed(marks, packed, self._frame, index(number))
-            with Scratch() as scratch:
-                touched = marks.between(0, end - first, scratch)
-                self._bits.redraw_in(index(number), touched, self._coins, batch=which, remove=remove)
+            yield received
         finally:
-            marks.wipe()
-            _wipe_stack()
+            received.wipe()
 
     @contextmanager
     def pending(self) -> Iterator[Pending]:
@@ -238,6 +237,12 @@ class StateFolder:
                 "is, as in update_many(ids, batch=('writer', 1))"
             )
         return which
+
+    def check_batch(self, batch: BatchLike) -> None:
+        """Refuse a batch if the one before, of the same writer, broke off, and some shards do not have it."""
+        which = self._identified(batch)
+        if which is not None:
+            self._bits.check_whole(which, range(self.shards))
 
     def last_batch(self, writer: str = "") -> int | None:
         """The number of the last batch of a writer that every shard has; None if there is none."""

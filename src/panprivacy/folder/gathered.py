@@ -3,6 +3,7 @@
 import struct
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,11 @@ from numpy.typing import NDArray
 from panprivacy.errors import CorruptState
 from panprivacy.folder.bits import ShardedBits
 from panprivacy.folder.marks import Marks
+from panprivacy.folder.noted import BatchId
 from panprivacy.folder.parts import NAME, Frame
 from panprivacy.lazily import loaded
 from panprivacy.memory import Scratch
+from panprivacy.privacy.coins import Coins
 
 _HEAD = struct.Struct(f"<{NAME}sI")  # the name of the folder, and the number of the shard
 
@@ -64,10 +67,44 @@ class _Into:
         self._marks.add(slots)
 
 
-def add_packed(marks: Marks, packed: Iterable[Any], frame: Frame, number: int) -> None:
-    """Mark in one shard what `Gathered.packed` packed for it, in however many processes."""
-    for each in packed:
-        octets = np.frombuffer(each, dtype=np.uint8)
-        if len(octets) <= _HEAD.size or _HEAD.unpack(octets[: _HEAD.size].tobytes()) != (frame.name, number):
-            raise CorruptState(f"these slots are not those of shard {number} of this folder")
-        marks.add_packed(octets[_HEAD.size :])
+class Received:
+    """What some shards have to take, as it comes in from processes that gathered: `StateFolder.receive` makes one.
+
+    It tells who is in the batch, as far as these shards have them, and is wiped where the `with` block ends.
+    """
+
+    def __init__(
+        self, frame: Frame, bits: ShardedBits, coins: Coins, shards: Iterable[int], batch: BatchId | None
+    ) -> None:
+        self._frame, self._bits, self._coins, self._batch = frame, bits, coins, batch
+        self._marks: dict[int, Marks] = {}
+        for number in map(index, shards):
+            if not 0 <= number < frame.shards:
+                raise ValueError(f"there are shards 0 to {frame.shards - 1}, and none of number {number}")
+            self._marks[number] = bits.cells.marks(self._size(number))
+
+    def _size(self, number: int) -> int:
+        first, end = self._bits.bounds(number)
+        return end - first
+
+    def add(self, packed: Any) -> None:
+        """Add what `Gathered.packed` packed for one of these shards: an array, bytes or another buffer."""
+        octets = np.frombuffer(packed, dtype=np.uint8)
+        name, number = _HEAD.unpack(octets[: _HEAD.size].tobytes()) if len(octets) > _HEAD.size else (b"", -1)
+        if name != self._frame.name or number not in self._marks:
+            listed = ", ".join(map(str, self._marks))
+            raise CorruptState(f"these slots are not those of shard {listed} of this folder")
+        self._marks[number].add_packed(octets[_HEAD.size :])
+
+    def take(self, *, remove: bool = False) -> None:
+        """Note it in each of these shards, one after the other."""
+        for number, marks in self._marks.items():
+            with Scratch() as scratch:
+                touched = marks.between(0, self._size(number), scratch)
+                self._bits.redraw_in(number, touched, self._coins, batch=self._batch, remove=remove)
+
+    def wipe(self) -> None:
+        """Forget everything."""
+        for marks in self._marks.values():
+            marks.wipe()
+        loaded("panprivacy.privacy.kernels").wipe_stack()
