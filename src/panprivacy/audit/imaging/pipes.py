@@ -114,7 +114,7 @@ class _Rows:
 class _Pipe:
     def __init__(self, process: subprocess.Popen[bytes], crowd: Crowd, *, saves: bool) -> None:
         self._process = process
-        self._size, self._each = crowd.slots_in_all, crowd.bits_each
+        self._crowd = crowd
         self._saves = saves
 
     def feed(self, rows: bytes) -> None:
@@ -154,16 +154,21 @@ class _Pipe:
         raise CannotImage(f"the command has ended: {self._process.stderr.read().decode()}")
 
     def versions(self) -> list[Version]:
-        """The bits, read off the pages that hold nothing else; none if there are no such pages."""
-        octets = -(-self._size // 64) * 8
-        pages = -(-octets // _PAGE) * _PAGE
-        for process in family(self._process.pid):
-            places = bits_of(process)
-            for start, length in sorted(places, key=lambda place: place[1] != pages):
-                if length >= pages:
-                    shown = Shown(start, octets, self._size, sparse=False, epoch=0, offset=0, each=self._each)
-                    return [Version.read(shown, peek(process, start, octets))]
-        return []
+        """The bits."""
+        return versions_of(self._process.pid, self._crowd)
+
+
+def versions_of(process: int, crowd: Crowd) -> list[Version]:
+    """The bits of a program, read off the pages that hold nothing else; none if there are no such pages."""
+    size, octets = crowd.slots_in_all, -(-crowd.slots_in_all // 64) * 8
+    pages = -(-octets // _PAGE) * _PAGE
+    for member in family(process):
+        places = bits_of(member)
+        for start, length in sorted(places, key=lambda place: place[1] != pages):
+            if length >= pages:
+                shown = Shown(start, octets, size, sparse=False, epoch=0, offset=0, each=crowd.bits_each)
+                return [Version.read(shown, peek(member, start, octets))]
+    return []
 
 
 def _worked(process: int) -> int:
