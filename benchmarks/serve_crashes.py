@@ -165,6 +165,9 @@ def run(kills: int, seed: int = 1, progress: Callable[[int], None] | None = None
                 progress(tally.kills)
         over.set()
         asks.send("over")
+        keeper.join()
+        asks.close()
+        asked.close()
         _judge(folder, tally)
     return tally
 
