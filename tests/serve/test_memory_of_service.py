@@ -1,4 +1,4 @@
-"""What is in the memory of a running service and in its folder: one version of the bits, and no id of earlier bodies."""
+"""What is in the memory of a running service and in its folder: one version of the bits, no id of earlier bodies."""
 
 import os
 import sys
