@@ -124,6 +124,7 @@ class Feed:
                 f"no id of its first {counted(len(rows), 'row')} is in the universe, and --skip-outside would leave "
                 f"everybody out: ids are like {user[0] if len(user) == 1 else user!r} here, and "
                 f"{_example(self._est.universe)}; are leading zeros, upper and lower case, or text and numbers amiss?",
+                sort="outside",
             )
         self._spelling_checked = True
 
@@ -137,7 +138,7 @@ class Feed:
 
             row = rows.select(pl.any_horizontal(pl.col(needed).is_null()).arg_true()).to_series()[0]
             what = "id" if any(rows[name][row] is None for name in self._columns.ids) else "category"
-            raise _bad(batch, row, f"the {what} is missing; --skip-missing leaves such rows out")
+            raise _bad(batch, row, f"the {what} is missing; --skip-missing leaves such rows out", "missing")
         return rows.drop_nulls(needed)
 
     def _act(self, batch: Batch, rows: "pl.DataFrame") -> None:
@@ -167,7 +168,7 @@ class Feed:
         if insert.null_count():
             numbered = batch.rows.with_row_index(_ROW).drop_nulls(self._columns.needed)
             wrong = numbered.filter(insert.is_null()).row(0, named=True)
-            raise _bad(batch, wrong[_ROW], f"action {wrong[action]!r} is neither insert nor delete")
+            raise _bad(batch, wrong[_ROW], f"action {wrong[action]!r} is neither insert nor delete", "action")
         return insert
 
     def _last_of_each(self, rows: "pl.DataFrame") -> "pl.DataFrame":
@@ -193,7 +194,7 @@ class Feed:
             self._est.universe.index(user[0] if len(user) == 1 else user)
         except OutsideUniverse as error:
             cause = str(error).removesuffix("; nothing was changed")
-        return _bad(batch, row[_ROW].item(), f"{cause}; --skip-outside leaves such rows out")
+        return _bad(batch, row[_ROW].item(), f"{cause}; --skip-outside leaves such rows out", "outside")
 
     def _blame_category(self, batch: Batch, rows: "pl.DataFrame") -> BadInput:
         row = rows.filter(~self._known(rows))[0]
@@ -201,7 +202,7 @@ class Feed:
             self._est.categories.codes(self._categories(row), Scratch())
         except (OutsideUniverse, TypeError) as error:
             cause = str(error).removesuffix("; nothing was changed")
-        return _bad(batch, row[_ROW].item(), f"{cause}; --other gathers such rows")
+        return _bad(batch, row[_ROW].item(), f"{cause}; --other gathers such rows", "category")
 
 
 def _example(universe: Universe) -> str:
@@ -216,5 +217,5 @@ _TELLING = 100  # rows of a pipe that are enough to tell that ids are spelled ot
 _ROW, _INSERTED = "\0row", "\0insert"  # names that no column of a file has
 
 
-def _bad(batch: Batch, row: int, cause: str) -> BadInput:
-    return BadInput(batch.file, cause, batch.before + row + 1)
+def _bad(batch: Batch, row: int, cause: str, sort: str) -> BadInput:
+    return BadInput(batch.file, cause, batch.before + row + 1, sort=sort)

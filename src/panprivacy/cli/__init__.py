@@ -18,6 +18,7 @@ from panprivacy.cli.grow import grow
 from panprivacy.cli.plan import plan
 from panprivacy.cli.reproduce import reproduce
 from panprivacy.cli.retention import retention
+from panprivacy.cli.serve import serve, token
 from panprivacy.cli.states import merge, release, rerandomize, show
 
 app = typer.Typer(
@@ -56,6 +57,8 @@ for command in (
     merge,
     rerandomize,
     grow,
+    serve,
+    token,
     plan,
     audit,
     reproduce,

@@ -22,7 +22,10 @@ class BadInput(PanPrivacyError, ValueError):
     visits.csv: row 7: user 'x' is not a whole number
     """
 
-    def __init__(self, file: str, cause: str, row: int | None = None) -> None:
+    def __init__(self, file: str, cause: str, row: int | None = None, *, sort: str = "unreadable") -> None:
+        self.row = row
+        self.sort = sort
+        """What is wrong, in a word, for those who must not repeat what a row holds."""
         place = file if row is None else f"{file}: row {row}"
         line = " ".join(cause.split())
         # What a file holds may be quoted here, and a terminal would obey some characters.
@@ -82,7 +85,8 @@ class Columns:
         """Refuse a file that lacks one of the columns; `told` is what to say of those that it has."""
         for name in self.names:
             if name not in present:
-                raise BadInput(file, f"no column {name!r}; {told or f'it has {shown_names(present)}'}")
+                cause = f"no column {name!r}; {told or f'it has {shown_names(present)}'}"
+                raise BadInput(file, cause, sort="no_column")
             if present.count(name) > 1:
                 raise BadInput(file, f"{present.count(name)} columns are called {name!r}")
 

@@ -11,9 +11,12 @@ from panprivacy.events.sources import Format, is_packed
 from panprivacy.events.streams import Stream, refuse_parquet, stream_of, undecided
 
 _NAME = "standard input"
-# Bytes that are parsed at a time. Polars reads text in pieces of 32 KiB and keeps rows that lie across their ends in
-# memory that it frees without overwriting it. Longer blocks would be parsed faster, and leave such rows behind.
-_PIECE = 24 * 1024
+PIECE = 24 * 1024
+"""Bytes of text that are parsed at a time.
+
+Polars reads text in pieces of 32 KiB and keeps rows that lie across their ends in memory that it frees without
+overwriting it. Longer blocks would be parsed faster, and leave such rows behind.
+"""
 
 
 class Live:
@@ -74,8 +77,8 @@ class Live:
         """Wait for input, unless it has to be there at once; whether it has ended, and what has come."""
         pieces: list[bytes] = []
         size = 0
-        while size < _PIECE and self._bell.wait(self._handle, at_most=0 if pieces or at_once else None):
-            piece = os.read(self._handle, _PIECE)
+        while size < PIECE and self._bell.wait(self._handle, at_most=0 if pieces or at_once else None):
+            piece = os.read(self._handle, PIECE)
             if not piece:
                 return True, b"".join(pieces)
             pieces.append(piece)

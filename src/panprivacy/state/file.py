@@ -246,6 +246,14 @@ class StateFile:
                 raise StateFileError(f"{self.path}: there is no folder {self._target.parent}") from None
             raise self._failed("cannot be locked", error) from None
 
+    def mend(self) -> None:
+        """Finish or undo what a write that failed has broken off, so that the file can be read."""
+        self._check_held("mended")
+        try:
+            self._mend()
+        except OSError as error:
+            raise self._failed("was left half written, and cannot be mended", error) from None
+
     def _mend(self) -> None:
         """Finish or undo what a crash broke off, and erase what it left."""
         settle(self._journal.path, self._target)

@@ -5,7 +5,7 @@ from time import perf_counter
 
 import numpy as np
 
-from panprivacy.audit.imaging import embedded, pipes
+from panprivacy.audit.imaging import embedded, pipes, services
 from panprivacy.audit.imaging.crowd import Crowd
 from panprivacy.audit.imaging.processes import check_system
 from panprivacy.audit.imaging.result import Imaged
@@ -36,11 +36,9 @@ def image(
     chosen = named(scenario) if isinstance(scenario, str) else scenario
     hardened = chosen.hardened if hardened is None else hardened
     started = perf_counter()
-    crowd = Crowd(chosen.kind, users, chosen.container, _SEED, piped=bool(chosen.pipe))
-    if chosen.pipe:
-        recorded, traces = pipes.run(chosen, crowd, users, hardened=hardened, plants=plants)
-    else:
-        recorded, traces = embedded.run(chosen, crowd, users, hardened=hardened, plants=plants)
+    crowd = Crowd(chosen.kind, users, chosen.container, _SEED, piped=bool(chosen.pipe or chosen.service))
+    run = services.run if chosen.service else pipes.run if chosen.pipe else embedded.run
+    recorded, traces = run(chosen, crowd, users, hardened=hardened, plants=plants)
     assert recorded.last is not None
     Haystack(recorded.last, recorded.before).look_for(traces.all_windows, traces.all_runs)
     return Imaged(

@@ -119,7 +119,7 @@ class _Pipe:
     ) -> None:
         self._process = process
         self._shards = shards
-        self._size, self._each = crowd.slots_in_all, crowd.bits_each
+        self._crowd = crowd
         self._saves = saves
 
     def feed(self, rows: bytes) -> None:
@@ -167,18 +167,23 @@ class _Pipe:
         return found
 
     def versions(self) -> list[Version]:
-        """The bits, read off the pages that hold nothing else, or off the shards; none if there are no such pages."""
+        """The bits, read off their pages, or off the shards."""
         if self._shards is not None:
             return [Version.at(shown, self._process.pid) for shown in shards_of(StateFolder(self._shards))]
-        octets = -(-self._size // 64) * 8
-        pages = -(-octets // _PAGE) * _PAGE
-        for process in family(self._process.pid):
-            places = bits_of(process)
-            for start, length in sorted(places, key=lambda place: place[1] != pages):
-                if length >= pages:
-                    shown = Shown(start, octets, self._size, sparse=False, epoch=0, offset=0, each=self._each)
-                    return [Version.read(shown, peek(process, start, octets))]
-        return []
+        return versions_of(self._process.pid, self._crowd)
+
+
+def versions_of(process: int, crowd: Crowd) -> list[Version]:
+    """The bits of a program, read off the pages that hold nothing else; none if there are no such pages."""
+    size, octets = crowd.slots_in_all, -(-crowd.slots_in_all // 64) * 8
+    pages = -(-octets // _PAGE) * _PAGE
+    for member in family(process):
+        places = bits_of(member)
+        for start, length in sorted(places, key=lambda place: place[1] != pages):
+            if length >= pages:
+                shown = Shown(start, octets, size, sparse=False, epoch=0, offset=0, each=crowd.bits_each)
+                return [Version.read(shown, peek(member, start, octets))]
+    return []
 
 
 def _worked(process: int) -> int:

@@ -27,10 +27,14 @@ class Scenario:
     hardened: bool = False
     pipe: tuple[str, ...] = ()
     """The command and its options, where the scenario is one of the command line: events come through a pipe."""
+    service: str = ""
+    """What bodies are, where the scenario is one of the service: CSV, NDJSON, Arrow or JSON."""
 
     @property
     def possible(self) -> bool:
         """Whether what makes the container is installed."""
+        if self.service and find_spec("uvicorn") is None:
+            return False
         needed = {"pandas": "pandas", "Arrow": "pyarrow", "Polars": "pyarrow", "Arrow text": "pyarrow"}
         return self.container not in needed or find_spec(needed[self.container]) is not None
 
@@ -144,6 +148,13 @@ SCENARIOS = (
         steps=_PIPED,
         pipe=(*_DISTINCT, *_TIMED),
     ),
+    *(Scenario(f"service, {form}", steps=_PIPED, service=form) for form in ("CSV", "NDJSON", "Arrow")),
+    *(
+        Scenario(f"service, DistinctCount, {form}", "DistinctCount, text", "list of text", steps=_PIPED, service=form)
+        for form in ("CSV", "NDJSON", "Arrow")
+    ),
+    Scenario("service, DistinctCount, JSON", "DistinctCount, text", "list of text", steps=_PIPED, service="JSON"),
+    Scenario("service, DistinctCount, integers", "DistinctCount", steps=_PIPED, service="NDJSON"),
 )
 
 

@@ -1,0 +1,143 @@
+"""Scenarios of ``panprivacy serve``: bodies over HTTP, a reader of the event stream, and one who looks at everything.
+
+Each row has a note that nobody asked for, which must leave nothing either, where the kind of body has room for it.
+"""
+
+import io
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from panprivacy.audit.imaging.containers import LETTERS
+from panprivacy.audit.imaging.crowd import Crowd, letters
+from panprivacy.audit.imaging.pipes import versions_of
+from panprivacy.audit.imaging.processes import CannotImage
+from panprivacy.audit.imaging.recorded import Recorded
+from panprivacy.audit.imaging.scenarios import BATCHES, Scenario
+from panprivacy.audit.imaging.stage import environment, folders
+from panprivacy.audit.imaging.subjects import EPSILON, RELEASES
+from panprivacy.audit.imaging.truth import Traces
+
+_TYPES = {
+    "CSV": "text/csv",
+    "NDJSON": "application/x-ndjson",
+    "Arrow": "application/vnd.apache.arrow.stream",
+    "JSON": "application/json",
+}
+_PATIENCE = 60.0  # seconds for a batch
+
+
+def run(
+    scenario: Scenario, crowd: Crowd, users: int, *, hardened: bool, plants: Sequence[str]
+) -> tuple[Recorded, Traces]:
+    """Start a service, send it batch after batch, and image it while it waits for more."""
+    planted = "".join("import {0}; {0}.{1}(); ".format(*plant.split(":")) for plant in plants)
+    code = f"{planted}from panprivacy.cli import main; main()"
+    with folders() as (imaged, beside), ExitStack() as open_:
+        file = beside / "counters.toml"  # what it says is public
+        file.write_text(_settings(crowd, users, imaged))
+        recorded = Recorded(crowd, imaged)
+        process = open_.enter_context(
+            subprocess.Popen(
+                [sys.executable, "-c", code, "serve", str(file)],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=environment(hardened=hardened),
+            )
+        )
+        open_.callback(process.kill)
+        visitor = _Visitor(process, scenario.service)
+        open_.callback(visitor.close)
+        recorded.start(process.pid, versions_of(process.pid, crowd))
+        for number, step in enumerate(scenario.steps):
+            batch = crowd.batch(number, step) if step in BATCHES else None
+            if batch is not None:
+                visitor.send(crowd.given(batch.events), number)
+            else:
+                visitor.ask("POST", "/counters/audited/releases")
+            visitor.look_around()
+            recorded.step(batch, versions_of(process.pid, crowd))
+        recorded.end(process.pid)
+    traces = recorded.traces()
+    for notes, fed in zip(visitor.notes[:-1], recorded.fed, strict=False):
+        traces.add_texts(notes, fed.people)
+    return recorded, traces
+
+
+def _settings(crowd: Crowd, users: int, folder: Path) -> str:
+    kind = f'kind = "distinct"\nids = "{"text" if crowd.text else "integers"}"' if crowd.open else _closed(users)
+    return (
+        f'[service]\nport = 0\nfolder = "{folder}"\nanonymous = ["feed", "read", "release", "admin"]\n'
+        f'[counters.audited]\n{kind}\nepsilon = {EPSILON}\nreleases = {RELEASES}\ncolumn = "user"\n'
+    )
+
+
+def _closed(users: int) -> str:
+    return f'kind = "density"\nuniverse = {users}'
+
+
+class _Visitor:
+    """Sends bodies of one kind, and reads all that can be read."""
+
+    def __init__(self, process: subprocess.Popen[bytes], form: str) -> None:
+        assert process.stdout is not None
+        found = re.search(rb":([0-9]+)/", process.stdout.readline())
+        if found is None:
+            assert process.stderr is not None
+            raise CannotImage(f"the service has not started: {process.stderr.read().decode()}")
+        self._form = form
+        self._connection = HTTPConnection("127.0.0.1", int(found[1]), timeout=_PATIENCE)
+        self._reader = HTTPConnection("127.0.0.1", int(found[1]), timeout=_PATIENCE)
+        self._reader.request("GET", "/stream")
+        self.notes: list[NDArray[np.bytes_]] = []
+        """What came with the ids, by batch."""
+
+    def send(self, ids: NDArray[Any], number: int) -> None:
+        """Send a batch; it is counted, and on disk, when this returns."""
+        notes = letters(np.random.default_rng(number), len(ids))
+        if self._form in ("CSV", "NDJSON"):
+            self.notes.append(notes)
+        self.ask("POST", "/counters/audited/events", _body(self._form, ids, notes))
+
+    def ask(self, method: str, path: str, body: bytes = b"") -> None:
+        """Make a request that must be granted."""
+        self._connection.request(method, path, body, {"content-type": _TYPES[self._form]} if body else {})
+        answer = self._connection.getresponse()
+        said = answer.read()
+        if answer.status >= 300:
+            raise CannotImage(f"{method} {path}: {answer.status} {said.decode(errors='replace')}")
+
+    def close(self) -> None:
+        """Leave."""
+        self._connection.close()
+        self._reader.close()
+
+    def look_around(self) -> None:
+        """Read what anybody may."""
+        for path in ("/", "/counters", "/counters/audited", "/counters/audited/releases", "/metrics", "/health"):
+            self.ask("GET", path)
+
+
+def _body(form: str, ids: NDArray[Any], notes: NDArray[np.bytes_]) -> bytes:
+    users: list[Any] = ids.astype(f"U{LETTERS}").tolist() if ids.dtype.kind == "S" else ids.tolist()
+    if form == "Arrow":
+        import polars as pl
+
+        out = io.BytesIO()
+        pl.DataFrame({"user": users}).write_ipc_stream(out)
+        return out.getvalue()
+    if form == "JSON":
+        return json.dumps(users).encode()
+    rows = zip(users, (note.decode() for note in notes.tolist()), strict=True)
+    if form == "CSV":
+        return ("user,note\n" + "".join(f"{user},{note}\n" for user, note in rows)).encode()
+    return "".join(json.dumps({"user": user, "note": note}) + "\n" for user, note in rows).encode()

@@ -1,0 +1,92 @@
+"""Around every request: how long it took, whether another site's page sent it, and problems instead of tracebacks."""
+
+import time
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from panprivacy.serve.http.durations import Durations
+from panprivacy.serve.logs import log
+from panprivacy.serve.refusals import Refused, Why
+
+PROBLEM = "application/problem+json"
+_SAFE = {
+    "content-security-policy": "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
+    "frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+}
+_BY_STATUS = {404: Why.not_found, 405: Why.method}
+
+
+class Guard:
+    """Wraps the routes."""
+
+    def __init__(self, app: ASGIApp, durations: Durations) -> None:
+        self._app = app
+        self._durations = durations
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request, as ASGI has it."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        began, started = time.perf_counter(), False
+
+        async def noted(message: Message) -> None:
+            nonlocal started
+            if message["type"] == "http.response.start":
+                started = True
+                headers = MutableHeaders(raw=message["headers"])
+                for name, value in _SAFE.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        try:
+            _check_site(Headers(scope=scope))
+            await self._app(scope, receive, noted)
+        except Refused as refused:
+            if not started:
+                await problem_of(refused)(scope, receive, noted)
+        except Exception as error:  # whose text may quote a request
+            log("failed", level="error", route=_route(scope), sort=type(error).__name__)
+            if not started:
+                await problem_of(Refused(Why.broken))(scope, receive, noted)
+        finally:
+            self._durations.note(_route(scope), time.perf_counter() - began)
+
+
+def problem_of(refused: Refused) -> Response:
+    """A refusal as RFC 9457 has it."""
+    headers = {} if refused.retry is None else {"retry-after": str(max(round(refused.retry), 1))}
+    if refused.why in (Why.slow, Why.too_large):
+        headers["connection"] = "close"  # the rest of the body would be taken for the next request
+    if refused.why is Why.no_token:
+        headers["www-authenticate"] = "Bearer"
+    fields = refused.problem()
+    return JSONResponse(fields, fields["status"], headers, PROBLEM)
+
+
+async def refused_by_router(_request: Request, error: Exception) -> Response:
+    """What the router refuses, as a problem: an address or a method that there is not."""
+    assert isinstance(error, HTTPException)
+    answer = problem_of(Refused(_BY_STATUS.get(error.status_code, Why.bad_request)))
+    answer.headers.update({name: value for name, value in (error.headers or {}).items() if name.lower() == "allow"})
+    return answer
+
+
+def _check_site(headers: Headers) -> None:
+    """Refuse what a browser sends for a page of another site: on a loopback address it would be let in."""
+    origin = headers.get("origin")
+    if origin is not None and urlsplit(origin).netloc != headers.get("host"):
+        raise Refused(Why.cross_site)
+
+
+def _route(scope: Scope) -> str:
+    """The route as it is written in the code, without what a request put in it."""
+    route = scope.get("route")
+    return getattr(route, "path", "none")

@@ -1,0 +1,99 @@
+"""From a body to its rows, read by the readers of pipes: in blocks so short that nothing of them stays behind."""
+
+import json
+from collections.abc import Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from panprivacy.events import BadInput, Batch, Columns, Format, Kind
+from panprivacy.events.live import PIECE
+from panprivacy.events.streams import stream_of
+from panprivacy.serve.bodies import Body, Form
+from panprivacy.serve.refusals import Refused, Why
+
+if TYPE_CHECKING:
+    import polars as pl
+
+NAME = "the body"
+"""What an error calls it."""
+
+_FORMATS = {Form.arrow: Format.arrow, Form.ndjson: Format.ndjson, Form.csv: Format.csv}
+
+
+def batch_of(body: Body, columns: Columns) -> Batch:
+    """All rows of a body as one batch; what cannot be read is refused, without a word of what it holds."""
+    import polars as pl
+
+    try:
+        frame = _listed(body, columns) if body.form is Form.json else _streamed(body, columns)
+    except BadInput as error:
+        raise refusal(error) from None
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, ValueError, TypeError, OverflowError):
+        raise Refused(Why.unreadable) from None
+    return Batch(NAME, frame, 0, 0)
+
+
+def refusal(error: BadInput) -> Refused:
+    """The refusal that stands for an error which may quote a row."""
+    return Refused(Why[error.sort], row=error.row)
+
+
+def _streamed(body: Body, columns: Columns) -> "pl.DataFrame":
+    import polars as pl
+
+    pieces = _pieces(body)
+    first = next(pieces, b"")
+    if not first.strip():
+        raise Refused(Why.unreadable, "the body is empty")
+    stream = stream_of(NAME, first, columns, _FORMATS[body.form], None)
+    frames: list[pl.DataFrame] = []
+    while True:
+        block = stream.block(first, last=not first)
+        if block:
+            frames.append(stream.batch(block, partial(stream.parse, block), 0).rows)
+        stream.refuse_broken()
+        if not first:
+            break
+        first = next(pieces, b"")
+    if not frames:
+        raise Refused(Why.unreadable, "the body has no rows")
+    return frames[0] if len(frames) == 1 else pl.concat(frames)
+
+
+def _pieces(body: Body) -> Iterator[bytes]:
+    step = len(body.octets) if body.form is Form.arrow else PIECE
+    for at in range(0, len(body.octets), max(step, 1)):
+        yield body.octets[at : at + step].tobytes()
+
+
+def _listed(body: Body, columns: Columns) -> "pl.DataFrame":
+    """The rows of a JSON array: objects with the columns as keys, or plain ids; of a graph, pairs of them."""
+    try:
+        found = json.loads(body.octets.tobytes())
+    except (ValueError, RecursionError):
+        raise Refused(Why.unreadable, "the body is not JSON") from None
+    if not isinstance(found, list) or not found:
+        raise Refused(Why.unreadable, "the body is not an array with something in it")
+    rows = [_as_object(each, columns) for each in found]
+    import polars as pl
+
+    types = columns.types(columns.kind or Kind.text)
+    values = {name: _values(rows, name, columns, as_text=type_ == pl.String) for name, type_ in types.items()}
+    return pl.DataFrame(values, schema=types)
+
+
+def _as_object(each: Any, columns: Columns) -> dict[str, Any]:
+    if isinstance(each, dict):
+        return each
+    ids = each if isinstance(each, list) else [each]
+    return dict(zip(columns.ids, ids, strict=False))
+
+
+def _values(rows: list[dict[str, Any]], name: str, columns: Columns, *, as_text: bool) -> list[Any]:
+    """One column; ids that are integers where they are to be text are read as text."""
+    values = [row.get(name) for row in rows]
+    for number, value in enumerate(values if name in columns.ids else (), 1):
+        whole = type(value) is int and -(2**63) <= value < 2**63
+        if not (value is None or whole or (as_text and isinstance(value, str))):
+            raise Refused(Why.unreadable, "an id is not what this counter counts", row=number)
+    return [None if value is None else str(value) for value in values] if as_text else values

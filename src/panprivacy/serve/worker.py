@@ -1,0 +1,121 @@
+"""The thread of a counter: takes what waits, does it in order, and lets the disk confirm it all at once."""
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any
+
+from panprivacy.lazily import loaded
+from panprivacy.serve.keeping import Kept
+from panprivacy.serve.refusals import Refused, Why
+
+
+@dataclass(frozen=True)
+class Job:
+    """Something to be done with the estimator, and who waits until it is on disk."""
+
+    do: Callable[[], Any]
+    done: "Future[Any]"
+
+
+class Worker:
+    """Group commit: while one group of jobs is written, the next one gathers.
+
+    A job is told that it is done when a state with its changes is on disk. One that is refused changes nothing, and the
+    others of its group go on. `due` says in how many seconds `tick` has to be called, None for never.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        kept: Kept,
+        tick: Callable[[], None],
+        due: Callable[[], float | None],
+        broken: Callable[[], None],
+    ) -> None:
+        self._kept = kept
+        self._tick, self._due, self._broken = tick, due, broken
+        self._jobs: deque[Job] = deque()
+        self._ready = threading.Condition()
+        self._closing = False
+        self._waiting: list[tuple[Job, Any]] = []  # done, and not on disk yet
+        kept.saved, kept.lost = self._confirm, self._refuse
+        self._thread = threading.Thread(target=self._run, name=f"counter {name}", daemon=True)
+
+    def start(self) -> None:
+        """Begin to work."""
+        self._thread.start()
+
+    @property
+    def queue(self) -> int:
+        """How many jobs wait."""
+        return len(self._jobs)
+
+    def submit(self, do: Callable[[], Any]) -> "Future[Any]":
+        """Have something done; the result is there when it is on disk."""
+        job = Job(do, Future())
+        with self._ready:
+            if self._closing:
+                raise Refused(Why.closing)
+            self._jobs.append(job)
+            self._ready.notify()
+        return job.done
+
+    def close(self) -> None:
+        """Do what waits, and end."""
+        with self._ready:
+            self._closing = True
+            self._ready.notify()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while (group := self._next()) is not None:
+            for job in group:
+                self._work(job)
+            if not group:
+                self._guarded(self._tick)
+            self._guarded(self._kept.save_if_changed)
+            self._confirm()
+            loaded("panprivacy.privacy.kernels").wipe_stack()
+
+    def _next(self) -> list[Job] | None:
+        """All that waits; nothing, if it is time to look at the clock; None at the end."""
+        with self._ready:
+            if not self._jobs and not self._closing:
+                self._ready.wait(self._due())
+            if not self._jobs and self._closing:
+                return None
+            group = list(self._jobs)
+            self._jobs.clear()
+            return group
+
+    def _work(self, job: Job) -> None:
+        try:
+            result = job.do()  # which may write, and so confirm those before it
+            self._waiting.append((job, result))
+        except Refused as refused:
+            job.done.set_exception(refused)
+        except BaseException:  # a job that fails must not end the thread, nor say what it had in hand
+            self._broken()
+            job.done.set_exception(Refused(Why.broken))
+            self._guarded(self._kept.go_back)
+
+    def _guarded(self, do: Callable[[], None]) -> None:
+        try:
+            do()
+        except Refused:
+            pass
+        except BaseException:  # as above
+            self._broken()
+
+    def _confirm(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for job, result in waiting:
+            job.done.set_result(result)
+
+    def _refuse(self, refused: Refused) -> None:
+        waiting, self._waiting = self._waiting, []
+        for job, _ in waiting:
+            job.done.set_exception(refused)
