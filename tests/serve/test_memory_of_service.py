@@ -15,7 +15,7 @@ pytestmark = [
 ]
 
 
-@pytest.mark.parametrize("scenario", ["service, NDJSON", "service, DistinctCount, CSV"])
+@pytest.mark.parametrize("scenario", ["service, NDJSON", "service, DistinctCount, TLS"])
 def test_a_service_keeps_nothing_of_earlier_bodies(scenario: str) -> None:
     found = image(scenario, 10_000)
     assert found.clean, str(found)
