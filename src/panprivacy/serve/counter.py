@@ -114,6 +114,8 @@ class Counter:
             released = self.settings.of.release(est, level or self.settings.level)
             self._kept.save()
             record = record_of(len(self.bulletin.records) + 1, released.to_dict(), at, period)
+            self._go_on_after(record)
+            self._stood = self._standing()  # before anybody hears of it, and asks what is left
             self.bulletin.publish(record)
         except BudgetExhausted:
             raise Refused(Why.spent) from None
@@ -121,8 +123,6 @@ class Counter:
             raise Refused(Why.disk, "the release is spent, and published as soon as the disk takes it") from None
         except PanPrivacyError as error:
             raise error if isinstance(error, Refused) else Refused(Why.not_now) from None
-        self._go_on_after(record)
-        self._stood = self._standing()
         log("released", counter=self.name, release=record["id"], period=period)
         return record
 

@@ -50,7 +50,8 @@ class EventStream:
         for counter in self._counters:
             records = counter.bulletin.records
             for record in records[self._seen[counter.name] :]:
-                said = json.dumps({"counter": counter.name, "next": counter.standing["next"], "release": record})
+                standing = {key: counter.standing[key] for key in ("next", "budget")}
+                said = json.dumps({"counter": counter.name, **standing, "release": record})
                 yield f"id: {counter.name}:{record['id']}\nevent: release\ndata: {said}\n\n".encode()
             self._seen[counter.name] = len(records)
 

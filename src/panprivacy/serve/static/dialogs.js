@@ -1,0 +1,29 @@
+// What the page asks people: for a token, and whether to spend.
+
+import { whole } from "./words.js";
+
+const part = (id) => document.getElementById(id);
+
+/** Ask for a token until one is given; `why` says what was wrong with the last. */
+export function askForToken(why) {
+  const dialog = part("asking");
+  if (why) part("asking-why").textContent = why;
+  part("token").value = "";
+  if (!dialog.open) dialog.showModal();
+  return new Promise((given) => {
+    dialog.addEventListener("cancel", (event) => event.preventDefault()); // without a token there is nothing to see
+    dialog.querySelector("form").addEventListener("submit", () => given(part("token").value.trim()), { once: true });
+  });
+}
+
+/** Ask whether to spend a release of a counter. */
+export function askToSpend({ title, budget }) {
+  const dialog = part("spending");
+  const left = budget.releases_left === null ? "" : ` ${whole(budget.releases_left)} ${budget.releases_are} are left.`;
+  part("spending-cost").textContent = `${title}: what is published now stays published, and is paid for with a part of the budget.${left}`;
+  dialog.returnValue = "";
+  dialog.showModal();
+  return new Promise((answered) => {
+    dialog.addEventListener("close", () => answered(dialog.returnValue === "spend"), { once: true });
+  });
+}

@@ -1,0 +1,51 @@
+"""Chromium, as Debian packages it, moved by Playwright; whoever asks where one of them is missing is skipped."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from shutil import which
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+_FLAGS = (
+    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+    "--disable-component-update --disable-sync"
+).split()
+_PATIENCE = 20.0  # seconds; a busy machine takes a while to read 4.8 MB of Plotly
+_DRAWN = """() => {
+  const shown = [...document.querySelectorAll("figure")].filter((figure) => figure.offsetParent);
+  return shown.length > 0 && shown.every((figure) => figure.querySelector(".main-svg"));
+}"""
+
+
+@contextmanager
+def chromium() -> Iterator["Browser"]:
+    """A browser; each test opens a context of its own in it."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="needs the extra browser: Playwright")
+    path = which("chromium")
+    if path is None:
+        pytest.skip("Chromium is not installed: apt-get install chromium")
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=path, args=_FLAGS)
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+def until(page: "Page", question: str) -> None:
+    """Wait until the page says yes (Playwright's own waiting needs `eval`, which the policy of the page forbids)."""
+    end = time.monotonic() + _PATIENCE
+    while not page.evaluate(question):
+        assert time.monotonic() < end, f"the page never said yes to {question}"
+        time.sleep(0.05)
+
+
+def until_drawn(page: "Page") -> None:
+    """Wait until every chart that is shown has been drawn."""
+    until(page, _DRAWN)
+    time.sleep(0.3)  # Plotly measures its labels once more
