@@ -8,6 +8,7 @@ import typer
 from panprivacy.cli.plainly import plain_errors
 from panprivacy.errors import PanPrivacyError
 from panprivacy.hardening import start_hardened
+from panprivacy.sizes import counted
 
 
 def serve(
@@ -36,7 +37,7 @@ def serve(
         settings = config.read_settings(file)
         if check:
             server.check(settings)
-            typer.echo(f"{file}: {len(settings.counters)} counters, and nothing wrong")
+            typer.echo(f"{file}: {counted(len(settings.counters), 'counter')}, and nothing wrong")
             return
         server.run(settings, hardening, typer.echo)
 

@@ -48,7 +48,7 @@ def demonstrated() -> Iterator[Settings]:
 
 
 class MadeUp:
-    """Visits that nobody made: as fast as they are counted until now is reached, and then a second's worth a second."""
+    """Visits that nobody made: a period at a time until now is reached, and then a second's worth a second."""
 
     def __init__(self) -> None:
         self._over = threading.Event()
@@ -68,13 +68,14 @@ class MadeUp:
     def _visit(self, take: Take) -> None:
         draw, second = random.Random(1), int(time.time()) // _EVERY * _EVERY - _BEFORE * _EVERY
         while not self._over.wait(max(second - time.time(), 0)):
-            rows = "".join(f"{self._visitor(draw)},{second}\n" for _ in range(_EACH))
+            many = _EVERY if second + _EVERY < time.time() else 1
+            rows = "".join(f"{self._visitor(draw)},{second}\n" for _ in range(_EACH * many))
             try:
                 take(Body.copied(f"user,at\n{rows}".encode(), Form.csv)).result()
             except Refused:
                 if self._over.wait(1):
                     return
-            second += 1
+            second += many
 
     @staticmethod
     def _visitor(draw: random.Random) -> int:

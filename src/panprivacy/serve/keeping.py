@@ -62,6 +62,7 @@ class Kept:
         try:
             self._est.save(self._file)
         except (PanPrivacyError, OSError):
+            self.failing, self._free = True, time.monotonic() + _PAUSE
             self._go_back()
             refused = Refused(Why.disk, retry=_PAUSE)
             self.lost(refused)
@@ -80,7 +81,7 @@ class Kept:
         self.lost(Refused(Why.broken))
 
     def _go_back(self) -> None:
-        self.changed, self.failing, self._free = False, True, time.monotonic() + _PAUSE
+        self.changed = False
         est, self._est = self._est, None
         if hasattr(est, "end"):
             est.end("its last change is not on disk, and was undone")

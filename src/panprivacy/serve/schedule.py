@@ -1,7 +1,8 @@
 """When a counter is released: at the end of each period, by the clock or by the times of its events.
 
-What is missed is not made up for. If several periods end while the service is down, or without a row by whose time they
-would end, there is one release when it goes on, which says how many were missed, and those stay unspent. (Days of a
+What is missed is not made up for. If several periods end while the service is down, there is one release when it goes
+on, of the last of them, which says how many were missed before it; if periods go by without a row by whose time they
+would end, there is one of the first of them, which says how many were missed after it. Those stay unspent. (Days of a
 counter of kind `actives` are each released: what they say is about one day.)
 """
 
@@ -63,6 +64,7 @@ class Schedule:
         return {"number": due.period, "until": until, "missed": due.missed}
 
     def note(self, period: dict[str, Any] | None) -> None:
-        """Go on after a period that was released."""
+        """Go on after a period that was released; by the times of events, after those that went by without a row."""
         if period is not None:
-            self.open = max(self.open, int(period["number"]) + 1)
+            quiet = 0 if self.column is None else int(period["missed"])
+            self.open = max(self.open, int(period["number"]) + 1 + quiet)

@@ -1,7 +1,9 @@
 """What the file says about one counter: what is counted, how rows are read, when it is released."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -106,9 +108,12 @@ def check_made(settings: CounterSettings, table: Table) -> None:
 
 
 def _plan_of(table: Table, kind: Kind, schedule: ScheduleSettings | None) -> dict[str, Any]:
-    readers = {
+    readers: dict[str, Callable[[str], Any]] = {
         **dict.fromkeys(("delta", "error", "step", "beta"), table.number),
-        **dict.fromkeys(("sample", "releases", "buckets", "up_to", "moves", "observations", "intrusions"), table.whole),
+        **dict.fromkeys(
+            ("sample", "releases", "buckets", "up_to", "moves", "observations"), partial(table.whole, least=1)
+        ),
+        "intrusions": table.whole,
         **dict.fromkeys(("memory", "only", "span", "ids"), table.text),
         **dict.fromkeys(("other", "newcomers"), table.flag),
         "categories": table.labels,
@@ -121,7 +126,7 @@ def _plan_of(table: Table, kind: Kind, schedule: ScheduleSettings | None) -> dic
             table.blame("schedule.start", "when does the first day start? Such as 2026-01-05")
         else:
             plan |= {"every": timedelta(microseconds=schedule.every), "start": as_datetime(schedule.start)}
-    return {key: value for key, value in plan.items() if value not in (None, False)}
+    return {key: value for key, value in plan.items() if value is not None and value is not False}
 
 
 def _schedule_of(table: Table | None, kind: str) -> ScheduleSettings | None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response
@@ -17,7 +18,7 @@ from starlette.staticfiles import StaticFiles
 from panprivacy import __version__
 from panprivacy.serve.http.charts import PlotlyScript
 from panprivacy.serve.http.desk import Desk
-from panprivacy.serve.http.guard import Guard
+from panprivacy.serve.http.guard import Guard, refused_by_router
 from panprivacy.serve.http.metrics import TYPE, Metrics
 from panprivacy.serve.http.openapi import description
 from panprivacy.serve.http.problems import PAGE_OF_PROBLEMS
@@ -50,7 +51,7 @@ def make_app(desk: Desk) -> Starlette:
             Mount("/static", StaticFiles(directory=STATIC), name="static"),
         ],
         middleware=[Middleware(Guard, durations=desk.durations)],
-        exception_handlers={},
+        exception_handlers={HTTPException: refused_by_router},
         lifespan=routes.lifespan,
     )
 

@@ -5,6 +5,7 @@ from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -52,12 +53,6 @@ class Guard:
         except Refused as refused:
             if not started:
                 await problem_of(refused)(scope, receive, noted)
-        except HTTPException as error:
-            if not started:
-                allowed = {name: value for name, value in (error.headers or {}).items() if name.lower() == "allow"}
-                answer = problem_of(Refused(_BY_STATUS.get(error.status_code, Why.bad_request)))
-                answer.headers.update(allowed)
-                await answer(scope, receive, noted)
         except Exception as error:  # whose text may quote a request
             log("failed", level="error", route=_route(scope), sort=type(error).__name__)
             if not started:
@@ -69,10 +64,20 @@ class Guard:
 def problem_of(refused: Refused) -> Response:
     """A refusal as RFC 9457 has it."""
     headers = {} if refused.retry is None else {"retry-after": str(max(round(refused.retry), 1))}
+    if refused.why in (Why.slow, Why.too_large):
+        headers["connection"] = "close"  # the rest of the body would be taken for the next request
     if refused.why is Why.no_token:
         headers["www-authenticate"] = "Bearer"
     fields = refused.problem()
     return JSONResponse(fields, fields["status"], headers, PROBLEM)
+
+
+async def refused_by_router(_request: Request, error: Exception) -> Response:
+    """What the router refuses, as a problem: an address or a method that there is not."""
+    assert isinstance(error, HTTPException)
+    answer = problem_of(Refused(_BY_STATUS.get(error.status_code, Why.bad_request)))
+    answer.headers.update({name: value for name, value in (error.headers or {}).items() if name.lower() == "allow"})
+    return answer
 
 
 def _check_site(headers: Headers) -> None:

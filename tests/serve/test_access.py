@@ -1,0 +1,107 @@
+"""Who may what: tokens, roles, limits, and pages of other sites."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from service_for_tests import FLU, client_of, settings_for
+from starlette.testclient import TestClient
+
+from panprivacy.serve.tokens import ROLES, Token, hash_of, holder_of, new_token, written_hash
+
+TOKENS = {role: new_token() for role in ROLES}
+SERVICE = {
+    "anonymous": [],
+    "tokens": {role: {"hash": written_hash(token), "roles": [role]} for role, token in TOKENS.items()},
+}
+CALLS = {
+    "feed": ("POST", "/counters/flu/events"),
+    "read": ("GET", "/counters/flu"),
+    "release": ("POST", "/counters/flu/releases"),
+    "admin": ("GET", "/metrics"),
+}
+
+
+def ask(client: TestClient, call: str, token: str | None = None, **headers: str) -> Any:
+    method, path = CALLS[call]
+    given = {"authorization": f"Bearer {token}"} if token else {}
+    body = {"content": "[1]", "headers": given | headers | {"content-type": "application/json"}}
+    return client.request(method, path, **(body if call == "feed" else {"headers": given | headers}))
+
+
+def test_without_a_token_401_and_with_the_wrong_role_403(tmp_path: Path) -> None:
+    with client_of(settings_for(tmp_path, SERVICE)) as client:
+        for call in CALLS:
+            refused = ask(client, call)
+            assert (refused.status_code, refused.headers["www-authenticate"]) == (401, "Bearer")
+            assert ask(client, call, new_token()).status_code == 401
+            for role, token in TOKENS.items():
+                allowed = role in (call, "admin")
+                assert (ask(client, call, token).status_code < 300) == allowed, (role, call)
+                assert allowed or ask(client, call, token).status_code == 403
+        for path in ("/", "/health", "/openapi.json", "/problems"):
+            assert client.get(path).status_code == 200
+
+
+def test_a_token_is_for_its_counters_only(tmp_path: Path) -> None:
+    token = new_token()
+    tokens = {"clinic": {"hash": written_hash(token), "roles": ["read"], "counters": ["flu"]}}
+    settings = settings_for(tmp_path, {"anonymous": [], "tokens": tokens}, flu=FLU, cold=FLU)
+    with client_of(settings) as client:
+        headers = {"authorization": f"bearer {token}"}
+        assert client.get("/counters/flu", headers=headers).status_code == 200
+        assert client.get("/counters/cold", headers=headers).status_code == 403
+        assert client.get("/counters/mumps", headers=headers).status_code == 403
+        listed = client.get("/counters", headers=headers).json()
+        assert [each["name"] for each in listed["counters"]] == ["flu"]
+        assert listed["may"] == ["read"]
+
+
+def test_nothing_of_a_token_is_kept_but_its_hash(tmp_path: Path) -> None:
+    settings = settings_for(tmp_path, SERVICE)
+    assert not any(token in repr(settings) for token in TOKENS.values())
+
+
+def test_all_tokens_are_compared_whichever_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[bytes] = []
+    known = [Token(name, hash_of(name), frozenset()) for name in "abc"]
+
+    def compare(one: bytes, other: bytes) -> bool:
+        compared.append(other)
+        return one == other
+
+    monkeypatch.setattr("panprivacy.serve.tokens.compare_digest", compare)
+    for token in "axc":
+        compared.clear()
+        found = holder_of(token, known)
+        assert (found.name if found else None) == (token if token != "x" else None)
+        assert len(compared) == 3
+
+
+def test_a_page_of_another_site_is_refused(tmp_path: Path) -> None:
+    with client_of(settings_for(tmp_path)) as client:
+        refused = ask(client, "release", origin="https://evil.example")
+        assert (refused.status_code, refused.json()["type"]) == (403, "/problems#cross-site")
+        assert ask(client, "release", origin="http://127.0.0.1").status_code == 201
+
+
+def test_a_body_that_is_too_large_is_refused_whether_it_says_so_or_not(tmp_path: Path) -> None:
+    with client_of(settings_for(tmp_path, {"limits": {"body": "1 KiB", "waiting": "1 KiB"}})) as client:
+        for content in ("[1]" + " " * 2000, (piece for piece in [b"[1]", b" " * 2000])):
+            answer = client.post("/counters/flu/events", content=content, headers={"content-type": "application/json"})
+            assert answer.status_code == 413
+
+
+def test_a_body_without_a_length_is_taken(tmp_path: Path) -> None:
+    with client_of(settings_for(tmp_path)) as client:
+        pieces = (piece for piece in [b"[1", b", 2", b" " * 100_000, b"]"])
+        headers = {"content-type": "application/json"}
+        assert client.post("/counters/flu/events", content=pieces, headers=headers).status_code == 204
+
+
+def test_who_comes_too_often_waits(tmp_path: Path) -> None:
+    with client_of(settings_for(tmp_path, {"limits": {"requests": 2.0}})) as client:
+        answers = [client.get("/counters/flu") for _ in range(10)]
+    assert [answer.status_code for answer in answers[:4]] == [200] * 4
+    late = answers[-1]
+    assert (late.status_code, late.headers["retry-after"]) == (429, "1")

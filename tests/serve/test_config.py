@@ -1,0 +1,125 @@
+"""The file of a service is checked whole, and every error names its key."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from service_for_tests import FLU, settings_for
+
+from panprivacy.serve import server
+from panprivacy.serve.config import BadConfig, read_settings, settings_of
+from panprivacy.serve.service import Service
+from panprivacy.serve.tokens import new_token, written_hash
+
+
+def problems_of(folder: Path, values: dict[str, Any]) -> tuple[str, ...]:
+    with pytest.raises(BadConfig) as caught:
+        settings_of(values, folder)
+    return caught.value.problems
+
+
+@pytest.mark.parametrize(
+    ("key", "wrong", "said"),
+    [
+        ("kind", "densty", "counters.flu.kind: one of density"),
+        ("epsilon", "one", "counters.flu.epsilon: a number, not 'one'"),
+        ("epsilon", -1.0, "counters.flu.epsilon: "),
+        ("delta", 0.5, "counters.flu.delta: "),
+        ("releases", 0, "counters.flu.releases: "),
+        ("universe", 0, "counters.flu.universe: a whole number, 1 or more, not 0"),
+        ("sample", 2000, "counters.flu.sample: "),
+        ("relases", 3, "counters.flu.relases: there is no such key; is it releases?"),
+        ("column", 7, "counters.flu.column: a text, not 7"),
+        ("by", "clinic", "counters.flu.by: "),
+        ("level", 1.5, "counters.flu.level: between 0 and 1, not 1.5"),
+        ("schedule", {"every": "1M"}, "counters.flu.schedule.every: period '1M': is that minutes or months?"),
+        ("schedule", {"start": "2026-01-05"}, "counters.flu.schedule.every: how long is a period?"),
+        ("universe_file", "users.csv:id", "counters.flu.universe: who could appear? One of"),
+        ("source", 3, "counters.flu.source: a table"),
+    ],
+)
+def test_an_error_names_its_key(key: str, wrong: Any, said: str, tmp_path: Path) -> None:
+    values = {"service": {"anonymous": ["read"]}, "counters": {"flu": FLU | {key: wrong}}}
+    assert any(problem.startswith(said) for problem in problems_of(tmp_path, values)), said
+
+
+def test_all_errors_are_said_at_once(tmp_path: Path) -> None:
+    values = {
+        "servce": {},
+        "counters": {"flu": FLU | {"epsilon": "x"}, "Bad Name": FLU},
+        "limits": {"body": "1 elephant"},
+        "tokens": {"a": {"hash": "secret", "roles": ["rule"], "counters": ["cold"]}},
+    }
+    keys = {problem.partition(":")[0] for problem in problems_of(tmp_path, values)}
+    expected = "servce, counters.flu.epsilon, counters.Bad Name, limits.body, tokens.a.hash, tokens.a.roles, "
+    assert keys == {*(expected + "tokens.a.counters").split(", ")}
+
+
+def test_without_tls_only_loopback_is_listened_to_unless_told_otherwise(tmp_path: Path) -> None:
+    service = {"anonymous": ["read"], "host": "0.0.0.0"}
+    (problem,) = problems_of(tmp_path, {"service": service, "counters": {"flu": FLU}})
+    assert problem.startswith("service.host: 0.0.0.0 is reached from other machines")
+    assert settings_for(tmp_path, {"host": "0.0.0.0", "without_tls": True}).service.host == "0.0.0.0"
+
+
+def test_a_service_that_nobody_could_use_is_refused(tmp_path: Path) -> None:
+    (problem,) = problems_of(tmp_path, {"counters": {"flu": FLU}})
+    assert problem.startswith("service.anonymous: nobody could do anything: make a token")
+
+
+def test_a_token_itself_is_no_hash(tmp_path: Path) -> None:
+    token = new_token()
+    values = {"counters": {"flu": FLU}, "tokens": {"a": {"roles": ["read"], "hash": token}}}
+    (problem,) = problems_of(tmp_path, values)
+    assert problem.startswith("tokens.a.hash: ")
+    assert token not in problem
+    values["tokens"]["a"]["hash"] = written_hash(token)
+    assert settings_of(values, tmp_path).service.tokens[0].name == "a"
+
+
+def test_a_promise_cannot_change_while_its_counter_lives(tmp_path: Path) -> None:
+    with Service(settings_for(tmp_path)):
+        pass
+    changed = settings_for(tmp_path, flu=FLU | {"epsilon": 2.0, "releases": 4})
+    with pytest.raises(BadConfig, match=r"counters.flu.epsilon: the running counter has 1.0, and the file says 2.0"):
+        Service(changed).__enter__()
+    with pytest.raises(BadConfig, match=r"counters.flu.releases: the running counter has 3, and the file says 4"):
+        server.check(changed)
+    with Service(settings_for(tmp_path, flu=FLU | {"title": "Flu", "level": 0.9})) as service:
+        assert service.counter("flu").standing["title"] == "Flu"
+
+
+def test_counters_are_added_and_left_out_by_a_restart_that_loses_nothing(tmp_path: Path) -> None:
+    with Service(settings_for(tmp_path)) as service:
+        first = service.counter("flu").release().result()
+    with Service(settings_for(tmp_path, cold=FLU)) as service:
+        assert set(service.counters) == {"cold"}
+    with Service(settings_for(tmp_path, cold=FLU, flu=FLU)) as service:
+        assert service.counter("flu").bulletin.records == [first]
+        assert service.counter("flu").standing["budget"]["releases_left"] == 2
+
+
+def test_a_state_of_another_list_of_users_is_refused(tmp_path: Path) -> None:
+    users = tmp_path / "users.csv"
+    users.write_text("id\na\nb\nc\n")
+    listed = {"kind": "density", "universe_file": "users.csv:id", "epsilon": 1.0, "column": "user"}
+    with Service(settings_for(tmp_path, flu=listed)):
+        pass
+    users.write_text("id\na\nb\nd\n")
+    with pytest.raises(ValueError, match="users"):
+        Service(settings_for(tmp_path, flu=listed)).__enter__()
+
+
+def test_a_file_is_read_and_other_files_are_named_from_its_folder(tmp_path: Path) -> None:
+    (tmp_path / "users.txt").write_text("a\nb\n")
+    file = tmp_path / "counters.toml"
+    file.write_text(
+        '[service]\nanonymous = ["read"]\nfolder = "kept"\n[counters.flu]\nkind = "density"\nepsilon = 1\n'
+        'universe_file = "users.txt"\ncolumn = "user"\n[counters.flu.schedule]\nevery = "7d"\nstart = 2026-01-05\n'
+    )
+    settings = read_settings(file)
+    assert settings.service.folder == tmp_path / "kept"
+    assert settings.counters[0].make().universe.size == 2
+    file.write_text("[counters\n")
+    with pytest.raises(BadConfig, match=r"counters.toml: not TOML"):
+        read_settings(file)

@@ -1,0 +1,237 @@
+"""An acknowledged batch is on disk, many batches go with one write, and what cannot be written did not happen."""
+
+import errno
+import json
+import os
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from service_for_tests import FLU, client_for, settings_for
+
+import panprivacy as pp
+from panprivacy.privacy import coins
+from panprivacy.serve.bodies import Body, Form
+from panprivacy.serve.keeping import Kept
+from panprivacy.serve.refusals import Refused
+from panprivacy.serve.service import Service
+from panprivacy.serve.worker import Worker
+from panprivacy.state import StateFile
+from panprivacy.testing import CertainCoins
+
+
+class Certain(CertainCoins):
+    """Certain coins that say they are secure."""
+
+    secure = True
+
+
+@pytest.fixture
+def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
+    """A service whose bits are a plain list of who came."""
+    monkeypatch.setattr(coins, "system", Certain())
+    counts = {"kind": "counts", "universe": 1000, "epsilon": 1.0, "column": "user", "up_to": 4}
+    with Service(settings_for(tmp_path, flu=FLU, visits=counts)) as service:
+        yield service
+
+
+def body(*users: int) -> Body:
+    return Body.copied(json.dumps(users).encode(), Form.json)
+
+
+def on_disk(tmp_path: Path) -> set[int]:
+    est: Any = pp.load(tmp_path / "states" / "flu.pp")
+    return set(np.flatnonzero(est._table.bits(0, 1000)).tolist())
+
+
+def in_memory(service: Service, counter: str = "flu") -> bytes:
+    est = service.counter(counter)._kept.est
+    return bytes(est._table.words.tobytes())
+
+
+def test_what_is_acknowledged_is_on_disk(service: Service, tmp_path: Path) -> None:
+    for user in range(5):
+        service.counter("flu").take(body(user)).result()
+        assert on_disk(tmp_path) == set(range(user + 1))
+
+
+def test_a_worker_that_confirms_before_it_writes_would_be_found(
+    service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save, held = StateFile.write, threading.Event()
+
+    def late(self: StateFile, parts: Any) -> None:
+        held.wait(5)
+        save(self, parts)
+
+    def hasty(self: Worker, job: Any) -> None:
+        job.done.set_result(job.do())
+
+    monkeypatch.setattr(StateFile, "write", late)
+    monkeypatch.setattr(Worker, "_work", hasty)
+    service.counter("flu").take(body(7)).result()
+    assert 7 not in on_disk(tmp_path)
+    held.set()
+
+
+def test_batches_that_wait_together_are_written_once(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    save, writes, first = StateFile.write, 0, threading.Event()
+
+    def counted(self: StateFile, parts: Any) -> None:
+        nonlocal writes
+        writes += 1
+        first.wait(5)
+        save(self, parts)
+
+    monkeypatch.setattr(StateFile, "write", counted)
+    waiting = [service.counter("flu").take(body(user)) for user in range(100)]
+    first.set()
+    assert [each.result(10) for each in waiting] == [1] * 100
+    assert writes <= 3
+
+
+def test_one_bad_batch_of_a_group_does_not_harm_the_others(service: Service, tmp_path: Path) -> None:
+    waiting = [service.counter("flu").take(body(user)) for user in (1, 5000, 2)]
+    assert waiting[0].result() == waiting[2].result() == 1
+    with pytest.raises(Refused):
+        waiting[1].result()
+    assert on_disk(tmp_path) == {1, 2}
+
+
+@pytest.fixture
+def full(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """A disk that can be made full: nothing can be written, everything can be read."""
+    state = {"full": False}
+    write = os.pwrite
+
+    def pwrite(handle: int, data: Any, at: int) -> int:
+        if state["full"]:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(handle, data, at)
+
+    monkeypatch.setattr(os, "pwrite", pwrite)
+    monkeypatch.setattr("panprivacy.serve.keeping._PAUSE", 0.0)
+    return state
+
+
+@pytest.mark.parametrize("counter", ["flu", "visits"])
+def test_a_full_disk_answers_507_keeps_serving_reads_and_undoes_what_it_could_not_write(
+    counter: str, service: Service, full: Any
+) -> None:
+    with client_for(service) as client:
+        headers, path = {"content-type": "application/json"}, f"/counters/{counter}"
+        assert client.post(f"{path}/events", content="[1, 2]", headers=headers).status_code == 204
+        before = in_memory(service, counter)
+        full["full"] = True
+        refused = client.post(f"{path}/events", content="[3, 4]", headers=headers)
+        assert (refused.status_code, refused.json()["type"]) == (507, "/problems#disk")
+        assert client.post(f"{path}/releases").status_code == 507
+        assert in_memory(service, counter) == before, "memory and file would be two versions of the bits"
+        assert client.get(path).json()["budget"]["releases_left"] == FLU["releases"] if counter == "flu" else 1
+        assert client.get("/health").status_code == 503
+        full["full"] = False
+        assert client.post(f"{path}/events", content="[3, 4]", headers=headers).status_code == 204
+        assert client.get("/health").status_code == 200
+        assert client.post(f"{path}/releases").json()["release"]["number"] == 1
+
+
+def test_a_file_that_was_written_in_part_is_mended(
+    service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("panprivacy.serve.keeping._PAUSE", 0.0)
+    import panprivacy.state.file as file
+
+    apply, failing = file.apply, True
+
+    def broken(*arguments: Any) -> None:
+        if failing:
+            raise OSError(errno.EIO, "Input/output error")
+        apply(*arguments)
+
+    service.counter("flu").take(body(1)).result()
+    monkeypatch.setattr(file, "apply", broken)
+    with pytest.raises(Refused):
+        service.counter("flu").take(body(2)).result()
+    failing = False
+    service.counter("flu").take(body(3)).result()
+    assert {1, 3} <= on_disk(tmp_path)
+
+
+def test_a_job_that_fails_is_undone_and_nobody_hears_why(
+    service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails(*_: Any) -> None:
+        raise RuntimeError("user 123456")
+
+    service.counter("flu").take(body(1)).result()
+    with monkeypatch.context() as patched:
+        patched.setattr("panprivacy.serve.counting.Counting.take", fails)
+        with pytest.raises(Refused, match="failed"):
+            service.counter("flu").take(body(2)).result()
+    service.counter("flu").take(body(3)).result()
+    assert on_disk(tmp_path) == {1, 3}
+    assert "123456" not in capsys.readouterr().err
+
+
+def test_a_release_that_a_crash_kept_from_being_published_is_published_at_the_next_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scheduled = FLU | {"schedule": {"every": "1d", "start": "2026-01-05", "time": "at"}}
+    rows = b"user,at\n1,2026-01-05\n2,2026-01-06\n"
+    with Service(settings_for(tmp_path, flu=scheduled)) as service:
+        with monkeypatch.context() as crashing:
+            crashing.setattr("panprivacy.serve.published.Bulletin.publish", _crash)
+            with pytest.raises(Refused):
+                service.counter("flu").take(Body.copied(rows, Form.csv)).result()
+    with Service(settings_for(tmp_path, flu=scheduled)) as service:
+        counter = service.counter("flu")
+        (record,) = counter.bulletin.records
+        assert record["period"] == {"number": 0, "until": "2026-01-06T00:00:00+00:00", "missed": 0}
+        counter.take(Body.copied(rows, Form.csv)).result()
+        assert len(counter.bulletin.records) == 1, "the period that was released is not released again"
+        assert counter.standing["budget"]["releases_left"] == 2
+
+
+def _crash(*_: Any) -> None:
+    raise OSError(errno.EIO, "as if it had ended here")
+
+
+def test_a_line_that_a_crash_cut_short_is_taken_off(tmp_path: Path) -> None:
+    with Service(settings_for(tmp_path)) as service:
+        first = service.counter("flu").release().result()
+    listed = tmp_path / "states" / "flu.releases.ndjson"
+    listed.write_bytes(listed.read_bytes() + b'{"id": 2, "at"')
+    with Service(settings_for(tmp_path)) as service:
+        assert service.counter("flu").bulletin.records == [first]
+        second = service.counter("flu").release().result()
+    assert [json.loads(line) for line in listed.read_text().splitlines()] == [first, second]
+
+
+def test_two_services_cannot_have_one_folder(tmp_path: Path) -> None:
+    with Service(settings_for(tmp_path)), pytest.raises(pp.PanPrivacyError, match="another process is using"):
+        Service(settings_for(tmp_path)).__enter__()
+
+
+def test_a_service_that_ends_counts_what_waits(tmp_path: Path) -> None:
+    waiting: list[Future[int]] = []
+    with Service(settings_for(tmp_path)) as service:
+        counter = service.counter("flu")
+        waiting = [counter.take(body(user)) for user in range(50)]
+    assert all(each.result(0) == 1 for each in waiting)
+    with pytest.raises(Refused):
+        counter.take(body(1))
+
+
+def test_kept_tells_who_waits(tmp_path: Path) -> None:
+    kept = Kept(StateFile(tmp_path / "x.pp"), None, lambda: pp.Density(100, 1.0))
+    told: list[str] = []
+    kept.saved = lambda: told.append("saved")
+    kept.changed = True
+    kept.save_if_changed()
+    kept.save_if_changed()
+    kept.close()
+    assert told == ["saved"]

@@ -1,0 +1,134 @@
+"""The service as it is deployed: a process that hardens itself, listens, drains on SIGTERM, and outlives kills."""
+
+import json
+import ssl
+import subprocess
+import sys
+import time
+from contextlib import ExitStack, closing
+from http.client import HTTPConnection, HTTPSConnection
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any
+
+import pytest
+from processes import ANYBODY, FLU_TABLE, ask, begin, started
+from typer.testing import CliRunner, Result
+
+from panprivacy.cli import app
+from panprivacy.serve.tokens import written_hash
+from panprivacy.serve.worker import Worker
+
+pytestmark = pytest.mark.slow
+
+
+def run(*arguments: str | Path) -> Result:
+    """Run a command here."""
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def test_without_a_file_there_is_a_counter_with_data() -> None:
+    with started() as (process, port), closing(HTTPConnection("127.0.0.1", port)) as connection:
+        assert port == 8787
+        releases: list[Any] = []
+        end = time.monotonic() + 60
+        while len(releases) < 50 and time.monotonic() < end:
+            releases = json.loads(ask(connection, "GET", "/counters/demo/releases")[1])["releases"]
+            time.sleep(0.2)
+        assert len(releases) >= 50
+        assert {each["group"] for each in releases[-1]["groups"]} == {"north", "south", "west", "east"}
+        assert ask(connection, "GET", "/")[0] == 200
+        process.terminate()
+        assert process.wait(20) == 0
+
+
+def test_a_deployed_service_is_hardened_speaks_tls_logs_no_id_and_drains(tmp_path: Path) -> None:
+    command = "openssl req -x509 -newkey rsa:2048 -nodes -keyout key.pem -out cert.pem -days 1 -subj /CN=localhost"
+    subprocess.run(command.split(), cwd=tmp_path, check=True, capture_output=True)
+    tls = '[service.tls]\ncertificate = "cert.pem"\nkey = "key.pem"\n[limits]\nseconds = 2\n'
+    (tmp_path / "counters.toml").write_text(ANYBODY + tls + FLU_TABLE)
+    trusted = ssl.create_default_context(cafile=str(tmp_path / "cert.pem"))
+    trusted.check_hostname = False
+    with started(tmp_path / "counters.toml") as (process, port), ExitStack() as open_:
+
+        def connected() -> HTTPSConnection:
+            connection = HTTPSConnection("127.0.0.1", port, context=trusted, timeout=20)
+            return open_.enter_context(closing(connection))
+
+        _check_hardened(connected())
+        _send_what_is_refused(connected())
+        slow, sender, reader = connected(), connected(), connected()
+        begin(slow, b"[1, 2", 9)
+        assert slow.getresponse().status == 408
+        reader.request("GET", "/stream")
+        stream = reader.getresponse()
+        begin(sender, b"[1, 2", 9)
+        time.sleep(0.3)
+        process.terminate()
+        time.sleep(0.3)
+        sender.send(b", 3]")
+        assert sender.getresponse().status == 204, "what is under way when the service is told to stop is counted"
+        assert stream.read().startswith(b"retry: 3000")
+        out, err = process.communicate(timeout=20)
+    assert process.returncode == 0
+    assert b"7654321" not in out + err
+    assert [json.loads(line)["event"] for line in err.splitlines()][-2:] == ["stopping", "stopped"]
+
+
+def _check_hardened(connection: HTTPConnection) -> None:
+    measures = json.loads(ask(connection, "GET", "/health")[1])["hardening"]
+    in_force = {each["measure"] for each in measures if each["in_force"]}
+    assert {"the C library overwrites what is freed", "no core dumps"} <= in_force
+
+
+def _send_what_is_refused(connection: HTTPConnection) -> None:
+    for path in ("/counters/flu/events?user=7654321", "/counters/7654321/events", "/7654321"):
+        assert b"7654321" not in ask(connection, "POST", path, b"[7654321]")[1]
+    connection.sock.sendall(b"7654321 HTTP/7654321\r\n\r\n")
+    assert b"7654321" not in connection.sock.recv(1000)
+
+
+def test_check_starts_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "counters.toml"
+    file.write_text(ANYBODY + FLU_TABLE)
+    assert run("serve", file, "--check").stdout.endswith("1 counter, and nothing wrong\n")
+    assert not (tmp_path / "states").exists()
+    file.write_text(ANYBODY + FLU_TABLE.replace("epsilon", "epsilom"))
+    refused = run("serve", file, "--check")
+    assert refused.exit_code == 2
+    assert "counters.flu.epsilom: there is no such key; is it epsilon?" in refused.stderr
+
+
+def test_a_token_is_shown_once_with_the_line_that_the_file_needs() -> None:
+    made = run("token")
+    assert made.stderr == f'hash = "{written_hash(made.stdout.strip())}"\n'
+
+
+@pytest.fixture(scope="module")
+def crashes() -> Any:
+    """The command that counts, which takes 1,000 kills where it is not a test."""
+    spec = spec_from_file_location("serve_crashes", Path(__file__).parents[2] / "benchmarks" / "serve_crashes.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    sys.modules["serve_crashes"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_thirty_kills_lose_nothing(crashes: Any) -> None:
+    tally = crashes.run(kills=30, seed=5)
+    assert (tally.lost, tally.spent_twice, tally.spent_unseen, tally.not_started) == (0, 0, 0, 0)
+    assert tally.acknowledged > 20
+    assert tally.shown
+
+
+def test_a_service_that_acknowledges_before_it_writes_would_lose_batches(
+    crashes: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def hasty(self: Worker, job: Any) -> None:
+        job.done.set_result(job.do())
+        time.sleep(0.02)
+
+    monkeypatch.setattr(Worker, "_work", hasty)
+    assert crashes.run(kills=30, seed=5).lost > 0

@@ -1,0 +1,195 @@
+"""What each address takes and answers."""
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from service_for_tests import FLU, client_for, client_of, settings_for
+from starlette.testclient import TestClient
+
+from panprivacy.serve.service import Service
+
+ARROW, NDJSON, CSV, JSON = (
+    "application/vnd.apache.arrow.stream",
+    "application/x-ndjson",
+    "text/csv",
+    "application/json",
+)
+
+
+def arrow(frame: pl.DataFrame) -> bytes:
+    out = io.BytesIO()
+    frame.write_ipc_stream(out)
+    return out.getvalue()
+
+
+def send(client: TestClient, body: bytes | str, content: str, counter: str = "flu", **query: str) -> Any:
+    return client.post(f"/counters/{counter}/events", content=body, headers={"content-type": content}, params=query)
+
+
+CERTAIN = FLU | {"epsilon": 60.0, "releases": 1}  # where one user more or less is seen
+
+
+@pytest.mark.parametrize(
+    ("content", "body"),
+    [
+        (ARROW, arrow(pl.DataFrame({"user": np.arange(400)}))),
+        (ARROW, arrow(pl.DataFrame({"user": np.arange(400), "other": ["x"] * 400}))),
+        (NDJSON, "".join(f'{{"user": {i}}}\n' for i in range(400))),
+        (NDJSON, "".join(f'{{"user": {i}, "other": [1, 2]}}\n' for i in range(400))),
+        (CSV, "user\n" + "".join(f"{i}\n" for i in range(400))),
+        (JSON, json.dumps(list(range(400)))),
+        (JSON, json.dumps([{"user": i, "other": None} for i in range(400)])),
+    ],
+)
+def test_every_kind_of_body_is_counted_and_taken_back(content: str, body: bytes | str, tmp_path: Path) -> None:
+    with client_of(settings_for(tmp_path, flu=CERTAIN, cold=CERTAIN)) as client:
+        for counter in ("flu", "cold"):
+            assert send(client, body, content, counter).status_code == 204
+        assert send(client, body, content, "cold", action="delete").status_code == 204
+        shares = [client.post(f"/counters/{name}/releases").json()["release"]["density"] for name in ("flu", "cold")]
+    assert shares == pytest.approx([0.4, 0.0], abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ("content", "body", "kind", "row"),
+    [
+        (NDJSON, '{"user": 1}\n{"user": 123456}\n', "outside-universe", 2),
+        (NDJSON, '{"user": 1}\n{"user": "123456x"}\n', "unreadable", 2),
+        (NDJSON, '{"user": 1}\n{"user": null}\n', "missing-value", 2),
+        (NDJSON, '{"id": 123456}\n', "no-column", None),
+        (CSV, "user\n1\n123456\n", "outside-universe", 2),
+        (CSV, "user\n1\n0123456\n", "unreadable", 2),
+        (CSV, "123456\n123457\n", "no-column", None),
+        (JSON, "[1, 123456]", "outside-universe", 2),
+        (JSON, '[1, "123456"]', "unreadable", 2),
+        (JSON, '{"user": 123456}', "unreadable", None),
+        (JSON, "[1, 123456", "unreadable", None),
+        (JSON, "[]", "unreadable", None),
+        (ARROW, arrow(pl.DataFrame({"user": [1, 123456]})), "outside-universe", 2),
+        (ARROW, arrow(pl.DataFrame({"user": ["123456"]})), "unreadable", None),
+        (ARROW, b"123456", "unreadable", None),
+        (CSV, "", "unreadable", None),
+    ],
+)
+def test_a_body_is_refused_whole_and_what_it_holds_is_not_repeated(
+    content: str, body: bytes | str, kind: str, row: int | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Service(settings_for(tmp_path, flu=CERTAIN)) as service, client_for(service) as client:
+        answer = send(client, body, content)
+        release = client.post("/counters/flu/releases").json()["release"]
+    assert answer.status_code == 422
+    assert answer.headers["content-type"] == "application/problem+json"
+    problem = answer.json()
+    assert problem["type"] == f"/problems#{kind}"
+    assert problem.get("row") == row
+    assert "123456" not in answer.text
+    assert "123456" not in capsys.readouterr().err
+    assert release["density"] == pytest.approx(0, abs=0.01), "the good row of a bad body was counted"
+
+
+def test_what_cannot_take_users_back_says_so(tmp_path: Path) -> None:
+    people = {"kind": "distinct", "ids": "integers", "epsilon": 1.0, "column": "user"}
+    with client_of(settings_for(tmp_path, people=people)) as client:
+        assert send(client, "[1]", JSON, "people", action="delete").json()["type"] == "/problems#no-deletions"
+        assert send(client, "[1]", JSON, "people", action="burn").status_code == 400
+
+
+def test_an_action_column_says_of_each_row_what_it_does(tmp_path: Path) -> None:
+    with client_of(settings_for(tmp_path, flu=CERTAIN | {"action": "what"})) as client:
+        rows = "".join(f"{i},insert\n" for i in range(500)) + "".join(f"{i},delete\n" for i in range(100))
+        assert send(client, f"user,what\n{rows}", CSV).status_code == 204
+        assert send(client, "user,what\n1,burn\n", CSV).json()["type"] == "/problems#unknown-action"
+        assert client.post("/counters/flu/releases").json()["release"]["density"] == pytest.approx(0.4, abs=0.02)
+
+
+def test_reading_is_free_and_a_release_spends_one(tmp_path: Path) -> None:
+    with client_of(settings_for(tmp_path)) as client:
+        for _ in range(5):
+            assert client.get("/counters/flu").json()["budget"]["releases_left"] == 3
+        made = client.post("/counters/flu/releases", json={"level": 0.9})
+        assert made.status_code == 201
+        assert made.json()["level"] == 0.9
+        assert client.get("/counters/flu").json()["last"] == made.json()
+        for left in (1, 0):
+            client.post("/counters/flu/releases")
+            assert client.get("/counters/flu").json()["budget"]["releases_left"] == left
+        refused = client.post("/counters/flu/releases")
+        assert (refused.status_code, refused.json()["type"]) == (409, "/problems#budget-spent")
+        assert [each["id"] for each in client.get("/counters/flu/releases").json()["releases"]] == [1, 2, 3]
+        assert [each["id"] for each in client.get("/counters/flu/releases?since=2").json()["releases"]] == [3]
+
+
+def test_every_estimator_can_be_served_and_published_in_one_shape(tmp_path: Path) -> None:
+    plain = {"universe": 1000, "epsilon": 2.0, "column": "user"}
+    days = {"schedule": {"every": "1d", "start": "2026-01-05", "time": "at"}, "span": "3d"}
+    kinds: dict[str, dict[str, Any]] = {
+        "density": plain,
+        "categories": plain | {"kind": "density", "categories": ["a", "b"], "by": "what"},
+        "distinct": {"ids": "text", "epsilon": 2.0, "column": "user"},
+        "counts": plain | {"up_to": 4},
+        "retention": plain | {"releases": 2},
+        "continual": plain | {"step": 0.2, "universe": 100_000},
+        "actives": plain | days,
+    }
+    rows = [{"user": i, "what": "a", "at": f"2026-01-{5 + i % 2:02}"} for i in range(100)]
+    counters = {name: {"kind": name} | table for name, table in kinds.items()}
+    with client_of(settings_for(tmp_path, **counters)) as client:
+        for name in kinds:
+            assert send(client, json.dumps(rows), JSON, name).status_code == 204, name
+            if name != "actives":
+                assert client.post(f"/counters/{name}/releases").status_code == 201, name
+        assert client.post("/counters/actives/releases").json()["type"] == "/problems#not-now"
+        for counter in client.get("/counters").json()["counters"]:
+            last = counter["last"]
+            values = last["values"] or last["groups"][0]["values"]
+            assert {"name", "unit", "value", "stderr", "low", "high"} == set(values[0]), counter["name"]
+            assert values[0]["low"] <= values[0]["value"] <= values[0]["high"]
+            assert counter["error"]
+
+
+def test_groups_are_published_with_their_names(tmp_path: Path) -> None:
+    (tmp_path / "users.csv").write_text("id,region\n" + "".join(f"{i},{'ns'[i % 2]}\n" for i in range(1000)))
+    listed = {"kind": "density", "universe_file": "users.csv:id", "group": "region", "epsilon": 60.0, "column": "user"}
+    with client_of(settings_for(tmp_path, flu=listed)) as client:
+        send(client, json.dumps(list(range(0, 1000, 2))), JSON)
+        groups = client.post("/counters/flu/releases").json()["groups"]
+    assert {each["group"]: round(each["values"][0]["value"], 1) for each in groups} == {"n": 1.0, "s": 0.0}
+
+
+def test_a_retired_counter_can_be_read_and_nothing_else(tmp_path: Path) -> None:
+    with client_of(settings_for(tmp_path)) as client:
+        made = client.post("/counters/flu/releases").json()
+    with client_of(settings_for(tmp_path, flu=FLU | {"retired": True})) as client:
+        assert client.get("/counters/flu").json()["last"] == made
+        assert send(client, "[1]", JSON).status_code == 410
+        assert client.post("/counters/flu/releases").status_code == 410
+
+
+def test_what_is_not_there_is_a_problem_too(tmp_path: Path) -> None:
+    with client_of(settings_for(tmp_path)) as client:
+        for path, status in (("/counters/cold", 404), ("/nothing", 404), ("/static/../server.py", 404)):
+            answer = client.get(path)
+            assert (answer.status_code, answer.json()["status"]) == (status, status)
+        assert client.put("/counters/flu").status_code == 405
+        assert send(client, "[1]", "text/plain").status_code == 415
+        assert client.get("/problems").text.count("<tr id=") > 10
+
+
+def test_health_tells_and_metrics_do_not_count_events(tmp_path: Path) -> None:
+    with client_of(settings_for(tmp_path)) as client:
+        send(client, json.dumps(list(range(777))), JSON)
+        health = client.get("/health")
+        quiet = client.get("/metrics").text
+    with client_of(settings_for(tmp_path, {"count_events": True})) as client:
+        send(client, json.dumps(list(range(777))), JSON)
+        told = client.get("/metrics").text
+    assert (health.status_code, health.json()["status"]) == (200, "ok")
+    assert "777" not in quiet
+    assert 'panprivacy_releases_left{counter="flu"} 3.0' in quiet
+    assert 'panprivacy_duration_seconds{quantile="0.5",route="/counters/{name}/events"}' in quiet
+    assert 'panprivacy_rows_total{counter="flu"} 777.0' in told

@@ -1,0 +1,147 @@
+"""Releases by the clock and by the times of events: once a period, never more than planned, and what is missed is said."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from service_for_tests import FLU, settings_for
+
+from panprivacy.periods import DAY, moment_of
+from panprivacy.serve import counter as counters
+from panprivacy.serve.bodies import Body, Form
+from panprivacy.serve.config import ScheduleSettings
+from panprivacy.serve.refusals import Refused
+from panprivacy.serve.schedule import Due, Schedule
+from panprivacy.serve.service import Service
+
+DAILY: dict[str, Any] = {"every": "1d", "start": "2026-01-05", "time": "at"}
+START = moment_of("2026-01-05")
+
+
+def csv(*rows: tuple[int, str]) -> Body:
+    return Body.copied(("user,at\n" + "".join(f"{user},{at}\n" for user, at in rows)).encode(), Form.csv)
+
+
+def published(service: Service) -> list[tuple[int, int]]:
+    return [(each["period"]["number"], each["period"]["missed"]) for each in service.counter("flu").bulletin.records]
+
+
+def test_periods_are_numbered_from_the_start() -> None:
+    schedule = Schedule(ScheduleSettings(DAY, START), begun=START + DAY // 2)
+    assert schedule.due_at(START + DAY - 1) is None
+    assert schedule.due_at(START + DAY) == Due(0, 0)
+    assert schedule.due_at(START + 4 * DAY) == Due(3, 3)
+    schedule.note({"number": 3})
+    assert (schedule.open, schedule.ends) == (4, START + 5 * DAY)
+
+
+def test_a_period_before_the_counter_was_made_is_not_missed() -> None:
+    assert Schedule(ScheduleSettings(DAY, START), begun=START + 10 * DAY).open == 10
+
+
+def test_the_clock_releases_and_a_downtime_is_one_release_that_says_what_was_missed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = START
+    monkeypatch.setattr(counters, "_now", lambda: now)
+    monkeypatch.setattr(counters, "_LOOK", 0.02)
+    settings = settings_for(tmp_path, flu=FLU | {"schedule": {"every": "1d", "start": "2026-01-05"}})
+    with Service(settings) as service:
+        assert service.counter("flu").standing["next"] == "2026-01-06T00:00:00+00:00"
+        now += DAY
+        _wait_for(service, 1)
+        assert published(service) == [(0, 0)]
+    now += 10 * DAY
+    with Service(settings) as service:
+        _wait_for(service, 2)
+        assert published(service) == [(0, 0), (10, 9)]
+        now += DAY
+        _wait_for(service, 3)
+        assert service.counter("flu").standing["next"] is None, "all three planned releases are made"
+        now += DAY
+        time.sleep(0.2)
+        assert published(service) == [(0, 0), (10, 9), (11, 0)]
+
+
+def _wait_for(service: Service, releases: int) -> None:
+    end = time.monotonic() + 10
+    while len(service.counter("flu").bulletin.records) < releases and time.monotonic() < end:
+        time.sleep(0.01)
+
+
+def test_a_row_of_a_later_period_releases_the_one_before_it(tmp_path: Path) -> None:
+    with Service(settings_for(tmp_path, flu=FLU | {"schedule": DAILY})) as service:
+        take = service.counter("flu").take
+        take(csv((1, "2026-01-05"), (2, "2026-01-05T23:59"))).result()
+        assert published(service) == []
+        take(csv((4, "2026-01-07"), (3, "2026-01-06"), (5, "2026-01-07"))).result()
+        assert published(service) == [(0, 0), (1, 0)]
+        take(csv((6, "2026-01-20"))).result()
+        assert published(service) == [(0, 0), (1, 0), (2, 12)], "periods without a row are missed, not spent"
+        take(csv((7, "2026-02-20"))).result()
+        assert len(published(service)) == 3, "no more than planned"
+
+
+def test_a_restart_goes_on_in_the_period_that_is_open(tmp_path: Path) -> None:
+    settings = settings_for(tmp_path, flu=FLU | {"schedule": DAILY})
+    with Service(settings) as service:
+        service.counter("flu").take(csv((1, "2026-01-05"), (2, "2026-01-20"))).result()
+    with Service(settings) as service:
+        service.counter("flu").take(csv((3, "2026-01-21"))).result()
+        assert published(service) == [(0, 14), (15, 0)]
+
+
+@pytest.mark.parametrize("late", ["count", "skip", "refuse"])
+def test_a_late_row_counts_now_or_nowhere_or_is_refused(late: str, tmp_path: Path) -> None:
+    plan = FLU | {"epsilon": 60.0, "releases": 2, "universe": 100, "schedule": DAILY | {"late": late}}
+    with Service(settings_for(tmp_path, flu=plan)) as service:
+        counter = service.counter("flu")
+        counter.take(csv((1, "2026-01-06"))).result()
+        rows = csv(*((user, "2026-01-05") for user in range(50)), (60, "2026-01-06"))
+        if late == "refuse":
+            with pytest.raises(Refused, match="released") as caught:
+                counter.take(rows).result()
+            assert caught.value.row == 1
+        else:
+            counter.take(rows).result()
+        share = counter.release().result()["release"]["density"]
+    assert share == pytest.approx({"count": 0.51, "skip": 0.02, "refuse": 0.01}[late], abs=0.015)
+
+
+def test_a_time_in_the_future_is_refused_for_it_would_spend_what_is_planned(tmp_path: Path) -> None:
+    with Service(settings_for(tmp_path, flu=FLU | {"schedule": DAILY})) as service:
+        for at in ("2226-01-05", "yesterday"):
+            with pytest.raises(Refused) as caught:
+                service.counter("flu").take(csv((1, "2026-01-05"), (1, at))).result()
+            assert (caught.value.why.name, caught.value.row) == ("untimely", 2)
+        assert published(service) == []
+
+
+def test_a_body_that_is_sent_again_after_a_crash_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its first period is released by then: its rows of that period are late, and were counted before."""
+    rows = ((1, "2026-01-05"), (2, "2026-01-06"))
+    settings = settings_for(tmp_path, flu=FLU | {"schedule": DAILY})
+    with Service(settings) as service:
+        service.counter("flu").take(csv(rows[0])).result()
+        with monkeypatch.context() as crashing:
+            crashing.setattr("panprivacy.serve.counting.Feed.take", _crash)
+            with pytest.raises(Refused):
+                service.counter("flu").take(csv(*rows)).result()
+    with Service(settings) as service:
+        service.counter("flu").take(csv(*rows)).result()
+        assert published(service) == [(0, 0)]
+
+
+def _crash(*_: Any) -> None:
+    raise RuntimeError
+
+
+def test_every_day_of_actives_is_released(tmp_path: Path) -> None:
+    plan = {"kind": "actives", "universe": 1000, "epsilon": 1.0, "column": "user", "span": "3d", "schedule": DAILY}
+    with Service(settings_for(tmp_path, flu=plan)) as service:
+        service.counter("flu").take(csv((1, "2026-01-05"), (2, "2026-01-10"))).result()
+        assert published(service) == [(day, 0) for day in range(5)]
+    with Service(settings_for(tmp_path, flu=plan)) as service:
+        service.counter("flu").take(csv((1, "2026-01-11"))).result()
+        assert published(service)[-1] == (5, 0)

@@ -1,0 +1,64 @@
+"""New releases reach those who wait for them, and those who come back."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from service_for_tests import FLU, settings_for
+from starlette.types import Message
+
+from panprivacy.serve.http.board import Board
+from panprivacy.serve.http.stream import EventStream
+from panprivacy.serve.service import Service
+
+
+async def read(service: Service, since: dict[str, int], enough: int, act: Any = None) -> str:
+    """What a reader is sent, until it has seen enough releases, or the service stops."""
+    board, said, gone = Board(service.counters), b"", asyncio.Event()
+    board.open()
+
+    async def receive() -> Message:
+        await gone.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(message: Message) -> None:
+        nonlocal said
+        said += message.get("body", b"")
+        if said.count(b"event: release") >= enough:
+            gone.set()
+
+    stream = EventStream(board, list(service.counters.values()), since)
+    reading = asyncio.create_task(stream({}, receive, send))
+    await asyncio.sleep(0.05)
+    if act is not None:
+        await asyncio.to_thread(act, board)
+    await asyncio.wait_for(reading, 10)
+    assert board.readers == 0
+    return said.decode()
+
+
+def test_a_reader_hears_what_is_published_after_it_came(tmp_path: Path) -> None:
+    with Service(settings_for(tmp_path, flu=FLU, cold=FLU)) as service:
+        service.counter("flu").release().result()
+        said = asyncio.run(read(service, {}, 1, lambda _: service.counter("cold").release().result()))
+    assert said.startswith("retry: 3000\n\n")
+    assert "id: cold:1\nevent: release\ndata: {" in said
+    assert "flu" not in said
+
+
+def test_a_reader_that_comes_back_hears_what_it_missed(tmp_path: Path) -> None:
+    with Service(settings_for(tmp_path)) as service:
+        for _ in range(3):
+            service.counter("flu").release().result()
+        said = asyncio.run(read(service, {"flu": 1}, 2))
+    assert [line for line in said.splitlines() if line.startswith("id:")] == ["id: flu:2", "id: flu:3"]
+
+
+def test_a_service_that_stops_lets_its_readers_go(tmp_path: Path) -> None:
+    with Service(settings_for(tmp_path)) as service:
+
+        async def stopped() -> str:
+            loop = asyncio.get_running_loop()
+            return await read(service, {}, 1, lambda board: loop.call_soon_threadsafe(board.close))
+
+        assert "event: release" not in asyncio.run(stopped())
