@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from shutil import which
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -20,6 +20,12 @@ _DRAWN = """() => {
   const shown = [...document.querySelectorAll("figure")].filter((figure) => figure.offsetParent);
   return shown.length > 0 && shown.every((figure) => figure.querySelector(".main-svg"));
 }"""
+_NOTE_REFUSALS = """
+window.refused = [];
+document.addEventListener("securitypolicyviolation", (event) => {
+  window.refused.push(`${event.violatedDirective}: ${event.target.textContent?.slice(0, 80)}`);
+});
+"""
 
 
 @contextmanager
@@ -49,3 +55,20 @@ def until_drawn(page: "Page") -> None:
     """Wait until every chart that is shown has been drawn."""
     until(page, _DRAWN)
     time.sleep(0.3)  # Plotly measures its labels once more
+
+
+@contextmanager
+def opened(browser: "Browser", address: str, **view: Any) -> Iterator["Page"]:
+    """A page in a context of its own; an error of a script of it is an error of the test."""
+    context = browser.new_context(**view)
+    page = context.new_page()
+    page.set_default_timeout(_PATIENCE * 1000)
+    broken: list[str] = []
+    page.on("pageerror", lambda error: broken.append(str(error)))
+    page.add_init_script(_NOTE_REFUSALS)
+    page.goto(address)
+    try:
+        yield page
+    finally:
+        context.close()
+    assert broken == [], broken

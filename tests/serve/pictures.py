@@ -7,7 +7,6 @@ Coins are those of the system, so that two runs differ by their noise.
 """
 
 import argparse
-import json
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,7 +28,7 @@ from panprivacy.serve.counter import Counter
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-PEOPLE, DAYS, VISITS = 200_000, 40, 2500
+PEOPLE, DAYS = 200_000, 40
 REGIONS = ("north", "south", "west", "east")
 CLINICS = ("emergency", "family doctor", "walk-in")
 _COLOURS = 96  # of the picture of the documentation, which is so a third as large
@@ -59,39 +58,37 @@ def tables(folder: Path, start: datetime) -> dict[str, Any]:
         "often": planned | {"title": "How often they came", "kind": "counts", "up_to": 4, "epsilon": 3.0},
         "active": known | {"title": "Active lately", "kind": "actives", "span": "7d", "epsilon": 2.0},
         "again": known | {"title": "Who came back", "kind": "retention", "releases": 10, "epsilon": 2.0}
-        | {"schedule": {"every": "4d", "start": start + timedelta(days=12), "time": "at", "late": "skip"}},
+        | {"schedule": {"every": "4d", "start": start + timedelta(days=4), "time": "at", "late": "skip"}},
     }  # fmt: skip
 
 
 def visitors_of(day: int, draw: np.random.Generator) -> NDArray[np.int64]:
     """Who comes on a day: few, many, and few again; from some regions more than from others."""
-    number = int(VISITS * (0.15 + 3.2 * np.exp(-(((day - 20) / 8.0) ** 2))))
+    number = int(400 + 8000 * np.exp(-(((day - 20) / 8.0) ** 2)))
     region = draw.choice(len(REGIONS), number, p=(0.45, 0.28, 0.18, 0.09))
     return region * (PEOPLE // len(REGIONS)) + draw.integers(0, PEOPLE // len(REGIONS), number)
 
 
-def feed(counter: Counter, start: datetime, draw: np.random.Generator) -> None:
-    """Have forty days counted, and the beginning of the one that is open."""
-    for day in range(DAYS + 1):
-        at = (start + timedelta(days=day, minutes=1)).isoformat()
-        rows = [
-            {"user": int(user), "at": at, "clinic": CLINICS[clinic]}
-            for user, clinic in zip(visitors_of(day, draw), draw.choice(3, 10**5, p=(0.2, 0.5, 0.3)), strict=False)
-        ]
-        counter.take(Body.copied(json.dumps(rows).encode(), Form.json)).result()
+def feed(counter: Counter, start: datetime, days: int) -> None:
+    """Have some days counted, and the beginning of the one that is open."""
+    draw = np.random.default_rng(2026)
+    for day in range(days + 1):
+        at, users = (start + timedelta(days=day, minutes=1)).isoformat(), visitors_of(day, draw)
+        clinics = draw.choice(CLINICS, len(users), p=(0.2, 0.5, 0.3))
+        rows = "".join(f"{user},{at},{clinic}\n" for user, clinic in zip(users, clinics, strict=True))
+        counter.take(Body.copied(f"user,at,clinic\n{rows}".encode(), Form.csv)).result()
 
 
 @contextmanager
-def winter(names: tuple[str, ...] = ()) -> Iterator[Served]:
-    """A service that has counted a winter, up to today."""
-    start = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=DAYS)
+def winter(days: int = DAYS) -> Iterator[Served]:
+    """A service that has counted so many days, up to today."""
+    start = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=days)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        counters = {key: table for key, table in tables(folder, start).items() if not names or key in names}
-        service = {"anonymous": ["read"]}
-        with served(settings_of({"service": service, "counters": counters}, folder)) as running:
+        values = {"service": {"anonymous": ["read"]}, "counters": tables(folder, start)}
+        with served(settings_of(values, folder)) as running:
             for counter in running.service.counters.values():
-                feed(counter, start, np.random.default_rng(2026))
+                feed(counter, start, days)
             yield running
 
 

@@ -23,6 +23,7 @@ export class CounterCard {
     for (const part of this.element.querySelectorAll("[data-of]")) this.#parts[part.dataset.of] = part;
     const title = this.#parts.title;
     this.element.id = `counter-${name}`;
+    this.element.hidden = true;
     title.id = `title-${name}`;
     this.element.setAttribute("aria-labelledby", title.id);
     this.#parts["table-region"].setAttribute("aria-labelledby", title.id);
@@ -43,6 +44,7 @@ export class CounterCard {
   /** Show another standing, and what is published by now. */
   show(standing, may) {
     this.#standing = standing;
+    this.element.hidden = false; // before anything is drawn: Plotly measures the place it has
     const { title, about, gauges, spend } = this.#parts;
     const { budget, kind, universe } = standing;
     title.textContent = standing.title;
@@ -64,6 +66,7 @@ export class CounterCard {
 
   /** Show how long it is until the next release. */
   tick() {
+    if (this.#standing === null) return;
     const { large, small } = nextOf(this.#standing);
     this.#parts.countdown.textContent = large;
     this.#parts.next.textContent = small;
@@ -147,7 +150,7 @@ export class CounterCard {
       also: this.#inUsers(last, value),
       error: `± ${write(errorOf(value))}`,
       "error-kind": value.stderr === null ? "half of the interval" : "standard error",
-      expected: expected === null ? "" : `± ${write(expected)} was to be expected at most`,
+      expected: expected === null ? "" : `about ± ${write(expected)} was expected`,
     });
   }
 

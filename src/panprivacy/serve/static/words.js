@@ -13,10 +13,10 @@ const PLAIN = { // by the name of a value, in the place of # its number
   weekly: "active weekly",
   monthly: "active monthly",
   stickiness: "stickiness: daily of monthly",
-  cohort: "came in the first period",
+  cohort: "in the cohort",
   returned: "came back",
   newcomers: "came for the first time",
-  rate: "of the first period, came back",
+  rate: "came back, of the cohort",
   curve: "had come back by release #",
 };
 const KINDS = {
