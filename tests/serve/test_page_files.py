@@ -1,4 +1,4 @@
-"""What the page is made of: files of this repository, the script of an installed package, and nothing from elsewhere."""
+"""What the page is made of: files of this repository, the script of an installed package, nothing from elsewhere."""
 
 import re
 from html.parser import HTMLParser
@@ -30,7 +30,7 @@ class _Tags(HTMLParser):
         self._inside = tag
 
     def handle_endtag(self, tag: str) -> None:
-        self._inside = ""
+        self._inside = self._inside.removesuffix(tag)
 
     def handle_data(self, data: str) -> None:
         if self._inside in ("script", "style") and data.strip():
@@ -95,7 +95,7 @@ def test_plotly_comes_from_its_package_compressed_and_only_once(tmp_path: Path) 
 
 
 def test_without_plotly_the_script_is_not_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("panprivacy.serve.http.charts.find_spec", lambda _: None)
+    monkeypatch.setattr("panprivacy.serve.http.charts.script_path", lambda: None)
     with client_of(settings_for(tmp_path)) as client:
         assert client.get("/static/plotly.min.js").status_code == 404
 

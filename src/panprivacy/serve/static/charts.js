@@ -66,9 +66,16 @@ export async function drawSeries(place, lines, unit, write) {
     hovermode: "x unified",
     showlegend: lines.length > 1,
     legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom", font: { color: colour.ink } },
-    xaxis: { type: "date", showgrid: false },
+    xaxis: { type: "date", showgrid: false, ...roomAround(lines[0].points) },
     yaxis: { ...ticksOf(unit), zeroline: false, rangemode: "nonnegative" },
   }));
+}
+
+/** An hour around a single point, which has no range of its own. */
+function roomAround(points) {
+  if (points.length !== 1) return {};
+  const [moment] = points.map((point) => point.moment.getTime());
+  return { range: [new Date(moment - 18e5), new Date(moment + 18e5)], nticks: 4 };
 }
 
 function bandAndLine({ name, points: given }, unit, colour, i, many, write) {
@@ -77,7 +84,7 @@ function bandAndLine({ name, points: given }, unit, colour, i, many, write) {
   const x = points.map((point) => point.moment);
   const edge = { x, mode: "lines", line: { width: 0, color: shade }, hoverinfo: "skip", showlegend: false, legendgroup: name };
   const line = {
-    x, y: points.map((point) => point.value), name, legendgroup: name,
+    x, y: points.map((point) => point.value), name: escaped(name), legendgroup: name,
     mode: points.length > FEW ? "lines" : "lines+markers",
     line: { color: shade, width: 2 }, marker: { color: shade, size: 6 },
     text: given.map(inWords(write)),
@@ -91,14 +98,14 @@ function bandAndLine({ name, points: given }, unit, colour, i, many, write) {
   ];
 }
 
-/** Horizontal bars with their intervals: `bars` have a label, value, low and high. */
-export async function drawBars(place, bars, unit, write) {
+/** Horizontal bars with their intervals: `bars` have a label, value, low and high; `asLines` gives them the colours of lines. */
+export async function drawBars(place, bars, unit, write, asLines = false) {
   const colour = colours();
   const drawn = bars.map((bar) => scaled(bar, scaleOf(unit)));
   const labels = bars.map((bar) => escaped(String(bar.label)));
   const trace = {
     type: "bar", orientation: "h", y: labels.map((_, i) => i), x: drawn.map((bar) => bar.value),
-    width: 0.6, marker: { color: withAlpha(colour.lines[0], 0.75) }, error_x: errorBars(drawn, colour.ink),
+    width: 0.6, marker: { color: bars.map((_, i) => withAlpha(colour.lines[asLines ? i : 0], 0.75)) }, error_x: errorBars(drawn, colour.ink),
     text: bars.map(inWords(write)),
     textposition: "none", hovertemplate: "%{text}<extra></extra>",
   };
@@ -112,7 +119,7 @@ export async function drawBars(place, bars, unit, write) {
     annotations: values,
     xaxis: { ...ticksOf(unit), rangemode: "tozero", nticks: 5 },
     yaxis: {
-      tickvals: labels.map((_, i) => i), ticktext: labels, autorange: "reversed", showgrid: false, ticks: "",
+      tickvals: labels.map((_, i) => i), ticktext: labels, autorange: "reversed", showgrid: false, zeroline: false, ticks: "",
       tickfont: { color: colour.ink }, ticklabelstandoff: 6,
     },
   }));

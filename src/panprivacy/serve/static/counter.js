@@ -6,7 +6,7 @@ import { expectedError, familyWith, firstOf, namesOf, usersOf } from "./measures
 import { nextOf } from "./next.js";
 import { momentOf, valueOf } from "./published.js";
 import { fillTable } from "./table.js";
-import { capital, clock, familyInWords, kindInWords, short, valueInWords, whole, writerFor } from "./words.js";
+import { capital, clock, familyInWords, kindInWords, numberOf, short, valueInWords, whole, writerFor } from "./words.js";
 
 const EVERYBODY = "everybody";
 const EACH = "each group";
@@ -180,7 +180,7 @@ export class CounterCard {
     const level = short(records.at(-1).level * 100);
     const said = `${capital(valueInWords(this.#name))}${this.#of === EVERYBODY ? "" : `, ${this.#of}`}`;
     const number = lines[0].points.length;
-    const caption = `${said}, ${number === 1 ? "one release" : `${whole(number)} releases`}, with ${level} % intervals`;
+    const caption = `${said}, ${numberOf(number, "releases")}, with ${level} % intervals`;
     this.#parts["series-caption"].textContent = caption;
     const words = `${caption}. The last, of ${clock(momentOf(records.at(-1)))}: ${write(last.value)}. The table below has them all.`;
     this.#parts.series.setAttribute("aria-label", words);
@@ -197,7 +197,7 @@ export class CounterCard {
     this.#parts["bars-caption"].textContent = caption;
     const said = bars.map(({ label, value, low, high }) => `${label}: ${write(value)} (${write(low)} to ${write(high)})`);
     this.#parts.bars.setAttribute("aria-label", `${caption}. ${said.join("; ")}.`);
-    drawBars(this.#parts.bars, bars, bars[0].unit, write);
+    drawBars(this.#parts.bars, bars, bars[0].unit, write, this.#of === EACH);
   }
 
   #barsOfGroups(last) {

@@ -1,6 +1,6 @@
 // What the page asks people: for a token, and whether to spend.
 
-import { whole } from "./words.js";
+import { numberOf } from "./words.js";
 
 const part = (id) => document.getElementById(id);
 
@@ -19,7 +19,7 @@ export function askForToken(why) {
 /** Ask whether to spend a release of a counter. */
 export function askToSpend({ title, budget }) {
   const dialog = part("spending");
-  const left = budget.releases_left === null ? "" : ` ${whole(budget.releases_left)} ${budget.releases_are} are left.`;
+  const left = budget.releases_left === null ? "" : ` Left before it: ${numberOf(budget.releases_left, budget.releases_are)}.`;
   part("spending-cost").textContent = `${title}: what is published now stays published, and is paid for with a part of the budget.${left}`;
   dialog.returnValue = "";
   dialog.showModal();

@@ -1,6 +1,6 @@
 // Bars that show how much is spent, and say it to those who do not see them.
 
-import { short, whole } from "./words.js";
+import { numberOf, short, whole } from "./words.js";
 
 /** The gauges of a budget: the loss, and the releases if they are limited. */
 export function gaugesOf({ epsilon, spent, remaining, releases, releases_left: left, releases_are: are }) {
@@ -8,7 +8,7 @@ export function gaugesOf({ epsilon, spent, remaining, releases, releases_left: l
   const loss = gauge("Privacy budget, epsilon", spent, epsilon, `ε ${short(spent)} spent`, rest);
   if (releases === null) return [loss];
   const made = releases - left;
-  return [loss, gauge(`Planned ${are}`, made, releases, `${whole(made)} ${are} made`, `${whole(left)} left`)];
+  return [loss, gauge(`Planned ${are}`, made, releases, `${numberOf(made, are)} made`, `${whole(left)} left`)];
 }
 
 function gauge(label, value, most, spent, left) {

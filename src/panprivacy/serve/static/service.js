@@ -1,11 +1,13 @@
 // What the page asks the service. The token travels in a header, never in an address.
 
+import { capital } from "./words.js";
+
 const KEPT_AS = "panprivacy token"; // in the storage of this tab, which ends with it
 
 /** An answer that is a refusal: RFC 9457 gives its status and its words. */
 export class Problem extends Error {
   constructor(status, fields) {
-    super(fields.detail ? `${fields.title} ${fields.detail}.` : fields.title);
+    super(fields.detail ? `${capital(fields.detail)}.` : fields.title);
     this.status = status;
   }
 }

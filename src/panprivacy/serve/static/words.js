@@ -53,7 +53,7 @@ export const whole = (number) => number.toLocaleString(ENGLISH, { maximumFractio
 export function writerFor(unit, error) {
   const scale = unit === "share" ? 100 : 1;
   const sure = error ? 1 - Math.floor(Math.log10(error * scale)) : 1; // two digits of the error
-  const digits = Math.min(Math.max(sure, 0), 6);
+  const digits = unit === "users" ? 0 : Math.min(Math.max(sure, 0), 6);
   const step = 10 ** Math.max(-sure, 0); // thousands of users whose error is thousands are written as thousands
   const places = { minimumFractionDigits: digits, maximumFractionDigits: digits };
   return (number) => {
@@ -72,7 +72,13 @@ export function clock(moment) {
   return today ? time : `${moment.toLocaleDateString(ENGLISH, { dateStyle: "medium" })}, ${time}`;
 }
 
-export const every = (seconds) => `every ${span(seconds).replace(/^1 (?=\S+$)/, "")}`;
+export function every(seconds) {
+  const one = { "1 day": "day", "1 h": "hour", "1 min": "minute", "1 s": "second" };
+  return `every ${one[span(seconds)] ?? span(seconds)}`;
+}
+
+/** A number of things: "1 release", "2 releases". */
+export const numberOf = (number, things) => `${whole(number)} ${number === 1 ? things.replace(/s$/, "") : things}`;
 
 /** A length of time in its two largest units. */
 export function span(seconds) {
