@@ -1,4 +1,4 @@
-"""How many ids a second `panprivacy serve` counts, each body acknowledged when it is on disk; and how it stands many readers.
+"""How many ids a second `panprivacy serve` counts, each acknowledged when it is on disk; how it stands many readers.
 
     python benchmarks/serve.py                  # ids a second, by kind and size of bodies
     python benchmarks/serve.py --soak 300       # 2,000 readers of the event stream and 50 senders for five minutes
@@ -195,9 +195,8 @@ async def _soaked(port: int, process: int, seconds: float, readers: int, senders
     for task in waiting:
         task.cancel()
     print(f"{sent:,} bodies of {senders} senders, {errors} errors; {readers:,} readers, {lost} lost; {made} releases, ")
-    print(
-        f"heard {sum(heard):,} times of {sum(len(range(i, readers, 10)) * len(range(i, made, 10)) for i in range(10)):,}"
-    )
+    hearing = sum(len(range(i, readers, 10)) * len(range(i, made, 10)) for i in range(10))
+    print(f"heard {sum(heard):,} times of {hearing:,}")
 
 
 def soak(seconds: float, readers: int, senders: int) -> None:

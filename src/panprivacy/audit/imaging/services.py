@@ -56,6 +56,7 @@ def run(
         )
         open_.callback(process.kill)
         visitor = _Visitor(process, scenario.service)
+        open_.callback(visitor.close)
         recorded.start(process.pid, versions_of(process.pid, crowd))
         for number, step in enumerate(scenario.steps):
             batch = crowd.batch(number, step) if step in BATCHES else None
@@ -114,6 +115,11 @@ class _Visitor:
         said = answer.read()
         if answer.status >= 300:
             raise CannotImage(f"{method} {path}: {answer.status} {said.decode(errors='replace')}")
+
+    def close(self) -> None:
+        """Leave."""
+        self._connection.close()
+        self._reader.close()
 
     def look_around(self) -> None:
         """Read what anybody may."""
