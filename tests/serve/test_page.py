@@ -13,6 +13,7 @@ from served import Served, served
 from service_for_tests import settings_for
 
 from panprivacy.serve.bodies import Body, Form
+from panprivacy.serve.http.app import STATIC
 from panprivacy.serve.tokens import new_token, written_hash
 
 if TYPE_CHECKING:
@@ -98,16 +99,30 @@ def test_groups_are_bars_whatever_they_are_called(browser: "Browser", tmp_path: 
             until(page, "() => document.querySelectorAll('#counter-flu .legend .traces').length === 3")
 
 
+def left_after_looking(running: Served, page: "Page") -> tuple[int, set[str]]:
+    """How many releases are left when the page was loaded three times more, and by which methods it asked."""
+    asked: set[str] = set()
+    page.on("request", lambda request: asked.add(request.method))
+    for _ in range(3):
+        page.reload()
+        page.wait_for_selector("#counter-flu")
+    return running.service.counter("flu").standing["budget"]["releases_left"], asked
+
+
 def test_looking_again_and_again_spends_nothing(browser: "Browser", tmp_path: Path) -> None:
     with counting(tmp_path) as running, opened(browser, running.address, charts=False) as page:
-        asked: list[str] = []
-        page.on("request", lambda request: asked.append(request.method))
-        before = running.service.counter("flu").standing["budget"]
-        for _ in range(4):
-            page.reload()
-            page.wait_for_selector("#counter-flu")
-        assert set(asked) == {"GET"}
-        assert running.service.counter("flu").standing["budget"] == before
+        assert left_after_looking(running, page) == (9, {"GET"})
+        page.route(
+            "**/static/page.js", lambda route: route.fulfill(body=_spendthrift(), content_type="text/javascript")
+        )
+        left, asked = left_after_looking(running, page)
+        assert (left < 9, asked) == (True, {"GET", "POST"}), "a page that spends when it is loaded was not noticed"
+
+
+def _spendthrift() -> str:
+    """The page with a planted bug."""
+    script = (STATIC / "page.js").read_text()
+    return script.replace("const answer = await counters();", 'await spend("flu"); const answer = await counters();')
 
 
 def test_a_new_release_appears_without_a_reload(browser: "Browser", tmp_path: Path) -> None:

@@ -57,7 +57,7 @@ function hear(event) {
   const card = cards.get(event.counter);
   if (card === undefined) return;
   if (!card.published.add(event.release)) {
-    load(); // something was missed
+    load().catch(() => {}); // something was missed; if the service is gone, the stream ends, too
     return;
   }
   card.hear(event, may);

@@ -2,10 +2,11 @@
 
 import { releases } from "./service.js";
 
-const AT_FIRST = 500; // releases that are loaded before anybody asks for earlier ones
+const MOST = 500; // releases that the page has before anybody asks for earlier ones
 
 export class Published {
   records = [];
+  #all = false;
 
   constructor(name) {
     this.name = name;
@@ -30,12 +31,13 @@ export class Published {
       }
       this.records = []; // another counter has this name now
     }
-    if (last !== null) this.records = await releases(this.name, Math.max(last.id - AT_FIRST, 0));
+    if (last !== null) this.records = await releases(this.name, Math.max(last.id - MOST, 0));
   }
 
   async loadEarlier() {
     const all = await releases(this.name, 0);
     this.records = [...all.slice(0, this.earlier), ...this.records];
+    this.#all = true;
   }
 
   /** Add a release that was pushed; false if it is not the one that comes next. */
@@ -43,6 +45,7 @@ export class Published {
     if (record.id <= (this.last?.id ?? 0)) return true;
     if (record.id !== (this.last?.id ?? 0) + 1) return false;
     this.records.push(record);
+    if (!this.#all && this.records.length > MOST) this.records.shift();
     return true;
   }
 }
