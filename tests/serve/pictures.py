@@ -57,6 +57,7 @@ def tables(folder: Path, start: datetime) -> dict[str, Any]:
         | {"releases": 60, "delta": 1e-9},
         "often": planned | {"title": "How often they came", "kind": "counts", "up_to": 4, "epsilon": 3.0},
         "active": known | {"title": "Active lately", "kind": "actives", "span": "7d", "epsilon": 2.0},
+        "anytime": known | {"title": "At any time", "kind": "continual", "step": 0.1, "epsilon": 2.0},
         "again": known | {"title": "Who came back", "kind": "retention", "releases": 10, "epsilon": 2.0}
         | {"schedule": {"every": "4d", "start": start + timedelta(days=4), "time": "at", "late": "skip"}},
     }  # fmt: skip

@@ -253,3 +253,34 @@ def test_events_are_read_however_the_network_cuts_them(browser: "Browser", tmp_p
     }"""
     with counting(tmp_path) as running, opened(browser, running.address, charts=False) as page:
         assert set(page.evaluate(question, sent)) == {"1,2"}
+
+
+def test_of_a_long_series_the_last_500_are_loaded_and_earlier_ones_on_request(
+    browser: "Browser", tmp_path: Path
+) -> None:
+    question = """async () => {
+      const { Published } = await import('/static/published.js');
+      const all = Array.from({ length: 1200 }, (_, i) => ({ id: i + 1, at: `${i}` }));
+      const asked = [];
+      window.fetch = async (path) => {
+        asked.push(path);
+        return Response.json({ releases: all.slice(Number(path.split('=')[1])) });
+      };
+      const published = new Published('flu');
+      await published.catchUp(all.at(-1));
+      await published.catchUp(all.at(-1));
+      const numbers = () => [published.records.length, published.records[0].id, published.last.id, published.earlier];
+      const seen = [asked.length, numbers(), published.add({ id: 1202 })];
+      seen.push(published.add({ id: 1201, at: 'x' }), numbers());
+      await published.loadEarlier();
+      seen.push(numbers());
+      all.length = 3;
+      all[2].at = 'another';
+      await published.catchUp(all.at(-1));
+      return [...seen, numbers()];
+    }"""
+    with counting(tmp_path) as running, opened(browser, running.address, charts=False) as page:
+        page.wait_for_selector("[data-state=live]")
+        first, news = [500, 701, 1200, 700], [500, 702, 1201, 701]
+        everything, another = [1201, 1, 1201, 0], [3, 1, 3, 0]
+        assert page.evaluate(question) == [1, first, False, True, news, everything, another]

@@ -9,10 +9,18 @@ export function askForToken(why) {
   const dialog = part("asking");
   if (why) part("asking-why").textContent = why;
   part("token").value = "";
-  if (!dialog.open) dialog.showModal();
   return new Promise((given) => {
-    dialog.addEventListener("cancel", (event) => event.preventDefault()); // without a token there is nothing to see
-    dialog.querySelector("form").addEventListener("submit", () => given(part("token").value.trim()), { once: true });
+    const closed = () => {
+      if (dialog.returnValue !== "read") {
+        dialog.showModal(); // without a token there is nothing to see
+        return;
+      }
+      dialog.removeEventListener("close", closed);
+      given(part("token").value.trim());
+    };
+    dialog.addEventListener("close", closed);
+    dialog.returnValue = "";
+    dialog.showModal();
   });
 }
 

@@ -23,6 +23,7 @@ export class Published {
 
   /** Load what is new, given the last release that the service has. */
   async catchUp(last) {
+    if (this.last?.id === last?.id && this.last?.at === last?.at) return;
     if (this.last !== null) {
       const [known, ...news] = await releases(this.name, this.last.id - 1);
       if (known?.at === this.last.at) {
