@@ -195,6 +195,18 @@ def test_a_release_that_a_crash_kept_from_being_published_is_published_at_the_ne
         assert counter.standing["budget"]["releases_left"] == 2
 
 
+def test_a_release_that_the_disk_kept_from_being_published_is_given_to_who_asks_again(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as failing:
+        failing.setattr("panprivacy.serve.published.Bulletin.publish", _crash)
+        with pytest.raises(Refused, match="is spent, and whoever asks next will get it"):
+            service.counter("flu").release().result()
+    assert service.counter("flu").release().result()["release"]["number"] == 1
+    assert service.counter("flu").release().result()["release"]["number"] == 2
+    assert [record["id"] for record in service.counter("flu").bulletin.records] == [1, 2]
+
+
 def _crash(*_: Any) -> None:
     raise OSError(errno.EIO, "as if it had ended here")
 

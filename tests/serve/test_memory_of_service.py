@@ -1,4 +1,4 @@
-"""What is in the memory of a running service and in its folder: one version of the bits, and no id of earlier bodies."""
+"""What is in the memory of a running service and in its folder: one version of the bits, no id of earlier bodies."""
 
 import os
 import sys
@@ -15,7 +15,7 @@ pytestmark = [
 ]
 
 
-@pytest.mark.parametrize("scenario", ["service, NDJSON", "service, DistinctCount, CSV"])
+@pytest.mark.parametrize("scenario", ["service, NDJSON", "service, DistinctCount, TLS"])
 def test_a_service_keeps_nothing_of_earlier_bodies(scenario: str) -> None:
     found = image(scenario, 10_000)
     assert found.clean, str(found)

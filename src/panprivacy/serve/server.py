@@ -25,6 +25,7 @@ _PATIENCE = 30  # seconds for requests that are under way when the service is to
 
 def run(settings: Settings, hardening: Hardening | None, ready: Callable[[str], None]) -> None:
     """Serve until a signal ends it; `ready` is called with the address of the page."""
+    check(settings)
     _quiet_libraries()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)  # uvicorn takes them first, and hands them on when it is done

@@ -119,6 +119,8 @@ class _Routes:
             self._desk.allow(request, "read", name)
         named = [name] if name is not None else self._desk.visible(request)
         counters = [self._desk.service.counter(each) for each in named]
+        if request.method == "HEAD":
+            return Response(media_type="text/event-stream")
         return EventStream(self._desk.board, counters, seen_by(request, counters))
 
     # --- the service --------------------------------------------------------------------------------------------
