@@ -56,6 +56,7 @@ def tables(folder: Path, start: datetime) -> dict[str, Any]:
         "visitors": daily | {"title": "Visitors of the help page", "kind": "distinct", "ids": "integers"}
         | {"releases": 60, "delta": 1e-9},
         "often": planned | {"title": "How often they came", "kind": "counts", "up_to": 4, "epsilon": 3.0},
+        "regions": daily | listed | {"title": "How often, by region", "kind": "counts", "up_to": 2, "epsilon": 4.0},
         "active": known | {"title": "Active lately", "kind": "actives", "span": "7d", "epsilon": 2.0},
         "anytime": known | {"title": "At any time", "kind": "continual", "step": 0.1, "epsilon": 2.0},
         "again": known | {"title": "Who came back", "kind": "retention", "releases": 10, "epsilon": 2.0}

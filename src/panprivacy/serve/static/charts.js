@@ -53,8 +53,9 @@ function layoutOf(colour, more) {
 /** Shares are drawn as percentages, and written as the rest of the page writes them. */
 const scaleOf = (unit) => (unit === "share" ? 100 : 1);
 const ticksOf = (unit) => ({ tickformat: ",.6~g", ticksuffix: unit === "share" ? " %" : "" });
+const times = (number, by) => (number === null ? null : number * by);
 const scaled = (point, by) => ({
-  ...point, value: point.value * by, low: point.low === null ? null : point.low * by, high: point.high === null ? null : point.high * by,
+  ...point, value: times(point.value, by), low: times(point.low, by), high: times(point.high, by),
 });
 
 /** Lines over time, each with the band of its intervals: `lines` have a name and points {moment, value, low, high}. */
@@ -82,7 +83,8 @@ function bandAndLine({ name, points: given }, unit, colour, i, many, write) {
   const points = given.map((point) => scaled(point, scaleOf(unit)));
   const shade = colour.lines[i % colour.lines.length];
   const x = points.map((point) => point.moment);
-  const edge = { x, mode: "lines", line: { width: 0, color: shade }, hoverinfo: "skip", showlegend: false, legendgroup: name };
+  const unseen = { hoverinfo: "skip", showlegend: false };
+  const edge = { x, mode: "lines", line: { width: 0, color: shade }, legendgroup: name, ...unseen };
   const line = {
     x, y: points.map((point) => point.value), name: escaped(name), legendgroup: name,
     mode: points.length > FEW ? "lines" : "lines+markers",
@@ -98,14 +100,15 @@ function bandAndLine({ name, points: given }, unit, colour, i, many, write) {
   ];
 }
 
-/** Horizontal bars with their intervals: `bars` have a label, value, low and high; `asLines` gives them the colours of lines. */
+/** Horizontal bars with their intervals: `bars` have a label, value, low and high; `asLines` colours them as lines. */
 export async function drawBars(place, bars, unit, write, asLines = false) {
   const colour = colours();
   const drawn = bars.map((bar) => scaled(bar, scaleOf(unit)));
   const labels = bars.map((bar) => escaped(String(bar.label)));
   const trace = {
     type: "bar", orientation: "h", y: labels.map((_, i) => i), x: drawn.map((bar) => bar.value),
-    width: 0.6, marker: { color: bars.map((_, i) => withAlpha(colour.lines[asLines ? i : 0], 0.75)) }, error_x: errorBars(drawn, colour.ink),
+    width: 0.6, marker: { color: bars.map((_, i) => withAlpha(colour.lines[asLines ? i : 0], 0.75)) },
+    error_x: errorBars(drawn, colour.ink),
     text: bars.map(inWords(write)),
     textposition: "none", hovertemplate: "%{text}<extra></extra>",
   };
@@ -119,8 +122,8 @@ export async function drawBars(place, bars, unit, write, asLines = false) {
     annotations: values,
     xaxis: { ...ticksOf(unit), rangemode: "tozero", nticks: 5 },
     yaxis: {
-      tickvals: labels.map((_, i) => i), ticktext: labels, autorange: "reversed", showgrid: false, zeroline: false, ticks: "",
-      tickfont: { color: colour.ink }, ticklabelstandoff: 6,
+      tickvals: labels.map((_, i) => i), ticktext: labels, ticks: "", autorange: "reversed",
+      showgrid: false, zeroline: false, tickfont: { color: colour.ink }, ticklabelstandoff: 6,
     },
   }));
 }
@@ -139,7 +142,7 @@ function errorBars(points, color) {
 async function draw(place, traces, layout) {
   const library = await plotly;
   if (library === null) {
-    place.textContent = "Charts need Plotly, which is not installed beside this service; the table has the same numbers.";
+    place.textContent = "Charts need Plotly, which this service does not have; the table has the same numbers.";
     return;
   }
   await library.react(place, traces, layout, CONFIG);

@@ -27,8 +27,10 @@ export function askForToken(why) {
 /** Ask whether to spend a release of a counter. */
 export function askToSpend({ title, budget }) {
   const dialog = part("spending");
-  const left = budget.releases_left === null ? "" : ` Left before it: ${numberOf(budget.releases_left, budget.releases_are)}.`;
-  part("spending-cost").textContent = `${title}: what is published now stays published, and is paid for with a part of the budget.${left}`;
+  const { releases_left: left, releases_are: are } = budget;
+  const stock = left === null ? "" : ` Left before it: ${numberOf(left, are)}.`;
+  const cost = `${title}: what is published now stays published, and is paid for with a part of the budget.`;
+  part("spending-cost").textContent = cost + stock;
   dialog.returnValue = "";
   dialog.showModal();
   return new Promise((answered) => {

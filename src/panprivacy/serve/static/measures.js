@@ -22,11 +22,9 @@ function inUsers(name) {
   return number === null ? `${name}_count` : `${family}_counts ${number}`;
 }
 
-const valuesOf = (record) => (record.values.length ? record.values : record.groups[0]?.values ?? []);
-
-/** The names of what can be shown of a release; what is said in users beside another is left out. */
-export function namesOf(record) {
-  const names = valuesOf(record).map((value) => value.name);
+/** The names of the values that can be shown; what is said in users beside another is left out. */
+export function namesOf(values) {
+  const names = values.map((value) => value.name);
   const beside = new Set(names.map(inUsers));
   return names.filter((name) => !beside.has(name) && !HIDDEN.has(familyOf(name).family));
 }

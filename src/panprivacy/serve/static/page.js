@@ -1,4 +1,4 @@
-// The page: cards of all counters, kept up to date by the stream of releases. Nothing it does by itself spends anything.
+// The page: cards of all counters, kept up to date by the stream of releases. By itself it spends nothing.
 
 import { CounterCard } from "./counter.js";
 import { askForToken, askToSpend } from "./dialogs.js";

@@ -59,3 +59,8 @@ export function valueOf(record, name, group = null) {
   const values = group === null ? record.values : record.groups.find((each) => String(each.group) === group)?.values;
   return values?.find((value) => value.name === name) ?? null;
 }
+
+/** The standard error of a value; half of its interval where it has none. */
+export function errorOf({ stderr, low, high }) {
+  return stderr ?? (low === null || low === undefined ? null : (high - low) / 2);
+}

@@ -1,6 +1,6 @@
 // Server-sent events by fetch: an EventSource cannot send the header with the token.
 
-const SILENCE = 50_000; // milliseconds without a byte after which the connection is dead: the service sends some every 20 s
+const SILENCE = 50_000; // milliseconds without a byte after which a connection is dead: some are sent every 20 s
 const FIRST_PAUSE = 500;
 const LONGEST_PAUSE = 15_000;
 
@@ -24,7 +24,8 @@ function dataOf(block) {
  * Listen for as long as the page lives, and connect again whenever the connection ends.
  *
  * `open` asks for the stream. `opened` is awaited before the first event is read: what it loads is never older than
- * the stream, so that nothing falls between the two. `failed` may wait, for a token say, and returns whether to go on at once.
+ * the stream, so that nothing falls between the two. `failed` may wait, for a token say, and returns whether to go on
+ * at once.
  */
 export async function follow({ open, opened, heard, failed }) {
   for (let pause = FIRST_PAUSE; ; pause = Math.min(2 * pause, LONGEST_PAUSE)) {
