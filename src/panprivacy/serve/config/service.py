@@ -9,8 +9,8 @@ from panprivacy.serve.tokens import ROLES, Token, parsed_hash
 
 _MIB = 2**20
 _REACHED = (
-    "is reached from other machines: give a table [service.tls], or say without_tls = true where a proxy in front of the "
-    "service encrypts"
+    "is reached from other machines: give a table [service.tls], or say without_tls = true where a proxy in front of "
+    "the service encrypts"
 )
 _NOBODY = (
     "nobody could do anything: make a token with `panprivacy token`, or say what may be done without one, such as "
