@@ -141,6 +141,7 @@ class Counter:
         if self._schedule is not None:
             self._schedule.note(period)
         self._stood = self._standing()
+        self.bulletin.tell(record)  # last: whoever hears of it finds what is left after it
         log("released", counter=self.name, release=record["id"], period=period)
         return record
 

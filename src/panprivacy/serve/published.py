@@ -44,7 +44,7 @@ class Bulletin:
         self._heard.append(listener)
 
     def publish(self, record: Record) -> None:
-        """Write a release down, and show it."""
+        """Write a release down, for everybody to read."""
         line = (json.dumps(record, separators=(",", ":")) + "\n").encode()
         handle = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, _OWNER_ONLY)
         try:
@@ -59,6 +59,9 @@ class Bulletin:
         finally:
             os.close(handle)
         self.records.append(record)
+
+    def tell(self, record: Record) -> None:
+        """Call those who listen."""
         for listener in self._heard:
             listener(record)
 

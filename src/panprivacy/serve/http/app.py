@@ -16,6 +16,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from panprivacy import __version__
+from panprivacy.serve.http.charts import plotly_script
 from panprivacy.serve.http.desk import Desk
 from panprivacy.serve.http.guard import Guard, refused_by_router
 from panprivacy.serve.http.metrics import TYPE, Metrics
@@ -47,6 +48,7 @@ def make_app(desk: Desk) -> Starlette:
             Route("/metrics", routes.metrics, methods=["GET"]),
             Route("/openapi.json", routes.openapi, methods=["GET"]),
             Route("/problems", routes.problems, methods=["GET"]),
+            Route("/static/plotly.min.js", plotly_script, methods=["GET"]),
             Mount("/static", StaticFiles(directory=STATIC), name="static"),
         ],
         middleware=[Middleware(Guard, durations=desk.durations)],

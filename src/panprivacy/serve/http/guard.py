@@ -15,8 +15,9 @@ from panprivacy.serve.refusals import Refused, Why
 
 PROBLEM = "application/problem+json"
 _SAFE = {
-    "content-security-policy": "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
-    "frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+    "connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+    "cache-control": "no-cache",  # so that a page never runs with scripts of an older version
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
 }

@@ -111,7 +111,11 @@ def _release() -> dict[str, Any]:
 def _stream(name: str, refused: Sequence[int]) -> dict[str, Any]:
     content = {"text/event-stream": {"schema": {"type": "string"}}}
     answered = {
-        "200": {"description": "Server-sent events named `release`, until either side goes.", "content": content}
+        "200": {
+            "description": "Server-sent events named `release`, until either side goes. Their data "
+            "are JSON: `counter`, its `next` release and `budget`, and the `release`.",
+            "content": content,
+        }
     }
     return _route(name, "New releases, as they are published.", answered, refused)
 

@@ -48,9 +48,10 @@ class EventStream:
 
     def _unseen(self) -> Iterator[bytes]:
         for counter in self._counters:
-            records = counter.bulletin.records
+            records, standing = counter.bulletin.records, counter.standing
             for record in records[self._seen[counter.name] :]:
-                said = json.dumps({"counter": counter.name, "next": counter.standing["next"], "release": record})
+                news = {"counter": counter.name, "next": standing["next"], "budget": standing["budget"]}
+                said = json.dumps(news | {"release": record})
                 yield f"id: {counter.name}:{record['id']}\nevent: release\ndata: {said}\n\n".encode()
             self._seen[counter.name] = len(records)
 

@@ -1,0 +1,158 @@
+// Pictures by Plotly, whose script the service takes from the installed package.
+//
+// The policy of the page lets no script write style sheets. Plotly takes ours (charts.css), but for that of its maps,
+// which the browser refuses, with a line on its console: there are no maps here.
+
+const HEIGHT = 300;
+const BAR = 34;
+const THIN_BAR = 18;
+const MANY_BARS = 12;
+const beside = matchMedia("(min-width: 60rem)"); // bars stand beside the series, and are as high
+const FEW = 40; // points that are marked one by one
+
+/** Plotly, or null where it is not installed: the page is then numbers and tables. */
+const plotly = new Promise((found) => {
+  const script = document.createElement("script");
+  script.src = "static/plotly.min.js";
+  script.onload = () => found(window.Plotly);
+  script.onerror = () => found(null);
+  document.head.append(script);
+});
+
+/** The colours of the style sheet, which differ between light and dark. */
+function colours() {
+  const style = getComputedStyle(document.documentElement);
+  const named = (name) => style.getPropertyValue(`--${name}`).trim();
+  return {
+    ink: named("ink"), faint: named("faint"), rule: named("rule"), card: named("card"), font: style.fontFamily,
+    lines: Array.from({ length: 7 }, (_, i) => named(`line-${i + 1}`)),
+  };
+}
+
+const CONFIG = { displayModeBar: false, responsive: true, showTips: false };
+
+function layoutOf(colour, more) {
+  const axis = {
+    gridcolor: colour.rule, linecolor: colour.rule, zerolinecolor: colour.rule, tickcolor: colour.rule,
+    automargin: true, fixedrange: true,
+  };
+  const { xaxis, yaxis, ...rest } = more;
+  return {
+    font: { family: colour.font, size: 12, color: colour.faint },
+    paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
+    margin: { l: 8, r: 12, t: 8, b: 8 },
+    hoverlabel: { bgcolor: colour.card, bordercolor: colour.rule, font: { color: colour.ink, family: colour.font } },
+    showlegend: false,
+    dragmode: false,
+    xaxis: { ...axis, ...xaxis },
+    yaxis: { ...axis, ...yaxis },
+    ...rest,
+  };
+}
+
+/** Shares are drawn as percentages, and written as the rest of the page writes them. */
+const scaleOf = (unit) => (unit === "share" ? 100 : 1);
+const ticksOf = (unit) => ({ tickformat: ",.6~g", ticksuffix: unit === "share" ? " %" : "" });
+const times = (number, by) => (number === null ? null : number * by);
+const scaled = (point, by) => ({
+  ...point, value: times(point.value, by), low: times(point.low, by), high: times(point.high, by),
+});
+
+/** Lines over time, each with the band of its intervals: `lines` have a name and points {moment, value, low, high}. */
+export async function drawSeries(place, lines, unit, write) {
+  const colour = colours();
+  const traces = lines.flatMap((line, i) => bandAndLine(line, unit, colour, i, lines.length > 1, write));
+  await draw(place, traces, layoutOf(colour, {
+    height: HEIGHT,
+    hovermode: "x unified",
+    showlegend: lines.length > 1,
+    legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom", font: { color: colour.ink } },
+    xaxis: { type: "date", showgrid: false, ...roomAround(lines[0].points) },
+    yaxis: { ...ticksOf(unit), zeroline: false, rangemode: "nonnegative" },
+  }));
+}
+
+/** An hour around a single point, which has no range of its own. */
+function roomAround(points) {
+  if (points.length !== 1) return {};
+  const [moment] = points.map((point) => point.moment.getTime());
+  return { range: [new Date(moment - 18e5), new Date(moment + 18e5)], nticks: 4 };
+}
+
+function bandAndLine({ name, points: given }, unit, colour, i, many, write) {
+  const points = given.map((point) => scaled(point, scaleOf(unit)));
+  const shade = colour.lines[i % colour.lines.length];
+  const x = points.map((point) => point.moment);
+  const unseen = { hoverinfo: "skip", showlegend: false };
+  const edge = { x, mode: "lines", line: { width: 0, color: shade }, legendgroup: name, ...unseen };
+  const line = {
+    x, y: points.map((point) => point.value), name: escaped(name), legendgroup: name,
+    mode: points.length > FEW ? "lines" : "lines+markers",
+    line: { color: shade, width: 2 }, marker: { color: shade, size: 6 },
+    text: given.map(inWords(write)),
+    hovertemplate: many ? `${escaped(name)}: %{text}<extra></extra>` : "%{text}<extra></extra>",
+  };
+  if (points.length === 1) line.error_y = errorBars(points, shade); // a band of one point cannot be seen
+  return [
+    { ...edge, y: points.map((point) => point.low) },
+    { ...edge, y: points.map((point) => point.high), fill: "tonexty", fillcolor: withAlpha(shade, many ? 0.12 : 0.22) },
+    line,
+  ];
+}
+
+/** Horizontal bars with their intervals: `bars` have a label, value, low and high; `asLines` colours them as lines. */
+export async function drawBars(place, bars, unit, write, asLines = false) {
+  const colour = colours();
+  const drawn = bars.map((bar) => scaled(bar, scaleOf(unit)));
+  const labels = bars.map((bar) => escaped(String(bar.label)));
+  const trace = {
+    type: "bar", orientation: "h", y: labels.map((_, i) => i), x: drawn.map((bar) => bar.value),
+    width: 0.6, marker: { color: bars.map((_, i) => withAlpha(colour.lines[asLines ? i : 0], 0.75)) },
+    error_x: errorBars(drawn, colour.ink),
+    text: bars.map(inWords(write)),
+    textposition: "none", hovertemplate: "%{text}<extra></extra>",
+  };
+  const values = bars.map((bar, i) => ({
+    x: 1, xref: "paper", xanchor: "left", xshift: 8, y: i, text: write(bar.value), showarrow: false,
+    font: { color: colour.ink },
+  }));
+  await draw(place, [trace], layoutOf(colour, {
+    height: Math.max((bars.length > MANY_BARS ? THIN_BAR : BAR) * bars.length + 56, beside.matches ? HEIGHT : 120),
+    margin: { l: 8, r: 72, t: 8, b: 8 },
+    annotations: values,
+    xaxis: { ...ticksOf(unit), rangemode: "tozero", nticks: 5 },
+    yaxis: {
+      tickvals: labels.map((_, i) => i), ticktext: labels, ticks: "", autorange: "reversed",
+      showgrid: false, zeroline: false, tickfont: { color: colour.ink }, ticklabelstandoff: 6,
+    },
+  }));
+}
+
+const inWords = (write) => ({ value, low, high }) => `${write(value)}  (${write(low)} to ${write(high)})`;
+
+function errorBars(points, color) {
+  const known = points.filter((point) => point.low !== null && point.high !== null).length === points.length;
+  return {
+    type: "data", symmetric: false, visible: known, color, thickness: 1.2, width: 4,
+    array: points.map((point) => Math.max(point.high - point.value, 0)),
+    arrayminus: points.map((point) => Math.max(point.value - point.low, 0)),
+  };
+}
+
+async function draw(place, traces, layout) {
+  const library = await plotly;
+  if (library === null) {
+    place.textContent = "Charts need Plotly, which this service does not have; the table has the same numbers.";
+    return;
+  }
+  await library.react(place, traces, layout, CONFIG);
+}
+
+/** A colour of the style sheet, #rrggbb, let through. */
+function withAlpha(colour, alpha) {
+  const [red, green, blue] = [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16));
+  return `rgba(${red},${green},${blue},${alpha})`;
+}
+
+/** Plotly reads some HTML in its texts; names of groups are none. */
+const escaped = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll("%{", "% {");
