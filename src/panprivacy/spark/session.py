@@ -6,7 +6,7 @@ from panprivacy.errors import NotPrivate, PanPrivacyError
 
 NEEDED = {
     "spark.io.encryption.enabled": "what is shuffled or spilled is encrypted on disk, under a key that no disk has",
-    "spark.sql.classic.shuffleDependency.fileCleanup.enabled": "shuffle files are deleted as soon as a batch is done",
+    "spark.sql.classic.shuffleDependency.fileCleanup.enabled": "shuffle files are deleted when a batch is done",
 }
 """The settings that have to be true, and what each of them does."""
 
