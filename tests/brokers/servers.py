@@ -13,6 +13,8 @@ from typing import Any, Protocol
 
 import pytest
 
+from panprivacy.serve.sources.brokers import table_of
+
 JARS = "PANPRIVACY_KAFKA_JARS"
 """The variable that names the folder with the jars of Kafka; `.ci/run` sets it."""
 _PATIENCE = 120.0  # seconds: on a busy machine Java takes its time
@@ -36,6 +38,8 @@ class Server(Protocol):
     def kill(self) -> None: ...
     def fill(self, topic: str, payloads: Sequence[bytes]) -> None: ...
     def address(self, topic: str) -> str: ...
+    def table(self, topic: str) -> dict[str, Any]: ...
+    def left(self, topic: str, group: str) -> int: ...
 
 
 class _Process:
@@ -53,6 +57,13 @@ class _Process:
         with log:
             self._process = subprocess.Popen(self.command, cwd=self.folder, stdout=log, stderr=log)
         until(lambda: _listens(self.port), "the broker listens")
+
+    def address(self, topic: str) -> str:
+        raise NotImplementedError
+
+    def table(self, topic: str) -> dict[str, Any]:
+        """What the file of a service says."""
+        return table_of(self.address(topic))
 
     def kill(self) -> None:
         if self._process is not None:
@@ -86,6 +97,14 @@ class RedisServer(_Process):
     def address(self, topic: str) -> str:
         return f"redis://127.0.0.1:{self.port}/{topic}?field=data"
 
+    def left(self, topic: str, group: str) -> int:
+        """How many entries are not acknowledged, or not even read."""
+        import redis
+
+        with redis.Redis(port=self.port) as client:
+            (found,) = [each for each in client.xinfo_groups(topic) if each["name"] == group.encode()]
+            return int(found["pending"] + (found["lag"] or 0))
+
 
 class NatsServer(_Process):
     """NATS with JetStream in files. What a killed reader had is given out again after a second."""
@@ -115,6 +134,18 @@ class NatsServer(_Process):
 
     def address(self, topic: str) -> str:
         return f"nats://127.0.0.1:{self.port}/{topic}?consumer=quick"
+
+    def left(self, topic: str, group: str) -> int:  # noqa: ARG002 - its reader has another name
+        """How many messages are not acknowledged, or not even read."""
+        return asyncio.run(self._left(topic))
+
+    async def _left(self, topic: str) -> int:
+        import nats
+
+        client = await nats.connect(f"nats://127.0.0.1:{self.port}")
+        info = await client.jetstream().consumer_info(topic, "quick")
+        await client.close()
+        return int((info.num_pending or 0) + (info.num_ack_pending or 0))
 
 
 class KafkaServer(_Process):
@@ -165,6 +196,18 @@ class KafkaServer(_Process):
 
     def address(self, topic: str) -> str:
         return f"kafka://127.0.0.1:{self.port}/{topic}"
+
+    def left(self, topic: str, group: str) -> int:
+        """How many messages are after the committed offsets."""
+        from confluent_kafka import Consumer, TopicPartition
+
+        reader = Consumer({"bootstrap.servers": f"127.0.0.1:{self.port}", "group.id": group, "log_level": 0})
+        try:
+            parts = [TopicPartition(topic, number) for number in range(2)]
+            done = sum(max(part.offset, 0) for part in reader.committed(parts, timeout=30))
+            return sum(reader.get_watermark_offsets(part, timeout=30)[1] for part in parts) - done
+        finally:
+            reader.close()
 
 
 KINDS: dict[str, tuple[Callable[[Path], Any], Callable[[], str | None]]] = {

@@ -1,0 +1,85 @@
+"""Kafka, NATS and Redis as they are: killed readers, killed brokers, bad messages, and who was counted in the end."""
+
+import io
+import signal
+from pathlib import Path
+
+import polars as pl
+import pytest
+from consuming import CERTAIN, consuming, counted, wait_for
+from servers import Server, until
+
+from panprivacy.serve.config import settings_of
+from panprivacy.serve.service import Service
+
+pytestmark = pytest.mark.slow
+
+USERS = 4000
+
+
+def _visits(users: range) -> list[bytes]:
+    return [b'{"user": %d, "ward": "north"}' % user for user in users]
+
+
+def _arguments(server: Server, topic: str, state: Path, more: str = "") -> tuple[str | int | Path, ...]:
+    address = server.address(topic)
+    address += f"{'&' if '?' in address else '?'}{more}" if more else ""
+    return (address, "-c", "user", "-n", USERS, "-e", CERTAIN, "--state", state)
+
+
+def test_nothing_is_lost_when_reader_and_broker_are_killed(server: Server, state: Path) -> None:
+    """The reader is killed when it has counted some, and the broker while the next reader waits for more."""
+    server.fill("killed", _visits(range(2000)))
+    arguments = _arguments(server, "killed", state, "batch=50")
+    with consuming(*arguments) as process:
+        wait_for(state, 100)
+        process.kill()
+    assert counted(state)
+    with consuming(*arguments) as process:
+        wait_for(state, 1000)
+        server.kill()
+        server.start()
+        server.fill("killed", _visits(range(2000, USERS)))
+        wait_for(state, USERS)
+        until(lambda: server.left("killed", "panprivacy-flu") == 0, "everything is acknowledged")
+        process.send_signal(signal.SIGINT)
+        _, notes = process.communicate(timeout=60)
+        assert process.returncode == 0, notes
+    assert counted(state) == list(range(USERS))
+
+
+def test_the_service_counts_all_kinds_of_messages_and_passes_over_bad_ones(
+    server: Server, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    out = io.BytesIO()
+    pl.DataFrame({"user": list(range(1000, 1500))}).write_ipc_stream(out)
+    bad = [b'{"user": "secret"}', b'{"user": 987654321}', b"\xff\xfe"]
+    bare = [b"%d" % user for user in range(1500, 1600)]
+    server.fill("mixed", [*_visits(range(1000)), *bad, out.getvalue(), *bare])
+    counter = {"kind": "density", "universe": USERS, "epsilon": float(CERTAIN), "column": "user"}
+    counter["source"] = server.table("mixed") | {"bad": "skip", "batch": 400}
+    settings = settings_of({"service": {"anonymous": ["read"]}, "counters": {"flu": counter}}, tmp_path)
+    with Service(settings):
+        until(lambda: len(counted(tmp_path / "states/flu.pp")) == 1600, "all are counted")
+        until(lambda: server.left("mixed", "panprivacy-flu") == 0, "all are acknowledged")
+    assert counted(tmp_path / "states/flu.pp") == list(range(1600))
+    said = capfd.readouterr().err
+    assert said.count("source skipped") in (1, 2, 3)
+    assert "secret" not in said
+    assert "987654321" not in said
+
+
+def test_a_bad_message_ends_the_command_in_one_line_and_stays_with_the_broker(server: Server, state: Path) -> None:
+    server.fill("bad", [*_visits(range(10)), b'{"user": "secret"}', *_visits(range(10, 20))])
+    with consuming(*_arguments(server, "bad", state), "-q") as process:
+        _, said = process.communicate(timeout=120)
+    assert process.returncode == 2
+    (line,) = said.decode().splitlines()
+    assert "The body, or a row of it, cannot be read" in line
+    assert "--skip-bad would leave out" in line
+    assert "secret" not in line
+    assert server.left("bad", "panprivacy-flu") > 0
+    with consuming(*_arguments(server, "bad", state), "--skip-bad") as process:
+        wait_for(state, 20)
+        until(lambda: server.left("bad", "panprivacy-flu") == 0, "it is acknowledged, too")
+    assert counted(state) == list(range(20))
