@@ -39,7 +39,7 @@ class Server(Protocol):
     def fill(self, topic: str, payloads: Sequence[bytes]) -> None: ...
     def address(self, topic: str) -> str: ...
     def table(self, topic: str) -> dict[str, Any]: ...
-    def left(self, topic: str, group: str) -> int: ...
+    def left(self, topic: str) -> int: ...
 
 
 class _Process:
@@ -97,12 +97,12 @@ class RedisServer(_Process):
     def address(self, topic: str) -> str:
         return f"redis://127.0.0.1:{self.port}/{topic}?field=data"
 
-    def left(self, topic: str, group: str) -> int:
+    def left(self, topic: str) -> int:
         """How many entries are not acknowledged, or not even read."""
         import redis
 
         with redis.Redis(port=self.port) as client:
-            (found,) = [each for each in client.xinfo_groups(topic) if each["name"] == group.encode()]
+            (found,) = client.xinfo_groups(topic)
             return int(found["pending"] + (found["lag"] or 0))
 
 
@@ -123,9 +123,7 @@ class NatsServer(_Process):
         client = await nats.connect(f"nats://127.0.0.1:{self.port}")
         stream = client.jetstream(publish_async_max_pending=10_000)
         await stream.add_stream(name=topic, subjects=[topic])
-        config = ConsumerConfig(
-            durable_name="quick", ack_policy=AckPolicy.EXPLICIT, ack_wait=1, max_ack_pending=20_000
-        )
+        config = ConsumerConfig(durable_name="quick", ack_policy=AckPolicy.EXPLICIT, ack_wait=1, max_ack_pending=20_000)
         await stream.add_consumer(topic, config)
         for payload in payloads:
             await stream.publish_async(topic, payload)
@@ -135,7 +133,7 @@ class NatsServer(_Process):
     def address(self, topic: str) -> str:
         return f"nats://127.0.0.1:{self.port}/{topic}?consumer=quick"
 
-    def left(self, topic: str, group: str) -> int:  # noqa: ARG002 - its reader has another name
+    def left(self, topic: str) -> int:
         """How many messages are not acknowledged, or not even read."""
         return asyncio.run(self._left(topic))
 
@@ -195,13 +193,13 @@ class KafkaServer(_Process):
         assert producer.flush(60) == 0
 
     def address(self, topic: str) -> str:
-        return f"kafka://127.0.0.1:{self.port}/{topic}"
+        return f"kafka://127.0.0.1:{self.port}/{topic}?group={topic}"
 
-    def left(self, topic: str, group: str) -> int:
+    def left(self, topic: str) -> int:
         """How many messages are after the committed offsets."""
         from confluent_kafka import Consumer, TopicPartition
 
-        reader = Consumer({"bootstrap.servers": f"127.0.0.1:{self.port}", "group.id": group, "log_level": 0})
+        reader = Consumer({"bootstrap.servers": f"127.0.0.1:{self.port}", "group.id": topic, "log_level": 0})
         try:
             parts = [TopicPartition(topic, number) for number in range(2)]
             done = sum(max(part.offset, 0) for part in reader.committed(parts, timeout=30))

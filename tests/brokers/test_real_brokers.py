@@ -41,7 +41,7 @@ def test_nothing_is_lost_when_reader_and_broker_are_killed(server: Server, state
         server.start()
         server.fill("killed", _visits(range(2000, USERS)))
         wait_for(state, USERS)
-        until(lambda: server.left("killed", "panprivacy-flu") == 0, "everything is acknowledged")
+        until(lambda: server.left("killed") == 0, "everything is acknowledged")
         process.send_signal(signal.SIGINT)
         _, notes = process.communicate(timeout=60)
         assert process.returncode == 0, notes
@@ -61,7 +61,7 @@ def test_the_service_counts_all_kinds_of_messages_and_passes_over_bad_ones(
     settings = settings_of({"service": {"anonymous": ["read"]}, "counters": {"flu": counter}}, tmp_path)
     with Service(settings):
         until(lambda: len(counted(tmp_path / "states/flu.pp")) == 1600, "all are counted")
-        until(lambda: server.left("mixed", "panprivacy-flu") == 0, "all are acknowledged")
+        until(lambda: server.left("mixed") == 0, "all are acknowledged")
     assert counted(tmp_path / "states/flu.pp") == list(range(1600))
     said = capfd.readouterr().err
     assert said.count("source skipped") in (1, 2, 3)
@@ -78,8 +78,8 @@ def test_a_bad_message_ends_the_command_in_one_line_and_stays_with_the_broker(se
     assert "The body, or a row of it, cannot be read" in line
     assert "--skip-bad would leave out" in line
     assert "secret" not in line
-    assert server.left("bad", "panprivacy-flu") > 0
+    assert server.left("bad") > 0
     with consuming(*_arguments(server, "bad", state), "--skip-bad") as process:
         wait_for(state, 20)
-        until(lambda: server.left("bad", "panprivacy-flu") == 0, "it is acknowledged, too")
+        until(lambda: server.left("bad") == 0, "it is acknowledged, too")
     assert counted(state) == list(range(20))

@@ -15,21 +15,20 @@ _PLAIN = {
 _OURS = {"enable.auto.commit": False, "enable.partition.eof": False}
 """What they may not: the first would acknowledge what is not on disk."""
 
-_MEMBER = "panprivacy"  # of a group: always the same, so that one that was killed is followed at once by the next
-
 
 class Kafka:
     """One topic, all of whose partitions go to one reader.
 
-    A state is fed by one process, so its group has one member; a second one that has the same group takes over, and the
-    first ends with an error that says so.
+    A state is fed by one process, so its group has one member. That always has the same name, so that the broker hands
+    the partitions of one that was killed to the next at once; if two of that name run, the first ends with an error
+    that says so. The name has the topic in it: under an old name, the broker would hand out an old topic's partitions.
     """
 
     def __init__(self, servers: str, topic: str, group: str, options: dict[str, Any]) -> None:
         self.name = f"kafka://{servers}/{topic}"
         self._topic = topic
         self._options = {
-            **_PLAIN, "group.instance.id": _MEMBER, **options, **_OURS, "bootstrap.servers": servers, "group.id": group,
+            **_PLAIN, "group.instance.id": f"panprivacy-{topic}", **options, **_OURS, "bootstrap.servers": servers, "group.id": group,
             "error_cb": self._note_error,
         }  # fmt: skip
         self._consumer: Any = None
