@@ -20,9 +20,10 @@ So the table is a list of who came, and a test that compares 4,000 users with it
 
 
 @contextmanager
-def consuming(*arguments: str | int | Path) -> Iterator[subprocess.Popen[bytes]]:
-    """The command as the program itself, which starts itself anew, hardened."""
-    command = [sys.executable, "-m", "panprivacy", "consume", *map(str, arguments)]
+def consuming(*arguments: str | int | Path, program: bool = True) -> Iterator[subprocess.Popen[bytes]]:
+    """The command as a process; as the program itself, it starts itself anew, hardened."""
+    how = ["-m", "panprivacy"] if program else ["-c", "from panprivacy.cli import app; app()"]
+    command = [sys.executable, *how, "consume", *map(str, arguments)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         try:
             yield process

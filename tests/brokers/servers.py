@@ -187,9 +187,11 @@ class KafkaServer(_Process):
         except KafkaException as error:
             if error.args[0].name() != "TOPIC_ALREADY_EXISTS":
                 raise
-        producer = Producer({**servers, "linger.ms": 20, "queue.buffering.max.messages": 1_000_000})
+        producer = Producer({**servers, "linger.ms": 20})
         for number, payload in enumerate(payloads):
             producer.produce(topic, payload, partition=number % 2)
+            if number % 50_000 == 0:
+                producer.flush(60)  # or its queue would be full
         assert producer.flush(60) == 0
 
     def address(self, topic: str) -> str:
