@@ -1,9 +1,9 @@
 """How many messages a second are counted from Kafka, beside a bare confluent-kafka consumer that only counts them.
 
-    PANPRIVACY_KAFKA_JARS=... python benchmarks/brokers.py              # messages of one JSON object, and of one bare id
-    PANPRIVACY_KAFKA_JARS=... python benchmarks/brokers.py --rows 1000  # messages of 1,000 rows in an Arrow stream
+    python benchmarks/brokers.py                # messages of one JSON object, and of one bare id
+    python benchmarks/brokers.py --rows 1000    # messages of 1,000 rows in an Arrow stream
 
-Broker and consumer share one machine. Each consumer is a process of its own that reads the same topic from its
+PANPRIVACY_KAFKA_JARS names a folder with the jars of Kafka, as `.ci/run` makes one. Broker and consumer share one machine. Each consumer is a process of its own that reads the same topic from its
 beginning, in turns; `panprivacy consume` and the service are started as the commands start themselves, hardened, and
 acknowledge what is on disk. A measurement begins with the first message and ends with the last.
 """
@@ -15,11 +15,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "brokers"))
 from servers import KafkaServer
@@ -84,7 +85,7 @@ def payloads_of(messages: int, rows: int, form: str) -> list[bytes]:
     return [pattern % user for user in draw.integers(0, UNIVERSE, messages).tolist()]
 
 
-def _arrow(ids: np.ndarray) -> bytes:
+def _arrow(ids: NDArray[np.int64]) -> bytes:
     out = io.BytesIO()
     pl.DataFrame({"user": ids}).write_ipc_stream(out)
     return out.getvalue()
@@ -101,7 +102,7 @@ def seconds_of(code: str, server: KafkaServer, topic: str, messages: int) -> flo
     return float(done.stdout)
 
 
-def compare(server: KafkaServer, form: str, messages: int, rows: int, rounds: int, show: Callable[[str], None]) -> None:
+def compare(server: KafkaServer, form: str, messages: int, rows: int, rounds: int) -> None:
     """Measure both in turns, and show medians and the ratio."""
     topic = f"{TOPIC}-{form}"
     server.fill(topic, payloads_of(messages, rows, form))
@@ -110,11 +111,15 @@ def compare(server: KafkaServer, form: str, messages: int, rows: int, rounds: in
         bare.append(seconds_of(BARE, server, topic, messages))
         ours.append(seconds_of(OURS, server, topic, messages))
         ratios.append(bare[-1] / ours[-1])
-        show(f"  bare {messages / bare[-1]:,.0f}/s, panprivacy {messages / ours[-1]:,.0f}/s: {ratios[-1]:.2f}")
+        print(
+            f"  bare {messages / bare[-1]:,.0f}/s, panprivacy {messages / ours[-1]:,.0f}/s: {ratios[-1]:.2f}",
+            flush=True,
+        )
     rate = messages / statistics.median(ours)
-    show(
+    print(
         f"{form}: bare {messages / statistics.median(bare):,.0f} messages a second, panprivacy {rate:,.0f} "
-        f"({rate * rows:,.0f} ids), ratio {statistics.median(ratios):.2f}"
+        f"({rate * rows:,.0f} ids), ratio {statistics.median(ratios):.2f}",
+        flush=True,
     )
 
 
@@ -130,7 +135,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         server.start()
         try:
             for form in ("arrow",) if asked.rows > 1 else ("json", "id"):
-                compare(server, form, asked.messages, asked.rows, asked.rounds, print)
+                compare(server, form, asked.messages, asked.rows, asked.rounds)
         finally:
             server.kill()
 

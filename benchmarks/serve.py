@@ -1,4 +1,4 @@
-"""How many ids a second `panprivacy serve` counts, each body acknowledged when it is on disk; and how it stands many readers.
+"""How many ids a second `panprivacy serve` counts, each acknowledged when it is on disk; how it stands many readers.
 
     python benchmarks/serve.py                  # ids a second, by kind and size of bodies
     python benchmarks/serve.py --soak 300       # 2,000 readers of the event stream and 50 senders for five minutes
@@ -130,14 +130,23 @@ def resident(process: int) -> float:
     return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / _MIB
 
 
+def worked(process: int) -> float:
+    """Seconds that a process has had a processor."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def rates(seconds: float) -> None:
     """Print the table of ids a second."""
-    with served(1, UNIVERSE) as (port, _):
+    with served(1, UNIVERSE) as (port, process):
         for case in CASES:
             measured(case, port, 0.5)
+            before, began = worked(process), time.perf_counter()
             rate = measured(case, port, seconds)
+            ids = rate * (time.perf_counter() - began) * 1e6
             wanted = f"at least {case.wanted:g}M wanted" if case.wanted else ""
-            print(f"{case.name:18} {case.senders:3} senders {rate:8.2f}M ids/s   {wanted}", flush=True)
+            each = f"{1e9 * (worked(process) - before) / ids:6.1f} ns of a processor each"
+            print(f"{case.name:18} {case.senders:3} senders {rate:8.2f}M ids/s {each}   {wanted}", flush=True)
 
 
 async def _read(port: int, heard: list[int], i: int) -> None:
@@ -195,9 +204,8 @@ async def _soaked(port: int, process: int, seconds: float, readers: int, senders
     for task in waiting:
         task.cancel()
     print(f"{sent:,} bodies of {senders} senders, {errors} errors; {readers:,} readers, {lost} lost; {made} releases, ")
-    print(
-        f"heard {sum(heard):,} times of {sum(len(range(i, readers, 10)) * len(range(i, made, 10)) for i in range(10)):,}"
-    )
+    hearing = sum(len(range(i, readers, 10)) * len(range(i, made, 10)) for i in range(10))
+    print(f"heard {sum(heard):,} times of {hearing:,}")
 
 
 def soak(seconds: float, readers: int, senders: int) -> None:

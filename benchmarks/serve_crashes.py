@@ -4,9 +4,10 @@
 
 Senders insert and delete users over HTTP, and send a batch again until it is acknowledged; another one spends releases.
 The service is killed (SIGKILL) at random moments and started again. Its coins are certain ones, so that the bits are a
-plain list of who is there. In the end every bit must be what the last acknowledged batch of its user says (0 lost), each
-release that was shown must be in the list of those that were published, with the value that was shown (0 spent twice), the
-list must have as many as the ledger has booked (0 spent unseen), and the service must have started every time.
+plain list of who is there. In the end every bit must be what the last acknowledged batch of its user says (0 lost),
+each release that was shown must be in the list of those that were published, with the value that was shown (0 spent
+twice), the list must have as many as the ledger has booked (0 spent unseen), and the service must have started every
+time.
 """
 
 import argparse
@@ -147,7 +148,7 @@ def run(kills: int, seed: int = 1, progress: Callable[[int], None] | None = None
         threads.append(threading.Thread(target=_release, args=(port, tally, over)))
         for number in range(kills + 1):
             asks.send("start")
-            process = asks.recv() if asks.poll(_STARTS) else "ended"
+            process: Any = asks.recv() if asks.poll(_STARTS) else "ended"
             if process == "ended":
                 tally.not_started += 1
                 break

@@ -248,7 +248,7 @@ def _listens(port: int) -> bool:
 def _answers(call: Callable[[], Any]) -> bool:
     try:
         return bool(call())
-    except Exception:  # noqa: BLE001 - of whichever library
+    except Exception:  # of whichever library
         return False
 
 

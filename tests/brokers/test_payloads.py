@@ -51,7 +51,7 @@ def test_a_bare_text_may_be_written_as_json() -> None:
 
 
 def test_what_is_no_utf8_is_refused_without_being_quoted() -> None:
-    with pytest.raises(Refused, match="^an id is not UTF-8$"):
+    with pytest.raises(Refused, match=r"^an id is not UTF-8$"):
         list(bodies_of([b"\xff\xfe"], NAMES))
 
 

@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +69,7 @@ def test_a_worker_that_confirms_before_it_writes_would_be_found(
         held.wait(5)
         save(self, parts)
 
-    def hasty(self: Worker, job: Any) -> None:
+    def hasty(_self: Worker, job: Any) -> None:
         job.done.set_result(job.do())
 
     monkeypatch.setattr(StateFile, "write", late)
@@ -103,7 +104,7 @@ def test_one_bad_batch_of_a_group_does_not_harm_the_others(service: Service, tmp
 
 
 @pytest.fixture
-def full(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+def full(monkeypatch: pytest.MonkeyPatch) -> dict[str, bool]:
     """A disk that can be made full: nothing can be written, everything can be read."""
     state = {"full": False}
     write = os.pwrite
@@ -143,8 +144,7 @@ def test_a_file_that_was_written_in_part_is_mended(
     service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("panprivacy.serve.keeping._PAUSE", 0.0)
-    import panprivacy.state.file as file
-
+    file: Any = import_module("panprivacy.state.file")
     apply, failing = file.apply, True
 
     def broken(*arguments: Any) -> None:
@@ -182,11 +182,10 @@ def test_a_release_that_a_crash_kept_from_being_published_is_published_at_the_ne
 ) -> None:
     scheduled = FLU | {"schedule": {"every": "1d", "start": "2026-01-05", "time": "at"}}
     rows = b"user,at\n1,2026-01-05\n2,2026-01-06\n"
-    with Service(settings_for(tmp_path, flu=scheduled)) as service:
-        with monkeypatch.context() as crashing:
-            crashing.setattr("panprivacy.serve.published.Bulletin.publish", _crash)
-            with pytest.raises(Refused):
-                service.counter("flu").take(Body.copied(rows, Form.csv)).result()
+    with Service(settings_for(tmp_path, flu=scheduled)) as service, monkeypatch.context() as crashing:
+        crashing.setattr("panprivacy.serve.published.Bulletin.publish", _crash)
+        with pytest.raises(Refused):
+            service.counter("flu").take(Body.copied(rows, Form.csv)).result()
     with Service(settings_for(tmp_path, flu=scheduled)) as service:
         counter = service.counter("flu")
         (record,) = counter.bulletin.records
@@ -194,6 +193,18 @@ def test_a_release_that_a_crash_kept_from_being_published_is_published_at_the_ne
         counter.take(Body.copied(rows, Form.csv)).result()
         assert len(counter.bulletin.records) == 1, "the period that was released is not released again"
         assert counter.standing["budget"]["releases_left"] == 2
+
+
+def test_a_release_that_the_disk_kept_from_being_published_is_given_to_who_asks_again(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as failing:
+        failing.setattr("panprivacy.serve.published.Bulletin.publish", _crash)
+        with pytest.raises(Refused, match="is spent, and whoever asks next will get it"):
+            service.counter("flu").release().result()
+    assert service.counter("flu").release().result()["release"]["number"] == 1
+    assert service.counter("flu").release().result()["release"]["number"] == 2
+    assert [record["id"] for record in service.counter("flu").bulletin.records] == [1, 2]
 
 
 def _crash(*_: Any) -> None:

@@ -72,8 +72,6 @@ def test_lines_that_are_damaged_are_never_misread(noise: bytes, at: int) -> None
         '{"user": 5}{"user": 6}',
         "{}",
         "[5]",
-    ]
-    + [
         '{"user": 5, "user": 6}',
         '{"user": 5, "x": tru}',
         '{"user": 1e3}',

@@ -56,37 +56,36 @@ def test_every_kind_of_body_is_counted_and_taken_back(content: str, body: bytes 
 
 
 @pytest.mark.parametrize(
-    ("content", "body", "kind", "row"),
+    ("content", "body", "problem"),
     [
-        (NDJSON, '{"user": 1}\n{"user": 123456}\n', "outside-universe", 2),
-        (NDJSON, '{"user": 1}\n{"user": "123456x"}\n', "unreadable", 2),
-        (NDJSON, '{"user": 1}\n{"user": null}\n', "missing-value", 2),
-        (NDJSON, '{"id": 123456}\n', "no-column", None),
-        (CSV, "user\n1\n123456\n", "outside-universe", 2),
-        (CSV, "user\n1\n0123456\n", "unreadable", 2),
-        (CSV, "123456\n123457\n", "no-column", None),
-        (JSON, "[1, 123456]", "outside-universe", 2),
-        (JSON, '[1, "123456"]', "unreadable", 2),
-        (JSON, '{"user": 123456}', "unreadable", None),
-        (JSON, "[1, 123456", "unreadable", None),
-        (JSON, "[]", "unreadable", None),
-        (ARROW, arrow(pl.DataFrame({"user": [1, 123456]})), "outside-universe", 2),
-        (ARROW, arrow(pl.DataFrame({"user": ["123456"]})), "unreadable", None),
-        (ARROW, b"123456", "unreadable", None),
-        (CSV, "", "unreadable", None),
+        (NDJSON, '{"user": 1}\n{"user": 123456}\n', ("outside-universe", 2)),
+        (NDJSON, '{"user": 1}\n{"user": "123456x"}\n', ("unreadable", 2)),
+        (NDJSON, '{"user": 1}\n{"user": null}\n', ("missing-value", 2)),
+        (NDJSON, '{"id": 123456}\n', ("no-column", None)),
+        (CSV, "user\n1\n123456\n", ("outside-universe", 2)),
+        (CSV, "user\n1\n0123456\n", ("unreadable", 2)),
+        (CSV, "123456\n123457\n", ("no-column", None)),
+        (JSON, "[1, 123456]", ("outside-universe", 2)),
+        (JSON, '[1, "123456"]', ("unreadable", 2)),
+        (JSON, '{"user": 123456}', ("unreadable", None)),
+        (JSON, "[1, 123456", ("unreadable", None)),
+        (JSON, "[]", ("unreadable", None)),
+        (ARROW, arrow(pl.DataFrame({"user": [1, 123456]})), ("outside-universe", 2)),
+        (ARROW, arrow(pl.DataFrame({"user": ["123456"]})), ("unreadable", None)),
+        (ARROW, b"123456", ("unreadable", None)),
+        (CSV, "", ("unreadable", None)),
     ],
 )
 def test_a_body_is_refused_whole_and_what_it_holds_is_not_repeated(
-    content: str, body: bytes | str, kind: str, row: int | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    content: str, body: bytes | str, problem: tuple[str, int | None], tmp_path: Path, capsys: Any
 ) -> None:
     with Service(settings_for(tmp_path, flu=CERTAIN)) as service, client_for(service) as client:
         answer = send(client, body, content)
         release = client.post("/counters/flu/releases").json()["release"]
     assert answer.status_code == 422
     assert answer.headers["content-type"] == "application/problem+json"
-    problem = answer.json()
-    assert problem["type"] == f"/problems#{kind}"
-    assert problem.get("row") == row
+    said = answer.json()
+    assert (said["type"], said.get("row")) == (f"/problems#{problem[0]}", problem[1])
     assert "123456" not in answer.text
     assert "123456" not in capsys.readouterr().err
     assert release["density"] == pytest.approx(0, abs=0.01), "the good row of a bad body was counted"

@@ -1,4 +1,4 @@
-"""Releases by the clock and by the times of events: once a period, never more than planned, and what is missed is said."""
+"""Releases by the clock and by the times of events: once a period, never more than planned; what is missed is said."""
 
 import time
 from pathlib import Path

@@ -1,5 +1,6 @@
 """`panprivacy serve` and `panprivacy token`: the counting service, and who may use it."""
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
@@ -16,6 +17,10 @@ def serve(
     check: Annotated[
         bool, typer.Option("--check", help="Check the file, and the counters that it has already; start nothing.")
     ] = False,
+    port: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Listen on this port, whatever the file says; 0 for any that is free."),
+    ] = None,
 ) -> None:
     """Serve counters over HTTP, with a page that shows what they have published.
 
@@ -30,16 +35,17 @@ def serve(
             from panprivacy.serve import config, demo, server
         except ImportError as error:
             raise PanPrivacyError(f"this needs {error.name}: pip install 'panprivacy[serve]'") from None
-        if file is None:
-            with demo.demonstrated() as settings:
-                server.run(settings, hardening, typer.echo)
-            return
-        settings = config.read_settings(file)
-        if check:
-            server.check(settings)
-            typer.echo(f"{file}: {counted(len(settings.counters), 'counter')}, and nothing wrong")
-            return
-        server.run(settings, hardening, typer.echo)
+        try:
+            with demo.demonstrated() if file is None else nullcontext(config.read_settings(file)) as settings:
+                if check:
+                    server.check(settings)
+                    typer.echo(f"{file}: {counted(len(settings.counters), 'counter')}, and nothing wrong")
+                else:
+                    server.run(settings.at_port(port), hardening, typer.echo)
+        except config.BadConfig as error:
+            for problem in error.problems:
+                typer.echo(f"panprivacy: {problem}", err=True)
+            raise typer.Exit(2) from None
 
 
 def token() -> None:

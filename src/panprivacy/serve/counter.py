@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from panprivacy.serve.worker import Worker
 from panprivacy.state import StateFile
 
 _LOOK = 30.0  # seconds after which the clock is looked at again: somebody may have set it
+_AGAIN = 1.0  # seconds until a release is tried again that the disk did not take
 _MIND = 0.02  # seconds by which a wait may end too early
 
 
@@ -47,10 +49,12 @@ class Counter:
         self._schedule = Schedule(scheduled, self._promise.begun) if scheduled is not None else None
         self._counting = Counting(settings, self._schedule, self._pass, self._note_change)
         self._worker = Worker(self.name, self._kept, self._tick, self._due, self._note_broken)
-        self._publish_what_a_crash_kept()
-        for record in self.bulletin.records:
-            self._go_on_after(record)
+        if self._schedule is not None:
+            for record in self.bulletin.records:
+                self._schedule.note(record["period"])
         self._stood = self._standing()
+        with suppress(Refused):  # then whoever asks for a release gets it
+            self._publish_late()
 
     def start(self) -> None:
         """Begin to count."""
@@ -106,30 +110,51 @@ class Counter:
 
     def _release(self, due: Due | None, level: float | None = None) -> Record:
         """Spend a release: what was spent is on disk before anybody can see it."""
-        est, period = self._kept.est, self._schedule.described(due) if self._schedule and due else None
+        period = self._schedule.described(due) if self._schedule and due else None
+        late = self._publish_late()
+        if late is not None and late["period"] == period:
+            return late  # it was asked for before, and spent, when the disk did not take what is published
         at = as_datetime(_now() // SECOND * SECOND).isoformat()
+        released = self._spend(at, period, level or self.settings.level)
+        return self._publish(released, at, period)
+
+    def _spend(self, at: str, period: dict[str, Any] | None, level: float) -> Any:
         self._kept.save_if_changed()
         try:
             self._promise.note_release(at, period)
-            released = self.settings.of.release(est, level or self.settings.level)
-            self._kept.save()
-            record = record_of(len(self.bulletin.records) + 1, released.to_dict(), at, period)
-            self.bulletin.publish(record)
+            released = self.settings.of.release(self._kept.est, level)
         except BudgetExhausted:
             raise Refused(Why.spent) from None
         except OSError:
-            raise Refused(Why.disk, "the release is spent, and published as soon as the disk takes it") from None
+            raise Refused(Why.disk) from None
         except PanPrivacyError as error:
             raise error if isinstance(error, Refused) else Refused(Why.not_now) from None
-        self._go_on_after(record)
+        self._kept.save()
+        return released
+
+    def _publish(self, released: Any, at: str, period: dict[str, Any] | None) -> Record:
+        record = record_of(len(self.bulletin.records) + 1, released.to_dict(), at, period)
+        try:
+            self.bulletin.publish(record)
+        except OSError:
+            raise Refused(Why.disk, "the release is spent, and whoever asks next will get it") from None
+        if self._schedule is not None:
+            self._schedule.note(period)
         self._stood = self._standing()
         log("released", counter=self.name, release=record["id"], period=period)
         return record
 
+    def _publish_late(self) -> Record | None:
+        """Publish a release that the state has, and the list of releases lacks: a crash or the disk kept it off."""
+        last, listed = getattr(self._kept.est, "last", None), self.bulletin.last
+        if last is None or (listed is not None and listed["release"]["number"] >= last.number):
+            return None
+        known = self._promise.under_way or {"at": as_datetime(self._promise.begun).isoformat(), "period": None}
+        return self._publish(last, known["at"], known["period"])
+
     def _pass(self, period: int) -> None:
         """Release what is due before a row of this period is counted."""
         assert self._schedule is not None
-        self._publish_what_a_crash_kept()
         while self._schedule.open < period:
             last = self._schedule.open + 1 if self.settings.kind == "actives" else period
             due = Due(last - 1 if self._by_clock else self._schedule.open, last - 1 - self._schedule.open)
@@ -148,21 +173,9 @@ class Counter:
     def _due(self) -> float | None:
         if not self._by_clock or self._schedule is None:
             return None
+        if self._kept.failing:
+            return _AGAIN
         return min(max((self._schedule.ends - _now()) / SECOND, 0) + _MIND, _LOOK)
-
-    def _publish_what_a_crash_kept(self) -> None:
-        """Publish a release that the state has, and the list of releases lacks."""
-        last, listed = getattr(self._kept.est, "last", None), self.bulletin.last
-        if last is None or (listed is not None and listed["release"]["number"] >= last.number):
-            return
-        known = self._promise.under_way or {"at": as_datetime(self._promise.begun).isoformat(), "period": None}
-        number = len(self.bulletin.records) + 1
-        self.bulletin.publish(record_of(number, last.to_dict(), known["at"], known["period"]))
-        log("published after a crash", counter=self.name, release=number)
-
-    def _go_on_after(self, record: Record) -> None:
-        if self._schedule is not None:
-            self._schedule.note(record["period"])
 
     def _note_broken(self) -> None:
         log("failed", counter=self.name, level="error")

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import signal
+import socket
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -10,24 +11,27 @@ from typing import Any
 import uvicorn
 
 from panprivacy.hardening import Hardening
-from panprivacy.serve.config import BadConfig, Settings
+from panprivacy.serve.config import BadConfig, ServiceSettings, Settings
 from panprivacy.serve.http import Desk, make_app
 from panprivacy.serve.logs import log
 from panprivacy.serve.promise import Broken, Promise
 from panprivacy.serve.service import Service
 from panprivacy.serve.sources import source_of
 
+_BACKLOG = 2048  # connections that may wait to be taken
+_GOODBYE = 0.5  # seconds for those who are done to say so
 _PATIENCE = 30  # seconds for requests that are under way when the service is told to stop
 
 
 def run(settings: Settings, hardening: Hardening | None, ready: Callable[[str], None]) -> None:
     """Serve until a signal ends it; `ready` is called with the address of the page."""
+    check(settings)
     _quiet_libraries()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)  # uvicorn takes them first, and hands them on when it is done
-    with Service(settings) as service:
+    with _listening(settings.service) as opened, Service(settings) as service:
         desk = Desk(service, hardening)
-        _Server(_configured(desk), desk, ready).run()
+        _Server(_configured(desk), desk, ready).run([opened])
         log("stopping")
     log("stopped")
 
@@ -45,6 +49,16 @@ def check(settings: Settings) -> None:
         raise BadConfig(problems)
 
 
+def _listening(settings: ServiceSettings) -> socket.socket:
+    """The address, taken before anything is opened that would have to be closed again."""
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    try:
+        return socket.create_server((settings.host, settings.port), family=family, backlog=_BACKLOG)
+    except OSError as error:
+        where = f"service.host and service.port: {settings.host}, port {settings.port}"
+        raise BadConfig([f"{where}: {(error.strerror or str(error)).lower()}"]) from None
+
+
 def _configured(desk: Desk) -> uvicorn.Config:
     settings = desk.settings
     tls: dict[str, Any] = (
@@ -52,8 +66,6 @@ def _configured(desk: Desk) -> uvicorn.Config:
     )
     return uvicorn.Config(
         make_app(desk),
-        host=settings.host,
-        port=settings.port,
         loop="asyncio",  # frees each piece that it has read; uvloop keeps a buffer that nobody wipes
         http="httptools",
         ws="none",
@@ -74,16 +86,24 @@ class _Server(uvicorn.Server):
         self._desk = desk
         self._ready = ready
 
-    async def startup(self, sockets: Any = None) -> None:
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
-        if self.started:
-            port = self.servers[0].sockets[0].getsockname()[1]
+        if self.started and sockets:
+            port = sockets[0].getsockname()[1]
             self._ready(self._desk.settings.address.replace(":0/", f":{port}/"))
 
-    async def shutdown(self, sockets: Any = None) -> None:
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._desk.board.close()
-        await asyncio.sleep(0)
+        letting_go = asyncio.ensure_future(self._let_go())
         await super().shutdown(sockets)
+        letting_go.cancel()
+
+    async def _let_go(self) -> None:
+        """Forget connections when nothing is under way any more: TLS would wait for its peers to say goodbye."""
+        await asyncio.sleep(_GOODBYE)
+        while self.server_state.tasks:
+            await asyncio.sleep(_GOODBYE)
+        self.server_state.connections.clear()
 
 
 class _Quiet(logging.Handler):

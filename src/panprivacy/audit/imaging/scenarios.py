@@ -28,6 +28,8 @@ class Scenario:
     """The command and its options, where the scenario is one of the command line: events come through a pipe."""
     service: str = ""
     """What bodies are, where the scenario is one of the service: CSV, NDJSON, Arrow or JSON."""
+    encrypted: bool = False
+    """Whether they come by TLS."""
 
     @property
     def possible(self) -> bool:
@@ -137,6 +139,9 @@ SCENARIOS = (
         for form in ("CSV", "NDJSON", "Arrow")
     ),
     Scenario("service, DistinctCount, JSON", "DistinctCount, text", "list of text", steps=_PIPED, service="JSON"),
+    Scenario(
+        "service, DistinctCount, TLS", "DistinctCount, text", "list of text", _PIPED, service="CSV", encrypted=True
+    ),
     Scenario("service, DistinctCount, integers", "DistinctCount", steps=_PIPED, service="NDJSON"),
 )
 

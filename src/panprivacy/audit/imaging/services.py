@@ -6,17 +6,19 @@ Each row has a note that nobody asked for, which must leave nothing either, wher
 import io
 import json
 import re
+import ssl
 import subprocess
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
-from http.client import HTTPConnection
+from http.client import HTTPConnection, HTTPSConnection
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from panprivacy.audit.imaging.certificates import write_certificate
 from panprivacy.audit.imaging.containers import LETTERS
 from panprivacy.audit.imaging.crowd import Crowd, letters
 from panprivacy.audit.imaging.pipes import versions_of
@@ -44,7 +46,8 @@ def run(
     code = f"{planted}from panprivacy.cli import main; main()"
     with folders() as (imaged, beside), ExitStack() as open_:
         file = beside / "counters.toml"  # what it says is public
-        file.write_text(_settings(crowd, users, imaged))
+        tls = _tls_in(beside) if scenario.encrypted else ""
+        file.write_text(_settings(crowd, users, imaged, tls))
         recorded = Recorded(crowd, imaged)
         process = open_.enter_context(
             subprocess.Popen(
@@ -55,7 +58,8 @@ def run(
             )
         )
         open_.callback(process.kill)
-        visitor = _Visitor(process, scenario.service)
+        visitor = _Visitor(process, scenario.service, encrypted=scenario.encrypted)
+        open_.callback(visitor.close)
         recorded.start(process.pid, versions_of(process.pid, crowd))
         for number, step in enumerate(scenario.steps):
             batch = crowd.batch(number, step) if step in BATCHES else None
@@ -72,11 +76,16 @@ def run(
     return recorded, traces
 
 
-def _settings(crowd: Crowd, users: int, folder: Path) -> str:
+def _tls_in(folder: Path) -> str:
+    certificate, key = write_certificate(folder)
+    return f'[service.tls]\ncertificate = "{certificate}"\nkey = "{key}"\n'
+
+
+def _settings(crowd: Crowd, users: int, folder: Path, tls: str) -> str:
     kind = f'kind = "distinct"\nids = "{"text" if crowd.text else "integers"}"' if crowd.open else _closed(users)
     return (
         f'[service]\nport = 0\nfolder = "{folder}"\nanonymous = ["feed", "read", "release", "admin"]\n'
-        f'[counters.audited]\n{kind}\nepsilon = {EPSILON}\nreleases = {RELEASES}\ncolumn = "user"\n'
+        f'{tls}[counters.audited]\n{kind}\nepsilon = {EPSILON}\nreleases = {RELEASES}\ncolumn = "user"\n'
     )
 
 
@@ -87,15 +96,14 @@ def _closed(users: int) -> str:
 class _Visitor:
     """Sends bodies of one kind, and reads all that can be read."""
 
-    def __init__(self, process: subprocess.Popen[bytes], form: str) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], form: str, *, encrypted: bool) -> None:
         assert process.stdout is not None
         found = re.search(rb":([0-9]+)/", process.stdout.readline())
         if found is None:
             assert process.stderr is not None
             raise CannotImage(f"the service has not started: {process.stderr.read().decode()}")
         self._form = form
-        self._connection = HTTPConnection("127.0.0.1", int(found[1]), timeout=_PATIENCE)
-        self._reader = HTTPConnection("127.0.0.1", int(found[1]), timeout=_PATIENCE)
+        self._connection, self._reader = (_connected(int(found[1]), encrypted=encrypted) for _ in range(2))
         self._reader.request("GET", "/stream")
         self.notes: list[NDArray[np.bytes_]] = []
         """What came with the ids, by batch."""
@@ -115,10 +123,24 @@ class _Visitor:
         if answer.status >= 300:
             raise CannotImage(f"{method} {path}: {answer.status} {said.decode(errors='replace')}")
 
+    def close(self) -> None:
+        """Leave."""
+        self._connection.close()
+        self._reader.close()
+
     def look_around(self) -> None:
         """Read what anybody may."""
         for path in ("/", "/counters", "/counters/audited", "/counters/audited/releases", "/metrics", "/health"):
             self.ask("GET", path)
+
+
+def _connected(port: int, *, encrypted: bool) -> HTTPConnection:
+    if not encrypted:
+        return HTTPConnection("127.0.0.1", port, timeout=_PATIENCE)
+    trusting = ssl.create_default_context()
+    trusting.check_hostname = False
+    trusting.verify_mode = ssl.CERT_NONE  # it is ours, and on this machine
+    return HTTPSConnection("127.0.0.1", port, timeout=_PATIENCE, context=trusting)
 
 
 def _body(form: str, ids: NDArray[Any], notes: NDArray[np.bytes_]) -> bytes:

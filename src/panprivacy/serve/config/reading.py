@@ -2,7 +2,7 @@
 
 import re
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,10 @@ class Settings:
 
     service: ServiceSettings
     counters: tuple[CounterSettings, ...]
+
+    def at_port(self, port: int | None) -> "Settings":
+        """The same on another port, if one is given."""
+        return self if port is None else replace(self, service=replace(self.service, port=port))
 
 
 def read_settings(path: str | Path) -> Settings:

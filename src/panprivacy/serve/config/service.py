@@ -8,6 +8,14 @@ from panprivacy.serve.config.table import Table
 from panprivacy.serve.tokens import ROLES, Token, parsed_hash
 
 _MIB = 2**20
+_REACHED = (
+    "is reached from other machines: give a table [service.tls], or say without_tls = true where a proxy in front of "
+    "the service encrypts"
+)
+_NOBODY = (
+    "nobody could do anything: make a token with `panprivacy token`, or say what may be done without one, such as "
+    'anonymous = ["read"]'
+)
 
 
 @dataclass(frozen=True)
@@ -63,8 +71,7 @@ def service_of(table: Table, folder: Path) -> ServiceSettings:
     host = service.text("host", "127.0.0.1")
     exposed = service.flag("without_tls")
     if tls is None and not exposed and not is_loopback(host):
-        service.blame("host", f"{host} is reached from other machines: give tables [service.tls], or say "
-                      "without_tls = true where a proxy in front of the service encrypts")  # fmt: skip
+        service.blame("host", f"{host} {_REACHED}")
     port = service.whole("port", 8787)
     if not 0 <= port < 2**16:
         service.blame("port", f"a port is below 65536, not {port}")
@@ -75,9 +82,7 @@ def service_of(table: Table, folder: Path) -> ServiceSettings:
     service.close()
     tokens = tuple(_token_of(name, each) for name, each in table.tables("tokens").items())
     if not tokens and not anonymous:
-        service.blame(
-            "anonymous", "nobody could do anything: make a token with `panprivacy token`, or say what may be done "
-            'without one, such as anonymous = ["read"]')  # fmt: skip
+        service.blame("anonymous", _NOBODY)
     limits = _limits_of(table.table("limits"))
     return ServiceSettings(
         folder / kept, host, port, tls, limits, tokens, frozenset(anonymous), count_events=count_events

@@ -25,6 +25,8 @@ from panprivacy.serve.http.reception import form_of, length_of, received
 from panprivacy.serve.http.stream import EventStream, seen_by
 from panprivacy.serve.refusals import Refused, Why
 
+_USUAL = 0.95
+
 STATIC = Path(__file__).parent.parent / "static"
 """What the page is made of."""
 
@@ -38,8 +40,7 @@ def make_app(desk: Desk) -> Starlette:
             Route("/counters", routes.counters, methods=["GET"]),
             Route("/counters/{name}", routes.counter, methods=["GET"]),
             Route("/counters/{name}/events", routes.events, methods=["POST"]),
-            Route("/counters/{name}/releases", routes.releases, methods=["GET"]),
-            Route("/counters/{name}/releases", routes.release, methods=["POST"]),
+            Route("/counters/{name}/releases", routes.releases, methods=["GET", "POST"]),
             Route("/counters/{name}/stream", routes.stream, methods=["GET"]),
             Route("/stream", routes.stream, methods=["GET"]),
             Route("/health", routes.health, methods=["GET"]),
@@ -94,6 +95,9 @@ class _Routes:
         return Response(status_code=204)
 
     async def releases(self, request: Request) -> Response:
+        return await (self._release(request) if request.method == "POST" else self._released(request))
+
+    async def _released(self, request: Request) -> Response:
         self._desk.allow(request, "read", _name(request))
         records = self._desk.service.counter(_name(request)).bulletin.records
         since = request.query_params.get("since", "0")
@@ -101,7 +105,7 @@ class _Routes:
             raise Refused(Why.bad_request, "since is the id of a release")
         return JSONResponse({"releases": records[int(since) :]})
 
-    async def release(self, request: Request) -> Response:
+    async def _release(self, request: Request) -> Response:
         self._desk.allow(request, "release", _name(request))
         counter = self._desk.service.counter(_name(request))
         level = await _level(request)
@@ -113,6 +117,8 @@ class _Routes:
             self._desk.allow(request, "read", name)
         named = [name] if name is not None else self._desk.visible(request)
         counters = [self._desk.service.counter(each) for each in named]
+        if request.method == "HEAD":
+            return Response(media_type="text/event-stream")
         return EventStream(self._desk.board, counters, seen_by(request, counters))
 
     # --- the service --------------------------------------------------------------------------------------------
@@ -159,7 +165,7 @@ async def _level(request: Request) -> float | None:
         raise Refused(Why.bad_request, "the body is not JSON") from None
     if not isinstance(found, dict) or set(found) - {"level"}:
         raise Refused(Why.bad_request, 'the body is nothing, or an object such as {"level": 0.95}')
-    level = found.get("level")
-    if level is not None and not (isinstance(level, float) and 0 < level < 1):
+    level = found.get("level", _USUAL)
+    if not (isinstance(level, float) and 0 < level < 1):
         raise Refused(Why.bad_request, "level is between 0 and 1")
-    return level
+    return None if "level" not in found else level

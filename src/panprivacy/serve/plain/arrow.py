@@ -1,7 +1,7 @@
 """Arrow streams of one column of integers, without missing values, not compressed: views of where the integers lie.
 
 A stream is a row of messages: four bytes of ones, the length of the metadata, the metadata (FlatBuffers), the body. A
-table of FlatBuffers begins with the distance back to a list of 16-bit numbers: two lengths, then the place of each field.
+table of FlatBuffers begins with the distance back to a list of 16-bit numbers: two lengths, and places of fields.
 """
 
 import struct
@@ -70,7 +70,7 @@ def integers_in_arrow(octets: NDArray[np.uint8], name: str) -> list[NDArray[Any]
 
 
 def _batches(octets: NDArray[np.uint8], name: str) -> list[NDArray[Any]]:
-    data, at, dtype = memoryview(octets), 0, None
+    data, at, dtype = memoryview(octets.data), 0, None
     found: list[NDArray[Any]] = []
     while at + _LEAST <= len(data):
         mark, length = struct.unpack_from("<II", data, at)

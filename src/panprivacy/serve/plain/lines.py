@@ -18,7 +18,7 @@ _DIGITS = 18
 
 _TAB, _NEWLINE, _RETURN, _SPACE = 9, 10, 13, 32
 _QUOTE, _COMMA, _MINUS, _ZERO, _NINE, _COLON, _BACKSLASH = 34, 44, 45, 48, 57, 58, 92
-_OPEN, _CLOSE = 123, 125
+_OPEN, _CLOSE, _DELETE = 123, 125, 127
 
 _TRUE, _FALSE, _NULL = (np.frombuffer(word, dtype=np.uint8) for word in (b"true", b"false", b"null"))
 
@@ -35,46 +35,56 @@ def integers_in_lines(octets: NDArray[np.uint8], key: str, scratch: Scratch) -> 
     return integers[:rows] if rows > 0 else None
 
 
+# A place is where something begins in the text, or `_NOT_PLAIN`, of which everything makes `_NOT_PLAIN` again.
+
+
 @njit(nogil=True, inline="always")
 def _after_blanks(text, at):
-    while at < len(text) and (text[at] == _SPACE or text[at] == _TAB or text[at] == _RETURN):
+    while 0 <= at < len(text) and (text[at] == _SPACE or text[at] == _TAB or text[at] == _RETURN):
         at += 1
     return at
 
 
 @njit(nogil=True, inline="always")
-def _after_text(text, at):
-    """Where the text ends that begins here; `_NOT_PLAIN` if none does, or if it is not plain."""
-    if at >= len(text) or text[at] != _QUOTE:
-        return _NOT_PLAIN
-    at += 1
-    while at < len(text) and text[at] != _QUOTE:
-        if text[at] == _BACKSLASH or text[at] < 32 or text[at] > 126:
-            return _NOT_PLAIN
-        at += 1
-    return at + 1 if at < len(text) else _NOT_PLAIN
+def _after_sign(text, at, sign):
+    return at + 1 if 0 <= at < len(text) and text[at] == sign else _NOT_PLAIN
 
 
 @njit(nogil=True, inline="always")
-def _same(text, start, end, key):
-    if end - start != len(key):
-        return False
-    for i in range(len(key)):
-        if text[start + i] != key[i]:
-            return False
-    return True
+def _after_text(text, at):
+    at = _after_sign(text, at, _QUOTE)
+    while 0 <= at < len(text) and text[at] != _QUOTE:
+        plain = _SPACE <= text[at] < _DELETE and text[at] != _BACKSLASH
+        at = at + 1 if plain else _NOT_PLAIN
+    return _after_sign(text, at, _QUOTE)
 
 
 @njit(nogil=True, inline="always")
 def _after_integer(text, at):
-    """Where the integer ends that begins here; `_NOT_PLAIN` if none does."""
-    first = at + 1 if at < len(text) and text[at] == _MINUS else at
+    first = at + 1 if 0 <= at < len(text) and text[at] == _MINUS else at
     end = first
-    while end < len(text) and _ZERO <= text[end] <= _NINE:
+    while 0 <= end < len(text) and _ZERO <= text[end] <= _NINE:
         end += 1
     digits = end - first
     if digits == 0 or digits > _DIGITS or (text[first] == _ZERO and (digits > 1 or first > at)):
         return _NOT_PLAIN
+    return end
+
+
+@njit(nogil=True, inline="always")
+def _after_word(text, at, word):
+    same = 0 <= at <= len(text) - len(word)
+    for i in range(len(word) if same else 0):
+        same &= text[at + i] == word[i]
+    return at + len(word) if same else _NOT_PLAIN
+
+
+@njit(nogil=True)
+def _after_other(text, at):
+    """What comes after a text, true, false or null."""
+    end = _after_text(text, at)
+    for word in (_TRUE, _FALSE, _NULL):
+        end = _after_word(text, at, word) if end < 0 else end
     return end
 
 
@@ -88,69 +98,58 @@ def _value(text, start, end):
 
 
 @njit(nogil=True, inline="always")
-def _after_other(text, at):
-    """Where a text, true, false or null ends; `_NOT_PLAIN` for all else."""
-    if at >= len(text):
-        return _NOT_PLAIN
-    if text[at] == _QUOTE:
-        return _after_text(text, at)
-    for word in (_TRUE, _FALSE, _NULL):
-        if _same(text, at, min(at + len(word), len(text)), word):
-            return at + len(word)
-    return _NOT_PLAIN
+def _member(text, at, key):
+    """The member of an object that begins here: where it ends, whether its key is ours, and where its value begins."""
+    start = _after_blanks(text, at)
+    end = _after_text(text, start)
+    ours = end - start == len(key) + 2 and _after_word(text, start + 1, key) > 0
+    value = _after_blanks(text, _after_sign(text, _after_blanks(text, end), _COLON))
+    after = _after_integer(text, value)
+    return (after if after > 0 or ours else _after_other(text, value)), ours, value
 
 
 @njit(nogil=True)
-def _line(text, at, key, integers, row):
-    """Read the line that begins here; return where the next one does, or `_NOT_PLAIN`."""
-    end, found = len(text), False
-    at = _after_blanks(text, at)
-    if at >= end or text[at] != _OPEN:
-        return _NOT_PLAIN
-    while True:
-        start = _after_blanks(text, at + 1) + 1
-        at = _after_text(text, start - 1)
-        if at < 0:
-            return _NOT_PLAIN
-        ours = _same(text, start, at - 1, key)
+def _line(text, at, key):
+    """Read the line that begins here: where its integer begins and ends, and where the next line begins."""
+    at, found, more = _after_sign(text, _after_blanks(text, at), _OPEN), 0, True
+    start = end = 0
+    while at >= 0 and more:
+        at, ours, value = _member(text, at, key)
+        if ours:
+            start, end, found = value, at, found + 1
         at = _after_blanks(text, at)
-        if at >= end or text[at] != _COLON:
-            return _NOT_PLAIN
-        start = _after_blanks(text, at + 1)
-        at = _after_integer(text, start)
-        if at > 0:
-            if ours and found:
-                return _NOT_PLAIN
-            if ours:
-                integers[row], found = _value(text, start, at), True
-        elif ours:
-            return _NOT_PLAIN
-        else:
-            at = _after_other(text, start)
-            if at < 0:
-                return _NOT_PLAIN
-        at = _after_blanks(text, at)
-        if at >= end:
-            return _NOT_PLAIN
-        if text[at] == _CLOSE:
-            break
-        if text[at] != _COMMA:
-            return _NOT_PLAIN
-    at = _after_blanks(text, at + 1)
-    if not found or (at < end and text[at] != _NEWLINE):
-        return _NOT_PLAIN
-    return at + 1
+        more = 0 <= at < len(text) and text[at] == _COMMA
+        at += more
+    at = _after_blanks(text, _after_sign(text, at, _CLOSE))
+    if found != 1 or at < 0 or (at < len(text) and text[at] != _NEWLINE):
+        at = _NOT_PLAIN - 1
+    return start, end, at + 1
+
+
+@njit(nogil=True, inline="always")
+def _after_same(text, at, begin, end):
+    """What comes after something that is the same as what stands from `begin` to `end`."""
+    same = 0 <= at <= len(text) - (end - begin)
+    for i in range(end - begin if same else 0):
+        same &= text[at + i] == text[begin + i]
+    return at + end - begin if same else _NOT_PLAIN
 
 
 @njit(types.int64(_OCTETS, _OCTETS, types.int64[::1]), nogil=True, cache=True)
 def _integers(text, key, integers):
-    """Write the integers of all lines; return how many there are, or `_NOT_PLAIN`."""
-    at, rows, end = 0, 0, len(text)
-    while at < end:
-        if rows == len(integers):
-            return _NOT_PLAIN
-        at = _line(text, at, key, integers, rows)
-        if at < 0:
-            return _NOT_PLAIN
-        rows += 1
-    return rows
+    """Write the integers of all lines; return how many there are, or `_NOT_PLAIN`.
+
+    Mostly lines differ in their integer alone: one that is like the line before it around the integer is as plain.
+    """
+    at, rows = 0, 0
+    line = begin = end = after = 0  # of the line before
+    while 0 <= at < len(text) and rows < len(integers):
+        start = _after_same(text, at, line, begin)
+        stop = _after_integer(text, start)
+        following = _after_same(text, stop, end, after)
+        if rows == 0 or following < 0:
+            start, stop, following = _line(text, at, key)
+        if following > 0:
+            integers[rows] = _value(text, start, stop)
+        line, begin, end, after, at, rows = at, start, stop, following, following, rows + 1
+    return rows if at >= len(text) else _NOT_PLAIN

@@ -28,9 +28,14 @@ class Kafka:
         self.name = f"kafka://{servers}/{topic}"
         self._topic = topic
         self._options = {
-            **_PLAIN, "group.instance.id": f"panprivacy-{topic}", **options, **_OURS, "bootstrap.servers": servers, "group.id": group,
+            **_PLAIN,
+            "group.instance.id": f"panprivacy-{topic}",
+            **options,
+            **_OURS,
+            "bootstrap.servers": servers,
+            "group.id": group,
             "error_cb": self._note_error,
-        }  # fmt: skip
+        }
         self._consumer: Any = None
         self._trouble: str | None = None
         self._acknowledged: dict[tuple[str, int], int] = {}
