@@ -3,9 +3,10 @@
     python benchmarks/brokers.py                # messages of one JSON object, and of one bare id
     python benchmarks/brokers.py --rows 1000    # messages of 1,000 rows in an Arrow stream
 
-PANPRIVACY_KAFKA_JARS names a folder with the jars of Kafka, as `.ci/run` makes one. Broker and consumer share one machine. Each consumer is a process of its own that reads the same topic from its
-beginning, in turns; `panprivacy consume` and the service are started as the commands start themselves, hardened, and
-acknowledge what is on disk. A measurement begins with the first message and ends with the last.
+PANPRIVACY_KAFKA_JARS names a folder with the jars of Kafka, as `.ci/run` makes one. Broker and consumer share one
+machine. Each consumer is a process of its own that reads the same topic from its beginning, in turns; the service is
+started as the command starts itself, hardened, and acknowledges what is on disk. A measurement begins with the first
+message and ends with the last. One bare consumer has the defaults of librdkafka, the other fetches as ours does.
 """
 
 import argparse
@@ -32,7 +33,8 @@ BARE = """
 import sys, time
 from confluent_kafka import Consumer
 servers, topic, group, wanted = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])
-consumer = Consumer({"bootstrap.servers": servers, "group.id": group, "auto.offset.reset": "earliest"})
+tuned = {"queued.max.messages.kbytes": 16384, "fetch.queue.backoff.ms": 10} if TUNED else {}
+consumer = Consumer({"bootstrap.servers": servers, "group.id": group, "auto.offset.reset": "earliest", **tuned})
 consumer.subscribe([topic])
 found, began = 0, None
 while found < wanted:
@@ -106,19 +108,17 @@ def compare(server: KafkaServer, form: str, messages: int, rows: int, rounds: in
     """Measure both in turns, and show medians and the ratio."""
     topic = f"{TOPIC}-{form}"
     server.fill(topic, payloads_of(messages, rows, form))
-    bare, ours, ratios = [], [], []
+    plain, tuned, ours = [], [], []
     for _ in range(rounds):
-        bare.append(seconds_of(BARE, server, topic, messages))
+        plain.append(seconds_of(BARE.replace("TUNED", "False"), server, topic, messages))
+        tuned.append(seconds_of(BARE.replace("TUNED", "True"), server, topic, messages))
         ours.append(seconds_of(OURS, server, topic, messages))
-        ratios.append(bare[-1] / ours[-1])
-        print(
-            f"  bare {messages / bare[-1]:,.0f}/s, panprivacy {messages / ours[-1]:,.0f}/s: {ratios[-1]:.2f}",
-            flush=True,
-        )
+        print("  messages a second:", *(f"{messages / each[-1]:,.0f}" for each in (plain, tuned, ours)), flush=True)
     rate = messages / statistics.median(ours)
+    ratios = [statistics.median(one / other for one, other in zip(each, ours, strict=True)) for each in (plain, tuned)]
     print(
-        f"{form}: bare {messages / statistics.median(bare):,.0f} messages a second, panprivacy {rate:,.0f} "
-        f"({rate * rows:,.0f} ids), ratio {statistics.median(ratios):.2f}",
+        f"{form}: {rate:,.0f} messages a second ({rate * rows:,.0f} ids), {ratios[0]:.2f} of a bare consumer, "
+        f"{ratios[1]:.2f} of one that fetches as ours does",
         flush=True,
     )
 

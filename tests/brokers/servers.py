@@ -180,7 +180,7 @@ class KafkaServer(_Process):
         from confluent_kafka import KafkaException, Producer
         from confluent_kafka.admin import AdminClient, NewTopic
 
-        servers = {"bootstrap.servers": f"127.0.0.1:{self.port}", "log_level": 0}
+        servers: dict[str, Any] = {"bootstrap.servers": f"127.0.0.1:{self.port}", "log_level": 0}
         try:
             admin = AdminClient(servers)  # which has to live until the topic is made
             admin.create_topics([NewTopic(topic, 2, 1)])[topic].result()

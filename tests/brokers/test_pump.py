@@ -80,7 +80,7 @@ def test_bad_messages_are_passed_over_if_that_is_wanted() -> None:
 
 def test_messages_of_which_none_can_be_counted_stop_the_pump_even_so() -> None:
     broker, counter = FakeBroker([b"{}" for _ in range(500)]), FakeCounter(outside=0)
-    counter._counted = _refuse  # type: ignore[method-assign]
+    counter._counted = _refuse  # type: ignore[method-assign, assignment]
     (told,) = pumped(broker, counter, batch=200, skip_bad=True)
     assert told.startswith("stopped: none of the first 100 messages can be counted; the first is message 0: ")
     assert broker.acknowledged == 0
