@@ -1,20 +1,55 @@
-"""Kafka, NATS and Redis as they are: killed readers, killed brokers, bad messages, and who was counted in the end."""
+"""Kafka, NATS and Redis as they are: killed readers, killed brokers, bad messages, and who was counted in the end.
+
+And what is in the memory of a consumer when its messages are counted: none of their ids.
+"""
 
 import io
+import os
+import re
 import signal
+import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import polars as pl
 import pytest
 from consuming import CERTAIN, consuming, counted, wait_for
-from servers import Server, until
+from servers import KINDS, Server, started, until
 
+from imaged import image_of
 from panprivacy.serve.config import settings_of
 from panprivacy.serve.service import Service
 
 pytestmark = pytest.mark.slow
 
 USERS = 4000
+
+
+@pytest.fixture(scope="session")
+def brokers() -> Iterator[dict[str, Server]]:
+    """Those that run already; `server` starts the others."""
+    running: dict[str, Server] = {}
+    yield running
+    for server in running.values():
+        server.kill()
+
+
+@pytest.fixture(params=list(KINDS))
+def server(
+    request: pytest.FixtureRequest, brokers: dict[str, Server], tmp_path_factory: pytest.TempPathFactory
+) -> Server:
+    """A broker of each kind."""
+    kind: str = request.param
+    if kind not in brokers:
+        brokers[kind] = started(kind, tmp_path_factory.mktemp("brokers") / kind)
+    return brokers[kind]
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    """Where a command keeps what it counts."""
+    return tmp_path / "flu.pp"
 
 
 def _visits(users: range) -> list[bytes]:
@@ -83,3 +118,40 @@ def test_a_bad_message_ends_the_command_in_one_line_and_stays_with_the_broker(se
         wait_for(state, 20)
         until(lambda: server.left("bad") == 0, "it is acknowledged, too")
     assert counted(state) == list(range(20))
+
+
+BATCHES, ROWS = 6, 500
+IDS = [[f"patient-{os.urandom(9).hex()}" for _ in range(ROWS)] for _ in range(BATCHES)]
+_BY_ROOT = pytest.mark.skipif(
+    sys.platform != "linux" or os.geteuid() != 0, reason="the memory of a hardened process is read by root only"
+)
+
+
+def _found(pid: int) -> set[bytes]:
+    return {token for part in image_of(pid) for token in re.findall(rb"patient-[0-9a-f]{18}", part)}
+
+
+def _left(server: Server, topic: str, state: Path, *, hardened: bool) -> int:
+    """How many ids are found after the last batch, which is left out, as of a pipe: a client's buffers may hold it."""
+    server.fill(topic, [b"patient-%018d" % 0])
+    arguments = (server.address(topic), "--ids", "text", "-e", 1, "--state", state)
+    with consuming(*arguments, program=hardened) as process:
+        until(state.exists, "the first message is counted")
+        for batch in IDS:
+            server.fill(topic, [user.encode() for user in batch])
+            until(lambda: server.left(topic) == 0, "it is acknowledged")
+        time.sleep(1)
+        found = _found(process.pid)
+    return sum(user.encode() in found for batch in IDS[:-1] for user in batch)
+
+
+@_BY_ROOT
+def test_no_id_of_an_earlier_batch_is_in_the_memory_of_a_consumer(server: Server, state: Path) -> None:
+    assert _left(server, "memory", state, hardened=True) == 0
+
+
+@_BY_ROOT
+@pytest.mark.parametrize("server", ["redis"], indirect=True)
+def test_a_consumer_that_is_not_started_that_way_keeps_ids(server: Server, state: Path) -> None:
+    """So the test above would find them."""
+    assert _left(server, "careless", state, hardened=False) > 0

@@ -12,7 +12,7 @@ from panprivacy.serve.sources.careful import Careful, Stopped, first_refusal
 from panprivacy.serve.sources.messages import Broker, Hopeless, Messages, Unreachable
 from panprivacy.serve.sources.payloads import Payload, bodies_of
 
-_AHEAD = 4  # batches that are with the counter at once: while one is written, the next is parsed
+_AHEAD = 16  # batches that are with the counter at once: while some are written, the next are parsed
 _WAIT = 0.5  # seconds to wait for messages
 _GLANCE = 0.05  # seconds to wait for them while something waits to be acknowledged
 _PAUSE = 0.5  # seconds before a broker that does not answer is asked again
