@@ -178,7 +178,8 @@ class KafkaServer(_Process):
 
     def fill(self, topic: str, payloads: Sequence[bytes]) -> None:
         from confluent_kafka import KafkaException, Producer
-        from confluent_kafka.admin import AdminClient, NewTopic
+        from confluent_kafka.admin import AdminClient
+        from confluent_kafka.cimpl import NewTopic
 
         servers: dict[str, Any] = {"bootstrap.servers": f"127.0.0.1:{self.port}", "log_level": 0}
         try:

@@ -4,6 +4,7 @@ And what is in the memory of a consumer when its messages are counted: none of t
 """
 
 import io
+import json
 import os
 import re
 import signal
@@ -155,3 +156,22 @@ def test_no_id_of_an_earlier_batch_is_in_the_memory_of_a_consumer(server: Server
 def test_a_consumer_that_is_not_started_that_way_keeps_ids(server: Server, state: Path) -> None:
     """So the test above would find them."""
     assert _left(server, "careless", state, hardened=False) > 0
+
+
+@pytest.mark.parametrize("server", ["redis"], indirect=True)
+def test_releases_go_by_the_clock_and_by_the_times_of_events(server: Server, state: Path) -> None:
+    """Events that come late, as after a crash, count in the period that is open."""
+    days = [b'{"user": %d, "at": "2026-01-0%d"}' % (user, day) for user, day in enumerate((1, 1, 2, 1, 3))]
+    server.fill("timed", days)
+    arguments = ("-c", "user", "-n", 100, "-e", CERTAIN, "--releases", 3, "--json")
+    daily = ("--release-every", "1d", "--time", "at@2026-01-01")
+    with consuming(server.address("timed"), *arguments, *daily, "--state", state) as process:
+        wait_for(state, 5)
+        process.send_signal(signal.SIGTERM)
+        out, notes = process.communicate(timeout=60)
+    assert process.returncode == 0, notes
+    assert [round(json.loads(line)["count"]) for line in out.splitlines()[:2]] == [2, 4]
+    often = state.with_name("often.pp")
+    with consuming(server.address("timed"), *arguments, "--release-every", "100ms", "--state", often) as process:
+        assert process.stdout is not None
+        assert "density" in json.loads(process.stdout.readline())
