@@ -1,5 +1,6 @@
 """A topic of Kafka, read by confluent-kafka: the group's offsets are committed once the state is on disk."""
 
+import threading
 from typing import Any
 
 from panprivacy.serve.sources.messages import Hopeless, Messages, Unreachable
@@ -11,6 +12,8 @@ _PLAIN = {
     "log_level": 0,
 }
 """What the options of a source may say otherwise."""
+
+_PATIENCE = 10.0  # seconds to leave in
 
 _OURS = {"enable.auto.commit": False, "enable.partition.eof": False}
 """What they may not: the first would acknowledge what is not on disk."""
@@ -74,9 +77,13 @@ class Kafka:
         self._acknowledged = {(each.topic, each.partition): each.offset for each in messages.receipt}
 
     def close(self) -> None:
-        """Commit once more what was acknowledged, and wait for it, then leave."""
-        if self._consumer is None:
-            return
+        """Commit once more what was acknowledged, and leave; a broker that does not answer is not waited for long."""
+        if self._consumer is not None:
+            leaving = threading.Thread(target=self._leave, name="leaving Kafka", daemon=True)
+            leaving.start()
+            leaving.join(_PATIENCE)
+
+    def _leave(self) -> None:
         from confluent_kafka import KafkaException, TopicPartition
 
         ends = [TopicPartition(topic, part, offset) for (topic, part), offset in self._acknowledged.items()]

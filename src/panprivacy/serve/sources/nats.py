@@ -40,16 +40,28 @@ class Nats:
         if self._loop is not None:
             try:
                 if self._client is not None:
-                    self._loop.run_until_complete(self._client.close())
+                    self._done(self._client.close())
+            except Unreachable:
+                pass  # it is let go of all the same
             finally:
+                self._end_tasks(self._loop)
                 self._loop.close()
+
+    @staticmethod
+    def _end_tasks(loop: asyncio.AbstractEventLoop) -> None:
+        """End what nats-py has left waiting: a loop that is closed over it complains on standard error."""
+        tasks = asyncio.all_tasks(loop)
+        for task in tasks:
+            task.cancel()
+        loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
 
     def _done(self, what: Any) -> Any:
         import nats.errors
 
         self._loop = self._loop or asyncio.new_event_loop()
         try:
-            return self._loop.run_until_complete(what)
+            # A client that looks for its server may keep a call waiting for as long as that takes.
+            return self._loop.run_until_complete(asyncio.wait_for(what, 2 * _PATIENCE))
         except (nats.errors.Error, TimeoutError, OSError) as error:
             raise Unreachable(_said(error)) from None
 
