@@ -17,7 +17,7 @@ from panprivacy.cli import app
 PLENTY = 80  # lines: each option in a whole sentence
 COMMANDS = [
     *("density", "distinct", "counts", "actives", "retention"),
-    *("show", "release", "merge", "rerandomize", "grow", "bench"),
+    *("show", "release", "merge", "rerandomize", "grow", "consume", "bench"),
 ]
 
 

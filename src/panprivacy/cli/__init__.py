@@ -10,6 +10,7 @@ from panprivacy import __version__, hardening
 from panprivacy.cli.actives import actives
 from panprivacy.cli.audit import audit
 from panprivacy.cli.bench import bench
+from panprivacy.cli.consume import consume
 from panprivacy.cli.counts import counts
 from panprivacy.cli.demo import demo
 from panprivacy.cli.density import density
@@ -57,6 +58,7 @@ for command in (
     merge,
     rerandomize,
     grow,
+    consume,
     serve,
     token,
     plan,

@@ -21,8 +21,11 @@ class Calendar:
     Times depend on people as ids do, so what is made of them is scratch.
     """
 
-    def __init__(self, column: str, every: str, start: int | None, *, passed: int, planned: int) -> None:
+    def __init__(
+        self, column: str, every: str, start: int | None, *, passed: int, planned: int, in_order: bool = True
+    ) -> None:
         self.column = column
+        self._in_order = in_order  # else a row that comes late counts in the period that is open
         self.start = start
         """When the first period starts; if nobody says, at the first event."""
         self.passed = passed
@@ -33,11 +36,11 @@ class Calendar:
         self._length = length_of(every)
 
     @classmethod
-    def parsed(cls, option: str, every: str, *, passed: int, planned: int) -> Self:
+    def parsed(cls, option: str, every: str, *, passed: int, planned: int, in_order: bool = True) -> Self:
         """Read the option: ``NAME`` or ``NAME@START``."""
         name, at, start = option.rpartition("@")
         moment = parsed_moment(f"--time {option}", start) if at else None
-        return cls(name if at else option, every, moment, passed=passed, planned=planned)
+        return cls(name if at else option, every, moment, passed=passed, planned=planned, in_order=in_order)
 
     @property
     def due(self) -> int:
@@ -66,6 +69,8 @@ class Calendar:
         open_: NDArray[np.int64] = scratch.empty("open", len(periods), np.int64)
         open_[0], open_[1:] = self.passed, periods[:-1]
         np.maximum.accumulate(open_, out=open_)
+        if not self._in_order:
+            np.maximum(periods, open_, out=periods)
         wrong = scratch.own(periods == self._planned)
         wrong &= scratch.own(open_ < self._planned - 1)  # far ahead
         wrong |= scratch.own(periods < open_)  # late

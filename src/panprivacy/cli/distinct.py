@@ -97,13 +97,13 @@ def distinct(
         kinds.check(est)
         if kept is not None:
             _check_size(est, size)
-        columns = Columns((column,), _declared(est, ids), category=by)
+        columns = Columns((column,), declared(est, ids), category=by)
         source = Source(files, columns, format_, Layout(separator, not no_header, missing), skip_missing)
         run = Run(est, kept, level, Speaker(as_json=as_json, quiet=quiet), kinds.picture(plot, release_every), by)
         feed_series(run, source, release, time=time, every=release_every, picture=plot if release_every else None)
 
 
-def _declared(est: Any, asked: Kind | None) -> Kind | None:
+def declared(est: Any, asked: Kind | None) -> Kind | None:
     """What ids are, if --ids or the state says it; the state keeps what --ids says."""
     if asked is not None:
         est.declare_ids(asked.value)

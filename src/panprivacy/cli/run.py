@@ -18,7 +18,7 @@ from panprivacy.cli.keeping import Keeper, Kept
 from panprivacy.cli.noisy import note_expected_noise, note_noise
 from panprivacy.cli.plainly import CannotShow, Speaker, ended_in_order
 from panprivacy.cli.published import AT, Dated, Published
-from panprivacy.cli.source import Source
+from panprivacy.cli.source import Events
 from panprivacy.errors import BudgetExhausted, PanPrivacyError
 from panprivacy.estimator import Estimator
 from panprivacy.events import STDIN, BadInput, Bell
@@ -57,7 +57,7 @@ class Run:
         if not self._warned:
             note_what_a_delta_buys(self.est, self.speaker)
 
-    def feed(self, source: Source, every: str | None, final: bool | None, published: Published | None = None) -> None:
+    def feed(self, source: Events, every: str | None, final: bool | None, published: Published | None = None) -> None:
         """Count everything, and save it as it is counted; show what was asked for, also as a series."""
         period = parse_period(every) if every is not None else None
         if period is not None and not source.live:
@@ -86,7 +86,7 @@ class Run:
             self._warned = True
             note_expected_noise(self.est, self.speaker)
 
-    def count(self, source: Source) -> None:
+    def count(self, source: Events) -> None:
         """Count files, and save them as they are counted; show nothing."""
         with self.keeping_what_was_counted():
             source.read(source.columns, self.keeper, self.speaker, source.feed_to(self.est).take)
@@ -109,10 +109,10 @@ class Run:
                 f"{error}; the batches before it are counted, and saved in {self.kept.path}: {again}"
             ) from None
 
-    def _feed_live(self, source: Source, feed: Feed, period: float | None, final: bool) -> None:
+    def _feed_live(self, source: Events, feed: Feed, period: float | None, final: bool) -> None:
         with Bell(period) as bell:
             self.speaker.note(
-                f"reading standard input; kill -USR1 {os.getpid()} spends a release, Ctrl-C ends the input"
+                f"reading {source.name}; kill -USR1 {os.getpid()} spends a release, Ctrl-C ends the input"
             )
             if period is not None and self.left <= final:
                 self.speaker.note("no release is planned but the one at the end; --releases K plans for more")

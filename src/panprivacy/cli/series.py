@@ -11,7 +11,7 @@ from panprivacy.cli.chart import Audited
 from panprivacy.cli.groups import check_series_picture
 from panprivacy.cli.published import UNTIL, Dated, Published, shown
 from panprivacy.cli.run import Run
-from panprivacy.cli.source import Source
+from panprivacy.cli.source import Events
 from panprivacy.cli.timed import Whole, once, some_rows
 from panprivacy.events import Batch, Bell, Columns
 from panprivacy.feeding import Feed
@@ -19,7 +19,7 @@ from panprivacy.memory import Scratch
 
 
 def feed_series(
-    run: Run, source: Source, final: bool | None, *, time: str | None, every: str | None, picture: str | None
+    run: Run, source: Events, final: bool | None, *, time: str | None, every: str | None, picture: str | None
 ) -> None:
     """Feed events and show what was asked for: one answer, or a series, by the clock or by ``--time NAME[@START]``."""
     if picture is not None:
@@ -33,7 +33,9 @@ def feed_series(
     if every is None:
         raise ValueError("--time goes with --release-every, such as 7d")
     budget = run.est.budget
-    calendar = Calendar.parsed(time, every, passed=budget.releases_made, planned=budget.releases)
+    calendar = Calendar.parsed(
+        time, every, passed=budget.releases_made, planned=budget.releases, in_order=source.in_order
+    )
     if run.kept is not None and run.kept.exists and calendar.start is None:
         raise ValueError(f"{run.kept.path} is there already: say when its first period started, --time {START}")
     Series(run, calendar, published).feed(source, final)
@@ -51,7 +53,7 @@ class Series:
     calendar: Calendar
     published: Published
 
-    def feed(self, source: Source, final: bool | None) -> None:
+    def feed(self, source: Events, final: bool | None) -> None:
         """Count everything, release on the way, and at the end if that is wanted and planned for."""
         final = final if final is not None else self.run.kept is None
         if final:
@@ -71,9 +73,9 @@ class Series:
         self.published.close(self.run.est, Audited(self.run.est))
         self.run.note_epsilon()
 
-    def _listen(self, source: Source, columns: Columns, feed: Feed) -> None:
+    def _listen(self, source: Events, columns: Columns, feed: Feed) -> None:
         note = self.run.speaker.note
-        note("reading standard input; releases go by the times of the events, and Ctrl-C ends the input")
+        note(f"reading {source.name}; releases go by the times of the events, and Ctrl-C ends the input")
         with Bell() as bell:
             source.listen(
                 columns,

@@ -1,9 +1,9 @@
-"""Where events come from: files, read from one end to the other, or standard input, taken as it arrives."""
+"""Where events come from: files, read from one end to the other, or what is taken as it arrives, as from a pipe."""
 
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from panprivacy.cli.keeping import Keeper
 from panprivacy.cli.plainly import Speaker
@@ -13,9 +13,47 @@ from panprivacy.events import STDIN, Batch, Bell, Columns, Format, Layout, Live,
 from panprivacy.feeding import Feed
 
 
+class Events(Protocol):
+    """Where events come from: files, a pipe, a broker."""
+
+    @property
+    def columns(self) -> Columns:
+        """The columns that are read."""
+
+    @property
+    def live(self) -> bool:
+        """Whether events are listened to, and not read from one end to the other."""
+
+    @property
+    def name(self) -> str:
+        """What is listened to."""
+
+    @property
+    def in_order(self) -> bool:
+        """Whether an event of a period that is over is an error; else it counts in the one that is open."""
+
+    def feed_to(self, est: Estimator[Any], columns: Columns | None = None) -> Feed:
+        """What counts its batches; with more columns, if something else is read from them as well."""
+
+    def read(self, columns: Columns, keeper: Keeper, speaker: Speaker, take: Callable[[Batch], None]) -> None:
+        """Take all batches, in order, and save what is counted."""
+
+    def listen(
+        self,
+        columns: Columns,
+        keeper: Keeper,
+        speaker: Speaker,
+        bell: Bell,
+        *,
+        take: Callable[[Batch], None],
+        ring: Callable[[], None],
+    ) -> None:
+        """Take what comes, save what is counted, and do something when the bell rings."""
+
+
 @dataclass(frozen=True)
 class Source:
-    """Where events come from and how they are read."""
+    """Files or standard input, and how they are read."""
 
     files: Sequence[str]
     columns: Columns
@@ -23,6 +61,8 @@ class Source:
     layout: Layout
     skip_missing: bool
     skip_outside: bool = False
+    name = "standard input"
+    in_order = True
 
     def feed_to(self, est: Estimator[Any], columns: Columns | None = None) -> Feed:
         """What counts its batches; with more columns, if something else is read from them as well."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from panprivacy.periods import SECOND, as_datetime
 from panprivacy.serve.bodies import Body, Form
-from panprivacy.serve.config import Settings, settings_of
+from panprivacy.serve.config import CounterSettings, Settings, settings_of
 from panprivacy.serve.refusals import Refused
 from panprivacy.serve.sources import KINDS, Take
 
@@ -50,6 +50,8 @@ def demonstrated() -> Iterator[Settings]:
 class MadeUp:
     """Visits that nobody made: a period at a time until now is reached, and then a second's worth a second."""
 
+    stopped: str | None = None
+
     def __init__(self) -> None:
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
@@ -84,6 +86,6 @@ class MadeUp:
         return region * _USERS // len(_REGIONS) + draw.randrange(_USERS // len(_REGIONS))
 
 
-def made_up(_counter: str, _table: dict[str, Any]) -> MadeUp:
+def made_up(_counter: CounterSettings, _table: dict[str, Any]) -> MadeUp:
     """The source of the demonstration."""
     return MadeUp()

@@ -42,8 +42,7 @@ def check(settings: Settings) -> None:
     for counter in settings.counters:
         try:
             Promise(settings.service.folder / f"{counter.name}.json").check(counter.name, counter.promise)
-            if counter.source is not None:
-                source_of(counter.name, counter.source)
+            source_of(counter)
         except (Broken, BadConfig) as error:
             problems += str(error).splitlines()
     if problems:

@@ -24,10 +24,12 @@ class Service:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.counters: dict[str, Counter] = {}
-        self._sources: list[Source] = []
+        self.sources: dict[str, Source] = {}
+        """By the names of their counters."""
         self._open = ExitStack()
 
     def __enter__(self) -> Self:
+        self._make_sources()
         folder = self.settings.service.folder
         folder.mkdir(mode=_OWNER_ONLY, parents=True, exist_ok=True)
         try:
@@ -37,13 +39,19 @@ class Service:
             self._open.close()
             raise
         self._start()
-        for settings in self.settings.counters:
-            if settings.source is not None and not settings.retired:
-                self._consume(settings.name, settings.source)
+        for name, source in self.sources.items():
+            source.start(self.counters[name].take)
+            self._open.callback(source.close)  # before its counter, which is opened earlier
         for kept in sorted(folder.glob("*.pp")):
             if kept.stem not in self.counters:
                 log("kept, and not served", counter=kept.stem)
         return self
+
+    def _make_sources(self) -> None:
+        for settings in self.settings.counters:
+            source = None if settings.retired else source_of(settings)
+            if source is not None:
+                self.sources[settings.name] = source
 
     def _open_counters(self, folder: Path) -> None:
         broken: list[str] = []
@@ -61,12 +69,6 @@ class Service:
     def _start(self) -> None:
         for counter in self.counters.values():
             counter.start()
-
-    def _consume(self, name: str, given: dict[str, object]) -> None:
-        source = source_of(name, given)
-        source.start(self.counters[name].take)
-        self._open.callback(source.close)  # before its counter, which is opened earlier
-        self._sources.append(source)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None

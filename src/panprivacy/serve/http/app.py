@@ -133,6 +133,7 @@ class _Routes:
             {"measure": each.name, "in_force": each.in_force, "note": each.note} for each in self._desk.hardening or ()
         ]
         failing = [name for name, counter in self._desk.service.counters.items() if counter.failing]
+        failing += [name for name, source in self._desk.service.sources.items() if source.stopped is not None]
         status = {"status": "failing" if failing else "ok", "failing": failing, "version": __version__}
         return JSONResponse(status | {"hardening": hardening}, 503 if failing else 200)
 

@@ -1,0 +1,191 @@
+"""A broker as the source of a command: a thread reads it, and the main thread counts, which signals can reach."""
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+
+from panprivacy.cli.keeping import Keeper
+from panprivacy.cli.plainly import Speaker
+from panprivacy.cli.progress import Meter
+from panprivacy.errors import PanPrivacyError
+from panprivacy.estimator import Estimator
+from panprivacy.events import BadInput, Batch, Bell, Columns
+from panprivacy.feeding import Feed
+from panprivacy.memory import Scratch
+from panprivacy.serve.bodies import Body
+from panprivacy.serve.plain import plain_ids
+from panprivacy.serve.refusals import Refused, Why
+from panprivacy.serve.rows import batch_of, refusal
+from panprivacy.serve.sources.pump import Pump
+
+
+class Hatch:
+    """Where the thread of a pump leaves bodies, and what it has to say, for the main thread to take."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[tuple[Body, Future[int]]] = deque()
+        self._news: deque[str] = deque()
+        self._closed = False
+
+    def __enter__(self) -> Self:
+        self.handle, self._waker = os.pipe()
+        os.set_blocking(self._waker, False)
+        os.set_blocking(self.handle, False)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        os.close(self.handle)
+        os.close(self._waker)
+
+    def close(self) -> None:
+        """Refuse what waits, and all that comes."""
+        self._closed = True
+        for body, future in self.waiting():
+            body.wipe()
+            future.set_exception(Refused(Why.closing))
+
+    def take(self, body: Body) -> "Future[int]":
+        """Leave a body."""
+        if self._closed:
+            raise Refused(Why.closing)
+        future: Future[int] = Future()
+        self._waiting.append((body, future))
+        self._wake()
+        return future
+
+    def tell(self, word: str, cause: str) -> None:
+        """Leave a note."""
+        self._news.append(f"{word}: {cause}")
+        self._wake()
+
+    def _wake(self) -> None:
+        with suppress(BlockingIOError):  # it has been woken so often that it is awake
+            os.write(self._waker, b"!")
+
+    def waiting(self) -> "Iterator[tuple[Body, Future[int]]]":
+        """Take all that waits."""
+        while self._waiting:
+            yield self._waiting.popleft()
+
+    def news(self) -> Iterator[str]:
+        """Take all notes."""
+        while self._news:
+            yield self._news.popleft()
+
+    def sleep(self, bell: Bell) -> None:
+        """Wait until something is left here, or the bell rings."""
+        if bell.wait(self.handle):
+            os.read(self.handle, 4096)
+
+
+@dataclass(frozen=True)
+class Topic:
+    """What is read from a broker, and how its rows are counted. It is `Events`."""
+
+    pump: Pump
+    hatch: Hatch
+    name: str
+    columns: Columns
+    skip_missing: bool
+    skip_outside: bool
+    live: bool = field(default=True, init=False)
+    in_order: bool = field(default=False, init=False)
+
+    def feed_to(self, est: Estimator[Any], columns: Columns | None = None) -> Feed:
+        """What counts its batches."""
+        skip: dict[str, bool] = {"skip_missing": self.skip_missing, "skip_outside": self.skip_outside}
+        return Feed(est, columns or self.columns, **skip, live=True)
+
+    def read(self, columns: Columns, keeper: Keeper, speaker: Speaker, take: Callable[[Batch], None]) -> None:
+        """A broker is listened to."""
+        raise NotImplementedError
+
+    def listen(
+        self,
+        columns: Columns,
+        keeper: Keeper,
+        speaker: Speaker,
+        bell: Bell,
+        *,
+        take: Callable[[Batch], None],
+        ring: Callable[[], None],
+    ) -> None:
+        """Count what comes, and have it acknowledged when it is on disk; do something when the bell rings."""
+        with self.hatch as hatch, Meter([], speaker) as meter:
+            counting = _Counting(columns, keeper, meter, bell, take, self.name)
+            self.pump.start(hatch.take)
+            try:
+                while not bell.over and self.pump.stopped is None:
+                    hatch.sleep(bell)
+                    counting.count(hatch)
+                    for note in hatch.news():
+                        speaker.note(f"{self.name}: {note}")
+                    if bell.rings():
+                        ring()
+            finally:
+                hatch.close()
+                self.pump.close()
+        if self.pump.stopped is not None:
+            raise PanPrivacyError(
+                f"{self.name}: {self.pump.stopped}; what came before is counted and saved, and --skip-bad would leave "
+                "out messages that cannot be counted"
+            )
+
+
+class _Counting:
+    """Counts bodies as they come, and writes the state once for all that waited."""
+
+    def __init__(
+        self, columns: Columns, keeper: Keeper, meter: Meter, bell: Bell, take: Callable[[Batch], None], name: str
+    ) -> None:
+        self._columns, self._keeper, self._meter = columns, keeper, meter
+        self._bell, self._take, self._name = bell, take, name
+        self._octets = 0
+
+    def count(self, hatch: Hatch) -> None:
+        done: list[tuple[Future[int], int]] = []
+        for body, future in hatch.waiting():
+            try:
+                done.append((future, self._counted(body)))
+            except Refused as refused:
+                future.set_exception(refused)
+            except BadInput as error:
+                future.set_exception(refusal(error))
+            finally:
+                body.wipe()
+        self._keeper.write_what_is_left()
+        for future, rows in done:
+            future.set_result(rows)
+
+    def _counted(self, body: Body) -> int:
+        self._octets += len(body.octets)
+        with _batch(body, self._columns, self._bell) as found:
+            batch = replace(found, file=self._name, position=self._octets)
+            self._take(batch)
+            self._meter.advance(batch)
+            self._keeper.counted()
+            return len(batch.rows)
+
+
+@contextmanager
+def _batch(body: Body, columns: Columns, bell: Bell) -> Iterator[Batch]:
+    """The rows of a body; those that are nothing but integers are read where they lie."""
+    import polars as pl
+
+    with Scratch() as scratch:
+        pieces = bell.undisturbed(partial(plain_ids, body, columns, scratch))
+        if pieces is None:
+            yield bell.undisturbed(partial(batch_of, body, columns))
+            return
+        ids = pieces[0] if len(pieces) == 1 else scratch.own(np.concatenate(pieces))
+        yield Batch("", pl.DataFrame({columns.ids[0]: ids}), 0, 0)

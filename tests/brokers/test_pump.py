@@ -1,0 +1,121 @@
+"""Between a broker and a counter: nothing is acknowledged before it is on disk, and what is refused is told apart."""
+
+import pytest
+from fakes import USERS, FakeBroker, FakeCounter, pumped, wait_until
+
+from panprivacy.serve.refusals import Refused, Why
+from panprivacy.serve.sources.pump import Pump
+
+ROWS = [b'{"user": %d}' % user for user in range(95)]
+EVERYBODY = dict.fromkeys(range(95), "insert")
+
+
+def test_all_messages_are_counted_and_acknowledged() -> None:
+    broker, counter = FakeBroker(ROWS), FakeCounter()
+    assert pumped(broker, counter) == []
+    assert counter.on_disk == EVERYBODY
+    assert broker.acknowledged == 95
+
+
+def test_what_the_disk_does_not_take_is_handed_over_again() -> None:
+    broker, counter = FakeBroker(ROWS), FakeCounter(full_disks=7)
+    assert pumped(broker, counter) == []
+    assert counter.on_disk == EVERYBODY
+
+
+def test_nothing_is_acknowledged_that_is_not_on_disk() -> None:
+    broker, counter = FakeBroker(ROWS), FakeCounter(full_disks=10**9)
+    pump = Pump(broker, USERS, batch=10)
+    pump.start(counter.take)
+    wait_until(lambda: counter.bodies >= 20)
+    pump.close()  # in the middle of it, and at once
+    assert broker.acknowledged == len(counter.on_disk) == 10
+    pumped(broker.again(), after := FakeCounter())
+    assert counter.on_disk | after.on_disk == EVERYBODY
+
+
+def test_a_pump_that_acknowledged_too_early_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The planted bug: a batch is acknowledged when it is handed over."""
+    monkeypatch.setattr(Pump, "_read", _reading_eagerly)
+    monkeypatch.setattr(Pump, "_acknowledge", lambda _pump, _messages: None)
+    with pytest.raises(AssertionError):
+        test_nothing_is_acknowledged_that_is_not_on_disk()
+
+
+_READ = Pump._read
+
+
+def _reading_eagerly(pump: Pump) -> None:
+    _READ(pump)
+    if pump._flying and pump._flying[-1][0].receipt > pump._broker.acknowledged:  # type: ignore[attr-defined]
+        pump._broker.acknowledge(pump._flying[-1][0])
+
+
+def test_a_broker_that_does_not_answer_is_asked_again_and_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("panprivacy.serve.sources.pump._PAUSE", 0.001)
+    broker, counter = FakeBroker(ROWS), FakeCounter()
+    broker.unreachable = 5
+    assert pumped(broker, counter) == ["unreachable: nobody answers", "reached: messages come again"]
+    assert counter.on_disk == EVERYBODY
+
+
+def test_a_bad_message_stops_the_pump_and_is_named_by_its_place_alone() -> None:
+    broker, counter = FakeBroker([*ROWS[:42], b'{"user": "secret"', *ROWS[42:]]), FakeCounter()
+    (told,) = pumped(broker, counter)
+    assert told.startswith("stopped: message 42: ")
+    assert "secret" not in told
+    assert broker.acknowledged == 40
+    assert set(range(42)) <= set(counter.on_disk)
+
+
+def test_bad_messages_are_passed_over_if_that_is_wanted() -> None:
+    bad = [b"{", b'{"user": 1000}', b'{"user": "x"}']
+    broker = FakeBroker([*ROWS[:42], *bad[:2], *ROWS[42:], b"nonsense"])
+    counter = FakeCounter(outside=1000)
+    told = pumped(broker, counter, skip_bad=True)
+    assert counter.on_disk == EVERYBODY
+    assert [each.partition(" The")[0] for each in told] == ["skipped: message 42:", "skipped: message 97:"]
+    assert told[0].endswith(", and 1 more")
+
+
+def test_messages_of_which_none_can_be_counted_stop_the_pump_even_so() -> None:
+    broker, counter = FakeBroker([b"{}" for _ in range(500)]), FakeCounter(outside=0)
+    counter._counted = _refuse  # type: ignore[method-assign, assignment]
+    (told,) = pumped(broker, counter, batch=200, skip_bad=True)
+    assert told.startswith("stopped: none of the first 100 messages can be counted; the first is message 0: ")
+    assert broker.acknowledged == 0
+
+
+def _refuse(_lines: list[bytes]) -> int:
+    raise Refused(Why.missing)
+
+
+ACTIONS = [b'{"user": %d, "action": "%s"}' % (user, action) for action in (b"insert", b"delete") for user in range(30)]
+
+
+def test_a_deletion_stays_after_its_insertion_when_batches_are_counted_again() -> None:
+    """The batches of insertions are refused at first, when those of deletions are counted already."""
+    broker, counter = FakeBroker([b'{"user": 99}', *ACTIONS]), FakeCounter(full_disks=1, lag=0.03)
+    pumped(broker, counter, batch=21)
+    assert counter.on_disk == {99: "insert"} | dict.fromkeys(range(30), "delete")
+
+
+def test_counting_again_only_what_was_refused_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The planted bug: what was handed over later is not counted again, and the insertions come last."""
+    count_again = Pump._count_again
+
+    def hasty(pump: Pump) -> None:
+        rest = [pump._flying.pop() for _ in range(len(pump._flying) - 1)]
+        count_again(pump)
+        pump._flying.extend(reversed(rest))
+
+    monkeypatch.setattr(Pump, "_count_again", hasty)
+    with pytest.raises(AssertionError):
+        test_a_deletion_stays_after_its_insertion_when_batches_are_counted_again()
+
+
+def test_finding_a_bad_message_takes_few_bodies() -> None:
+    broker, counter = FakeBroker([*ROWS * 10, b"{", *ROWS * 10]), FakeCounter()
+    pumped(broker, counter, batch=2000, skip_bad=True)
+    assert broker.acknowledged == 1901
+    assert counter.bodies <= 2 * 12 + 2

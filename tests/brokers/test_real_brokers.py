@@ -1,0 +1,177 @@
+"""Kafka, NATS and Redis as they are: killed readers, killed brokers, bad messages, and who was counted in the end.
+
+And what is in the memory of a consumer when its messages are counted: none of their ids.
+"""
+
+import io
+import json
+import os
+import re
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars as pl
+import pytest
+from consuming import CERTAIN, consuming, counted, wait_for
+from servers import KINDS, Server, started, until
+
+from imaged import image_of
+from panprivacy.serve.config import settings_of
+from panprivacy.serve.service import Service
+
+pytestmark = pytest.mark.slow
+
+USERS = 4000
+
+
+@pytest.fixture(scope="session")
+def brokers() -> Iterator[dict[str, Server]]:
+    """Those that run already; `server` starts the others."""
+    running: dict[str, Server] = {}
+    yield running
+    for server in running.values():
+        server.kill()
+
+
+@pytest.fixture(params=list(KINDS))
+def server(
+    request: pytest.FixtureRequest, brokers: dict[str, Server], tmp_path_factory: pytest.TempPathFactory
+) -> Server:
+    """A broker of each kind."""
+    kind: str = request.param
+    if kind not in brokers:
+        brokers[kind] = started(kind, tmp_path_factory.mktemp("brokers") / kind)
+    return brokers[kind]
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    """Where a command keeps what it counts."""
+    return tmp_path / "flu.pp"
+
+
+def _visits(users: range) -> list[bytes]:
+    return [b'{"user": %d, "ward": "north"}' % user for user in users]
+
+
+def _arguments(server: Server, topic: str, state: Path, more: str = "") -> tuple[str | int | Path, ...]:
+    address = server.address(topic)
+    address += f"{'&' if '?' in address else '?'}{more}" if more else ""
+    return (address, "-c", "user", "-n", USERS, "-e", CERTAIN, "--state", state)
+
+
+def test_nothing_is_lost_when_reader_and_broker_are_killed(server: Server, state: Path) -> None:
+    """The reader is killed when it has counted some, and the broker while the next reader waits for more."""
+    server.fill("killed", _visits(range(2000)))
+    arguments = _arguments(server, "killed", state, "batch=50")
+    with consuming(*arguments) as process:
+        wait_for(state, 100)
+        process.kill()
+    assert counted(state)
+    with consuming(*arguments) as process:
+        wait_for(state, 1000)
+        server.kill()
+        server.start()
+        server.fill("killed", _visits(range(2000, USERS)))
+        wait_for(state, USERS)
+        until(lambda: server.left("killed") == 0, "everything is acknowledged")
+        process.send_signal(signal.SIGINT)
+        _, notes = process.communicate(timeout=60)
+        assert process.returncode == 0, notes
+    assert counted(state) == list(range(USERS))
+
+
+def test_the_service_counts_all_kinds_of_messages_and_passes_over_bad_ones(
+    server: Server, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    out = io.BytesIO()
+    pl.DataFrame({"user": list(range(1000, 1500))}).write_ipc_stream(out)
+    bad = [b'{"user": "secret"}', b'{"user": 987654321}', b"\xff\xfe"]
+    bare = [b"%d" % user for user in range(1500, 1600)]
+    server.fill("mixed", [*_visits(range(1000)), *bad, out.getvalue(), *bare])
+    counter = {"kind": "density", "universe": USERS, "epsilon": float(CERTAIN), "column": "user"}
+    counter["source"] = server.table("mixed") | {"bad": "skip", "batch": 400}
+    settings = settings_of({"service": {"anonymous": ["read"]}, "counters": {"flu": counter}}, tmp_path)
+    with Service(settings):
+        until(lambda: len(counted(tmp_path / "states/flu.pp")) == 1600, "all are counted")
+        until(lambda: server.left("mixed") == 0, "all are acknowledged")
+    assert counted(tmp_path / "states/flu.pp") == list(range(1600))
+    said = capfd.readouterr().err
+    assert said.count("source skipped") in (1, 2, 3)
+    assert "secret" not in said
+    assert "987654321" not in said
+
+
+def test_a_bad_message_ends_the_command_in_one_line_and_stays_with_the_broker(server: Server, state: Path) -> None:
+    server.fill("bad", [*_visits(range(10)), b'{"user": "secret"}', *_visits(range(10, 20))])
+    with consuming(*_arguments(server, "bad", state), "-q") as process:
+        _, said = process.communicate(timeout=120)
+    assert process.returncode == 2
+    (line,) = said.decode().splitlines()
+    assert "The body, or a row of it, cannot be read" in line
+    assert "--skip-bad would leave out" in line
+    assert "secret" not in line
+    assert server.left("bad") > 0
+    with consuming(*_arguments(server, "bad", state), "--skip-bad") as process:
+        wait_for(state, 20)
+        until(lambda: server.left("bad") == 0, "it is acknowledged, too")
+    assert counted(state) == list(range(20))
+
+
+BATCHES, ROWS = 6, 500
+IDS = [[f"patient-{os.urandom(9).hex()}" for _ in range(ROWS)] for _ in range(BATCHES)]
+_BY_ROOT = pytest.mark.skipif(
+    sys.platform != "linux" or os.geteuid() != 0, reason="the memory of a hardened process is read by root only"
+)
+
+
+def _found(pid: int) -> set[bytes]:
+    return {token for part in image_of(pid) for token in re.findall(rb"patient-[0-9a-f]{18}", part)}
+
+
+def _left(server: Server, topic: str, state: Path, *, hardened: bool) -> int:
+    """How many ids are found after the last batch, which is left out, as of a pipe: a client's buffers may hold it."""
+    server.fill(topic, [b"patient-%018d" % 0])
+    arguments = (server.address(topic), "--ids", "text", "-e", 1, "--state", state)
+    with consuming(*arguments, program=hardened) as process:
+        until(state.exists, "the first message is counted")
+        for batch in IDS:
+            server.fill(topic, [user.encode() for user in batch])
+            until(lambda: server.left(topic) == 0, "it is acknowledged")
+        time.sleep(1)
+        found = _found(process.pid)
+    return sum(user.encode() in found for batch in IDS[:-1] for user in batch)
+
+
+@_BY_ROOT
+def test_no_id_of_an_earlier_batch_is_in_the_memory_of_a_consumer(server: Server, state: Path) -> None:
+    assert _left(server, "memory", state, hardened=True) == 0
+
+
+@_BY_ROOT
+@pytest.mark.parametrize("server", ["redis"], indirect=True)
+def test_a_consumer_that_is_not_started_that_way_keeps_ids(server: Server, state: Path) -> None:
+    """So the test above would find them."""
+    assert _left(server, "careless", state, hardened=False) > 0
+
+
+@pytest.mark.parametrize("server", ["redis"], indirect=True)
+def test_releases_go_by_the_clock_and_by_the_times_of_events(server: Server, state: Path) -> None:
+    """Events that come late, as after a crash, count in the period that is open."""
+    days = [b'{"user": %d, "at": "2026-01-0%d"}' % (user, day) for user, day in enumerate((1, 1, 2, 1, 3))]
+    server.fill("timed", days)
+    arguments = ("-c", "user", "-n", 100, "-e", CERTAIN, "--releases", 3, "--json")
+    daily = ("--release-every", "1d", "--time", "at@2026-01-01")
+    with consuming(server.address("timed"), *arguments, *daily, "--state", state) as process:
+        wait_for(state, 5)
+        process.send_signal(signal.SIGTERM)
+        out, notes = process.communicate(timeout=60)
+    assert process.returncode == 0, notes
+    assert [round(json.loads(line)["count"]) for line in out.splitlines()[:2]] == [2, 4]
+    often = state.with_name("often.pp")
+    with consuming(server.address("timed"), *arguments, "--release-every", "100ms", "--state", often) as process:
+        assert process.stdout is not None
+        assert "density" in json.loads(process.stdout.readline())

@@ -1,0 +1,110 @@
+"""Tables and addresses of brokers: what is wrong is said by its key, before anything connects."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from panprivacy.cli import app
+from panprivacy.serve.config import BadConfig, settings_of
+from panprivacy.serve.sources import source_of
+from panprivacy.serve.sources.brokers import table_of
+
+KAFKA = {"kind": "kafka", "servers": "localhost:9092", "topic": "visits"}
+DENSITY = {"kind": "density", "universe": 100, "epsilon": 1.0, "column": "user"}
+
+
+def _problems(folder: Path, source: dict[str, Any], **counter: Any) -> list[str]:
+    said = {**DENSITY, **counter, "source": source}
+    settings = settings_of({"service": {"anonymous": ["read"]}, "counters": {"flu": said}}, folder)
+    try:
+        source_of(settings.counters[0])
+    except BadConfig as error:
+        return list(error.problems)
+    return []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        {**KAFKA, "group": "g", "options": {"security.protocol": "SSL"}, "batch": 7, "bad": "skip", "format": "json"},
+        {"kind": "nats", "servers": "localhost:4222", "stream": "V", "consumer": "c", "subject": "visits.*"},
+        {"kind": "redis", "servers": "localhost:6379", "stream": "visits", "group": "g", "field": "f", "database": 3},
+    ],
+)
+def test_a_source_is_made_without_connecting(source: dict[str, Any], tmp_path: Path) -> None:
+    assert _problems(tmp_path, source) == []
+
+
+def test_all_that_is_wrong_is_said_by_its_key(tmp_path: Path) -> None:
+    at = "counters.flu.source"
+    assert _problems(tmp_path, {"kind": "kafka", "servrs": "x", "batch": 0, "bad": "ignore"}) == [
+        f"{at}.batch: a whole number, 1 or more, not 0",
+        f"{at}.bad: one of stop, skip, not 'ignore'",
+        f"{at}.servers: where are the messages?",
+        f"{at}.topic: where are the messages?",
+        f"{at}.servrs: there is no such key; is it servers?",
+    ]
+    (line,) = _problems(tmp_path, {"kind": "rabbit"})
+    assert line == f"{at}.kind: there is no source 'rabbit'; there are: kafka, nats, redis"
+
+
+def test_counters_to_which_a_second_delivery_matters_are_refused_with_the_reason(tmp_path: Path) -> None:
+    (line,) = _problems(tmp_path, KAFKA, kind="counts", up_to=4)
+    assert line.startswith("counters.flu.source: a broker may deliver a message twice")
+    (line,) = _problems(tmp_path, KAFKA, kind="retention", releases=3)
+    assert "would count in the next one" in line
+    timed = {"every": "1d", "time": "at", "start": "2026-01-01", "late": "skip"}
+    assert _problems(tmp_path, KAFKA, kind="actives", span="7d", schedule=timed) == []
+    assert _problems(tmp_path, KAFKA, action="what") == []
+    (line,) = _problems(tmp_path, {"kind": "nats", "servers": "h:1", "stream": "s"}, action="what")
+    assert "a deletion could be undone" in line
+
+
+def test_a_package_that_is_missing_is_named_with_its_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("panprivacy.serve.sources.brokers.find_spec", lambda _: None)
+    (line,) = _problems(tmp_path, KAFKA)
+    assert line.endswith("this needs confluent_kafka: pip install 'panprivacy[kafka]'")
+
+
+def test_an_address_says_what_a_table_says() -> None:
+    assert table_of("kafka://a:1,b:2/visits?group=g") == {
+        "kind": "kafka", "servers": "a:1,b:2", "topic": "visits", "group": "g",
+    }  # fmt: skip
+    assert table_of("nats://h:4222/VISITS?batch=10")["batch"] == 10
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("kafka://h:1/t", "-n", "10", "-e", "1"), "say --state FILE.pp"),
+        (("rabbit://h:1/t", "-n", "10", "-e", "1", "-s", "s.pp"), "an address is like kafka://HOST:PORT/TOPIC"),
+        (("kafka://h:1", "-n", "10", "-e", "1", "-s", "s.pp"), "an address is like kafka://HOST:PORT/TOPIC"),
+        (("redis://me:secret@h:1/t", "-n", "10", "-e", "1", "-s", "s.pp"), "put it into a file"),
+        (("kafka://h:1/t?grup=g", "-n", "10", "-e", "1", "-s", "s.pp"), "grup: there is no such key; is it group?"),
+        (("kafka://h:1/t", "-e", "1", "-s", "s.pp"), "are ids integers or text?"),
+        (("kafka://h:1/t", "-n", "10", "-s", "s.pp"), "how much privacy?"),
+        (("nats://h:1/t", "-n", "10", "-e", "1", "-s", "s.pp", "--action", "what"), "a deletion could be undone"),
+        (("kafka://h:1/t", "-n", "10", "-e", "1", "-s", "s.pp", "-f", "xml"), "format: one of json, id, arrow"),
+    ],
+)
+def test_what_a_command_cannot_do_is_one_line(
+    arguments: tuple[str, ...], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(app, ["consume", *arguments])
+    assert result.exit_code == 2
+    (line,) = result.stderr.splitlines()
+    assert said in line
+    assert "secret" not in line
+
+
+def test_a_state_that_counts_how_often_is_refused_with_the_reason(tmp_path: Path) -> None:
+    (tmp_path / "v.csv").write_text("user\n1\n")
+    state = str(tmp_path / "s.pp")
+    made = ["counts", str(tmp_path / "v.csv"), "-c", "user", "-n", "10", "-e", "1", "-s", state]
+    assert CliRunner().invoke(app, made).exit_code == 0
+    result = CliRunner().invoke(app, ["consume", "kafka://h:1/t", "-s", state])
+    assert result.exit_code == 2
+    assert "a broker may deliver a message twice, after a crash, and a Counts would count it twice" in result.stderr
