@@ -171,9 +171,10 @@ def test_rerandomising_redraws_every_shard_once(tmp_path: Path) -> None:
         folder.rerandomize()
 
 
-def test_a_rerandomisation_that_broke_off_is_caught_up_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def broken_off(place: Path, monkeypatch: pytest.MonkeyPatch) -> pp.StateFolder:
+    """A folder whose only rerandomisation broke off after the first of three shards."""
     folder = pp.StateFolder.create(
-        tmp_path / "folder", universe=6000, epsilon=4.0, shards=3, intrusions=1, coins=CertainCoins()
+        place / "folder", universe=6000, epsilon=4.0, shards=3, intrusions=1, coins=CertainCoins()
     )
     change, changed = Files.change, []
 
@@ -188,12 +189,49 @@ def test_a_rerandomisation_that_broke_off_is_caught_up_with(tmp_path: Path, monk
         with pytest.raises(KeyboardInterrupt):
             folder.rerandomize()
     assert changed == ["ledger", "shard-00000", "shard-00001"]
-    folder.update_many([0, 5999])  # each with the coins of its own shard
-    folder.release()
-    redraws = [
-        Shard.of(StateFile(tmp_path / "folder" / f"shard-{i:05d}.pp").read(), OneBit()).redraws for i in range(3)
-    ]
-    assert redraws == [1, 1, 1]
+    assert redraws(place) == [1, 0, 0]
+    assert folder.shards_behind == 2
+    return folder
+
+
+def redraws(place: Path) -> list[int]:
+    """How often each shard was rerandomised."""
+    shards = [StateFile(place / "folder" / f"shard-{i:05d}.pp").read() for i in range(3)]
+    return [Shard.of(shard, OneBit()).redraws for shard in shards]
+
+
+@pytest.mark.parametrize(
+    "finish",
+    [
+        lambda folder: folder.rerandomize(),
+        lambda folder: folder.release(),
+        lambda folder: folder.update_many([0, 5999]),
+        lambda folder: [folder.take(number, []) for number in range(3)],
+        lambda folder: folder.update_many([], batch=1),
+    ],
+    ids=["rerandomize", "release", "update_many", "take", "a batch"],
+)
+def test_a_rerandomisation_that_broke_off_is_finished_by_whoever_comes_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, finish: Any
+) -> None:
+    broken_off(tmp_path, monkeypatch)
+    folder = pp.StateFolder(tmp_path / "folder", coins=CertainCoins())
+    finish(folder)
+    assert redraws(tmp_path) == [1, 1, 1]
+    assert (folder.budget.redraws_made, folder.shards_behind) == (1, 0)
+    with pytest.raises(pp.BudgetExhausted):
+        folder.rerandomize()
+
+
+def test_whoever_opened_a_folder_before_it_was_rerandomised_finishes_that_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = broken_off(tmp_path, monkeypatch)
+    with folder.pending() as pending:
+        folder._est.update_many([5999])
+        pending.write()
+    assert redraws(tmp_path) == [1, 1, 1]
+    assert 5999 in present(folder)
 
 
 def test_a_release_that_was_not_shown_is_the_last_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -46,6 +46,8 @@ class ShardedBits:
         self.size = size
         self.words: NDArray[np.uint64] = np.zeros(0, dtype=np.uint64)
         self.cells = cells
+        self.redraws = 0
+        """How often every shard has to be rerandomised by now, as the ledger says."""
         self._store, self._frame, self._split = store, frame, split
         self._taker: Taker | None = None
 
@@ -101,7 +103,8 @@ class ShardedBits:
             if batch is not None and shard.noted.has(batch):
                 return None
             noting = shard.noting(batch)  # which may refuse
-            self.cells.redraw(shard.table, touched, self._split.pair_after(shard.redraws), coins, remove=remove)
+            noting = self._caught_up(noting, self.redraws, coins)
+            self.cells.redraw(shard.table, touched, self._split.pair_after(noting.redraws), coins, remove=remove)
             return noting
 
         self._change(number, redrawn)
@@ -118,9 +121,7 @@ class ShardedBits:
 
     def last_batch(self, number: int, writer: str) -> int | None:
         """The last batch of a writer that a shard has."""
-        shard = self._shard(self._store.read(shard_name(number)), number)
-        shard.table.wipe()
-        return shard.noted.number(writer)
+        return self._seen(number).noted.number(writer)
 
     def forget(self, writer: str) -> None:
         """Make room for another writer in every shard."""
@@ -152,14 +153,20 @@ class ShardedBits:
         """Rerandomise every shard that has not been so often enough: all of them, or those that a crash left behind."""
 
         def redrawn(shard: Shard) -> Shard | None:
-            behind = range(shard.redraws, redraws)
-            for _ in behind:
-                shard.table.flip_each(self._split.flip, coins)
-                shard = shard.redrawn()
-            return shard if behind else None
+            return self._caught_up(shard, redraws, coins) if shard.redraws < redraws else None
 
         for number in range(self._frame.shards):
             self._change(number, redrawn)
+
+    def _caught_up(self, shard: Shard, redraws: int, coins: Coins) -> Shard:
+        for _ in range(shard.redraws, redraws):
+            shard.table.flip_each(self._split.flip, coins)
+            shard = shard.redrawn()
+        return shard
+
+    def behind(self, redraws: int) -> list[int]:
+        """The shards that have not been rerandomised so often: those that a crash left behind."""
+        return [number for number in range(self._frame.shards) if self._seen(number).redraws < redraws]
 
     # --- what an estimator asks besides --------------------------------------------------------------------------
 
@@ -197,6 +204,12 @@ class ShardedBits:
             return None if made is None else made.sealed()
 
         self._store.change(shard_name(number), change)
+
+    def _seen(self, number: int) -> Shard:
+        """A shard without its bits."""
+        shard = self._shard(self._store.read(shard_name(number)), number)
+        shard.table.wipe()
+        return shard
 
     def _shard(self, parts: Sealed, number: int) -> Shard:
         shard = Shard.of(parts, self.cells)

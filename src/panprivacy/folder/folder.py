@@ -159,6 +159,7 @@ class StateFolder:
         which = self._identified(batch)
         with self._lock, self.gather() as gathered:
             gathered.add(ids, categories)
+            self._read_ledger()
             self._bits.redraw_marked(gathered.marks, self._coins, batch=which, remove=remove)
 
     @contextmanager
@@ -197,6 +198,8 @@ class StateFolder:
     @contextmanager
     def receive(self, shards: Iterable[int], *, batch: BatchLike = None) -> Iterator[Received]:
         """Let several shards `take` what was packed for them, as it comes in, in any order."""
+        with self._lock:
+            self._read_ledger()
         received = Received(self._frame, self._bits, self._coins, shards, self._identified(batch))
         try:
             yield received
@@ -206,7 +209,7 @@ class StateFolder:
     @contextmanager
     def pending(self) -> Iterator[Pending]:
         """Let `estimator` be fed by its own verbs inside the `with` block; what it is fed waits there to be written."""
-        pending = Pending(self._bits, self._coins)
+        pending = Pending(self._bits, self._coins, self._read_ledger)
         try:
             with self._bits.fed_to(pending):
                 yield pending
@@ -287,12 +290,15 @@ class StateFolder:
     def rerandomize(self) -> None:
         """After an announced reading of the state: redraw every bit through randomised response.
 
-        The ledger is told first. A crash in between leaves some shards behind, and whoever releases or rerandomises
-        next catches up with them.
+        The ledger is told first. A crash in between leaves some shards behind, and whoever feeds, releases or
+        rerandomises next catches up with them: `rerandomize` after a crash, or while another process is at it, finishes
+        that one, and spends none.
         """
 
-        def note(parts: Sealed) -> Sealed:
+        def note(parts: Sealed) -> Sealed | None:
             frame, est = self._understood(parts)
+            if self._bits.behind(est._ledger.redraws):
+                return None
             est._ledger.note_redraw()
             return replace(frame, parameters=parameters_of(est)).sealed()
 
@@ -301,7 +307,14 @@ class StateFolder:
         with self._lock:
             self._store.change(LEDGER, note)
             self._read_ledger()
-            self._bits.catch_up(self._est._ledger.redraws, self._coins)
+            self._bits.catch_up(self._bits.redraws, self._coins)
+
+    @property
+    def shards_behind(self) -> int:
+        """How many shards a rerandomisation that broke off has left as they were."""
+        with self._lock:
+            self._read_ledger()
+            return len(self._bits.behind(self._bits.redraws)) if self._bits.redraws else 0
 
     # --- what it says of itself ---------------------------------------------------------------------------------
 
@@ -386,6 +399,7 @@ class StateFolder:
         if self._est is None:
             self._est, self._bits = found, found._table
         self._est._agree_with(found)
+        self._bits.redraws = self._est._ledger.redraws
 
     def _understood(self, parts: Sealed) -> tuple[Frame, Any]:
         """A frame, and the estimator whose bits are in the shards."""
