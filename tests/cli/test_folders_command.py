@@ -140,7 +140,9 @@ def test_a_batch_of_files_counts_once(tmp_path: Path) -> None:
     assert run(*said, "--shards", 2, "--batch", "north:0").exit_code == 0
     again = run(*said, "--batch", "north:0")
     assert "has batch 0 of north already, and it is not counted again" in again.stderr
-    assert answer("release", place)["mean"] == pytest.approx(1.0, abs=0.3)  # it would be 2
+    assert run(*said, "--batch", "north:5").exit_code == 0
+    assert "batch 3 of north comes too late: batch 5 of the same writer was fed" in refused(*said, "--batch", "north:3")
+    assert answer("release", place)["mean"] == pytest.approx(2.0, abs=0.3)  # it would be 3 or 4
 
 
 def test_ctrl_c_waits_until_all_shards_have_a_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

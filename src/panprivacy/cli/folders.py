@@ -141,8 +141,9 @@ def name_batch(kept: object, text: str | None, files: Sequence[str], speaker: Sp
         match = re.fullmatch(r"(.+):([0-9]{1,18})", text)
         if not match:
             raise ValueError(f"batch {text!r} is not understood; write a name and a number that rises, like till3:17")
-        kept.batch, last = BatchId(match[1], int(match[2])), kept.folder.last_batch(match[1])
-        if last is not None and last >= kept.batch.number:
+        kept.batch = BatchId(match[1], int(match[2]))
+        kept.folder.check_batch(kept.batch)  # now, not after an hour of reading
+        if kept.folder.last_batch(kept.batch.writer) == kept.batch.number:
             speaker.note(f"{kept.path}: has {kept.batch} already, and it is not counted again")
     elif isinstance(kept, KeptFolder) and kept.folder.needs_names:
         raise ValueError("in this store a batch might be counted twice: say --batch NAME:NUMBER, which it then is not")

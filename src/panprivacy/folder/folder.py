@@ -44,6 +44,7 @@ class StateFolder:
     Of a `Counts` a batch that is fed twice counts twice, unless it says which it is: ``batch=("till 3", 17)``, the name
     of a writer and a number that rises. Every shard notes the last number of every writer in the same write as its
     counters, and takes no batch that it has. So a batch is fed again, with the same identity, until a call returns.
+    Batches of one writer are fed one after the other.
 
     Parameters
     ----------
@@ -145,7 +146,8 @@ class StateFolder:
 
         A batch with an id that is none is refused whole; also an iterator is one batch here. `batch` says which batch
         it is: a number, or the name of a writer and a number, higher than those of its batches before. A shard that has
-        it, or a later one of that writer, is left as it is.
+        it is left as it is. A number that is lower than the last one is refused, and so is the next batch until all
+        shards have the one before: of two batches of one writer at the same time, one is refused.
         """
         self._take(ids, categories, batch, remove=False)
 
@@ -188,7 +190,9 @@ class StateFolder:
 
         `packed` are arrays, bytes or other buffers. Whoever cuts a batch into shards lets every shard take its part,
         also where that is empty: which shards have a batch must not tell who is in it. The parts of one shard are taken
-        in one call, since the next call with the same `batch` changes nothing.
+        in one call, since the next call with the same `batch` changes nothing. A shard that has a higher number of the
+        same writer refuses. What other shards have, no shard knows: whoever lets them take batches asks `check_batch`
+        before the first of them takes the next one.
         """
         with self.receive([number], batch=batch) as received:
             for each in packed:
@@ -242,10 +246,10 @@ class StateFolder:
         return which
 
     def check_batch(self, batch: BatchLike) -> None:
-        """Refuse a batch if the one before, of the same writer, broke off, and some shards do not have it."""
+        """Refuse a batch if the one before, of the same writer, broke off, or if a later one was fed."""
         which = self._identified(batch)
         if which is not None:
-            self._bits.check_whole(which, range(self.shards))
+            self._bits.check_whole(which)
 
     def last_batch(self, writer: str = "") -> int | None:
         """The number of the last batch of a writer that every shard has; None if there is none."""
@@ -254,7 +258,10 @@ class StateFolder:
         return min(known) if len(known) == len(numbers) else None
 
     def forget(self, writer: str) -> None:
-        """Make room for another writer, of whom there can be 32: a late batch of this one would be counted again."""
+        """Make room for another writer, of whom there can be 32: a late batch of this one would be counted again.
+
+        If it breaks off, nothing is taken under this name until it is called again.
+        """
         self._bits.forget(writer)
 
     # --- what leaves --------------------------------------------------------------------------------------------

@@ -93,6 +93,10 @@ class Shard:
         """The same, with a batch that it has now."""
         return self if batch is None else replace(self, noted=self.noted.with_batch(batch))
 
+    def leaving(self, writer: str) -> "Shard":
+        """The same, and that a writer is about to be forgotten."""
+        return replace(self, noted=self.noted.leaving(writer))
+
     def without(self, writer: str) -> "Shard":
         """The same, without what it knows of a writer's batches."""
         return replace(self, noted=self.noted.without(writer))
