@@ -132,6 +132,34 @@ def test_an_estimator_goes_on_in_a_folder_and_holds_nothing_any_more(tmp_path: P
         pp.StateFolder.holding(pp.Retention(1000, 1.0), tmp_path / "b")
 
 
+@pytest.mark.parametrize("fails_at", ["shard-00000", "shard-00002", "ledger"])
+def test_an_estimator_whose_folder_could_not_be_made_is_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails_at: str
+) -> None:
+    est = pp.Density(1000, 9.0, coins=CertainCoins())
+    est.update_many(range(500))
+    create = Files.create
+
+    def failing(store: Files, name: str, parts: Any) -> None:
+        if name == fails_at:
+            raise OSError(28, "no space left on device")
+        create(store, name, parts)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Files, "create", failing)
+        with pytest.raises(OSError, match="no space"):
+            pp.StateFolder.holding(est, tmp_path / "a", shards=4)
+    assert not (tmp_path / "a").exists() or not list((tmp_path / "a").iterdir())
+    (tmp_path / "file").write_text("of somebody")
+    with pytest.raises((OSError, pp.PanPrivacyError)):
+        pp.StateFolder.holding(est, tmp_path / "file" / "a", shards=4)
+    made(tmp_path)
+    with pytest.raises(FileExistsError):
+        pp.StateFolder.holding(est, tmp_path / "folder", shards=4)
+    est.update(999)
+    assert present(pp.StateFolder.holding(est, tmp_path / "a", shards=4)) == {*range(500), 999}
+
+
 def test_a_union_is_kept_out_of_folders(tmp_path: Path) -> None:
     parts = [pp.DistinctCount(1.0, 64, key=bytes(16)) for _ in range(2)]
     union = pp.merge(parts, overlapping=True)
@@ -291,7 +319,7 @@ def test_shards_of_another_folder_and_foreign_files_are_refused(tmp_path: Path) 
         pp.StateFolder(tmp_path / "c")
     with pytest.raises(FileExistsError):
         made(tmp_path / "a")
-    with pytest.raises(pp.PanPrivacyError, match="open the folder"):
+    with pytest.raises(pp.PanPrivacyError, match="this is a part of a state folder"):
         pp.load(tmp_path / "a" / "folder" / "ledger.pp")
 
 

@@ -9,8 +9,8 @@ import pytest
 from sparks import UNIVERSE, counted, density, present
 
 import panprivacy as pp
-from panprivacy.folder.noted import Noted
 from panprivacy.folder import LateBatch
+from panprivacy.folder.noted import Noted
 from panprivacy.spark.sets import Columns, Fault, Tasks, make_sets, take_sets
 
 pa = pytest.importorskip("pyarrow")

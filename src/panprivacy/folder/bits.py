@@ -19,7 +19,6 @@ from panprivacy.privacy.coins import ONE, Coins
 from panprivacy.state import Sealed
 from panprivacy.state.stores import Store
 
-
 Before: TypeAlias = set[int | None]
 """The number of the batch that came before one, None for none: a set that is empty if all shards have that one."""
 
@@ -238,8 +237,8 @@ class ShardedBits:
 def _broke_off(batch: BatchId, number: int | None) -> PanPrivacyError:
     before = "a batch" if number is None else str(BatchId(batch.writer, number))
     return PanPrivacyError(
-        f"{before} broke off, or is not done yet, and some shards do not have it: feed it again, and then {batch}; if it "
-        "is lost, go on under another writer's name"
+        f"{before} broke off, or is not done yet, and some shards do not have it: feed it again, and then {batch}; "
+        "if it is lost, go on under another writer's name"
     )
 
 

@@ -38,7 +38,9 @@ class BatchId(NamedTuple):
             return None
         writer, number = given if isinstance(given, tuple) and len(given) == 2 else ("", given)
         if not isinstance(writer, str) or isinstance(number, bool) or not hasattr(number, "__index__"):
-            raise TypeError(f"a batch is a number, 17, or its writer's name and a number, ('till 3', 17), got {given!r}")
+            raise TypeError(
+                f"a batch is a number, 17, or its writer's name and a number, ('till 3', 17), got {given!r}"
+            )
         if not 0 <= index(number) < _HIGHEST:
             raise ValueError(f"the number of a batch is at least 0 and below 2**62, got {number}")
         return cls(writer, index(number))
@@ -70,8 +72,8 @@ class Noted:
         number = dict(self.numbers).get(_hashed(writer))
         if number == _FORGOTTEN:
             raise PanPrivacyError(
-                f"the writer {writer!r} was being forgotten, and that broke off: forget({writer!r}) once more, and then "
-                "the name is free"
+                f"the writer {writer!r} was being forgotten, and that broke off: forget({writer!r}) once more, and "
+                "then the name is free"
             )
         return number
 
@@ -80,8 +82,8 @@ class Noted:
         number = self.number(batch.writer)
         if number is not None and number > batch.number:
             raise LateBatch(
-                f"{batch} comes too late: batch {number} of the same writer was fed before, and numbers rise; if {batch}"
-                " was fed before that, all is well, and if not, give it a number that is higher"
+                f"{batch} comes too late: batch {number} of the same writer was fed before it, and numbers rise; "
+                f"if {batch} was fed already, all is well, and if not, give it a number that is higher"
             )
         return number == batch.number
 
@@ -97,8 +99,8 @@ class Noted:
 
     def leaving(self, writer: str) -> "Noted":
         """The same, and that a writer is about to be forgotten: until then nothing is taken under this name."""
-        numbers = dict(self.numbers)
-        return self if _hashed(writer) not in numbers else Noted(tuple((numbers | {_hashed(writer): _FORGOTTEN}).items()))
+        left = _hashed(writer)
+        return Noted(tuple((known, _FORGOTTEN if known == left else number) for known, number in self.numbers))
 
     def without(self, writer: str) -> "Noted":
         """The same, with room for another writer."""

@@ -2,6 +2,7 @@
 
 import struct
 from dataclasses import dataclass, field, replace
+from operator import index
 from typing import Any, NoReturn, Self
 
 import numpy as np
@@ -51,6 +52,14 @@ class Frame:
     def of_estimator(self, words: NDArray[np.uint64]) -> Sealed:
         """The same as a state of the estimator."""
         return Sealed(self.kind, self.secure, self.parameters, words)
+
+    def checked(self, number: int) -> int:
+        """The number of a shard; `ValueError` if there is none of this number."""
+        if isinstance(number, bool) or not hasattr(number, "__index__"):
+            raise TypeError(f"shards have whole numbers, 0 to {self.shards - 1}, got {number!r}")
+        if not 0 <= index(number) < self.shards:
+            raise ValueError(f"there are shards 0 to {self.shards - 1}, and none of number {number}")
+        return index(number)
 
     def bounds(self, number: int, size: int) -> tuple[int, int]:
         """Which of the slots a shard has: from the first up to the second."""
@@ -108,4 +117,7 @@ class Alone:
     @staticmethod
     def from_sealed(parts: Sealed, universe: Any = None) -> NoReturn:  # noqa: ARG004
         """Refuse."""
-        raise PanPrivacyError("this is a part of a state folder: open the folder, pp.StateFolder(url)")
+        raise PanPrivacyError(
+            "this is a part of a state folder: name the folder, as in panprivacy show DIR/, or open it, "
+            "pp.StateFolder(url)"
+        )

@@ -40,6 +40,9 @@ class Store(Protocol):
     def change(self, name: str, edit: Edit) -> None:
         """Put the next version of a part in the place of the present one; when this returns it will outlast a crash."""
 
+    def erase(self, name: str) -> None:
+        """Delete all of a part that nobody uses yet."""
+
 
 def store_at(url: str | Path) -> Store:
     """The store behind a path or an fsspec URL."""
@@ -83,6 +86,11 @@ class Files:
             if not file.exists:
                 raise FileNotFoundError(f"{file.path} does not exist")
             _changed(file.read(), edit, file.write)
+
+    def erase(self, name: str) -> None:
+        """Overwrite and delete the file."""
+        with self._locked(name) as file:
+            file.erase()
 
     def _file(self, name: str) -> StateFile:
         return StateFile(self._folder / f"{name}.pp")
@@ -157,6 +165,10 @@ class Objects:
             if monotonic() > until:
                 raise PanPrivacyError(f"{self._root}/{name}: others keep changing it, and we get no turn")
             sleep(_pause())
+
+    def erase(self, name: str) -> None:
+        """Delete all versions."""
+        self._delete(name, self._epochs(name))
 
     def _newest(self, name: str) -> tuple[int, Sealed]:
         for _ in range(100):
