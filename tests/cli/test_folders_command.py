@@ -14,6 +14,8 @@ from commands import answer, refused, run
 
 import panprivacy as pp
 from panprivacy.cli import folders
+from panprivacy.cli.plainly import Speaker
+from panprivacy.cli.run import Run
 from panprivacy.state.stores import Edit, Files
 from panprivacy.testing import CertainCoins
 
@@ -111,6 +113,51 @@ def test_a_folder_is_made_continued_shown_released_and_rerandomised(tmp_path: Pa
     assert (shown["estimator"], shown["shards"], shown["releases_made"]) == ("Density", 2, 2)
     assert "of 2 shards: <Density of 1,000 users" in run("show", place).stdout
     assert "all 2 planned releases are made" in refused("release", place)
+
+
+def test_a_pipe_goes_on_when_others_have_made_all_releases(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = pp.StateFolder.create(tmp_path / "flu", universe=100, epsilon=2.0, releases=2, shards=2)
+    with folders.KeptFolder(f"{tmp_path}/flu/") as kept:
+        pipe = Run(kept.opened(), kept, 0.95, Speaker(as_json=False, quiet=False))
+        other.release()
+        assert pipe.left == 1
+        with monkeypatch.context() as patch:  # as if it looked before the last one was made
+            patch.setattr(Run, "check_left", lambda _: None)
+            other.release()
+            pipe._release_if_left()
+        pipe._release_between(final=False)
+        pipe._finish(final=True, live=True)
+        assert capsys.readouterr().err.count("no planned release is left") == 2
+        with monkeypatch.context() as patch:
+            looks = iter([1])
+            left = Run.left
+            patch.setattr(Run, "left", property(lambda run: next(looks, 0) or left.fget(run)))
+            with pytest.raises(pp.BudgetExhausted, match="panprivacy show"):
+                pipe.release()
+
+
+def test_a_rerandomisation_that_broke_off_is_shown_and_finished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = f"{tmp_path}/flu/"
+    folder = pp.StateFolder.create(place, universe=100, epsilon=2.0, intrusions=1, shards=3)
+    change = Files.change
+
+    def breaking_off(store: Files, name: str, edit: Edit) -> None:
+        if name == "shard-00001":
+            raise KeyboardInterrupt
+        change(store, name, edit)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Files, "change", breaking_off)
+        with pytest.raises(KeyboardInterrupt):
+            folder.rerandomize()
+    assert "2 of 3 shards are as they were" in run("show", place).stderr
+    assert answer("show", place)["shards_behind"] == 2
+    assert "every bit is redrawn; 0 more planned" in run("rerandomize", place).stderr
+    assert answer("show", place)["shards_behind"] == 0
 
 
 def test_batches_before_a_bad_row_are_kept_and_those_after_it_are_not(tmp_path: Path) -> None:

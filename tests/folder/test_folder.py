@@ -3,6 +3,7 @@
 from multiprocessing import get_context
 from os import utime
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 import numpy as np
@@ -92,7 +93,7 @@ def test_groups_of_users_and_categories_of_events_are_released(tmp_path: Path, e
     plan = {"epsilon": 30.0, "estimator": estimator, "shards": 3}
     regions = pp.StateFolder.create(tmp_path / "a", universe=900, groups=["north", "south", "west"] * 300, **plan)
     regions.update_many(range(0, 900, 3), batch=1)
-    assert regions.estimator.groups == ("north", "south", "west")
+    assert regions._est.groups == ("north", "south", "west")
     named = pp.Users(range(900), groups=["north", "south", "west"] * 300)
     again = pp.StateFolder(tmp_path / "a", universe=named)  # whose groups do not stand together: they are a list
     again.update_many(range(1, 450, 3), batch=2)
@@ -304,6 +305,26 @@ def test_ten_processes_at_once_lose_nothing(tmp_path: Path) -> None:
         worker.join()
         assert worker.exitcode == 0
     assert present(folder) == set(range(1000))
+
+
+def test_an_object_that_outlives_its_folder_spends_nothing_of_the_next(tmp_path: Path) -> None:
+    folder = made(tmp_path, intrusions=1)
+    rmtree(tmp_path / "folder")
+    following = made(tmp_path, intrusions=1)
+    verbs: list[Any] = [folder.release, folder.rerandomize, lambda: folder.update_many([1]), lambda: folder.take(0, [])]
+    for verb in (*verbs, lambda: folder.budget, lambda: folder.last):
+        with pytest.raises(pp.PanPrivacyError, match="is gone, and there is another one"):
+            verb()
+    assert (following.budget.releases_made, following.budget.redraws_made, present(following)) == (0, 0, set())
+
+
+def test_the_estimator_of_a_folder_is_nobody_elses(tmp_path: Path) -> None:
+    folder = made(tmp_path)
+    assert not hasattr(folder, "estimator")
+    with pytest.raises(pp.PanPrivacyError, match="in a state folder already"):
+        pp.StateFolder.holding(folder._est, tmp_path / "b")
+    folder.update(5)
+    assert present(folder) == {5}
 
 
 def test_shards_of_another_folder_and_foreign_files_are_refused(tmp_path: Path) -> None:

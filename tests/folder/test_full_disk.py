@@ -35,9 +35,9 @@ def shards_that_have(place: Path, room: int) -> dict[str, list[bool]]:
         folder = pp.StateFolder.create(
             place / name, universe=USERS, epsilon=2.0, up_to=4, shards=SHARDS, coins=CertainCoins()
         )
-        with no_file_longer_than((place / name / "shard-00000.pp").stat().st_size + room):
-            with suppress(pp.PanPrivacyError):
-                folder.update_many(np.array(ids, dtype=np.int64), batch=("w", 1))
+        size = (place / name / "shard-00000.pp").stat().st_size
+        with no_file_longer_than(size + room), suppress(pp.PanPrivacyError):
+            folder.update_many(np.array(ids, dtype=np.int64), batch=("w", 1))
         found[name] = [folder._bits.last_batch(number, "w") is not None for number in range(SHARDS)]
         assert not list((place / name).glob(".*journal"))
     return found

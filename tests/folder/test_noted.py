@@ -62,6 +62,32 @@ def test_a_batch_without_a_name_counts_as_often_as_it_is_fed(tmp_path: Path) -> 
     assert counted(folder)[7] == 3
 
 
+def test_a_batch_without_a_name_is_not_begun_if_a_shard_is_corrupt(tmp_path: Path) -> None:
+    folder, shard = made(tmp_path), tmp_path / "folder" / "shard-00002.pp"
+    whole = shard.read_bytes()
+    shard.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    with pytest.raises(pp.CorruptState):
+        folder.update_many(range(100))
+    shard.write_bytes(whole)
+    assert counted(folder) == [0] * 100
+
+
+def test_a_batch_without_a_name_that_breaks_off_says_which_shards_have_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, change = made(tmp_path), Files.change
+
+    def failing(store: Files, name: str, edit: Any) -> None:
+        if name == "shard-00002":
+            raise OSError("no space left")
+        change(store, name, edit)
+
+    monkeypatch.setattr(Files, "change", failing)
+    with pytest.raises(pp.PanPrivacyError, match=r"no space left; the first 2 of 4 shards .* counts twice .*batch="):
+        folder.update_many(range(100))
+    assert counted(folder) == [1] * 50 + [0] * 50
+
+
 @pytest.mark.parametrize("shard", [1, *(pytest.param(shard, marks=pytest.mark.slow) for shard in (0, 2, 3))])
 def test_a_batch_that_broke_off_is_fed_again_and_counts_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shard: int

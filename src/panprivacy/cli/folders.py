@@ -79,7 +79,7 @@ class KeptFolder:
         if self._shards not in (None, self.folder.shards):
             raise PanPrivacyError(f"{self.path}: has {self.folder.shards} shards, and {self._shards} were asked for")
         self._pending = self._open.enter_context(self.folder.pending())
-        est: Estimator[Any] = self.folder.estimator
+        est: Estimator[Any] = self._pending.estimator
         return est
 
     def seen(self) -> Estimator[Any]:
@@ -89,7 +89,7 @@ class KeptFolder:
 
     def write(self) -> None:
         """Bring what was counted to the shards; when this returns, it is on disk."""
-        ids = getattr(self.folder.estimator, "ids", None)
+        ids = getattr(self._pending.estimator, "ids", None)
         if ids is not None:
             self.folder.declare_ids(ids)
         with undisturbed():  # counters that have moved in some shards only are worse than a command that ends later

@@ -91,10 +91,18 @@ class ShardedBits:
     def redraw_marked(self, marks: Marks, coins: Coins, *, batch: BatchId | None, remove: bool) -> None:
         """Redraw what is marked, in one shard after the other."""
         before = None if batch is None else self.check_whole(batch)
+        once = batch is None and not self.cells.repeatable
+        if once:
+            self._check_readable()
         for number in range(self._frame.shards):
-            with Scratch() as scratch:
-                touched = marks.between(*self.bounds(number), scratch)
-                self.redraw_in(number, touched, coins, before, batch=batch, remove=remove)
+            try:
+                with Scratch() as scratch:
+                    touched = marks.between(*self.bounds(number), scratch)
+                    self.redraw_in(number, touched, coins, before, batch=batch, remove=remove)
+            except Exception as error:
+                if once and number:
+                    raise _half_counted(error, number, self._frame.shards) from error
+                raise
 
     def redraw_in(
         self,
@@ -131,6 +139,11 @@ class ShardedBits:
         if len(before) > 1:
             raise _broke_off(batch, max(number for number in before if number is not None))
         return before
+
+    def _check_readable(self) -> None:
+        """Find out before the first shard is changed if one of them is missing or corrupt."""
+        for number in range(self._frame.shards):
+            self._seen(number)
 
     def last_batch(self, number: int, writer: str) -> int | None:
         """The last batch of a writer that a shard has."""
@@ -239,6 +252,13 @@ def _broke_off(batch: BatchId, number: int | None) -> PanPrivacyError:
     return PanPrivacyError(
         f"{before} broke off, or is not done yet, and some shards do not have it: feed it again, and then {batch}; "
         "if it is lost, go on under another writer's name"
+    )
+
+
+def _half_counted(error: Exception, counted: int, shards: int) -> PanPrivacyError:
+    return PanPrivacyError(
+        f"{error}; the first {counted} of {shards} shards have counted this batch, and the others have not: fed again, "
+        "it counts twice in those; a batch with a name, batch=('till 3', 17) or --batch till3:17, is fed again safely"
     )
 
 

@@ -212,8 +212,8 @@ class StateFolder:
 
     @contextmanager
     def pending(self) -> Iterator[Pending]:
-        """Let `estimator` be fed by its own verbs inside the `with` block; what it is fed waits there to be written."""
-        pending = Pending(self._bits, self._coins, self._read_ledger)
+        """Let `Pending.estimator` be fed by its own verbs in the `with` block; what it is fed waits to be written."""
+        pending = Pending(self._est, self._bits, self._coins, self._read_ledger)
         try:
             with self._bits.fed_to(pending):
                 yield pending
@@ -365,11 +365,6 @@ class StateFolder:
         return int(self._bits.nbytes)
 
     @property
-    def estimator(self) -> Any:
-        """The estimator, to be asked what it is. Its bits are not here, and its ledger is as it was last read."""
-        return self._est
-
-    @property
     def needs_names(self) -> bool:
         """Whether a batch has to say which it is: it must not be taken twice, and this store may take it twice."""
         return not (self.repeatable or self._store.ONCE)
@@ -413,6 +408,10 @@ class StateFolder:
         frame = Frame.of(parts)
         if frame.kind not in KINDS:
             raise CorruptState(f"a folder cannot have an estimator of kind {frame.kind}")
+        if self._est is not None and frame.name != self._frame.name:
+            raise PanPrivacyError(
+                f"{self.url}: the folder that was opened is gone, and there is another one: open that"
+            )
 
         def bits(slots: SlotMap, split: Split) -> Any:
             return ShardedBits(self._store, frame, slots.size, split, cells_of(slots))

@@ -18,7 +18,9 @@ class Pending:
     batch. Insertions and deletions are written in the order in which they came.
     """
 
-    def __init__(self, bits: ShardedBits, coins: Coins, prepare: Callable[[], None]) -> None:
+    def __init__(self, est: Any, bits: ShardedBits, coins: Coins, prepare: Callable[[], None]) -> None:
+        self.estimator = est
+        """The estimator, to be fed and to be asked what it is; its bits are not here."""
         self._bits, self._coins = bits, coins
         self._prepare = prepare  # is called before anything is written: the ledger may say more by now
         self._marks = bits.cells.marks(bits.size)
