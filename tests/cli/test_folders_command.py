@@ -138,6 +138,21 @@ def test_a_pipe_goes_on_when_others_have_made_all_releases(
                 pipe.release()
 
 
+def test_a_file_without_rows_writes_every_shard_like_one_with_rows(tmp_path: Path) -> None:
+    place = tmp_path / "flu"
+    pp.StateFolder.create(place, universe=100, epsilon=2.0, shards=2)
+    for ids in ([], [7]):
+        for path in place.iterdir():
+            os.utime(path, (1, 1))
+        file = events(tmp_path / "a.csv", ids)
+        assert run("density", file, "-c", "user", "-s", f"{place}/").exit_code == 0
+        assert all(path.stat().st_mtime > 1 for path in place.glob("shard*"))
+    for path in place.iterdir():
+        os.utime(path, (1, 1))
+    assert run("release", f"{place}/").exit_code == 0
+    assert all(path.stat().st_mtime == 1 for path in place.glob("shard*"))
+
+
 def test_a_rerandomisation_that_broke_off_is_shown_and_finished(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -241,6 +256,8 @@ def test_what_a_folder_cannot_do_is_said_in_one_line(tmp_path: Path, monkeypatch
     assert "takes a state file" in refused("merge", place, place, "-o", tmp_path / "x.pp")
     assert "takes a state file" in refused("retention", *feed[1:], "-s", place)
     assert "--batch is for files" in refused("counts", *feed[1:], "-s", tmp_path / "c.pp", "--batch", "a:1")
+    assert f"{file} is a file" in refused(*feed, "-s", f"{file}/")
+    assert "as in panprivacy show DIR/" in refused("release", f"{place}shard-00000.pp")
     monkeypatch.setattr(folders, "_PATIENCE", 0.1)
     (tmp_path / "flu" / "ledger.pp").unlink()
     assert "shards and no ledger" in refused(*feed, "-s", place)

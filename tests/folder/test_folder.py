@@ -1,5 +1,6 @@
 """A state folder is one estimator: whoever feeds it, in however many processes, and whatever breaks off."""
 
+import pickle
 from multiprocessing import get_context
 from os import utime
 from pathlib import Path
@@ -331,10 +332,10 @@ def test_shards_of_another_folder_and_foreign_files_are_refused(tmp_path: Path) 
     folder, other = made(tmp_path / "a"), made(tmp_path / "b")
     shard = "folder/shard-00002.pp"
     (tmp_path / "a" / shard).write_bytes((tmp_path / "b" / shard).read_bytes())
-    with pytest.raises(pp.CorruptState, match="not of this folder"):
+    with pytest.raises(pp.CorruptState, match=r"a/folder/shard-00002.pp: this is not shard 2 of this folder"):
         folder.update_many(range(1000))
     (tmp_path / "b" / "folder" / "ledger.pp").write_bytes(b"nonsense")
-    with pytest.raises(pp.CorruptState):
+    with pytest.raises(pp.CorruptState, match=r"b/folder/ledger.pp: "):
         _ = other.budget
     with pytest.raises(FileNotFoundError, match="no state folder here"):
         pp.StateFolder(tmp_path / "c")
@@ -342,6 +343,44 @@ def test_shards_of_another_folder_and_foreign_files_are_refused(tmp_path: Path) 
         made(tmp_path / "a")
     with pytest.raises(pp.PanPrivacyError, match="this is a part of a state folder"):
         pp.load(tmp_path / "a" / "folder" / "ledger.pp")
+
+
+def test_a_folder_that_was_not_made_to_its_end_says_so(tmp_path: Path) -> None:
+    made(tmp_path)
+    (tmp_path / "folder" / "ledger.pp").unlink()
+    with pytest.raises(FileNotFoundError, match="shards and no ledger"):
+        pp.StateFolder(tmp_path / "folder")
+    with pytest.raises(FileExistsError, match="shards and no ledger"):
+        made(tmp_path)
+    (tmp_path / "file").write_text("of somebody")
+    with pytest.raises(NotADirectoryError, match="is a file"):
+        pp.StateFolder.create(tmp_path / "file", universe=10, epsilon=1.0)
+
+
+def test_a_folder_is_where_it_was_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder = pp.StateFolder.create("folder", universe=1000, epsilon=2.0, shards=2, coins=CertainCoins())
+    monkeypatch.chdir("/")
+    folder.update(5)
+    assert present(pickle.loads(pickle.dumps(folder))) == {5}
+
+
+def test_a_forked_process_is_told_to_open_the_folder(tmp_path: Path) -> None:
+    folder, context = made(tmp_path), get_context("fork")
+    hears, says = context.Pipe(duplex=False)
+
+    def work() -> None:
+        verbs: list[Any] = [lambda: folder.update(1), folder.release, lambda: folder.take(0, [])]
+        for verb in verbs:
+            try:
+                verb()
+            except pp.PanPrivacyError as error:
+                says.send(str(error))
+
+    child = context.Process(target=work)
+    child.start()
+    child.join()
+    assert all("forked after the folder was opened: open it here" in hears.recv() for _ in range(3))
 
 
 def test_bad_wishes_are_refused(tmp_path: Path) -> None:

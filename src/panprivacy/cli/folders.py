@@ -13,6 +13,7 @@ from panprivacy.errors import PanPrivacyError
 from panprivacy.estimator import Estimator
 from panprivacy.events import STDIN
 from panprivacy.folder import StateFolder
+from panprivacy.folder.making import UNFINISHED
 from panprivacy.folder.noted import BatchId
 
 _PATIENCE = 10.0  # seconds without a new shard after which whoever makes a folder is taken for dead
@@ -34,6 +35,9 @@ class KeptFolder:
     """A state folder that a command feeds: events wait in memory, plainly, until they are written together."""
 
     def __init__(self, path: str, shards: int | None = None) -> None:
+        file = Path(path.rstrip("/"))
+        if file.is_file():
+            raise PanPrivacyError(f"{path}: {file} is a file, and a name that ends with / is that of a state folder")
         self.path = path
         self.new = False
         """Whether this command has made it."""
@@ -79,6 +83,8 @@ class KeptFolder:
         if self._shards not in (None, self.folder.shards):
             raise PanPrivacyError(f"{self.path}: has {self.folder.shards} shards, and {self._shards} were asked for")
         self._pending = self._open.enter_context(self.folder.pending())
+        if make is not None:
+            self._pending.expect()
         est: Estimator[Any] = self._pending.estimator
         return est
 
@@ -123,10 +129,7 @@ class KeptFolder:
             if len(self._names()) > many:
                 many, until = len(self._names()), monotonic() + _PATIENCE
             sleep(0.05)
-        raise PanPrivacyError(
-            f"{self.path}: there are shards and no ledger: whoever made the folder was killed, or the ledger deleted; "
-            "nothing can be released from it: delete it, and start again"
-        )
+        raise PanPrivacyError(f"{self.path}: {UNFINISHED}")
 
     def _names(self) -> list[str]:
         local = Path(self.path)

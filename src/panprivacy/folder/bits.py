@@ -17,7 +17,7 @@ from panprivacy.memory import Scratch
 from panprivacy.privacy.budget import Split
 from panprivacy.privacy.coins import ONE, Coins
 from panprivacy.state import Sealed
-from panprivacy.state.stores import Store
+from panprivacy.state.stores import Store, naming
 
 Before: TypeAlias = set[int | None]
 """The number of the batch that came before one, None for none: a set that is empty if all shards have that one."""
@@ -240,10 +240,11 @@ class ShardedBits:
         return shard
 
     def _shard(self, parts: Sealed, number: int) -> Shard:
-        shard = Shard.of(parts, self.cells)
         first, end = self.bounds(number)
-        if (shard.name, shard.number, shard.table.size) != (self._frame.name, number, end - first):
-            raise CorruptState(f"shard {number} is not of this folder")
+        with naming(self._store.where(shard_name(number))):
+            shard = Shard.of(parts, self.cells)
+            if (shard.name, shard.number, shard.table.size) != (self._frame.name, number, end - first):
+                raise CorruptState(f"this is not shard {number} of this folder")
         return shard
 
 

@@ -1,5 +1,6 @@
 """`StateFolder`: one estimator in a folder, fed and released from many processes."""
 
+import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -17,7 +18,15 @@ from panprivacy.estimator import Estimator
 from panprivacy.folder.bits import ShardedBits
 from panprivacy.folder.cells import cells_of
 from panprivacy.folder.gathered import Gathered, Received
-from panprivacy.folder.making import KINDS, LEDGER, check_kind, lay_out, parameters_of
+from panprivacy.folder.making import (
+    KINDS,
+    LEDGER,
+    UNFINISHED,
+    check_kind,
+    is_unfinished,
+    lay_out,
+    parameters_of,
+)
 from panprivacy.folder.noted import BatchId
 from panprivacy.folder.parts import Frame
 from panprivacy.folder.pending import Pending
@@ -27,7 +36,7 @@ from panprivacy.privacy.budget import Budget, Split
 from panprivacy.privacy.coins import Coins
 from panprivacy.slots import SlotMap
 from panprivacy.state import Sealed
-from panprivacy.state.stores import Store, store_at
+from panprivacy.state.stores import Store, naming, store_at
 from panprivacy.universe import Edges, Ids, Universe, Users
 
 BatchLike: TypeAlias = int | tuple[str, int] | None
@@ -84,6 +93,8 @@ class StateFolder:
 
     def _open(self, store: Store, url: str, universe: Any, coins: Coins) -> None:
         self.url = url
+        self._place = url if "://" in url else str(Path(url).absolute())  # whoever unpickles it may work elsewhere
+        self._process = os.getpid()
         self._store, self._coins = store, coins
         lifetime.give_lock(self, rank=0)
         self._given = universe
@@ -121,15 +132,19 @@ class StateFolder:
     def holding(cls, est: Any, url: str | Path, *, shards: int | None = None) -> Self:
         """Make a folder that goes on with an estimator, which then holds nothing any more."""
         store = store_at(url)
-        lay_out(est, store, shards)
+        try:
+            lay_out(est, store, shards)
+        except FileExistsError:
+            if is_unfinished(store):
+                raise FileExistsError(f"{url}: {UNFINISHED}") from None
+            raise
         folder = cls.__new__(cls)
         folder._open(store, str(url), _listed(est.universe), est._coins)
         return folder
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Where it is, and the list of its users, if there is one: whoever unpickles it opens it."""
-        url = self.url if "://" in self.url else str(Path(self.url).absolute())  # another process works elsewhere
-        return _opened, (url, self._given, None if self._coins.secure else self._coins)
+        return _opened, (self._place, self._given, None if self._coins.secure else self._coins)
 
     # --- events -------------------------------------------------------------------------------------------------
 
@@ -179,6 +194,7 @@ class StateFolder:
         1
         >>> place.cleanup()
         """
+        self._check_process()
         gathered = Gathered(self._frame, self._bits, self._est, self._lock)
         try:
             yield gathered
@@ -213,6 +229,7 @@ class StateFolder:
     @contextmanager
     def pending(self) -> Iterator[Pending]:
         """Let `Pending.estimator` be fed by its own verbs in the `with` block; what it is fed waits to be written."""
+        self._check_process()
         pending = Pending(self._est, self._bits, self._coins, self._read_ledger)
         try:
             with self._bits.fed_to(pending):
@@ -393,6 +410,8 @@ class StateFolder:
         try:
             self._frame, found = self._understood(self._store.read(LEDGER))
         except FileNotFoundError:
+            if is_unfinished(self._store):
+                raise FileNotFoundError(f"{self.url}: {UNFINISHED}") from None
             raise FileNotFoundError(
                 f"{self.url}: there is no state folder here; pp.StateFolder.create(url, ...) makes one"
             ) from None
@@ -403,11 +422,19 @@ class StateFolder:
         self._est._agree_with(found)
         self._bits.redraws = self._est._ledger.redraws
 
+    def _check_process(self) -> None:
+        if os.getpid() != self._process:
+            raise PanPrivacyError(
+                f"{self.url}: this process was forked after the folder was opened: open it here, pp.StateFolder(url)"
+            )
+
     def _understood(self, parts: Sealed) -> tuple[Frame, Any]:
         """A frame, and the estimator whose bits are in the shards."""
-        frame = Frame.of(parts)
-        if frame.kind not in KINDS:
-            raise CorruptState(f"a folder cannot have an estimator of kind {frame.kind}")
+        self._check_process()
+        with naming(self._store.where(LEDGER)):
+            frame = Frame.of(parts)
+            if frame.kind not in KINDS:
+                raise CorruptState(f"a folder cannot have an estimator of kind {frame.kind}")
         if self._est is not None and frame.name != self._frame.name:
             raise PanPrivacyError(
                 f"{self.url}: the folder that was opened is gone, and there is another one: open that"
@@ -417,7 +444,8 @@ class StateFolder:
             return ShardedBits(self._store, frame, slots.size, split, cells_of(slots))
 
         sealed = frame.of_estimator(parts.words)
-        return frame, KINDS[frame.kind]._with_bits_elsewhere(sealed, self._given, bits, self._coins)
+        with naming(self._store.where(LEDGER)):
+            return frame, KINDS[frame.kind]._with_bits_elsewhere(sealed, self._given, bits, self._coins)
 
 
 def _wipe_stack() -> None:

@@ -10,6 +10,7 @@ from panprivacy.errors import PanPrivacyError
 from panprivacy.estimator import Estimator
 from panprivacy.folder.bits import ShardedBits, shard_name
 from panprivacy.folder.parts import MOST_SHARDS, NAME, Frame, Shard
+from panprivacy.memory import wipe
 from panprivacy.state.stores import Store
 
 LEDGER = "ledger"
@@ -17,6 +18,12 @@ LEDGER = "ledger"
 
 KINDS: dict[int, type[Estimator[Any]]] = {kind.KIND: kind for kind in (Density, DistinctCount, Counts)}
 """The estimators that a folder can hold."""
+
+UNFINISHED = (
+    "there are shards and no ledger: whoever made the folder was killed, or the ledger deleted; nothing can be "
+    "released from it: delete it, and start again"
+)
+"""What is said of a folder that was not made to its end."""
 
 _USUAL_SHARDS = 64
 
@@ -67,6 +74,18 @@ def _undo(est: Any, store: Store, made: list[str]) -> None:
     except BaseException:
         est.end("some of its bits are in a state folder that could not be made, nor erased")
         raise
+
+
+def is_unfinished(store: Store) -> bool:
+    """Whether there is the first shard of a folder, and no ledger, which is made last."""
+    found = []
+    for name in (LEDGER, shard_name(0)):
+        try:
+            wipe(store.read(name).words)
+            found.append(name)
+        except FileNotFoundError:
+            pass
+    return found == [shard_name(0)]
 
 
 def parameters_of(est: Any) -> bytes:

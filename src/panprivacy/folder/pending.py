@@ -34,6 +34,10 @@ class Pending:
         self._marks.add(slots)
         self._any = True
 
+    def expect(self) -> None:
+        """Let the next `write` write all shards also if nobody comes: whether anybody did must not show."""
+        self._any = True
+
     def restored_on_error(self) -> Any:
         """Put the marks back as they were if anything goes wrong."""
         return self._marks.restored_on_error()
