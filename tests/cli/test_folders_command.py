@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from subprocess import PIPE, Popen
 from time import sleep
@@ -14,6 +15,8 @@ from commands import answer, refused, run
 
 import panprivacy as pp
 from panprivacy.cli import folders
+from panprivacy.cli.plainly import Speaker
+from panprivacy.cli.run import Run
 from panprivacy.state.stores import Edit, Files
 from panprivacy.testing import CertainCoins
 
@@ -113,6 +116,65 @@ def test_a_folder_is_made_continued_shown_released_and_rerandomised(tmp_path: Pa
     assert "all 2 planned releases are made" in refused("release", place)
 
 
+def test_a_pipe_goes_on_when_others_have_made_all_releases(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = pp.StateFolder.create(tmp_path / "flu", universe=100, epsilon=2.0, releases=2, shards=2)
+    with folders.KeptFolder(f"{tmp_path}/flu/") as kept:
+        pipe = Run(kept.opened(), kept, 0.95, Speaker(as_json=False, quiet=False))
+        other.release()
+        assert pipe.left == 1
+        with monkeypatch.context() as patch:  # as if it looked before the last one was made
+            patch.setattr(Run, "check_left", lambda _: None)
+            other.release()
+            pipe._release_if_left()
+        pipe._release_between(final=False)
+        pipe._finish(final=True, live=True)
+        assert capsys.readouterr().err.count("no planned release is left") == 2
+        with monkeypatch.context() as patch:
+            looks: Iterator[Callable[[Run], None]] = iter([lambda _: None, Run.check_left])
+            patch.setattr(Run, "check_left", lambda run: next(looks)(run))  # noqa: PLW0108 - a function each time
+            with pytest.raises(pp.BudgetExhausted, match="panprivacy show"):
+                pipe.release()
+
+
+def test_a_file_without_rows_writes_every_shard_like_one_with_rows(tmp_path: Path) -> None:
+    place = tmp_path / "flu"
+    pp.StateFolder.create(place, universe=100, epsilon=2.0, shards=2)
+    for ids in ([], [7]):
+        for path in place.iterdir():
+            os.utime(path, (1, 1))
+        file = events(tmp_path / "a.csv", ids)
+        assert run("density", file, "-c", "user", "-s", f"{place}/").exit_code == 0
+        assert all(path.stat().st_mtime > 1 for path in place.glob("shard*"))
+    for path in place.iterdir():
+        os.utime(path, (1, 1))
+    assert run("release", f"{place}/").exit_code == 0
+    assert all(path.stat().st_mtime == 1 for path in place.glob("shard*"))
+
+
+def test_a_rerandomisation_that_broke_off_is_shown_and_finished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = f"{tmp_path}/flu/"
+    folder = pp.StateFolder.create(place, universe=100, epsilon=2.0, intrusions=1, shards=3)
+    change = Files.change
+
+    def breaking_off(store: Files, name: str, edit: Edit) -> None:
+        if name == "shard-00001":
+            raise KeyboardInterrupt
+        change(store, name, edit)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Files, "change", breaking_off)
+        with pytest.raises(KeyboardInterrupt):
+            folder.rerandomize()
+    assert "2 of 3 shards are as they were" in run("show", place).stderr
+    assert answer("show", place)["shards_behind"] == 2
+    assert "every bit is redrawn; 0 more planned" in run("rerandomize", place).stderr
+    assert answer("show", place)["shards_behind"] == 0
+
+
 def test_batches_before_a_bad_row_are_kept_and_those_after_it_are_not(tmp_path: Path) -> None:
     place = f"{tmp_path}/flu/"
     good, bad = events(tmp_path / "a.csv", range(50)), events(tmp_path / "b.csv", [60, 1000])
@@ -140,7 +202,9 @@ def test_a_batch_of_files_counts_once(tmp_path: Path) -> None:
     assert run(*said, "--shards", 2, "--batch", "north:0").exit_code == 0
     again = run(*said, "--batch", "north:0")
     assert "has batch 0 of north already, and it is not counted again" in again.stderr
-    assert answer("release", place)["mean"] == pytest.approx(1.0, abs=0.3)  # it would be 2
+    assert run(*said, "--batch", "north:5").exit_code == 0
+    assert "batch 3 of north comes too late: batch 5 of the same writer was fed" in refused(*said, "--batch", "north:3")
+    assert answer("release", place)["mean"] == pytest.approx(2.0, abs=0.3)  # it would be 3 or 4
 
 
 def test_ctrl_c_waits_until_all_shards_have_a_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,6 +256,8 @@ def test_what_a_folder_cannot_do_is_said_in_one_line(tmp_path: Path, monkeypatch
     assert "takes a state file" in refused("merge", place, place, "-o", tmp_path / "x.pp")
     assert "takes a state file" in refused("retention", *feed[1:], "-s", place)
     assert "--batch is for files" in refused("counts", *feed[1:], "-s", tmp_path / "c.pp", "--batch", "a:1")
+    assert f"{file} is a file" in refused(*feed, "-s", f"{file}/")
+    assert "as in panprivacy show DIR/" in refused("release", f"{place}shard-00000.pp")
     monkeypatch.setattr(folders, "_PATIENCE", 0.1)
     (tmp_path / "flu" / "ledger.pp").unlink()
     assert "shards and no ledger" in refused(*feed, "-s", place)

@@ -1,8 +1,10 @@
 """A state folder is one estimator: whoever feeds it, in however many processes, and whatever breaks off."""
 
+import pickle
 from multiprocessing import get_context
 from os import utime
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 import numpy as np
@@ -92,7 +94,7 @@ def test_groups_of_users_and_categories_of_events_are_released(tmp_path: Path, e
     plan = {"epsilon": 30.0, "estimator": estimator, "shards": 3}
     regions = pp.StateFolder.create(tmp_path / "a", universe=900, groups=["north", "south", "west"] * 300, **plan)
     regions.update_many(range(0, 900, 3), batch=1)
-    assert regions.estimator.groups == ("north", "south", "west")
+    assert regions._est.groups == ("north", "south", "west")
     named = pp.Users(range(900), groups=["north", "south", "west"] * 300)
     again = pp.StateFolder(tmp_path / "a", universe=named)  # whose groups do not stand together: they are a list
     again.update_many(range(1, 450, 3), batch=2)
@@ -130,6 +132,34 @@ def test_an_estimator_goes_on_in_a_folder_and_holds_nothing_any_more(tmp_path: P
     assert folder.release().density == pytest.approx(0.6, abs=0.4)
     with pytest.raises(pp.PanPrivacyError, match="no Retention"):
         pp.StateFolder.holding(pp.Retention(1000, 1.0), tmp_path / "b")
+
+
+@pytest.mark.parametrize("fails_at", ["shard-00000", "shard-00002", "ledger"])
+def test_an_estimator_whose_folder_could_not_be_made_is_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails_at: str
+) -> None:
+    est = pp.Density(1000, 9.0, coins=CertainCoins())
+    est.update_many(range(500))
+    create = Files.create
+
+    def failing(store: Files, name: str, parts: Any) -> None:
+        if name == fails_at:
+            raise OSError(28, "no space left on device")
+        create(store, name, parts)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Files, "create", failing)
+        with pytest.raises(OSError, match="no space"):
+            pp.StateFolder.holding(est, tmp_path / "a", shards=4)
+    assert not (tmp_path / "a").exists() or not list((tmp_path / "a").iterdir())
+    (tmp_path / "file").write_text("of somebody")
+    with pytest.raises((OSError, pp.PanPrivacyError)):
+        pp.StateFolder.holding(est, tmp_path / "file" / "a", shards=4)
+    made(tmp_path)
+    with pytest.raises(FileExistsError):
+        pp.StateFolder.holding(est, tmp_path / "folder", shards=4)
+    est.update(999)
+    assert present(pp.StateFolder.holding(est, tmp_path / "a", shards=4)) == {*range(500), 999}
 
 
 def test_a_union_is_kept_out_of_folders(tmp_path: Path) -> None:
@@ -171,9 +201,10 @@ def test_rerandomising_redraws_every_shard_once(tmp_path: Path) -> None:
         folder.rerandomize()
 
 
-def test_a_rerandomisation_that_broke_off_is_caught_up_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def broken_off(place: Path, monkeypatch: pytest.MonkeyPatch) -> pp.StateFolder:
+    """A folder whose only rerandomisation broke off after the first of three shards."""
     folder = pp.StateFolder.create(
-        tmp_path / "folder", universe=6000, epsilon=4.0, shards=3, intrusions=1, coins=CertainCoins()
+        place / "folder", universe=6000, epsilon=4.0, shards=3, intrusions=1, coins=CertainCoins()
     )
     change, changed = Files.change, []
 
@@ -188,12 +219,49 @@ def test_a_rerandomisation_that_broke_off_is_caught_up_with(tmp_path: Path, monk
         with pytest.raises(KeyboardInterrupt):
             folder.rerandomize()
     assert changed == ["ledger", "shard-00000", "shard-00001"]
-    folder.update_many([0, 5999])  # each with the coins of its own shard
-    folder.release()
-    redraws = [
-        Shard.of(StateFile(tmp_path / "folder" / f"shard-{i:05d}.pp").read(), OneBit()).redraws for i in range(3)
-    ]
-    assert redraws == [1, 1, 1]
+    assert redraws(place) == [1, 0, 0]
+    assert folder.shards_behind == 2
+    return folder
+
+
+def redraws(place: Path) -> list[int]:
+    """How often each shard was rerandomised."""
+    shards = [StateFile(place / "folder" / f"shard-{i:05d}.pp").read() for i in range(3)]
+    return [Shard.of(shard, OneBit()).redraws for shard in shards]
+
+
+@pytest.mark.parametrize(
+    "finish",
+    [
+        lambda folder: folder.rerandomize(),
+        lambda folder: folder.release(),
+        lambda folder: folder.update_many([0, 5999]),
+        lambda folder: [folder.take(number, []) for number in range(3)],
+        lambda folder: folder.update_many([], batch=1),
+    ],
+    ids=["rerandomize", "release", "update_many", "take", "a batch"],
+)
+def test_a_rerandomisation_that_broke_off_is_finished_by_whoever_comes_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, finish: Any
+) -> None:
+    broken_off(tmp_path, monkeypatch)
+    folder = pp.StateFolder(tmp_path / "folder", coins=CertainCoins())
+    finish(folder)
+    assert redraws(tmp_path) == [1, 1, 1]
+    assert (folder.budget.redraws_made, folder.shards_behind) == (1, 0)
+    with pytest.raises(pp.BudgetExhausted):
+        folder.rerandomize()
+
+
+def test_whoever_opened_a_folder_before_it_was_rerandomised_finishes_that_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = broken_off(tmp_path, monkeypatch)
+    with folder.pending() as pending:
+        folder._est.update_many([5999])
+        pending.write()
+    assert redraws(tmp_path) == [1, 1, 1]
+    assert 5999 in present(folder)
 
 
 def test_a_release_that_was_not_shown_is_the_last_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -240,21 +308,79 @@ def test_ten_processes_at_once_lose_nothing(tmp_path: Path) -> None:
     assert present(folder) == set(range(1000))
 
 
+def test_an_object_that_outlives_its_folder_spends_nothing_of_the_next(tmp_path: Path) -> None:
+    folder = made(tmp_path, intrusions=1)
+    rmtree(tmp_path / "folder")
+    following = made(tmp_path, intrusions=1)
+    verbs: list[Any] = [folder.release, folder.rerandomize, lambda: folder.update_many([1]), lambda: folder.take(0, [])]
+    for verb in (*verbs, lambda: folder.budget, lambda: folder.last):
+        with pytest.raises(pp.PanPrivacyError, match="is gone, and there is another one"):
+            verb()
+    assert (following.budget.releases_made, following.budget.redraws_made, present(following)) == (0, 0, set())
+
+
+def test_the_estimator_of_a_folder_is_nobody_elses(tmp_path: Path) -> None:
+    folder = made(tmp_path)
+    assert not hasattr(folder, "estimator")
+    with pytest.raises(pp.PanPrivacyError, match="in a state folder already"):
+        pp.StateFolder.holding(folder._est, tmp_path / "b")
+    folder.update(5)
+    assert present(folder) == {5}
+
+
 def test_shards_of_another_folder_and_foreign_files_are_refused(tmp_path: Path) -> None:
     folder, other = made(tmp_path / "a"), made(tmp_path / "b")
     shard = "folder/shard-00002.pp"
     (tmp_path / "a" / shard).write_bytes((tmp_path / "b" / shard).read_bytes())
-    with pytest.raises(pp.CorruptState, match="not of this folder"):
+    with pytest.raises(pp.CorruptState, match=r"a/folder/shard-00002.pp: this is not shard 2 of this folder"):
         folder.update_many(range(1000))
     (tmp_path / "b" / "folder" / "ledger.pp").write_bytes(b"nonsense")
-    with pytest.raises(pp.CorruptState):
+    with pytest.raises(pp.CorruptState, match=r"b/folder/ledger.pp: "):
         _ = other.budget
     with pytest.raises(FileNotFoundError, match="no state folder here"):
         pp.StateFolder(tmp_path / "c")
     with pytest.raises(FileExistsError):
         made(tmp_path / "a")
-    with pytest.raises(pp.PanPrivacyError, match="open the folder"):
+    with pytest.raises(pp.PanPrivacyError, match="this is a part of a state folder"):
         pp.load(tmp_path / "a" / "folder" / "ledger.pp")
+
+
+def test_a_folder_that_was_not_made_to_its_end_says_so(tmp_path: Path) -> None:
+    made(tmp_path)
+    (tmp_path / "folder" / "ledger.pp").unlink()
+    with pytest.raises(FileNotFoundError, match="shards and no ledger"):
+        pp.StateFolder(tmp_path / "folder")
+    with pytest.raises(FileExistsError, match="shards and no ledger"):
+        made(tmp_path)
+    (tmp_path / "file").write_text("of somebody")
+    with pytest.raises(NotADirectoryError, match="is a file"):
+        pp.StateFolder.create(tmp_path / "file", universe=10, epsilon=1.0)
+
+
+def test_a_folder_is_where_it_was_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder = pp.StateFolder.create("folder", universe=1000, epsilon=2.0, shards=2, coins=CertainCoins())
+    monkeypatch.chdir("/")
+    folder.update(5)
+    assert present(pickle.loads(pickle.dumps(folder))) == {5}
+
+
+def test_a_forked_process_is_told_to_open_the_folder(tmp_path: Path) -> None:
+    folder, context = made(tmp_path), get_context("fork")
+    hears, says = context.Pipe(duplex=False)
+
+    def work() -> None:
+        verbs: list[Any] = [lambda: folder.update(1), folder.release, lambda: folder.take(0, [])]
+        for verb in verbs:
+            try:
+                verb()
+            except pp.PanPrivacyError as error:
+                says.send(str(error))
+
+    child = context.Process(target=work)
+    child.start()
+    child.join()
+    assert all("forked after the folder was opened: open it here" in hears.recv() for _ in range(3))
 
 
 def test_bad_wishes_are_refused(tmp_path: Path) -> None:

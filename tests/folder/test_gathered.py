@@ -99,6 +99,41 @@ def test_slots_of_another_shard_or_folder_and_nonsense_are_refused(tmp_path: Pat
     assert bits(folder) == []
 
 
+@pytest.mark.parametrize("options", [{}, {"up_to": 3}], ids=["bits", "counters"])
+def test_shards_that_are_none_are_refused_by_whoever_packs(tmp_path: Path, options: Any) -> None:
+    folder = made(tmp_path, **options)
+    with folder.gather() as gathered:
+        gathered.add(range(10))
+        for number in (3, 1_000_000_000, -1):
+            with pytest.raises(ValueError, match="shards 0 to 2"):
+                gathered.packed(number)
+        for wrong in (1.5, None, True, "1"):
+            with pytest.raises(TypeError, match="whole numbers"):
+                gathered.packed(wrong)  # type: ignore[arg-type]
+        assert len(gathered.packed(np.int64(2)))  # type: ignore[arg-type]
+
+
+def test_nothing_is_gathered_or_packed_after_the_block(tmp_path: Path) -> None:
+    with made(tmp_path).gather() as gathered:
+        gathered.add(range(10))
+    for late in (lambda: gathered.add([1]), lambda: gathered.packed(0)):
+        with pytest.raises(pp.PanPrivacyError, match="block has ended"):
+            late()
+
+
+@pytest.mark.parametrize("options", [{}, {"up_to": 3}], ids=["bits", "counters"])
+@pytest.mark.parametrize("many", [20, 1000], ids=["listed", "each"])
+def test_altered_parts_are_refused(tmp_path: Path, options: Any, many: int) -> None:
+    folder = made(tmp_path, **options)
+    (part,) = sent(folder, range(many))[0]
+    for at in range(0, len(part), 7):
+        altered = bytearray(part)
+        altered[at] ^= 1
+        with pytest.raises(pp.CorruptState):
+            folder.take(0, [altered])
+    folder.take(0, [part])
+
+
 def test_a_pickled_folder_is_opened_with_its_list(tmp_path: Path) -> None:
     clinic = pp.StateFolder.create(
         tmp_path, universe=pp.Users(NAMES, groups=["a", "b"] * 150), epsilon=9.0, shards=2, coins=CertainCoins()

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import panprivacy as pp
-from panprivacy.folder.noted import MOST_WRITERS, Noted
+from panprivacy.folder.bits import ShardedBits
+from panprivacy.folder.noted import MOST_WRITERS, LateBatch, Noted
 from panprivacy.state.stores import Files
 from panprivacy.testing import CertainCoins
 
@@ -45,7 +46,8 @@ def test_a_batch_with_a_name_counts_once(tmp_path: Path) -> None:
         folder.update_many([0, 0, 99], batch=("north", 1))
         folder.update_many([0, 50], batch=("south", 1))
     folder.update_many([99], batch=("north", 2))
-    folder.update_many([1] * 50, batch=("north", 1))  # long past
+    with pytest.raises(LateBatch, match="batch 1 of north comes too late: batch 2 of the same writer"):
+        folder.update_many([1] * 50, batch=("north", 1))
     assert {user: times for user, times in enumerate(counted(folder)) if times} == {0: 3, 50: 1, 99: 2}
     assert (folder.last_batch("north"), folder.last_batch("south"), folder.last_batch("west")) == (2, 1, None)
     folder.remove_many([0, 99], batch=("north", 3))
@@ -58,6 +60,32 @@ def test_a_batch_without_a_name_counts_as_often_as_it_is_fed(tmp_path: Path) -> 
     folder.update_many([7, 7])
     folder.update(7)
     assert counted(folder)[7] == 3
+
+
+def test_a_batch_without_a_name_is_not_begun_if_a_shard_is_corrupt(tmp_path: Path) -> None:
+    folder, shard = made(tmp_path), tmp_path / "folder" / "shard-00002.pp"
+    whole = shard.read_bytes()
+    shard.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    with pytest.raises(pp.CorruptState):
+        folder.update_many(range(100))
+    shard.write_bytes(whole)
+    assert counted(folder) == [0] * 100
+
+
+def test_a_batch_without_a_name_that_breaks_off_says_which_shards_have_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, change = made(tmp_path), Files.change
+
+    def failing(store: Files, name: str, edit: Any) -> None:
+        if name == "shard-00002":
+            raise OSError("no space left")
+        change(store, name, edit)
+
+    monkeypatch.setattr(Files, "change", failing)
+    with pytest.raises(pp.PanPrivacyError, match=r"no space left; the first 2 of 4 shards .* counts twice .*batch="):
+        folder.update_many(range(100))
+    assert counted(folder) == [1] * 50 + [0] * 50
 
 
 @pytest.mark.parametrize("shard", [1, *(pytest.param(shard, marks=pytest.mark.slow) for shard in (0, 2, 3))])
@@ -87,7 +115,8 @@ def test_the_next_batch_is_refused_while_some_shards_lack_the_last(
     assert folder.last_batch("north") == 7
     with pytest.raises(pp.PanPrivacyError, match="batch 8 of north broke off"):
         folder.update_many(range(100), batch=("north", 9))
-    folder.update_many(range(100), batch=("north", 7))  # nothing new
+    with pytest.raises(LateBatch):
+        folder.update_many(range(100), batch=("north", 7))
     folder.update_many([5], batch=("south", 9))
     folder.update_many(range(100), batch=("north", 8))
     folder.update_many([], batch=("north", 9))
@@ -98,7 +127,8 @@ def test_a_late_deletion_does_not_undo_what_came_after_it(tmp_path: Path) -> Non
     folder = pp.StateFolder.create(tmp_path / "x", universe=100, epsilon=2.0, shards=2, coins=CertainCoins())
     folder.remove_many([5], batch=1)
     folder.update_many([5], batch=2)
-    folder.remove_many([5], batch=1)  # from somebody who slept
+    with pytest.raises(LateBatch):
+        folder.remove_many([5], batch=1)  # from somebody who slept
     assert folder._bits.gathered().ones() == 1
 
 
@@ -117,11 +147,92 @@ def test_there_is_room_for_some_writers_and_for_others_when_these_are_forgotten(
 
 
 @pytest.mark.parametrize(
-    ("batch", "error"), [(-1, ValueError), (2**62, ValueError), ((1, 2), TypeError), (("a", 1.5), TypeError)]
+    ("batch", "error"),
+    [
+        (-1, ValueError),
+        (2**62, ValueError),
+        *((wrong, TypeError) for wrong in ((1, 2), ("a", 1.5), True, ("a", True), "till:17", ("a",), ["a", 1])),
+    ],
 )
 def test_names_that_are_none_are_refused(tmp_path: Path, batch: Any, error: type[Exception]) -> None:
-    with pytest.raises(error):
+    with pytest.raises(error, match=r"batch is a number, 17, or its writer's name and a number|at least 0"):
         made(tmp_path).update_many([1], batch=batch)
+
+
+@pytest.mark.parametrize("dies_at", range(8))
+def test_a_name_that_is_half_forgotten_takes_nothing_until_it_is_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dies_at: int
+) -> None:
+    folder = made(tmp_path)
+    folder.update_many(range(100), batch=("till", 17))
+    change, calls = Files.change, iter(range(100))
+
+    def dying(store: Files, name: str, edit: Any) -> None:
+        if next(calls) == dies_at:
+            raise KeyboardInterrupt
+        change(store, name, edit)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Files, "change", dying)
+        with pytest.raises(KeyboardInterrupt):
+            folder.forget("till")
+    if dies_at:  # else nothing was done yet
+        with pytest.raises(pp.PanPrivacyError, match=r"broke off: forget\('till'\) once more"):
+            folder.update_many(range(100), batch=("till", 1))
+        with pytest.raises(pp.PanPrivacyError, match=r"broke off: forget\('till'\) once more"):
+            folder.last_batch("till")
+    folder.forget("till")
+    folder.update_many(range(100), batch=("till", 1))
+    assert counted(folder) == [2] * 100
+
+
+@pytest.mark.parametrize(("first", "second", "at"), [(1, 2, 0), (1, 2, 1), (1, 2, 3), (2, 1, 0), (2, 1, 2)])
+def test_of_two_batches_of_one_writer_at_once_one_is_refused_and_fed_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: int, second: int, at: int
+) -> None:
+    folder, other = made(tmp_path), pp.StateFolder(tmp_path / "folder", coins=CertainCoins())
+    change, refused = Files.change, list[tuple[int, bool]]()  # which, and whether for good
+
+    def overtaken(store: Files, name: str, edit: Any) -> None:
+        """Let the other batch come whole before this one comes to a shard."""
+        if store is folder._store and name == f"shard-{at:05d}":
+            feed(other, second)
+        change(store, name, edit)
+
+    def feed(opened: pp.StateFolder, number: int) -> None:
+        try:
+            opened.update_many(range(100), batch=("till", number))
+        except pp.PanPrivacyError as error:
+            refused.append((number, isinstance(error, LateBatch)))
+
+    monkeypatch.setattr(Files, "change", overtaken)
+    feed(folder, first)
+    monkeypatch.undo()
+    ((number, late),) = refused
+    assert counted(folder) == [1] * 100
+    assert late is (number == 1)
+    if not late:
+        folder.update_many(range(100), batch=("till", number))
+        assert counted(folder) == [2] * 100
+
+
+def test_batches_that_shards_take_and_batches_that_are_fed_keep_to_one_order(tmp_path: Path) -> None:
+    folder = made(tmp_path)
+
+    def take(shards: tuple[int, ...], number: int) -> None:
+        with folder.gather() as gathered:
+            gathered.add(range(100))
+            for shard in shards:
+                folder.take(shard, [gathered.packed(shard)], batch=("till", number))
+
+    take((0, 3), 1)
+    with pytest.raises(pp.PanPrivacyError, match="batch 1 of till broke off"):
+        folder.update_many(range(100), batch=("till", 2))
+    take((1, 2), 1)
+    folder.update_many(range(100), batch=("till", 2))
+    assert counted(folder) == [2] * 100
+    with pytest.raises(LateBatch):
+        take((1,), 1)
 
 
 def test_counters_in_a_store_of_objects_are_not_fed_without_a_name() -> None:
@@ -181,3 +292,12 @@ def test_a_shard_that_notes_nothing_would_be_found(tmp_path: Path, monkeypatch: 
     folder.update_many([0], batch=1)
     folder.update_many([0], batch=1)
     assert counted(folder)[0] == 2
+
+
+def test_a_batch_that_looks_at_no_other_shard_would_be_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = made(tmp_path)
+    with folder.gather() as gathered:
+        folder.take(0, [gathered.packed(0)], batch=1)
+    monkeypatch.setattr(ShardedBits, "check_whole", lambda *_: None)
+    folder.update_many(range(100), batch=2)
+    assert folder.last_batch() == 2

@@ -13,6 +13,7 @@ from panprivacy.errors import PanPrivacyError
 from panprivacy.estimator import Estimator
 from panprivacy.events import STDIN
 from panprivacy.folder import StateFolder
+from panprivacy.folder.making import UNFINISHED
 from panprivacy.folder.noted import BatchId
 
 _PATIENCE = 10.0  # seconds without a new shard after which whoever makes a folder is taken for dead
@@ -34,6 +35,9 @@ class KeptFolder:
     """A state folder that a command feeds: events wait in memory, plainly, until they are written together."""
 
     def __init__(self, path: str, shards: int | None = None) -> None:
+        file = Path(path.rstrip("/"))
+        if file.is_file():
+            raise PanPrivacyError(f"{path}: {file} is a file, and a name that ends with / is that of a state folder")
         self.path = path
         self.new = False
         """Whether this command has made it."""
@@ -79,7 +83,9 @@ class KeptFolder:
         if self._shards not in (None, self.folder.shards):
             raise PanPrivacyError(f"{self.path}: has {self.folder.shards} shards, and {self._shards} were asked for")
         self._pending = self._open.enter_context(self.folder.pending())
-        est: Estimator[Any] = self.folder.estimator
+        if make is not None:
+            self._pending.expect()
+        est: Estimator[Any] = self._pending.estimator
         return est
 
     def seen(self) -> Estimator[Any]:
@@ -89,7 +95,7 @@ class KeptFolder:
 
     def write(self) -> None:
         """Bring what was counted to the shards; when this returns, it is on disk."""
-        ids = getattr(self.folder.estimator, "ids", None)
+        ids = getattr(self._pending.estimator, "ids", None)
         if ids is not None:
             self.folder.declare_ids(ids)
         with undisturbed():  # counters that have moved in some shards only are worse than a command that ends later
@@ -123,10 +129,7 @@ class KeptFolder:
             if len(self._names()) > many:
                 many, until = len(self._names()), monotonic() + _PATIENCE
             sleep(0.05)
-        raise PanPrivacyError(
-            f"{self.path}: there are shards and no ledger: whoever made the folder was killed, or the ledger deleted; "
-            "nothing can be released from it: delete it, and start again"
-        )
+        raise PanPrivacyError(f"{self.path}: {UNFINISHED}")
 
     def _names(self) -> list[str]:
         local = Path(self.path)
@@ -141,8 +144,9 @@ def name_batch(kept: object, text: str | None, files: Sequence[str], speaker: Sp
         match = re.fullmatch(r"(.+):([0-9]{1,18})", text)
         if not match:
             raise ValueError(f"batch {text!r} is not understood; write a name and a number that rises, like till3:17")
-        kept.batch, last = BatchId(match[1], int(match[2])), kept.folder.last_batch(match[1])
-        if last is not None and last >= kept.batch.number:
+        kept.batch = BatchId(match[1], int(match[2]))
+        kept.folder.check_batch(kept.batch)  # now, not after an hour of reading
+        if kept.folder.last_batch(kept.batch.writer) == kept.batch.number:
             speaker.note(f"{kept.path}: has {kept.batch} already, and it is not counted again")
     elif isinstance(kept, KeptFolder) and kept.folder.needs_names:
         raise ValueError("in this store a batch might be counted twice: say --batch NAME:NUMBER, which it then is not")

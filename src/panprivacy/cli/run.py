@@ -32,6 +32,7 @@ from panprivacy.state import StateFile
 from panprivacy.threads import use_threads
 
 _WEAK = 10.0  # an epsilon above this is hardly a promise
+_NONE_LEFT = "no planned release is left"
 
 
 @dataclass
@@ -130,15 +131,25 @@ class Run:
     def _release_between(self, final: bool) -> None:
         left = self.left
         if left > final:
-            self.release(dated=True)
+            self._release_if_left()
         elif left:
             self.speaker.note("the last planned release is kept for the end of input")
         else:
-            self.speaker.note("no planned release is left")
+            self.speaker.note(_NONE_LEFT)
+
+    def _release_if_left(self) -> None:
+        """Make a release of a pipe, which goes on if another process has made the last one at this moment."""
+        try:
+            self.release(dated=True)
+        except BudgetExhausted:
+            self.speaker.note(_NONE_LEFT)
 
     def _finish(self, final: bool, live: bool) -> None:
         if final and (self.left or not live):
-            self.release(dated=live)
+            if live:
+                self._release_if_left()
+            else:
+                self.release()
             if self.left and self.kept is None:
                 self.speaker.note(
                     f"{counted(self.left, 'more planned release')}, and no --state FILE to make them from"
@@ -159,7 +170,8 @@ class Run:
         """How many planned releases are not made yet."""
         if isinstance(self.est, ActiveUsers):
             return 1  # there is always one more day
-        budget = self.est.budget
+        # Of a folder, anybody may have made one meanwhile.
+        budget = self.kept.folder.budget if isinstance(self.kept, KeptFolder) else self.est.budget
         return budget.releases - budget.releases_made
 
     def check_left(self) -> None:
@@ -210,7 +222,11 @@ class Run:
         self.forewarn()
         est = self.est
         if not isinstance(est, Retention) or est.closed:
-            return self.keeper.release(self.level)
+            try:
+                return self.keeper.release(self.level)
+            except BudgetExhausted:
+                self.check_left()  # another process was quicker: say it in the words of a command
+                raise
         released = est.close(self.level)  # the first release is of the cohort, and ends its period
         self.keeper.write()
         return released

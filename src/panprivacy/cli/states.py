@@ -34,11 +34,17 @@ def show(state: StatePath, as_json: opt.Json = False) -> None:
         kept = KeptFolder(state) if is_folder(state) else None
         est = StateFile(state).load() if kept is None else kept.seen()
         speaker = Speaker(as_json=as_json, quiet=True)
-        shards = {} if kept is None else {"shards": kept.folder.shards}
+        behind = 0 if kept is None else kept.folder.shards_behind
+        shards = {} if kept is None else {"shards": kept.folder.shards, "shards_behind": behind}
         speaker.answer(_described(est) | shards if as_json else kept.folder if kept else est)
         last = est.last if isinstance(est, Estimator) else None
         if last is not None and not as_json:
             speaker.answer(last)
+        if behind:
+            Speaker(as_json=as_json, quiet=False).note(
+                f"{state}: a rerandomisation broke off, and {behind} of {shards['shards']} shards are as they were: "
+                f"panprivacy rerandomize {state} finishes it"
+            )
 
 
 def _described(est: Any) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """The bits of a folder, for an estimator to use like a table: shards that are loaded when they are needed."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import ClassVar, NoReturn, Protocol
+from typing import ClassVar, NoReturn, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,10 @@ from panprivacy.memory import Scratch
 from panprivacy.privacy.budget import Split
 from panprivacy.privacy.coins import ONE, Coins
 from panprivacy.state import Sealed
-from panprivacy.state.stores import Store
+from panprivacy.state.stores import Store, naming
+
+Before: TypeAlias = set[int | None]
+"""The number of the batch that came before one, None for none: a set that is empty if all shards have that one."""
 
 
 class Taker(Protocol):
@@ -46,6 +49,8 @@ class ShardedBits:
         self.size = size
         self.words: NDArray[np.uint64] = np.zeros(0, dtype=np.uint64)
         self.cells = cells
+        self.redraws = 0
+        """How often every shard has to be rerandomised by now, as the ledger says."""
         self._store, self._frame, self._split = store, frame, split
         self._taker: Taker | None = None
 
@@ -85,51 +90,75 @@ class ShardedBits:
 
     def redraw_marked(self, marks: Marks, coins: Coins, *, batch: BatchId | None, remove: bool) -> None:
         """Redraw what is marked, in one shard after the other."""
-        if batch is not None:
-            self.check_whole(batch, (0, self._frame.shards - 1))  # which tell: shards take a batch in order
+        before = None if batch is None else self.check_whole(batch)
+        once = batch is None and not self.cells.repeatable
+        if once:
+            self._check_readable()
         for number in range(self._frame.shards):
-            with Scratch() as scratch:
-                touched = marks.between(*self.bounds(number), scratch)
-                self.redraw_in(number, touched, coins, batch=batch, remove=remove)
+            try:
+                with Scratch() as scratch:
+                    touched = marks.between(*self.bounds(number), scratch)
+                    self.redraw_in(number, touched, coins, before, batch=batch, remove=remove)
+            except Exception as error:
+                if once and number:
+                    raise _half_counted(error, number, self._frame.shards) from error
+                raise
 
     def redraw_in(
-        self, number: int, touched: Touched, coins: Coins, *, batch: BatchId | None = None, remove: bool = False
+        self,
+        number: int,
+        touched: Touched,
+        coins: Coins,
+        before: Before | None = None,
+        *,
+        batch: BatchId | None = None,
+        remove: bool = False,
     ) -> None:
-        """Redraw some slots of one shard, counted from the shard's first, unless it has the batch already."""
+        """Redraw some slots of one shard, counted from the shard's first, unless it has the batch already.
+
+        A shard that has neither this batch nor the one that came `before` is refused: somebody else is at it.
+        """
 
         def redrawn(shard: Shard) -> Shard | None:
-            if batch is not None and shard.noted.has(batch):
-                return None
+            if batch is not None:
+                if shard.noted.has(batch):
+                    return None
+                if before is not None and shard.noted.number(batch.writer) not in before:
+                    raise _broke_off(batch, shard.noted.number(batch.writer))
             noting = shard.noting(batch)  # which may refuse
-            self.cells.redraw(shard.table, touched, self._split.pair_after(shard.redraws), coins, remove=remove)
+            noting = self._caught_up(noting, self.redraws, coins)
+            self.cells.redraw(shard.table, touched, self._split.pair_after(noting.redraws), coins, remove=remove)
             return noting
 
         self._change(number, redrawn)
 
-    def check_whole(self, batch: BatchId, shards: Iterable[int]) -> None:
-        """Refuse a batch if the one before broke off, and one of these shards does not have it."""
-        known = (self.last_batch(number, batch.writer) for number in shards)
-        numbers = [-1 if number is None else number for number in known]
-        if min(numbers) != max(numbers) != batch.number > min(numbers):
-            raise PanPrivacyError(
-                f"{BatchId(batch.writer, max(numbers))} broke off, and some shards do not have it: feed it again, and "
-                f"then {batch}; if it is lost, go on under another writer's name"
-            )
+    def check_whole(self, batch: BatchId) -> Before:
+        """The number of the batch before, which all shards have that do not have this one; refuse if there are two."""
+        noted = [self._seen(number).noted for number in range(self._frame.shards)]
+        before = {each.number(batch.writer) for each in noted if not each.has(batch)}
+        if len(before) > 1:
+            raise _broke_off(batch, max(number for number in before if number is not None))
+        return before
+
+    def _check_readable(self) -> None:
+        """Find out before the first shard is changed if one of them is missing or corrupt."""
+        for number in range(self._frame.shards):
+            self._seen(number)
 
     def last_batch(self, number: int, writer: str) -> int | None:
         """The last batch of a writer that a shard has."""
-        shard = self._shard(self._store.read(shard_name(number)), number)
-        shard.table.wipe()
-        return shard.noted.number(writer)
+        return self._seen(number).noted.number(writer)
 
     def forget(self, writer: str) -> None:
-        """Make room for another writer in every shard."""
+        """Make room for another writer in every shard.
 
-        def without(shard: Shard) -> Shard:
-            return shard.without(writer)
-
+        All of them first note that the writer is leaving: a name that some shards have forgotten and others have not
+        would lose the batches of whoever takes it next.
+        """
         for number in range(self._frame.shards):
-            self._change(number, without)
+            self._change(number, lambda shard: shard.leaving(writer))
+        for number in range(self._frame.shards):
+            self._change(number, lambda shard: shard.without(writer))
 
     # --- what leaves --------------------------------------------------------------------------------------------
 
@@ -152,14 +181,20 @@ class ShardedBits:
         """Rerandomise every shard that has not been so often enough: all of them, or those that a crash left behind."""
 
         def redrawn(shard: Shard) -> Shard | None:
-            behind = range(shard.redraws, redraws)
-            for _ in behind:
-                shard.table.flip_each(self._split.flip, coins)
-                shard = shard.redrawn()
-            return shard if behind else None
+            return self._caught_up(shard, redraws, coins) if shard.redraws < redraws else None
 
         for number in range(self._frame.shards):
             self._change(number, redrawn)
+
+    def _caught_up(self, shard: Shard, redraws: int, coins: Coins) -> Shard:
+        for _ in range(shard.redraws, redraws):
+            shard.table.flip_each(self._split.flip, coins)
+            shard = shard.redrawn()
+        return shard
+
+    def behind(self, redraws: int) -> list[int]:
+        """The shards that have not been rerandomised so often: those that a crash left behind."""
+        return [number for number in range(self._frame.shards) if self._seen(number).redraws < redraws]
 
     # --- what an estimator asks besides --------------------------------------------------------------------------
 
@@ -198,12 +233,34 @@ class ShardedBits:
 
         self._store.change(shard_name(number), change)
 
-    def _shard(self, parts: Sealed, number: int) -> Shard:
-        shard = Shard.of(parts, self.cells)
-        first, end = self.bounds(number)
-        if (shard.name, shard.number, shard.table.size) != (self._frame.name, number, end - first):
-            raise CorruptState(f"shard {number} is not of this folder")
+    def _seen(self, number: int) -> Shard:
+        """A shard without its bits."""
+        shard = self._shard(self._store.read(shard_name(number)), number)
+        shard.table.wipe()
         return shard
+
+    def _shard(self, parts: Sealed, number: int) -> Shard:
+        first, end = self.bounds(number)
+        with naming(self._store.where(shard_name(number))):
+            shard = Shard.of(parts, self.cells)
+            if (shard.name, shard.number, shard.table.size) != (self._frame.name, number, end - first):
+                raise CorruptState(f"this is not shard {number} of this folder")
+        return shard
+
+
+def _broke_off(batch: BatchId, number: int | None) -> PanPrivacyError:
+    before = "a batch" if number is None else str(BatchId(batch.writer, number))
+    return PanPrivacyError(
+        f"{before} broke off, or is not done yet, and some shards do not have it: feed it again, and then {batch}; "
+        "if it is lost, go on under another writer's name"
+    )
+
+
+def _half_counted(error: Exception, counted: int, shards: int) -> PanPrivacyError:
+    return PanPrivacyError(
+        f"{error}; the first {counted} of {shards} shards have counted this batch, and the others have not: fed again, "
+        "it counts twice in those; a batch with a name, batch=('till 3', 17) or --batch till3:17, is fed again safely"
+    )
 
 
 def shard_name(number: int) -> str:

@@ -1,7 +1,7 @@
 """What a slot of a folder has: a bit, or a counter and a bit. All that differs between them is here."""
 
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,9 @@ AnyTable: TypeAlias = Any
 
 class Cells(Protocol):
     """Makes the tables and the marks of one kind of slots."""
+
+    repeatable: ClassVar[bool]
+    """Whether an event that is fed twice is as good as fed once."""
 
     def words_for(self, size: int) -> int:
         """How many words so many slots take."""
@@ -38,6 +41,8 @@ class Cells(Protocol):
 @dataclass(frozen=True)
 class OneBit:
     """A bit, which every event redraws."""
+
+    repeatable: ClassVar[bool] = True
 
     def words_for(self, size: int) -> int:
         """How many words so many bits take."""
@@ -66,6 +71,8 @@ class Counter:
     """A counter and a bit, which is redrawn where the counter wraps."""
 
     up_to: int
+
+    repeatable: ClassVar[bool] = False
 
     def words_for(self, size: int) -> int:
         """How many words so many counters take."""

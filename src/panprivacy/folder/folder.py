@@ -1,5 +1,6 @@
 """`StateFolder`: one estimator in a folder, fed and released from many processes."""
 
+import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -17,7 +18,15 @@ from panprivacy.estimator import Estimator
 from panprivacy.folder.bits import ShardedBits
 from panprivacy.folder.cells import cells_of
 from panprivacy.folder.gathered import Gathered, Received
-from panprivacy.folder.making import KINDS, LEDGER, check_kind, lay_out, parameters_of
+from panprivacy.folder.making import (
+    KINDS,
+    LEDGER,
+    UNFINISHED,
+    check_kind,
+    is_unfinished,
+    lay_out,
+    parameters_of,
+)
 from panprivacy.folder.noted import BatchId
 from panprivacy.folder.parts import Frame
 from panprivacy.folder.pending import Pending
@@ -27,7 +36,7 @@ from panprivacy.privacy.budget import Budget, Split
 from panprivacy.privacy.coins import Coins
 from panprivacy.slots import SlotMap
 from panprivacy.state import Sealed
-from panprivacy.state.stores import Store, store_at
+from panprivacy.state.stores import Store, naming, store_at
 from panprivacy.universe import Edges, Ids, Universe, Users
 
 BatchLike: TypeAlias = int | tuple[str, int] | None
@@ -44,6 +53,7 @@ class StateFolder:
     Of a `Counts` a batch that is fed twice counts twice, unless it says which it is: ``batch=("till 3", 17)``, the name
     of a writer and a number that rises. Every shard notes the last number of every writer in the same write as its
     counters, and takes no batch that it has. So a batch is fed again, with the same identity, until a call returns.
+    Batches of one writer are fed one after the other.
 
     Parameters
     ----------
@@ -83,6 +93,8 @@ class StateFolder:
 
     def _open(self, store: Store, url: str, universe: Any, coins: Coins) -> None:
         self.url = url
+        self._place = url if "://" in url else str(Path(url).absolute())  # whoever unpickles it may work elsewhere
+        self._process = os.getpid()
         self._store, self._coins = store, coins
         lifetime.give_lock(self, rank=0)
         self._given = universe
@@ -120,15 +132,19 @@ class StateFolder:
     def holding(cls, est: Any, url: str | Path, *, shards: int | None = None) -> Self:
         """Make a folder that goes on with an estimator, which then holds nothing any more."""
         store = store_at(url)
-        lay_out(est, store, shards)
+        try:
+            lay_out(est, store, shards)
+        except FileExistsError:
+            if is_unfinished(store):
+                raise FileExistsError(f"{url}: {UNFINISHED}") from None
+            raise
         folder = cls.__new__(cls)
         folder._open(store, str(url), _listed(est.universe), est._coins)
         return folder
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Where it is, and the list of its users, if there is one: whoever unpickles it opens it."""
-        url = self.url if "://" in self.url else str(Path(self.url).absolute())  # another process works elsewhere
-        return _opened, (url, self._given, None if self._coins.secure else self._coins)
+        return _opened, (self._place, self._given, None if self._coins.secure else self._coins)
 
     # --- events -------------------------------------------------------------------------------------------------
 
@@ -145,7 +161,8 @@ class StateFolder:
 
         A batch with an id that is none is refused whole; also an iterator is one batch here. `batch` says which batch
         it is: a number, or the name of a writer and a number, higher than those of its batches before. A shard that has
-        it, or a later one of that writer, is left as it is.
+        it is left as it is. A number that is lower than the last one is refused, and so is the next batch until all
+        shards have the one before: of two batches of one writer at the same time, one is refused.
         """
         self._take(ids, categories, batch, remove=False)
 
@@ -159,6 +176,7 @@ class StateFolder:
         which = self._identified(batch)
         with self._lock, self.gather() as gathered:
             gathered.add(ids, categories)
+            self._read_ledger()
             self._bits.redraw_marked(gathered.marks, self._coins, batch=which, remove=remove)
 
     @contextmanager
@@ -176,6 +194,7 @@ class StateFolder:
         1
         >>> place.cleanup()
         """
+        self._check_process()
         gathered = Gathered(self._frame, self._bits, self._est, self._lock)
         try:
             yield gathered
@@ -187,7 +206,9 @@ class StateFolder:
 
         `packed` are arrays, bytes or other buffers. Whoever cuts a batch into shards lets every shard take its part,
         also where that is empty: which shards have a batch must not tell who is in it. The parts of one shard are taken
-        in one call, since the next call with the same `batch` changes nothing.
+        in one call, since the next call with the same `batch` changes nothing. A shard that has a higher number of the
+        same writer refuses. What other shards have, no shard knows: whoever lets them take batches asks `check_batch`
+        before the first of them takes the next one.
         """
         with self.receive([number], batch=batch) as received:
             for each in packed:
@@ -197,6 +218,8 @@ class StateFolder:
     @contextmanager
     def receive(self, shards: Iterable[int], *, batch: BatchLike = None) -> Iterator[Received]:
         """Let several shards `take` what was packed for them, as it comes in, in any order."""
+        with self._lock:
+            self._read_ledger()
         received = Received(self._frame, self._bits, self._coins, shards, self._identified(batch))
         try:
             yield received
@@ -205,8 +228,9 @@ class StateFolder:
 
     @contextmanager
     def pending(self) -> Iterator[Pending]:
-        """Let `estimator` be fed by its own verbs inside the `with` block; what it is fed waits there to be written."""
-        pending = Pending(self._bits, self._coins)
+        """Let `Pending.estimator` be fed by its own verbs in the `with` block; what it is fed waits to be written."""
+        self._check_process()
+        pending = Pending(self._est, self._bits, self._coins, self._read_ledger)
         try:
             with self._bits.fed_to(pending):
                 yield pending
@@ -239,10 +263,10 @@ class StateFolder:
         return which
 
     def check_batch(self, batch: BatchLike) -> None:
-        """Refuse a batch if the one before, of the same writer, broke off, and some shards do not have it."""
+        """Refuse a batch if the one before, of the same writer, broke off, or if a later one was fed."""
         which = self._identified(batch)
         if which is not None:
-            self._bits.check_whole(which, range(self.shards))
+            self._bits.check_whole(which)
 
     def last_batch(self, writer: str = "") -> int | None:
         """The number of the last batch of a writer that every shard has; None if there is none."""
@@ -251,7 +275,10 @@ class StateFolder:
         return min(known) if len(known) == len(numbers) else None
 
     def forget(self, writer: str) -> None:
-        """Make room for another writer, of whom there can be 32: a late batch of this one would be counted again."""
+        """Make room for another writer, of whom there can be 32: a late batch of this one would be counted again.
+
+        If it breaks off, nothing is taken under this name until it is called again.
+        """
         self._bits.forget(writer)
 
     # --- what leaves --------------------------------------------------------------------------------------------
@@ -287,12 +314,15 @@ class StateFolder:
     def rerandomize(self) -> None:
         """After an announced reading of the state: redraw every bit through randomised response.
 
-        The ledger is told first. A crash in between leaves some shards behind, and whoever releases or rerandomises
-        next catches up with them.
+        The ledger is told first. A crash in between leaves some shards behind, and whoever feeds, releases or
+        rerandomises next catches up with them: `rerandomize` after a crash, or while another process is at it, finishes
+        that one, and spends none.
         """
 
-        def note(parts: Sealed) -> Sealed:
+        def note(parts: Sealed) -> Sealed | None:
             frame, est = self._understood(parts)
+            if self._bits.behind(est._ledger.redraws):
+                return None
             est._ledger.note_redraw()
             return replace(frame, parameters=parameters_of(est)).sealed()
 
@@ -301,7 +331,14 @@ class StateFolder:
         with self._lock:
             self._store.change(LEDGER, note)
             self._read_ledger()
-            self._bits.catch_up(self._est._ledger.redraws, self._coins)
+            self._bits.catch_up(self._bits.redraws, self._coins)
+
+    @property
+    def shards_behind(self) -> int:
+        """How many shards a rerandomisation that broke off has left as they were."""
+        with self._lock:
+            self._read_ledger()
+            return len(self._bits.behind(self._bits.redraws)) if self._bits.redraws else 0
 
     # --- what it says of itself ---------------------------------------------------------------------------------
 
@@ -345,11 +382,6 @@ class StateFolder:
         return int(self._bits.nbytes)
 
     @property
-    def estimator(self) -> Any:
-        """The estimator, to be asked what it is. Its bits are not here, and its ledger is as it was last read."""
-        return self._est
-
-    @property
     def needs_names(self) -> bool:
         """Whether a batch has to say which it is: it must not be taken twice, and this store may take it twice."""
         return not (self.repeatable or self._store.ONCE)
@@ -378,6 +410,8 @@ class StateFolder:
         try:
             self._frame, found = self._understood(self._store.read(LEDGER))
         except FileNotFoundError:
+            if is_unfinished(self._store):
+                raise FileNotFoundError(f"{self.url}: {UNFINISHED}") from None
             raise FileNotFoundError(
                 f"{self.url}: there is no state folder here; pp.StateFolder.create(url, ...) makes one"
             ) from None
@@ -386,18 +420,32 @@ class StateFolder:
         if self._est is None:
             self._est, self._bits = found, found._table
         self._est._agree_with(found)
+        self._bits.redraws = self._est._ledger.redraws
+
+    def _check_process(self) -> None:
+        if os.getpid() != self._process:
+            raise PanPrivacyError(
+                f"{self.url}: this process was forked after the folder was opened: open it here, pp.StateFolder(url)"
+            )
 
     def _understood(self, parts: Sealed) -> tuple[Frame, Any]:
         """A frame, and the estimator whose bits are in the shards."""
-        frame = Frame.of(parts)
-        if frame.kind not in KINDS:
-            raise CorruptState(f"a folder cannot have an estimator of kind {frame.kind}")
+        self._check_process()
+        with naming(self._store.where(LEDGER)):
+            frame = Frame.of(parts)
+            if frame.kind not in KINDS:
+                raise CorruptState(f"a folder cannot have an estimator of kind {frame.kind}")
+        if self._est is not None and frame.name != self._frame.name:
+            raise PanPrivacyError(
+                f"{self.url}: the folder that was opened is gone, and there is another one: open that"
+            )
 
         def bits(slots: SlotMap, split: Split) -> Any:
             return ShardedBits(self._store, frame, slots.size, split, cells_of(slots))
 
         sealed = frame.of_estimator(parts.words)
-        return frame, KINDS[frame.kind]._with_bits_elsewhere(sealed, self._given, bits, self._coins)
+        with naming(self._store.where(LEDGER)):
+            return frame, KINDS[frame.kind]._with_bits_elsewhere(sealed, self._given, bits, self._coins)
 
 
 def _wipe_stack() -> None:

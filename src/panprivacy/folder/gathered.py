@@ -3,13 +3,13 @@
 import struct
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
-from operator import index
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from panprivacy.errors import CorruptState
+from panprivacy.errors import CorruptState, PanPrivacyError
 from panprivacy.folder.bits import ShardedBits
 from panprivacy.folder.marks import Marks
 from panprivacy.folder.noted import BatchId
@@ -19,6 +19,7 @@ from panprivacy.memory import Scratch
 from panprivacy.privacy.coins import Coins
 
 _HEAD = struct.Struct(f"<{NAME}sI")  # the name of the folder, and the number of the shard
+_CHECK = 8  # bytes of a checksum of all that follows it
 
 
 class Gathered:
@@ -32,12 +33,14 @@ class Gathered:
         self._frame, self._bits, self._est = frame, bits, est
         self._turn = turn  # held while users are looked up
         self._scratch = Scratch()
+        self._open = True
 
     def add(self, ids: Any, categories: Any = None) -> None:
         """Gather the slots of these users; takes what `StateFolder.update_many` takes, and names an id that is none.
 
         What is refused leaves no mark; of an iterator, which is taken in chunks, the last chunk leaves none.
         """
+        self._check_open()
         with self._turn, self._bits.fed_to(_Into(self.marks)):
             self._est.update_many(ids, categories)
 
@@ -46,14 +49,31 @@ class Gathered:
 
         It is wiped with the rest; copies of it, sent elsewhere, are the caller's to wipe.
         """
+        self._check_open()
+        number = self._frame.checked(number)
         head = _HEAD.pack(self._frame.name, number)
-        return self.marks.packed(*self._bits.bounds(number), head, self._scratch)
+        octets = self.marks.packed(*self._bits.bounds(number), head + bytes(_CHECK), self._scratch)
+        octets[_HEAD.size :][:_CHECK] = _checked(octets, self._scratch)
+        return octets
+
+    def _check_open(self) -> None:
+        if not self._open:
+            raise PanPrivacyError("the `with` block has ended, and what was gathered in it is wiped: gather once more")
 
     def wipe(self) -> None:
-        """Forget everything."""
+        """Forget everything, and take nothing more."""
+        self._open = False
         with self._scratch:
             self.marks.wipe()
         loaded("panprivacy.privacy.kernels").wipe_stack()
+
+
+def _checked(octets: NDArray[np.uint8], scratch: Scratch) -> NDArray[np.uint8]:
+    """The checksum of packed slots."""
+    check = sha256(memoryview(octets[: _HEAD.size]))  # type: ignore[arg-type]
+    check.update(memoryview(octets[_HEAD.size + _CHECK :]))  # type: ignore[arg-type]
+    digest = scratch.own(np.frombuffer(check.digest(), dtype=np.uint8))  # of few slots, it tells which they are
+    return digest[:_CHECK]
 
 
 class _Into:
@@ -78,9 +98,7 @@ class Received:
     ) -> None:
         self._frame, self._bits, self._coins, self._batch = frame, bits, coins, batch
         self._marks: dict[int, Marks] = {}
-        for number in map(index, shards):
-            if not 0 <= number < frame.shards:
-                raise ValueError(f"there are shards 0 to {frame.shards - 1}, and none of number {number}")
+        for number in map(frame.checked, shards):
             self._marks[number] = bits.cells.marks(self._size(number))
 
     def _size(self, number: int) -> int:
@@ -94,7 +112,10 @@ class Received:
         if name != self._frame.name or number not in self._marks:
             listed = ", ".join(map(str, self._marks))
             raise CorruptState(f"these slots are not those of shard {listed} of this folder")
-        self._marks[number].add_packed(octets[_HEAD.size :])
+        with Scratch() as scratch:
+            if not np.array_equal(_checked(octets, scratch), octets[_HEAD.size :][:_CHECK]):
+                raise CorruptState(f"these slots of shard {number} were altered, or cut off: their checksum is another")
+        self._marks[number].add_packed(octets[_HEAD.size + _CHECK :])
 
     def take(self, *, remove: bool = False) -> None:
         """Note it in each of these shards, one after the other."""

@@ -1,9 +1,10 @@
 """Which batches a shard has taken: of every writer who numbers batches, the highest number.
 
 A redraw may be made twice, an increment may not. So whoever feeds counters says which batch it is, a writer's name and
-a number that rises, and every shard notes it in the same write as the counters. A batch that is fed again touches only
-the shards that do not have it yet, and a late writer, whose batch is long past, touches none. Names and numbers are
-public: they say who feeds and how often, and nothing about anybody in a batch. They take the same room in every shard.
+a number that rises, and every shard notes it in the same write as the counters. A shard that has this number takes
+nothing, one that has a lower number takes the batch, and one that has a higher number refuses: whether it has this
+batch, too, or was never given it, cannot be known. Names and numbers are public: they say who feeds and how often, and
+nothing about anybody in a batch. They take the same room in every shard.
 """
 
 import struct
@@ -16,7 +17,12 @@ from panprivacy.errors import PanPrivacyError
 
 MOST_WRITERS = 32
 _HIGHEST = 2**62
+_FORGOTTEN = _HIGHEST  # stands where a number was, in every shard, before a writer is forgotten in the first of them
 _ENTRY = struct.Struct("<16sQ")  # what a writer's name hashes to, and the number of its last batch, plus 1; 0 is free
+
+
+class LateBatch(PanPrivacyError):
+    """A batch comes after one of the same writer with a higher number; where that was found, nothing was changed."""
 
 
 class BatchId(NamedTuple):
@@ -30,9 +36,11 @@ class BatchId(NamedTuple):
         """Read what a caller says of a batch: None, a number, or a name and a number."""
         if given is None:
             return None
-        writer, number = given if isinstance(given, tuple) else ("", given)
-        if not isinstance(writer, str):
-            raise TypeError(f"a batch is named by its writer and a number, such as ('till 3', 17), got {given!r}")
+        writer, number = given if isinstance(given, tuple) and len(given) == 2 else ("", given)
+        if not isinstance(writer, str) or isinstance(number, bool) or not hasattr(number, "__index__"):
+            raise TypeError(
+                f"a batch is a number, 17, or its writer's name and a number, ('till 3', 17), got {given!r}"
+            )
         if not 0 <= index(number) < _HIGHEST:
             raise ValueError(f"the number of a batch is at least 0 and below 2**62, got {number}")
         return cls(writer, index(number))
@@ -61,12 +69,23 @@ class Noted:
 
     def number(self, writer: str) -> int | None:
         """The last batch of a writer; None if there was none."""
-        return dict(self.numbers).get(_hashed(writer))
+        number = dict(self.numbers).get(_hashed(writer))
+        if number == _FORGOTTEN:
+            raise PanPrivacyError(
+                f"the writer {writer!r} was being forgotten, and that broke off: forget({writer!r}) once more, and "
+                "then the name is free"
+            )
+        return number
 
     def has(self, batch: BatchId) -> bool:
-        """Whether this batch, or a later one of the same writer, was taken."""
+        """Whether this batch was taken; `LateBatch` if a later one of the same writer was."""
         number = self.number(batch.writer)
-        return number is not None and number >= batch.number
+        if number is not None and number > batch.number:
+            raise LateBatch(
+                f"{batch} comes too late: batch {number} of the same writer was fed before it, and numbers rise; "
+                f"if {batch} was fed already, all is well, and if not, give it a number that is higher"
+            )
+        return number == batch.number
 
     def with_batch(self, batch: BatchId) -> "Noted":
         """The same, and this batch."""
@@ -77,6 +96,11 @@ class Noted:
                 "name of one who has ended, or forget(writer) one of them"
             )
         return Noted(tuple(numbers.items()))
+
+    def leaving(self, writer: str) -> "Noted":
+        """The same, and that a writer is about to be forgotten: until then nothing is taken under this name."""
+        left = _hashed(writer)
+        return Noted(tuple((known, _FORGOTTEN if known == left else number) for known, number in self.numbers))
 
     def without(self, writer: str) -> "Noted":
         """The same, with room for another writer."""

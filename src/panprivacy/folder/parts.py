@@ -2,6 +2,7 @@
 
 import struct
 from dataclasses import dataclass, field, replace
+from operator import index
 from typing import Any, NoReturn, Self
 
 import numpy as np
@@ -52,6 +53,14 @@ class Frame:
         """The same as a state of the estimator."""
         return Sealed(self.kind, self.secure, self.parameters, words)
 
+    def checked(self, number: int) -> int:
+        """The number of a shard; `ValueError` if there is none of this number."""
+        if isinstance(number, bool) or not hasattr(number, "__index__"):
+            raise TypeError(f"shards have whole numbers, 0 to {self.shards - 1}, got {number!r}")
+        if not 0 <= index(number) < self.shards:
+            raise ValueError(f"there are shards 0 to {self.shards - 1}, and none of number {number}")
+        return index(number)
+
     def bounds(self, number: int, size: int) -> tuple[int, int]:
         """Which of the slots a shard has: from the first up to the second."""
         return number * size // self.shards, (number + 1) * size // self.shards
@@ -93,6 +102,10 @@ class Shard:
         """The same, with a batch that it has now."""
         return self if batch is None else replace(self, noted=self.noted.with_batch(batch))
 
+    def leaving(self, writer: str) -> "Shard":
+        """The same, and that a writer is about to be forgotten."""
+        return replace(self, noted=self.noted.leaving(writer))
+
     def without(self, writer: str) -> "Shard":
         """The same, without what it knows of a writer's batches."""
         return replace(self, noted=self.noted.without(writer))
@@ -104,4 +117,7 @@ class Alone:
     @staticmethod
     def from_sealed(parts: Sealed, universe: Any = None) -> NoReturn:  # noqa: ARG004
         """Refuse."""
-        raise PanPrivacyError("this is a part of a state folder: open the folder, pp.StateFolder(url)")
+        raise PanPrivacyError(
+            "this is a part of a state folder: name the folder, as in panprivacy show DIR/, or open it, "
+            "pp.StateFolder(url)"
+        )

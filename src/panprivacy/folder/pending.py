@@ -1,5 +1,6 @@
 """Events that the estimator of a folder is fed by its own verbs, and that are then written to the shards together."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,11 @@ class Pending:
     batch. Insertions and deletions are written in the order in which they came.
     """
 
-    def __init__(self, bits: ShardedBits, coins: Coins) -> None:
+    def __init__(self, est: Any, bits: ShardedBits, coins: Coins, prepare: Callable[[], None]) -> None:
+        self.estimator = est
+        """The estimator, to be fed and to be asked what it is; its bits are not here."""
         self._bits, self._coins = bits, coins
+        self._prepare = prepare  # is called before anything is written: the ledger may say more by now
         self._marks = bits.cells.marks(bits.size)
         self._remove = self._any = False
 
@@ -30,6 +34,10 @@ class Pending:
         self._marks.add(slots)
         self._any = True
 
+    def expect(self) -> None:
+        """Let the next `write` write all shards also if nobody comes: whether anybody did must not show."""
+        self._any = True
+
     def restored_on_error(self) -> Any:
         """Put the marks back as they were if anything goes wrong."""
         return self._marks.restored_on_error()
@@ -37,6 +45,7 @@ class Pending:
     def write(self, batch: BatchId | None = None) -> None:
         """Bring what was fed since the last time to the shards; when this returns, it is on disk."""
         if self._any or batch is not None:
+            self._prepare()
             self._bits.redraw_marked(self._marks, self._coins, batch=batch, remove=self._remove)
             self._marks.wipe()
             self._any = False

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from panprivacy.errors import PanPrivacyError
+from panprivacy.folder.noted import LateBatch
 from panprivacy.memory import Scratch
 from panprivacy.universe.rows import chosen_rows
 
@@ -137,7 +138,10 @@ def take_sets(
                     received.add(slots.as_buffer())
         first = Fault.first(faults)
         if first is None:
-            received.take()
+            try:
+                received.take()
+            except LateBatch as error:  # of an attempt that was given up, nobody hears it
+                first = Fault(task, 0, type(error), str(error))
     yield pa.record_batch(
         [pa.array([len(shards)], pa.int32()), pa.array([first and first.packed()], pa.binary())], ["shards", "fault"]
     )

@@ -50,7 +50,6 @@ def update(
     if frame.isStreaming:
         raise TypeError("this DataFrame is a stream: feed it with stream(frame, column, folder)")
     opened = folder if isinstance(folder, StateFolder) else StateFolder(folder)
-    opened.check_batch(batch)
     with Feeding(
         frame.sparkSession,
         opened,
@@ -104,6 +103,7 @@ class Feeding:
                 "Spark may run a task twice, and counters would move twice: say which batch it is, as in "
                 "update(frame, column, folder, batch=('writer', 1))"
             )
+        self._folder.check_batch(batch)
         columns, shared, tasks = self._columns, self._shared, self._tasks
 
         def sets(batches: Iterator["pa.RecordBatch"]) -> Iterator["pa.RecordBatch"]:

@@ -14,6 +14,7 @@ _ZEROS = bytes(2**20)
 STATE, JOURNAL, MERGED = b"panpriv\0", b"ppredo1\0", b"ppmerge\0"
 """What the files of this package begin with."""
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_CANNOT_RESERVE = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
 
 
 class StateFileError(PanPrivacyError):
@@ -91,6 +92,20 @@ def sync_folder(folder: Path) -> None:
 def overwrite(handle: int) -> None:
     """Put zeros in the place of all that is in a file."""
     size = os.fstat(handle).st_size
+    for at in range(0, size, len(_ZEROS)):
+        write_all(handle, memoryview(_ZEROS)[: size - at], at)
+
+
+def reserve(handle: int, size: int) -> None:
+    """Take so much room on disk for a file, or fail now; where a file system cannot promise room, zeros take it."""
+    if hasattr(os, "posix_fallocate"):
+        try:
+            os.posix_fallocate(handle, 0, size)
+        except OSError as error:
+            if error.errno not in _CANNOT_RESERVE:
+                raise
+        else:
+            return
     for at in range(0, size, len(_ZEROS)):
         write_all(handle, memoryview(_ZEROS)[: size - at], at)
 

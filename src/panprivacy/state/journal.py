@@ -4,6 +4,9 @@ The file is compared with its new content block by block. The blocks that differ
 reach the disk, and only then go into the file. Whoever finds a whole journal writes its blocks into the file once more;
 whoever finds half of one knows that the file was not touched. As soon as the file has them on disk, the journal is
 overwritten with zeros: which blocks were changed last tells who may have come.
+
+A journal that finds no room fails, and that must not tell how many blocks differ. So the room that it would take if all
+of them did is reserved first, and what it does not need is given back.
 """
 
 import os
@@ -24,6 +27,7 @@ from panprivacy.state.disk import (
     open_own,
     overwrite,
     read_all,
+    reserve,
     sync,
     sync_folder,
     write_all,
@@ -85,6 +89,11 @@ def _room(size: int) -> int:
     return min(STRIDE, -(-size // BLOCK)) * BLOCK
 
 
+def _most(size: int) -> int:
+    """Bytes of the journal of a file of this size, whatever is changed in it."""
+    return HEAD.size + size + STRETCH.size * -(-size // BLOCK) + CHECK
+
+
 def apply(handle: int, content: Content, changes: Changes) -> None:
     """Write what differs into the file, while nobody reads it."""
     with Scratch() as scratch, nobody_reads(handle):
@@ -106,7 +115,10 @@ class Journal:
         new = not is_there(self.path)
         handle = open_own(self.path, os.O_RDWR | os.O_CREAT)
         try:
-            self._write(handle, content, changes)
+            before = os.fstat(handle).st_size
+            reserve(handle, _most(content.size))
+            # What an earlier change left stays, to be erased: its zeros may not have reached the disk.
+            os.ftruncate(handle, max(before, self._write(handle, content, changes)))
             sync(handle)
         finally:
             os.close(handle)
@@ -114,7 +126,8 @@ class Journal:
             sync_folder(self.path.parent)
 
     @staticmethod
-    def _write(handle: int, content: Content, changes: Changes) -> None:
+    def _write(handle: int, content: Content, changes: Changes) -> int:
+        """Write it, and return where it ends."""
         follows = sum(STRETCH.size + size for _, size in changes)
         with Scratch() as scratch:
             buffer = memoryview(scratch.empty("stretch", STRETCH.size + _room(content.size), np.uint8))
@@ -130,6 +143,7 @@ class Journal:
                 at += len(part)
             digest = scratch.own(np.frombuffer(check.digest(), dtype=np.uint8))
             write_all(handle, memoryview(digest), at)  # type: ignore[arg-type]
+            return at + len(digest)
 
     def clear(self) -> None:
         """Overwrite it: the file has it all. The zeros need not be waited for: what they cover is the same version."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import Any, Protocol, TypeAlias
 
-from panprivacy.errors import PanPrivacyError
+from panprivacy.errors import CorruptState, PanPrivacyError
 from panprivacy.memory import wipe
 from panprivacy.privacy import coins
 from panprivacy.state.disk import StateInUse
@@ -31,6 +31,9 @@ class Store(Protocol):
     ONCE: bool
     """Whether a change that was made is never made a second time."""
 
+    def where(self, name: str) -> str:
+        """Where a part is, as messages name it."""
+
     def create(self, name: str, parts: Sealed) -> None:
         """Write the first version of a part; `FileExistsError` if there is one."""
 
@@ -40,12 +43,15 @@ class Store(Protocol):
     def change(self, name: str, edit: Edit) -> None:
         """Put the next version of a part in the place of the present one; when this returns it will outlast a crash."""
 
+    def erase(self, name: str) -> None:
+        """Delete all of a part that nobody uses yet."""
+
 
 def store_at(url: str | Path) -> Store:
     """The store behind a path or an fsspec URL."""
     scheme = re.match(r"([a-z][a-z0-9+.-]*)://", str(url))
     if scheme is None or scheme[1] in ("file", "local"):
-        return Files(Path(str(url).removeprefix(scheme[0] if scheme else "")))
+        return Files(Path(str(url).removeprefix(scheme[0] if scheme else "")).absolute())
     try:
         import fsspec
     except ImportError:
@@ -62,8 +68,14 @@ class Files:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
+    def where(self, name: str) -> str:
+        """The path of a part."""
+        return str(self._file(name).path)
+
     def create(self, name: str, parts: Sealed) -> None:
         """Write the first version of a part."""
+        if self._folder.is_file():
+            raise NotADirectoryError(f"{self._folder} is a file, and no folder can be made there")
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with self._locked(name) as file:
             if file.exists:
@@ -75,14 +87,22 @@ class Files:
         file = self._file(name)
         if not file.exists:
             raise FileNotFoundError(f"{file.path} does not exist")
-        return file.read()
+        with naming(str(file.path)):
+            return file.read()
 
     def change(self, name: str, edit: Edit) -> None:
         """Lock the file, and bring it to its next version."""
         with self._locked(name) as file:
             if not file.exists:
                 raise FileNotFoundError(f"{file.path} does not exist")
-            _changed(file.read(), edit, file.write)
+            with naming(str(file.path)):
+                parts = file.read()
+            _changed(parts, edit, file.write)
+
+    def erase(self, name: str) -> None:
+        """Overwrite and delete the file."""
+        with self._locked(name) as file:
+            file.erase()
 
     def _file(self, name: str) -> StateFile:
         return StateFile(self._folder / f"{name}.pp")
@@ -124,6 +144,10 @@ class Objects:
     def __init__(self, filesystem: Any, root: str) -> None:
         self._files, self._root = filesystem, root.rstrip("/")
 
+    def where(self, name: str) -> str:
+        """The path of a part, without the epoch of its version."""
+        return f"{self._root}/{name}"
+
     def create(self, name: str, parts: Sealed) -> None:
         """Write the first version of a part, having seen that this store tells who was first."""
         self._check_exclusive()
@@ -158,6 +182,10 @@ class Objects:
                 raise PanPrivacyError(f"{self._root}/{name}: others keep changing it, and we get no turn")
             sleep(_pause())
 
+    def erase(self, name: str) -> None:
+        """Delete all versions."""
+        self._delete(name, self._epochs(name))
+
     def _newest(self, name: str) -> tuple[int, Sealed]:
         for _ in range(100):
             epochs = self._epochs(name)
@@ -167,7 +195,8 @@ class Objects:
                 blob = self._files.cat_file(self._path(name, max(epochs)))
             except FileNotFoundError:  # the next version is there, and this one deleted
                 continue
-            return max(epochs), unseal(blob)
+            with naming(self._path(name, max(epochs))):
+                return max(epochs), unseal(blob)
         raise FileNotFoundError(f"{self._root}/{name} does not exist")
 
     def _epochs(self, name: str) -> list[int]:
@@ -203,6 +232,15 @@ class Objects:
         finally:
             self._files.rm_file(probe)
         raise PanPrivacyError(f"{self._root}: this store lets two writers create the same object: states would be lost")
+
+
+@contextmanager
+def naming(where: str) -> Iterator[None]:
+    """Let an error say which part it is that is corrupt."""
+    try:
+        yield
+    except CorruptState as error:
+        raise CorruptState(f"{where}: {error}") from None
 
 
 def _changed(parts: Sealed, edit: Edit, write: Callable[[Sealed], None]) -> bool:
