@@ -150,7 +150,7 @@ Shards: TypeAlias = Annotated[
     int | None,
     typer.Option(
         metavar="N",
-        help="With --state DIR/: a folder of N shards, which commands may feed at the same time. Default: 64.",
+        help="With --state DIR/: shards of a new folder, which commands feed together. Default: 64.",
     ),
 ]
 Batch: TypeAlias = Annotated[
@@ -186,7 +186,7 @@ Level: TypeAlias = Annotated[float, typer.Option(help="Confidence level of the i
 Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print each release as one line of JSON.")]
 Threads: TypeAlias = Annotated[
     int | None,
-    typer.Option(metavar="N", help="How many threads to use; all cores if left out.", min=1, max=MOST_THREADS),
+    typer.Option(metavar="N", help="How many threads; all cores if left out.", min=1, max=MOST_THREADS),
 ]
 Quiet: TypeAlias = Annotated[
     bool, typer.Option("--quiet", "-q", help="Print releases and errors only: no progress bar, no notes.")
