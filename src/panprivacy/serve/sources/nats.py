@@ -53,7 +53,8 @@ class Nats:
         tasks = asyncio.all_tasks(loop)
         for task in tasks:
             task.cancel()
-        loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+        if tasks:
+            loop.run_until_complete(asyncio.wait(tasks))
 
     def _done(self, what: Any) -> Any:
         import nats.errors
