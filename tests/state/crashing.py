@@ -11,7 +11,18 @@ from typing import Any
 
 import pytest
 
-_CALLS = ("open", "fchmod", "pwrite", "fdatasync", "fsync", "link", "replace", "unlink")
+_CALLS = (
+    "open",
+    "fchmod",
+    "posix_fallocate",
+    "pwrite",
+    "ftruncate",
+    "fdatasync",
+    "fsync",
+    "link",
+    "replace",
+    "unlink",
+)
 _SECTOR = 512
 _close = os.close
 
@@ -104,6 +115,10 @@ class Disk:
             self.failed = True
             raise Crash
         return written
+
+    def _posix_fallocate(self, handle: int, at: int, size: int) -> None:
+        self._step(grows=at + size > os.fstat(handle).st_size)
+        self._real["posix_fallocate"](handle, at, size)
 
     def _fdatasync(self, handle: int) -> None:
         self._step()
