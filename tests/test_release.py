@@ -43,6 +43,7 @@ def test_the_distribution_function_is_that_of_normal_plus_laplace(sigma: float, 
         assert normal_laplace_cdf(float(x), sigma, scale) == pytest.approx(summed, abs=1e-7)
 
 
+@pytest.mark.slow
 @given(
     x=st.floats(-1e6, 1e6),
     log_sigma=st.floats(-20, 20),

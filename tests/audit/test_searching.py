@@ -58,6 +58,7 @@ def test_an_old_table_is_found_with_a_number_a_bit(width: int) -> None:
     assert search(image_of(OLD.astype(f"u{width}").tobytes()), *old_bits()) > 0.11
 
 
+@pytest.mark.slow
 def test_the_present_table_is_no_find() -> None:
     assert search(image_of(packed(NEW).tobytes(), NEW.tobytes(), NEW.astype(np.int64).tobytes()), *old_bits()) == 0
 
@@ -71,6 +72,7 @@ def test_a_part_of_an_old_table_names_only_its_users() -> None:
     assert found.max() < 8 * 768
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [1, 2, 4, 8])
 def test_counts_per_word_are_found_in_any_width(width: int) -> None:
     old, new = packed(OLD).view(np.uint64), packed(NEW).view(np.uint64)
@@ -97,6 +99,7 @@ def test_ids_are_found_in_columns_of_pairs_and_as_python_integers() -> None:
     assert search(image_of(objects.tobytes()), Run("ids", IDS, IN_ORDER)) > 0.99
 
 
+@pytest.mark.slow
 def test_ids_are_found_in_ascending_order_and_not_in_another() -> None:
     ascending = Run("ids", np.sort(IDS), ASCENDING)
 

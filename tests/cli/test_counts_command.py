@@ -98,6 +98,7 @@ def test_a_bad_row_in_a_pipe_says_that_rows_count_again(tmp_path: Path) -> None:
     assert b"a row that is fed again counts again" in errors
 
 
+@pytest.mark.slow
 def test_shares_are_drawn(visits: Path, tmp_path: Path) -> None:
     command = ("counts", visits, "-c", "who", "-n", 20_000, "-e", 8)
     assert run(*command, "--plot", tmp_path / "shares.png").exit_code == 0

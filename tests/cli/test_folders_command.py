@@ -85,6 +85,7 @@ def test_a_pipe_is_in_the_folder_batch_by_batch(tmp_path: Path) -> None:
     assert "density" in ended(pipe)
 
 
+@pytest.mark.slow
 def test_a_folder_is_made_continued_shown_released_and_rerandomised(tmp_path: Path) -> None:
     place, file = f"{tmp_path}/flu/", events(tmp_path / "a.csv", range(600))
     result = run(
@@ -138,6 +139,7 @@ def test_a_pipe_goes_on_when_others_have_made_all_releases(
                 pipe.release()
 
 
+@pytest.mark.slow
 def test_a_file_without_rows_writes_every_shard_like_one_with_rows(tmp_path: Path) -> None:
     place = tmp_path / "flu"
     pp.StateFolder.create(place, universe=100, epsilon=2.0, shards=2)

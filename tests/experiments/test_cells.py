@@ -51,6 +51,7 @@ TRIALS = (Trial("Dwork", 0.4, 100), Trial("PPDS", 0.4, 100), Trial("Density", 0.
 STREAM = Stream("zipf", 1_000)
 
 
+@pytest.mark.slow
 def test_a_run_depends_on_its_trial_and_repetition_alone() -> None:
     whole = Runs(STREAM, TRIALS, 0, 4).compute(seed=1)
     part = Runs(STREAM, TRIALS[1:2], 2, 1).compute(seed=1)
@@ -69,6 +70,7 @@ def test_few_repetitions_are_among_many() -> None:
     assert sum(cell.count for cell in runs(STREAM, TRIALS, 50)) == 50
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_every_algorithm_estimates_the_density_of_a_stream(name: str) -> None:
     # Sampled whole at a large budget, the standard error of each is at most 0.02: one alarm in 10^9.

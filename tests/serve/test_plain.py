@@ -39,6 +39,7 @@ INTEGERS = st.integers(-(10**18) + 1, 10**18 - 1)
 VALUES = st.one_of(INTEGERS, st.booleans(), st.none(), st.text(max_size=5), st.floats(allow_nan=False), st.just([1]))
 
 
+@pytest.mark.slow
 @given(st.lists(st.dictionaries(st.sampled_from(["user", "x", "us\u00e9r"]), VALUES, max_size=3), max_size=6))
 def test_whatever_is_read_plainly_is_read_the_same_by_everybody(rows: list[dict[str, Any]]) -> None:
     data = "".join(json.dumps(row) + "\n" for row in rows).encode()
@@ -53,6 +54,7 @@ def test_lines_of_integers_are_plain(ids: list[int], spaced: bool) -> None:
     assert plainly("\r\n".join(lines).encode(), Form.ndjson) == ids
 
 
+@pytest.mark.slow
 @given(st.binary(max_size=40), st.integers(0, 60))
 def test_lines_that_are_damaged_are_never_misread(noise: bytes, at: int) -> None:
     data = b'{"user": 17, "at": "noon"}\n{"user": 4}\n{"user": 5}\n'
