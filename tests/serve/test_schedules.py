@@ -64,6 +64,20 @@ def test_the_clock_releases_and_a_downtime_is_one_release_that_says_what_was_mis
         assert published(service) == [(0, 0), (10, 9), (11, 0)]
 
 
+def test_the_clock_releases_while_bodies_never_stop_coming(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A body that comes after the end of a period is not in the release of that period."""
+    now = START
+    monkeypatch.setattr(counters, "_now", lambda: now)
+    plan = FLU | {"epsilon": 60.0, "releases": 2, "universe": 100, "schedule": {"every": "1d", "start": "2026-01-05"}}
+    with Service(settings_for(tmp_path, flu=plan)) as service:
+        counter = service.counter("flu")
+        counter.take(csv(*((user, "") for user in range(50)))).result()
+        now += DAY
+        counter.take(csv(*((user, "") for user in range(100)))).result()
+        assert published(service) == [(0, 0)], "the thread was never without a body"
+        assert counter.bulletin.records[0]["release"]["density"] == pytest.approx(0.5, abs=0.02)
+
+
 def _wait_for(service: Service, releases: int) -> None:
     end = time.monotonic() + 10
     while len(service.counter("flu").bulletin.records) < releases and time.monotonic() < end:

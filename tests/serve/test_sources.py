@@ -8,7 +8,7 @@ from service_for_tests import FLU, settings_for
 
 from panprivacy.serve import server
 from panprivacy.serve.bodies import Body, Form
-from panprivacy.serve.config import BadConfig
+from panprivacy.serve.config import BadConfig, CounterSettings
 from panprivacy.serve.service import Service
 from panprivacy.serve.sources import KINDS, Take
 
@@ -30,10 +30,10 @@ def _body(user: int) -> Body:
     return Body.copied(f"[{user}]".encode(), Form.json)
 
 
-def three(counter: str, table: dict[str, Any]) -> Three:
+def three(settings: CounterSettings, table: dict[str, Any]) -> Three:
     """As a kind of source is registered."""
     if table.get("topic") is None:
-        raise BadConfig([f"counters.{counter}.source.topic: which topic?"])
+        raise BadConfig([f"counters.{settings.name}.source.topic: which topic?"])
     return Three()
 
 

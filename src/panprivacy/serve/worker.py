@@ -24,7 +24,8 @@ class Worker:
     """Group commit: while one group of jobs is written, the next one gathers.
 
     A job is told that it is done when a state with its changes is on disk. One that is refused changes nothing, and the
-    others of its group go on. `due` says in how many seconds `tick` has to be called, None for never.
+    others of its group go on. `tick` is called before each group, and when the seconds have passed that `due` says, None
+    for never.
     """
 
     def __init__(
@@ -72,10 +73,9 @@ class Worker:
 
     def _run(self) -> None:
         while (group := self._next()) is not None:
+            self._guarded(self._tick)  # before the jobs: what came after the end of a period belongs to the next
             for job in group:
                 self._work(job)
-            if not group:
-                self._guarded(self._tick)
             self._guarded(self._kept.save_if_changed)
             self._confirm()
             loaded("panprivacy.privacy.kernels").wipe_stack()
