@@ -17,6 +17,7 @@ from service_for_tests import FLU, client_for, settings_for
 import panprivacy as pp
 from panprivacy.privacy import coins
 from panprivacy.serve.bodies import Body, Form
+from panprivacy.serve.config import BadConfig
 from panprivacy.serve.keeping import Kept
 from panprivacy.serve.refusals import Refused
 from panprivacy.serve.service import Service
@@ -222,9 +223,52 @@ def test_a_line_that_a_crash_cut_short_is_taken_off(tmp_path: Path) -> None:
     assert [json.loads(line) for line in listed.read_text().splitlines()] == [first, second]
 
 
-def test_two_services_cannot_have_one_folder(tmp_path: Path) -> None:
-    with Service(settings_for(tmp_path)), pytest.raises(pp.PanPrivacyError, match="another process is using"):
+def test_two_services_cannot_have_one_folder_and_the_second_touches_nothing(tmp_path: Path) -> None:
+    with Service(settings_for(tmp_path)) as service:
+        service.counter("flu").release().result()
+        listed = tmp_path / "states" / "flu.releases.ndjson"
+        half_written = listed.read_bytes() + b'{"id": 2'
+        listed.write_bytes(half_written)  # as it is while the first one publishes
+        with pytest.raises(pp.PanPrivacyError, match="another process is using"):
+            Service(settings_for(tmp_path)).__enter__()
+        assert listed.read_bytes() == half_written
+
+
+@pytest.mark.parametrize("also", [(), ("flu.json",), ("flu.releases.ndjson",)])
+def test_a_counter_whose_state_is_lost_does_not_begin_again_with_the_whole_budget(
+    tmp_path: Path, also: tuple[str, ...]
+) -> None:
+    with Service(settings_for(tmp_path)) as service:
+        service.counter("flu").release().result()
+    for name in ("flu.pp", *also):
+        (tmp_path / "states" / name).unlink()
+    with pytest.raises(BadConfig, match=r"counters.flu: its state .*flu.pp is missing.* put the file back"):
         Service(settings_for(tmp_path)).__enter__()
+    assert not (tmp_path / "states" / "flu.pp").exists()
+
+
+def test_an_older_copy_of_a_state_is_refused(tmp_path: Path) -> None:
+    state = tmp_path / "states" / "flu.pp"
+    with Service(settings_for(tmp_path)) as service:
+        service.counter("flu").release().result()
+    older = state.read_bytes()
+    with Service(settings_for(tmp_path)) as service:
+        service.counter("flu").release().result()
+    state.write_bytes(older)
+    with pytest.raises(BadConfig, match=r"counters.flu: its state .* lacks releases that are published"):
+        Service(settings_for(tmp_path)).__enter__()
+
+
+def test_a_counter_that_a_crash_kept_from_being_made_is_made_at_the_next_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as crashing:
+        crashing.setattr(Kept, "open", _crash)
+        with pytest.raises(OSError, match="ended here"):
+            Service(settings_for(tmp_path)).__enter__()
+    assert (tmp_path / "states" / "flu.json").exists()
+    with Service(settings_for(tmp_path)) as service:
+        assert service.counter("flu").release().result()["id"] == 1
 
 
 def test_a_service_that_ends_counts_what_waits(tmp_path: Path) -> None:
@@ -238,7 +282,8 @@ def test_a_service_that_ends_counts_what_waits(tmp_path: Path) -> None:
 
 
 def test_kept_tells_who_waits(tmp_path: Path) -> None:
-    kept = Kept(StateFile(tmp_path / "x.pp"), None, lambda: pp.Density(100, 1.0))
+    kept = Kept(StateFile(tmp_path / "x.pp"), None)
+    kept.open(lambda: pp.Density(100, 1.0))
     told: list[str] = []
     kept.saved = lambda: told.append("saved")
     kept.changed = True

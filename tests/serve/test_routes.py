@@ -188,7 +188,7 @@ def test_health_tells_and_metrics_do_not_count_events(tmp_path: Path) -> None:
         send(client, json.dumps(list(range(777))), JSON)
         told = client.get("/metrics").text
     assert (health.status_code, health.json()["status"]) == (200, "ok")
-    assert "777" not in quiet
+    assert " 777" not in quiet  # digits of a duration may be anything
     assert 'panprivacy_releases_left{counter="flu"} 3.0' in quiet
     assert 'panprivacy_duration_seconds{quantile="0.5",route="/counters/{name}/events"}' in quiet
     assert 'panprivacy_rows_total{counter="flu"} 777.0' in told

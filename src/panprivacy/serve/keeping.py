@@ -20,7 +20,8 @@ class Kept:
     the bits, and whoever sent the batch sends it again. `saved` and `lost` tell whoever waits for the disk.
     """
 
-    def __init__(self, file: StateFile, universe: Universe | None, make: Callable[[], Any]) -> None:
+    def __init__(self, file: StateFile, universe: Universe | None) -> None:
+        """Lock the file: whatever else belongs to it may be touched from now on."""
         self._file = file
         self._universe = universe
         self._locks = ExitStack()
@@ -33,13 +34,12 @@ class Kept:
         """Whether the last write failed."""
         self.saved: Callable[[], None] = lambda: None
         self.lost: Callable[[Refused], None] = lambda _: None
-        try:
-            self._est = file.load(universe) if file.exists else make()
-            if not file.exists:
-                self._est.save(file)
-        except BaseException:
-            self._locks.close()
-            raise
+
+    def open(self, make: Callable[[], Any]) -> None:
+        """Bring the estimator to life, or make one and write it if there is no file."""
+        self._est = self._file.load(self._universe) if self._file.exists else make()
+        if not self._file.exists:
+            self._est.save(self._file)
 
     @property
     def est(self) -> Any:

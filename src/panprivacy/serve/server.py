@@ -41,7 +41,10 @@ def check(settings: Settings) -> None:
     problems: list[str] = []
     for counter in settings.counters:
         try:
-            Promise(settings.service.folder / f"{counter.name}.json").check(counter.name, counter.promise)
+            folder = settings.service.folder
+            promise = Promise(folder / f"{counter.name}.json")
+            promise.check(counter.name, counter.promise)
+            promise.check_state(folder / f"{counter.name}.pp", listed=0)
             source_of(counter)
         except (Broken, BadConfig) as error:
             problems += str(error).splitlines()
