@@ -24,8 +24,8 @@ class Worker:
     """Group commit: while one group of jobs is written, the next one gathers.
 
     A job is told that it is done when a state with its changes is on disk. One that is refused changes nothing, and the
-    others of its group go on. `tick` is called before each group, and when the seconds have passed that `due` says, None
-    for never.
+    others of its group go on. `tick` is called before each group, and after as many seconds as `due` says, None for
+    never.
     """
 
     def __init__(
