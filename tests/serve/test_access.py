@@ -85,6 +85,29 @@ def test_a_page_of_another_site_is_refused(tmp_path: Path) -> None:
         assert ask(client, "release", origin="http://127.0.0.1").status_code == 201
 
 
+@pytest.mark.parametrize(
+    ("host", "origin", "status"),
+    [
+        ("evil.example", "http://evil.example", 421),  # whose name leads here for a moment
+        ("evil.example:8787", None, 421),
+        ("127.0.0.1.evil.example", None, 421),
+        ("[", None, 421),
+        ("localhost:8787", "http://localhost:8787", 201),
+        ("[::1]:8787", "http://[::1]:8787", 201),
+        ("192.168.0.7", None, 201),
+        ("127.0.0.1", "https://127.0.0.1", 403),
+        ("127.0.0.1", "http://[", 403),
+        ("127.0.0.1", "null", 403),
+        ("counts.example", "https://counts.example", 201),
+        ("Counts.Example", "http://counts.example", 201),
+    ],
+)
+def test_only_its_own_names_lead_to_the_service(host: str, origin: str | None, status: int, tmp_path: Path) -> None:
+    with client_of(settings_for(tmp_path, {"hosts": ["counts.example"]})) as client:
+        headers = {"host": host} | ({"origin": origin} if origin else {})
+        assert ask(client, "release", **headers).status_code == status
+
+
 def test_a_body_that_is_too_large_is_refused_whether_it_says_so_or_not(tmp_path: Path) -> None:
     with client_of(settings_for(tmp_path, {"limits": {"body": "1 KiB", "waiting": "1 KiB"}})) as client:
         for content in ("[1]" + " " * 2000, (piece for piece in [b"[1]", b" " * 2000])):

@@ -23,6 +23,7 @@ from panprivacy.serve.http.metrics import TYPE, Metrics
 from panprivacy.serve.http.openapi import description
 from panprivacy.serve.http.problems import PAGE_OF_PROBLEMS
 from panprivacy.serve.http.reception import form_of, length_of, received
+from panprivacy.serve.http.sites import Sites
 from panprivacy.serve.http.stream import EventStream, seen_by
 from panprivacy.serve.refusals import Refused, Why
 
@@ -51,7 +52,7 @@ def make_app(desk: Desk) -> Starlette:
             Route("/static/plotly.min.js", plotly_script, methods=["GET"]),
             Mount("/static", StaticFiles(directory=STATIC), name="static"),
         ],
-        middleware=[Middleware(Guard, durations=desk.durations)],
+        middleware=[Middleware(Guard, durations=desk.durations, sites=Sites(desk.settings))],
         exception_handlers={HTTPException: refused_by_router},
         lifespan=routes.lifespan,
     )

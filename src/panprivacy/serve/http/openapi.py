@@ -9,7 +9,7 @@ from panprivacy.serve.bodies import Form
 from panprivacy.serve.http.guard import PROBLEM
 from panprivacy.serve.http.shapes import COUNTER_EXAMPLE, RELEASE_EXAMPLE, SHAPES
 
-_ALWAYS = (401, 403, 429, 500)
+_ALWAYS = (401, 403, 421, 429, 500)
 _NAMED = (*_ALWAYS, 404)
 _EXAMPLES = {
     Form.ndjson: '{"user": 17}\n{"user": 42}\n',
