@@ -212,6 +212,12 @@ def _crash(*_: Any) -> None:
     raise OSError(errno.EIO, "as if it had ended here")
 
 
+def test_who_gives_up_waiting_for_a_release_does_not_end_the_thread_of_the_counter(service: Service) -> None:
+    given_up = service.counter("flu").release()
+    assert not given_up.cancel()
+    assert service.counter("flu").release().result(10)["release"]["number"] == 2
+
+
 def test_a_line_that_a_crash_cut_short_is_taken_off(tmp_path: Path) -> None:
     with Service(settings_for(tmp_path)) as service:
         first = service.counter("flu").release().result()
