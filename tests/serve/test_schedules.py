@@ -147,6 +147,18 @@ def test_a_body_that_is_sent_again_after_a_crash_is_taken(tmp_path: Path, monkey
         assert published(service) == [(0, 0)]
 
 
+def test_where_late_rows_are_refused_a_body_is_of_one_period(tmp_path: Path) -> None:
+    """Cut by a crash it could not be sent again, and its rows of the later period would be lost."""
+    with Service(settings_for(tmp_path, flu=FLU | {"schedule": DAILY | {"late": "refuse"}})) as service:
+        with pytest.raises(Refused, match="several periods") as caught:
+            service.counter("flu").take(csv((1, "2026-01-05"), (2, "2026-01-06"))).result()
+        assert (caught.value.why.name, caught.value.row) == ("untimely", 2)
+        assert published(service) == []
+        for row in ((1, "2026-01-05"), (2, "2026-01-06")):
+            service.counter("flu").take(csv(row)).result()
+        assert published(service) == [(0, 0)]
+
+
 def _crash(*_: Any) -> None:
     raise RuntimeError
 
