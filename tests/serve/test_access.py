@@ -7,6 +7,8 @@ import pytest
 from service_for_tests import FLU, client_of, settings_for
 from starlette.testclient import TestClient
 
+from panprivacy.serve.http.reception import Room
+from panprivacy.serve.refusals import Refused
 from panprivacy.serve.tokens import ROLES, Token, hash_of, holder_of, new_token, written_hash
 
 TOKENS = {role: new_token() for role in ROLES}
@@ -128,3 +130,27 @@ def test_who_comes_too_often_waits(tmp_path: Path) -> None:
     assert [answer.status_code for answer in answers[:4]] == [200] * 4
     late = answers[-1]
     assert (late.status_code, late.headers["retry-after"]) == (429, "1")
+
+
+def test_who_tries_tokens_out_waits_too(tmp_path: Path) -> None:
+    with client_of(settings_for(tmp_path, SERVICE | {"limits": {"requests": 2.0}})) as client:
+        assert [ask(client, "read", new_token()).status_code for _ in range(6)] == [401] * 4 + [429] * 2
+
+
+def test_a_refusal_does_not_repeat_the_name_that_was_asked_for(tmp_path: Path) -> None:
+    with client_of(settings_for(tmp_path, SERVICE)) as client:
+        headers = {"authorization": f"Bearer {TOKENS['feed']}"}
+        refused = client.get("/counters/alice@example.org", headers=headers)
+        assert refused.status_code == 403
+        assert "alice" not in refused.text
+
+
+def test_bodies_take_room_as_they_come_and_not_as_they_are_announced() -> None:
+    room = Room(1000)
+    with room.for_body() as one, room.for_body() as other:
+        one.grow(600)
+        with pytest.raises(Refused):
+            other.grow(500)
+        other.grow(400)
+        assert room.taken == 1000
+    assert room.taken == 0

@@ -123,6 +123,13 @@ def test_reading_is_free_and_a_release_spends_one(tmp_path: Path) -> None:
         assert [each["id"] for each in client.get("/counters/flu/releases?since=2").json()["releases"]] == [3]
 
 
+@pytest.mark.parametrize("body", ["[" * 990, b"\xff\xfe", '{"level": 7}', '{"level": [', '{"levle": 0.9}'])
+def test_a_release_that_is_asked_for_in_other_words_is_refused_and_not_spent(body: bytes | str, tmp_path: Path) -> None:
+    with client_of(settings_for(tmp_path)) as client:
+        assert client.post("/counters/flu/releases", content=body).status_code == 400
+        assert client.get("/counters/flu").json()["budget"]["releases_left"] == 3
+
+
 def test_every_estimator_can_be_served_and_published_in_one_shape(tmp_path: Path) -> None:
     plain = {"universe": 1000, "epsilon": 2.0, "column": "user"}
     days = {"schedule": {"every": "1d", "start": "2026-01-05", "time": "at"}, "span": "3d"}

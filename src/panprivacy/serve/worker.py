@@ -57,7 +57,7 @@ class Worker:
     def submit(self, do: Callable[[], Any]) -> "Future[Any]":
         """Have something done; the result is there when it is on disk."""
         job = Job(do, Future())
-        job.done.set_running_or_notify_cancel()  # whoever gives up waiting cannot call it off: a body is wiped by its job
+        job.done.set_running_or_notify_cancel()  # nobody calls it off: a body is wiped by its job
         with self._ready:
             if self._closing:
                 raise Refused(Why.closing)

@@ -87,9 +87,7 @@ def service_of(table: Table, folder: Path) -> ServiceSettings:
     if not tokens and not anonymous:
         service.blame("anonymous", _NOBODY)
     limits = _limits_of(table.table("limits"))
-    return ServiceSettings(
-        folder / kept, host, port, tls, limits, tokens, frozenset(anonymous), hosts, count_events
-    )
+    return ServiceSettings(folder / kept, host, port, tls, limits, tokens, frozenset(anonymous), hosts, count_events)
 
 
 def is_loopback(host: str) -> bool:

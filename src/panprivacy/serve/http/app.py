@@ -87,8 +87,8 @@ class _Routes:
         action = request.query_params.get("action", "insert")
         if action not in ("insert", "delete"):
             raise Refused(Why.bad_request, "action is insert or delete")
-        with self._desk.room.for_bytes(limits.body if length is None else length):
-            body = await received(request, form, length, limits, delete=action == "delete")
+        with self._desk.room.for_body() as place:
+            body = await received(request, form, length, limits, place, delete=action == "delete")
             try:
                 counted = counter.take(body)
             except BaseException:
@@ -111,8 +111,12 @@ class _Routes:
     async def _release(self, request: Request) -> Response:
         self._desk.allow(request, "release", _name(request))
         counter = self._desk.service.counter(_name(request))
-        level = await _level(request)
-        return JSONResponse(await asyncio.wrap_future(counter.release(level)), 201)
+        try:
+            async with asyncio.timeout(self._desk.settings.limits.seconds):
+                level = await _level(request)
+        except TimeoutError:
+            raise Refused(Why.slow) from None
+        return JSONResponse(await asyncio.shield(asyncio.wrap_future(counter.release(level))), 201)
 
     async def stream(self, request: Request) -> Any:
         name = request.path_params.get("name")
@@ -143,7 +147,7 @@ class _Routes:
         return Response(self._metrics.text(), media_type=TYPE)
 
     async def openapi(self, _request: Request) -> Response:
-        return JSONResponse(description(sorted(self._desk.service.counters)))
+        return JSONResponse(description())
 
     async def problems(self, _request: Request) -> Response:
         return Response(PAGE_OF_PROBLEMS, media_type="text/html")
@@ -164,7 +168,7 @@ async def _level(request: Request) -> float | None:
         return None
     try:
         found = json.loads(given)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise Refused(Why.bad_request, "the body is not JSON") from None
     if not isinstance(found, dict) or set(found) - {"level"}:
         raise Refused(Why.bad_request, 'the body is nothing, or an object such as {"level": 0.95}')

@@ -65,7 +65,7 @@ class Guard:
 def problem_of(refused: Refused) -> Response:
     """A refusal as RFC 9457 has it."""
     headers = {} if refused.retry is None else {"retry-after": str(max(round(refused.retry), 1))}
-    if refused.why in (Why.slow, Why.too_large):
+    if refused.why in (Why.slow, Why.too_large, Why.busy):
         headers["connection"] = "close"  # the rest of the body would be taken for the next request
     if refused.why is Why.no_token:
         headers["www-authenticate"] = "Bearer"
