@@ -70,6 +70,7 @@ def test_every_kind_of_body_is_counted_and_taken_back(content: str, body: bytes 
         (JSON, '{"user": 123456}', ("unreadable", None)),
         (JSON, "[1, 123456", ("unreadable", None)),
         (JSON, "[]", ("unreadable", None)),
+        (JSON, "[1, [2, 123456]]", ("unreadable", 2)),
         (ARROW, arrow(pl.DataFrame({"user": [1, 123456]})), ("outside-universe", 2)),
         (ARROW, arrow(pl.DataFrame({"user": ["123456"]})), ("unreadable", None)),
         (ARROW, b"123456", ("unreadable", None)),
@@ -96,6 +97,23 @@ def test_what_cannot_take_users_back_says_so(tmp_path: Path) -> None:
     with client_of(settings_for(tmp_path, people=people)) as client:
         assert send(client, "[1]", JSON, "people", action="delete").json()["type"] == "/problems#no-deletions"
         assert send(client, "[1]", JSON, "people", action="burn").status_code == 400
+
+
+def test_a_parameter_that_is_misspelled_or_said_twice_is_refused(tmp_path: Path) -> None:
+    with client_of(settings_for(tmp_path)) as client:
+        for asked in ("acton=delete", "action=delete&action=insert", "action=delete&x=1"):
+            answer = client.post(f"/counters/flu/events?{asked}", content="[1]", headers={"content-type": JSON})
+            assert answer.status_code == 400, asked
+        for path in ("/counters", "/counters/flu", "/counters/flu/releases", "/stream"):
+            assert client.get(f"{path}?x=123456").status_code == 400
+        plain = {"content-type": JSON, "content-encoding": "Identity"}
+        assert client.post("/counters/flu/events", content="[1]", headers=plain).status_code == 204
+
+
+def test_a_reader_that_comes_back_with_anything_else_is_refused(tmp_path: Path) -> None:
+    with client_of(settings_for(tmp_path)) as client:
+        for seen in ("flu:" + "9" * 5000, "flu", "flu:1,", "flu:\u0661".encode()):
+            assert client.get("/stream", headers={"last-event-id": seen}).status_code == 400
 
 
 def test_an_action_column_says_of_each_row_what_it_does(tmp_path: Path) -> None:

@@ -80,7 +80,7 @@ def _listed(body: Body, columns: Columns) -> "pl.DataFrame":
         raise Refused(Why.unreadable, "the body is not JSON") from None
     if not isinstance(found, list) or not found:
         raise Refused(Why.unreadable, "the body is not an array with something in it")
-    rows = [_as_object(each, columns) for each in found]
+    rows = [_as_object(number, each, columns) for number, each in enumerate(found, 1)]
     import polars as pl
 
     types = columns.types(columns.kind or Kind.text)
@@ -88,10 +88,12 @@ def _listed(body: Body, columns: Columns) -> "pl.DataFrame":
     return pl.DataFrame(values, schema=types)
 
 
-def _as_object(each: Any, columns: Columns) -> dict[str, Any]:
+def _as_object(number: int, each: Any, columns: Columns) -> dict[str, Any]:
     if isinstance(each, dict):
         return each
     ids = each if isinstance(each, list) else [each]
+    if len(ids) > len(columns.ids):
+        raise Refused(Why.unreadable, "a row has more ids than this counter takes", row=number)
     return dict(zip(columns.ids, ids, strict=False))
 
 

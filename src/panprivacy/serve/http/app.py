@@ -72,17 +72,20 @@ class _Routes:
 
     async def counters(self, request: Request) -> Response:
         named = self._desk.visible(request)
+        _refuse_unknown(request)
         may = self._desk.may(request)
         return JSONResponse({"counters": [self._desk.service.counter(name).standing for name in named], "may": may})
 
     async def counter(self, request: Request) -> Response:
         self._desk.allow(request, "read", _name(request))
+        _refuse_unknown(request)
         return JSONResponse(self._desk.service.counter(_name(request)).standing)
 
     async def events(self, request: Request) -> Response:
         """Count a body: answered when it is on disk."""
         name, limits = _name(request), self._desk.settings.limits
         self._desk.allow(request, "feed", name)
+        _refuse_unknown(request, "action")
         counter, form, length = self._desk.service.counter(name), form_of(request), length_of(request, limits)
         action = request.query_params.get("action", "insert")
         if action not in ("insert", "delete"):
@@ -102,6 +105,7 @@ class _Routes:
 
     async def _released(self, request: Request) -> Response:
         self._desk.allow(request, "read", _name(request))
+        _refuse_unknown(request, "since")
         records = self._desk.service.counter(_name(request)).bulletin.records
         since = request.query_params.get("since", "0")
         if not since.isdecimal() or len(since) > 9:
@@ -110,6 +114,7 @@ class _Routes:
 
     async def _release(self, request: Request) -> Response:
         self._desk.allow(request, "release", _name(request))
+        _refuse_unknown(request)
         counter = self._desk.service.counter(_name(request))
         try:
             async with asyncio.timeout(self._desk.settings.limits.seconds):
@@ -124,9 +129,10 @@ class _Routes:
             self._desk.allow(request, "read", name)
         named = [name] if name is not None else self._desk.visible(request)
         counters = [self._desk.service.counter(each) for each in named]
+        _refuse_unknown(request)
         if request.method == "HEAD":
             return Response(media_type="text/event-stream")
-        return EventStream(self._desk.board, counters, seen_by(request, counters))
+        return EventStream(self._desk.board, counters, seen_by(request))
 
     # --- the service --------------------------------------------------------------------------------------------
 
@@ -155,6 +161,14 @@ class _Routes:
 
 def _name(request: Request) -> str:
     return str(request.path_params["name"])
+
+
+def _refuse_unknown(request: Request, *known: str) -> None:
+    """Refuse parameters that are not known, or come twice: `?acton=delete` would insert."""
+    names = [name for name, _ in request.query_params.multi_items()]
+    if len(set(names)) < len(names) or not set(names) <= set(known):
+        takes = f"only {' and '.join(known)}, once" if known else "none"
+        raise Refused(Why.bad_request, f"parameters that this address takes: {takes}")
 
 
 async def _level(request: Request) -> float | None:

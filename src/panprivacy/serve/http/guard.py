@@ -4,7 +4,7 @@ import time
 
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -54,6 +54,8 @@ class Guard:
         except Refused as refused:
             if not started:
                 await problem_of(refused)(scope, receive, noted)
+        except ClientDisconnect:
+            pass  # a sender that hangs up needs no answer
         except Exception as error:  # whose text may quote a request
             log("failed", level="error", route=_route(scope), sort=type(error).__name__)
             if not started:

@@ -66,7 +66,7 @@ class Place:
 def form_of(request: Request) -> Form:
     """What a body is said to be."""
     said = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if said not in _FORMS or request.headers.get("content-encoding", "identity") != "identity":
+    if said not in _FORMS or request.headers.get("content-encoding", "identity").strip().lower() != "identity":
         raise Refused(Why.type)
     return _FORMS[said]
 
