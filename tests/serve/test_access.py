@@ -1,9 +1,11 @@
 """Who may what: tokens, roles, limits, and pages of other sites."""
 
+import socket
 from pathlib import Path
 from typing import Any
 
 import pytest
+from served import served
 from service_for_tests import FLU, client_of, settings_for
 from starlette.testclient import TestClient
 
@@ -154,3 +156,21 @@ def test_bodies_take_room_as_they_come_and_not_as_they_are_announced() -> None:
         other.grow(400)
         assert room.taken == 1000
     assert room.taken == 0
+
+
+def test_connections_on_which_nobody_asks_for_anything_are_closed_and_readers_are_not(tmp_path: Path) -> None:
+    with served(settings_for(tmp_path, {"limits": {"seconds": 0.2}})) as here:
+        said = {"silent": b"", "slow": b"GET /health HTTP/1.1\r\nHost: ", "reader": b"GET /stream HTTP/1.1\r\n\r\n"}
+        connections = {name: socket.create_connection(("127.0.0.1", here.port), timeout=5) for name in said}
+        for name, connection in connections.items():
+            connection.sendall(said[name])
+        for name in ("silent", "slow"):
+            assert connections[name].recv(1000) == b"", name
+        reader = connections["reader"]
+        assert reader.recv(1000).startswith(b"HTTP/1.1 200")
+        here.service.counter("flu").release().result()
+        heard = b""
+        while b"event: release" not in heard:
+            heard += reader.recv(10_000)
+        for connection in connections.values():
+            connection.close()

@@ -14,6 +14,7 @@ from panprivacy.hardening import Hardening
 from panprivacy.serve.config import BadConfig, ServiceSettings, Settings
 from panprivacy.serve.http import Desk, make_app
 from panprivacy.serve.logs import log
+from panprivacy.serve.patience import protocol_for
 from panprivacy.serve.promise import Broken, Promise
 from panprivacy.serve.service import Service
 from panprivacy.serve.sources import source_of
@@ -70,7 +71,7 @@ def _configured(desk: Desk) -> uvicorn.Config:
     return uvicorn.Config(
         make_app(desk),
         loop="asyncio",  # frees each piece that it has read; uvloop keeps a buffer that nobody wipes
-        http="httptools",
+        http=protocol_for(settings.limits.seconds),
         ws="none",
         lifespan="on",
         log_config=None,
