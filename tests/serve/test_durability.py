@@ -122,7 +122,7 @@ def full(monkeypatch: pytest.MonkeyPatch) -> dict[str, bool]:
 
 @pytest.mark.parametrize("counter", ["flu", "visits"])
 def test_a_full_disk_answers_507_keeps_serving_reads_and_undoes_what_it_could_not_write(
-    counter: str, service: Service, full: Any
+    counter: str, service: Service, full: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with client_for(service) as client:
         headers, path = {"content-type": "application/json"}, f"/counters/{counter}"
@@ -139,6 +139,8 @@ def test_a_full_disk_answers_507_keeps_serving_reads_and_undoes_what_it_could_no
         assert client.post(f"{path}/events", content="[3, 4]", headers=headers).status_code == 204
         assert client.get("/health").status_code == 200
         assert client.post(f"{path}/releases").json()["release"]["number"] == 1
+    logged = [json.loads(line)["event"] for line in capsys.readouterr().err.splitlines()]
+    assert logged == ["the disk does not take the state", "the disk takes the state again", "released"]
 
 
 def test_a_file_that_was_written_in_part_is_mended(
@@ -203,7 +205,9 @@ def test_a_release_that_the_disk_kept_from_being_published_is_given_to_who_asks_
         failing.setattr("panprivacy.serve.published.Bulletin.publish", _crash)
         with pytest.raises(Refused, match="is spent, and whoever asks next will get it"):
             service.counter("flu").release().result()
+        assert service.counter("flu").failing
     assert service.counter("flu").release().result()["release"]["number"] == 1
+    assert not service.counter("flu").failing
     assert service.counter("flu").release().result()["release"]["number"] == 2
     assert [record["id"] for record in service.counter("flu").bulletin.records] == [1, 2]
 

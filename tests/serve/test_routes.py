@@ -112,7 +112,7 @@ def test_a_parameter_that_is_misspelled_or_said_twice_is_refused(tmp_path: Path)
 
 def test_a_reader_that_comes_back_with_anything_else_is_refused(tmp_path: Path) -> None:
     with client_of(settings_for(tmp_path)) as client:
-        for seen in ("flu:" + "9" * 5000, "flu", "flu:1,", "flu:\u0661".encode()):
+        for seen in ("flu:" + "9" * 5000, "flu", "flu:1,", "flu:-1"):
             assert client.get("/stream", headers={"last-event-id": seen}).status_code == 400
 
 

@@ -42,6 +42,7 @@ class Counter:
         self.name = settings.name
         self.counted: Callable[[int], None] = lambda _: None
         """Is told of how many rows each batch was."""
+        self._stuck = False  # whether the disk keeps a release from being published
         state = StateFile(folder / f"{self.name}.pp")
         self._kept = Kept(state, settings.who.universe())  # first: another service may be using all these files
         try:
@@ -110,8 +111,8 @@ class Counter:
 
     @property
     def failing(self) -> bool:
-        """Whether the disk does not take its state."""
-        return self._kept.failing
+        """Whether the disk does not take its state, or a release."""
+        return self._kept.failing or self._stuck
 
     @property
     def standing(self) -> dict[str, Any]:
@@ -149,6 +150,8 @@ class Counter:
         except BudgetExhausted:
             raise Refused(Why.spent) from None
         except OSError:
+            if self._schedule is not None:  # then it is tried again soon
+                self._note_stuck("the disk does not take a release")
             raise Refused(Why.disk) from None
         except PanPrivacyError as error:
             raise error if isinstance(error, Refused) else Refused(Why.not_now) from None
@@ -160,7 +163,9 @@ class Counter:
         try:
             self.bulletin.publish(record)
         except OSError:
-            raise Refused(Why.disk, "the release is spent, and whoever asks next will get it") from None
+            self._note_stuck("a release is spent, and the disk does not take it into the list")
+            raise Refused(Why.unlisted) from None
+        self._stuck = False
         if self._schedule is not None:
             self._schedule.note(period)
         self._stood = self._standing()
@@ -197,12 +202,17 @@ class Counter:
     def _due(self) -> float | None:
         if not self._by_clock or self._schedule is None:
             return None
-        if self._kept.failing:
+        if self.failing:
             return _AGAIN
         return min(max((self._schedule.ends - _now()) / SECOND, 0) + _MIND, _LOOK)
 
     def _note_broken(self) -> None:
         log("failed", counter=self.name, level="error")
+
+    def _note_stuck(self, what: str) -> None:
+        if not self._stuck:
+            log(what, counter=self.name, level="error")
+        self._stuck = True
 
     def _check_live(self) -> None:
         if self.settings.retired:

@@ -6,6 +6,7 @@ from contextlib import ExitStack, suppress
 from typing import Any
 
 from panprivacy.errors import PanPrivacyError
+from panprivacy.serve.logs import log
 from panprivacy.serve.refusals import Refused, Why
 from panprivacy.state import StateFile
 from panprivacy.universe import Universe
@@ -62,11 +63,15 @@ class Kept:
         try:
             self._est.save(self._file)
         except (PanPrivacyError, OSError):
+            if not self.failing:
+                log("the disk does not take the state", level="error", counter=self._file.path.stem)
             self.failing, self._free = True, time.monotonic() + _PAUSE
             self._go_back()
             refused = Refused(Why.disk, retry=_PAUSE)
             self.lost(refused)
             raise refused from None
+        if self.failing:
+            log("the disk takes the state again", counter=self._file.path.stem)
         self.changed = self.failing = False
         self.saved()
 

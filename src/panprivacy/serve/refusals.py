@@ -46,6 +46,8 @@ class Why(Enum):
     closing = Sort("closing", 503, "The service is stopping; nothing of this request was counted.")
     disk = Sort("disk", 507, "The disk does not take the state, so nothing of this request was counted; try again.")
 
+    unlisted = Sort("unlisted", 507, "The release is spent, and whoever asks next will get it: the disk is in the way.")
+
 
 class Refused(PanPrivacyError):
     """A request that is not served.
