@@ -10,6 +10,7 @@ import uvicorn
 
 from panprivacy.serve.config import Settings
 from panprivacy.serve.http import Desk, make_app
+from panprivacy.serve.patience import protocol_for
 from panprivacy.serve.service import Service
 
 
@@ -31,7 +32,14 @@ def served(settings: Settings, port: int = 0) -> Iterator[Served]:
     with Service(settings) as service:
         desk = Desk(service)
         config = uvicorn.Config(
-            make_app(desk), port=port, loop="asyncio", ws="none", lifespan="on", log_config=None, access_log=False
+            make_app(desk),
+            port=port,
+            loop="asyncio",
+            http=protocol_for(desk.settings.limits.seconds),
+            ws="none",
+            lifespan="on",
+            log_config=None,
+            access_log=False,
         )
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, name="server")

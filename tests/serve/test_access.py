@@ -1,12 +1,16 @@
 """Who may what: tokens, roles, limits, and pages of other sites."""
 
+import socket
 from pathlib import Path
 from typing import Any
 
 import pytest
+from served import served
 from service_for_tests import FLU, client_of, settings_for
 from starlette.testclient import TestClient
 
+from panprivacy.serve.http.reception import Room
+from panprivacy.serve.refusals import Refused
 from panprivacy.serve.tokens import ROLES, Token, hash_of, holder_of, new_token, written_hash
 
 TOKENS = {role: new_token() for role in ROLES}
@@ -85,6 +89,29 @@ def test_a_page_of_another_site_is_refused(tmp_path: Path) -> None:
         assert ask(client, "release", origin="http://127.0.0.1").status_code == 201
 
 
+@pytest.mark.parametrize(
+    ("host", "origin", "status"),
+    [
+        ("evil.example", "http://evil.example", 421),  # whose name leads here for a moment
+        ("evil.example:8787", None, 421),
+        ("127.0.0.1.evil.example", None, 421),
+        ("[", None, 421),
+        ("localhost:8787", "http://localhost:8787", 201),
+        ("[::1]:8787", "http://[::1]:8787", 201),
+        ("192.168.0.7", None, 201),
+        ("127.0.0.1", "https://127.0.0.1", 403),
+        ("127.0.0.1", "http://[", 403),
+        ("127.0.0.1", "null", 403),
+        ("counts.example", "https://counts.example", 201),
+        ("Counts.Example", "http://counts.example", 201),
+    ],
+)
+def test_only_its_own_names_lead_to_the_service(host: str, origin: str | None, status: int, tmp_path: Path) -> None:
+    with client_of(settings_for(tmp_path, {"hosts": ["counts.example"]})) as client:
+        headers = {"host": host} | ({"origin": origin} if origin else {})
+        assert ask(client, "release", **headers).status_code == status
+
+
 def test_a_body_that_is_too_large_is_refused_whether_it_says_so_or_not(tmp_path: Path) -> None:
     with client_of(settings_for(tmp_path, {"limits": {"body": "1 KiB", "waiting": "1 KiB"}})) as client:
         for content in ("[1]" + " " * 2000, (piece for piece in [b"[1]", b" " * 2000])):
@@ -105,3 +132,45 @@ def test_who_comes_too_often_waits(tmp_path: Path) -> None:
     assert [answer.status_code for answer in answers[:4]] == [200] * 4
     late = answers[-1]
     assert (late.status_code, late.headers["retry-after"]) == (429, "1")
+
+
+def test_who_tries_tokens_out_waits_too(tmp_path: Path) -> None:
+    with client_of(settings_for(tmp_path, SERVICE | {"limits": {"requests": 2.0}})) as client:
+        assert [ask(client, "read", new_token()).status_code for _ in range(6)] == [401] * 4 + [429] * 2
+
+
+def test_a_refusal_does_not_repeat_the_name_that_was_asked_for(tmp_path: Path) -> None:
+    with client_of(settings_for(tmp_path, SERVICE)) as client:
+        headers = {"authorization": f"Bearer {TOKENS['feed']}"}
+        refused = client.get("/counters/alice@example.org", headers=headers)
+        assert refused.status_code == 403
+        assert "alice" not in refused.text
+
+
+def test_bodies_take_room_as_they_come_and_not_as_they_are_announced() -> None:
+    room = Room(1000)
+    with room.for_body() as one, room.for_body() as other:
+        one.grow(600)
+        with pytest.raises(Refused):
+            other.grow(500)
+        other.grow(400)
+        assert room.taken == 1000
+    assert room.taken == 0
+
+
+def test_connections_on_which_nobody_asks_for_anything_are_closed_and_readers_are_not(tmp_path: Path) -> None:
+    with served(settings_for(tmp_path, {"limits": {"seconds": 0.2}})) as here:
+        said = {"silent": b"", "slow": b"GET /health HTTP/1.1\r\nHost: ", "reader": b"GET /stream HTTP/1.1\r\n\r\n"}
+        connections = {name: socket.create_connection(("127.0.0.1", here.port), timeout=5) for name in said}
+        for name, connection in connections.items():
+            connection.sendall(said[name])
+        for name in ("silent", "slow"):
+            assert connections[name].recv(1000) == b"", name
+        reader = connections["reader"]
+        assert reader.recv(1000).startswith(b"HTTP/1.1 200")
+        here.service.counter("flu").release().result()
+        heard = b""
+        while b"event: release" not in heard:
+            heard += reader.recv(10_000)
+        for connection in connections.values():
+            connection.close()

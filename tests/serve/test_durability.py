@@ -17,6 +17,7 @@ from service_for_tests import FLU, client_for, settings_for
 import panprivacy as pp
 from panprivacy.privacy import coins
 from panprivacy.serve.bodies import Body, Form
+from panprivacy.serve.config import BadConfig
 from panprivacy.serve.keeping import Kept
 from panprivacy.serve.refusals import Refused
 from panprivacy.serve.service import Service
@@ -121,7 +122,7 @@ def full(monkeypatch: pytest.MonkeyPatch) -> dict[str, bool]:
 
 @pytest.mark.parametrize("counter", ["flu", "visits"])
 def test_a_full_disk_answers_507_keeps_serving_reads_and_undoes_what_it_could_not_write(
-    counter: str, service: Service, full: Any
+    counter: str, service: Service, full: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with client_for(service) as client:
         headers, path = {"content-type": "application/json"}, f"/counters/{counter}"
@@ -138,6 +139,8 @@ def test_a_full_disk_answers_507_keeps_serving_reads_and_undoes_what_it_could_no
         assert client.post(f"{path}/events", content="[3, 4]", headers=headers).status_code == 204
         assert client.get("/health").status_code == 200
         assert client.post(f"{path}/releases").json()["release"]["number"] == 1
+    logged = [json.loads(line)["event"] for line in capsys.readouterr().err.splitlines()]
+    assert logged == ["the disk does not take the state", "the disk takes the state again", "released"]
 
 
 def test_a_file_that_was_written_in_part_is_mended(
@@ -202,13 +205,21 @@ def test_a_release_that_the_disk_kept_from_being_published_is_given_to_who_asks_
         failing.setattr("panprivacy.serve.published.Bulletin.publish", _crash)
         with pytest.raises(Refused, match="is spent, and whoever asks next will get it"):
             service.counter("flu").release().result()
+        assert service.counter("flu").failing
     assert service.counter("flu").release().result()["release"]["number"] == 1
+    assert not service.counter("flu").failing
     assert service.counter("flu").release().result()["release"]["number"] == 2
     assert [record["id"] for record in service.counter("flu").bulletin.records] == [1, 2]
 
 
 def _crash(*_: Any) -> None:
     raise OSError(errno.EIO, "as if it had ended here")
+
+
+def test_who_gives_up_waiting_for_a_release_does_not_end_the_thread_of_the_counter(service: Service) -> None:
+    given_up = service.counter("flu").release()
+    assert not given_up.cancel()
+    assert service.counter("flu").release().result(10)["release"]["number"] == 2
 
 
 def test_a_line_that_a_crash_cut_short_is_taken_off(tmp_path: Path) -> None:
@@ -222,9 +233,52 @@ def test_a_line_that_a_crash_cut_short_is_taken_off(tmp_path: Path) -> None:
     assert [json.loads(line) for line in listed.read_text().splitlines()] == [first, second]
 
 
-def test_two_services_cannot_have_one_folder(tmp_path: Path) -> None:
-    with Service(settings_for(tmp_path)), pytest.raises(pp.PanPrivacyError, match="another process is using"):
+def test_two_services_cannot_have_one_folder_and_the_second_touches_nothing(tmp_path: Path) -> None:
+    with Service(settings_for(tmp_path)) as service:
+        service.counter("flu").release().result()
+        listed = tmp_path / "states" / "flu.releases.ndjson"
+        half_written = listed.read_bytes() + b'{"id": 2'
+        listed.write_bytes(half_written)  # as it is while the first one publishes
+        with pytest.raises(pp.PanPrivacyError, match="another process is using"):
+            Service(settings_for(tmp_path)).__enter__()
+        assert listed.read_bytes() == half_written
+
+
+@pytest.mark.parametrize("also", [(), ("flu.json",), ("flu.releases.ndjson",)])
+def test_a_counter_whose_state_is_lost_does_not_begin_again_with_the_whole_budget(
+    tmp_path: Path, also: tuple[str, ...]
+) -> None:
+    with Service(settings_for(tmp_path)) as service:
+        service.counter("flu").release().result()
+    for name in ("flu.pp", *also):
+        (tmp_path / "states" / name).unlink()
+    with pytest.raises(BadConfig, match=r"counters.flu: its state .*flu.pp is missing.* put the file back"):
         Service(settings_for(tmp_path)).__enter__()
+    assert not (tmp_path / "states" / "flu.pp").exists()
+
+
+def test_an_older_copy_of_a_state_is_refused(tmp_path: Path) -> None:
+    state = tmp_path / "states" / "flu.pp"
+    with Service(settings_for(tmp_path)) as service:
+        service.counter("flu").release().result()
+    older = state.read_bytes()
+    with Service(settings_for(tmp_path)) as service:
+        service.counter("flu").release().result()
+    state.write_bytes(older)
+    with pytest.raises(BadConfig, match=r"counters.flu: its state .* lacks releases that are published"):
+        Service(settings_for(tmp_path)).__enter__()
+
+
+def test_a_counter_that_a_crash_kept_from_being_made_is_made_at_the_next_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as crashing:
+        crashing.setattr(Kept, "open", _crash)
+        with pytest.raises(OSError, match="ended here"):
+            Service(settings_for(tmp_path)).__enter__()
+    assert (tmp_path / "states" / "flu.json").exists()
+    with Service(settings_for(tmp_path)) as service:
+        assert service.counter("flu").release().result()["id"] == 1
 
 
 def test_a_service_that_ends_counts_what_waits(tmp_path: Path) -> None:
@@ -238,7 +292,8 @@ def test_a_service_that_ends_counts_what_waits(tmp_path: Path) -> None:
 
 
 def test_kept_tells_who_waits(tmp_path: Path) -> None:
-    kept = Kept(StateFile(tmp_path / "x.pp"), None, lambda: pp.Density(100, 1.0))
+    kept = Kept(StateFile(tmp_path / "x.pp"), None)
+    kept.open(lambda: pp.Density(100, 1.0))
     told: list[str] = []
     kept.saved = lambda: told.append("saved")
     kept.changed = True

@@ -5,10 +5,11 @@ from pathlib import Path
 from typing import Any
 
 from service_for_tests import FLU, settings_for
+from starlette.requests import Request
 from starlette.types import Message
 
 from panprivacy.serve.http.board import Board
-from panprivacy.serve.http.stream import EventStream
+from panprivacy.serve.http.stream import EventStream, seen_by
 from panprivacy.serve.service import Service
 
 
@@ -42,8 +43,8 @@ def test_a_reader_hears_what_is_published_after_it_came(tmp_path: Path) -> None:
         service.counter("flu").release().result()
         said = asyncio.run(read(service, {}, 1, lambda _: service.counter("cold").release().result()))
     assert said.startswith("retry: 3000\n\n")
-    assert "id: cold:1\nevent: release\ndata: {" in said
-    assert "flu" not in said
+    assert "id: flu:1,cold:1\nevent: release\ndata: {" in said
+    assert '"counter": "flu"' not in said
 
 
 def test_a_reader_that_comes_back_hears_what_it_missed(tmp_path: Path) -> None:
@@ -52,6 +53,17 @@ def test_a_reader_that_comes_back_hears_what_it_missed(tmp_path: Path) -> None:
             service.counter("flu").release().result()
         said = asyncio.run(read(service, {"flu": 1}, 2))
     assert [line for line in said.splitlines() if line.startswith("id:")] == ["id: flu:2", "id: flu:3"]
+
+
+def test_a_reader_of_all_counters_that_comes_back_misses_nothing_of_any(tmp_path: Path) -> None:
+    with Service(settings_for(tmp_path, flu=FLU, cold=FLU)) as service:
+        first = asyncio.run(read(service, {}, 1, lambda _: service.counter("flu").release().result()))
+        service.counter("cold").release().result()
+        service.counter("flu").release().result()
+        (seen,) = (line.removeprefix("id: ") for line in first.splitlines() if line.startswith("id:"))
+        request = Request({"type": "http", "headers": [(b"last-event-id", seen.encode())]})
+        said = asyncio.run(read(service, seen_by(request), 2))
+    assert [line for line in said.splitlines() if line.startswith("id:")] == ["id: flu:2,cold:0", "id: flu:2,cold:1"]
 
 
 def test_a_service_that_stops_lets_its_readers_go(tmp_path: Path) -> None:

@@ -2,6 +2,9 @@
 
 import io
 import json
+import pickle
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -15,7 +18,7 @@ from panprivacy.events import Columns, Kind
 from panprivacy.memory import Scratch
 from panprivacy.serve.bodies import Body, Form
 from panprivacy.serve.plain import plain_ids
-from panprivacy.serve.refusals import Refused
+from panprivacy.serve.refusals import Refused, Why
 from panprivacy.serve.rows import batch_of
 
 USER = Columns(("user",), Kind.integers)
@@ -124,3 +127,88 @@ def test_an_arrow_stream_that_is_damaged_breaks_nothing(changes: list[tuple[int,
         data[at % len(data)] = octet
     found = plainly(bytes(data), Form.arrow)
     assert found is None or len(found) <= len(data)
+
+
+TEXT = Columns(("user",), Kind.text)
+IDS = [f"somebody with a long name {i}" if i % 2 else str(i) for i in range(20)]
+
+
+def texts(data: bytes) -> list[str]:
+    found: list[str] = batch_of(Body.copied(data, Form.arrow), TEXT).rows["user"].to_list()
+    return found
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view(), pa.binary(), pa.binary_view()])
+def test_arrow_texts_are_read_however_they_are_written(kind: pa.DataType) -> None:
+    assert texts(stream(pa.array([each.encode() for each in IDS]).cast(pa.string()).cast(kind), batches=2)) == 2 * IDS
+
+
+def test_columns_that_nobody_asks_for_may_be_of_any_common_type() -> None:
+    frame = pl.DataFrame({"user": IDS}).with_columns(
+        pl.lit(None).alias("null"),
+        pl.lit(1.5).alias("float"),
+        pl.lit(True).alias("flag"),
+        pl.lit(0).cast(pl.Date).alias("date"),
+        pl.lit(0).cast(pl.Time).alias("time"),
+        pl.lit(0).cast(pl.Datetime("us", "UTC")).alias("moment"),
+        pl.lit(1).cast(pl.Decimal(10, 2)).alias("decimal"),
+        pl.concat_list("user", "user").alias("list"),
+        pl.struct("user").alias("struct"),
+    )
+    for part in (frame, frame[:0], frame[3:9]):
+        out = io.BytesIO()
+        part.write_ipc_stream(out)
+        if len(part):
+            assert texts(out.getvalue()) == part["user"].to_list()
+
+
+@pytest.mark.parametrize("compression", ["zstd", "lz4"])
+def test_compressed_arrow_is_refused_for_it_may_unfold_to_any_length(compression: str) -> None:
+    with pytest.raises(Refused, match="without compression") as caught:
+        texts(stream(pa.array(IDS), compression=compression))
+    assert caught.value.why is Why.type
+
+
+def test_views_that_show_the_same_bytes_over_and_over_are_refused() -> None:
+    view = np.array([100_000, 0, 0, 0], np.int32).tobytes()  # a length, four bytes, which buffer, and where in it
+    buffers = [None, pa.py_buffer(1000 * view), pa.py_buffer(100_000 * b"\0")]
+    with pytest.raises(Refused, match="share their bytes"):
+        texts(stream(pa.Array.from_buffers(pa.string_view(), 1000, buffers)))
+
+
+def test_a_json_array_is_short_for_its_objects_take_many_times_its_bytes() -> None:
+    with pytest.raises(Refused, match="NDJSON") as caught:
+        batch_of(Body.copied(b"[" + b"{}," * 2**19 + b"{}]", Form.json), USER)
+    assert caught.value.why is Why.too_large
+
+
+_FUZZED = """
+import sys
+from panprivacy.events import Columns, Kind
+from panprivacy.serve.bodies import Body, Form
+from panprivacy.serve.refusals import Refused, Why
+from panprivacy.serve.rows import batch_of
+from random import Random
+import pickle, resource
+resource.setrlimit(resource.RLIMIT_DATA, (2**32, 2**32))
+seeds, draw, refused = pickle.load(sys.stdin.buffer), Random(1), 0
+for _ in range(4000):
+    data = bytearray(draw.choice(seeds))
+    for _ in range(draw.choice([1, 2, 3])):
+        data[draw.randrange(len(data))] = draw.choice([0, 1, 127, 128, 255, draw.randrange(256)])
+    try:
+        batch_of(Body.copied(bytes(data), Form.arrow), Columns(("user",), Kind.text))
+    except Refused:
+        refused += 1
+print(refused)
+"""
+
+
+@pytest.mark.slow
+def test_an_arrow_stream_that_lies_about_its_lengths_does_not_end_the_process() -> None:
+    """Without the check the process aborts within a few hundred bodies."""
+    kinds = [pa.string(), pa.large_string(), pa.string_view(), pa.binary_view()]
+    seeds = [stream(pa.array(IDS).cast(kind)) for kind in kinds] + [stream(pa.array([[1], [2, 3]]))]
+    seeds += [stream(pa.array(IDS), compression="zstd"), stream(pa.array([1, None, 3]))]
+    done = subprocess.run([sys.executable, "-c", _FUZZED], input=pickle.dumps(seeds), capture_output=True, check=True)
+    assert 1000 < int(done.stdout) <= 4000

@@ -64,6 +64,20 @@ def test_the_clock_releases_and_a_downtime_is_one_release_that_says_what_was_mis
         assert published(service) == [(0, 0), (10, 9), (11, 0)]
 
 
+def test_the_clock_releases_while_bodies_never_stop_coming(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A body that comes after the end of a period is not in the release of that period."""
+    now = START
+    monkeypatch.setattr(counters, "_now", lambda: now)
+    plan = FLU | {"epsilon": 60.0, "releases": 2, "universe": 100, "schedule": {"every": "1d", "start": "2026-01-05"}}
+    with Service(settings_for(tmp_path, flu=plan)) as service:
+        counter = service.counter("flu")
+        counter.take(csv(*((user, "") for user in range(50)))).result()
+        now += DAY
+        counter.take(csv(*((user, "") for user in range(100)))).result()
+        assert published(service) == [(0, 0)], "the thread was never without a body"
+        assert counter.bulletin.records[0]["release"]["density"] == pytest.approx(0.5, abs=0.02)
+
+
 def _wait_for(service: Service, releases: int) -> None:
     end = time.monotonic() + 10
     while len(service.counter("flu").bulletin.records) < releases and time.monotonic() < end:
@@ -130,6 +144,18 @@ def test_a_body_that_is_sent_again_after_a_crash_is_taken(tmp_path: Path, monkey
                 service.counter("flu").take(csv(*rows)).result()
     with Service(settings) as service:
         service.counter("flu").take(csv(*rows)).result()
+        assert published(service) == [(0, 0)]
+
+
+def test_where_late_rows_are_refused_a_body_is_of_one_period(tmp_path: Path) -> None:
+    """Cut by a crash it could not be sent again, and its rows of the later period would be lost."""
+    with Service(settings_for(tmp_path, flu=FLU | {"schedule": DAILY | {"late": "refuse"}})) as service:
+        with pytest.raises(Refused, match="several periods") as caught:
+            service.counter("flu").take(csv((1, "2026-01-05"), (2, "2026-01-06"))).result()
+        assert (caught.value.why.name, caught.value.row) == ("untimely", 2)
+        assert published(service) == []
+        for row in ((1, "2026-01-05"), (2, "2026-01-06")):
+            service.counter("flu").take(csv(row)).result()
         assert published(service) == [(0, 0)]
 
 

@@ -30,10 +30,10 @@ def _body(user: int) -> Body:
     return Body.copied(f"[{user}]".encode(), Form.json)
 
 
-def three(counter: CounterSettings, table: dict[str, Any]) -> Three:
+def three(settings: CounterSettings, table: dict[str, Any]) -> Three:
     """As a kind of source is registered."""
     if table.get("topic") is None:
-        raise BadConfig([f"counters.{counter.name}.source.topic: which topic?"])
+        raise BadConfig([f"counters.{settings.name}.source.topic: which topic?"])
     return Three()
 
 

@@ -14,7 +14,7 @@ from panprivacy.serve.config import CounterSettings
 from panprivacy.serve.counting import Counting
 from panprivacy.serve.keeping import Kept
 from panprivacy.serve.logs import log
-from panprivacy.serve.promise import Promise
+from panprivacy.serve.promise import Broken, Promise
 from panprivacy.serve.published import Bulletin, Record, record_of
 from panprivacy.serve.refusals import Refused, Why
 from panprivacy.serve.schedule import Due, Schedule
@@ -25,6 +25,10 @@ from panprivacy.state import StateFile
 _LOOK = 30.0  # seconds after which the clock is looked at again: somebody may have set it
 _AGAIN = 1.0  # seconds until a release is tried again that the disk did not take
 _MIND = 0.02  # seconds by which a wait may end too early
+_OLDER = (
+    "counters.{name}: its state {state} lacks releases that are published: it is an older copy, or another counter's, "
+    "and would spend them again; put the right one back, or give the counter another name"
+)
 
 
 class Counter:
@@ -36,15 +40,28 @@ class Counter:
     def __init__(self, settings: CounterSettings, folder: Path) -> None:
         self.settings = settings
         self.name = settings.name
-        self.bulletin = Bulletin(folder / f"{self.name}.releases.ndjson")
         self.counted: Callable[[int], None] = lambda _: None
         """Is told of how many rows each batch was."""
+        self._stuck = False  # whether the disk keeps a release from being published
+        state = StateFile(folder / f"{self.name}.pp")
+        self._kept = Kept(state, settings.who.universe())  # first: another service may be using all these files
+        try:
+            self._open(folder, state)
+        except BaseException:
+            self._kept.close()
+            raise
+
+    def _open(self, folder: Path, state: StateFile) -> None:
+        settings = self.settings
         self._promise = Promise(folder / f"{self.name}.json")
         self._promise.check(self.name, settings.promise)
-        file = StateFile(folder / f"{self.name}.pp")
-        if not file.exists:
+        self.bulletin = Bulletin(folder / f"{self.name}.releases.ndjson")
+        self._promise.check_state(state.path, len(self.bulletin.records))
+        if not state.exists:
             self._promise.make(settings.promise, _now())
-        self._kept = Kept(file, settings.who.universe(), settings.make)
+        self._kept.open(settings.make)
+        self._promise.note_made()
+        self._check_spent(state.path)
         scheduled = settings.schedule
         self._schedule = Schedule(scheduled, self._promise.begun) if scheduled is not None else None
         self._counting = Counting(settings, self._schedule, self._pass, self._note_change)
@@ -55,6 +72,13 @@ class Counter:
         self._stood = self._standing()
         with suppress(Refused):  # then whoever asks for a release gets it
             self._publish_late()
+
+    def _check_spent(self, state: Path) -> None:
+        """Refuse a state that knows of fewer releases than are published: it would spend them again."""
+        est, listed = self._kept.est, self.bulletin.last
+        made = est.last.number if getattr(est, "last", None) is not None else 0
+        if hasattr(est, "last") and listed is not None and listed["release"]["number"] > made:
+            raise Broken(_OLDER.format(name=self.name, state=state))
 
     def start(self) -> None:
         """Begin to count."""
@@ -87,8 +111,8 @@ class Counter:
 
     @property
     def failing(self) -> bool:
-        """Whether the disk does not take its state."""
-        return self._kept.failing
+        """Whether the disk does not take its state, or a release."""
+        return self._kept.failing or self._stuck
 
     @property
     def standing(self) -> dict[str, Any]:
@@ -126,6 +150,8 @@ class Counter:
         except BudgetExhausted:
             raise Refused(Why.spent) from None
         except OSError:
+            if self._schedule is not None:  # then it is tried again soon
+                self._note_stuck("the disk does not take a release")
             raise Refused(Why.disk) from None
         except PanPrivacyError as error:
             raise error if isinstance(error, Refused) else Refused(Why.not_now) from None
@@ -137,7 +163,9 @@ class Counter:
         try:
             self.bulletin.publish(record)
         except OSError:
-            raise Refused(Why.disk, "the release is spent, and whoever asks next will get it") from None
+            self._note_stuck("a release is spent, and the disk does not take it into the list")
+            raise Refused(Why.unlisted) from None
+        self._stuck = False
         if self._schedule is not None:
             self._schedule.note(period)
         self._stood = self._standing()
@@ -174,12 +202,17 @@ class Counter:
     def _due(self) -> float | None:
         if not self._by_clock or self._schedule is None:
             return None
-        if self._kept.failing:
+        if self.failing:
             return _AGAIN
         return min(max((self._schedule.ends - _now()) / SECOND, 0) + _MIND, _LOOK)
 
     def _note_broken(self) -> None:
         log("failed", counter=self.name, level="error")
+
+    def _note_stuck(self, what: str) -> None:
+        if not self._stuck:
+            log(what, counter=self.name, level="error")
+        self._stuck = True
 
     def _check_live(self) -> None:
         if self.settings.retired:

@@ -31,7 +31,9 @@ class Counting:
     """Feeds bodies to an estimator, whole or not at all.
 
     `passed` is called with the number of a period when a row of a later one comes: it releases what is due. A body that
-    a crash cuts in between is sent again; its rows of periods that are released by then are late ones.
+    a crash cuts in between is sent again; its rows of periods that are released by then are late ones. Where late rows
+    are refused, such a body could never be sent again, so one of several periods is refused from the first. (A broker
+    hands over what it has: there `late` is better `count` or `skip`.)
     """
 
     def __init__(
@@ -44,6 +46,7 @@ class Counting:
         self._columns = settings.columns
         self._skip = {"skip_missing": settings.skip_missing, "skip_outside": settings.skip_outside, "live": True}
         self._schedule = schedule if settings.columns.time is not None else None
+        self._one_period = settings.source is None
         self._passed, self._changed = passed, changed
 
     def take(self, body: Body, est: Callable[[], Any]) -> int:
@@ -113,6 +116,10 @@ class Counting:
         late = scratch.own(periods < schedule.open)
         if schedule.late == "refuse" and late.any():
             raise Refused(Why.untimely, "a row is of a period that is released", row=_first(late))
+        if schedule.late == "refuse" and self._one_period and len(periods):
+            other = scratch.own(periods != periods[0])
+            if other.any():
+                raise Refused(Why.untimely, "rows are of several periods: send a body for each", row=_first(other))
         periods[late] = schedule.open if schedule.late == "count" else _LEFT_OUT
         return periods
 

@@ -6,6 +6,7 @@ from contextlib import ExitStack, suppress
 from typing import Any
 
 from panprivacy.errors import PanPrivacyError
+from panprivacy.serve.logs import log
 from panprivacy.serve.refusals import Refused, Why
 from panprivacy.state import StateFile
 from panprivacy.universe import Universe
@@ -20,7 +21,8 @@ class Kept:
     the bits, and whoever sent the batch sends it again. `saved` and `lost` tell whoever waits for the disk.
     """
 
-    def __init__(self, file: StateFile, universe: Universe | None, make: Callable[[], Any]) -> None:
+    def __init__(self, file: StateFile, universe: Universe | None) -> None:
+        """Lock the file: whatever else belongs to it may be touched from now on."""
         self._file = file
         self._universe = universe
         self._locks = ExitStack()
@@ -33,13 +35,12 @@ class Kept:
         """Whether the last write failed."""
         self.saved: Callable[[], None] = lambda: None
         self.lost: Callable[[Refused], None] = lambda _: None
-        try:
-            self._est = file.load(universe) if file.exists else make()
-            if not file.exists:
-                self._est.save(file)
-        except BaseException:
-            self._locks.close()
-            raise
+
+    def open(self, make: Callable[[], Any]) -> None:
+        """Bring the estimator to life, or make one and write it if there is no file."""
+        self._est = self._file.load(self._universe) if self._file.exists else make()
+        if not self._file.exists:
+            self._est.save(self._file)
 
     @property
     def est(self) -> Any:
@@ -62,11 +63,15 @@ class Kept:
         try:
             self._est.save(self._file)
         except (PanPrivacyError, OSError):
+            if not self.failing:
+                log("the disk does not take the state", level="error", counter=self._file.path.stem)
             self.failing, self._free = True, time.monotonic() + _PAUSE
             self._go_back()
             refused = Refused(Why.disk, retry=_PAUSE)
             self.lost(refused)
             raise refused from None
+        if self.failing:
+            log("the disk takes the state again", counter=self._file.path.stem)
         self.changed = self.failing = False
         self.saved()
 

@@ -9,6 +9,10 @@ from panprivacy.errors import PanPrivacyError
 from panprivacy.state.disk import sync_folder
 
 _OWNER_ONLY = 0o600
+_LOST = (
+    "counters.{name}: its state {state} is missing, and with it what it has spent; a new one would spend the budget "
+    "again: put the file back, or give the counter another name"
+)
 
 
 class Broken(PanPrivacyError):
@@ -49,9 +53,22 @@ class Promise:
             advice = "a promise cannot change: put it back, or give the counter another name"
             raise Broken("\n".join(f"{each}; {advice}" for each in wrong))
 
+    def check_state(self, state: Path, listed: int) -> None:
+        """Refuse to go on without the state of a counter that has one: a new state would have the whole budget again.
+
+        `listed` is how many releases are published. A crash may leave a promise without a state that was never made.
+        """
+        if not state.exists() and (listed or self.under_way or "made" in self._known):
+            raise Broken(_LOST.format(name=state.stem, state=state))
+
     def make(self, promise: dict[str, Any], moment: int) -> None:
         """Note the promise of a new counter."""
         self._write({"promise": promise, "begun": moment})
+
+    def note_made(self) -> None:
+        """Note that the counter has a state from now on."""
+        if "made" not in self._known:
+            self._write(self._known | {"made": True})
 
     def note_release(self, at: str, period: dict[str, Any] | None) -> None:
         """Note that a release is under way."""

@@ -37,6 +37,7 @@ class Why(Enum):
     spent = Sort("budget-spent", 409, "All planned releases are made; the last one can be read again at no cost.")
     not_now = Sort("not-now", 409, "This cannot be done in the state that the counter is in.")
     retired = Sort("retired", 410, "This counter is retired: what it published can be read, and nothing else.")
+    host = Sort("host", 421, "The service is not known by this name; if it is one of its own, add it to service.hosts.")
     too_large = Sort("too-large", 413, "The body is larger than this service takes.")
     type = Sort("content-type", 415, "Send Arrow IPC, NDJSON, CSV or a JSON array, and say which in Content-Type.")
     rate = Sort("rate", 429, "Too many requests; wait as long as Retry-After says.")
@@ -44,6 +45,8 @@ class Why(Enum):
     busy = Sort("busy", 503, "Too much is waiting to be counted; try again.")
     closing = Sort("closing", 503, "The service is stopping; nothing of this request was counted.")
     disk = Sort("disk", 507, "The disk does not take the state, so nothing of this request was counted; try again.")
+
+    unlisted = Sort("unlisted", 507, "The release is spent, and whoever asks next will get it: the disk is in the way.")
 
 
 class Refused(PanPrivacyError):

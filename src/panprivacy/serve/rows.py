@@ -9,6 +9,7 @@ from panprivacy.events import BadInput, Batch, Columns, Format, Kind
 from panprivacy.events.live import PIECE
 from panprivacy.events.streams import stream_of
 from panprivacy.serve.bodies import Body, Form
+from panprivacy.serve.plain.sound import check_sound
 from panprivacy.serve.refusals import Refused, Why
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 NAME = "the body"
 """What an error calls it."""
 
+_LONGEST_LIST = 2**20  # bytes of a JSON array: as Python's objects it takes up to 80 times as many
 _FORMATS = {Form.arrow: Format.arrow, Form.ndjson: Format.ndjson, Form.csv: Format.csv}
 
 
@@ -41,6 +43,8 @@ def refusal(error: BadInput) -> Refused:
 def _streamed(body: Body, columns: Columns) -> "pl.DataFrame":
     import polars as pl
 
+    if body.form is Form.arrow:
+        check_sound(body.octets)
     pieces = _pieces(body)
     first = next(pieces, b"")
     if not first.strip():
@@ -68,13 +72,15 @@ def _pieces(body: Body) -> Iterator[bytes]:
 
 def _listed(body: Body, columns: Columns) -> "pl.DataFrame":
     """The rows of a JSON array: objects with the columns as keys, or plain ids; of a graph, pairs of them."""
+    if len(body.octets) > _LONGEST_LIST:
+        raise Refused(Why.too_large, f"a JSON array has at most {_LONGEST_LIST} bytes; send more rows as NDJSON")
     try:
         found = json.loads(body.octets.tobytes())
     except (ValueError, RecursionError):
         raise Refused(Why.unreadable, "the body is not JSON") from None
     if not isinstance(found, list) or not found:
         raise Refused(Why.unreadable, "the body is not an array with something in it")
-    rows = [_as_object(each, columns) for each in found]
+    rows = [_as_object(number, each, columns) for number, each in enumerate(found, 1)]
     import polars as pl
 
     types = columns.types(columns.kind or Kind.text)
@@ -82,10 +88,12 @@ def _listed(body: Body, columns: Columns) -> "pl.DataFrame":
     return pl.DataFrame(values, schema=types)
 
 
-def _as_object(each: Any, columns: Columns) -> dict[str, Any]:
+def _as_object(number: int, each: Any, columns: Columns) -> dict[str, Any]:
     if isinstance(each, dict):
         return each
     ids = each if isinstance(each, list) else [each]
+    if len(ids) > len(columns.ids):
+        raise Refused(Why.unreadable, "a row has more ids than this counter takes", row=number)
     return dict(zip(columns.ids, ids, strict=False))
 
 

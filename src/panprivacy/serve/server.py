@@ -14,6 +14,7 @@ from panprivacy.hardening import Hardening
 from panprivacy.serve.config import BadConfig, ServiceSettings, Settings
 from panprivacy.serve.http import Desk, make_app
 from panprivacy.serve.logs import log
+from panprivacy.serve.patience import protocol_for
 from panprivacy.serve.promise import Broken, Promise
 from panprivacy.serve.service import Service
 from panprivacy.serve.sources import source_of
@@ -41,7 +42,10 @@ def check(settings: Settings) -> None:
     problems: list[str] = []
     for counter in settings.counters:
         try:
-            Promise(settings.service.folder / f"{counter.name}.json").check(counter.name, counter.promise)
+            folder = settings.service.folder
+            promise = Promise(folder / f"{counter.name}.json")
+            promise.check(counter.name, counter.promise)
+            promise.check_state(folder / f"{counter.name}.pp", listed=0)
             source_of(counter)
         except (Broken, BadConfig) as error:
             problems += str(error).splitlines()
@@ -67,7 +71,7 @@ def _configured(desk: Desk) -> uvicorn.Config:
     return uvicorn.Config(
         make_app(desk),
         loop="asyncio",  # frees each piece that it has read; uvloop keeps a buffer that nobody wipes
-        http="httptools",
+        http=protocol_for(settings.limits.seconds),
         ws="none",
         lifespan="on",
         log_config=None,

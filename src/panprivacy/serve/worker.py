@@ -24,7 +24,8 @@ class Worker:
     """Group commit: while one group of jobs is written, the next one gathers.
 
     A job is told that it is done when a state with its changes is on disk. One that is refused changes nothing, and the
-    others of its group go on. `due` says in how many seconds `tick` has to be called, None for never.
+    others of its group go on. `tick` is called before each group, and after as many seconds as `due` says, None for
+    never.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class Worker:
     def submit(self, do: Callable[[], Any]) -> "Future[Any]":
         """Have something done; the result is there when it is on disk."""
         job = Job(do, Future())
+        job.done.set_running_or_notify_cancel()  # nobody calls it off: a body is wiped by its job
         with self._ready:
             if self._closing:
                 raise Refused(Why.closing)
@@ -72,10 +74,9 @@ class Worker:
 
     def _run(self) -> None:
         while (group := self._next()) is not None:
+            self._guarded(self._tick)  # before the jobs: what came after the end of a period belongs to the next
             for job in group:
                 self._work(job)
-            if not group:
-                self._guarded(self._tick)
             self._guarded(self._kept.save_if_changed)
             self._confirm()
             loaded("panprivacy.privacy.kernels").wipe_stack()

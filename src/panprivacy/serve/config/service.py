@@ -54,6 +54,8 @@ class ServiceSettings:
     tokens: tuple[Token, ...] = ()
     anonymous: frozenset[str] = frozenset()
     """What may be done without a token."""
+    hosts: frozenset[str] = frozenset()
+    """By which other names browsers reach it, such as that of a proxy in front."""
     count_events: bool = False
     """Whether metrics tell how many events came."""
 
@@ -78,15 +80,14 @@ def service_of(table: Table, folder: Path) -> ServiceSettings:
     kept = service.text("folder", "states")
     anonymous = service.texts("anonymous", ())
     _check_roles(service, "anonymous", anonymous)
+    hosts = frozenset(name.lower() for name in service.texts("hosts", ()))
     count_events = service.flag("count_events")
     service.close()
     tokens = tuple(_token_of(name, each) for name, each in table.tables("tokens").items())
     if not tokens and not anonymous:
         service.blame("anonymous", _NOBODY)
     limits = _limits_of(table.table("limits"))
-    return ServiceSettings(
-        folder / kept, host, port, tls, limits, tokens, frozenset(anonymous), count_events=count_events
-    )
+    return ServiceSettings(folder / kept, host, port, tls, limits, tokens, frozenset(anonymous), hosts, count_events)
 
 
 def is_loopback(host: str) -> bool:

@@ -23,6 +23,7 @@ from panprivacy.serve.http.metrics import TYPE, Metrics
 from panprivacy.serve.http.openapi import description
 from panprivacy.serve.http.problems import PAGE_OF_PROBLEMS
 from panprivacy.serve.http.reception import form_of, length_of, received
+from panprivacy.serve.http.sites import Sites
 from panprivacy.serve.http.stream import EventStream, seen_by
 from panprivacy.serve.refusals import Refused, Why
 
@@ -51,7 +52,7 @@ def make_app(desk: Desk) -> Starlette:
             Route("/static/plotly.min.js", plotly_script, methods=["GET"]),
             Mount("/static", StaticFiles(directory=STATIC), name="static"),
         ],
-        middleware=[Middleware(Guard, durations=desk.durations)],
+        middleware=[Middleware(Guard, durations=desk.durations, sites=Sites(desk.settings))],
         exception_handlers={HTTPException: refused_by_router},
         lifespan=routes.lifespan,
     )
@@ -71,23 +72,26 @@ class _Routes:
 
     async def counters(self, request: Request) -> Response:
         named = self._desk.visible(request)
+        _refuse_unknown(request)
         may = self._desk.may(request)
         return JSONResponse({"counters": [self._desk.service.counter(name).standing for name in named], "may": may})
 
     async def counter(self, request: Request) -> Response:
         self._desk.allow(request, "read", _name(request))
+        _refuse_unknown(request)
         return JSONResponse(self._desk.service.counter(_name(request)).standing)
 
     async def events(self, request: Request) -> Response:
         """Count a body: answered when it is on disk."""
         name, limits = _name(request), self._desk.settings.limits
         self._desk.allow(request, "feed", name)
+        _refuse_unknown(request, "action")
         counter, form, length = self._desk.service.counter(name), form_of(request), length_of(request, limits)
         action = request.query_params.get("action", "insert")
         if action not in ("insert", "delete"):
             raise Refused(Why.bad_request, "action is insert or delete")
-        with self._desk.room.for_bytes(limits.body if length is None else length):
-            body = await received(request, form, length, limits, delete=action == "delete")
+        with self._desk.room.for_body() as place:
+            body = await received(request, form, length, limits, place, delete=action == "delete")
             try:
                 counted = counter.take(body)
             except BaseException:
@@ -101,6 +105,7 @@ class _Routes:
 
     async def _released(self, request: Request) -> Response:
         self._desk.allow(request, "read", _name(request))
+        _refuse_unknown(request, "since")
         records = self._desk.service.counter(_name(request)).bulletin.records
         since = request.query_params.get("since", "0")
         if not since.isdecimal() or len(since) > 9:
@@ -109,9 +114,14 @@ class _Routes:
 
     async def _release(self, request: Request) -> Response:
         self._desk.allow(request, "release", _name(request))
+        _refuse_unknown(request)
         counter = self._desk.service.counter(_name(request))
-        level = await _level(request)
-        return JSONResponse(await asyncio.wrap_future(counter.release(level)), 201)
+        try:
+            async with asyncio.timeout(self._desk.settings.limits.seconds):
+                level = await _level(request)
+        except TimeoutError:
+            raise Refused(Why.slow) from None
+        return JSONResponse(await asyncio.shield(asyncio.wrap_future(counter.release(level))), 201)
 
     async def stream(self, request: Request) -> Any:
         name = request.path_params.get("name")
@@ -119,9 +129,10 @@ class _Routes:
             self._desk.allow(request, "read", name)
         named = [name] if name is not None else self._desk.visible(request)
         counters = [self._desk.service.counter(each) for each in named]
+        _refuse_unknown(request)
         if request.method == "HEAD":
             return Response(media_type="text/event-stream")
-        return EventStream(self._desk.board, counters, seen_by(request, counters))
+        return EventStream(self._desk.board, counters, seen_by(request))
 
     # --- the service --------------------------------------------------------------------------------------------
 
@@ -142,7 +153,7 @@ class _Routes:
         return Response(self._metrics.text(), media_type=TYPE)
 
     async def openapi(self, _request: Request) -> Response:
-        return JSONResponse(description(sorted(self._desk.service.counters)))
+        return JSONResponse(description())
 
     async def problems(self, _request: Request) -> Response:
         return Response(PAGE_OF_PROBLEMS, media_type="text/html")
@@ -150,6 +161,14 @@ class _Routes:
 
 def _name(request: Request) -> str:
     return str(request.path_params["name"])
+
+
+def _refuse_unknown(request: Request, *known: str) -> None:
+    """Refuse parameters that are not known, or come twice: `?acton=delete` would insert."""
+    names = [name for name, _ in request.query_params.multi_items()]
+    if len(set(names)) < len(names) or not set(names) <= set(known):
+        takes = f"only {' and '.join(known)}, once" if known else "none"
+        raise Refused(Why.bad_request, f"parameters that this address takes: {takes}")
 
 
 async def _level(request: Request) -> float | None:
@@ -163,7 +182,7 @@ async def _level(request: Request) -> float | None:
         return None
     try:
         found = json.loads(given)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise Refused(Why.bad_request, "the body is not JSON") from None
     if not isinstance(found, dict) or set(found) - {"level"}:
         raise Refused(Why.bad_request, 'the body is nothing, or an object such as {"level": 0.95}')

@@ -32,13 +32,13 @@ class Desk:
     def allow(self, request: Request, role: str, counter: str | None = None) -> None:
         """Refuse whoever may not do this; a counter that a token is not for is told from none that is not there."""
         holder = self._holder(request)
-        self._rates.check(holder.name if holder else f"@{request.client.host if request.client else ''}")
+        self._rates.check(holder.name if holder else _address(request))
         if role in self.settings.anonymous or "admin" in self.settings.anonymous:
             return
         if holder is None:
             raise Refused(Why.no_token)
         if not holder.allows(role, counter):
-            raise Refused(Why.role, f"this needs the role {role}{f' for {counter}' if counter else ''}")
+            raise Refused(Why.role, f"this needs the role {role}{' for this counter' if counter else ''}")
 
     def may(self, request: Request) -> list[str]:
         """What whoever asks may do with the whole service: the page shows what it can."""
@@ -64,5 +64,11 @@ class Desk:
             return None
         holder = holder_of(given[len(_BEARER) :].strip(), self.settings.tokens)
         if holder is None:
+            self._rates.check(_address(request))  # or tokens could be tried out as fast as they come
             raise Refused(Why.no_token, "this token is not known")
         return holder
+
+
+def _address(request: Request) -> str:
+    """Who a request is from that has no token, in a form that is no name of a token."""
+    return f"@{request.client.host if request.client else ''}"

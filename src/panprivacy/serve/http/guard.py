@@ -1,15 +1,15 @@
 """Around every request: how long it took, whether another site's page sent it, and problems instead of tracebacks."""
 
 import time
-from urllib.parse import urlsplit
 
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from panprivacy.serve.http.durations import Durations
+from panprivacy.serve.http.sites import Sites
 from panprivacy.serve.logs import log
 from panprivacy.serve.refusals import Refused, Why
 
@@ -27,8 +27,9 @@ _BY_STATUS = {404: Why.not_found, 405: Why.method}
 class Guard:
     """Wraps the routes."""
 
-    def __init__(self, app: ASGIApp, durations: Durations) -> None:
+    def __init__(self, app: ASGIApp, durations: Durations, sites: Sites) -> None:
         self._app = app
+        self._sites = sites
         self._durations = durations
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -48,11 +49,13 @@ class Guard:
             await send(message)
 
         try:
-            _check_site(Headers(scope=scope))
+            self._sites.check(scope)
             await self._app(scope, receive, noted)
         except Refused as refused:
             if not started:
                 await problem_of(refused)(scope, receive, noted)
+        except ClientDisconnect:
+            pass  # a sender that hangs up needs no answer
         except Exception as error:  # whose text may quote a request
             log("failed", level="error", route=_route(scope), sort=type(error).__name__)
             if not started:
@@ -64,7 +67,7 @@ class Guard:
 def problem_of(refused: Refused) -> Response:
     """A refusal as RFC 9457 has it."""
     headers = {} if refused.retry is None else {"retry-after": str(max(round(refused.retry), 1))}
-    if refused.why in (Why.slow, Why.too_large):
+    if refused.why in (Why.slow, Why.too_large, Why.busy):
         headers["connection"] = "close"  # the rest of the body would be taken for the next request
     if refused.why is Why.no_token:
         headers["www-authenticate"] = "Bearer"
@@ -78,13 +81,6 @@ async def refused_by_router(_request: Request, error: Exception) -> Response:
     answer = problem_of(Refused(_BY_STATUS.get(error.status_code, Why.bad_request)))
     answer.headers.update({name: value for name, value in (error.headers or {}).items() if name.lower() == "allow"})
     return answer
-
-
-def _check_site(headers: Headers) -> None:
-    """Refuse what a browser sends for a page of another site: on a loopback address it would be let in."""
-    origin = headers.get("origin")
-    if origin is not None and urlsplit(origin).netloc != headers.get("host"):
-        raise Refused(Why.cross_site)
 
 
 def _route(scope: Scope) -> str:

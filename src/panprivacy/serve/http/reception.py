@@ -23,7 +23,8 @@ _FORMS = {
     "application/jsonl": Form.ndjson,
     "application/x-jsonlines": Form.ndjson,
 }
-_FIRST = 2**16  # bytes of room for a body that does not say how long it is
+_FIRST = 2**18  # bytes of room for the beginning of a body
+_GROWTH = 4  # how many times as much it gets when that is full
 
 
 class Room:
@@ -34,21 +35,38 @@ class Room:
         self.taken = 0
 
     @contextmanager
-    def for_bytes(self, size: int) -> Iterator[None]:
-        """Take room for a body, or refuse it."""
+    def for_body(self) -> Iterator["Place"]:
+        """A place for a body, given back at the end of the block."""
+        place = Place(self)
+        try:
+            yield place
+        finally:
+            self.taken -= place.size
+
+    def take(self, size: int) -> None:
+        """Take that many bytes more, or refuse them."""
         if self.taken + size > self._most:
             raise Refused(Why.busy, retry=1.0)
         self.taken += size
-        try:
-            yield
-        finally:
-            self.taken -= size
+
+
+class Place:
+    """What one body has of the room: it grows as the body comes, so that nobody takes room by announcing a body."""
+
+    def __init__(self, room: Room) -> None:
+        self._room = room
+        self.size = 0
+
+    def grow(self, size: int) -> None:
+        """Have this many bytes in all, or be refused."""
+        self._room.take(size - self.size)
+        self.size = size
 
 
 def form_of(request: Request) -> Form:
     """What a body is said to be."""
     said = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if said not in _FORMS or request.headers.get("content-encoding", "identity") != "identity":
+    if said not in _FORMS or request.headers.get("content-encoding", "identity").strip().lower() != "identity":
         raise Refused(Why.type)
     return _FORMS[said]
 
@@ -65,9 +83,11 @@ def length_of(request: Request, limits: Limits) -> int | None:
     return int(said)
 
 
-async def received(request: Request, form: Form, length: int | None, limits: Limits, *, delete: bool) -> Body:
+async def received(
+    request: Request, form: Form, length: int | None, limits: Limits, place: Place, *, delete: bool
+) -> Body:
     """The body of a request; whoever gets it wipes it."""
-    pages = _Pages(_FIRST if length is None else length, limits.body)
+    pages = _Pages(limits.body if length is None else length, limits.body, place)
     try:
         async with asyncio.timeout(limits.seconds):
             async for chunk in request.stream():
@@ -87,9 +107,12 @@ async def received(request: Request, form: Form, length: int | None, limits: Lim
 class _Pages:
     """Bytes that grow, and leave nothing behind where they were."""
 
-    def __init__(self, size: int, most: int) -> None:
+    def __init__(self, announced: int, most: int, place: Place) -> None:
+        size = min(_FIRST, announced)
+        place.grow(size)
         self._room: NDArray[np.uint8] = np.empty(size, dtype=np.uint8)
-        self._most = most
+        self._announced, self._most = announced, most
+        self._place = place
         self._used = 0
 
     def add(self, chunk: bytes) -> None:
@@ -97,7 +120,9 @@ class _Pages:
         if end > self._most:
             raise Refused(Why.too_large, f"at most {self._most} bytes")
         if end > len(self._room):
-            larger = np.empty(min(max(2 * len(self._room), end), self._most), dtype=np.uint8)
+            size = max(min(_GROWTH * len(self._room), self._announced), end)
+            self._place.grow(size)
+            larger = np.empty(size, dtype=np.uint8)
             larger[: self._used] = self._room[: self._used]
             wipe(self._room)
             self._room = larger

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from collections.abc import Iterator, Sequence
 
 from starlette.requests import Request
@@ -9,8 +10,10 @@ from starlette.types import Receive, Scope, Send
 
 from panprivacy.serve.counter import Counter
 from panprivacy.serve.http.board import Board
+from panprivacy.serve.refusals import Refused, Why
 
 _PULSE = 20.0  # seconds after which a line without meaning tells that the reader is still there
+_SEEN = re.compile(r"[a-z0-9_-]+:[0-9]{1,9}(,[a-z0-9_-]+:[0-9]{1,9})*", re.ASCII)
 _HEADERS = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-store"),
@@ -52,16 +55,23 @@ class EventStream:
             for record in records[self._seen[counter.name] :]:
                 news = {"counter": counter.name, "next": standing["next"], "budget": standing["budget"]}
                 said = json.dumps(news | {"release": record})
-                yield f"id: {counter.name}:{record['id']}\nevent: release\ndata: {said}\n\n".encode()
+                self._seen[counter.name] = record["id"]
+                yield f"id: {self._all_seen}\nevent: release\ndata: {said}\n\n".encode()
             self._seen[counter.name] = len(records)
 
+    @property
+    def _all_seen(self) -> str:
+        """Up to where a reader has seen each counter: it says so when it comes back, and misses nothing of any."""
+        return ",".join(f"{name}:{number}" for name, number in self._seen.items())
 
-def seen_by(request: Request, counters: Sequence[Counter]) -> dict[str, int]:
+
+def seen_by(request: Request) -> dict[str, int]:
     """Up to which release of which counter a reader that comes back has seen everything."""
-    name, _, number = request.headers.get("last-event-id", "").rpartition(":")
-    if not (number.isdecimal() and any(counter.name == name for counter in counters)):
-        return {}
-    return {name: int(number)}
+    said = request.headers.get("last-event-id", "")
+    if said and not _SEEN.fullmatch(said):
+        raise Refused(Why.bad_request, "Last-Event-ID is the id of an event of this stream")
+    pairs = (each.split(":") for each in said.split(",") if each)
+    return {name: int(number) for name, number in pairs}
 
 
 async def _gone(receive: Receive) -> None:
