@@ -28,7 +28,12 @@ class Promise:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._known: dict[str, Any] = json.loads(path.read_bytes()) if path.exists() else {}
+        self._known: dict[str, Any] = {}
+        if path.exists():
+            try:
+                self._known = json.loads(path.read_bytes())
+            except ValueError:
+                raise Broken(f"counters.{path.stem}: {path} is damaged, and says what the counter promised") from None
 
     @property
     def begun(self) -> int:
