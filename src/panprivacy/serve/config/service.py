@@ -125,7 +125,7 @@ def _tls_of(table: Table | None, folder: Path) -> Tls | None:
         files.append(path)
     if len(files) == 2 and all(path.is_file() for path in files):
         try:
-            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(*files, password=lambda: "")
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(files[0], files[1], lambda: "")
         except OSError:  # which errors of OpenSSL are
             table.blame("certificate", f"{files[0]} and {files[1]} are not a certificate and its key in PEM format")
     table.close()
