@@ -151,3 +151,12 @@ def test_a_file_that_is_damaged_is_named_with_its_counter(name: str, tmp_path: P
     if name != "flu.releases.ndjson":
         with pytest.raises(BadConfig, match=rf"counters.flu: .*{name}"):
             server.check_all(settings_for(tmp_path))
+
+
+def test_a_state_whose_promise_is_lost_is_not_served_with_another(tmp_path: Path) -> None:
+    with Service(settings_for(tmp_path)):
+        pass
+    (tmp_path / "states" / "flu.json").unlink()
+    for start in (server.check, lambda settings: Service(settings).__enter__()):
+        with pytest.raises(BadConfig, match=r"flu.json is missing"):
+            start(settings_for(tmp_path, flu=FLU | {"epsilon": 2.0}))

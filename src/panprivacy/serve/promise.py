@@ -65,6 +65,10 @@ class Promise:
         """
         if not state.exists() and (listed or self.under_way or "made" in self._known):
             raise Broken(_LOST.format(name=state.stem, state=state))
+        if state.exists() and "promise" not in self._known:
+            raise Broken(
+                f"counters.{state.stem}: {self._path} is missing, which says what {state} promised: put it back"
+            )
 
     def make(self, promise: dict[str, Any], moment: int) -> None:
         """Note the promise of a new counter."""
