@@ -24,6 +24,7 @@ def problems_of(folder: Path, values: dict[str, Any]) -> tuple[str, ...]:
         ("kind", "densty", "counters.flu.kind: one of density"),
         ("epsilon", "one", "counters.flu.epsilon: a number, not 'one'"),
         ("epsilon", -1.0, "counters.flu.epsilon: "),
+        ("epsilon", float("inf"), "counters.flu.epsilon: a number, not inf"),
         ("delta", 0.5, "counters.flu.delta: "),
         ("releases", 0, "counters.flu.releases: "),
         ("universe", 0, "counters.flu.universe: a whole number, 1 or more, not 0"),
@@ -123,3 +124,39 @@ def test_a_file_is_read_and_other_files_are_named_from_its_folder(tmp_path: Path
     file.write_text("[counters\n")
     with pytest.raises(BadConfig, match=r"counters.toml: not TOML"):
         read_settings(file)
+
+
+def test_what_would_keep_the_service_from_starting_is_found_before(tmp_path: Path) -> None:
+    (tmp_path / "states").write_text("")
+    (tmp_path / "bad.pem").write_text("no certificate")
+    one = {"hash": written_hash("pp_x"), "roles": ["read"]}
+    values = {
+        "service": {"tls": {"certificate": "bad.pem", "key": "bad.pem"}},
+        "limits": {"seconds": float("nan")},
+        "tokens": {"a": one, "b": one},
+        "counters": {"flu": FLU},
+    }
+    keys = {problem.partition(":")[0] for problem in problems_of(tmp_path, values)}
+    assert keys == {"service.tls.certificate", "service.folder", "limits.seconds", "tokens.b.hash"}
+
+
+@pytest.mark.parametrize("name", ["flu.pp", "flu.json", "flu.releases.ndjson"])
+def test_a_file_that_is_damaged_is_named_with_its_counter(name: str, tmp_path: Path) -> None:
+    with Service(settings_for(tmp_path)) as service:
+        service.counter("flu").release().result()
+    damaged = tmp_path / "states" / name
+    damaged.write_bytes(damaged.read_bytes()[: len(damaged.read_bytes()) // 2] + b"\n")
+    with pytest.raises(BadConfig, match=rf"counters.flu: .*{name}"):
+        Service(settings_for(tmp_path)).__enter__()
+    if name != "flu.releases.ndjson":
+        with pytest.raises(BadConfig, match=rf"counters.flu: .*{name}"):
+            server.check_all(settings_for(tmp_path))
+
+
+def test_a_state_whose_promise_is_lost_is_not_served_with_another(tmp_path: Path) -> None:
+    with Service(settings_for(tmp_path)):
+        pass
+    (tmp_path / "states" / "flu.json").unlink()
+    for start in (server.check, lambda settings: Service(settings).__enter__()):
+        with pytest.raises(BadConfig, match=r"flu.json is missing"):
+            start(settings_for(tmp_path, flu=FLU | {"epsilon": 2.0}))

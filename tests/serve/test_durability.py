@@ -274,7 +274,7 @@ def test_a_counter_that_a_crash_kept_from_being_made_is_made_at_the_next_start(
 ) -> None:
     with monkeypatch.context() as crashing:
         crashing.setattr(Kept, "open", _crash)
-        with pytest.raises(OSError, match="ended here"):
+        with pytest.raises(BadConfig, match=r"counters.flu: .*ended here"):
             Service(settings_for(tmp_path)).__enter__()
     assert (tmp_path / "states" / "flu.json").exists()
     with Service(settings_for(tmp_path)) as service:

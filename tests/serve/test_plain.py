@@ -212,3 +212,16 @@ def test_an_arrow_stream_that_lies_about_its_lengths_does_not_end_the_process() 
     seeds += [stream(pa.array(IDS), compression="zstd"), stream(pa.array([1, None, 3]))]
     done = subprocess.run([sys.executable, "-c", _FUZZED], input=pickle.dumps(seeds), capture_output=True, check=True)
     assert 1000 < int(done.stdout) <= 4000
+
+
+@pytest.mark.parametrize("value", ["true", "false", "[1]", '{"a": 1}', "17.9", "-1.5e-7", "9" * 20, "1e400"])
+def test_an_id_that_is_neither_text_nor_whole_is_refused_where_ids_are_text(value: str) -> None:
+    with pytest.raises(Refused) as caught:
+        batch_of(Body.copied(b'{"user": "a"}\n\n{"user": %s}\n' % value.encode(), Form.ndjson), TEXT)
+    assert caught.value.why is Why.unreadable
+
+
+@given(st.lists(st.one_of(st.sampled_from(["true", "[1]", "17.9", "3e9f", "{}"]), st.text(max_size=5)), min_size=1))
+def test_texts_that_look_like_something_else_are_texts(ids: list[str]) -> None:
+    data = "".join(json.dumps({"user": each}) + "\n" for each in [*ids, 17]).encode()
+    assert batch_of(Body.copied(data, Form.ndjson), TEXT).rows["user"].to_list() == [*ids, "17"]

@@ -38,7 +38,7 @@ def serve(
         try:
             with demo.demonstrated() if file is None else nullcontext(config.read_settings(file)) as settings:
                 if check:
-                    server.check(settings)
+                    server.check_all(settings)
                     typer.echo(f"{file}: {counted(len(settings.counters), 'counter')}, and nothing wrong")
                 else:
                     server.run(settings.at_port(port), hardening, typer.echo)

@@ -28,7 +28,12 @@ class Promise:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._known: dict[str, Any] = json.loads(path.read_bytes()) if path.exists() else {}
+        self._known: dict[str, Any] = {}
+        if path.exists():
+            try:
+                self._known = json.loads(path.read_bytes())
+            except ValueError:
+                raise Broken(f"counters.{path.stem}: {path} is damaged, and says what the counter promised") from None
 
     @property
     def begun(self) -> int:
@@ -60,6 +65,10 @@ class Promise:
         """
         if not state.exists() and (listed or self.under_way or "made" in self._known):
             raise Broken(_LOST.format(name=state.stem, state=state))
+        if state.exists() and "promise" not in self._known:
+            raise Broken(
+                f"counters.{state.stem}: {self._path} is missing, which says what {state} promised: put it back"
+            )
 
     def make(self, promise: dict[str, Any], moment: int) -> None:
         """Note the promise of a new counter."""

@@ -7,6 +7,8 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
+from panprivacy.errors import PanPrivacyError
+
 Record = dict[str, Any]
 """One release as it is published."""
 
@@ -30,7 +32,10 @@ class Bulletin:
             for line in path.read_bytes().splitlines(keepends=True):
                 if not line.endswith(b"\n"):
                     break
-                self.records.append(json.loads(line))
+                try:
+                    self.records.append(json.loads(line))
+                except ValueError:
+                    raise PanPrivacyError(f"{path}: line {len(self.records) + 1} is damaged; mend it") from None
                 whole += len(line)
             os.truncate(path, whole)
 

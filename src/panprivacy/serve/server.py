@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 import signal
 import socket
 import sys
@@ -10,6 +11,7 @@ from typing import Any
 
 import uvicorn
 
+from panprivacy.errors import PanPrivacyError
 from panprivacy.hardening import Hardening
 from panprivacy.serve.config import BadConfig, ServiceSettings, Settings
 from panprivacy.serve.http import Desk, make_app
@@ -18,6 +20,7 @@ from panprivacy.serve.patience import protocol_for
 from panprivacy.serve.promise import Broken, Promise
 from panprivacy.serve.service import Service
 from panprivacy.serve.sources import source_of
+from panprivacy.state import StateFile
 
 _BACKLOG = 2048  # connections that may wait to be taken
 _GOODBYE = 0.5  # seconds for those who are done to say so
@@ -35,6 +38,21 @@ def run(settings: Settings, hardening: Hardening | None, ready: Callable[[str], 
         _Server(_configured(desk), desk, ready).run([opened])
         log("stopping")
     log("stopped")
+
+
+def check_all(settings: Settings) -> None:
+    """Refuse what would keep the service from starting, states that cannot be read included; start nothing."""
+    check(settings)
+    problems: list[str] = []
+    for counter in settings.counters:
+        try:
+            state = StateFile(settings.service.folder / f"{counter.name}.pp")
+            if state.exists:
+                state.load(counter.who.universe())
+        except (PanPrivacyError, ValueError) as error:
+            problems.append(f"counters.{counter.name}: {error}")
+    if problems:
+        raise BadConfig(problems)
 
 
 def check(settings: Settings) -> None:
@@ -118,5 +136,6 @@ class _Quiet(logging.Handler):
 
 
 def _quiet_libraries() -> None:
+    os.environ["RUST_BACKTRACE"] = "0"  # of Polars, whose panics write to standard error by themselves
     logging.root.handlers = [_Quiet(logging.WARNING)]
     sys.excepthook = lambda kind, *_: log("failed", level="error", sort=kind.__name__)

@@ -5,6 +5,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from panprivacy.errors import PanPrivacyError
 from panprivacy.serve.config import BadConfig, Settings
 from panprivacy.serve.counter import Counter
 from panprivacy.serve.logs import log
@@ -60,6 +61,9 @@ class Service:
                 counter = Counter(settings, folder)
             except Broken as error:
                 broken += str(error).splitlines()
+                continue
+            except (PanPrivacyError, OSError, ValueError) as error:
+                broken.append(f"counters.{settings.name}: {error}")
                 continue
             self._open.callback(counter.close)
             self.counters[settings.name] = counter

@@ -1,5 +1,6 @@
 """What the file says about the service itself: where it listens, who may use it, how much it takes."""
 
+import ssl
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from pathlib import Path
@@ -78,12 +79,18 @@ def service_of(table: Table, folder: Path) -> ServiceSettings:
     if not 0 <= port < 2**16:
         service.blame("port", f"a port is below 65536, not {port}")
     kept = service.text("folder", "states")
+    if (folder / kept).exists() and not (folder / kept).is_dir():
+        service.blame("folder", f"{folder / kept} is not a folder")
     anonymous = service.texts("anonymous", ())
     _check_roles(service, "anonymous", anonymous)
     hosts = frozenset(name.lower() for name in service.texts("hosts", ()))
     count_events = service.flag("count_events")
     service.close()
     tokens = tuple(_token_of(name, each) for name, each in table.tables("tokens").items())
+    for number, token in enumerate(tokens):
+        same = next((other.name for other in tokens[:number] if token.hash and other.hash == token.hash), None)
+        if same is not None:
+            table.blame(f"tokens.{token.name}.hash", f"is the hash of tokens.{same} too: make a token for each")
     if not tokens and not anonymous:
         service.blame("anonymous", _NOBODY)
     limits = _limits_of(table.table("limits"))
@@ -116,6 +123,11 @@ def _tls_of(table: Table | None, folder: Path) -> Tls | None:
         elif not path.is_file():
             table.blame(key, f"there is no file {path}")
         files.append(path)
+    if len(files) == 2 and all(path.is_file() for path in files):
+        try:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(files[0], files[1], lambda: "")
+        except OSError:  # which errors of OpenSSL are
+            table.blame("certificate", f"{files[0]} and {files[1]} are not a certificate and its key in PEM format")
     table.close()
     return Tls(*files)
 

@@ -1,6 +1,7 @@
 """One table of the file: hands out its values, checked, and notes by the name of their key what is wrong with them."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import isfinite
 from typing import Any, TypeVar
 
 from panprivacy.errors import PanPrivacyError
@@ -68,10 +69,12 @@ class Table:
         return self._checked(key, default, wanted, lambda value: value if _is_whole(value) and value >= least else None)
 
     def number(self, key: str, default: Any = None) -> Any:
-        """A number."""
-        return self._checked(
-            key, default, "a number", lambda value: float(value) if _is_whole(value) or type(value) is float else None
-        )
+        """A number; none that is infinite, or not a number."""
+
+        def number(value: Any) -> float | None:
+            return float(value) if _is_whole(value) or (type(value) is float and isfinite(value)) else None
+
+        return self._checked(key, default, "a number", number)
 
     def one_of(self, key: str, choices: Sequence[str], default: Any = None) -> Any:
         """One of some words."""
