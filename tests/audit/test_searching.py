@@ -63,6 +63,7 @@ def test_the_present_table_is_no_find() -> None:
     assert search(image_of(packed(NEW).tobytes(), NEW.tobytes(), NEW.astype(np.int64).tobytes()), *old_bits()) == 0
 
 
+@pytest.mark.slow
 def test_a_part_of_an_old_table_names_only_its_users() -> None:
     windows = old_bits()
     search(image_of(packed(OLD)[512:768].tobytes()), *windows)
@@ -108,6 +109,7 @@ def test_ids_are_found_in_ascending_order_and_not_in_another() -> None:
     assert search(image_of(np.arange(50_000).tobytes()), Run("ids", np.sort(IDS), ASCENDING)) == 0
 
 
+@pytest.mark.slow
 def test_what_stood_there_before_is_no_find() -> None:
     image = image_of(IDS.tobytes())
 
@@ -115,6 +117,7 @@ def test_what_stood_there_before_is_no_find() -> None:
     assert search(image, Run("ids", IDS, IN_ORDER), before=Image([])) > 0.99
 
 
+@pytest.mark.slow
 def test_texts_are_found_in_bytes_and_in_letters_of_four_bytes() -> None:
     texts = letters(RANDOM, 1000)
 

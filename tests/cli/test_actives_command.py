@@ -79,6 +79,7 @@ def test_other_days_than_those_of_the_state_are_refused(option: str, other: str,
     assert run(*later, same).exit_code == 0  # spelled otherwise, it is the same
 
 
+@pytest.mark.slow
 def test_what_cannot_be_is_said_in_one_line() -> None:
     begun = ("--start", "2026-01-05")
     assert "when does the first day start?" in refused("actives", "visits.csv", *WHOM)
@@ -94,6 +95,7 @@ def test_what_cannot_be_is_said_in_one_line() -> None:
     assert "row 1: when 2030-01-01 is more than 400 days after" in refused("actives", "far.csv", *WHOM, *begun)
 
 
+@pytest.mark.slow
 def test_nothing_of_a_batch_with_a_wrong_time_is_released() -> None:
     rows = visits(range(3)).with_columns(pl.col("when").dt.to_string("%F"))
     rows[-1, "when"] = "2026-01-06"

@@ -27,6 +27,7 @@ def test_files_of_the_second_period_follow_then() -> None:
     assert said["epsilon_spent"] <= 20
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("folder")
 def test_each_then_is_followed_by_a_release() -> None:
     ran = run("retention", "january.csv", "--then", "week1.csv", "--then", "week2.csv", *WHOM, "--plot", "c.png")

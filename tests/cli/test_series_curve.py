@@ -52,6 +52,7 @@ def test_releases_of_little_epsilon_fall_and_their_curve_never_does(parquet: Pat
     assert points[0]["monotone_count"] == pytest.approx(USERS * points[0]["monotone_density"])
 
 
+@pytest.mark.slow
 def test_distinct_users_have_a_series_too(parquet: Path, tmp_path: Path) -> None:
     picture = tmp_path / "series.svg"
     budget = ("-c", "user", "-e", 12, "--buckets", 16384, "--releases", WEEKS)

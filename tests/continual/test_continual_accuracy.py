@@ -84,6 +84,7 @@ def test_every_move_is_a_drift_of_more_than_the_step() -> None:
     assert_rare(wrong, RUNS, BETA)
 
 
+@pytest.mark.slow
 def test_a_stream_without_deletions_is_published_as_a_path_that_never_falls() -> None:
     for _, published, moved in runs():
         assert (np.diff(published) >= 0).all()

@@ -37,6 +37,7 @@ def test_every_block_holds_whole_records_and_nothing_is_lost(rows: list[list[str
         assert position in ends
 
 
+@pytest.mark.slow
 @given(tables)
 def test_records_are_what_the_csv_module_reads(rows: list[list[str]]) -> None:
     data = _written(rows)

@@ -58,6 +58,7 @@ def test_a_run_depends_on_its_trial_and_repetition_alone() -> None:
     assert_frame_equal(part, whole.filter(algorithm="PPDS", repetition=2), check_exact=True)
 
 
+@pytest.mark.slow
 def test_trials_share_the_stream_of_a_repetition_and_nothing_else() -> None:
     table = Runs(STREAM, TRIALS, 0, 5).compute(seed=1)
     assert table.group_by("repetition").agg(pl.col("truth").n_unique())["truth"].to_list() == [1] * 5
@@ -110,6 +111,7 @@ def test_bits_are_counted_apart_for_those_who_came(name: str) -> None:
     assert abs(row["came_ones"] / row["came"] - float(pair[1])) < 0.0135
 
 
+@pytest.mark.slow
 def test_the_auditors_losses_are_those_of_the_theory() -> None:
     state = StateLoss("Dwork", 0.5).compute(1)["loss"][0]
     assert state == pytest.approx(float(theory.actual_epsilon(theory.dwork_pair(0.5))), abs=1e-6)
