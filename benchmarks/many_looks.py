@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
-from scipy.optimize import isotonic_regression
 
 import panprivacy as pp
 from epidemic import DAYS, EPSILON, HOURS, PEOPLE, epidemic
@@ -103,9 +102,7 @@ def planned(delta: float | None, year: Year, seed: int) -> Seen:
 
 def never_falling(releases: list[Release]) -> NDArray[np.float64]:
     """The monotone fit: all releases of an estimator have the same noise, hence the same weight."""
-    if hasattr(pp, "monotone"):
-        return np.array(pp.monotone(releases).densities)
-    return np.clip(isotonic_regression([release.raw_density for release in releases]).x, 0.0, 1.0)
+    return np.array(pp.monotone(releases).densities)
 
 
 def observed(year: Year, seed: int) -> Seen:

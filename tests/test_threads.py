@@ -34,8 +34,8 @@ def present(est: pp.Density) -> np.ndarray[Any, Any]:
 @pytest.fixture(autouse=True)
 def _worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Threads for batches that a test can afford, and for tables that are not far."""
-    monkeypatch.setattr("panprivacy.estimator.NUMBERS", 50_000)
-    monkeypatch.setattr("panprivacy.estimator.PAYS", 0)
+    monkeypatch.setattr("panprivacy.redrawing.NUMBERS", 50_000)
+    monkeypatch.setattr("panprivacy.redrawing.PAYS", 0)
 
 
 @pytest.fixture(params=[True, False], ids=["gathered", "parted"])
@@ -82,7 +82,7 @@ def test_a_short_batch_stays_with_the_thread_that_brings_it(busy: set[int]) -> N
 
 
 def test_seeded_coins_are_drawn_in_one_order(busy: set[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("panprivacy.estimator.NUMBERS", 400)
+    monkeypatch.setattr("panprivacy.redrawing.NUMBERS", 400)
     est = pp.Density(MANY, 1.0, coins=CertainCoins())
     est.threads = 8
     est.update_many(np.arange(1000))
@@ -189,8 +189,8 @@ def test_bits_have_their_law_whoever_drew_them() -> None:
 
 def test_the_auditor_finds_the_same_loss_where_threads_work(gathered: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Under every outcome of the coins: the code that threads run, by a machine whose chunks are one event long."""
-    monkeypatch.setattr("panprivacy.estimator.cut", lambda many, *_: (1, 2 if many else 1))
-    monkeypatch.setattr("panprivacy.estimator.each", in_one_thread)
+    monkeypatch.setattr("panprivacy.redrawing.cut", lambda many, *_: (1, 2 if many else 1))
+    monkeypatch.setattr("panprivacy.redrawing.each", in_one_thread)
     monkeypatch.setattr("panprivacy.table.gathered.each", in_one_thread)
     monkeypatch.setattr("panprivacy.table.parted.each", in_one_thread)
     drawn: list[int] = []

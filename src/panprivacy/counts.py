@@ -1,7 +1,6 @@
 """`Counts`: how often do people appear?"""
 
 from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager
 from itertools import chain, pairwise
 from operator import index
 from typing import Any, ClassVar, Literal, NoReturn, Self, cast
@@ -223,14 +222,8 @@ class Counts(Growing[FrequencyRelease]):
     def _redraw_slot(self, slot: int, remove: bool) -> None:
         self._table.redraw_one(slot, self._coins.flip(self._threshold(remove)), back=remove)
 
-    def _redraw_in(self, table: Any, slots: Any, remove: bool, scratch: Scratch) -> None:
+    def _redraw_slots(self, table: Any, slots: Any, remove: bool, scratch: Scratch) -> None:
         table.redraw(slots, self._threshold(remove), self._coins, scratch, back=remove)
-
-    def _whole_or_not_at_all(self, *_: Any) -> AbstractContextManager[None]:
-        """Put the counters back whatever breaks a long batch off: part of it cannot be fed again."""
-        return self._table.restored_on_error()
-
-    _whole_if_collected = _whole_or_not_at_all
 
     # --- what leaves --------------------------------------------------------------------------------------------
 

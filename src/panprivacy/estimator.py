@@ -3,9 +3,8 @@
 import struct
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from functools import partial
-from itertools import chain, islice
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
@@ -21,22 +20,18 @@ from panprivacy.lifetime import Emptied
 from panprivacy.memory import Scratch, kept_on_fork, wiped_on_fork
 from panprivacy.privacy import coins as coin_sources
 from panprivacy.privacy.budget import Budget, Split
-from panprivacy.privacy.coins import CHUNK, Coins
+from panprivacy.privacy.coins import Coins
 from panprivacy.privacy.ledger import Ledger, Published
-from panprivacy.slots import Every, SlotMap
+from panprivacy.redrawing import Redrawing, look_up
+from panprivacy.slots import SlotMap
 from panprivacy.state import Sealed, StateFile
 from panprivacy.table import Bits, Table
-from panprivacy.table.gathered import Gathered
-from panprivacy.table.parted import PAYS, ROUND, Parted
-from panprivacy.threads import LISTED, MIXED, NUMBERS, cut, each
-from panprivacy.universe import Ids, Range, Universe, Users
-from panprivacy.universe.batches import Cut, Piece, batches, chunks, pieces_of
+from panprivacy.universe import Ids, Universe
+from panprivacy.universe.batches import batches
 from panprivacy.universe.visits import Visit, Visits
 
 R = TypeVar("R")
 """What a release of this estimator is."""
-
-_CHANGED = "the ids changed while they were read, so that part of the batch may be taken: feed it again, unchanged"
 
 
 class Estimator(ABC, Generic[R]):
@@ -150,7 +145,7 @@ class Estimator(ABC, Generic[R]):
         is not looked at.
         """
         given = ids if categories is None else self._visit(ids, categories)
-        self._without_trace(partial(self._look_up_column, given))
+        self._without_trace(partial(look_up, self._events, given))
 
     def _visit(self, user: Any, category: Any) -> Visit:
         """A user, or many, with a category, or one each."""
@@ -177,12 +172,8 @@ class Estimator(ABC, Generic[R]):
         """What an event of one slot does to the table."""
         self._table.redraw_one(slot, self._coins.flip(self._threshold(remove)))
 
-    def _redraw_slots(self, slots: Any, remove: bool, scratch: Scratch) -> None:
-        """What an event of each of these slots does to the table."""
-        self._redraw_in(self._table, slots, remove, scratch)
-
-    def _redraw_in(self, table: Any, slots: Any, remove: bool, scratch: Scratch) -> None:
-        """The same, to the table or a stretch of it."""
+    def _redraw_slots(self, table: Any, slots: Any, remove: bool, scratch: Scratch) -> None:
+        """What an event of each of these slots does to the table, or to a stretch of it."""
         table.redraw(slots, self._threshold(remove), self._coins, scratch)
 
     def _redraw_many(self, ids: Any, remove: bool) -> None:
@@ -203,116 +194,21 @@ class Estimator(ABC, Generic[R]):
     def _redraw_batches(self, ids: Any, remove: bool) -> None:
         self._table.in_use()
         for pieces in batches(self._events.as_column(ids)):
-            many = sum(len(piece) for piece in pieces)
             with self._lock:
-                self._threshold(remove)  # which may refuse
-                size, threads = self._cut(many)
-                cut_up = chunks(pieces, size)
-                if threads == 1 and len(pieces) == 1 and many <= CHUNK:  # all are looked up before the first is used
-                    each(cut_up, partial(self._redraw_checked, remove=remove), 1)
-                elif threads > 1 and self._gathers(many):
-                    self._redraw_gathered(cut_up, remove, threads)
-                elif self._collects(pieces, size, threads):
-                    with self._whole_if_collected():
-                        self._redraw_collected(cut_up, remove, threads)
-                else:
-                    with self._whole_or_not_at_all(pieces, threads):
-                        self._redraw_long(cut_up, remove, threads)
+                self._redrawing(remove).take(pieces)
 
-    def _cut(self, many: int) -> tuple[int, int]:
-        """Into chunks of what size a batch is cut, and how many threads work on it."""
-        if not self._table.THREADED or not self._coins.secure:  # seeded coins are drawn in one order
-            return cut(many, 1, NUMBERS)
-        if isinstance(self._universe, Users):
-            return cut(many, self.threads, LISTED)
-        if not (isinstance(self._events, Range) and isinstance(self._slots, Every)):
-            return cut(many, self.threads, MIXED)
-        pays = self._gathers(many) or self._table.words.nbytes >= PAYS  # else dealing slots takes as long as redrawing
-        return cut(many, self.threads if pays else 1, NUMBERS)
-
-    def _gathers(self, many: int) -> bool:
-        """Whether a batch is marked by all threads before a bit is drawn."""
-        return isinstance(self._table, Table) and self._table.gathers(many)
-
-    def _collects(self, pieces: list[Piece], size: int, threads: int) -> bool:
-        """Whether the slots of a batch can be kept until all its users have been looked up, and are worth keeping."""
-        few = sum(-(-len(piece) // size) for piece in pieces) <= ROUND
-        return few and self._table.THREADED and (threads > 1 or isinstance(self._universe, Users))
-
-    def _redraw_long(self, cut_up: Iterator[Any], remove: bool, threads: int) -> None:
-        """Redraw the bits of many users, chunk by chunk."""
-        if threads > 1:
-            self._redraw_collected(cut_up, remove, threads)
-        else:
-            each(cut_up, partial(self._redraw_unchecked, remove=remove), 1)
-
-    def _redraw_collected(self, cut_up: Iterator[Any], remove: bool, threads: int) -> None:
-        """Redraw the bits of many users, some chunks at a time: all users of these are looked up before one is used.
-
-        Where the table is far, each thread then has a stretch of it.
-        """
-        table: Any = self._table
-        drawing = threads if table.words.nbytes >= PAYS else 1
-        with Scratch() as scratch:
-            parted = Parted(table.size, drawing, scratch)
-
-            def redraw(first: int, stop: int, slots: Any, scratch: Scratch) -> None:
-                self._redraw_in(table.stretch(first, stop), slots, remove, scratch)
-
-            for chunk in cut_up:
-                some = chain([chunk], islice(cut_up, ROUND - 1))
-                each(some, partial(self._collect, into=parted.add), threads)
-                parted.count_each(redraw, drawing)
-
-    def _redraw_gathered(self, cut_up: Iterator[Any], remove: bool, threads: int) -> None:
-        """Redraw the bits of many users, once all of them have been looked up."""
-        assert isinstance(self._table, Table)
-        with Scratch() as scratch:
-            gathered = Gathered(self._table.size, scratch)
-            each(cut_up, partial(self._collect, into=gathered.add), threads)
-            self._table.redraw_gathered(gathered, self._threshold(remove), self._coins, threads)
-
-    def _collect(self, chunk: Any, scratch: Scratch, into: Callable[[Any, Scratch], None]) -> None:
-        """Hand the slots of some users on, and say who is outside if somebody turns out to be."""
-        try:
-            into(self._slots.select(self._events.unchecked(chunk, scratch), scratch), scratch)
-        except IndexError as error:
-            self._events.indices(chunk, scratch)  # says who is outside
-            raise PanPrivacyError(_CHANGED) from error
-
-    def _redraw_checked(self, chunk: Any, scratch: Scratch, remove: bool) -> None:
-        """Redraw the bits of some users, all of whom are looked up before the first is used."""
-        try:
-            self._redraw_slots(self._slots.select(self._events.indices(chunk, scratch), scratch), remove, scratch)
-        except IndexError as error:
-            raise PanPrivacyError(_CHANGED) from error
-
-    def _redraw_unchecked(self, chunk: Any, scratch: Scratch, remove: bool) -> None:
-        """Redraw the bits of some users, and say who is outside if somebody turns out to be: all is then put back."""
-        self._collect(chunk, scratch, lambda slots, scratch: self._redraw_slots(slots, remove, scratch))
-
-    def _whole_if_collected(self) -> AbstractContextManager[None]:
-        """See to it that a collected batch changes nothing if it breaks off: a bad id has been found before that."""
-        return nullcontext()
-
-    def _whole_or_not_at_all(self, pieces: list[Piece], threads: int) -> AbstractContextManager[None]:
-        """See to it that a long batch with a bad id changes nothing.
-
-        Either every id is looked up before the first bit is touched, and then again; or, where copying the table is
-        less work than that, the bits are put back as they were.
-        """
-        if self._table.words.nbytes <= sum(len(piece) for piece in pieces):
-            restored: AbstractContextManager[None] = self._table.restored_on_error()
-            return restored
-        each(chunks(pieces), self._events.indices, threads)
-        return nullcontext()
-
-    def _look_up_column(self, ids: Any) -> None:
-        """Look every id of a batch up, which refuses those that are outside the universe."""
-        column = self._events.as_column(ids)
-        pieces = column.pieces if isinstance(column, Cut) else pieces_of(column)
-        if pieces is not None:
-            each(chunks(pieces), self._events.indices, 1)
+    def _redrawing(self, remove: bool) -> Redrawing:
+        return Redrawing(
+            self._universe,
+            self._events,
+            self._slots,
+            self._table,
+            self._coins,
+            self._threshold(remove),  # which may refuse
+            lambda table, slots, scratch: self._redraw_slots(table, slots, remove, scratch),
+            self.REPEATABLE,
+            self.threads,
+        )
 
     # --- what leaves --------------------------------------------------------------------------------------------
 

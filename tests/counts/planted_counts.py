@@ -58,15 +58,15 @@ class KeepsWhereItBegan(Counts):
 class OnceABatch(Counts):
     """Counts a user who is twice in a batch once."""
 
-    def _redraw_slots(self, slots: Any, remove: bool, scratch: Scratch) -> None:
-        super()._redraw_slots(np.unique(slots), remove, scratch)
+    def _redraw_slots(self, table: Any, slots: Any, remove: bool, scratch: Scratch) -> None:
+        super()._redraw_slots(table, np.unique(slots), remove, scratch)
 
 
 class RedrawsAtEveryEvent(Counts):
     """Redraws the bit at every event, as a `Density` does: private, and wrong."""
 
-    def _redraw_slots(self, slots: Any, remove: bool, scratch: Scratch) -> None:
-        super()._redraw_slots(slots, remove, scratch)
+    def _redraw_slots(self, table: Any, slots: Any, remove: bool, scratch: Scratch) -> None:
+        super()._redraw_slots(table, slots, remove, scratch)
         for slot in slots.tolist():
             counter = self._table.fields()[slot][0]
             for event in range(self.up_to):  # all around, so that it wraps once
