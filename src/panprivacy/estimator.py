@@ -22,6 +22,7 @@ from panprivacy.privacy import coins as coin_sources
 from panprivacy.privacy.budget import Budget, Split
 from panprivacy.privacy.coins import Coins
 from panprivacy.privacy.ledger import Ledger, Published
+from panprivacy.privacy.stack import wipe_stack
 from panprivacy.redrawing import Redrawing, look_up
 from panprivacy.slots import SlotMap
 from panprivacy.state import Sealed, StateFile
@@ -189,7 +190,7 @@ class Estimator(ABC, Generic[R]):
             error.__cause__ = error.__context__ = None
             raise error.with_traceback(None)  # noqa: B904
         finally:
-            _wipe_stack()
+            wipe_stack()
 
     def _redraw_batches(self, ids: Any, remove: bool) -> None:
         self._table.in_use()
@@ -239,7 +240,7 @@ class Estimator(ABC, Generic[R]):
             with self._table.restored_on_error():
                 self._table.flip_each(self._ledger.split.flip, self._coins)
                 self._ledger.note_redraw()  # last: an error before it puts the bits back, and books no redraw
-        _wipe_stack()
+        wipe_stack()
 
     # --- whose the bits are -------------------------------------------------------------------------------------
 
@@ -349,7 +350,7 @@ class Estimator(ABC, Generic[R]):
         """
         with state.opened(file) as kept, self._sealed(insecure) as parts:
             kept.write(parts)
-        _wipe_stack()
+        wipe_stack()
 
     @contextmanager
     def _sealed(self, insecure: bool) -> Iterator[Sealed]:
@@ -404,8 +405,3 @@ class Estimator(ABC, Generic[R]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self).from_bytes, (self.to_bytes(), self._universe)
-
-
-def _wipe_stack() -> None:
-    """Wipe what calls that have returned left on the stack of this thread."""
-    loaded("panprivacy.privacy.kernels").wipe_stack()

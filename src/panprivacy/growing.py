@@ -5,9 +5,9 @@ from typing import Any, TypeVar
 
 from panprivacy.errors import PanPrivacyError
 from panprivacy.estimator import Estimator
-from panprivacy.lazily import loaded
 from panprivacy.memory import Scratch
 from panprivacy.privacy.coins import CHUNK
+from panprivacy.privacy.stack import wipe_stack
 from panprivacy.slots import Asked, Every, SlotMap
 from panprivacy.universe import Range, Universe, Users
 from panprivacy.universe.growth import grown, moved
@@ -75,7 +75,7 @@ class Growing(Estimator[R]):
         self._know(universe)
         self._ledger = self._ledger.with_releases(self._ledger.releases)
         before.wipe()
-        loaded("panprivacy.privacy.kernels").wipe_stack()
+        wipe_stack()
 
     def _slots_of(self, slots: Every) -> SlotMap:
         """The slots of this estimator for a bit for every user."""

@@ -11,12 +11,12 @@ from panprivacy.density import _table_size
 from panprivacy.display import Rows
 from panprivacy.errors import CannotMerge, PanPrivacyError
 from panprivacy.estimator import Estimator
-from panprivacy.lazily import loaded
 from panprivacy.privacy import coins as coin_sources
 from panprivacy.privacy.budget import and_delta, budget_of
 from panprivacy.privacy.coins import Coins
 from panprivacy.privacy.ledger import Ledger, Published
 from panprivacy.privacy.splitting import best_split
+from panprivacy.privacy.stack import wipe_stack
 from panprivacy.release import Release
 from panprivacy.release.change import Change
 from panprivacy.release.ordered import rising
@@ -150,7 +150,7 @@ class Retention(Estimator[Release | RetentionRelease]):
                 # for its opposite.
                 self._table.invert(self._control.first)
                 published = self._publish(noisy, level)  # last: what breaks off before it has not closed the period
-        loaded("panprivacy.privacy.kernels").wipe_stack()
+        wipe_stack()
         return self._cohort_release(published)
 
     def release(self, level: float = 0.95) -> RetentionRelease:

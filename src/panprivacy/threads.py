@@ -15,9 +15,9 @@ from operator import index
 from threading import Lock, Thread
 from typing import Any, TypeVar
 
-from panprivacy.lazily import loaded
 from panprivacy.memory import Scratch
 from panprivacy.privacy.coins import CHUNK
+from panprivacy.privacy.stack import wipe_stack
 
 T = TypeVar("T")
 
@@ -109,7 +109,6 @@ def each(chunks: Iterator[T], work: Callable[[T, Scratch], None], threads: int) 
         run()
         wipe_stack()
 
-    wipe_stack = loaded("panprivacy.privacy.kernels").wipe_stack
     wipe_stack()
     others = [Thread(target=run_and_wipe, daemon=True) for _ in range(threads - 1)]
     try:

@@ -16,7 +16,6 @@ from panprivacy.density import _table_size
 from panprivacy.display import Rows
 from panprivacy.errors import CannotMerge, PanPrivacyError
 from panprivacy.estimator import Estimator
-from panprivacy.lazily import loaded
 from panprivacy.memory import Scratch
 from panprivacy.periods import moment_of, moments_of
 from panprivacy.privacy import coins as coin_sources
@@ -25,6 +24,7 @@ from panprivacy.privacy.budget import and_delta, budget_of
 from panprivacy.privacy.coins import CHUNK, Coins
 from panprivacy.privacy.ledger import Ledger, Published
 from panprivacy.privacy.splitting import best_split
+from panprivacy.privacy.stack import wipe_stack
 from panprivacy.release.actives import ActivesRelease
 from panprivacy.release.ordered import rising
 from panprivacy.release.period_pictures import draw_actives
@@ -278,7 +278,7 @@ class ActiveUsers(Estimator[ActivesRelease]):
             for start in range(part.first, part.first + part.size, CHUNK):
                 slots = np.arange(start, min(start + CHUNK, part.first + part.size), dtype=np.uint64)
                 self._table.redraw(slots, self._ledger.pair.absent, self._coins, scratch)
-        loaded("panprivacy.privacy.kernels").wipe_stack()
+        wipe_stack()
 
     def rerandomize(self) -> None:
         """Refuse: no announced readings are planned."""

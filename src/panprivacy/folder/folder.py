@@ -30,10 +30,10 @@ from panprivacy.folder.making import (
 from panprivacy.folder.noted import BatchId
 from panprivacy.folder.parts import Frame
 from panprivacy.folder.pending import Pending
-from panprivacy.lazily import loaded
 from panprivacy.privacy import coins as coin_sources
 from panprivacy.privacy.budget import Budget, Split
 from panprivacy.privacy.coins import Coins
+from panprivacy.privacy.stack import wipe_stack
 from panprivacy.slots import SlotMap
 from panprivacy.state import Sealed
 from panprivacy.state.stores import Store, naming, store_at
@@ -236,7 +236,7 @@ class StateFolder:
                 yield pending
         finally:
             pending.wipe()
-            _wipe_stack()
+            wipe_stack()
 
     def declare_ids(self, kind: str) -> None:
         """Say for good that ids are ``"integers"``, or that they are ``"text"``, as of a `DistinctCount`."""
@@ -446,11 +446,6 @@ class StateFolder:
         sealed = frame.of_estimator(parts.words)
         with naming(self._store.where(LEDGER)):
             return frame, KINDS[frame.kind]._with_bits_elsewhere(sealed, self._given, bits, self._coins)
-
-
-def _wipe_stack() -> None:
-    """Wipe what calls that have returned left on the stack of this thread."""
-    loaded("panprivacy.privacy.kernels").wipe_stack()
 
 
 def _opened(url: str, universe: Any, coins: Coins | None) -> StateFolder:

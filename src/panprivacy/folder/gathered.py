@@ -14,9 +14,9 @@ from panprivacy.folder.bits import ShardedBits
 from panprivacy.folder.marks import Marks
 from panprivacy.folder.noted import BatchId
 from panprivacy.folder.parts import NAME, Frame
-from panprivacy.lazily import loaded
 from panprivacy.memory import Scratch
 from panprivacy.privacy.coins import Coins
+from panprivacy.privacy.stack import wipe_stack
 
 _HEAD = struct.Struct(f"<{NAME}sI")  # the name of the folder, and the number of the shard
 _CHECK = 8  # bytes of a checksum of all that follows it
@@ -65,7 +65,7 @@ class Gathered:
         self._open = False
         with self._scratch:
             self.marks.wipe()
-        loaded("panprivacy.privacy.kernels").wipe_stack()
+        wipe_stack()
 
 
 def _checked(octets: NDArray[np.uint8], scratch: Scratch) -> NDArray[np.uint8]:
@@ -128,4 +128,4 @@ class Received:
         """Forget everything."""
         for marks in self._marks.values():
             marks.wipe()
-        loaded("panprivacy.privacy.kernels").wipe_stack()
+        wipe_stack()

@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
-from panprivacy.lazily import loaded
+from panprivacy.privacy.stack import wipe_stack
 from panprivacy.serve.keeping import Kept
 from panprivacy.serve.refusals import Refused, Why
 
@@ -79,7 +79,7 @@ class Worker:
                 self._work(job)
             self._guarded(self._kept.save_if_changed)
             self._confirm()
-            loaded("panprivacy.privacy.kernels").wipe_stack()
+            wipe_stack()
 
     def _next(self) -> list[Job] | None:
         """All that waits; nothing, if it is time to look at the clock; None at the end."""
