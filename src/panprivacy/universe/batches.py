@@ -17,7 +17,7 @@ from panprivacy.sizes import counted
 from panprivacy.universe.progress import Counter
 
 _ITERATOR_BATCH = 8 * CHUNK
-_SHORT = 2**14  # rows of text that are joined with others rather than hashed by themselves
+_SHORT = 2**16  # rows of text that a chunk of Polars has if it is hashed by itself; shorter ones are joined
 
 
 class Piece(Protocol):

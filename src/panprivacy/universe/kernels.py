@@ -69,7 +69,7 @@ def find(wanted, checks, bits, starts, entries, found):
     flat, shift, positions = entries.ravel(), u64(64) - bits, (u64(1) << bits) - u64(1)
     for i in range(len(wanted)):
         prefetch(starts, wanted[min(i + 2 * _SOON, last)] >> shift)  # type: ignore[call-arg]
-        prefetch(flat, u64(2) * u64(starts[wanted[min(i + _SOON, last)] >> shift]))  # type: ignore[call-arg]
+        prefetch(flat, u64(2) * u64(starts[wanted[min(i + _SOON, last)] >> shift]))
         first, rest = wanted[i] >> shift, wanted[i] << bits
         position = _MISSING
         for place in range(u64(2) * u64(starts[first]), u64(2) * u64(starts[first + u64(1)]), u64(2)):
