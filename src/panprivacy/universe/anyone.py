@@ -138,7 +138,7 @@ class Anyone:
         return hashes
 
     def hash_texts(self, texts: Any, scratch: Scratch) -> Words:
-        """The hashes of a Polars column of texts or bytes; the arrays are made by Polars, and wiped like any scratch."""
+        """The hashes of a Polars column of texts or bytes; Polars makes the arrays, and they are wiped like scratch."""
         import polars as pl
         import polars_hash
 
