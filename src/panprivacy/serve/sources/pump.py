@@ -85,9 +85,9 @@ class Pump:
             self._flying.append((messages, self._hand_over(messages, 0, len(messages.payloads))))
 
     def _hand_over(self, messages: Messages, start: int, end: int) -> "list[Future[Any]]":
-        payloads = messages.payloads if end - start == len(messages.payloads) else messages.payloads[start:end]
         try:
-            return [self._taken(body) for body in bodies_of(payloads, self._columns, self._form)]
+            part = messages.payloads.part(start, end)
+            return [self._taken(body) for body in bodies_of(part, self._columns, self._form)]
         except Refused as refused:
             return [_failed(refused)]
 
@@ -125,6 +125,7 @@ class Pump:
                 self._tell("skipped", f"{passed_over[0]}{more}")
 
     def _acknowledge(self, messages: Messages) -> None:
+        messages.payloads.wipe()  # nobody will have to count them again
         try:
             self._broker.acknowledge(messages)
         except Unreachable as error:
@@ -142,12 +143,11 @@ class Pump:
     def _end(self) -> None:
         """Acknowledge what is on disk by now, as far as nothing was refused before it, and let go."""
         try:
-            while self._flying:
-                messages, futures = self._flying.popleft()
-                if self.stopped or first_refusal(futures) is not None:
-                    break
-                self._acknowledge(messages)
+            while self._flying and not self.stopped and first_refusal(self._flying[0][1]) is None:
+                self._acknowledge(self._flying.popleft()[0])
         finally:
+            for messages, _ in self._flying:
+                messages.payloads.wipe()
             self._broker.close()
 
 
