@@ -13,6 +13,7 @@ from panprivacy.serve.refusals import Refused
 from panprivacy.serve.sources import payloads
 from panprivacy.serve.sources.block import Block
 from panprivacy.serve.sources.payloads import Payload, bodies_of, told
+from panprivacy.serve.sources.weaving import woven
 
 NUMBERS, NAMES = Columns(("user",), Kind.integers), Columns(("user",), Kind.text)
 
@@ -86,3 +87,21 @@ def test_very_much_becomes_several_bodies(monkeypatch: pytest.MonkeyPatch) -> No
 def test_what_a_message_is_can_be_said() -> None:
     assert told(b"{1234-abcd}") is Payload.json
     assert _rows([b"{1234-abcd}"], NAMES, Payload.id) == [{"user": "{1234-abcd}"}]
+
+
+PLAIN = [b"17", b"alice", b"new york", b"a", b"~"]
+OTHERS = [b" 17", b"17 ", b'a"b', b"c\\d", "ä".encode(), b"a\nb", b"a\tb", b"\x7f", b" "]
+
+
+def test_plain_ids_are_woven_and_others_take_the_long_way_to_the_same_lines() -> None:
+    assert woven(Block.of(PLAIN), b'{"user":"', b'"}') is not None
+    for other in OTHERS:
+        assert woven(Block.of([*PLAIN, other]), b'{"user":"', b'"}') is None
+        assert _rows([*PLAIN, other], NAMES)[:-1] == _rows(PLAIN, NAMES)
+    assert _rows(PLAIN, NAMES) == [{"user": each.decode()} for each in PLAIN]
+
+
+def test_a_part_of_a_block_is_the_same_memory() -> None:
+    block = Block.of([b"1", b"22", b"333"])
+    block.part(1, 2).wipe()
+    assert list(block) == [b"1", b"\0\0", b"333"]

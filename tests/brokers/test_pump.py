@@ -4,6 +4,7 @@ import pytest
 from fakes import USERS, FakeBroker, FakeCounter, pumped, wait_until
 
 from panprivacy.serve.refusals import Refused, Why
+from panprivacy.serve.sources.block import Block
 from panprivacy.serve.sources.pump import Pump
 
 ROWS = [b'{"user": %d}' % user for user in range(95)]
@@ -119,3 +120,26 @@ def test_finding_a_bad_message_takes_few_bodies() -> None:
     pumped(broker, counter, batch=2000, skip_bad=True)
     assert broker.acknowledged == 1901
     assert counter.bodies <= 2 * 12 + 2
+
+
+@pytest.mark.parametrize("full_disks", [0, 7])
+def test_what_is_acknowledged_is_wiped(full_disks: int) -> None:
+    broker = FakeBroker(ROWS)
+    pumped(broker, FakeCounter(full_disks=full_disks))
+    assert broker.given_out
+    assert not any(block.octets.any() for block in broker.given_out)
+
+
+def test_what_is_left_when_the_pump_stops_is_wiped() -> None:
+    broker = FakeBroker([*ROWS[:42], b'{"user": "secret"', *ROWS[42:]])
+    pumped(broker, FakeCounter(lag=0.01))
+    assert not any(block.octets.any() for block in broker.given_out)
+
+
+def test_a_pump_that_wipes_nothing_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The planted bug."""
+    monkeypatch.setattr(Block, "wipe", lambda _block: None)
+    with pytest.raises(AssertionError):
+        test_what_is_acknowledged_is_wiped(0)
+    with pytest.raises(AssertionError):
+        test_what_is_left_when_the_pump_stops_is_wiped()

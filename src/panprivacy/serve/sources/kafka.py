@@ -50,8 +50,13 @@ class Kafka:
         """What has come; a batch is handed out when it is full, or when a tenth of a second is over."""
         reader = self._connected()
         found = reader.fetch(most, min(seconds, 0.1))
-        for code in found.errors:
-            self._check(name_of(code))
+        try:
+            for code in found.errors:
+                self._check(name_of(code))
+            ends = reader.ends()
+        except (Hopeless, Failed):
+            found.payloads.wipe()
+            raise
         if not len(found.payloads):
             if self._trouble is not None:
                 cause, self._trouble = self._trouble, None
@@ -61,7 +66,7 @@ class Kafka:
         def place(number: int) -> str:
             return f"partition {found.partitions[number]}, offset {found.offsets[number]}"
 
-        return Messages(found.payloads, reader.ends(), place)
+        return Messages(found.payloads, ends, place)
 
     def acknowledge(self, messages: Messages) -> None:
         """Commit the offsets after the last messages; the broker may learn of it a little later."""

@@ -107,6 +107,7 @@ class Reader:
     def __init__(self, settings: dict[str, Any], topic: str, note_error: Callable[[str], None]) -> None:
         """`note_error` is called with the name of an error while messages are waited for."""
         self._call = _library()
+        self._gathered = loaded("panprivacy.serve.sources.gathering").gathered  # now: messages come from here on
         self._topic = topic.encode()
         self._on_error = _ON_ERROR(lambda _client, code, _reason, _opaque: note_error(name_of(code)))  # kept alive
         self._destroy = ctypes.cast(self._call["message_destroy"], c_void_p).value
@@ -138,7 +139,7 @@ class Reader:
             self._pointers = np.empty(most, np.uint64)
         place = self._pointers.ctypes.data
         found = self._call["consume_batch_queue"](self._queue, int(seconds * 1000), place, most)
-        return loaded("panprivacy.serve.sources.gathering").gathered(self._pointers[: max(found, 0)], self._destroy)
+        return self._gathered(self._pointers[: max(found, 0)], self._destroy)
 
     def ends(self) -> Ends:
         """How far each partition was fetched, of those that were."""
