@@ -129,7 +129,7 @@ def test_a_second_reader_of_a_group_takes_over_and_the_first_ends_and_says_so(se
     with consuming(*_arguments(server, "twice", state), "-q") as process:
         wait_for(state, 100)
         with consuming(*_arguments(server, "twice", second)):
-            _, said = process.communicate(timeout=60)
+            _, said = process.communicate(timeout=120)
             assert process.returncode == 2
             assert b"another consumer of the same group has taken over" in said
             server.fill("twice", _visits(range(100, 200)))

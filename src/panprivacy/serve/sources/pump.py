@@ -12,7 +12,8 @@ from panprivacy.serve.sources.careful import Careful, Stopped, first_refusal
 from panprivacy.serve.sources.messages import Broker, Hopeless, Messages, Unreachable
 from panprivacy.serve.sources.payloads import Payload, bodies_of
 
-_AHEAD = 16  # batches that are with the counter at once: while some are written, the next are parsed
+_AHEAD = 64  # batches that are with the counter at once: while some are written, the next are parsed
+_MOST = 16 * 2**20  # bytes that they have together: a slow disk gets more messages at a time, not more memory
 _WAIT = 0.5  # seconds to wait for messages
 _GLANCE = 0.05  # seconds to wait for them while something waits to be acknowledged
 _PAUSE = 0.5  # seconds before a broker that does not answer is asked again
@@ -100,7 +101,7 @@ class Pump:
 
     def _settle(self) -> None:
         """Acknowledge what is on disk; wait for it if so much is with the counter that nothing more is to be read."""
-        while self._flying and (len(self._flying) >= _AHEAD or all(each.done() for each in self._flying[0][1])):
+        while self._flying and (self._is_full or all(each.done() for each in self._flying[0][1])):
             messages, futures = self._flying[0]
             if first_refusal(futures) is not None:
                 self._count_again()
@@ -108,6 +109,10 @@ class Pump:
             self._careful.note_good()
             self._flying.popleft()
             self._acknowledge(messages)
+
+    @property
+    def _is_full(self) -> bool:
+        return len(self._flying) >= _AHEAD or sum(len(each.payloads.octets) for each, _ in self._flying) >= _MOST
 
     def _count_again(self) -> None:
         """Count all that is with the counter once more, one batch after the other."""
