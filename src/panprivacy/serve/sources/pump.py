@@ -13,7 +13,7 @@ from panprivacy.serve.sources.messages import Broker, Hopeless, Messages, Unreac
 from panprivacy.serve.sources.payloads import Payload, bodies_of
 
 _AHEAD = 64  # batches that are with the counter at once: while some are written, the next are parsed
-_MOST = 16 * 2**20  # bytes that they have together: a slow disk gets more messages at a time, not more memory
+_MOST = 16 * 2**20  # bytes that they have together: two may have more, so that one is fetched while another is counted
 _WAIT = 0.5  # seconds to wait for messages
 _GLANCE = 0.05  # seconds to wait for them while something waits to be acknowledged
 _PAUSE = 0.5  # seconds before a broker that does not answer is asked again
@@ -112,7 +112,8 @@ class Pump:
 
     @property
     def _is_full(self) -> bool:
-        return len(self._flying) >= _AHEAD or sum(len(each.payloads.octets) for each, _ in self._flying) >= _MOST
+        bytes_ = sum(len(each.payloads.octets) for each, _ in self._flying)
+        return len(self._flying) >= _AHEAD or (bytes_ >= _MOST and len(self._flying) > 1)
 
     def _count_again(self) -> None:
         """Count all that is with the counter once more, one batch after the other."""
