@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import uvicorn
 
 from panprivacy.serve.config import Settings
+from panprivacy.serve.connections import protocol_for
 from panprivacy.serve.http import Desk, make_app
-from panprivacy.serve.patience import protocol_for
 from panprivacy.serve.service import Service
 
 

@@ -14,9 +14,9 @@ import uvicorn
 from panprivacy.errors import PanPrivacyError
 from panprivacy.hardening import Hardening
 from panprivacy.serve.config import BadConfig, ServiceSettings, Settings
+from panprivacy.serve.connections import protocol_for
 from panprivacy.serve.http import Desk, make_app
 from panprivacy.serve.logs import log
-from panprivacy.serve.patience import protocol_for
 from panprivacy.serve.promise import Broken, Promise
 from panprivacy.serve.service import Service
 from panprivacy.serve.sources import source_of
