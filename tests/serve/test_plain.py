@@ -221,6 +221,29 @@ def test_an_id_that_is_neither_text_nor_whole_is_refused_where_ids_are_text(valu
     assert caught.value.why is Why.unreadable
 
 
+@pytest.mark.parametrize("value", ["1e2", "1E+2", "100.0", "-0.0", "1e-400", "9007199254740993.0"])
+@pytest.mark.parametrize("key", ["user", "us\\u0065r"])
+@pytest.mark.parametrize("columns", [USER, TEXT], ids=["integers", "text"])
+def test_an_id_is_written_in_digits_or_it_might_be_another_one(columns: Columns, key: str, value: str) -> None:
+    lines = f'{{"user": 1, "x": 1e2}}\n{{"{key}": {value}, "x": "\\""}}\n'
+    with pytest.raises(Refused, match="in plain digits") as caught:
+        batch_of(Body.copied(lines.encode(), Form.ndjson), columns)
+    assert (caught.value.why, caught.value.row) == (Why.unreadable, 2)
+
+
+def test_other_columns_may_have_fractions() -> None:
+    lines = '{"user": 1, "x": 1e2}\n{"user": 2, "x": 3.5, "said": "\\"user\\": 1e2"}\n'
+    for columns, ids in ((USER, [1, 2]), (TEXT, ["1", "2"])):
+        assert batch_of(Body.copied(lines.encode(), Form.ndjson), columns).rows["user"].to_list() == ids
+
+
+def test_an_id_inside_an_object_is_written_in_digits_too() -> None:
+    nested = Columns(("user.id",), Kind.integers)
+    for line in ('{"user": {"id": 1e2}}', '{"user.id": 1e2}'):
+        with pytest.raises(Refused, match="in plain digits"):
+            batch_of(Body.copied(line.encode(), Form.ndjson), nested)
+
+
 @given(st.lists(st.one_of(st.sampled_from(["true", "[1]", "17.9", "3e9f", "{}"]), st.text(max_size=5)), min_size=1))
 def test_texts_that_look_like_something_else_are_texts(ids: list[str]) -> None:
     data = "".join(json.dumps({"user": each}) + "\n" for each in [*ids, 17]).encode()

@@ -24,7 +24,7 @@ _FORMS = {
     "application/jsonl": Form.ndjson,
     "application/x-jsonlines": Form.ndjson,
 }
-_LONG = 2**15  # bytes that are better not handed over by HTTP's parser
+_LONG = 2**17  # bytes of a body that is worth pages of its own, and better not handed over by HTTP's parser
 _PIECE = 2**18  # bytes that are taken from a socket at a time
 
 
@@ -119,11 +119,12 @@ async def _fill(request: Request, pages: "_Pages") -> None:
 
 
 class _Pages:
-    """The pages of a body. They are lent by the system as the body comes, and so is their part of the room."""
+    """The pages of a body. The system lends those of a long one as it comes, and so does the room of all bodies."""
 
     def __init__(self, length: int | None, most: int, place: Place) -> None:
         self._length, self._most = length, most
-        self._pages = room(most if length is None else length)
+        size = most if length is None else length
+        self._pages: NDArray[np.uint8] = room(size) if size >= _LONG else np.empty(size, dtype=np.uint8)
         self._place = place
         self._used = 0
 
