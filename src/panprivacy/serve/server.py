@@ -36,6 +36,7 @@ def _run(settings: Settings, hardening: Hardening | None, ready: Callable[[str],
     os.environ["RUST_BACKTRACE"] = "0"  # which takes Polars long
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)  # uvicorn takes them first, and hands them on when it is done
+    log("starting", counters=[counter.name for counter in settings.counters])  # the first start compiles, for a while
     with _listening(settings.service) as opened, Service(settings) as service:
         desk = Desk(service, hardening)
         _Server(_configured(desk), desk, ready).run([opened])
