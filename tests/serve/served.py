@@ -35,7 +35,7 @@ def served(settings: Settings, port: int = 0) -> Iterator[Served]:
             make_app(desk),
             port=port,
             loop="asyncio",
-            http=protocol_for(desk.settings.limits.seconds),
+            http=protocol_for(desk.settings.limits),
             ws="none",
             lifespan="on",
             log_config=None,

@@ -1,18 +1,23 @@
 """Connections: closed where nobody asks for anything, or silent ones would keep others out; lent while a body comes."""
 
 import asyncio
+import json
 from typing import Any
 
 from httptools import HttpRequestParser
+from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from panprivacy.serve.config import Limits
 from panprivacy.serve.filling import FILL, Filling, Pages
+from panprivacy.serve.http.guard import PROBLEM, problem_of
+from panprivacy.serve.refusals import Refused, Why
 
 
 class _Connection(HttpToolsProtocol):
-    """Waits `seconds` for a request with all its headers; what is asked for then takes as long as it takes."""
+    """Waits for a request with all its headers; what is asked for then takes as long as it takes."""
 
-    seconds: float
+    limits: Limits
     _waiting: asyncio.TimerHandle | None = None
     _over = False
 
@@ -24,6 +29,11 @@ class _Connection(HttpToolsProtocol):
         super().on_message_begin()
         self.scope[FILL] = self._fill  # type: ignore[literal-required]
 
+    def on_headers_complete(self) -> None:
+        crowded = len(self.connections) > self.limits.readers
+        self.app = _refuse_crowd if crowded else self.config.loaded_app
+        super().on_headers_complete()
+
     def on_response_complete(self) -> None:
         super().on_response_complete()
         self._wait()
@@ -32,11 +42,20 @@ class _Connection(HttpToolsProtocol):
         self._stop_waiting()
         super().connection_lost(exc)
 
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is not HTTP, as a problem like all others."""
+        body = json.dumps(Refused(Why.bad_request, "this is not HTTP").problem())
+        head = (
+            f"HTTP/1.1 400 Bad Request\r\ncontent-type: {PROBLEM}\r\ncontent-length: {len(body)}\r\nconnection: close"
+        )
+        self.transport.write(f"{head}\r\n\r\n{body}".encode())
+        self.transport.close()
+
     # --- silence ------------------------------------------------------------------------------------------------
 
     def _wait(self) -> None:
         self._stop_waiting()
-        self._waiting = self.loop.call_later(self.seconds, self._close_if_silent)
+        self._waiting = self.loop.call_later(self.limits.seconds, self._close_if_silent)
 
     def _stop_waiting(self) -> None:
         if self._waiting is not None:
@@ -73,10 +92,14 @@ class _Connection(HttpToolsProtocol):
         self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn has it
 
 
-def protocol_for(patience: float) -> type[asyncio.Protocol]:
-    """HTTP for uvicorn, with so many seconds for the headers of a request."""
+async def _refuse_crowd(scope: Scope, receive: Receive, send: Send) -> None:
+    await problem_of(Refused(Why.busy, "too many connections", retry=1.0))(scope, receive, send)
+
+
+def protocol_for(limits_: Limits) -> type[asyncio.Protocol]:
+    """HTTP for uvicorn, within limits."""
 
     class Connection(_Connection):
-        seconds = patience
+        limits = limits_
 
     return Connection

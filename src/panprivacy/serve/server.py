@@ -93,14 +93,13 @@ def _configured(desk: Desk) -> uvicorn.Config:
     return uvicorn.Config(
         make_app(desk),
         loop="asyncio",  # frees each piece that it has read; uvloop keeps a buffer that nobody wipes
-        http=protocol_for(settings.limits.seconds),
+        http=protocol_for(settings.limits),
         ws="none",
         lifespan="on",
         log_config=None,
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        limit_concurrency=settings.limits.readers,
         timeout_graceful_shutdown=_PATIENCE,
         **tls,
     )
