@@ -42,13 +42,16 @@ class _Connection(HttpToolsProtocol):
         self._stop_waiting()
         super().connection_lost(exc)
 
-    def send_400_response(self, msg: str) -> None:
+    def send_400_response(self, _msg: str) -> None:
         """Refuse what is not HTTP, as a problem like all others."""
         body = json.dumps(Refused(Why.bad_request, "this is not HTTP").problem())
         head = (
-            f"HTTP/1.1 400 Bad Request\r\ncontent-type: {PROBLEM}\r\ncontent-length: {len(body)}\r\nconnection: close"
+            "HTTP/1.1 400 Bad Request",
+            f"content-type: {PROBLEM}",
+            f"content-length: {len(body)}",
+            "connection: close",
         )
-        self.transport.write(f"{head}\r\n\r\n{body}".encode())
+        self.transport.write("\r\n".join((*head, "", body)).encode())
         self.transport.close()
 
     # --- silence ------------------------------------------------------------------------------------------------
