@@ -51,7 +51,7 @@ class _Connection(HttpToolsProtocol):
             f"content-length: {len(body)}",
             "connection: close",
         )
-        self.transport.write("\r\n".join((*head, "", body)).encode())
+        self.transport.write("\r\n".join(("HTTP/1.1 400 Bad Request", *about, "", body)).encode())
         self.transport.close()
 
     # --- silence ------------------------------------------------------------------------------------------------
