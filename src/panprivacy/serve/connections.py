@@ -45,12 +45,7 @@ class _Connection(HttpToolsProtocol):
     def send_400_response(self, _msg: str) -> None:
         """Refuse what is not HTTP, as a problem like all others."""
         body = json.dumps(Refused(Why.bad_request, "this is not HTTP").problem())
-        head = (
-            "HTTP/1.1 400 Bad Request",
-            f"content-type: {PROBLEM}",
-            f"content-length: {len(body)}",
-            "connection: close",
-        )
+        about = (f"content-type: {PROBLEM}", f"content-length: {len(body)}", "connection: close")
         self.transport.write("\r\n".join(("HTTP/1.1 400 Bad Request", *about, "", body)).encode())
         self.transport.close()
 
