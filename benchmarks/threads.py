@@ -37,12 +37,7 @@ def best_of(rounds: int, calls: dict[Any, Callable[[], None]]) -> dict[Any, floa
 
 def fed(est: Any, ids: Any, threads: int | None) -> Callable[[], None]:
     """A call that feeds a batch with so many threads."""
-
-    def feed() -> None:
-        est.threads = threads
-        est.update_many(ids)
-
-    return feed
+    return lambda: est.update_many(ids, threads=threads)
 
 
 def of_all_cores(rounds: int, console: Console) -> None:

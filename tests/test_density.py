@@ -272,12 +272,11 @@ def test_an_update_takes_no_memory_that_grows_with_the_batch() -> None:
     import tracemalloc
 
     est = pp.Density(100_000, 1.0, sample=50_000)
-    est.threads = 1  # each has a chunk of its own, and how many had one at the same time is a matter of luck
     peaks = []
     for length in (1_000_000, 4_000_000):
         ids = np.zeros(length, dtype=np.int32)
         tracemalloc.start()
-        est.update_many(ids)
+        est.update_many(ids, threads=1)  # each has a chunk of its own, and how many had one at once is a matter of luck
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert peaks[1] < 1.1 * peaks[0] + 100_000

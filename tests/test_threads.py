@@ -67,25 +67,22 @@ def busy(monkeypatch: pytest.MonkeyPatch) -> set[int]:
 @pytest.mark.parametrize("number", [2, 5])
 def test_every_user_of_a_long_batch_is_counted(number: int, busy: set[int]) -> None:
     est = pp.Density(MANY, 1.0, coins=Certain())
-    est.threads = number
     ids = np.random.default_rng(1).permutation(np.arange(0, MANY, 3).repeat(4))
-    est.update_many(ids)
+    est.update_many(ids, threads=number)
     assert np.array_equal(present(est), np.arange(0, MANY, 3))
     assert 2 <= len(busy) <= number
 
 
 def test_a_short_batch_stays_with_the_thread_that_brings_it(busy: set[int]) -> None:
     est = pp.Density(MANY, 1.0, coins=Certain())
-    est.threads = 8
-    est.update_many(np.arange(1000))
+    est.update_many(np.arange(1000), threads=8)
     assert busy == {get_ident()}
 
 
 def test_seeded_coins_are_drawn_in_one_order(busy: set[int], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("panprivacy.redrawing.NUMBERS", 400)
     est = pp.Density(MANY, 1.0, coins=CertainCoins())
-    est.threads = 8
-    est.update_many(np.arange(1000))
+    est.update_many(np.arange(1000), threads=8)
     assert busy == {get_ident()}
 
 
@@ -93,11 +90,10 @@ def test_seeded_coins_are_drawn_in_one_order(busy: set[int], monkeypatch: pytest
 @pytest.mark.parametrize("up_to", [3, 8, 16])
 def test_every_event_of_a_counter_is_counted(up_to: int, number: int) -> None:
     est = pp.Counts(1001, 1.0, up_to=up_to, coins=Certain())
-    est.threads = number
     before = [counter for counter, _ in est._table.fields()]
-    est.update_many(np.tile(np.arange(1001), 703))
+    est.update_many(np.tile(np.arange(1001), 703), threads=number)
     assert [counter for counter, _ in est._table.fields()] == [(counter + 703) % up_to for counter in before]
-    est.remove_many(np.tile(np.arange(1001), 703))
+    est.remove_many(np.tile(np.arange(1001), 703), threads=number)
     assert [counter for counter, _ in est._table.fields()] == before
 
 
@@ -116,18 +112,16 @@ def test_stretches_cover_a_table_and_share_no_word(size: int, number: int) -> No
 @pytest.mark.parametrize("at", [0, 300_000, MANY - 1])
 def test_a_stranger_in_a_long_batch_is_named_and_changes_nothing(at: int) -> None:
     est = pp.Density(MANY, 1.0, coins=Certain())
-    est.threads = 3
     ids = np.arange(MANY)
     ids[at] = MANY + 7
     with pytest.raises(pp.OutsideUniverse, match=str(MANY + 7)):
-        est.update_many(ids)
+        est.update_many(ids, threads=3)
     assert not len(present(est))
 
 
 @pytest.mark.usefixtures("gathered")
 def test_ctrl_c_in_any_thread_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     est = pp.Density(MANY, 1.0, coins=Certain())
-    est.threads = 3
     select, calls = type(est._slots).select, count()
 
     def interrupted(*arguments: Any) -> Any:
@@ -137,7 +131,7 @@ def test_ctrl_c_in_any_thread_changes_nothing(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(type(est._slots), "select", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        est.update_many(np.arange(MANY).repeat(2))
+        est.update_many(np.arange(MANY).repeat(2), threads=3)
     assert not len(present(est))
 
 
@@ -158,8 +152,7 @@ def test_scratch_of_every_thread_is_wiped(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(Scratch, "empty", noted)
     monkeypatch.setattr(Scratch, "own", noted_too)
     est = pp.Density(MANY, 1.0)
-    est.threads = 3
-    est.update_many(np.arange(MANY, dtype=np.int32))
+    est.update_many(np.arange(MANY, dtype=np.int32), threads=3)
     assert len(arrays) >= 3
     assert not any(any(array.tobytes()) for array in arrays)
 
@@ -170,8 +163,7 @@ def test_a_system_without_more_threads_does_the_work_with_one(monkeypatch: pytes
 
     monkeypatch.setattr(Thread, "start", refuse)
     est = pp.Density(MANY, 1.0, coins=Certain())
-    est.threads = 4
-    est.update_many(np.arange(MANY))
+    est.update_many(np.arange(MANY), threads=4)
     assert len(present(est)) == MANY
 
 
@@ -179,8 +171,7 @@ def test_a_system_without_more_threads_does_the_work_with_one(monkeypatch: pytes
 def test_bits_have_their_law_whoever_drew_them() -> None:
     """False alarms: 1e-6 in all."""
     est = pp.Density(MANY, 1.0)
-    est.threads = 4
-    est.update_many(np.arange(0, MANY, 2).repeat(2))
+    est.update_many(np.arange(0, MANY, 2).repeat(2), threads=4)
     p0, p1 = float(est._ledger.pair.p0), float(est._ledger.pair.p1)
     bits = est._table.bits(0, MANY)
     for which, p in ((bits[::2], p1), (bits[1::2], p0)):
@@ -213,7 +204,7 @@ def in_one_thread(chunks: Any, work: Any, _: int) -> None:
     threads.each(chunks, work, 1)
 
 
-@pytest.mark.parametrize("said", ["estimator", "process"])
+@pytest.mark.parametrize("said", ["batch", "process"])
 def test_one_thread_works_alone_if_told(said: str, busy: set[int], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threads, "_most", None)
     monkeypatch.setattr(threads, "cores", lambda: 2)
@@ -222,20 +213,17 @@ def test_one_thread_works_alone_if_told(said: str, busy: set[int], monkeypatch: 
     est.update_many(ids)
     assert len(busy) == 2
     busy.clear()
-    if said == "estimator":
-        est.threads = 1
-    else:
+    if said == "process":
         pp.use_threads(1)
-    est.update_many(ids)
+    est.update_many(ids, threads=1 if said == "batch" else None)
     assert busy == {get_ident()}
 
 
 @pytest.mark.parametrize("number", [0, -1, 257])
 def test_a_silly_number_of_threads_is_refused(number: int) -> None:
     est = pp.Density(MANY, 1.0)
-    est.threads = number
     with pytest.raises(ValueError, match="threads must be between 1 and 256"):
-        est.update_many(np.arange(MANY))
+        est.update_many([1], threads=number)
     with pytest.raises(ValueError, match="threads must be between 1 and 256"):
         pp.use_threads(number)
 
@@ -288,7 +276,6 @@ def test_a_coin_for_every_event_of_a_gathered_user_would_be_found(monkeypatch: p
 @pytest.mark.parametrize("number", [1, 2])
 def test_listed_users_of_a_long_batch_are_looked_up_once(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     est = pp.Density(pp.Users(np.arange(10**6) * 3), 1.0, coins=Certain())
-    est.threads = number
     looked_up: list[int] = []
     find = Directory.find
 
@@ -297,18 +284,17 @@ def test_listed_users_of_a_long_batch_are_looked_up_once(number: int, monkeypatc
         return find(directory, hashes, *more)
 
     monkeypatch.setattr(Directory, "find", noted)
-    est.update_many(np.arange(300_000) * 3)
+    est.update_many(np.arange(300_000) * 3, threads=number)
     assert sum(looked_up) == 300_000
     assert np.array_equal(present(est), np.arange(300_000))
 
 
 def test_a_stranger_to_a_list_changes_nothing_whoever_looks_it_up() -> None:
     est = pp.Density(pp.Users(np.arange(10**6) * 3), 1.0, coins=Certain())
-    est.threads = 2
     ids = np.arange(300_000) * 3
     ids[-1] = 7
     with pytest.raises(pp.OutsideUniverse, match="7"):
-        est.update_many(ids)
+        est.update_many(ids, threads=2)
     assert not len(present(est))
 
 

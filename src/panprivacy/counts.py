@@ -194,22 +194,22 @@ class Counts(Growing[FrequencyRelease]):
 
     # --- events -------------------------------------------------------------------------------------------------
 
-    def update_many(self, ids: Ids, categories: Any = None) -> None:
+    def update_many(self, ids: Ids, categories: Any = None, *, threads: int | None = None) -> None:
         """Note that these users appeared, each as often as it is there.
 
         Takes what `Density.update_many` takes. A batch is counted whole or not at all: not at all if anything is wrong
         with it; if Ctrl-C breaks it off, one or the other. **Feeding it twice counts it twice**. An iterator is taken
         in chunks, each a batch, and what was counted before a bad chunk stays counted.
         """
-        super().update_many(ids, categories)
+        super().update_many(ids, categories, threads=threads)
 
     def remove(self, user: Any, category: Any = None) -> None:
         """Take one appearance of a user back; one who is at 0 stays there."""
         super().remove(user, category)
 
-    def remove_many(self, ids: Ids, categories: Any = None) -> None:
+    def remove_many(self, ids: Ids, categories: Any = None, *, threads: int | None = None) -> None:
         """Take one appearance back for each time that a user is there; takes what `update_many` takes."""
-        super().remove_many(ids, categories)
+        super().remove_many(ids, categories, threads=threads)
 
     def rerandomize(self) -> NoReturn:
         """Refuse: whoever reads a counter twice knows how often its user came in between."""

@@ -27,6 +27,7 @@ from panprivacy.redrawing import Redrawing, look_up
 from panprivacy.slots import SlotMap
 from panprivacy.state import Sealed, StateFile
 from panprivacy.table import Bits, Table
+from panprivacy.threads import check_threads
 from panprivacy.universe import Ids, Universe
 from panprivacy.universe.batches import batches
 from panprivacy.universe.visits import Visit, Visits
@@ -49,9 +50,6 @@ class Estimator(ABC, Generic[R]):
 
     REPEATABLE: ClassVar[bool] = True
     """Whether a batch that is fed twice is as good as fed once."""
-
-    threads: int | None = None
-    """How many threads work on a long batch; None for as many as `pp.use_threads` says, or there are cores."""
 
     _table: Bits
     _lock: Any
@@ -121,7 +119,7 @@ class Estimator(ABC, Generic[R]):
         """Note that a user was deleted: as if it had never appeared."""
         self._redraw_one(user if category is None else self._visit(user, category), remove=True)
 
-    def update_many(self, ids: Ids, categories: Any = None) -> None:
+    def update_many(self, ids: Ids, categories: Any = None, *, threads: int | None = None) -> None:
         """Note that these users appeared.
 
         `ids` is a list, a range, a NumPy array, an Arrow, Polars or pandas column, or any iterator; for `pp.Edges` an
@@ -131,13 +129,13 @@ class Estimator(ABC, Generic[R]):
         Where the estimator has categories, `categories` is a column as long as `ids`, in any of these containers, or
         the one category of all of them.
 
-        All cores work on a long batch, unless `pp.use_threads` or the attribute `threads` say otherwise.
+        All cores work on a long batch, unless `threads` says how many, or `pp.use_threads` for the whole process.
         """
-        self._redraw_many(ids if categories is None else self._visit(ids, categories), remove=False)
+        self._redraw_many(ids if categories is None else self._visit(ids, categories), False, threads)
 
-    def remove_many(self, ids: Ids, categories: Any = None) -> None:
+    def remove_many(self, ids: Ids, categories: Any = None, *, threads: int | None = None) -> None:
         """Note that these users were deleted; takes what `update_many` takes."""
-        self._redraw_many(ids if categories is None else self._visit(ids, categories), remove=True)
+        self._redraw_many(ids if categories is None else self._visit(ids, categories), True, threads)
 
     def check_many(self, ids: Ids, categories: Any = None) -> None:
         """Refuse what `update_many` would refuse for its ids or categories, and change nothing.
@@ -177,8 +175,10 @@ class Estimator(ABC, Generic[R]):
         """What an event of each of these slots does to the table, or to a stretch of it."""
         table.redraw(slots, self._threshold(remove), self._coins, scratch)
 
-    def _redraw_many(self, ids: Any, remove: bool) -> None:
-        self._without_trace(partial(self._redraw_batches, ids, remove))
+    def _redraw_many(self, ids: Any, remove: bool, threads: int | None) -> None:
+        if threads is not None:
+            check_threads(threads)
+        self._without_trace(partial(self._redraw_batches, ids, remove, threads))
 
     @staticmethod
     def _without_trace(work: Callable[[], None]) -> None:
@@ -192,13 +192,13 @@ class Estimator(ABC, Generic[R]):
         finally:
             wipe_stack()
 
-    def _redraw_batches(self, ids: Any, remove: bool) -> None:
+    def _redraw_batches(self, ids: Any, remove: bool, threads: int | None) -> None:
         self._table.in_use()
         for pieces in batches(self._events.as_column(ids)):
             with self._lock:
-                self._redrawing(remove).take(pieces)
+                self._redrawing(remove, threads).take(pieces)
 
-    def _redrawing(self, remove: bool) -> Redrawing:
+    def _redrawing(self, remove: bool, threads: int | None) -> Redrawing:
         return Redrawing(
             self._universe,
             self._events,
@@ -208,7 +208,7 @@ class Estimator(ABC, Generic[R]):
             self._threshold(remove),  # which may refuse
             lambda table, slots, scratch: self._redraw_slots(table, slots, remove, scratch),
             self.REPEATABLE,
-            self.threads,
+            threads,
         )
 
     # --- what leaves --------------------------------------------------------------------------------------------

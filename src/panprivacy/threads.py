@@ -40,7 +40,7 @@ def cores() -> int:
 def use_threads(threads: int | None) -> None:
     """Say how many threads this process uses for a long batch; None, as it begins, for as many as there are cores.
 
-    The attribute `threads` of an estimator says so for its own batches. A short batch is the work of one thread all the
+    `update_many(ids, threads=1)` says so for one batch. A short batch is the work of one thread all the
     same, and so is one where more would not be quicker. The law of the bits does not depend on it.
 
     >>> import panprivacy as pp

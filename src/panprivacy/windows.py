@@ -118,7 +118,7 @@ class Windows(Generic[R]):
             self._go_to(window)
             self._open.update(user)
 
-    def update_many(self, ids: Ids, times: Any) -> None:
+    def update_many(self, ids: Ids, times: Any, *, threads: int | None = None) -> None:
         """Note that these users appeared: all at one time, or each at its own.
 
         The batch is taken window by window, in order of time. A batch with an id outside the universe, or with a time
@@ -132,15 +132,15 @@ class Windows(Generic[R]):
                 window = self._window_of(moment)
                 self._check_before_a_window_closes(ids, window)
                 self._go_to(window)
-                self._open.update_many(ids)
+                self._open.update_many(ids, threads=threads)
             return
         numbers = (moments_of(times) - self._first) // self._length
         if len(numbers) != number_of_rows(ids):
             raise ValueError(f"there are {number_of_rows(ids)} ids and {len(numbers)} times")
         with self._lock:
-            self._take(ids, numbers)
+            self._take(ids, numbers, threads)
 
-    def _take(self, ids: Any, numbers: NDArray[np.int64]) -> None:
+    def _take(self, ids: Any, numbers: NDArray[np.int64], threads: int | None) -> None:
         """Feed each window its part of a batch, whose rows belong to windows of these numbers."""
         windows = np.unique(numbers)
         if len(windows):
@@ -151,7 +151,8 @@ class Windows(Generic[R]):
             self._go_to(int(window))
             with Scratch() as scratch:
                 wanted = scratch.own(numbers == window)
-                self._open.update_many(ids if len(windows) == 1 else chosen_rows(ids, wanted, scratch))
+                some = ids if len(windows) == 1 else chosen_rows(ids, wanted, scratch)
+                self._open.update_many(some, threads=threads)
 
     def _check_before_a_window_closes(self, ids: Any, window: int) -> None:
         """Refuse bad ids before windows up to this one are released: that cannot be taken back."""

@@ -20,9 +20,9 @@ _kept: list[Any] = []
 def _before_each_batch(note: Callable[[Any, Any], None]) -> None:
     update_many = Estimator.update_many
 
-    def noted(self: Any, ids: Any, categories: Any = None) -> None:
+    def noted(self: Any, ids: Any, categories: Any = None, **options: Any) -> None:
         note(self, ids)
-        update_many(self, ids, categories)
+        update_many(self, ids, categories, **options)
 
     Estimator.update_many = noted  # type: ignore[method-assign]
 

@@ -13,6 +13,7 @@ import pytest
 import panprivacy as pp
 from panprivacy.folder.bits import ShardedBits
 from panprivacy.folder.cells import OneBit
+from panprivacy.folder.ledger import SharedLedger
 from panprivacy.folder.parts import Shard
 from panprivacy.privacy.ledger import Ledger
 from panprivacy.state import StateFile
@@ -266,12 +267,10 @@ def test_whoever_opened_a_folder_before_it_was_rerandomised_finishes_that_too(
 
 def test_a_release_that_was_not_shown_is_the_last_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = made(tmp_path)
-    read = pp.StateFolder._read_ledger
     with monkeypatch.context() as patch:
-        patch.setattr(pp.StateFolder, "_read_ledger", lambda _: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr(SharedLedger, "read", lambda _: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             folder.release()
-    assert read is pp.StateFolder._read_ledger
     found = pp.StateFolder(tmp_path / "folder", coins=CertainCoins()).last
     assert found is not None
     assert found.number == 1

@@ -158,8 +158,8 @@ def test_the_auditor_finds_it_with_a_sample_and_two_releases_too() -> None:
 class Rising(FixedLevelPPDS):
     """A planted bug: the level rises when the set is full, as printed."""
 
-    def _redraw_many(self, ids: object, remove: bool) -> None:
-        super()._redraw_many(ids, remove)
+    def _redraw_many(self, ids: object, remove: bool, threads: int | None) -> None:
+        super()._redraw_many(ids, remove, threads)
         if self._table.ones() == self._table.size:
             self._table.words = self._table.words[:1]
 

@@ -152,7 +152,7 @@ class ActiveUsers(Estimator[ActivesRelease]):
                 self._end_days_before(day)
             super().update(user)
 
-    def update_many(self, ids: Ids, times: Any = None) -> None:
+    def update_many(self, ids: Ids, times: Any = None, *, threads: int | None = None) -> None:
         """Note that these users appeared: on the day that is open, all at one time, or each at its own.
 
         A batch with times of its own is taken day by day, in order of time. A batch with an id outside the universe,
@@ -160,14 +160,14 @@ class ActiveUsers(Estimator[ActivesRelease]):
         in chunks, after the days before that time have ended.
         """
         if times is None:
-            super().update_many(ids)
+            super().update_many(ids, threads=threads)
             return
         if isinstance(times, str) or not hasattr(times, "__len__"):
             with self._lock:
                 day = self._calendar.day_of(moment_of(times))
                 self._check_before_a_day_ends(ids, day)
                 self._end_days_before(day)
-                super().update_many(ids)
+                super().update_many(ids, threads=threads)
             return
         ids = plain_rows(ids, self._universe)
         with Scratch() as scratch, self._lock:
@@ -184,7 +184,8 @@ class ActiveUsers(Estimator[ActivesRelease]):
             for day in different:
                 self._end_days_before(day)
                 wanted = scratch.own(days == day)
-                super().update_many(ids if len(different) == 1 else chosen_rows(ids, wanted, scratch))
+                some = ids if len(different) == 1 else chosen_rows(ids, wanted, scratch)
+                super().update_many(some, threads=threads)
 
     def _check_before_a_day_ends(self, ids: Any, day: int) -> None:
         """Refuse bad ids before days up to this one are released: that cannot be taken back."""

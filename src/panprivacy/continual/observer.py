@@ -126,19 +126,19 @@ class Continual:
         """Note that a user appeared."""
         self._density.update(user)
 
-    def update_many(self, ids: Ids) -> None:
+    def update_many(self, ids: Ids, *, threads: int | None = None) -> None:
         """Note that these users appeared; takes what `Density.update_many` takes."""
-        self._density.update_many(ids)
+        self._density.update_many(ids, threads=threads)
 
     def remove(self, user: Any) -> None:
         """Note that a user was deleted."""
         self._check_deletions()
         self._density.remove(user)
 
-    def remove_many(self, ids: Ids) -> None:
+    def remove_many(self, ids: Ids, *, threads: int | None = None) -> None:
         """Note that these users were deleted."""
         self._check_deletions()
-        self._density.remove_many(ids)
+        self._density.remove_many(ids, threads=threads)
 
     def _check_deletions(self) -> None:
         if self._observed.insert_only:

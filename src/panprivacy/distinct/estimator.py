@@ -176,7 +176,7 @@ class DistinctCount(Estimator[CountRelease]):
         """Refuse: users share bits, and clearing one would remove all who share it."""
         raise _no_removal()
 
-    def remove_many(self, ids: Ids, categories: Any = None) -> NoReturn:  # noqa: ARG002
+    def remove_many(self, ids: Ids, categories: Any = None, *, threads: int | None = None) -> NoReturn:  # noqa: ARG002
         """Refuse, like `remove`."""
         raise _no_removal()
 

@@ -1,6 +1,5 @@
 """`StateFolder`: one estimator in a folder, fed and released from many processes."""
 
-import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -13,30 +12,19 @@ from panprivacy.counts import Counts
 from panprivacy.density import Density
 from panprivacy.display import Card, grid_of, html_of
 from panprivacy.distinct import DistinctCount
-from panprivacy.errors import CorruptState, NotPrivate, PanPrivacyError
+from panprivacy.errors import PanPrivacyError
 from panprivacy.estimator import Estimator
 from panprivacy.folder.bits import ShardedBits
-from panprivacy.folder.cells import cells_of
 from panprivacy.folder.gathered import Gathered, Received
-from panprivacy.folder.making import (
-    KINDS,
-    LEDGER,
-    UNFINISHED,
-    check_kind,
-    is_unfinished,
-    lay_out,
-    parameters_of,
-)
+from panprivacy.folder.ledger import SharedLedger
+from panprivacy.folder.making import UNFINISHED, check_kind, is_unfinished, lay_out
 from panprivacy.folder.noted import BatchId
-from panprivacy.folder.parts import Frame
 from panprivacy.folder.pending import Pending
 from panprivacy.privacy import coins as coin_sources
-from panprivacy.privacy.budget import Budget, Split
+from panprivacy.privacy.budget import Budget
 from panprivacy.privacy.coins import Coins
 from panprivacy.privacy.stack import wipe_stack
-from panprivacy.slots import SlotMap
-from panprivacy.state import Sealed
-from panprivacy.state.stores import Store, naming, store_at
+from panprivacy.state.stores import Store, store_at
 from panprivacy.universe import Edges, Ids, Universe, Users
 
 BatchLike: TypeAlias = int | tuple[str, int] | None
@@ -93,13 +81,17 @@ class StateFolder:
 
     def _open(self, store: Store, url: str, universe: Any, coins: Coins) -> None:
         self.url = url
-        self._place = url if "://" in url else str(Path(url).absolute())  # whoever unpickles it may work elsewhere
-        self._process = os.getpid()
         self._store, self._coins = store, coins
+        self._ledger = SharedLedger(store, url, universe, coins)
         lifetime.give_lock(self, rank=0)
-        self._given = universe
-        self._est: Any = None
-        self._read_ledger()
+
+    @property
+    def _est(self) -> Any:
+        return self._ledger.est
+
+    @property
+    def _bits(self) -> ShardedBits:
+        return self._ledger.bits
 
     @classmethod
     def create(
@@ -144,7 +136,7 @@ class StateFolder:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Where it is, and the list of its users, if there is one: whoever unpickles it opens it."""
-        return _opened, (self._place, self._given, None if self._coins.secure else self._coins)
+        return _opened, (self._ledger.place, self._ledger.given, None if self._coins.secure else self._coins)
 
     # --- events -------------------------------------------------------------------------------------------------
 
@@ -176,7 +168,7 @@ class StateFolder:
         which = self._identified(batch)
         with self._lock, self.gather() as gathered:
             gathered.add(ids, categories)
-            self._read_ledger()
+            self._ledger.read()
             self._bits.redraw_marked(gathered.marks, self._coins, batch=which, remove=remove)
 
     @contextmanager
@@ -194,8 +186,8 @@ class StateFolder:
         1
         >>> place.cleanup()
         """
-        self._check_process()
-        gathered = Gathered(self._frame, self._bits, self._est, self._lock)
+        self._ledger.check_process()
+        gathered = Gathered(self._ledger.frame, self._bits, self._est, self._lock)
         try:
             yield gathered
         finally:
@@ -219,8 +211,8 @@ class StateFolder:
     def receive(self, shards: Iterable[int], *, batch: BatchLike = None) -> Iterator[Received]:
         """Let several shards `take` what was packed for them, as it comes in, in any order."""
         with self._lock:
-            self._read_ledger()
-        received = Received(self._frame, self._bits, self._coins, shards, self._identified(batch))
+            self._ledger.read()
+        received = Received(self._ledger.frame, self._bits, self._coins, shards, self._identified(batch))
         try:
             yield received
         finally:
@@ -229,8 +221,8 @@ class StateFolder:
     @contextmanager
     def pending(self) -> Iterator[Pending]:
         """Let `Pending.estimator` be fed by its own verbs in the `with` block; what it is fed waits to be written."""
-        self._check_process()
-        pending = Pending(self._est, self._bits, self._coins, self._read_ledger)
+        self._ledger.check_process()
+        pending = Pending(self._est, self._bits, self._coins, self._ledger.read)
         try:
             with self._bits.fed_to(pending):
                 yield pending
@@ -241,16 +233,15 @@ class StateFolder:
     def declare_ids(self, kind: str) -> None:
         """Say for good that ids are ``"integers"``, or that they are ``"text"``, as of a `DistinctCount`."""
 
-        def declared(parts: Sealed) -> Sealed | None:
-            frame, est = self._understood(parts)
+        def declare(est: Any) -> bool:
             if est.ids == kind:
-                return None
+                return False
             est.declare_ids(kind)
-            return replace(frame, parameters=parameters_of(est)).sealed()
+            return True
 
         with self._lock:
             self._est.declare_ids(kind)
-            self._store.change(LEDGER, declared)
+            self._ledger.change(declare)
 
     def _identified(self, batch: BatchLike) -> BatchId | None:
         """Which batch it is, if that has to be known."""
@@ -288,27 +279,25 @@ class StateFolder:
         level = check_level(level)
         released: list[Any] = []
 
-        def spend(parts: Sealed) -> Sealed:
-            frame, est = self._understood(parts)
+        def spend(est: Any) -> bool:
             self._bits.catch_up(est._ledger.redraws, self._coins)
             whole = self._bits.gathered()
             try:
                 est._table = whole
                 released.append(est.release(level, **options))
-                return replace(frame, parameters=parameters_of(est)).sealed()
+                return True
             finally:
                 whole.wipe()
 
         with self._lock:
-            self._store.change(LEDGER, spend)
-            self._read_ledger()
+            self._ledger.change(spend)
         return released[-1]
 
     @property
     def last(self) -> Any:
         """The last release again, whoever made it, at no cost; None before the first."""
         with self._lock:
-            self._read_ledger()
+            self._ledger.read()
             return self._est.last
 
     def rerandomize(self) -> None:
@@ -319,25 +308,23 @@ class StateFolder:
         that one, and spends none.
         """
 
-        def note(parts: Sealed) -> Sealed | None:
-            frame, est = self._understood(parts)
+        def note(est: Any) -> bool:
             if self._bits.behind(est._ledger.redraws):
-                return None
+                return False
             est._ledger.note_redraw()
-            return replace(frame, parameters=parameters_of(est)).sealed()
+            return True
 
         if isinstance(self._est, Counts):
             self._est.rerandomize()  # which says why not
         with self._lock:
-            self._store.change(LEDGER, note)
-            self._read_ledger()
+            self._ledger.change(note)
             self._bits.catch_up(self._bits.redraws, self._coins)
 
     @property
     def shards_behind(self) -> int:
         """How many shards a rerandomisation that broke off has left as they were."""
         with self._lock:
-            self._read_ledger()
+            self._ledger.read()
             return len(self._bits.behind(self._bits.redraws)) if self._bits.redraws else 0
 
     # --- what it says of itself ---------------------------------------------------------------------------------
@@ -346,7 +333,7 @@ class StateFolder:
     def budget(self) -> Budget:
         """Where epsilon goes, by the ledger as it is now."""
         with self._lock:
-            self._read_ledger()
+            self._ledger.read()
             budget: Budget = self._est.budget
             return budget
 
@@ -369,7 +356,7 @@ class StateFolder:
     @property
     def secure(self) -> bool:
         """Whether every coin so far came from the operating system."""
-        return self._frame.secure and self._coins.secure
+        return self._ledger.frame.secure and self._coins.secure
 
     @property
     def repeatable(self) -> bool:
@@ -389,7 +376,7 @@ class StateFolder:
     @property
     def shards(self) -> int:
         """How many shards there are."""
-        return self._frame.shards
+        return self._ledger.frame.shards
 
     def __repr__(self) -> str:
         return f"<StateFolder {Path(self.url).name} of {self.shards:,} shards: {self._est!r}>"
@@ -397,55 +384,12 @@ class StateFolder:
     def card(self) -> Card:
         """What is shown of it."""
         with self._lock:
-            self._read_ledger()
+            self._ledger.read()
             card: Card = self._est.card()
         return replace(card, title=f"StateFolder of a {card.title}", rows=(("shards", f"{self.shards:,}"), *card.rows))
 
     __rich__ = grid_of
     _repr_html_ = html_of
-
-    # --- the ledger ---------------------------------------------------------------------------------------------
-
-    def _read_ledger(self) -> None:
-        try:
-            self._frame, found = self._understood(self._store.read(LEDGER))
-        except FileNotFoundError:
-            if is_unfinished(self._store):
-                raise FileNotFoundError(f"{self.url}: {UNFINISHED}") from None
-            raise FileNotFoundError(
-                f"{self.url}: there is no state folder here; pp.StateFolder.create(url, ...) makes one"
-            ) from None
-        if self._frame.secure and not self._coins.secure:
-            raise NotPrivate("this folder is private so far, and seeded coins would end that")
-        if self._est is None:
-            self._est, self._bits = found, found._table
-        self._est._agree_with(found)
-        self._bits.redraws = self._est._ledger.redraws
-
-    def _check_process(self) -> None:
-        if os.getpid() != self._process:
-            raise PanPrivacyError(
-                f"{self.url}: this process was forked after the folder was opened: open it here, pp.StateFolder(url)"
-            )
-
-    def _understood(self, parts: Sealed) -> tuple[Frame, Any]:
-        """A frame, and the estimator whose bits are in the shards."""
-        self._check_process()
-        with naming(self._store.where(LEDGER)):
-            frame = Frame.of(parts)
-            if frame.kind not in KINDS:
-                raise CorruptState(f"a folder cannot have an estimator of kind {frame.kind}")
-        if self._est is not None and frame.name != self._frame.name:
-            raise PanPrivacyError(
-                f"{self.url}: the folder that was opened is gone, and there is another one: open that"
-            )
-
-        def bits(slots: SlotMap, split: Split) -> Any:
-            return ShardedBits(self._store, frame, slots.size, split, cells_of(slots))
-
-        sealed = frame.of_estimator(parts.words)
-        with naming(self._store.where(LEDGER)):
-            return frame, KINDS[frame.kind]._with_bits_elsewhere(sealed, self._given, bits, self._coins)
 
 
 def _opened(url: str, universe: Any, coins: Coins | None) -> StateFolder:
