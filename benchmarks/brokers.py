@@ -126,7 +126,7 @@ def compare(server: KafkaServer, form: str, messages: int, rows: int, rounds: in
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--messages", type=int, default=1_000_000)
+    parser.add_argument("--messages", type=int, default=3_000_000)
     parser.add_argument("--rows", type=int, default=1, help="rows of a message; more than 1 are an Arrow stream")
     parser.add_argument("--rounds", type=int, default=5)
     asked = parser.parse_args(arguments)

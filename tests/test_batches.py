@@ -193,6 +193,15 @@ def test_an_empty_batch_changes_nothing(ids: pp.Ids) -> None:
     assert est.to_bytes() == before
 
 
+def test_long_chunks_of_a_column_of_text_are_pieces_and_short_ones_are_joined() -> None:
+    short, long = pl.Series(["ada"]), pl.Series(["ada"]).new_from_index(0, batches._SHORT)
+    for parts, lengths in (([long, long], [len(long)] * 2), ([short] * 3, [3]), ([long, short], [len(long) + 1])):
+        pieces = batches.pieces_of(pl.concat(parts, rechunk=False))
+        assert pieces is not None
+        assert [len(piece) for piece in pieces] == lengths
+        assert all(piece.n_chunks() == 1 for piece in pieces)  # type: ignore[attr-defined]
+
+
 def test_an_iterator_is_taken_in_batches_and_keeps_those_before_the_bad_one() -> None:
     """An iterator cannot be walked twice: what came before the batch with the bad id has been taken."""
     long = batches._ITERATOR_BATCH

@@ -16,6 +16,7 @@ from panprivacy import memory
 from panprivacy.memory import Scratch
 from panprivacy.paper import FixedLevelPPDS
 from panprivacy.privacy.coins import CHUNK
+from panprivacy.universe.anyone import Anyone
 
 KEY = bytes(range(16))
 
@@ -219,6 +220,26 @@ def test_a_batch_leaves_nothing(name: str, how: str) -> None:
         est.update_many(batch)
     assert kept.arrays
     assert not kept.left
+
+
+@pytest.mark.parametrize("chunks", [1, 3])
+def test_no_chunk_of_hashes_that_polars_makes_is_left(chunks: int) -> None:
+    """Polars hashes every chunk of a column into memory of its own, which scratch is handed as an array or not."""
+    texts = pl.concat([pl.Series("ids", ["ada", "grace", "mary"])] * chunks, rechunk=False)
+    made: list[pl.DataFrame] = []
+    select = pl.DataFrame.select
+
+    def noted_select(frame: pl.DataFrame, *what: Any) -> pl.DataFrame:
+        made.append(select(frame, *what))
+        return made[-1]
+
+    with pytest.MonkeyPatch.context() as patch, Scratch() as scratch:
+        patch.setattr(pl.DataFrame, "select", noted_select)
+        hashes = Anyone(KEY).hash_texts(texts, scratch)
+        assert hashes.tolist() == [Anyone(KEY).index(text) for text in texts]
+    (hashed,) = made
+    assert hashed.to_series().n_chunks() == chunks
+    assert hashed.to_series().to_list() == [0] * 3 * chunks
 
 
 @pytest.mark.parametrize("how", CONTAINERS | COLUMNS | INTEGERS)

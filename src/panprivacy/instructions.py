@@ -1,4 +1,4 @@
-"""The eight instructions that numba does not offer."""
+"""The ten instructions that numba does not offer."""
 
 # mypy: disallow-untyped-defs=False, disallow-untyped-decorators=False, disallow-untyped-calls=False
 from platform import machine
@@ -81,6 +81,28 @@ def ones_in(typing_context, word):  # noqa: ARG001 - the signature is numba's
         return builder.ctpop(arguments[0])
 
     return types.uint64(types.uint64), generate
+
+
+@intrinsic
+def pointer_to(typing_context, address):  # noqa: ARG001 - the signature is numba's
+    """A pointer to memory that is not numba's, for `numba.carray`; nobody checks what is there."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
+
+    return types.voidptr(types.uint64), generate
+
+
+@intrinsic
+def call(typing_context, function, argument):  # noqa: ARG001 - the signature is numba's
+    """Call the C function that is at an address, which takes one pointer and returns nothing."""
+
+    def generate(context, builder, signature, arguments):  # noqa: ARG001
+        kind = ir.FunctionType(ir.VoidType(), [ir.IntType(64)])
+        builder.call(builder.inttoptr(arguments[0], kind.as_pointer()), [arguments[1]])
+        return context.get_dummy_value()
+
+    return types.void(types.uint64, types.uint64), generate
 
 
 _DEEP = 2**16  # bytes of stack: a deep call of Python's and the registers that a signal saves

@@ -62,11 +62,11 @@ class Redrawing:
             self._gather_and_draw(cut_up, threads)
         elif self._collects(pieces, size, threads):
             with nullcontext() if self.repeatable else self.table.restored_on_error():
-                self._collect_and_draw(cut_up, threads)
+                self._collect_and_draw(cut_up, threads, self._drawing(many, threads))
         else:
             with self._whole_or_not_at_all(pieces, threads):
                 if threads > 1:
-                    self._collect_and_draw(cut_up, threads)
+                    self._collect_and_draw(cut_up, threads, self._drawing(many, threads))
                 else:
                     each(cut_up, partial(self._hand_on, into=self._draw), 1)
 
@@ -91,6 +91,14 @@ class Redrawing:
         """Whether the slots of a batch can be kept until all its users have been looked up, and are worth keeping."""
         few = sum(-(-len(piece) // size) for piece in pieces) <= ROUND
         return few and self.table.THREADED and (threads > 1 or isinstance(self.universe, Users))
+
+    def _drawing(self, many: int, threads: int) -> int:
+        """How many threads draw for slots that were collected: more than one where the table is far.
+
+        Slots of listed users are kept in any case, so that dealing them costs little, and pays for a long batch.
+        """
+        long = isinstance(self.universe, Users) and many >= NUMBERS
+        return threads if long or self.table.words.nbytes >= PAYS else 1
 
     def _whole_or_not_at_all(self, pieces: list[Piece], threads: int) -> AbstractContextManager[None]:
         """See to it that a long batch with a bad id changes nothing, and nothing at all if it cannot be fed again.
@@ -131,12 +139,11 @@ class Redrawing:
             each(cut_up, partial(self._hand_on, into=gathered.add), threads)
             self.table.redraw_gathered(gathered, self.threshold, self.coins, threads)
 
-    def _collect_and_draw(self, cut_up: Iterator[Any], threads: int) -> None:
+    def _collect_and_draw(self, cut_up: Iterator[Any], threads: int, drawing: int) -> None:
         """Draw for some chunks at a time: all users of these are looked up before one is used.
 
-        Where the table is far, each thread then has a stretch of it.
+        Where several threads draw, each has a stretch of the table.
         """
-        drawing = threads if self.table.words.nbytes >= PAYS else 1
         with Scratch() as scratch:
             parted = Parted(self.table.size, drawing, scratch)
 

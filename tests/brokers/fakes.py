@@ -10,6 +10,7 @@ from functools import partial
 from panprivacy.events import Columns, Kind
 from panprivacy.serve.bodies import Body
 from panprivacy.serve.refusals import Refused, Why
+from panprivacy.serve.sources.block import Block
 from panprivacy.serve.sources.messages import Messages, Unreachable
 from panprivacy.serve.sources.pump import Pump
 
@@ -26,6 +27,7 @@ class FakeBroker:
         self.acknowledged = 0
         self.unreachable = 0  # how many calls fail from now on
         self.closed = False
+        self.given_out: list[Block] = []
         self._given = 0
 
     def again(self) -> "FakeBroker":
@@ -41,7 +43,9 @@ class FakeBroker:
         if start == self._given:
             threading.Event().wait(0.001)
             return None
-        return Messages(self.payloads[start : self._given], self._given, lambda number: f"message {start + number}")
+        block = Block.of(self.payloads[start : self._given])
+        self.given_out.append(block)
+        return Messages(block, self._given, lambda number: f"message {start + number}")
 
     def acknowledge(self, messages: Messages) -> None:
         assert messages.receipt > self.acknowledged, "in order"
@@ -64,7 +68,7 @@ class FakeCounter:
         """Seconds until a body is answered, in which others come."""
 
     def take(self, body: Body) -> "Future[int]":
-        lines = body.octets.tobytes().split(b"\n")
+        lines = body.octets.tobytes().splitlines()
         body.wipe()
         self.bodies += 1
         future: Future[int] = Future()

@@ -11,13 +11,15 @@ from panprivacy.events import Columns, Kind
 from panprivacy.serve.bodies import Form
 from panprivacy.serve.refusals import Refused
 from panprivacy.serve.sources import payloads
+from panprivacy.serve.sources.block import Block
 from panprivacy.serve.sources.payloads import Payload, bodies_of, told
+from panprivacy.serve.sources.weaving import woven
 
 NUMBERS, NAMES = Columns(("user",), Kind.integers), Columns(("user",), Kind.text)
 
 
 def _rows(given: list[bytes], columns: Columns, form: Payload | None = None) -> list[object]:
-    (body,) = bodies_of(given, columns, form)
+    (body,) = bodies_of(Block.of(given), columns, form)
     assert body.form is Form.ndjson
     return [json.loads(line) for line in body.octets.tobytes().splitlines() if line.strip()]
 
@@ -52,16 +54,16 @@ def test_a_bare_text_may_be_written_as_json() -> None:
 
 def test_what_is_no_utf8_is_refused_without_being_quoted() -> None:
     with pytest.raises(Refused, match=r"^an id is not UTF-8$"):
-        list(bodies_of([b"\xff\xfe"], NAMES))
+        list(bodies_of(Block.of([b"\xff\xfe"]), NAMES))
 
 
 def test_an_edge_is_no_bare_id() -> None:
     with pytest.raises(Refused, match="an edge has two"):
-        list(bodies_of([b"7"], Columns(("a", "b"), Kind.integers)))
+        list(bodies_of(Block.of([b"7"]), Columns(("a", "b"), Kind.integers)))
 
 
 def test_each_arrow_stream_is_a_body_of_its_own_in_memory_that_can_be_wiped() -> None:
-    one, two = bodies_of([_arrow([1, 2]), _arrow([3])], NUMBERS)
+    one, two = bodies_of(Block.of([_arrow([1, 2]), _arrow([3])]), NUMBERS)
     assert one.form is two.form is Form.arrow
     assert pl.read_ipc_stream(one.octets.tobytes())["user"].to_list() == [1, 2]
     one.wipe()
@@ -69,19 +71,37 @@ def test_each_arrow_stream_is_a_body_of_its_own_in_memory_that_can_be_wiped() ->
 
 
 def test_bodies_of_text_can_be_wiped() -> None:
-    (body,) = bodies_of([b"17"], NUMBERS)
+    (body,) = bodies_of(Block.of([b"17"]), NUMBERS)
     body.wipe()
     assert not np.any(body.octets)
 
 
 def test_very_much_becomes_several_bodies(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(payloads, "_MOST", 100)
-    bodies = list(bodies_of([b"%d" % i for i in range(100)], NUMBERS))
+    bodies = list(bodies_of(Block.of([b"%d" % i for i in range(100)]), NUMBERS))
     assert len(bodies) > 1
-    lines = b"\n".join(body.octets.tobytes() for body in bodies).splitlines()
+    lines = b"".join(body.octets.tobytes() for body in bodies).splitlines()
     assert [json.loads(line)["user"] for line in lines] == list(range(100))
 
 
 def test_what_a_message_is_can_be_said() -> None:
     assert told(b"{1234-abcd}") is Payload.json
     assert _rows([b"{1234-abcd}"], NAMES, Payload.id) == [{"user": "{1234-abcd}"}]
+
+
+PLAIN = [b"17", b"alice", b"new york", b"a", b"~"]
+OTHERS = [b" 17", b"17 ", b'a"b', b"c\\d", "ä".encode(), b"a\nb", b"a\tb", b"\x7f", b" "]
+
+
+def test_plain_ids_are_woven_and_others_take_the_long_way_to_the_same_lines() -> None:
+    assert woven(Block.of(PLAIN), b'{"user":"', b'"}') is not None
+    for other in OTHERS:
+        assert woven(Block.of([*PLAIN, other]), b'{"user":"', b'"}') is None
+        assert _rows([*PLAIN, other], NAMES)[:-1] == _rows(PLAIN, NAMES)
+    assert _rows(PLAIN, NAMES) == [{"user": each.decode()} for each in PLAIN]
+
+
+def test_a_part_of_a_block_is_the_same_memory() -> None:
+    block = Block.of([b"1", b"22", b"333"])
+    block.part(1, 2).wipe()
+    assert list(block) == [b"1", b"\0\0", b"333"]

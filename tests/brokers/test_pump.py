@@ -1,9 +1,13 @@
 """Between a broker and a counter: nothing is acknowledged before it is on disk, and what is refused is told apart."""
 
+from concurrent.futures import Future
+
 import pytest
 from fakes import USERS, FakeBroker, FakeCounter, pumped, wait_until
 
+from panprivacy.serve.bodies import Body
 from panprivacy.serve.refusals import Refused, Why
+from panprivacy.serve.sources.block import Block
 from panprivacy.serve.sources.pump import Pump
 
 ROWS = [b'{"user": %d}' % user for user in range(95)]
@@ -119,3 +123,50 @@ def test_finding_a_bad_message_takes_few_bodies() -> None:
     pumped(broker, counter, batch=2000, skip_bad=True)
     assert broker.acknowledged == 1901
     assert counter.bodies <= 2 * 12 + 2
+
+
+@pytest.mark.parametrize("full_disks", [0, 7])
+def test_what_is_acknowledged_is_wiped(full_disks: int) -> None:
+    broker = FakeBroker(ROWS)
+    pumped(broker, FakeCounter(full_disks=full_disks))
+    assert broker.given_out
+    assert not any(block.octets.any() for block in broker.given_out)
+
+
+def test_what_is_left_when_the_pump_stops_is_wiped() -> None:
+    broker = FakeBroker([*ROWS[:42], b'{"user": "secret"', *ROWS[42:]])
+    pumped(broker, FakeCounter(lag=0.01))
+    assert not any(block.octets.any() for block in broker.given_out)
+
+
+def test_a_pump_that_wipes_nothing_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The planted bug."""
+    monkeypatch.setattr(Block, "wipe", lambda _block: None)
+    with pytest.raises(AssertionError):
+        test_what_is_acknowledged_is_wiped(0)
+    with pytest.raises(AssertionError):
+        test_what_is_left_when_the_pump_stops_is_wiped()
+
+
+def test_a_slow_counter_is_handed_many_small_batches_and_few_large_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert _most_at_once() > 5
+    monkeypatch.setattr("panprivacy.serve.sources.pump._MOST", 250)  # bytes, of two batches
+    assert _most_at_once() == 2
+
+
+def _most_at_once() -> int:
+    """How many batches of 10 rows, some 130 bytes, are with a counter that takes its time."""
+    counter, handed, most = FakeCounter(lag=0.02), list[Future[int]](), 0
+
+    def take(body: Body) -> "Future[int]":
+        nonlocal most
+        handed.append(counter.take(body))
+        most = max(most, sum(not each.done() for each in handed))
+        return handed[-1]
+
+    broker = FakeBroker(ROWS)
+    pump = Pump(broker, USERS, batch=10)
+    pump.start(take)
+    wait_until(lambda: broker.acknowledged == len(ROWS))
+    pump.close()
+    return most

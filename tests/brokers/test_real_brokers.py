@@ -18,6 +18,7 @@ import pytest
 from consuming import CERTAIN, consuming, counted, wait_for
 from servers import KINDS, Server, started, until
 
+import panprivacy as pp
 from imaged import image_of
 from panprivacy.serve.config import settings_of
 from panprivacy.serve.service import Service
@@ -119,6 +120,34 @@ def test_a_bad_message_ends_the_command_in_one_line_and_stays_with_the_broker(se
         wait_for(state, 20)
         until(lambda: server.left("bad") == 0, "it is acknowledged, too")
     assert counted(state) == list(range(20))
+
+
+@pytest.mark.parametrize("server", ["kafka"], indirect=True)
+def test_a_second_reader_of_a_group_takes_over_and_the_first_ends_and_says_so(server: Server, state: Path) -> None:
+    server.fill("twice", _visits(range(100)))
+    second = state.with_name("second.pp")
+    with consuming(*_arguments(server, "twice", state), "-q") as process:
+        wait_for(state, 100)
+        with consuming(*_arguments(server, "twice", second)):
+            _, said = process.communicate(timeout=120)
+            assert process.returncode == 2
+            assert b"another consumer of the same group has taken over" in said
+            server.fill("twice", _visits(range(100, 200)))
+            wait_for(second, 100)
+    assert counted(second) == list(range(100, 200))
+
+
+@pytest.mark.parametrize("server", ["redis"], indirect=True)
+def test_edges_of_a_graph_are_counted_in_parts_that_merge(server: Server, tmp_path: Path) -> None:
+    ends = [(one, other) for one in range(20) for other in range(one)]
+    server.fill("graph", [b'{"a": %d, "b": %d}' % pair for pair in ends])
+    for part in range(2):
+        address = f"{server.address('graph')}&group=part{part}"
+        size = ("--nodes", 20, "--shard", f"{part}/2", "-e", CERTAIN, "--state", tmp_path / f"{part}.pp")
+        with consuming(address, "--edges", "a,b", *size):
+            wait_for(tmp_path / f"{part}.pp", len(ends) // 2)
+    one, two = (pp.load(tmp_path / f"{part}.pp") for part in range(2))
+    assert pp.merge([one, two]).release().count == pytest.approx(len(ends), abs=1)
 
 
 BATCHES, ROWS = 6, 500

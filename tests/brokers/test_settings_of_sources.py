@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from panprivacy.cli import app
@@ -88,6 +89,14 @@ def test_an_address_says_what_a_table_says() -> None:
         (("kafka://h:1/t", "-n", "10", "-s", "s.pp"), "how much privacy?"),
         (("nats://h:1/t", "-n", "10", "-e", "1", "-s", "s.pp", "--action", "what"), "a deletion could be undone"),
         (("kafka://h:1/t", "-n", "10", "-e", "1", "-s", "s.pp", "-f", "xml"), "format: one of json, id, arrow"),
+        (("kafka://h:1/t", "--nodes", "9", "-e", "1", "-s", "s.pp"), "a graph needs --edges SRC,DST"),
+        (("kafka://h:1/t", "-n", "10", "--edges", "a,b", "-e", "1", "-s", "s.pp"), "--edges is for a graph"),
+        (("kafka://h:1/t", "-n", "10", "-e", "1", "-s", "s.pp", "--shard", "4"), "write it like 0/4"),
+        (("kafka://h:1/t", "-n", "10", "-e", "1", "-s", "s.pp", "--error", ".1"), "--error: for a state without a"),
+        (
+            ("kafka://h:1/t", "--ids", "text", "-e", "1", "-s", "s.pp", "--sample", "9", "--shard", "0/2"),
+            "--sample and --shard: for a state with a universe, and this one has none",
+        ),
     ],
 )
 def test_what_a_command_cannot_do_is_one_line(
@@ -109,3 +118,44 @@ def test_a_state_that_counts_how_often_is_refused_with_the_reason(tmp_path: Path
     result = CliRunner().invoke(app, ["consume", "kafka://h:1/t", "-s", state])
     assert result.exit_code == 2
     assert "a broker may deliver a message twice, after a crash, and a Counts would count it twice" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("made", "asked", "said"),
+    [
+        (("density", "-n", "1000", "--sample", "100"), ("--sample", "200"), "a table of 200 bits"),
+        (("density", "-n", "1000", "--intrusions", "1"), ("--intrusions", "2"), "intrusions 1 in the state, and 2"),
+        (("distinct", "--ids", "integers", "--buckets", "64"), ("--buckets", "128"), "this state has 64 buckets"),
+        (("distinct", "--ids", "integers"), ("--key", "ab" * 16), "another key than was asked for"),
+    ],
+)
+def test_a_state_of_another_size_than_is_asked_for_is_refused(
+    made: tuple[str, ...], asked: tuple[str, ...], said: str, tmp_path: Path
+) -> None:
+    (tmp_path / "v.csv").write_text("user\n1\n")
+    state = str(tmp_path / "s.pp")
+    command, *more = made
+    arguments = [command, str(tmp_path / "v.csv"), "-c", "user", *more, "-e", "1", "-s", state]
+    assert CliRunner().invoke(app, arguments).exit_code == 0
+    result = CliRunner().invoke(app, ["consume", "kafka://h:1/t", "-s", state, *asked])
+    assert result.exit_code == 2
+    assert said in result.stderr
+
+
+def test_help_of_messages_does_not_speak_of_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setenv("TERMINAL_WIDTH", "100")
+    shown = CliRunner().invoke(app, ["consume", "--help"]).stdout
+    assert "Messages: JSON objects" in shown
+    assert "CSV" not in shown
+    assert "Events: CSV" in CliRunner().invoke(app, ["density", "--help"]).stdout
+
+
+def test_options_of_density_and_distinct_are_options_of_consume() -> None:
+    """But for those of files, and of folders, which messages are not acknowledged from."""
+    names = {each: {option.name for option in get_command(app).commands[each].params} for each in _COMPARED}  # type: ignore[attr-defined]
+    missing = (names["density"] | names["distinct"]) - names["consume"]
+    assert missing == {"files", "separator", "no_header", "missing", "shards", "threads"}
+
+
+_COMPARED = ("density", "distinct", "consume")

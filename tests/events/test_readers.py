@@ -260,6 +260,14 @@ def test_floats_that_are_whole_numbers_are_those_and_others_an_error(suffix: str
         list(read([str(broken)], USER))
 
 
+@pytest.mark.parametrize("other", ["ada", "a.b", "v1.0b", "a.0"])
+def test_a_whole_float_is_the_integer_in_a_column_of_text_too(other: str, tmp_path: Path) -> None:
+    """Whether or not other ids have points, which is what such a block is told by."""
+    file = _bytes(tmp_path / "f.csv", f"user\n{other}\n12.0\n12\n".encode())
+    (batch,) = read([str(file)], Columns(("user",), Kind.text))
+    assert batch.rows["user"].to_list() == [other, "12", "12"]
+
+
 @pytest.mark.parametrize("column", [[float("nan")], [2.0**60], [float("inf")]], ids=str)
 def test_floats_that_tell_no_integer_apart_are_no_ids(column: list[float], tmp_path: Path) -> None:
     file = write(pl.DataFrame({"user": column}), tmp_path / "f.parquet")

@@ -94,19 +94,19 @@ def test_an_open_universe_and_a_list_are_kept_in_folders_too(tmp_path: Path) -> 
 def test_groups_of_users_and_categories_of_events_are_released(tmp_path: Path, estimator: Any) -> None:
     plan = {"epsilon": 30.0, "estimator": estimator, "shards": 3}
     regions = pp.StateFolder.create(tmp_path / "a", universe=900, groups=["north", "south", "west"] * 300, **plan)
-    regions.update_many(range(0, 900, 3), batch=1)
+    regions.update_many(range(0, 900, 3), batch=("w", 1))
     assert regions._est.groups == ("north", "south", "west")
     named = pp.Users(range(900), groups=["north", "south", "west"] * 300)
     again = pp.StateFolder(tmp_path / "a", universe=named)  # whose groups do not stand together: they are a list
-    again.update_many(range(1, 450, 3), batch=2)
+    again.update_many(range(1, 450, 3), batch=("w", 2))
     assert shares(again.release()) == [pytest.approx(share, abs=0.3) for share in (1.0, 0.5, 0.0)]
     clinics = pp.StateFolder.create(tmp_path / "b", universe=900, categories=["flu", "cold"], **plan)
-    clinics.update_many(range(900), "flu", batch=1)
-    clinics.update_many([5, 6], ["flu", "cold"], batch=2)
-    clinics.update(7, "cold", batch=3)
+    clinics.update_many(range(900), "flu", batch=("w", 1))
+    clinics.update_many([5, 6], ["flu", "cold"], batch=("w", 2))
+    clinics.update(7, "cold", batch=("w", 3))
     assert shares(clinics.release()) == [pytest.approx(share, abs=0.3) for share in (1.0, 0.0)]
     with pytest.raises(TypeError, match="by category"):
-        clinics.update_many([1], batch=4)
+        clinics.update_many([1], batch=("w", 4))
 
 
 def shares(release: Any) -> list[float]:
@@ -238,7 +238,7 @@ def redraws(place: Path) -> list[int]:
         lambda folder: folder.release(),
         lambda folder: folder.update_many([0, 5999]),
         lambda folder: [folder.take(number, []) for number in range(3)],
-        lambda folder: folder.update_many([], batch=1),
+        lambda folder: folder.update_many([], batch=("w", 1)),
     ],
     ids=["rerandomize", "release", "update_many", "take", "a batch"],
 )

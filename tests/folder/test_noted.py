@@ -93,14 +93,14 @@ def test_a_batch_that_broke_off_is_fed_again_and_counts_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shard: int
 ) -> None:
     folder = made(tmp_path)
-    folder.update_many(range(100), batch=7)
+    folder.update_many(range(100), batch=("w", 7))
     with monkeypatch.context() as patch:
         break_off_at(patch, shard)
         with pytest.raises(KeyboardInterrupt):
-            folder.update_many(range(100), batch=8)
-    folder.update_many(range(100), batch=8)
+            folder.update_many(range(100), batch=("w", 8))
+    folder.update_many(range(100), batch=("w", 8))
     assert counted(folder) == [2] * 100
-    assert folder.last_batch() == 8
+    assert folder.last_batch("w") == 8
 
 
 def test_the_next_batch_is_refused_while_some_shards_lack_the_last(
@@ -125,10 +125,10 @@ def test_the_next_batch_is_refused_while_some_shards_lack_the_last(
 
 def test_a_late_deletion_does_not_undo_what_came_after_it(tmp_path: Path) -> None:
     folder = pp.StateFolder.create(tmp_path / "x", universe=100, epsilon=2.0, shards=2, coins=CertainCoins())
-    folder.remove_many([5], batch=1)
-    folder.update_many([5], batch=2)
+    folder.remove_many([5], batch=("w", 1))
+    folder.update_many([5], batch=("w", 2))
     with pytest.raises(LateBatch):
-        folder.remove_many([5], batch=1)  # from somebody who slept
+        folder.remove_many([5], batch=("w", 1))  # from somebody who slept
     assert folder._bits.gathered().ones() == 1
 
 
@@ -149,13 +149,13 @@ def test_there_is_room_for_some_writers_and_for_others_when_these_are_forgotten(
 @pytest.mark.parametrize(
     ("batch", "error"),
     [
-        (-1, ValueError),
-        (2**62, ValueError),
-        *((wrong, TypeError) for wrong in ((1, 2), ("a", 1.5), True, ("a", True), "till:17", ("a",), ["a", 1])),
+        (("a", -1), ValueError),
+        (("a", 2**62), ValueError),
+        *((wrong, TypeError) for wrong in (17, (1, 2), ("a", 1.5), True, ("a", True), "till:17", ("a",), ["a", 1])),
     ],
 )
 def test_names_that_are_none_are_refused(tmp_path: Path, batch: Any, error: type[Exception]) -> None:
-    with pytest.raises(error, match=r"batch is a number, 17, or its writer's name and a number|at least 0"):
+    with pytest.raises(error, match=r"a batch is the name of its writer and a number|at least 0"):
         made(tmp_path).update_many([1], batch=batch)
 
 
@@ -242,8 +242,8 @@ def test_counters_in_a_store_of_objects_are_not_fed_without_a_name() -> None:
     )
     with pytest.raises(pp.PanPrivacyError, match="say which batch"):
         folder.update_many([1])
-    folder.update_many([1, 1], batch=1)
-    folder.update_many([1, 1], batch=1)
+    folder.update_many([1, 1], batch=("w", 1))
+    folder.update_many([1, 1], batch=("w", 1))
     assert counted(folder)[1] == 2
 
 
@@ -289,15 +289,15 @@ def test_many_events_at_once_move_a_counter_as_they_do_one_by_one(up_to: int, ba
 def test_a_shard_that_notes_nothing_would_be_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = made(tmp_path)
     monkeypatch.setattr(Noted, "with_batch", lambda noted, _: noted)
-    folder.update_many([0], batch=1)
-    folder.update_many([0], batch=1)
+    folder.update_many([0], batch=("w", 1))
+    folder.update_many([0], batch=("w", 1))
     assert counted(folder)[0] == 2
 
 
 def test_a_batch_that_looks_at_no_other_shard_would_be_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = made(tmp_path)
     with folder.gather() as gathered:
-        folder.take(0, [gathered.packed(0)], batch=1)
+        folder.take(0, [gathered.packed(0)], batch=("w", 1))
     monkeypatch.setattr(ShardedBits, "check_whole", lambda *_: None)
-    folder.update_many(range(100), batch=2)
-    assert folder.last_batch() == 2
+    folder.update_many(range(100), batch=("w", 2))
+    assert folder.last_batch("w") == 2

@@ -10,7 +10,7 @@ from panprivacy import __version__, hardening
 from panprivacy.cli.actives import actives
 from panprivacy.cli.audit import audit
 from panprivacy.cli.bench import bench
-from panprivacy.cli.consume import consume
+from panprivacy.cli.consume import OfMessages, consume
 from panprivacy.cli.counts import counts
 from panprivacy.cli.demo import demo
 from panprivacy.cli.density import density
@@ -67,7 +67,7 @@ for command in (
     bench,
     demo,
 ):
-    app.command()(command)
+    app.command(cls=OfMessages if command is consume else None)(command)
 
 
 def main() -> None:

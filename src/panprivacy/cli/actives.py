@@ -9,7 +9,7 @@ from panprivacy.cli import options as opt
 from panprivacy.cli.days import Days
 from panprivacy.cli.plainly import Speaker, plain_errors
 from panprivacy.cli.run import Run, continued_or_new, kept_in, planned, prepare, refuse_another
-from panprivacy.cli.source import Source
+from panprivacy.cli.source import source_of
 from panprivacy.cli.timed import parsed_moment
 from panprivacy.cli.universe import Asked, which_column
 from panprivacy.drawing import check_picture
@@ -113,7 +113,7 @@ def actives(
         run = Run(est, kept, level, Speaker(as_json=as_json, quiet=quiet))
         layout = Layout(separator, not no_header, missing)
         columns = asked.columns(est.universe, kind, None, lambda: which_column(files, format_, layout))
-        source = Source(files, columns, format_, layout, skip_missing, skip_outside)
+        source = source_of(files, columns, format_, layout, skip_missing, skip_outside)
         days = Days(run, est)
         days.feed(source, time, end=release if release is not None else kept is None)
         if plot is not None:

@@ -10,7 +10,7 @@ from panprivacy.cli.folders import name_batch
 from panprivacy.cli.groups import ByCategory
 from panprivacy.cli.plainly import Speaker, plain_errors
 from panprivacy.cli.run import Run, continued_or_new, kept_anywhere, planned, prepare, refuse_another
-from panprivacy.cli.source import Source
+from panprivacy.cli.source import source_of
 from panprivacy.cli.universe import Asked, which_column
 from panprivacy.counts import Counts
 from panprivacy.drawing import check_picture
@@ -97,7 +97,7 @@ def counts(
         layout = Layout(separator, not no_header, missing)
         named = asked.columns(est.universe, kind, None, lambda: which_column(files, format_, layout))
         columns = replace(named, category=by)
-        run.feed(Source(files, columns, format_, layout, skip_missing, skip_outside), release_every, release)
+        run.feed(source_of(files, columns, format_, layout, skip_missing, skip_outside), release_every, release)
         if plot is not None:
             _draw(est, plot)
 

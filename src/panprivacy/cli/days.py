@@ -13,7 +13,7 @@ from panprivacy.actives import ActiveUsers
 from panprivacy.cli.noisy import note_noise_of_series
 from panprivacy.cli.published import UNTIL, Dated, shown
 from panprivacy.cli.run import Run
-from panprivacy.cli.source import Source
+from panprivacy.cli.source import Events, Files, Listened
 from panprivacy.cli.timed import Whole, bad_row, moments_of_rows, once, some_rows
 from panprivacy.errors import PanPrivacyError
 from panprivacy.events import BadInput, Batch, Bell
@@ -38,10 +38,11 @@ class Days:
         self._first = self._open  # events of days before it cannot come any more, in whatever order the files are
         self._begun = self.est.last is not None
 
-    def feed(self, source: Source, column: str | None, *, end: bool) -> None:
+    def feed(self, source: Events, column: str | None, *, end: bool) -> None:
         """Count everything, and end the days that are over; also the last one, if that is wanted."""
         with self._saying_what_is_released():
             if column is None:
+                assert not isinstance(source, Files), "the clock is that of a pipe"
                 self._feed_by_the_clock(source)
             else:
                 self._feed_by_their_times(source, column)
@@ -74,10 +75,10 @@ class Days:
         again = "those of that day may be fed again, which does no harm"
         return f"days before {shown(self._open)} are released; feed events from then on, {again}"
 
-    def _feed_by_their_times(self, source: Source, column: str) -> None:
+    def _feed_by_their_times(self, source: Events, column: str) -> None:
         columns = replace(source.columns, time=column)
         feed, run = source.feed_to(self.est, columns), self.run
-        if not source.live:
+        if isinstance(source, Files):
             source.read(columns, run.keeper, run.speaker, lambda batch: self._take(batch, feed, column, once))
             return
         note = run.speaker.note
@@ -143,7 +144,7 @@ class Days:
             return "until which this state has released; feed later events only"
         return "when the first day starts; give an earlier --start"
 
-    def _feed_by_the_clock(self, source: Source) -> None:
+    def _feed_by_the_clock(self, source: Listened) -> None:
         """Count what comes on the day that it comes on."""
         feed, note = source.feed_to(self.est), self.run.speaker.note
         note("reading standard input; days end by the clock (UTC), and Ctrl-C ends the input")

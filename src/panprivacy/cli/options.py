@@ -18,6 +18,14 @@ Column: TypeAlias = Annotated[
         "--column", "-c", metavar="NAME", help="Column that holds the ids of the users.", rich_help_panel=EVENTS
     ),
 ]
+Action: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="Column that says of each row whether it inserts or deletes the user.",
+        rich_help_panel=EVENTS,
+    ),
+]
 SkipMissing: TypeAlias = Annotated[
     bool,
     typer.Option(

@@ -8,7 +8,7 @@ import typer
 from panprivacy.cli import options as opt
 from panprivacy.cli.plainly import Speaker, plain_errors
 from panprivacy.cli.run import Run, continued_or_new, kept_in, planned, prepare, refuse_another
-from panprivacy.cli.source import Source
+from panprivacy.cli.source import Events, Files, source_of
 from panprivacy.cli.universe import Asked, which_column
 from panprivacy.drawing import check_picture
 from panprivacy.errors import PanPrivacyError
@@ -89,10 +89,10 @@ def retention(
         run = Run(est, kept, level, Speaker(as_json=as_json, quiet=quiet))
         layout = Layout(separator, not no_header, missing)
         columns = asked.columns(est.universe, kind, None, lambda: which_column(files, format_, layout))
-        source = Source(files, columns, format_, layout, skip_missing, skip_outside)
+        source = source_of(files, columns, format_, layout, skip_missing, skip_outside)
         if then:
             _both_periods(run, source, then, closed=est.closed)
-        elif kept is None and not source.live:
+        elif kept is None and isinstance(source, Files):
             raise ValueError("what is the second period? Say --then FILE, or keep the first in a --state FILE")
         else:
             run.feed(source, release_every, release)
@@ -100,12 +100,12 @@ def retention(
             est.plot(plot)
 
 
-def _both_periods(run: Run, first: Source, then: list[str], *, closed: bool) -> None:
+def _both_periods(run: Run, first: Events, then: list[str], *, closed: bool) -> None:
     """Count the first period and end it; then count each part of the second, and release after it."""
     if closed:
         raise PanPrivacyError("the first period of this state is over: name the files of the second without --then")
-    if first.live:
-        raise ValueError("from a pipe, a release ends the first period: leave --then out")
+    if not isinstance(first, Files):
+        raise PanPrivacyError("from a pipe, a release ends the first period: leave --then out")
     if run.left <= len(then):
         raise ValueError(f"{len(then)} times --then take as many planned releases: say --releases {len(then)}")
     run.count(first)

@@ -18,7 +18,7 @@ from panprivacy.cli.keeping import Keeper, Kept
 from panprivacy.cli.noisy import note_expected_noise, note_noise
 from panprivacy.cli.plainly import CannotShow, Speaker, ended_in_order
 from panprivacy.cli.published import AT, Dated, Published
-from panprivacy.cli.source import Events
+from panprivacy.cli.source import Events, Files, Listened
 from panprivacy.errors import BudgetExhausted, PanPrivacyError
 from panprivacy.estimator import Estimator
 from panprivacy.events import STDIN, BadInput, Bell
@@ -61,22 +61,23 @@ class Run:
     def feed(self, source: Events, every: str | None, final: bool | None, published: Published | None = None) -> None:
         """Count everything, and save it as it is counted; show what was asked for, also as a series."""
         period = parse_period(every) if every is not None else None
-        if period is not None and not source.live:
+        live = not isinstance(source, Files)
+        if period is not None and not live:
             raise ValueError("--release-every goes by the clock of standard input (-), or by --time COLUMN of events")
         self._published = published
         if final is False and self.kept is None:
             raise ValueError("--no-release needs a --state FILE to keep what is counted")
-        final = final if final is not None else self.kept is None or source.live
-        if final and not source.live:
+        final = final if final is not None else self.kept is None or live
+        if final and not live:
             self.check_left()  # now, not after an hour of reading
         self.note_exhausted()
         feed = source.feed_to(self.est)
         with self.keeping_what_was_counted():
-            if source.live:
-                self._feed_live(source, feed, period, final)
-            else:
+            if isinstance(source, Files):
                 source.read(source.columns, self.keeper, self.speaker, feed.take)
-        self._finish(final, source.live)
+            else:
+                self._feed_live(source, feed, period, final)
+        self._finish(final, live)
         if published is not None:
             published.close(self.est)
         self.note_epsilon()
@@ -87,7 +88,7 @@ class Run:
             self._warned = True
             note_expected_noise(self.est, self.speaker)
 
-    def count(self, source: Events) -> None:
+    def count(self, source: Files) -> None:
         """Count files, and save them as they are counted; show nothing."""
         with self.keeping_what_was_counted():
             source.read(source.columns, self.keeper, self.speaker, source.feed_to(self.est).take)
@@ -110,7 +111,7 @@ class Run:
                 f"{error}; the batches before it are counted, and saved in {self.kept.path}: {again}"
             ) from None
 
-    def _feed_live(self, source: Events, feed: Feed, period: float | None, final: bool) -> None:
+    def _feed_live(self, source: Listened, feed: Feed, period: float | None, final: bool) -> None:
         with Bell(period) as bell:
             self.speaker.note(
                 f"reading {source.name}; kill -USR1 {os.getpid()} spends a release, Ctrl-C ends the input"

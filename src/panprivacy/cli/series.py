@@ -11,7 +11,7 @@ from panprivacy.cli.chart import Audited
 from panprivacy.cli.groups import check_series_picture
 from panprivacy.cli.published import UNTIL, Dated, Published, shown
 from panprivacy.cli.run import Run
-from panprivacy.cli.source import Events
+from panprivacy.cli.source import Events, Files, Listened
 from panprivacy.cli.timed import Whole, once, some_rows
 from panprivacy.events import Batch, Bell, Columns
 from panprivacy.feeding import Feed
@@ -62,10 +62,10 @@ class Series:
         columns = replace(source.columns, time=self.calendar.column)
         feed = source.feed_to(self.run.est, columns)
         with self.run.keeping_what_was_counted():
-            if source.live:
-                self._listen(source, columns, feed)
-            else:
+            if isinstance(source, Files):
                 source.read(columns, self.run.keeper, self.run.speaker, lambda batch: self._take(batch, feed, once))
+            else:
+                self._listen(source, columns, feed)
         if final and self.run.left:
             self._release(over=False)
         elif self.run.kept is not None:
@@ -73,7 +73,7 @@ class Series:
         self.published.close(self.run.est, Audited(self.run.est))
         self.run.note_epsilon()
 
-    def _listen(self, source: Events, columns: Columns, feed: Feed) -> None:
+    def _listen(self, source: Listened, columns: Columns, feed: Feed) -> None:
         note = self.run.speaker.note
         note(f"reading {source.name}; releases go by the times of the events, and Ctrl-C ends the input")
         with Bell() as bell:

@@ -1,9 +1,9 @@
-"""Where events come from: files, read from one end to the other, or what is taken as it arrives, as from a pipe."""
+"""Where events come from: files, read from one end to the other, or what is listened to, as a pipe is."""
 
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from panprivacy.cli.keeping import Keeper
 from panprivacy.cli.plainly import Speaker
@@ -13,30 +13,41 @@ from panprivacy.events import STDIN, Batch, Bell, Columns, Format, Layout, Live,
 from panprivacy.feeding import Feed
 
 
-class Events(Protocol):
-    """Where events come from: files, a pipe, a broker."""
+@dataclass(frozen=True)
+class Rows:
+    """The columns of events that are counted, and which rows are left out, wherever they come from."""
+
+    columns: Columns
+    skip_missing: bool
+    skip_outside: bool
+    live = True
+    """Whether the first batch may be one row; of a file, it says more."""
+    in_order = True
+    """Whether an event of a period that is over is an error; else it counts in the one that is open."""
+
+    def feed_to(self, est: Estimator[Any], columns: Columns | None = None) -> Feed:
+        """What counts their batches; with more columns, if something else is read from them as well."""
+        skip: dict[str, bool] = {"skip_missing": self.skip_missing, "skip_outside": self.skip_outside}
+        return Feed(est, columns or self.columns, **skip, live=self.live)
+
+
+class Listened(Protocol):
+    """Events that arrive while they are counted: those of a pipe, or of a broker."""
 
     @property
     def columns(self) -> Columns:
         """The columns that are read."""
 
     @property
-    def live(self) -> bool:
-        """Whether events are listened to, and not read from one end to the other."""
+    def in_order(self) -> bool:
+        """As `Rows.in_order`."""
 
     @property
     def name(self) -> str:
         """What is listened to."""
 
-    @property
-    def in_order(self) -> bool:
-        """Whether an event of a period that is over is an error; else it counts in the one that is open."""
-
     def feed_to(self, est: Estimator[Any], columns: Columns | None = None) -> Feed:
-        """What counts its batches; with more columns, if something else is read from them as well."""
-
-    def read(self, columns: Columns, keeper: Keeper, speaker: Speaker, take: Callable[[Batch], None]) -> None:
-        """Take all batches, in order, and save what is counted."""
+        """As `Rows.feed_to`."""
 
     def listen(
         self,
@@ -52,27 +63,13 @@ class Events(Protocol):
 
 
 @dataclass(frozen=True)
-class Source:
-    """Files or standard input, and how they are read."""
+class Files(Rows):
+    """Files, and how they are read."""
 
     files: Sequence[str]
-    columns: Columns
     format: Format | None
     layout: Layout
-    skip_missing: bool
-    skip_outside: bool = False
-    name = "standard input"
-    in_order = True
-
-    def feed_to(self, est: Estimator[Any], columns: Columns | None = None) -> Feed:
-        """What counts its batches; with more columns, if something else is read from them as well."""
-        skip: dict[str, bool] = {"skip_missing": self.skip_missing, "skip_outside": self.skip_outside}
-        return Feed(est, columns or self.columns, **skip, live=self.live)
-
-    @property
-    def live(self) -> bool:
-        """Whether this is standard input."""
-        return list(self.files) == [STDIN]
+    live = False
 
     def read(self, columns: Columns, keeper: Keeper, speaker: Speaker, take: Callable[[Batch], None]) -> None:
         """Take all batches of the files, in order, and save what is counted."""
@@ -84,6 +81,15 @@ class Source:
                 if keeper.repeatable:  # else files are kept whole or not at all: part of them cannot be fed again
                     keeper.counted()
 
+
+@dataclass(frozen=True)
+class Pipe(Rows):
+    """Standard input, and how it is read. It is `Listened`."""
+
+    format: Format | None
+    layout: Layout
+    name = "standard input"
+
     def listen(
         self,
         columns: Columns,
@@ -94,7 +100,7 @@ class Source:
         take: Callable[[Batch], None],
         ring: Callable[[], None],
     ) -> None:
-        """Take what comes through standard input, save what is counted, and do something when the bell rings."""
+        """Take what comes, save what is counted, and do something when the bell rings."""
         live = Live(sys.stdin.fileno(), columns, self.format, self.layout, bell)
         with Meter([], speaker) as meter:
             for batch in live.batches():
@@ -107,3 +113,21 @@ class Source:
                 else:
                     keeper.write_if_due()
                 bell.wake_at = keeper.due
+
+
+Events: TypeAlias = Files | Listened
+"""Where events come from."""
+
+
+def source_of(
+    files: Sequence[str],
+    columns: Columns,
+    format_: Format | None,
+    layout: Layout,
+    skip_missing: bool,
+    skip_outside: bool = False,
+) -> Files | Pipe:
+    """The files of a command, or the pipe that a dash stands for."""
+    if list(files) == [STDIN]:
+        return Pipe(columns, skip_missing, skip_outside, format_, layout)
+    return Files(columns, skip_missing, skip_outside, files, format_, layout)

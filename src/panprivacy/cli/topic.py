@@ -5,20 +5,19 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
 from panprivacy.cli.keeping import Keeper
 from panprivacy.cli.plainly import Speaker
 from panprivacy.cli.progress import Meter
+from panprivacy.cli.source import Rows
 from panprivacy.errors import PanPrivacyError
-from panprivacy.estimator import Estimator
 from panprivacy.events import BadInput, Batch, Bell, Columns
-from panprivacy.feeding import Feed
 from panprivacy.memory import Scratch
 from panprivacy.serve.bodies import Body
 from panprivacy.serve.plain import plain_ids
@@ -89,26 +88,17 @@ class Hatch:
 
 
 @dataclass(frozen=True)
-class Topic:
-    """What is read from a broker, and how its rows are counted. It is `Events`."""
+class Topic(Rows):
+    """What is read from a broker. It is `Listened`."""
 
     pump: Pump
     hatch: Hatch
-    name: str
-    columns: Columns
-    skip_missing: bool
-    skip_outside: bool
-    live: bool = field(default=True, init=False)
-    in_order: bool = field(default=False, init=False)
+    in_order = False
 
-    def feed_to(self, est: Estimator[Any], columns: Columns | None = None) -> Feed:
-        """What counts its batches."""
-        skip: dict[str, bool] = {"skip_missing": self.skip_missing, "skip_outside": self.skip_outside}
-        return Feed(est, columns or self.columns, **skip, live=True)
-
-    def read(self, columns: Columns, keeper: Keeper, speaker: Speaker, take: Callable[[Batch], None]) -> None:
-        """A broker is listened to."""
-        raise NotImplementedError
+    @property
+    def name(self) -> str:
+        """The address of the broker, without credentials."""
+        return self.pump.name
 
     def listen(
         self,

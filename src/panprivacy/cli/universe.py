@@ -3,8 +3,11 @@
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, TypeAlias
 
+import typer
+
+from panprivacy.cli.options import BUDGET, EVENTS
 from panprivacy.errors import PanPrivacyError
 from panprivacy.events import (
     Columns,
@@ -19,6 +22,27 @@ from panprivacy.events import (
 )
 from panprivacy.slots.saved import Unlisted
 from panprivacy.universe import Edges, Range, Universe, Users
+
+Ends: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SRC,DST",
+        help="Columns of the two ends of an edge, instead of --column: the users are edges of a graph.",
+        rich_help_panel=EVENTS,
+    ),
+]
+Nodes: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        metavar="N|FILE",
+        help="The universe is all edges between the nodes 0 to N-1, or between the nodes listed in a file.",
+        rich_help_panel=BUDGET,
+    ),
+]
+Directed: TypeAlias = Annotated[
+    bool,
+    typer.Option("--directed", help="Edges have a direction: 1,2 and 2,1 are two of them.", rich_help_panel=BUDGET),
+]
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 _MAPPED = 2**27  # bytes of an Arrow file that are mapped at a time
 _LARGEST_FLOAT = 2**53  # beyond, floats have gaps between whole numbers
-_BATCH = 2**19  # rows of a batch: enough for several threads to look them up
+_BATCH = 2**20  # rows of a batch: enough for several threads to look them up
 _TEXT_ROWS = 3 * 2**20  # rows with text that are decoded ahead at most: 500 MB if row groups have a million
 
 

@@ -76,12 +76,11 @@ class Delimited:
         """Read a block in which 12.0 is another way to write the id 12, whether ids are integers or text."""
         import polars as pl
 
-        floats = b".0" in block  # perhaps among the ids
-        if self.kind is Kind.integers or not floats:
+        if self.kind is Kind.integers or not _may_have_floats(block):
             try:
                 return self._read(block, self._types)
             except pl.exceptions.PolarsError:
-                if not floats:
+                if not _may_have_floats(block):
                     raise
         spelled = self._read(block, self._types | dict.fromkeys(self._columns.ids, pl.String))
         ids = pl.col([self._places[name] for name in self._columns.ids]).str.replace(WHOLE, "$1")
@@ -126,6 +125,11 @@ class Delimited:
             if not all(is_canonical(re.sub(WHOLE, r"\1", value)) for value in found):
                 return Kind.text
         return Kind.integers
+
+
+def _may_have_floats(block: bytes) -> bool:
+    """Whether an id may be written like 12.0; most blocks have no point at all, and one byte is found much sooner."""
+    return b"." in block and b".0" in block
 
 
 def check_first(file: str, row: bytes) -> None:

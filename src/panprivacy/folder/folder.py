@@ -27,8 +27,8 @@ from panprivacy.privacy.stack import wipe_stack
 from panprivacy.state.stores import Store, store_at
 from panprivacy.universe import Edges, Ids, Universe, Users
 
-BatchLike: TypeAlias = int | tuple[str, int] | None
-"""How a caller says which batch it is: not at all, by a number, or by the name of a writer and a number."""
+BatchLike: TypeAlias = tuple[str, int] | None
+"""How a caller says which batch it is: not at all, or by the name of a writer and a number."""
 
 
 class StateFolder:
@@ -108,7 +108,7 @@ class StateFolder:
         """Make a folder for a new estimator: `pp.Density`, `pp.DistinctCount` or `pp.Counts`.
 
         Unless told which, it is a `DistinctCount` where there is no universe, a `Counts` where `up_to` is given, and
-        else a `Density`. There are 64 shards unless told, or as many as slots if those are fewer. `options` are those
+        else a `Density`. There are 64 shards unless told, or fewer if those would be tiny. `options` are those
         of the estimator: sample, memory, releases, intrusions, delta, groups, categories, buckets, up_to and so on.
         """
         if epsilon is None:
@@ -127,9 +127,8 @@ class StateFolder:
         try:
             lay_out(est, store, shards)
         except FileExistsError:
-            if is_unfinished(store):
-                raise FileExistsError(f"{url}: {UNFINISHED}") from None
-            raise
+            there = "there is a state folder already; pp.StateFolder(url) opens it"
+            raise FileExistsError(f"{url}: {UNFINISHED if is_unfinished(store) else there}") from None
         folder = cls.__new__(cls)
         folder._open(store, str(url), _listed(est.universe), est._coins)
         return folder
@@ -152,9 +151,9 @@ class StateFolder:
         """Note that these users appeared; when this returns, that is on disk. Takes what an estimator takes.
 
         A batch with an id that is none is refused whole; also an iterator is one batch here. `batch` says which batch
-        it is: a number, or the name of a writer and a number, higher than those of its batches before. A shard that has
-        it is left as it is. A number that is lower than the last one is refused, and so is the next batch until all
-        shards have the one before: of two batches of one writer at the same time, one is refused.
+        it is: the name of a writer and a number, higher than those of its batches before. A shard that has it is left
+        as it is. A number that is lower than the last one is refused, and so is the next batch until all shards have
+        the one before: of two batches of one writer at the same time, one is refused.
         """
         self._take(ids, categories, batch, remove=False)
 
@@ -259,7 +258,7 @@ class StateFolder:
         if which is not None:
             self._bits.check_whole(which)
 
-    def last_batch(self, writer: str = "") -> int | None:
+    def last_batch(self, writer: str) -> int | None:
         """The number of the last batch of a writer that every shard has; None if there is none."""
         numbers = [self._bits.last_batch(number, writer) for number in range(self.shards)]
         known = [number for number in numbers if number is not None]

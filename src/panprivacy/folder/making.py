@@ -25,7 +25,7 @@ UNFINISHED = (
 )
 """What is said of a folder that was not made to its end."""
 
-_USUAL_SHARDS = 64
+_USUAL_SHARDS, _TINY = 64, 1024  # and slots of a shard that is not worth a file of its own
 
 
 def check_kind(kind: type) -> None:
@@ -45,7 +45,7 @@ def lay_out(est: Any, store: Store, shards: int | None) -> None:
     size, redraws = est._table.size, est._ledger.redraws
     if est._ledger.pair != est._ledger.split.pair_after(redraws):
         raise PanPrivacyError("a union of overlapping tables has coins of its own, and cannot go on in a state folder")
-    shards = min(_USUAL_SHARDS, size) if shards is None else index(shards)
+    shards = min(_USUAL_SHARDS, max(size // _TINY, 1)) if shards is None else index(shards)
     if not 1 <= shards <= min(MOST_SHARDS, size):
         raise ValueError(f"shards must be between 1 and {min(MOST_SHARDS, size):,}, got {shards}")
     name = est._coins.randbelow(2 ** (8 * NAME)).to_bytes(NAME, "little")

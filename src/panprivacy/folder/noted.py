@@ -33,20 +33,21 @@ class BatchId(NamedTuple):
 
     @classmethod
     def of(cls, given: Any) -> "BatchId | None":
-        """Read what a caller says of a batch: None, a number, or a name and a number."""
+        """Read what a caller says of a batch: nothing, or a name and a number.
+
+        A number alone would be that of every writer's batch, and all but the first would be left out.
+        """
         if given is None:
             return None
-        writer, number = given if isinstance(given, tuple) and len(given) == 2 else ("", given)
+        writer, number = given if isinstance(given, tuple) and len(given) == 2 else (None, True)
         if not isinstance(writer, str) or isinstance(number, bool) or not hasattr(number, "__index__"):
-            raise TypeError(
-                f"a batch is a number, 17, or its writer's name and a number, ('till 3', 17), got {given!r}"
-            )
+            raise TypeError(f"a batch is the name of its writer and a number, ('till 3', 17), got {given!r}")
         if not 0 <= index(number) < _HIGHEST:
             raise ValueError(f"the number of a batch is at least 0 and below 2**62, got {number}")
         return cls(writer, index(number))
 
     def __str__(self) -> str:
-        return f"batch {self.number}{f' of {self.writer}' if self.writer else ''}"
+        return f"batch {self.number} of {self.writer}"
 
 
 @dataclass(frozen=True)

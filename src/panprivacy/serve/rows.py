@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
+from decimal import Decimal
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ NAME = "the body"
 
 _LONGEST_LIST = 2**20  # bytes of a JSON array: as Python's objects it takes up to 80 times as many
 _MADE_TEXT = r"^(true|false|[\[{].*|-?[0-9]+(\.[0-9]+([eE].*)?|[eE].*)|[0-9-]{19,}|.*(inf|NaN))$"
+_EXACT = 2**53  # from which on floats stand for several integers
 _UNREADABLE = (ValueError, TypeError, OverflowError, RecursionError)
 _FORMATS = {Form.arrow: Format.arrow, Form.ndjson: Format.ndjson, Form.csv: Format.csv}
 
@@ -87,7 +89,7 @@ def _has_made_texts(frame: "pl.DataFrame", columns: Columns) -> bool:
 
 
 def _has_fractions(body: Body, columns: Columns) -> bool:
-    """Whether there may be ids like 1e2 or 100.0, which Polars reads as 100, and 1e-400 as 0.
+    """Whether there may be ids like 1e2, which Polars reads as 100, and 1e-400 as 0.
 
     A key that is written with escapes could be any.
     """
@@ -97,14 +99,16 @@ def _has_fractions(body: Body, columns: Columns) -> bool:
 
 
 def _check_lines(body: Body, columns: Columns) -> None:
-    """Read all lines once more, and refuse ids that are neither texts nor integers."""
+    """Read all lines once more, and refuse ids that were read as something else than what is written."""
     lines = (line for line in body.octets.tobytes().split(b"\n") if line.strip())
     for number, line in enumerate(lines, 1):
-        row = json.loads(line)
+        row = json.loads(line, parse_float=Decimal)
         for name in columns.ids:
             value = _inside(row, name)
-            if columns.kind is Kind.text or isinstance(value, float):
-                _check_id(value, number, as_text=columns.kind is Kind.text)
+            if columns.kind is Kind.text:
+                _check_id(value, number, as_text=True)
+            elif isinstance(value, Decimal) and not (abs(value) < _EXACT and value == value.to_integral_value()):
+                raise Refused(Why.unreadable, "an id is no integer, or too large for a float", row=number)
 
 
 def _inside(row: Any, name: str) -> Any:
@@ -159,5 +163,6 @@ def _values(rows: list[dict[str, Any]], name: str, columns: Columns, *, as_text:
 def _check_id(value: Any, number: int, *, as_text: bool) -> None:
     whole = type(value) is int and -(2**63) <= value < 2**63
     if not (value is None or whole or (as_text and isinstance(value, str))):
-        taken = "a text, or an integer" if as_text else "an integer"
-        raise Refused(Why.unreadable, f"an id is to be {taken} in plain digits", row=number)
+        raise Refused(
+            Why.unreadable, f"an id is to be {'a text or ' if as_text else ''}an integer in digits", row=number
+        )

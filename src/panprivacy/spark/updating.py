@@ -19,7 +19,7 @@ def update(
     folder: StateFolder | str | Path,
     *,
     category: Any = None,
-    batch: int | tuple[str, int] | None = None,
+    batch: tuple[str, int] | None = None,
     skip_missing: bool = False,
     skip_outside: bool = False,
     allow_plain_shuffle: bool = False,
@@ -96,7 +96,7 @@ class Feeding:
     def __exit__(self, *_: object) -> None:
         self._shared.destroy()
 
-    def take(self, frame: Any, batch: int | tuple[str, int] | None) -> None:
+    def take(self, frame: Any, batch: tuple[str, int] | None) -> None:
         """Feed one batch; raise what is wrong with its first bad id, if there is one."""
         if batch is None and not self._folder.repeatable:
             raise PanPrivacyError(

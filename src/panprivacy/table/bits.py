@@ -18,7 +18,7 @@ from panprivacy.privacy.pairs import Pair
 from panprivacy.table.gathered import Gathered
 
 _WITHIN_WORD = 0 if sys.byteorder == "little" else 7  # where the first octet of a word stands
-_FAR = 2**24  # bytes from which on most words are in no cache
+_FAR = 2**20  # bytes from which on words are in no near cache, which a file that is decoded meanwhile uses as well
 
 
 class Bits(Protocol):

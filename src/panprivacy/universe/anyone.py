@@ -138,14 +138,16 @@ class Anyone:
         return hashes
 
     def hash_texts(self, texts: Any, scratch: Scratch) -> Words:
-        """The hashes of a Polars column of texts or bytes; Polars makes the array, and it is wiped like any scratch."""
+        """The hashes of a Polars column of texts or bytes; Polars makes the arrays, and they are wiped like scratch."""
         import polars as pl
         import polars_hash
 
         column = texts if texts.dtype == pl.Binary else texts.cast(pl.String)
         hashed = polars_hash.col("ids").nchash.xxh3_64(seed=self._keys[2])
-        hashes: Words = column.to_frame("ids").select(hashed).to_series().to_numpy()
-        return scratch.own(hashes)
+        # Each chunk by itself: of several, `to_numpy` would make a copy, and leave the others to be freed as they are.
+        chunks = column.to_frame("ids").select(hashed).to_series().get_chunks()
+        parts: list[Words] = [scratch.own(chunk.to_numpy()) for chunk in chunks]
+        return parts[0] if len(parts) == 1 else scratch.own(np.concatenate(parts))
 
     def _mix(self, word: int) -> int:
         """`kernels.hash_ids` for one id."""

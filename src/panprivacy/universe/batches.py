@@ -17,6 +17,7 @@ from panprivacy.sizes import counted
 from panprivacy.universe.progress import Counter
 
 _ITERATOR_BATCH = 8 * CHUNK
+_SHORT = 2**16  # rows of text that a chunk of Polars has if it is hashed by itself; shorter ones are joined
 
 
 class Piece(Protocol):
@@ -130,7 +131,8 @@ def _of_polars(series: Any) -> list[Piece]:
         return [series.to_list()]
     if series.dtype.is_integer() or series.dtype.is_float():
         return [part.to_numpy() for part in series.get_chunks()]
-    return [series]
+    parts: list[Piece] = series.get_chunks()
+    return parts if len(series) >= len(parts) * _SHORT else [series.rechunk()]
 
 
 def _of_arrow(array: Any) -> list[Piece]:

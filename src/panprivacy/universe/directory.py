@@ -23,28 +23,29 @@ class Directory:
     """
 
     def __init__(self, hashes: Words, checks: Words | None = None) -> None:
-        order = np.argsort(hashes)
-        columns = [hashes, hashes if checks is None else checks, np.arange(len(hashes), dtype=np.uint64)]
-        self._entries = np.column_stack(columns)[order]  # hash, check and position in one line of memory
-        bits = len(hashes).bit_length()
-        self._shift = 64 - bits
-        firsts = np.arange(2**bits, dtype=np.uint64) << np.uint64(self._shift)
-        starts = np.searchsorted(self._entries[:, 0], firsts)
+        order, bits = np.argsort(hashes), len(hashes).bit_length()
+        firsts = np.arange(2**bits, dtype=np.uint64) << np.uint64(64 - bits)
+        starts = np.searchsorted(hashes, firsts, sorter=order)
         self._starts = np.append(starts, len(hashes)).astype(np.uint32 if len(hashes) < 2**32 else np.uint64)
+        # The first bits of a hash say where to look, so an entry needs only the others, and has room for the position.
+        places = hashes << np.uint64(bits) | np.arange(len(hashes), dtype=np.uint64)
+        self._entries = np.column_stack([places, hashes if checks is None else checks])[order]
+        self._bits = bits
 
     def find(self, hashes: Words, checks: Words | None, scratch: Scratch) -> tuple[Words, int]:
         """The position of each hash, `NOT_THERE` for one that is not in the list, and how many are not."""
         found: Words = scratch.empty("found", len(hashes), np.uint64)
-        shift, second = np.uint64(self._shift), hashes if checks is None else checks
+        bits, second = np.uint64(self._bits), hashes if checks is None else checks
         return found, int(
-            loaded("panprivacy.universe.kernels").find(hashes, second, shift, self._starts, self._entries, found)
+            loaded("panprivacy.universe.kernels").find(hashes, second, bits, self._starts, self._entries, found)
         )
 
     def find_one(self, wanted: int, check: int | None = None) -> int:
         """The position of one hash, -1 if it is not there."""
-        first = wanted >> self._shift
+        first, rest = divmod(wanted, 2 ** (64 - self._bits))
         for place in range(self._starts.item(first), self._starts.item(first + 1)):
-            found, checked, position = self._entries[place].tolist()
-            if found == wanted and checked == (wanted if check is None else check):
+            entry, checked = self._entries[place].tolist()
+            found, position = divmod(entry, 2**self._bits)
+            if found == rest and checked == (wanted if check is None else check):
                 return int(position)
         return -1

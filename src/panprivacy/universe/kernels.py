@@ -59,24 +59,22 @@ _STARTS = (types.Array(t, 1, "C", readonly=True) for t in (types.uint32, types.u
 
 
 @njit([types.int64(_IDS, _IDS, types.uint64, starts, _PAIRS, _OUT) for starts in _STARTS], nogil=True, cache=True)
-def find(wanted, checks, shift, starts, entries, found):
+def find(wanted, checks, bits, starts, entries, found):
     """Find each wanted hash among sorted entries, of which those that begin with b are starts[b] .. starts[b+1]-1.
 
-    An entry is a hash, a check that must agree too, and the position to be found. Writes 2**64-1 for a hash that is
-    not there, and returns how many are not.
+    An entry is the hash without these first bits, the position to be found in as many last bits, and a check that must
+    agree too. Writes 2**64-1 for a hash that is not there, and returns how many are not.
     """
     last, missing = len(wanted) - 1, 0
-    flat = entries.ravel()
+    flat, shift, positions = entries.ravel(), u64(64) - bits, (u64(1) << bits) - u64(1)
     for i in range(len(wanted)):
         prefetch(starts, wanted[min(i + 2 * _SOON, last)] >> shift)  # type: ignore[call-arg]
-        soon = u64(3) * u64(starts[wanted[min(i + _SOON, last)] >> shift])
-        prefetch(flat, soon)
-        prefetch(flat, soon + u64(2))  # a quarter of the entries begin in one line of the cache and end in the next
-        first = wanted[i] >> shift
+        prefetch(flat, u64(2) * u64(starts[wanted[min(i + _SOON, last)] >> shift]))
+        first, rest = wanted[i] >> shift, wanted[i] << bits
         position = _MISSING
-        for place in range(u64(3) * u64(starts[first]), u64(3) * u64(starts[first + u64(1)]), u64(3)):
-            if flat[place] == wanted[i] and flat[place + u64(1)] == checks[i]:
-                position = flat[place + u64(2)]
+        for place in range(u64(2) * u64(starts[first]), u64(2) * u64(starts[first + u64(1)]), u64(2)):
+            if flat[place] ^ rest <= positions and flat[place + u64(1)] == checks[i]:
+                position = flat[place] & positions
                 break
         found[i] = position
         missing += int(position == _MISSING)

@@ -1,8 +1,9 @@
-"""A topic of Kafka, read by confluent-kafka: the group's offsets are committed once the state is on disk."""
+"""A topic of Kafka, read by librdkafka: the group's offsets are committed once the state is on disk."""
 
 import threading
 from typing import Any
 
+from panprivacy.serve.sources.librdkafka import Ends, Failed, Reader, name_of
 from panprivacy.serve.sources.messages import Hopeless, Messages, Unreachable
 
 _PLAIN = {
@@ -17,6 +18,9 @@ _PATIENCE = 10.0  # seconds to leave in
 
 _OURS = {"enable.auto.commit": False, "enable.partition.eof": False}
 """What they may not: the first would acknowledge what is not on disk."""
+
+_ONE_CONNECTION = "_TRANSPORT"  # is lost; that all are is said by another error
+_ENDING = ("_FATAL", "FENCED_INSTANCE_ID")
 
 
 class Kafka:
@@ -37,88 +41,72 @@ class Kafka:
             **_OURS,
             "bootstrap.servers": servers,
             "group.id": group,
-            "error_cb": self._note_error,
         }
-        self._consumer: Any = None
+        self._reader: Reader | None = None
         self._trouble: str | None = None
-        self._acknowledged: dict[tuple[str, int], int] = {}
+        self._acknowledged: Ends = {}
 
     def fetch(self, most: int, seconds: float) -> Messages | None:
         """What has come; a batch is handed out when it is full, or when a tenth of a second is over."""
-        consumer = self._connected()
-        found = consumer.consume(most, min(seconds, 0.1))
-        messages = [message for message in found if message.error() is None]
-        if len(messages) < len(found):
-            for message in found:
-                self._check(message.error())
-        if not messages:
+        reader = self._connected()
+        found = reader.fetch(most, min(seconds, 0.1))
+        try:
+            for code in found.errors:
+                self._check(name_of(code))
+            ends = reader.ends()
+        except (Hopeless, Failed):
+            found.payloads.wipe()
+            raise
+        if not len(found.payloads):
             if self._trouble is not None:
                 cause, self._trouble = self._trouble, None
                 raise Unreachable(cause)
             return None
-        payloads = [value for message in messages if (value := message.value())]  # deleted ones have none
-        if len(payloads) < len(messages):
-            messages = [message for message in messages if message.value()]
-        ends = [each for each in consumer.position(consumer.assignment()) if each.offset >= 0]
 
         def place(number: int) -> str:
-            return f"partition {messages[number].partition()}, offset {messages[number].offset()}"
+            return f"partition {found.partitions[number]}, offset {found.offsets[number]}"
 
-        return Messages(payloads, ends, place) if payloads else None
+        return Messages(found.payloads, ends, place)
 
     def acknowledge(self, messages: Messages) -> None:
         """Commit the offsets after the last messages; the broker may learn of it a little later."""
-        from confluent_kafka import KafkaException
-
         try:
-            self._consumer.commit(offsets=messages.receipt, asynchronous=True)
-        except KafkaException as error:
-            raise Unreachable(_said(error.args[0])) from None
-        self._acknowledged = {(each.topic, each.partition): each.offset for each in messages.receipt}
+            self._connected().commit(messages.receipt, wait=False)
+        except Failed as error:
+            raise Unreachable(_plainly(str(error))) from None
+        self._acknowledged = messages.receipt
 
     def close(self) -> None:
         """Commit once more what was acknowledged, and leave; a broker that does not answer is not waited for long."""
-        if self._consumer is not None:
-            leaving = threading.Thread(target=self._leave, name="leaving Kafka", daemon=True)
+        if self._reader is not None:
+            leaving = threading.Thread(target=self._leave, args=(self._reader,), name="leaving Kafka", daemon=True)
             leaving.start()
             leaving.join(_PATIENCE)
 
-    def _leave(self) -> None:
-        from confluent_kafka import KafkaException, TopicPartition
-
-        ends = [TopicPartition(topic, part, offset) for (topic, part), offset in self._acknowledged.items()]
+    def _leave(self, reader: Reader) -> None:
         try:
-            if ends:
-                self._consumer.commit(offsets=ends, asynchronous=False)
-        except KafkaException:
+            if self._acknowledged:
+                reader.commit(self._acknowledged, wait=True)
+        except Failed:
             pass  # then they are given out again, which does no harm
         finally:
-            self._consumer.close()
+            reader.close()
 
-    def _connected(self) -> Any:
-        if self._consumer is None:
-            from confluent_kafka import Consumer
+    def _connected(self) -> Reader:
+        if self._reader is None:
+            self._reader = Reader(self._options, self._topic, self._note_error)
+        return self._reader
 
-            self._consumer = Consumer(self._options)
-            self._consumer.subscribe([self._topic])
-        return self._consumer
+    def _note_error(self, name: str) -> None:
+        if name != _ONE_CONNECTION:
+            self._trouble = _plainly(name)
 
-    def _note_error(self, error: Any) -> None:
-        from confluent_kafka import KafkaError
-
-        if error.code() != KafkaError._TRANSPORT:  # of one connection; that all are gone is said by another
-            self._trouble = _said(error)
-
-    def _check(self, error: Any) -> None:
-        from confluent_kafka import KafkaError
-
-        if error is None:
-            return
-        if error.fatal() or error.code() == KafkaError.FENCED_INSTANCE_ID:
-            raise Hopeless(f"another consumer of the same group has taken over ({_said(error)})")
-        self._note_error(error)
+    def _check(self, name: str) -> None:
+        if name in _ENDING:
+            raise Hopeless(f"another consumer of the same group has taken over ({_plainly(name)})")
+        self._note_error(name)
 
 
-def _said(error: Any) -> str:
-    """The name of an error of Kafka's."""
-    return str(error.name()).strip("_").lower().replace("_", " ")
+def _plainly(name: str) -> str:
+    """The name of an error of Kafka's, as people read it."""
+    return name.strip("_").lower().replace("_", " ")

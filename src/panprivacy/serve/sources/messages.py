@@ -1,10 +1,11 @@
 """What all brokers have in common: they are asked for some messages, and told later which of them are on disk."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from panprivacy.errors import PanPrivacyError
+from panprivacy.serve.sources.block import Block
 
 
 class Unreachable(PanPrivacyError):
@@ -22,7 +23,8 @@ class Messages:
     Whoever writes of one of them writes its `place`, which is no part of what it says.
     """
 
-    payloads: Sequence[bytes]
+    payloads: Block
+    """What they say; wiped by whoever has acknowledged them."""
     receipt: Any
     """What the broker needs to acknowledge them all."""
     place: Callable[[int], str]

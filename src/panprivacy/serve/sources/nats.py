@@ -7,6 +7,7 @@ messages, and acknowledging these would acknowledge it unseen.
 import asyncio
 from typing import Any
 
+from panprivacy.serve.sources.block import Block
 from panprivacy.serve.sources.messages import Hopeless, Messages, Unreachable
 
 _PATIENCE = 5.0  # seconds for a connection
@@ -79,11 +80,10 @@ class Nats:
         messages = [message for message in found if message.data]
         if not messages:
             return None
-        return Messages(
-            [message.data for message in messages],
-            found,
-            lambda number: f"message {messages[number].metadata.sequence.stream}",
-        )
+        payloads = Block.of([message.data for message in messages])
+        for message in messages:
+            message.data = b""  # it is kept until it is acknowledged, and nobody could wipe what it says
+        return Messages(payloads, found, lambda number: f"message {messages[number].metadata.sequence.stream}")
 
     async def _acknowledge(self, found: list[Any]) -> None:
         for message in found:

@@ -1,20 +1,23 @@
 """From payloads to bodies: many small messages become one block of NDJSON, which is read in one go.
 
-A message is a JSON object, or several of them in lines; or a bare id; or an Arrow stream. The bytes of a body are
-memory of our own, wiped when its rows are counted. The payloads are Python's, which nobody can wipe: they are let go
-of, and in a process that was started hardened the C library overwrites them then.
+A message is a JSON object, or several of them in lines; or a bare id; or an Arrow stream. Messages that are written in
+the plainest way, one object in one line or an id without escapes, become a body without an object of Python's for each.
+What does become one, nobody can wipe: in a process that was started hardened the C library overwrites it.
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from enum import StrEnum
 
 import numpy as np
+from numpy.typing import NDArray
 
 from panprivacy.events import Columns, Kind
 from panprivacy.events.magic import ARROW_STREAM
+from panprivacy.lazily import loaded
 from panprivacy.serve.bodies import Body, Form
 from panprivacy.serve.refusals import Refused, Why
+from panprivacy.serve.sources.block import Block
 
 _MOST = 16 * 2**20  # bytes of a body that is made of several messages
 
@@ -38,35 +41,34 @@ def told(payload: bytes) -> Payload:
     return Payload.json if payload.lstrip()[:1] == b"{" else Payload.id
 
 
-def bodies_of(payloads: Sequence[bytes], columns: Columns, form: Payload | None = None) -> Iterator[Body]:
+def bodies_of(payloads: Block, columns: Columns, form: Payload | None = None) -> Iterator[Body]:
     """The bodies that hold these messages, in order; the first message tells what all are, if nobody has said it.
 
     Where the others are something else, the bodies are refused; whoever then hands over one message at a time finds
     out which it is.
 
     >>> from panprivacy.events import Columns, Kind
-    >>> [body] = bodies_of([b"7", b"8"], Columns(("user",), Kind.integers))
+    >>> [body] = bodies_of(Block.of([b"7", b"8"]), Columns(("user",), Kind.integers))
     >>> body.octets.tobytes()
-    b'{"user":7}\\n{"user":8}'
+    b'{"user":7}\\n{"user":8}\\n'
     """
     form = form or told(payloads[0])
     if form is Payload.arrow:
-        for payload in payloads:
-            yield Body.copied(payload, Form.arrow)
-    elif len(payloads) > 1 and sum(map(len, payloads)) > _MOST:
+        for number in range(len(payloads)):
+            yield Body(payloads.part(number, number + 1).octets[:-1].copy(), Form.arrow)
+    elif len(payloads) > 1 and len(payloads.octets) > _MOST:
         middle = len(payloads) // 2
-        yield from bodies_of(payloads[:middle], columns, form)
-        yield from bodies_of(payloads[middle:], columns, form)
+        yield from bodies_of(payloads.part(0, middle), columns, form)
+        yield from bodies_of(payloads.part(middle, len(payloads)), columns, form)
     else:
         lines = _objects(payloads) if form is Payload.json else _of_ids(payloads, columns)
-        yield Body(np.frombuffer(lines, dtype=np.uint8), Form.ndjson)
+        yield Body(lines, Form.ndjson)
 
 
-def _objects(payloads: Sequence[bytes]) -> bytearray:
-    joined = bytearray(b"\n").join(payloads)
-    if joined.count(b"\n") < len(payloads):
-        return joined
-    return bytearray(b"\n").join([_in_one_line(payload) for payload in payloads])
+def _objects(payloads: Block) -> NDArray[np.uint8]:
+    if payloads.of_lines:
+        return payloads.octets.copy()
+    return _lines([_in_one_line(payload) for payload in payloads])
 
 
 def _in_one_line(payload: bytes) -> bytes:
@@ -79,18 +81,17 @@ def _in_one_line(payload: bytes) -> bytes:
         return payload  # several objects, or none
 
 
-def _of_ids(payloads: Sequence[bytes], columns: Columns) -> bytearray:
+def _of_ids(payloads: Block, columns: Columns) -> NDArray[np.uint8]:
     """Bare ids as NDJSON."""
     if len(columns.ids) != 1:
         raise Refused(Why.unreadable, "a message is one bare id, and an edge has two")
-    before = b"{" + json.dumps(columns.ids[0]).encode() + b":"
-    values = payloads if columns.kind is Kind.integers else [_as_text(payload) for payload in payloads]
-    joined = bytearray(b"}\n" + before).join(values)
-    if joined.count(b"\n") >= len(values):  # some end with their line
-        joined = bytearray(b"}\n" + before).join([value.strip() for value in values])
-    joined[:0] = before
-    joined += b"}"
-    return joined
+    before, after = b"{" + json.dumps(columns.ids[0]).encode() + b":", b"}"
+    quote = b"" if columns.kind is Kind.integers else b'"'
+    woven = loaded("panprivacy.serve.sources.weaving").woven(payloads, before + quote, quote + after)
+    if woven is not None:
+        return woven  # type: ignore[no-any-return]
+    values = (payload.strip() if not quote else _as_text(payload) for payload in payloads)
+    return _lines([before + value + after for value in values])
 
 
 def _as_text(payload: bytes) -> bytes:
@@ -102,3 +103,7 @@ def _as_text(payload: bytes) -> bytes:
         return json.dumps(payload.decode()).encode()
     except UnicodeDecodeError:
         raise Refused(Why.unreadable, "an id is not UTF-8") from None
+
+
+def _lines(lines: list[bytes]) -> NDArray[np.uint8]:
+    return np.frombuffer(bytearray(b"\n").join(lines), dtype=np.uint8)

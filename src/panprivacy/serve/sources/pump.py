@@ -12,7 +12,8 @@ from panprivacy.serve.sources.careful import Careful, Stopped, first_refusal
 from panprivacy.serve.sources.messages import Broker, Hopeless, Messages, Unreachable
 from panprivacy.serve.sources.payloads import Payload, bodies_of
 
-_AHEAD = 16  # batches that are with the counter at once: while some are written, the next are parsed
+_AHEAD = 64  # batches that are with the counter at once: while some are written, the next are parsed
+_MOST = 16 * 2**20  # bytes that they have together: two may have more, so that one is fetched while another is counted
 _WAIT = 0.5  # seconds to wait for messages
 _GLANCE = 0.05  # seconds to wait for them while something waits to be acknowledged
 _PAUSE = 0.5  # seconds before a broker that does not answer is asked again
@@ -85,9 +86,9 @@ class Pump:
             self._flying.append((messages, self._hand_over(messages, 0, len(messages.payloads))))
 
     def _hand_over(self, messages: Messages, start: int, end: int) -> "list[Future[Any]]":
-        payloads = messages.payloads if end - start == len(messages.payloads) else messages.payloads[start:end]
         try:
-            return [self._taken(body) for body in bodies_of(payloads, self._columns, self._form)]
+            part = messages.payloads.part(start, end)
+            return [self._taken(body) for body in bodies_of(part, self._columns, self._form)]
         except Refused as refused:
             return [_failed(refused)]
 
@@ -100,7 +101,7 @@ class Pump:
 
     def _settle(self) -> None:
         """Acknowledge what is on disk; wait for it if so much is with the counter that nothing more is to be read."""
-        while self._flying and (len(self._flying) >= _AHEAD or all(each.done() for each in self._flying[0][1])):
+        while self._flying and (self._is_full or all(each.done() for each in self._flying[0][1])):
             messages, futures = self._flying[0]
             if first_refusal(futures) is not None:
                 self._count_again()
@@ -108,6 +109,11 @@ class Pump:
             self._careful.note_good()
             self._flying.popleft()
             self._acknowledge(messages)
+
+    @property
+    def _is_full(self) -> bool:
+        bytes_ = sum(len(each.payloads.octets) for each, _ in self._flying)
+        return len(self._flying) >= _AHEAD or (bytes_ >= _MOST and len(self._flying) > 1)
 
     def _count_again(self) -> None:
         """Count all that is with the counter once more, one batch after the other."""
@@ -125,6 +131,7 @@ class Pump:
                 self._tell("skipped", f"{passed_over[0]}{more}")
 
     def _acknowledge(self, messages: Messages) -> None:
+        messages.payloads.wipe()  # nobody will have to count them again
         try:
             self._broker.acknowledge(messages)
         except Unreachable as error:
@@ -142,12 +149,11 @@ class Pump:
     def _end(self) -> None:
         """Acknowledge what is on disk by now, as far as nothing was refused before it, and let go."""
         try:
-            while self._flying:
-                messages, futures = self._flying.popleft()
-                if self.stopped or first_refusal(futures) is not None:
-                    break
-                self._acknowledge(messages)
+            while self._flying and not self.stopped and first_refusal(self._flying[0][1]) is None:
+                self._acknowledge(self._flying.popleft()[0])
         finally:
+            for messages, _ in self._flying:
+                messages.payloads.wipe()
             self._broker.close()
 
 

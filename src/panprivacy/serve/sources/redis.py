@@ -4,6 +4,7 @@ import json
 import re
 from typing import Any
 
+from panprivacy.serve.sources.block import Block
 from panprivacy.serve.sources.messages import Messages, Unreachable
 
 _CONSUMER = "panprivacy"  # always the same, so that what one that was killed left pending goes to the next
@@ -42,11 +43,9 @@ class Redis:
         found = [(name, payload) for name, fields in entries if fields and (payload := self._payload(fields))]
         if not found:
             return None
-        return Messages(
-            [payload for _, payload in found],
-            [name for name, _ in entries],
-            lambda number: f"entry {found[number][0].decode()}",
-        )
+        names = [name for name, _ in found]
+        payloads = Block.of([payload for _, payload in found])
+        return Messages(payloads, [name for name, _ in entries], lambda number: f"entry {names[number].decode()}")
 
     def acknowledge(self, messages: Messages) -> None:
         """Take the entries off the list of those that are pending."""
