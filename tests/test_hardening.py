@@ -105,3 +105,21 @@ def test_the_program_starts_itself_once(monkeypatch: pytest.MonkeyPatch) -> None
         monkeypatch.setenv(name, value)
     hardening.start_hardened()
     assert len(started) == 1
+
+
+@pytest.mark.slow
+@linux
+def test_other_threads_that_get_the_freed_memory_change_nothing_about_the_answer() -> None:
+    code = """
+import threading
+from panprivacy import hardening
+over = threading.Event()
+def use():
+    while not over.is_set():
+        kept = [bytes([number % 256]) * size for number in range(2, 50) for size in (1000, 5000)]
+threads = [threading.Thread(target=use) for _ in range(3)]
+[thread.start() for thread in threads]
+print({hardening._overwritten_by_libc().in_force for _ in range(500)})
+over.set()
+"""
+    assert _python(code, **hardening.AT_START) == "{True}\n"

@@ -205,8 +205,66 @@ def test_nothing_is_fetched_from_elsewhere_or_written_into_the_page(browser: "Br
             refused = page.evaluate("() => window.refused")
             fetched = page.evaluate("() => performance.getEntriesByType('resource').map((each) => each.name)")
     assert [each for each in fetched if not each.startswith(running.address)] == []
-    of_maps = "maplibregl"  # a style sheet that Plotly brings for maps, of which there are none here
-    assert [each for each in refused if of_maps not in each] == []
+    assert refused == []
+
+
+# Points, seconds between them, their values, and the width of a chart, for which labels of both axes moved both margins
+# to and fro until Plotly gave up.
+_RESTLESS = [
+    (436, "share", 24.645, [1.852, 2.4205, 1.5702, 3.0788]),
+    (327, "users", 2404.4, [338.3, 188.5, 128.7, 177.3, 344.8, 297.3, 356.9]),
+    (604, "users", 754.83, [40.88, 60.72, 47.27, 29.92, 33.44, 49.09, 51.27, 73.09, 57.80, 60.75, 59.29, 52.68]),
+]
+_DRAW = """async ([cases, automargin]) => {
+  const { drawSeries } = await import("./static/charts.js");
+  const said = [];
+  for (const how of ["trace", "warn", "log", "error"]) console[how] = (...words) => said.push(words.join(" "));
+  const react = Plotly.react;
+  const with_ = (layout) => automargin === null ? layout
+    : { ...layout, xaxis: { ...layout.xaxis, automargin }, yaxis: { ...layout.yaxis, automargin } };
+  Plotly.react = (place, traces, layout, config) => react(place, traces, with_(layout), config);
+  for (const [width, unit, seconds, values] of cases) {
+    const place = document.createElement("div");
+    place.className = "chart";
+    place.style.width = `${width}px`;
+    document.body.append(place);
+    const moment = (i) => new Date(1.79e12 + 1000 * seconds * i);
+    const points = values.map((value, i) => ({ moment: moment(i), value, low: value * 0.8, high: value * 1.2 }));
+    await drawSeries(place, [{ name: "a", points }], unit, String);
+    place.remove();
+  }
+  Plotly.react = react;
+  return said;
+}"""
+
+
+def test_margins_of_charts_come_to_rest(browser: "Browser", tmp_path: Path) -> None:
+    with counting(tmp_path) as running:
+        release(running)
+        with opened(browser, running.address) as page:
+            until_drawn(page)
+            said = page.evaluate(_DRAW, [_RESTLESS, None])
+            planted = page.evaluate(_DRAW, [_RESTLESS, True])
+    assert said == []
+    assert any("auto-margin" in each for each in planted), "margins that go to and fro were not noticed"
+
+
+def test_intervals_of_several_levels_are_not_said_to_be_of_one(browser: "Browser", tmp_path: Path) -> None:
+    with counting(tmp_path) as running, opened(browser, running.address, charts=False) as page:
+        for level, said in ((0.95, "1 release, with 95 % intervals"), (0.9, "2 releases, with 90 % to 95 % intervals")):
+            running.service.counter("flu").release(level).result()
+            page.locator("#counter-flu [data-of=series-caption]", has_text=said).wait_for()
+
+
+def test_a_release_that_is_mostly_noise_is_flagged(browser: "Browser", tmp_path: Path) -> None:
+    faint = {"kind": "density", "universe": 1000, "epsilon": 0.01, "column": "user"}
+    clear = faint | {"epsilon": 60.0}
+    with served(settings_for(tmp_path, {"anonymous": ["read"]}, faint=faint, clear=clear)) as running:
+        for name in ("faint", "clear"):
+            release(running, name)
+        with opened(browser, running.address, charts=False) as page:
+            page.locator("#counter-faint [data-of=noisy]", has_text="This answer is mostly noise.").wait_for()
+            assert page.locator("#counter-clear [data-of=noisy]").is_hidden()
 
 
 def test_where_plotly_is_missing_the_page_is_numbers_and_tables(browser: "Browser", tmp_path: Path) -> None:

@@ -229,7 +229,7 @@ def test_an_id_that_is_neither_text_nor_whole_is_refused_where_ids_are_text(valu
 )
 def test_an_id_that_is_read_as_another_one_than_is_written_is_refused(columns: Columns, value: str, key: str) -> None:
     lines = f'{{"user": 1, "x": 1e2}}\n{{"{key}": {value}, "x": "\\""}}\n'
-    with pytest.raises(Refused, match="an id is") as caught:
+    with pytest.raises(Refused, match=r"ids are|an id is") as caught:
         batch_of(Body.copied(lines.encode(), Form.ndjson), columns)
     assert (caught.value.why, caught.value.row) == (Why.unreadable, 2)
 

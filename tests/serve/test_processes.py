@@ -1,6 +1,7 @@
 """The service as it is deployed: a process that hardens itself, listens, drains on SIGTERM, and outlives kills."""
 
 import json
+import signal
 import ssl
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from processes import ANYBODY, FLU_TABLE, ask, begin, started
 from typer.testing import CliRunner, Result
 
 from panprivacy.cli import app
+from panprivacy.serve.compiled import COMPILING
 from panprivacy.serve.tokens import written_hash
 from panprivacy.serve.worker import Worker
 
@@ -37,8 +39,14 @@ def test_without_a_file_there_is_a_counter_with_data() -> None:
         assert len(releases) >= 50
         assert {each["group"] for each in releases[-1]["groups"]} == {"north", "south", "west", "east"}
         assert ask(connection, "GET", "/")[0] == 200
-        process.terminate()
-        assert process.wait(20) == 0
+        connection.request("GET", "/stream")
+        for _ in range(2):  # whoever is impatient says it twice
+            process.send_signal(signal.SIGINT)
+            time.sleep(0.05)
+        out, err = process.communicate(timeout=20)
+    assert (process.returncode, out) == (0, b"")
+    lines = [line for line in err.splitlines() if COMPILING.encode() not in line]
+    assert {json.loads(line)["event"] for line in lines} <= {"a measure is not in force"}
 
 
 def test_a_deployed_service_is_hardened_speaks_tls_logs_no_id_and_drains(tmp_path: Path) -> None:
@@ -54,7 +62,7 @@ def test_a_deployed_service_is_hardened_speaks_tls_logs_no_id_and_drains(tmp_pat
             connection = HTTPSConnection("127.0.0.1", port, context=trusted, timeout=20)
             return open_.enter_context(closing(connection))
 
-        _check_hardened(connected())
+        missing = _missing_measures(connected())
         _send_what_is_refused(connected())
         _send_long_bodies(connected())
         slow, sender, reader = connected(), connected(), connected()
@@ -72,13 +80,18 @@ def test_a_deployed_service_is_hardened_speaks_tls_logs_no_id_and_drains(tmp_pat
         out, err = process.communicate(timeout=20)
     assert process.returncode == 0
     assert b"7654321" not in out + err
-    assert [json.loads(line)["event"] for line in err.splitlines()][-2:] == ["stopping", "stopped"]
+    said = [json.loads(line) for line in err.splitlines()]
+    events = [each["event"] for each in said]
+    assert [each for each in events if each.startswith("st")] == ["starting", "started", "stopping", "stopped"]
+    assert missing == {each["measure"] for each in said if each["event"] == "a measure is not in force"}
 
 
-def _check_hardened(connection: HTTPConnection) -> None:
+def _missing_measures(connection: HTTPConnection) -> set[str]:
+    """What is not in force; what can be everywhere is."""
     measures = json.loads(ask(connection, "GET", "/health")[1])["hardening"]
     in_force = {each["measure"] for each in measures if each["in_force"]}
     assert {"the C library overwrites what is freed", "no core dumps"} <= in_force
+    return {each["measure"] for each in measures} - in_force
 
 
 def _send_what_is_refused(connection: HTTPConnection) -> None:
@@ -105,6 +118,35 @@ def test_check_starts_nothing(tmp_path: Path) -> None:
     refused = run("serve", file, "--check")
     assert refused.exit_code == 2
     assert "counters.flu.epsilom: there is no such key; is it epsilon?" in refused.stderr
+
+
+def test_check_says_which_counters_will_be_mostly_noise(tmp_path: Path) -> None:
+    file = tmp_path / "counters.toml"
+    people = '[counters.people]\nkind = "distinct"\nids = "text"\nepsilon = 0.2\nreleases = 20\ncolumn = "user"\n'
+    file.write_text(ANYBODY + FLU_TABLE + people)
+    checked = run("serve", file, "--check")
+    assert checked.exit_code == 0
+    assert checked.stdout.endswith("2 counters, and nothing wrong\n")
+    (note,) = checked.stderr.splitlines()
+    assert note.startswith("panprivacy: counters.people: releases will be mostly noise: each has a standard error of ")
+    assert "of the count; what helps: more epsilon, fewer releases, delta = 1e-9, more than " in note
+
+
+def test_a_measure_that_is_missing_at_the_start_is_a_warning(tmp_path: Path) -> None:
+    (tmp_path / "counters.toml").write_text(ANYBODY + FLU_TABLE)
+    keep = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import unhardened"
+    code = f"{keep}; unhardened.keep_as_it_is(); from panprivacy.cli import main; main()"
+    command = [sys.executable, "-c", code, "serve", str(tmp_path / "counters.toml")]
+    with subprocess.Popen(
+        command, cwd=Path(__file__).parent, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.terminate()
+        lines = [json.loads(line) for line in process.communicate(timeout=20)[1].splitlines()]
+    warned = [each for each in lines if each["event"] == "a measure is not in force"]
+    assert "the C library overwrites what is freed" in {each["measure"] for each in warned}
+    assert {each["level"] for each in warned} == {"warning"}
 
 
 def test_a_token_is_shown_once_with_the_line_that_the_file_needs() -> None:

@@ -1,5 +1,6 @@
 """What each address takes and answers."""
 
+import gzip
 import io
 import json
 from pathlib import Path
@@ -92,9 +93,64 @@ def test_a_body_is_refused_whole_and_what_it_holds_is_not_repeated(
     assert release["density"] == pytest.approx(0, abs=0.01), "the good row of a bad body was counted"
 
 
+IDS = "ids are integers, without quotes or leading zeros"
+
+
+def arrow_file(frame: pl.DataFrame) -> bytes:
+    out = io.BytesIO()
+    frame.write_ipc(out)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("content", "body", "detail"),
+    [
+        (NDJSON, '{"user": "17"}\n', f"this row is malformed, or its id is not what ids are here: {IDS}"),
+        (CSV, "user\n017\n", f"this row is malformed, or its id is not what ids are here: {IDS}"),
+        (JSON, '["17"]', IDS),
+        (ARROW, arrow(pl.DataFrame({"user": ["17"]})), IDS),
+        (ARROW, arrow(pl.DataFrame({"user": [1.5]})), IDS),
+        (ARROW, arrow_file(pl.DataFrame({"user": [17]})), "this is an Arrow file; send an IPC stream"),
+        (CSV, "patient,visited_at\n17,3\n", "there is no column user; there are patient, visited_at"),
+        (NDJSON, '{"patient": {"id": 17}}\n', "there is no column user; there are patient.id"),
+        (ARROW, arrow(pl.DataFrame({"patient": [17]})), "there is no column user; there are patient"),
+        (CSV, "patient,p17\n17,3\n", "there is no column user"),
+        (CSV, f"patient,{'x' * 41}\n17,3\n", "there is no column user"),
+        (CSV, ",".join("abcdefghijklmnopqrstv") + "\n", "there is no column user"),
+    ],
+)
+def test_a_refusal_says_what_to_mend(content: str, body: bytes | str, detail: str, tmp_path: Path) -> None:
+    with client_of(settings_for(tmp_path)) as client:
+        answer = send(client, body, content)
+    assert (answer.status_code, answer.json()["detail"]) == (422, detail)
+
+
+def test_a_name_that_may_be_an_id_is_not_repeated(tmp_path: Path) -> None:
+    people = {"kind": "distinct", "ids": "text", "epsilon": 1.0, "column": "user"}
+    with client_of(settings_for(tmp_path, people=people)) as client:
+        answer = send(client, "ada\ngrace\n", CSV, "people")
+    assert answer.json()["detail"] == "there is no column user"
+
+
+def test_a_body_that_is_packed_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    with client_of(settings_for(tmp_path)) as client:
+        packed = {"content-type": JSON, "content-encoding": "gzip"}
+        answer = client.post("/counters/flu/events", content=gzip.compress(b"[1]"), headers=packed)
+    assert (answer.status_code, answer.json()["detail"]) == (415, "send it without Content-Encoding")
+
+
+def test_a_release_that_is_mostly_noise_says_so(tmp_path: Path) -> None:
+    with client_of(settings_for(tmp_path, flu=CERTAIN, faint=FLU | {"epsilon": 0.01})) as client:
+        said = {name: client.post(f"/counters/{name}/releases").json()["mostly_noise"] for name in ("flu", "faint")}
+    assert said == {"flu": False, "faint": True}
+
+
 def test_what_cannot_take_users_back_says_so(tmp_path: Path) -> None:
     people = {"kind": "distinct", "ids": "integers", "epsilon": 1.0, "column": "user"}
-    with client_of(settings_for(tmp_path, people=people)) as client:
+    watched = FLU | {"kind": "continual", "universe": 100_000, "step": 0.2, "releases": None}
+    del watched["releases"]
+    with client_of(settings_for(tmp_path, people=people, watched=watched)) as client:
+        assert send(client, "[1]", JSON, "watched", action="delete").json()["type"] == "/problems#no-deletions"
         assert send(client, "[1]", JSON, "people", action="delete").json()["type"] == "/problems#no-deletions"
         assert send(client, "[1]", JSON, "people", action="burn").status_code == 400
 

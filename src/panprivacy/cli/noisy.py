@@ -3,33 +3,19 @@
 from collections.abc import Sequence
 from typing import Any
 
-from panprivacy.actives import ActiveUsers
 from panprivacy.cli.plainly import Speaker
-from panprivacy.counts import Counts
-from panprivacy.density import Density
-from panprivacy.distinct import DistinctCount
 from panprivacy.estimator import Estimator
-from panprivacy.release import CategoryRelease
-from panprivacy.retention import Retention
+from panprivacy.noisy import expected_noise, is_mostly_noise
 from panprivacy.sizes import counted
 
-_OF_A_COUNT = 0.5  # a relative error above this leaves hardly more than the order of magnitude
-_GUESS = 12**-0.5  # standard deviation of a number that is drawn from 0 to 1: who errs more would do better to guess
 _BETTER = "panprivacy plan finds an epsilon and a size that do better"
 
 
 def note_expected_noise(est: Estimator[Any], speaker: Speaker) -> None:
     """Say beforehand that releases will be mostly noise, and what would help."""
-    if isinstance(est, DistinctCount):
-        error, most, unit = est.relative_error, _OF_A_COUNT, " of the count"
-    else:
-        error, most, unit = _error_of_a_share(est), _GUESS, ", of a share between 0 and 1"
-    if error > most:
-        shown = f"{error:.0%}" if isinstance(est, DistinctCount) else f"{error:.2g}"
-        speaker.note(
-            f"releases will be mostly noise: each has a standard error of about {shown}{unit}; what helps: "
-            f"{', '.join(_what_helps(est))}; panprivacy plan compares them"
-        )
+    noise = expected_noise(est)
+    if noise is not None:
+        speaker.note(noise)
 
 
 def note_noise(released: Any, speaker: Speaker) -> None:
@@ -46,43 +32,3 @@ def note_noise_of_series(releases: Sequence[Any], speaker: Speaker) -> None:
     noisy = sum(map(is_mostly_noise, releases))
     if noisy and 2 * noisy >= len(releases):
         speaker.note(f"{noisy:,} of {counted(len(releases), 'release')} are mostly noise; {_BETTER}")
-
-
-def is_mostly_noise(released: Any) -> bool:
-    """Whether a release says hardly anything; one of categories, whether at least half of them do not."""
-    if isinstance(released, CategoryRelease):
-        return 2 * sum(bool(row.mostly_noise) for row in released.groups) >= len(released.groups)
-    for name in ("at_least_stderr", "active_stderr"):
-        if errors := getattr(released, name, ()):
-            return bool(max(errors) > _GUESS)
-    if hasattr(released, "up_to"):  # the mean alone
-        return bool(released.mean_stderr > _GUESS * released.up_to)
-    if hasattr(released, "returned_stderr"):
-        return bool(released.returned_stderr > _GUESS)
-    return bool(released.mostly_noise)
-
-
-def _error_of_a_share(est: Estimator[Any]) -> float:
-    """The standard error of a release, where a half of the users appeared."""
-    if isinstance(est, Density):
-        return est.density_stderr_at(0.5)
-    if isinstance(est, Counts):
-        return est.share_stderr if est.share_stderr is not None else est.mean_stderr / est.up_to
-    return est.stderr_at(0.5) if isinstance(est, ActiveUsers | Retention) else 0.0
-
-
-def _what_helps(est: Estimator[Any]) -> list[str]:
-    helps = ["more --epsilon"]
-    if isinstance(est, ActiveUsers):
-        helps.append("a shorter --span")
-    elif est.budget.releases > 1:
-        helps.append("fewer --releases")
-    if not est.delta and (isinstance(est, ActiveUsers) or est.budget.releases > 1):
-        helps.append("--delta 1e-9")
-    if isinstance(est, DistinctCount):
-        helps.append(f"more than {est.buckets:,} --buckets")
-    elif isinstance(est, Density) and est.users < est.universe.size:
-        helps.append("a larger --sample")
-    if getattr(est, "categories", None) is not None:
-        helps.append("fewer --categories")
-    return helps

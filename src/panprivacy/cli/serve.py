@@ -2,14 +2,18 @@
 
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from panprivacy.cli.plainly import plain_errors
 from panprivacy.errors import PanPrivacyError
 from panprivacy.hardening import start_hardened
+from panprivacy.noisy import as_keys, expected_noise
 from panprivacy.sizes import counted
+
+if TYPE_CHECKING:
+    from panprivacy.serve.config import Settings
 
 
 def serve(
@@ -32,20 +36,38 @@ def serve(
     hardening = None if check else start_hardened()
     with plain_errors():
         try:
-            from panprivacy.serve import config, demo, server
+            from panprivacy.serve import compiled, config, demo, logs, server
         except ImportError as error:
             raise PanPrivacyError(f"this needs {error.name}: pip install 'panprivacy[serve]'") from None
         try:
-            with demo.demonstrated() if file is None else nullcontext(config.read_settings(file)) as settings:
+            described = demo.demonstrated if file is None else lambda: nullcontext(config.read_settings(file))
+            with compiled.told(_note if check or file is None else logs.log), described() as settings:
                 if check:
                     server.check_all(settings)
+                    _note_noise(settings)
                     typer.echo(f"{file}: {counted(len(settings.counters), 'counter')}, and nothing wrong")
                 else:
-                    server.run(settings.at_port(port), hardening, typer.echo)
+                    server.run(settings.at_port(port), hardening, _show_demo if file is None else typer.echo)
         except config.BadConfig as error:
             for problem in error.problems:
-                typer.echo(f"panprivacy: {problem}", err=True)
+                _note(problem)
             raise typer.Exit(2) from None
+
+
+def _note(text: str) -> None:
+    typer.echo(f"panprivacy: {text}", err=True)
+
+
+def _note_noise(settings: "Settings") -> None:
+    """Say which counters will have releases that are mostly noise: an epsilon cannot be changed later."""
+    for counter in settings.counters:
+        noise = expected_noise(counter.make())
+        if noise is not None:
+            _note(f"counters.{counter.name}: {as_keys(noise)}")
+
+
+def _show_demo(address: str) -> None:
+    typer.echo(f"{address}   (Ctrl-C ends it)")
 
 
 def token() -> None:

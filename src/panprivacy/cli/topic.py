@@ -20,9 +20,10 @@ from panprivacy.errors import PanPrivacyError
 from panprivacy.events import BadInput, Batch, Bell, Columns
 from panprivacy.memory import Scratch
 from panprivacy.serve.bodies import Body
+from panprivacy.serve.faults import refusal
 from panprivacy.serve.plain import plain_ids
 from panprivacy.serve.refusals import Refused, Why
-from panprivacy.serve.rows import batch_of, refusal
+from panprivacy.serve.rows import batch_of
 from panprivacy.serve.sources.pump import Pump
 
 
@@ -150,7 +151,7 @@ class _Counting:
             except Refused as refused:
                 future.set_exception(refused)
             except BadInput as error:
-                future.set_exception(refusal(error))
+                future.set_exception(refusal(error, self._columns))
             finally:
                 body.wipe()
         self._keeper.write_what_is_left()

@@ -1,5 +1,6 @@
 """What readers hand on: which columns were asked for, batches of them, and what is wrong with a file."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, TypeAlias
@@ -22,10 +23,21 @@ class BadInput(PanPrivacyError, ValueError):
     visits.csv: row 7: user 'x' is not a whole number
     """
 
-    def __init__(self, file: str, cause: str, row: int | None = None, *, sort: str = "unreadable") -> None:
+    def __init__(
+        self,
+        file: str,
+        cause: str,
+        row: int | None = None,
+        *,
+        sort: str = "unreadable",
+        lacks: str = "",
+        has: Sequence[str] = (),
+    ) -> None:
         self.row = row
         self.sort = sort
         """What is wrong, in a word, for those who must not repeat what a row holds."""
+        self.lacks, self.has = lacks, tuple(has)
+        """The column that is missing, and the names of those that are there, which may be a row that is no header."""
         place = file if row is None else f"{file}: row {row}"
         line = " ".join(cause.split())
         # What a file holds may be quoted here, and a terminal would obey some characters.
@@ -86,7 +98,7 @@ class Columns:
         for name in self.names:
             if name not in present:
                 cause = f"no column {name!r}; {told or f'it has {shown_names(present)}'}"
-                raise BadInput(file, cause, sort="no_column")
+                raise BadInput(file, cause, sort="no_column", lacks=name, has=present)
             if present.count(name) > 1:
                 raise BadInput(file, f"{present.count(name)} columns are called {name!r}")
 

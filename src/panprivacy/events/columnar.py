@@ -124,7 +124,7 @@ def with_whole_ids(file: str, columns: Columns, rows: "pl.DataFrame", before: in
             wrong = (ids.is_not_null() & ~exact.fill_null(value=False)).arg_true()
             if len(wrong):
                 cause = f"{name} {ids[wrong[0]]} is not a whole number; a float is an id only if it is"
-                raise BadInput(file, cause, before + wrong[0] + 1)
+                raise BadInput(file, cause, before + wrong[0] + 1, sort="id")
             rows = rows.with_columns(numbers.cast(pl.String) if columns.kind is Kind.text else numbers)
     return rows
 
@@ -156,9 +156,9 @@ def check_types(file: str, columns: Columns, schema: "pl.Schema") -> None:
     for name in columns.ids:
         kind = kind_of(schema[name])
         if kind is None:
-            raise BadInput(file, f"column {name!r} holds {schema[name]}; ids are integers or text")
+            raise BadInput(file, f"column {name!r} holds {schema[name]}; ids are integers or text", sort="id")
         if kind is Kind.text and columns.kind is Kind.integers:
-            raise BadInput(file, f"column {name!r} holds text, and ids are integers here; {columns.if_text}")
+            raise BadInput(file, f"column {name!r} holds text, and ids are integers here; {columns.if_text}", sort="id")
 
 
 def kind_of(type_: "pl.DataType") -> Kind | None:

@@ -159,7 +159,7 @@ class Counter:
         return released
 
     def _publish(self, released: Any, at: str, period: dict[str, Any] | None) -> Record:
-        record = record_of(len(self.bulletin.records) + 1, released.to_dict(), at, period)
+        record = record_of(len(self.bulletin.records) + 1, released, at, period)
         try:
             self.bulletin.publish(record)
         except OSError:

@@ -16,10 +16,11 @@ from panprivacy.memory import Scratch
 from panprivacy.periods import SECOND
 from panprivacy.serve.bodies import Body
 from panprivacy.serve.config import CounterSettings
+from panprivacy.serve.faults import refusal
 from panprivacy.serve.kinds import fed
 from panprivacy.serve.plain import plain_ids
 from panprivacy.serve.refusals import Refused, Why
-from panprivacy.serve.rows import batch_of, refusal
+from panprivacy.serve.rows import batch_of
 from panprivacy.serve.schedule import Schedule
 from panprivacy.universe.batches import Cut
 
@@ -81,7 +82,7 @@ class Counting:
         try:
             self._feed(batch, lambda: Feed(fed(est()), columns, **self._skip))
         except BadInput as error:
-            raise refusal(error) from None
+            raise refusal(error, columns) from None
         except PanPrivacyError as error:
             if isinstance(error, Refused):
                 raise

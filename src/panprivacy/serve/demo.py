@@ -12,6 +12,7 @@ from typing import Any
 from panprivacy.periods import SECOND, as_datetime
 from panprivacy.serve.bodies import Body, Form
 from panprivacy.serve.config import CounterSettings, Settings, settings_of
+from panprivacy.serve.logs import only_what_is_wrong
 from panprivacy.serve.refusals import Refused
 from panprivacy.serve.sources import KINDS, Take
 
@@ -26,7 +27,7 @@ KINDS["demo"] = f"{__name__}:made_up"
 @contextmanager
 def demonstrated() -> Iterator[Settings]:
     """Settings of a service in a folder that is gone when it ends."""
-    with tempfile.TemporaryDirectory(prefix="panprivacy-demo-") as name:
+    with tempfile.TemporaryDirectory(prefix="panprivacy-demo-") as name, only_what_is_wrong():
         folder = Path(name)
         rows = (f"{user},{_REGIONS[user * len(_REGIONS) // _USERS]}\n" for user in range(_USERS))
         (folder / "users.csv").write_text("user,region\n" + "".join(rows))

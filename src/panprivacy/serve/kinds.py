@@ -9,6 +9,7 @@ from panprivacy.continual import Continual
 from panprivacy.counts import Counts
 from panprivacy.density import Density
 from panprivacy.distinct import DistinctCount
+from panprivacy.errors import PanPrivacyError
 from panprivacy.retention import Retention
 from panprivacy.universe import Ids, Universe
 
@@ -120,9 +121,14 @@ class Fed:
         self._est.update_many(ids)
 
     def remove_many(self, ids: Ids, categories: None = None) -> None:
-        """Note that these users were deleted."""
+        """Note that these users were deleted; refused where no deletions are planned."""
         assert categories is None
-        self._est.remove_many(ids)
+        try:
+            self._est.remove_many(ids)
+        except PanPrivacyError:
+            raise
+        except ValueError as error:
+            raise PanPrivacyError(str(error)) from None
 
 
 def fed(est: Any) -> Any:

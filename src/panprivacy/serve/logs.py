@@ -17,13 +17,26 @@ from typing import Any
 _STANDARD_ERROR = 2  # by its number, as libraries of other languages write to it
 _MOST_BYTES = 4096  # that are read, and forgotten, at a time
 _MOST_SECONDS = 1.0  # to wait for the last of them
+_unsaid: set[str] = set()  # levels
 
 
 def log(event: str, *, level: str = "info", **fields: Any) -> None:
     """Say that something happened."""
+    if level in _unsaid:
+        return
     at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     line = json.dumps({"at": at, "level": level, "event": event} | fields)
     print(line, file=sys.stderr, flush=True)
+
+
+@contextmanager
+def only_what_is_wrong() -> Iterator[None]:
+    """Keep to warnings and errors: somebody reads the terminal, and the address of the page is to stay there."""
+    _unsaid.add("info")
+    try:
+        yield
+    finally:
+        _unsaid.clear()
 
 
 @contextmanager

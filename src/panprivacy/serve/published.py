@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from panprivacy.errors import PanPrivacyError
+from panprivacy.noisy import is_mostly_noise
 
 Record = dict[str, Any]
 """One release as it is published."""
@@ -71,9 +72,9 @@ class Bulletin:
             listener(record)
 
 
-def record_of(number: int, release: dict[str, Any], at: str, period: dict[str, Any] | None) -> Record:
+def record_of(number: int, released: Any, at: str, period: dict[str, Any] | None) -> Record:
     """A release as it is published: its values in one shape whatever the estimator, and the fields of the library."""
-    plain = _finite(release)
+    plain = _finite(released.to_dict())
     groups = [{"group": row["group"], "values": values_of(row)} for row in plain.get("groups", ())]
     return {
         "id": number,
@@ -84,6 +85,7 @@ def record_of(number: int, release: dict[str, Any], at: str, period: dict[str, A
         "groups": groups,
         "epsilon_spent": plain["epsilon_spent"],
         "delta_spent": plain["delta_spent"],
+        "mostly_noise": is_mostly_noise(released),
         "release": plain,
     }
 

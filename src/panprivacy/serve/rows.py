@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from panprivacy.events import BadInput, Batch, Columns, Format, Kind
 from panprivacy.events.live import PIECE
+from panprivacy.events.magic import ARROW_FILE
 from panprivacy.events.streams import stream_of
 from panprivacy.serve.bodies import Body, Form
+from panprivacy.serve.faults import INTEGERS, TEXTS, refusal
 from panprivacy.serve.plain.sound import check_sound
 from panprivacy.serve.refusals import Refused, Why
 
@@ -34,7 +36,7 @@ def batch_of(body: Body, columns: Columns) -> Batch:
     try:
         frame = _listed(body, columns) if body.form is Form.json else _streamed(body, columns)
     except BadInput as error:
-        raise refusal(error) from None
+        raise refusal(error, columns) from None
     except (
         pl.exceptions.PolarsError,
         pl.exceptions.PanicException,
@@ -47,15 +49,12 @@ def batch_of(body: Body, columns: Columns) -> Batch:
     return Batch(NAME, frame, 0, 0)
 
 
-def refusal(error: BadInput) -> Refused:
-    """The refusal that stands for an error which may quote a row."""
-    return Refused(Why[error.sort], row=error.row)
-
-
 def _streamed(body: Body, columns: Columns) -> "pl.DataFrame":
     import polars as pl
 
     if body.form is Form.arrow:
+        if bytes(body.octets[: len(ARROW_FILE)]) == ARROW_FILE:
+            raise Refused(Why.unreadable, "this is an Arrow file; send an IPC stream")
         check_sound(body.octets)
     pieces = _pieces(body)
     first = next(pieces, b"")
@@ -163,6 +162,4 @@ def _values(rows: list[dict[str, Any]], name: str, columns: Columns, *, as_text:
 def _check_id(value: Any, number: int, *, as_text: bool) -> None:
     whole = type(value) is int and -(2**63) <= value < 2**63
     if not (value is None or whole or (as_text and isinstance(value, str))):
-        raise Refused(
-            Why.unreadable, f"an id is to be {'a text or ' if as_text else ''}an integer in digits", row=number
-        )
+        raise Refused(Why.unreadable, TEXTS if as_text else INTEGERS, row=number)

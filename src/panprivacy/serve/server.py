@@ -1,16 +1,19 @@
 """The process: listens, serves, and on SIGTERM lets everybody finish."""
 
 import asyncio
+import logging
 import os
 import signal
 import socket
 from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 import uvicorn
 
 from panprivacy.errors import PanPrivacyError
 from panprivacy.hardening import Hardening
+from panprivacy.serve.compiled import load_readers
 from panprivacy.serve.config import BadConfig, ServiceSettings, Settings
 from panprivacy.serve.connections import protocol_for
 from panprivacy.serve.http import Desk, make_app
@@ -36,7 +39,10 @@ def _run(settings: Settings, hardening: Hardening | None, ready: Callable[[str],
     os.environ["RUST_BACKTRACE"] = "0"  # which takes Polars long
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)  # uvicorn takes them first, and hands them on when it is done
-    log("starting", counters=[counter.name for counter in settings.counters])  # the first start compiles, for a while
+    log("starting", counters=[counter.name for counter in settings.counters])
+    for measure in hardening.missing if hardening is not None else ():
+        log("a measure is not in force", level="warning", measure=measure.name, note=measure.note)
+    load_readers()
     with _listening(settings.service) as opened, Service(settings) as service:
         desk = Desk(service, hardening)
         _Server(_configured(desk), desk, ready).run([opened])
@@ -115,7 +121,13 @@ class _Server(uvicorn.Server):
         await super().startup(sockets)
         if self.started and sockets:
             port = sockets[0].getsockname()[1]
+            log("started")
             self._ready(self._desk.settings.address.replace(":0/", f":{port}/"))
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        super().handle_exit(sig, frame)
+        if self.force_exit:  # a second Ctrl-C: that answers are cut off is what was asked for, and no error
+            logging.getLogger("uvicorn.error").disabled = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._desk.board.close()

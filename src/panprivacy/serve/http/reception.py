@@ -67,7 +67,9 @@ class Place:
 def form_of(request: Request) -> Form:
     """What a body is said to be."""
     said = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if said not in _FORMS or request.headers.get("content-encoding", "identity").strip().lower() != "identity":
+    if request.headers.get("content-encoding", "identity").strip().lower() != "identity":
+        raise Refused(Why.type, "send it without Content-Encoding")
+    if said not in _FORMS:
         raise Refused(Why.type)
     return _FORMS[said]
 

@@ -15,6 +15,7 @@ RELEASE_EXAMPLE = {
     "groups": [],
     "epsilon_spent": 0.6,
     "delta_spent": 0.0,
+    "mostly_noise": False,
     "release": {"density": 0.25, "number": 1},
 }
 COUNTER_EXAMPLE = {
@@ -44,8 +45,9 @@ COUNTER_EXAMPLE = {
 }
 
 
-def _object(fields: dict[str, Any], **more: Any) -> dict[str, Any]:
-    return {"type": "object", "properties": fields, "required": list(fields), "additionalProperties": False} | more
+def _object(fields: dict[str, Any], *, optional: tuple[str, ...] = (), **more: Any) -> dict[str, Any]:
+    required = [name for name in fields if name not in optional]
+    return {"type": "object", "properties": fields, "required": required, "additionalProperties": False} | more
 
 
 def _ref(name: str) -> dict[str, str]:
@@ -93,8 +95,10 @@ SHAPES: dict[str, Any] = {
             "groups": _list(_object({"group": _LABEL, "values": _list(_ref("Value"))})),
             "epsilon_spent": {"type": "number"},
             "delta_spent": {"type": "number"},
+            "mostly_noise": {"type": "boolean", "description": "Whether it says hardly anything."},
             "release": {"type": "object", "description": "All fields of the release, as the library names them."},
         },
+        optional=("mostly_noise",),  # releases of older versions have none
         description="A release that is published. It can be read as often as anybody likes.",
         examples=[RELEASE_EXAMPLE],
     ),

@@ -1,7 +1,7 @@
 // Pictures by Plotly, whose script the service takes from the installed package.
 //
-// The policy of the page lets no script write style sheets. Plotly takes ours (charts.css), but for that of its maps,
-// which the browser refuses, with a line on its console: there are no maps here.
+// The policy of the page lets no script write style sheets. Plotly takes ours (charts.css). That of its maps, of which
+// there are none here, it writes unless there is an element with the hash of the sheet for its id.
 
 const HEIGHT = 300;
 const BAR = 34;
@@ -9,13 +9,19 @@ const THIN_BAR = 18;
 const MANY_BARS = 12;
 const beside = matchMedia("(min-width: 60rem)"); // bars stand beside the series, and are as high
 const FEW = 40; // points that are marked one by one
+const HASH = /^[0-9a-f]{64}$/;
 
 /** Plotly, or null where it is not installed: the page is then numbers and tables. */
 const plotly = new Promise((found) => {
   const script = document.createElement("script");
   script.src = "static/plotly.min.js";
-  script.onload = () => found(window.Plotly);
-  script.onerror = () => found(null);
+  document.getElementById = (id) => (HASH.test(id) ? document.head : Document.prototype.getElementById.call(document, id));
+  const loaded = (library) => {
+    delete document.getElementById; // the one of the prototype is back
+    found(library);
+  };
+  script.onload = () => loaded(window.Plotly);
+  script.onerror = () => loaded(null);
   document.head.append(script);
 });
 
@@ -34,7 +40,7 @@ const CONFIG = { displayModeBar: false, responsive: true, showTips: false };
 function layoutOf(colour, more) {
   const axis = {
     gridcolor: colour.rule, linecolor: colour.rule, zerolinecolor: colour.rule, tickcolor: colour.rule,
-    automargin: true, fixedrange: true,
+    fixedrange: true,
   };
   const { xaxis, yaxis, ...rest } = more;
   return {
@@ -44,8 +50,9 @@ function layoutOf(colour, more) {
     hoverlabel: { bgcolor: colour.card, bordercolor: colour.rule, font: { color: colour.ink, family: colour.font } },
     showlegend: false,
     dragmode: false,
-    xaxis: { ...axis, ...xaxis },
-    yaxis: { ...axis, ...yaxis },
+    // Labels of an axis move the margins across it alone: one that moved both could move them to and fro without end.
+    xaxis: { ...axis, automargin: "height", ...xaxis },
+    yaxis: { ...axis, automargin: "width", ...yaxis },
     ...rest,
   };
 }

@@ -99,6 +99,7 @@ export class CounterCard {
       error: expected === undefined ? "–" : `± ${writerFor(unit, expected)(expected)}`,
       "error-kind": key?.includes("relative") ? "of the count, to be expected" : "to be expected (standard error)",
       expected: "",
+      noisy: "",
     });
   }
 
@@ -116,6 +117,7 @@ export class CounterCard {
       error: `± ${write(errorOf(value))}`,
       "error-kind": value.stderr === null ? "half of the interval" : "standard error",
       expected: expected === null ? "" : `about ± ${write(expected)} was expected`,
+      noisy: last.mostly_noise ? "This answer is mostly noise." : "",
     });
   }
 

@@ -16,11 +16,18 @@ export function showSeries(parts, records, choice) {
   const [shown] = choice.shownOf(last);
   const write = writerFor(shown.unit, errorOf(shown));
   const number = numberOf(lines[0].points.length, "releases");
-  const caption = `${capital(choice.inWords)}, ${number}, with ${short(last.level * 100)} % intervals`;
+  const caption = `${capital(choice.inWords)}, ${number}, with ${levelsInWords(records)} intervals`;
   const words = `The last, of ${clock(momentOf(last))}: ${write(shown.value)}. The table below has them all.`;
   parts["series-caption"].textContent = caption;
   parts.series.setAttribute("aria-label", `${caption}. ${words}`);
   drawSeries(parts.series, lines, shown.unit, write);
+}
+
+/** The level of the intervals, or the lowest and the highest where somebody asked for others. */
+function levelsInWords(records) {
+  const levels = records.map((record) => record.level);
+  const [low, high] = [Math.min(...levels), Math.max(...levels)].map((level) => short(level * 100));
+  return low === high ? `${low} %` : `${low} % to ${high} %`;
 }
 
 /** Draw the bars of the last release; false if there is nothing to draw side by side. */
