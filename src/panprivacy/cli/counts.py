@@ -9,6 +9,7 @@ from panprivacy.cli import options as opt
 from panprivacy.cli.folders import name_batch
 from panprivacy.cli.groups import ByCategory
 from panprivacy.cli.plainly import Speaker, plain_errors
+from panprivacy.cli.regularly import Regularly
 from panprivacy.cli.run import Run, continued_or_new, kept_anywhere, planned, prepare, refuse_another
 from panprivacy.cli.source import source_of
 from panprivacy.cli.universe import Asked, which_column
@@ -86,7 +87,10 @@ def counts(
         wanted = {"estimator": "Counts", "universe": users and users.describe(), **plan}
         size: dict[str, Any] = {"up_to": up_to, "only": only}
         kinds = ByCategory(by, categories, other)
-        est = continued_or_new(kept, users, wanted, lambda: _new(users, plan, size | kinds.arguments()))
+        series = Regularly(release_every, files=files)
+        est = continued_or_new(
+            kept, users, wanted, lambda: _new(users, series.planned(plan), size | kinds.arguments())
+        )
         assert isinstance(est, Counts)
         kinds.check(est)
         refuse_another(kept, {"up_to": est.up_to, "only": est.only or "nothing"}, size)

@@ -177,7 +177,9 @@ MakeRelease: TypeAlias = Annotated[
 ]
 ReleaseEvery: TypeAlias = Annotated[
     str | None,
-    typer.Option(metavar="7d", help="Release an answer after every such period: 12h, 7d, 2w, 1mo (30 days)."),
+    typer.Option(
+        metavar="7d", help="Release an answer after every such period: 12h, 7d, 2w, 1mo; --releases says how many."
+    ),
 ]
 Time: TypeAlias = Annotated[
     str | None,
