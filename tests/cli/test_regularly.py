@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from cli.commands import refused, run
-from cli.weekly import BUDGET, WEEKLY, rows, visits
+from commands import refused, run
+from weekly import BUDGET, WEEKLY, rows, visits
 
 TIMED = (*WEEKLY, "--time", "when")
 

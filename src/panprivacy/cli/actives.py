@@ -139,6 +139,6 @@ def _new(users: Universe | None, more: dict[str, Any], start: int | None, level:
         raise ValueError("who could appear? Say --universe N, or --universe-file FILE")
     if start is None:
         if not clock:
-            raise ValueError("when does the first day start? Say --start 2026-01-05")
+            raise ValueError("when does the first day start? Say --start YYYY-MM-DD, the day of the first event")
         start = Days.last_midnight()
     return ActiveUsers(users, **planned(more), start=start / SECOND, level=level)
