@@ -7,7 +7,7 @@ import numpy as np
 from panprivacy.distinct import DistinctCount
 from panprivacy.errors import OutsideUniverse
 from panprivacy.estimator import Estimator
-from panprivacy.events.batch import BadInput, Batch, Columns
+from panprivacy.events.batch import REPEATS_HEADER, BadInput, Batch, Columns
 from panprivacy.events.columnar import kind_of
 from panprivacy.memory import Scratch
 from panprivacy.sizes import counted
@@ -190,6 +190,8 @@ class Feed:
             return self._blame_category(batch, rows.filter(inside))
         row = rows.filter(~inside)[0]
         user = tuple(row[name].item() for name in self._columns.ids)
+        if user == self._columns.ids:
+            return _bad(batch, row[_ROW].item(), REPEATS_HEADER, "outside")
         try:
             self._est.universe.index(user[0] if len(user) == 1 else user)
         except OutsideUniverse as error:

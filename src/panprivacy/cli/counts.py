@@ -31,7 +31,7 @@ def counts(
     format_: opt.FileFormat = None,
     separator: opt.Separator = ",",
     no_header: opt.NoHeader = False,
-    missing: opt.Missing = "",
+    missing: opt.Missing = None,
     universe: opt.Universe = None,
     universe_file: opt.UniverseFile = None,
     group: opt.Group = None,
@@ -98,7 +98,7 @@ def counts(
             raise ValueError("--plot draws shares, and --only mean releases none")
         run = Run(est, kept, level, Speaker(as_json=as_json, quiet=quiet))
         name_batch(kept, batch, files, run.speaker)
-        layout = Layout(separator, not no_header, missing)
+        layout = Layout(separator, not no_header, tuple(missing or ()))
         named = asked.columns(est.universe, kind, None, lambda: which_column(files, format_, layout))
         columns = replace(named, category=by)
         run.feed(source_of(files, columns, format_, layout, skip_missing, skip_outside), release_every, release)

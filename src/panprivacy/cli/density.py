@@ -27,7 +27,7 @@ def density(
     format_: opt.FileFormat = None,
     separator: opt.Separator = ",",
     no_header: opt.NoHeader = False,
-    missing: opt.Missing = "",
+    missing: opt.Missing = None,
     universe: opt.Universe = None,
     universe_file: opt.UniverseFile = None,
     group: opt.Group = None,
@@ -68,7 +68,7 @@ def density(
         wanted = {"estimator": "Density", "universe": users and users.describe(), **plan}
         size = DensitySize(sample, memory, shard)
         kinds = ByCategory(by, categories, other)
-        layout = Layout(separator, not no_header, missing)
+        layout = Layout(separator, not no_header, tuple(missing or ()))
         series = Regularly(release_every, time, files, format_, layout)
         est = continued_or_new(kept, users, wanted, lambda: size.new(users, series.planned(plan), kinds.arguments()))
         kinds.check(est)

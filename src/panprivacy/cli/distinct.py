@@ -34,7 +34,7 @@ def distinct(
     format_: opt.FileFormat = None,
     separator: opt.Separator = ",",
     no_header: opt.NoHeader = False,
-    missing: opt.Missing = "",
+    missing: opt.Missing = None,
     epsilon: opt.Epsilon = None,
     error: Error = None,
     buckets: Buckets = None,
@@ -64,7 +64,7 @@ def distinct(
     """
     prepare(files, quiet=quiet, threads=threads)
     with plain_errors(), kept_anywhere(state, shards) as kept:
-        layout = Layout(separator, not no_header, missing)
+        layout = Layout(separator, not no_header, tuple(missing or ()))
         if column is None:
             raise which_column(files, format_, layout)
         plan = {"epsilon": epsilon, "releases": releases, "intrusions": intrusions, "delta": delta}

@@ -60,9 +60,11 @@ NoHeader: TypeAlias = Annotated[
     ),
 ]
 Missing: TypeAlias = Annotated[
-    str,
+    list[str] | None,
     typer.Option(
-        metavar="TEXT", help="What the CSV files write where an id is missing, such as NA.", rich_help_panel=EVENTS
+        metavar="TEXT",
+        help="What the CSV files write where an id is missing, such as NA; may be given again.",
+        rich_help_panel=EVENTS,
     ),
 ]
 By: TypeAlias = Annotated[
