@@ -12,6 +12,7 @@ from panprivacy.events.columnar import kind_of
 from panprivacy.memory import Scratch
 from panprivacy.sizes import counted
 from panprivacy.universe import Edges, Universe, Users
+from panprivacy.universe.categories import GATHERED
 from panprivacy.universe.range import first_of
 
 if TYPE_CHECKING:
@@ -203,7 +204,7 @@ class Feed:
         try:
             self._est.categories.codes(self._categories(row), Scratch())
         except (OutsideUniverse, TypeError) as error:
-            cause = str(error).removesuffix("; nothing was changed")
+            cause = str(error).removesuffix("; nothing was changed").removesuffix(GATHERED)
         return _bad(batch, row[_ROW].item(), f"{cause}; --other gathers such rows", "category")
 
 
