@@ -88,9 +88,7 @@ def counts(
         size: dict[str, Any] = {"up_to": up_to, "only": only}
         kinds = ByCategory(by, categories, other)
         series = Regularly(release_every, files=files)
-        est = continued_or_new(
-            kept, users, wanted, lambda: _new(users, series.planned(plan), size | kinds.arguments())
-        )
+        est = continued_or_new(kept, users, wanted, lambda: _new(users, series.planned(plan), size | kinds.arguments()))
         assert isinstance(est, Counts)
         kinds.check(est)
         refuse_another(kept, {"up_to": est.up_to, "only": est.only or "nothing"}, size)

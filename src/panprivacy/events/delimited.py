@@ -19,7 +19,15 @@ if TYPE_CHECKING:
 _BOM = b"\xef\xbb\xbf"
 WHOLE = r"^(-?[0-9]+)\.0+$"
 """A whole number as programs write it that know only floats, such as 12.0."""
-_LIKE_NOTHING = ("na", "n/a", "nan", "null", "none", "nil", "-")  # how programs write, upper or lower, that there is no id
+_LIKE_NOTHING = (
+    "na",
+    "n/a",
+    "nan",
+    "null",
+    "none",
+    "nil",
+    "-",
+)  # how programs write, upper or lower, that there is no id
 _LOOKED_AT = 1_000  # rows that tell integers from text
 
 

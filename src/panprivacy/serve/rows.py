@@ -1,7 +1,7 @@
 """From a body to its rows, read by the readers of pipes: in blocks so short that nothing of them stays behind."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -23,22 +23,22 @@ _MADE_TEXT = r"^(true|false|[\[{].*|-?[0-9]+(\.[0-9]+([eE].*)?|[eE].*)|[0-9-]{19
 _FORMATS = {Form.arrow: Format.arrow, Form.ndjson: Format.ndjson, Form.csv: Format.csv}
 
 
-def batch_of(body: Body, columns: Columns) -> Batch:
+def refusal(error: BadInput) -> Refused:
+    """The refusal that stands for an error which may quote a row."""
+    return Refused(Why[error.sort], row=error.row)
+
+
+def batch_of(body: Body, columns: Columns, refuse: Callable[[BadInput], Refused] = refusal) -> Batch:
     """All rows of a body as one batch; what cannot be read is refused, without a word of what it holds."""
     import polars as pl
 
     try:
         frame = _listed(body, columns) if body.form is Form.json else _streamed(body, columns)
     except BadInput as error:
-        raise refusal(error) from None
+        raise refuse(error) from None
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, ValueError, TypeError, OverflowError):
         raise Refused(Why.unreadable) from None
     return Batch(NAME, frame, 0, 0)
-
-
-def refusal(error: BadInput) -> Refused:
-    """The refusal that stands for an error which may quote a row."""
-    return Refused(Why[error.sort], row=error.row)
 
 
 def _streamed(body: Body, columns: Columns) -> "pl.DataFrame":
