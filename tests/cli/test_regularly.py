@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-
 from commands import refused, run
 from weekly import BUDGET, WEEKLY, rows, visits
 

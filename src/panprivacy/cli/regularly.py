@@ -1,4 +1,4 @@
-"""`--release-every 7d` of a new state: how many periods there will be has to be said, since all of them share epsilon."""
+"""`--release-every 7d` of a new state: how many periods there will be has to be said, as they share epsilon."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
