@@ -42,7 +42,7 @@ class GroupDensity(EstimatedDensity):
 
     def columns(self) -> dict[str, Any]:
         """Everything in it by the name of a column."""
-        return _columns(self)
+        return columns_of(self)
 
     def cells(self) -> tuple[str, ...]:
         """What is shown under `header`."""
@@ -80,7 +80,7 @@ class GroupCount(EstimatedCount):
 
     def columns(self) -> dict[str, Any]:
         """Everything in it by the name of a column."""
-        return _columns(self)
+        return columns_of(self)
 
     def cells(self) -> tuple[str, ...]:
         """What is shown under `header`."""
@@ -119,8 +119,11 @@ def frame_of(rows: Sequence[Row]) -> "pl.DataFrame":
     return pl.DataFrame(columns | {"mostly_noise": [row.mostly_noise for row in rows]})
 
 
-def _columns(row: GroupDensity | GroupCount) -> dict[str, Any]:
-    """The fields of a row by the names of columns; without the densities of a universe that nobody knows."""
+def columns_of(row: EstimatedDensity | EstimatedCount) -> dict[str, Any]:
+    """The fields of a row, or of a release without groups, by the names of columns.
+
+    The densities of a universe that nobody knows are left out.
+    """
     found: dict[str, Any] = {}
     for name, value in row.to_dict().items():
         if name.endswith("_interval") and value is not None:

@@ -95,10 +95,7 @@ class GroupFrequency(EstimatedFrequency):
 
     def columns(self) -> dict[str, Any]:
         """Everything in it by the name of a column: a share, or an end of an interval, has one of its own."""
-        found: dict[str, Any] = {"group": self.group} | _flat(self, "mean", "mean", ())
-        for name, first in (("at_least", 1), ("exactly", 0)):
-            for place in range(len(self.at_least)):
-                found |= _flat(self, name, f"{name}_{first + place}", (place,))
+        found: dict[str, Any] = {"group": self.group} | columns_of_frequency(self)
         return found | {"users": self.users, "universe": self.universe, "noise_stderr": self.noise_stderr}
 
     def __str__(self) -> str:
@@ -109,6 +106,15 @@ class GroupFrequency(EstimatedFrequency):
             f"{self.group}: mean {self.mean:.4f} {self.error} (standard error), interval {low:.4f} to {high:.4f}"
             f"{least}; of {self.universe:,} users{'; mostly noise' if self.mostly_noise else ''}"
         )
+
+
+def columns_of_frequency(row: EstimatedFrequency) -> dict[str, Any]:
+    """The mean and the shares by the names of columns, each with its error."""
+    found = _flat(row, "mean", "mean", ())
+    for name, first in (("at_least", 1), ("exactly", 0)):
+        for place in range(len(row.at_least)):
+            found |= _flat(row, name, f"{name}_{first + place}", (place,))
+    return found
 
 
 def _flat(row: EstimatedFrequency, name: str, column: str, place: tuple[int, ...]) -> dict[str, Any]:
