@@ -57,7 +57,7 @@ def counts(
     state: opt.State = None,
     shards: opt.Shards = None,
     batch: opt.Batch = None,
-    release: opt.MakeRelease = None,
+    release: opt.MakeReleaseUntimed = None,
     release_every: opt.ReleaseEvery = None,
     plot: Annotated[
         str | None,

@@ -4,6 +4,7 @@ from typing import Annotated, TypeAlias
 
 import typer
 
+from panprivacy.cli.numbers import whole_number
 from panprivacy.events.sources import Format
 from panprivacy.threads import MOST_THREADS
 
@@ -63,7 +64,7 @@ Missing: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
         metavar="TEXT",
-        help="What the CSV files write where an id is missing, such as NA; may be given again.",
+        help="How CSV files write a missing id, such as NA; repeatable.",
         rich_help_panel=EVENTS,
     ),
 ]
@@ -99,6 +100,7 @@ Universe: TypeAlias = Annotated[
         "--universe",
         "-n",
         metavar="N",
+        parser=whole_number,
         help="The universe is N users, whose ids are the numbers 0 to N-1.",
         rich_help_panel=BUDGET,
     ),
@@ -175,6 +177,13 @@ MakeRelease: TypeAlias = Annotated[
     typer.Option(
         "--release/--no-release",
         help="Release an answer at the end of events, or not. Default: yes, but with --state no for files and --time.",
+    ),
+]
+MakeReleaseUntimed: TypeAlias = Annotated[
+    bool | None,
+    typer.Option(
+        "--release/--no-release",
+        help="Release an answer at the end of events, or not. Default: yes, but with --state no for files.",
     ),
 ]
 ReleaseEvery: TypeAlias = Annotated[

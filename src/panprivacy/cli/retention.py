@@ -54,7 +54,7 @@ def retention(
         ),
     ] = False,
     state: opt.State = None,
-    release: opt.MakeRelease = None,
+    release: opt.MakeReleaseUntimed = None,
     release_every: opt.ReleaseEvery = None,
     plot: Annotated[
         str | None,

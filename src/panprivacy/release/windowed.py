@@ -53,11 +53,12 @@ def draw_windows(closed: Sequence[Closed], path: str | Path) -> None:
     check_picture(path)
     if not closed:
         raise PanPrivacyError(_NONE)
-    if not isinstance(closed[0][2], EstimatedDensity | EstimatedCount | EstimatedFrequency):
+    first: Any = closed[0][2]
+    if not isinstance(first, EstimatedDensity | EstimatedCount | EstimatedFrequency):
         raise PanPrivacyError("windows by category are not drawn: draw what to_polars() gives, or one by release.plot")
     from matplotlib.figure import Figure
 
-    kind = kind_of(closed[0][2])
+    kind, level = kind_of(first), closed[0][2].level
     until: Any = [end for _, end, _ in closed]  # of which Matplotlib's types know only numbers
     values = [getattr(release, kind.field) for *_, release in closed]
     ends = [getattr(release, f"{kind.field}_interval") for *_, release in closed]
@@ -74,6 +75,6 @@ def draw_windows(closed: Sequence[Closed], path: str | Path) -> None:
         panel.yaxis.set_major_formatter(lambda value, _: kind.number(value))
         panel.set_ylabel(kind.unit)
         panel.set_xlabel("end of the window (UTC)")
-        panel.set_title(f"{kind.title} in each window, with {100 * closed[0][2].level:g} % intervals")
+        panel.set_title(f"{kind.title} in each window, with {100 * level:g} % intervals")
         figure.autofmt_xdate(rotation=30, ha="right")
         save(figure, path)
