@@ -92,7 +92,7 @@ class Sender:
     def __init__(self, port: int, path: str, content: str) -> None:
         self._socket = socket.create_connection(("127.0.0.1", port))
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._head = f"POST {path} HTTP/1.1\r\nhost: x\r\ncontent-type: {content}\r\ncontent-length: "
+        self._head = f"POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: {content}\r\ncontent-length: "
 
     def send(self, body: bytes) -> None:
         """Send a body, and wait until it is acknowledged."""
@@ -151,7 +151,7 @@ def rates(seconds: float) -> None:
 
 async def _read(port: int, heard: list[int], i: int) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    writer.write(f"GET /counters/c{i % 10}/stream HTTP/1.1\r\nhost: x\r\n\r\n".encode())
+    writer.write(f"GET /counters/c{i % 10}/stream HTTP/1.1\r\nhost: localhost\r\n\r\n".encode())
     try:
         while line := await reader.readline():
             heard[i] += line.startswith(b"event: release")
@@ -170,7 +170,7 @@ async def _soaked(port: int, process: int, seconds: float, readers: int, senders
     async def send(i: int) -> None:
         nonlocal sent, errors
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        head = f"POST /counters/c{i % 10}/events HTTP/1.1\r\nhost: x\r\ncontent-type: {case.content}\r\n"
+        head = f"POST /counters/c{i % 10}/events HTTP/1.1\r\nhost: localhost\r\ncontent-type: {case.content}\r\n"
         while time.perf_counter() < end:
             writer.write(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
             answer = await reader.readuntil(b"\r\n\r\n")
@@ -180,13 +180,13 @@ async def _soaked(port: int, process: int, seconds: float, readers: int, senders
         writer.close()
 
     async def release() -> int:
+        nonlocal errors
         made = 0
         while time.perf_counter() < end - 2:
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            writer.write(
-                f"POST /counters/c{made % 10}/releases HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n".encode()
-            )
-            await reader.readuntil(b"\r\n\r\n")
+            path = f"/counters/c{made % 10}/releases"
+            writer.write(f"POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r\n\r\n".encode())
+            errors += b" 201 " not in (await reader.readuntil(b"\r\n\r\n"))[:20]
             writer.close()
             made += 1
             await asyncio.sleep(1)

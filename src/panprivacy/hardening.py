@@ -133,17 +133,17 @@ def _overwritten_by_libc() -> Measure:
 
 
 def _is_overwritten(libc: ctypes.CDLL, size: int) -> bool:
-    """Free something, and look at it."""
+    """Free something, and look whether it is still there; others may have got the place meanwhile."""
     libc.malloc.restype, libc.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
     libc.free.restype, libc.free.argtypes = None, [ctypes.c_void_p]
     used = 64  # bytes at both ends in which the allocator keeps its own lists
-    found, wanted = bytearray(size - 2 * used), bytes([_FREED]) * (size - 2 * used)
+    found, written = bytearray(size - 2 * used), 1
     view = (ctypes.c_char * len(found)).from_buffer(found)
     place = libc.malloc(size)
-    ctypes.memset(place, 1, size)
+    ctypes.memset(place, written, size)
     libc.free(place)
     ctypes.memmove(view, place + used, len(found))
-    return found == wanted
+    return bytes([written]) * 16 not in found
 
 
 def _python_uses_libc() -> Measure:

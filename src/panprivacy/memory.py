@@ -44,6 +44,17 @@ def bits(words: int) -> NDArray[np.uint64]:
     return np.frombuffer(area, dtype=np.uint64, count=words)
 
 
+def room(size: int) -> NDArray[np.uint8]:
+    """Zeros for so many bytes that come from outside, in pages of their own, like those of bits.
+
+    The system lends each page when it is first written to, and takes all of them back, cleared, when the array is gone.
+
+    >>> room(3)
+    array([0, 0, 0], dtype=uint8)
+    """
+    return np.frombuffer(_pages(max(size, 1)), dtype=np.uint8, count=size)
+
+
 def _pages(size: int) -> mmap.mmap:
     private = getattr(mmap, "MAP_PRIVATE", None)
     if private is None:  # no POSIX system

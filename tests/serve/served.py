@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import uvicorn
 
 from panprivacy.serve.config import Settings
+from panprivacy.serve.connections import protocol_for
 from panprivacy.serve.http import Desk, make_app
-from panprivacy.serve.patience import protocol_for
 from panprivacy.serve.service import Service
 
 
@@ -35,7 +35,7 @@ def served(settings: Settings, port: int = 0) -> Iterator[Served]:
             make_app(desk),
             port=port,
             loop="asyncio",
-            http=protocol_for(desk.settings.limits.seconds),
+            http=protocol_for(desk.settings.limits),
             ws="none",
             lifespan="on",
             log_config=None,

@@ -174,3 +174,19 @@ def test_connections_on_which_nobody_asks_for_anything_are_closed_and_readers_ar
             heard += reader.recv(10_000)
         for connection in connections.values():
             connection.close()
+
+
+def test_what_is_no_http_and_who_comes_when_it_is_crowded_gets_a_problem_too(tmp_path: Path) -> None:
+    with served(settings_for(tmp_path, {"limits": {"readers": 1}})) as here:
+        with socket.create_connection(("127.0.0.1", here.port), timeout=5) as alone:
+            alone.sendall(b"7654321 what is this\r\n\r\n")
+            answer = alone.recv(1000)
+            assert answer.startswith(b"HTTP/1.1 400")
+            assert b"/problems#bad-request" in answer
+            assert b"7654321" not in answer
+        first, second = (socket.create_connection(("127.0.0.1", here.port), timeout=5) for _ in range(2))
+        with first, second:
+            second.sendall(b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n")
+            answer = second.recv(1000)
+            assert answer.startswith(b"HTTP/1.1 503")
+            assert b"retry-after: 1" in answer

@@ -221,6 +221,37 @@ def test_an_id_that_is_neither_text_nor_whole_is_refused_where_ids_are_text(valu
     assert caught.value.why is Why.unreadable
 
 
+@pytest.mark.parametrize("key", ["user", "us\\u0065r"])
+@pytest.mark.parametrize(
+    ("columns", "value"),
+    [(TEXT, each) for each in ("1e2", "1E+2", "100.0", "-0.0", "1e-400")]
+    + [(USER, each) for each in ("1e-400", "9007199254740993.0", "1e17")],
+)
+def test_an_id_that_is_read_as_another_one_than_is_written_is_refused(columns: Columns, value: str, key: str) -> None:
+    lines = f'{{"user": 1, "x": 1e2}}\n{{"{key}": {value}, "x": "\\""}}\n'
+    with pytest.raises(Refused, match="an id is") as caught:
+        batch_of(Body.copied(lines.encode(), Form.ndjson), columns)
+    assert (caught.value.why, caught.value.row) == (Why.unreadable, 2)
+
+
+def test_a_float_that_is_a_whole_number_is_that_number_where_ids_are_integers() -> None:
+    lines = b'{"user": 100.0}\n{"user": 1e2}\n{"user": 7}\n'
+    assert batch_of(Body.copied(lines, Form.ndjson), USER).rows["user"].to_list() == [100, 100, 7]
+
+
+def test_other_columns_may_have_fractions() -> None:
+    lines = '{"user": 1, "x": 1e2}\n{"user": 2, "x": 3.5, "said": "\\"user\\": 1e2"}\n'
+    for columns, ids in ((USER, [1, 2]), (TEXT, ["1", "2"])):
+        assert batch_of(Body.copied(lines.encode(), Form.ndjson), columns).rows["user"].to_list() == ids
+
+
+def test_an_id_inside_an_object_is_looked_at_too() -> None:
+    nested = Columns(("user.id",), Kind.integers)
+    for line in ('{"user": {"id": 1e-400}}', '{"user.id": 1e-400}'):
+        with pytest.raises(Refused, match="an id is no integer"):
+            batch_of(Body.copied(line.encode(), Form.ndjson), nested)
+
+
 @given(st.lists(st.one_of(st.sampled_from(["true", "[1]", "17.9", "3e9f", "{}"]), st.text(max_size=5)), min_size=1))
 def test_texts_that_look_like_something_else_are_texts(ids: list[str]) -> None:
     data = "".join(json.dumps({"user": each}) + "\n" for each in [*ids, 17]).encode()

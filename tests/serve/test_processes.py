@@ -56,6 +56,7 @@ def test_a_deployed_service_is_hardened_speaks_tls_logs_no_id_and_drains(tmp_pat
 
         _check_hardened(connected())
         _send_what_is_refused(connected())
+        _send_long_bodies(connected())
         slow, sender, reader = connected(), connected(), connected()
         begin(slow, b"[1, 2", 9)
         assert slow.getresponse().status == 408
@@ -85,6 +86,14 @@ def _send_what_is_refused(connection: HTTPConnection) -> None:
         assert b"7654321" not in ask(connection, "POST", path, b"[7654321]")[1]
     connection.sock.sendall(b"7654321 HTTP/7654321\r\n\r\n")
     assert b"7654321" not in connection.sock.recv(1000)
+
+
+def _send_long_bodies(connection: HTTPConnection) -> None:
+    body = b"user\n" + b"1234\n" * 100_000
+    for _ in range(2):
+        connection.request("POST", "/counters/flu/events", body, {"content-type": "text/csv"})
+        answer = connection.getresponse()
+        assert (answer.status, answer.read()) == (204, b"")
 
 
 def test_check_starts_nothing(tmp_path: Path) -> None:

@@ -8,11 +8,12 @@ asked for the whole row. Nor does it mind leading zeros: it would read the ids 0
 from collections.abc import Sequence
 
 import numpy as np
-from numba import njit
+from numba import njit, types
 
 _QUOTE, _NEWLINE, _RETURN = 34, 10, 13
 _SPACE, _PLUS, _MINUS = 32, 43, 45
 _ZERO, _NINE = 48, 57
+_OCTETS = types.Array(types.uint8, 1, "C", readonly=True)
 
 
 def first_refused(block: bytes, separator: str, columns: int, integers: Sequence[int] = ()) -> int:
@@ -31,7 +32,31 @@ def first_refused(block: bytes, separator: str, columns: int, integers: Sequence
     return int(_first_refused(text, ord(separator), columns, padded))
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, inline="always")
+def _blank(block, start, end):
+    return start == end or (start + 1 == end and block[start] == _RETURN)
+
+
+@njit(nogil=True, inline="always")
+def _padded(block, start):
+    """Whether the field that starts here is an integer with leading zeros, signs, blanks and a quote apart."""
+    i, end = start, len(block) - 1
+    while i < end and block[i] in (_QUOTE, _SPACE, _PLUS, _MINUS):
+        i += 1
+    return i < end and block[i] == _ZERO and _ZERO <= block[i + 1] <= _NINE
+
+
+@njit(types.boolean(_OCTETS), nogil=True, cache=True)
+def _may_be_padded(block):
+    """Whether a digit comes after a zero that no digit comes before: quick, as it needs no rows."""
+    found = len(block) > 1 and block[0] == _ZERO and _ZERO <= block[1] <= _NINE
+    for i in range(1, len(block) - 1):
+        digit = block[i + 1] - np.uint8(_ZERO) <= np.uint8(9)
+        found |= (block[i - 1] < _ZERO) & (block[i] == _ZERO) & digit
+    return found
+
+
+@njit(types.int64(_OCTETS, types.int64, types.int64, types.boolean[::1]), nogil=True, cache=True)
 def _first_refused(block, separator, columns, integers):
     row, start, fields, quoted = 0, 0, 1, False
     if integers[0] and _padded(block, 0):
@@ -52,27 +77,3 @@ def _first_refused(block, separator, columns, integers):
                 if integers[0] and _padded(block, i + 1):
                     return row
     return row if fields != columns and not _blank(block, start, len(block)) else -1
-
-
-@njit(nogil=True, inline="always")
-def _blank(block, start, end):
-    return start == end or (start + 1 == end and block[start] == _RETURN)
-
-
-@njit(nogil=True, inline="always")
-def _padded(block, start):
-    """Whether the field that starts here is an integer with leading zeros, signs, blanks and a quote apart."""
-    i, end = start, len(block) - 1
-    while i < end and block[i] in (_QUOTE, _SPACE, _PLUS, _MINUS):
-        i += 1
-    return i < end and block[i] == _ZERO and _ZERO <= block[i + 1] <= _NINE
-
-
-@njit(nogil=True, cache=True)
-def _may_be_padded(block):
-    """Whether a digit comes after a zero that no digit comes before: quick, as it needs no rows."""
-    found = len(block) > 1 and block[0] == _ZERO and _ZERO <= block[1] <= _NINE
-    for i in range(1, len(block) - 1):
-        digit = block[i + 1] - np.uint8(_ZERO) <= np.uint8(9)
-        found |= (block[i - 1] < _ZERO) & (block[i] == _ZERO) & digit
-    return found

@@ -21,6 +21,7 @@ from panprivacy.serve.plain import plain_ids
 from panprivacy.serve.refusals import Refused, Why
 from panprivacy.serve.rows import batch_of, refusal
 from panprivacy.serve.schedule import Schedule
+from panprivacy.universe.batches import Cut
 
 _DELETED = "\0deleted"  # a column that no body has: it says of all rows that they take users back
 _LEFT_OUT = -1  # the period of a row that counts in none
@@ -62,7 +63,7 @@ class Counting:
             pieces = plain_ids(body, self._columns, scratch)
             if pieces is None:
                 return None
-            ids = pieces[0] if len(pieces) == 1 else scratch.own(np.concatenate(pieces))
+            ids: Any = Cut([*pieces])
             feeds = fed(est())
             self._changed()
             try:

@@ -52,7 +52,8 @@ class MadeUp:
 
     stopped: str | None = None
 
-    def __init__(self) -> None:
+    def __init__(self, start: int) -> None:
+        self._second = start
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -68,7 +69,7 @@ class MadeUp:
             self._thread.join()
 
     def _visit(self, take: Take) -> None:
-        draw, second = random.Random(1), int(time.time()) // _EVERY * _EVERY - _BEFORE * _EVERY
+        draw, second = random.Random(1), self._second
         while not self._over.wait(max(second - time.time(), 0)):
             many = _EVERY if second + _EVERY < time.time() else 1
             rows = "".join(f"{self._visitor(draw)},{second}\n" for _ in range(_EACH * many))
@@ -86,6 +87,8 @@ class MadeUp:
         return region * _USERS // len(_REGIONS) + draw.randrange(_USERS // len(_REGIONS))
 
 
-def made_up(_counter: CounterSettings, _table: dict[str, Any]) -> MadeUp:
-    """The source of the demonstration."""
-    return MadeUp()
+def made_up(counter: CounterSettings, _table: dict[str, Any]) -> MadeUp:
+    """The source of the demonstration: visits from the start of its schedule on."""
+    assert counter.schedule is not None
+    assert counter.schedule.start is not None
+    return MadeUp(counter.schedule.start // SECOND)

@@ -1,7 +1,9 @@
 """From a body to its rows, read by the readers of pipes: in blocks so short that nothing of them stays behind."""
 
 import json
+import re
 from collections.abc import Callable, Iterator
+from decimal import Decimal
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +22,8 @@ NAME = "the body"
 
 _LONGEST_LIST = 2**20  # bytes of a JSON array: as Python's objects it takes up to 80 times as many
 _MADE_TEXT = r"^(true|false|[\[{].*|-?[0-9]+(\.[0-9]+([eE].*)?|[eE].*)|[0-9-]{19,}|.*(inf|NaN))$"
+_EXACT = 2**53  # from which on floats stand for several integers
+_UNREADABLE = (ValueError, TypeError, OverflowError, RecursionError)
 _FORMATS = {Form.arrow: Format.arrow, Form.ndjson: Format.ndjson, Form.csv: Format.csv}
 
 
@@ -36,7 +40,14 @@ def batch_of(body: Body, columns: Columns, refuse: Callable[[BadInput], Refused]
         frame = _listed(body, columns) if body.form is Form.json else _streamed(body, columns)
     except BadInput as error:
         raise refuse(error) from None
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, ValueError, TypeError, OverflowError):
+    except (
+        pl.exceptions.PolarsError,
+        pl.exceptions.PanicException,
+        ValueError,
+        TypeError,
+        OverflowError,
+        RecursionError,
+    ):
         raise Refused(Why.unreadable) from None
     return Batch(NAME, frame, 0, 0)
 
@@ -63,22 +74,41 @@ def _streamed(body: Body, columns: Columns) -> "pl.DataFrame":
     if not frames:
         raise Refused(Why.unreadable, "the body has no rows")
     frame = frames[0] if len(frames) == 1 else pl.concat(frames)
-    if body.form is Form.ndjson and columns.kind is Kind.text:
-        _check_texts(body, columns, frame)
+    if body.form is Form.ndjson and (_has_made_texts(frame, columns) or _has_fractions(body, columns)):
+        _check_lines(body, columns)
     return frame
 
 
-def _check_texts(body: Body, columns: Columns, frame: "pl.DataFrame") -> None:
-    """Refuse ids that Polars has made texts of: true, 17.9, lists. Lines are read once more only if some look so."""
+def _has_made_texts(frame: "pl.DataFrame", columns: Columns) -> bool:
+    """Whether there may be texts that Polars has made of other things: true, 17.9, lists."""
     import polars as pl
 
-    if not frame.select(pl.any_horizontal(pl.col(columns.ids).str.contains(_MADE_TEXT)).any()).item():
-        return
+    if columns.kind is not Kind.text:
+        return False
+    return bool(frame.select(pl.any_horizontal(pl.col(columns.ids).str.contains(_MADE_TEXT)).any()).item())
+
+
+def _has_fractions(body: Body, columns: Columns) -> bool:
+    """Whether there may be ids like 1e2, which Polars reads as 100, and 1e-400 as 0.
+
+    A key that is written with escapes could be any.
+    """
+    ends = "|".join(re.escape(name.rpartition(".")[2]) for name in columns.ids)
+    key = b"" if re.search(rb"\\", body.octets.data) else b'(%s)"' % ends.encode()
+    return re.search(key + rb"\s*:\s*-?[0-9]+[.eE]", body.octets.data) is not None
+
+
+def _check_lines(body: Body, columns: Columns) -> None:
+    """Read all lines once more, and refuse ids that were read as something else than what is written."""
     lines = (line for line in body.octets.tobytes().split(b"\n") if line.strip())
     for number, line in enumerate(lines, 1):
-        row = json.loads(line)
+        row = json.loads(line, parse_float=Decimal)
         for name in columns.ids:
-            _check_id(_inside(row, name), number, as_text=True)
+            value = _inside(row, name)
+            if columns.kind is Kind.text:
+                _check_id(value, number, as_text=True)
+            elif isinstance(value, Decimal) and not (abs(value) < _EXACT and value == value.to_integral_value()):
+                raise Refused(Why.unreadable, "an id is no integer, or too large for a float", row=number)
 
 
 def _inside(row: Any, name: str) -> Any:
@@ -133,4 +163,6 @@ def _values(rows: list[dict[str, Any]], name: str, columns: Columns, *, as_text:
 def _check_id(value: Any, number: int, *, as_text: bool) -> None:
     whole = type(value) is int and -(2**63) <= value < 2**63
     if not (value is None or whole or (as_text and isinstance(value, str))):
-        raise Refused(Why.unreadable, "an id is not what this counter counts", row=number)
+        raise Refused(
+            Why.unreadable, f"an id is to be {'a text or ' if as_text else ''}an integer in digits", row=number
+        )

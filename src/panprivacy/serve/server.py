@@ -1,11 +1,9 @@
 """The process: listens, serves, and on SIGTERM lets everybody finish."""
 
 import asyncio
-import logging
 import os
 import signal
 import socket
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -14,9 +12,9 @@ import uvicorn
 from panprivacy.errors import PanPrivacyError
 from panprivacy.hardening import Hardening
 from panprivacy.serve.config import BadConfig, ServiceSettings, Settings
+from panprivacy.serve.connections import protocol_for
 from panprivacy.serve.http import Desk, make_app
-from panprivacy.serve.logs import log
-from panprivacy.serve.patience import protocol_for
+from panprivacy.serve.logs import libraries_unquoted, log
 from panprivacy.serve.promise import Broken, Promise
 from panprivacy.serve.service import Service
 from panprivacy.serve.sources import source_of
@@ -30,9 +28,15 @@ _PATIENCE = 30  # seconds for requests that are under way when the service is to
 def run(settings: Settings, hardening: Hardening | None, ready: Callable[[str], None]) -> None:
     """Serve until a signal ends it; `ready` is called with the address of the page."""
     check(settings)
-    _quiet_libraries()
+    with libraries_unquoted():
+        _run(settings, hardening, ready)
+
+
+def _run(settings: Settings, hardening: Hardening | None, ready: Callable[[str], None]) -> None:
+    os.environ["RUST_BACKTRACE"] = "0"  # which takes Polars long
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)  # uvicorn takes them first, and hands them on when it is done
+    log("starting", counters=[counter.name for counter in settings.counters])  # the first start compiles, for a while
     with _listening(settings.service) as opened, Service(settings) as service:
         desk = Desk(service, hardening)
         _Server(_configured(desk), desk, ready).run([opened])
@@ -89,14 +93,13 @@ def _configured(desk: Desk) -> uvicorn.Config:
     return uvicorn.Config(
         make_app(desk),
         loop="asyncio",  # frees each piece that it has read; uvloop keeps a buffer that nobody wipes
-        http=protocol_for(settings.limits.seconds),
+        http=protocol_for(settings.limits),
         ws="none",
         lifespan="on",
         log_config=None,
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        limit_concurrency=settings.limits.readers,
         timeout_graceful_shutdown=_PATIENCE,
         **tls,
     )
@@ -126,16 +129,3 @@ class _Server(uvicorn.Server):
         while self.server_state.tasks:
             await asyncio.sleep(_GOODBYE)
         self.server_state.connections.clear()
-
-
-class _Quiet(logging.Handler):
-    """Says that a library has something to say, and not what: it could quote a request."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        log("note of a library", level=record.levelname.lower(), library=record.name)
-
-
-def _quiet_libraries() -> None:
-    os.environ["RUST_BACKTRACE"] = "0"  # of Polars, whose panics write to standard error by themselves
-    logging.root.handlers = [_Quiet(logging.WARNING)]
-    sys.excepthook = lambda kind, *_: log("failed", level="error", sort=kind.__name__)

@@ -1,6 +1,8 @@
 """Around every request: how long it took, whether another site's page sent it, and problems instead of tracebacks."""
 
+import asyncio
 import time
+from contextlib import suppress
 
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
@@ -21,6 +23,8 @@ _SAFE = {
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
 }
+_CUT_SHORT = (Why.slow, Why.too_large, Why.busy)
+_HEARING_OUT = 2.0  # seconds for a sender to read that the rest of its body is not wanted
 _BY_STATUS = {404: Why.not_found, 405: Why.method}
 
 
@@ -37,7 +41,13 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        began, started = time.perf_counter(), False
+        began, started, more = time.perf_counter(), False, True
+
+        async def heard() -> Message:
+            nonlocal more
+            message = await receive()
+            more = message.get("more_body", False)
+            return message
 
         async def noted(message: Message) -> None:
             nonlocal started
@@ -50,9 +60,11 @@ class Guard:
 
         try:
             self._sites.check(scope)
-            await self._app(scope, receive, noted)
+            await self._app(scope, heard, noted)
         except Refused as refused:
-            if not started:
+            if more and not started and refused.why in _CUT_SHORT:
+                await _refuse_and_hear_out(refused, scope, receive, noted)
+            elif not started:
                 await problem_of(refused)(scope, receive, noted)
         except ClientDisconnect:
             pass  # a sender that hangs up needs no answer
@@ -64,11 +76,28 @@ class Guard:
             self._durations.note(_route(scope), time.perf_counter() - began)
 
 
+async def _refuse_and_hear_out(refused: Refused, scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer a sender that is still sending, and read on for a while before its connection is closed.
+
+    Closed at once, with bytes on the way, the connection would break, and the sender might never read why.
+    """
+
+    async def unfinished(message: Message) -> None:
+        await send({**message, "more_body": True} if message["type"] == "http.response.body" else message)
+
+    await problem_of(refused)(scope, receive, unfinished)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_HEARING_OUT):
+            while (await receive()).get("more_body"):
+                pass
+    await send({"type": "http.response.body", "body": b""})
+
+
 def problem_of(refused: Refused) -> Response:
     """A refusal as RFC 9457 has it."""
     headers = {} if refused.retry is None else {"retry-after": str(max(round(refused.retry), 1))}
-    if refused.why in (Why.slow, Why.too_large, Why.busy):
-        headers["connection"] = "close"  # the rest of the body would be taken for the next request
+    if refused.why in _CUT_SHORT:
+        headers["connection"] = "close"  # nobody shall have to send the rest of a body in vain
     if refused.why is Why.no_token:
         headers["www-authenticate"] = "Bearer"
     fields = refused.problem()

@@ -1,7 +1,7 @@
 """Receiving a body: into memory of our own, within limits of size and time.
 
-What the HTTP library has of it are Python objects, which it lets go of as soon as they are copied here; in a process
-that was started hardened, as the command starts itself, the C library overwrites them then.
+What the HTTP library has of its beginning are Python objects, which it lets go of as soon as they are copied here; in a
+process that was started hardened, as the command starts itself, the C library overwrites them then.
 """
 
 import asyncio
@@ -10,11 +10,12 @@ from contextlib import contextmanager
 
 import numpy as np
 from numpy.typing import NDArray
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 
-from panprivacy.memory import wipe
+from panprivacy.memory import room, wipe
 from panprivacy.serve.bodies import Body, Form
 from panprivacy.serve.config import Limits
+from panprivacy.serve.filling import FILL
 from panprivacy.serve.refusals import Refused, Why
 
 _FORMS = {
@@ -23,8 +24,8 @@ _FORMS = {
     "application/jsonl": Form.ndjson,
     "application/x-jsonlines": Form.ndjson,
 }
-_FIRST = 2**18  # bytes of room for the beginning of a body
-_GROWTH = 4  # how many times as much it gets when that is full
+_LONG = 2**17  # bytes of a body that is worth pages of its own, and better not handed over by HTTP's parser
+_PIECE = 2**18  # bytes that are taken from a socket at a time
 
 
 class Room:
@@ -87,15 +88,14 @@ async def received(
     request: Request, form: Form, length: int | None, limits: Limits, place: Place, *, delete: bool
 ) -> Body:
     """The body of a request; whoever gets it wipes it."""
-    pages = _Pages(limits.body if length is None else length, limits.body, place)
+    pages = _Pages(length, limits.body, place)
     try:
         async with asyncio.timeout(limits.seconds):
-            async for chunk in request.stream():
-                pages.add(chunk)
+            await _fill(request, pages)
     except TimeoutError:
         pages.wipe()
         raise Refused(Why.slow) from None
-    except ClientDisconnect:
+    except ConnectionError:
         pages.wipe()
         raise Refused(Why.bad_request, "the body ended early") from None
     except BaseException:
@@ -104,34 +104,57 @@ async def received(
     return Body(pages.filled, form, delete)
 
 
-class _Pages:
-    """Bytes that grow, and leave nothing behind where they were."""
+async def _fill(request: Request, pages: "_Pages") -> None:
+    """Fill pages with a body: a short one as HTTP's parser hands it over, a long one straight from the socket."""
+    more = True
+    while more:
+        message = await request.receive()
+        if message["type"] == "http.disconnect":
+            raise ConnectionError
+        pages.add(message.get("body", b""))
+        more = message.get("more_body", False)
+        if more and pages.lacking >= _LONG and FILL in request.scope:
+            await request.scope[FILL](pages)
+            return
 
-    def __init__(self, announced: int, most: int, place: Place) -> None:
-        size = min(_FIRST, announced)
-        place.grow(size)
-        self._room: NDArray[np.uint8] = np.empty(size, dtype=np.uint8)
-        self._announced, self._most = announced, most
+
+class _Pages:
+    """The pages of a body. The system lends those of a long one as it comes, and so does the room of all bodies."""
+
+    def __init__(self, length: int | None, most: int, place: Place) -> None:
+        self._length, self._most = length, most
+        size = most if length is None else length
+        self._pages: NDArray[np.uint8] = room(size) if size >= _LONG else np.empty(size, dtype=np.uint8)
         self._place = place
         self._used = 0
 
     def add(self, chunk: bytes) -> None:
+        """Write some bytes."""
         end = self._used + len(chunk)
-        if end > self._most:
+        if end > len(self._pages):
             raise Refused(Why.too_large, f"at most {self._most} bytes")
-        if end > len(self._room):
-            size = max(min(_GROWTH * len(self._room), self._announced), end)
-            self._place.grow(size)
-            larger = np.empty(size, dtype=np.uint8)
-            larger[: self._used] = self._room[: self._used]
-            wipe(self._room)
-            self._room = larger
-        self._room[self._used : end] = np.frombuffer(chunk, dtype=np.uint8)
+        self._place.grow(end)
+        self._pages[self._used : end] = np.frombuffer(chunk, dtype=np.uint8)
         self._used = end
 
-    def wipe(self) -> None:
-        wipe(self._room)
+    @property
+    def lacking(self) -> int:
+        """How many bytes of the body are to come; 0 if nobody knows."""
+        return 0 if self._length is None else self._length - self._used
+
+    def next(self) -> memoryview:
+        """Where the next bytes go."""
+        end = self._used + min(_PIECE, self.lacking)
+        self._place.grow(end)
+        return self._pages.data[self._used : end]
+
+    def note(self, size: int) -> None:
+        """So many bytes have been written there."""
+        self._used += size
 
     @property
     def filled(self) -> NDArray[np.uint8]:
-        return self._room[: self._used]
+        return self._pages[: self._used]
+
+    def wipe(self) -> None:
+        wipe(self.filled)

@@ -1,6 +1,6 @@
 """librdkafka, the C library that confluent-kafka brings along: those of its public functions that a reader needs.
 
-confluent-kafka makes three objects of Python's for each message. In a process whose allocators overwrite what is freed,
+confluent-kafka makes objects of Python's for each message. In a process whose allocators overwrite what is freed,
 that takes longer than all the rest, and nobody could wipe them. So batches are taken from the library as they are.
 """
 

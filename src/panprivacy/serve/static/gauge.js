@@ -4,9 +4,9 @@ import { numberOf, short, whole } from "./words.js";
 
 /** The gauges of a budget: the loss, and the releases if they are limited. */
 export function gaugesOf({ epsilon, spent, remaining, releases, releases_left: left, releases_are: are }) {
-  const rest = `${short(remaining)} left${releases === null ? ", each cycle" : ""}`;
-  const loss = gauge("Privacy budget, epsilon", spent, epsilon, `ε ${short(spent)} spent`, rest);
-  if (releases === null) return [loss];
+  const name = "Privacy budget, epsilon";
+  if (releases === null) return [gauge(name, spent, epsilon, `ε ${short(spent)} in each cycle`, "as planned")];
+  const loss = gauge(name, spent, epsilon, `ε ${short(spent)} spent`, `${short(remaining)} left`);
   const made = releases - left;
   return [loss, gauge(`Planned ${are}`, made, releases, `${numberOf(made, are)} made`, `${whole(left)} left`)];
 }

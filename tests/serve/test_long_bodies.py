@@ -1,0 +1,131 @@
+"""Bodies that go straight from the socket to their pages: whole, within limits, and the connection is HTTP's again."""
+
+import io
+import socket
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from urllib.request import urlopen
+
+import numpy as np
+import polars as pl
+import pytest
+from served import Served, served
+from service_for_tests import FLU, settings_for
+
+USERS = 300_000
+CERTAIN = FLU | {"universe": USERS, "epsilon": 60.0}  # where one user more or less is seen
+LIMITS = {"body": "4 MiB", "waiting": "4 MiB"}
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Iterator[Served]:
+    with served(settings_for(tmp_path, {"limits": LIMITS}, flu=CERTAIN)) as running:
+        yield running
+
+
+def stream_of(first: int, stop: int) -> bytes:
+    """Some users as an Arrow stream: 8 bytes each."""
+    out = io.BytesIO()
+    pl.DataFrame({"user": np.arange(first, stop)}).write_ipc_stream(out)
+    return out.getvalue()
+
+
+def head(length: int, *more: str) -> bytes:
+    lines = [
+        "POST /counters/flu/events HTTP/1.1",
+        "host: 127.0.0.1",
+        "content-type: application/vnd.apache.arrow.stream",
+        f"content-length: {length}",
+        *more,
+    ]
+    return ("\r\n".join(lines) + "\r\n\r\n").encode()
+
+
+def connected(here: Served) -> "closing[socket.socket]":
+    return closing(socket.create_connection(("127.0.0.1", here.port), timeout=20))
+
+
+def until(connection: socket.socket, said: bytes, times: int = 1) -> bytes:
+    """What is answered, up to where something has been said so often, or the connection is closed."""
+    heard = b""
+    while heard.count(said) < times and (piece := connection.recv(10_000)):
+        heard += piece
+    return heard
+
+
+def density(here: Served) -> float:
+    return float(here.service.counter("flu").release().result()["release"]["density"])
+
+
+def waiting(here: Served) -> float:
+    """How many bytes of bodies the service says are waiting."""
+    with urlopen(f"{here.address}metrics") as answer:
+        lines = answer.read().decode().splitlines()
+    return next(float(line.split()[1]) for line in lines if line.startswith("panprivacy_waiting_bytes "))
+
+
+def test_a_long_body_is_counted_whole_and_so_is_what_follows_it_at_once(here: Served) -> None:
+    parts = [stream_of(0, 100_000), stream_of(100_000, 100_010), stream_of(200_000, USERS)]
+    with connected(here) as connection:
+        connection.sendall(b"".join(head(len(part)) + part for part in parts))
+        assert until(connection, b"HTTP/1.1 204", times=3).count(b"HTTP/1.1 204") == 3
+    assert density(here) == pytest.approx(2 / 3, abs=0.001)
+    assert waiting(here) == 0
+
+
+def test_a_sender_that_asks_first_is_told_to_go_on(here: Served) -> None:
+    body = stream_of(0, USERS)
+    with connected(here) as connection:
+        connection.sendall(head(len(body), "expect: 100-continue"))
+        assert until(connection, b"\r\n\r\n").startswith(b"HTTP/1.1 100")
+        connection.sendall(body)
+        assert until(connection, b"\r\n\r\n").startswith(b"HTTP/1.1 204")
+    assert density(here) == pytest.approx(1.0, abs=0.001)
+
+
+def test_a_long_body_that_does_not_come_in_time_is_refused(tmp_path: Path) -> None:
+    body = stream_of(0, USERS)
+    settings = settings_for(tmp_path, {"limits": LIMITS | {"seconds": 0.3}}, flu=CERTAIN)
+    with served(settings) as here, connected(here) as connection:
+        connection.sendall(head(len(body)) + body[:-1])
+        answer = until(connection, b"}")
+        assert answer.startswith(b"HTTP/1.1 408")
+        assert b"connection: close" in answer
+        assert density(here) == pytest.approx(0.0, abs=0.001)
+        assert waiting(here) == 0
+
+
+def test_a_sender_of_too_much_reads_that_it_is_too_much(here: Served) -> None:
+    with connected(here) as connection:
+        connection.sendall(head(20_000_000))
+        connection.sendall(bytes(20_000_000))
+        answer = until(connection, b"}")
+        assert answer.startswith(b"HTTP/1.1 413")
+        assert b"connection: close" in answer
+
+
+def test_a_sender_that_hangs_up_leaves_nothing_waiting(here: Served) -> None:
+    body = stream_of(0, USERS)
+    with connected(here) as connection, connected(here) as other:
+        connection.sendall(head(len(body)) + body[: len(body) // 2])
+        connection.close()
+        other.sendall(head(len(body)) + body)
+        assert until(other, b"\r\n\r\n").startswith(b"HTTP/1.1 204")
+    assert waiting(here) == 0
+
+
+def test_a_long_body_is_refused_where_there_is_no_room_for_the_rest_of_it(here: Served) -> None:
+    body = stream_of(0, USERS)
+    with connected(here) as connection, connected(here) as other:
+        connection.sendall(head(len(body)) + body[:-1])
+        while waiting(here) < len(body):
+            pass
+        other.sendall(head(len(body)) + body[:2_000_000])
+        other.sendall(body[2_000_000:])  # who is not heard out would find the connection broken
+        answer = until(other, b"}")
+        assert answer.startswith(b"HTTP/1.1 503")
+        assert b"/problems#busy" in answer
+        connection.sendall(body[-1:])
+        assert until(connection, b"\r\n\r\n").startswith(b"HTTP/1.1 204")
+    assert waiting(here) == 0
