@@ -10,7 +10,7 @@ from panprivacy import drawing
 from panprivacy.cli import app
 
 TO_INSTALL = "pictures need matplotlib: pip install 'panprivacy[plot]', or pip install '.[plot]' in a checkout"
-SERIES = ("--release-every", "7d", "--time", "when", "--plot", "series.png")
+SERIES = ("--releases", "2", "--release-every", "7d", "--time", "when", "--plot", "series.png")
 
 
 @pytest.fixture

@@ -71,7 +71,7 @@ def test_edges_come_as_pairs_or_columns(name: str) -> None:
         ([(1, 2, 3)], TypeError, "pairs"),
         ([5, 6], TypeError, "pairs"),
         ([(1.0, 2.5)], TypeError, r"got 2\.5"),
-        ([("a", "b")], TypeError, "strings"),
+        ([("a", "b")], TypeError, "got text"),
         ((np.array([1, 2]), np.array([1])), ValueError, "2 sources and 1 targets"),
     ],
 )

@@ -153,6 +153,10 @@ def test_what_is_no_column_of_ids_is_refused(ids: Any) -> None:
         pp.DistinctCount(1.0, 64).update_many(ids)
 
 
+def test_text_where_ids_are_integers_is_called_text() -> None:
+    refused(10, pd.Series(["ada", "mary"]), TypeError, "ids must be integers, got text; for other ids, list them")
+
+
 def test_the_column_stays_as_it_was() -> None:
     for kind in NUMBERED:
         column = NUMBERED[kind](NUMBERS)

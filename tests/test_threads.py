@@ -219,6 +219,14 @@ def test_one_thread_works_alone_if_told(said: str, busy: set[int], monkeypatch: 
     assert busy == {get_ident()}
 
 
+@pytest.mark.parametrize("number", ["1", 1.0])
+def test_threads_that_are_no_whole_number_are_refused_in_words(number: Any) -> None:
+    with pytest.raises(TypeError, match="threads are a whole number, such as 2, or None for all cores; got"):
+        pp.Density(MANY, 1.0).update_many([1], threads=number)
+    with pytest.raises(TypeError, match="threads are a whole number"):
+        pp.use_threads(number)
+
+
 @pytest.mark.parametrize("number", [0, -1, 257])
 def test_a_silly_number_of_threads_is_refused(number: int) -> None:
     est = pp.Density(MANY, 1.0)

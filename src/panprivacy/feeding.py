@@ -7,11 +7,12 @@ import numpy as np
 from panprivacy.distinct import DistinctCount
 from panprivacy.errors import OutsideUniverse
 from panprivacy.estimator import Estimator
-from panprivacy.events.batch import BadInput, Batch, Columns
+from panprivacy.events.batch import REPEATS_HEADER, BadInput, Batch, Columns
 from panprivacy.events.columnar import kind_of
 from panprivacy.memory import Scratch
 from panprivacy.sizes import counted
 from panprivacy.universe import Edges, Universe, Users
+from panprivacy.universe.categories import GATHERED
 from panprivacy.universe.range import first_of
 
 if TYPE_CHECKING:
@@ -190,6 +191,8 @@ class Feed:
             return self._blame_category(batch, rows.filter(inside))
         row = rows.filter(~inside)[0]
         user = tuple(row[name].item() for name in self._columns.ids)
+        if user == self._columns.ids:
+            return _bad(batch, row[_ROW].item(), REPEATS_HEADER, "outside")
         try:
             self._est.universe.index(user[0] if len(user) == 1 else user)
         except OutsideUniverse as error:
@@ -201,7 +204,7 @@ class Feed:
         try:
             self._est.categories.codes(self._categories(row), Scratch())
         except (OutsideUniverse, TypeError) as error:
-            cause = str(error).removesuffix("; nothing was changed")
+            cause = str(error).removesuffix("; nothing was changed").removesuffix(GATHERED)
         return _bad(batch, row[_ROW].item(), f"{cause}; --other gathers such rows", "category")
 
 

@@ -7,10 +7,12 @@ from panprivacy.counts import Counts
 from panprivacy.density import Density
 from panprivacy.distinct import DistinctCount
 from panprivacy.release import CategoryRelease
+from panprivacy.release.actives import ActivesRelease
 from panprivacy.retention import Retention
 
 _OF_A_COUNT = 0.5  # a relative error above this leaves hardly more than the order of magnitude
 _GUESS = 12**-0.5  # standard deviation of a number that is drawn from 0 to 1: who errs more would do better to guess
+_PLAUSIBLE = 0.05  # a share of users that may be active on a day: an error as large hides it
 
 
 def expected_noise(est: Any) -> str | None:
@@ -20,6 +22,9 @@ def expected_noise(est: Any) -> str | None:
     """
     if isinstance(est, DistinctCount):
         error, most, unit = est.relative_error, _OF_A_COUNT, " of the count"
+    elif isinstance(est, ActiveUsers):
+        error, most = est.stderr_at(_PLAUSIBLE), _PLAUSIBLE
+        unit = f", or {error * est.universe.size:,.0f} users, which hides a day on which {_PLAUSIBLE:.0%} are active"
     else:
         error, most, unit = _error_of_a_share(est), _GUESS, ", of a share between 0 and 1"
     if error <= most:
@@ -44,9 +49,10 @@ def is_mostly_noise(released: Any) -> bool:
     """Whether a release says hardly anything; one of categories, whether at least half of them do not."""
     if isinstance(released, CategoryRelease):
         return 2 * sum(bool(row.mostly_noise) for row in released.groups) >= len(released.groups)
-    for name in ("at_least_stderr", "active_stderr"):
-        if errors := getattr(released, name, ()):
-            return bool(max(errors) > _GUESS)
+    if errors := getattr(released, "at_least_stderr", ()):
+        return bool(max(errors) > _GUESS)
+    if isinstance(released, ActivesRelease):
+        return released.active_stderr[0] > max(released.active[0], _PLAUSIBLE)
     if hasattr(released, "up_to"):  # the mean alone
         return bool(released.mean_stderr > _GUESS * released.up_to)
     if hasattr(released, "returned_stderr"):
@@ -60,7 +66,7 @@ def _error_of_a_share(est: Any) -> float:
         return est.density_stderr_at(0.5)
     if isinstance(est, Counts):
         return est.share_stderr if est.share_stderr is not None else est.mean_stderr / est.up_to
-    return est.stderr_at(0.5) if isinstance(est, ActiveUsers | Retention) else 0.0
+    return est.stderr_at(0.5) if isinstance(est, Retention) else 0.0
 
 
 def _what_helps(est: Any) -> list[str]:

@@ -57,6 +57,8 @@ def check_threads(threads: Any) -> int:
     >>> check_threads(3)
     3
     """
+    if threads is not None and not hasattr(threads, "__index__"):
+        raise TypeError(f"threads are a whole number, such as 2, or None for all cores; got {threads!r}")
     checked = _most or cores() if threads is None else index(threads)
     if not 1 <= checked <= MOST_THREADS:
         raise ValueError(f"threads must be between 1 and {MOST_THREADS}, got {threads}")

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Generic, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +17,12 @@ from panprivacy.estimator import Estimator
 from panprivacy.memory import Scratch
 from panprivacy.periods import DAY, as_datetime, length_of, moment_of, moments_of, told_length
 from panprivacy.privacy import repeated
+from panprivacy.release.windowed import draw_windows, frame_of_windows
 from panprivacy.universe import Ids
 from panprivacy.universe.rows import chosen_rows, number_of_rows, plain_rows
+
+if TYPE_CHECKING:
+    import polars as pl
 
 R = TypeVar("R")
 """What a release of the estimators is."""
@@ -173,6 +178,14 @@ class Windows(Generic[R]):
     def closed(self) -> tuple[Window[R], ...]:
         """All windows that are over."""
         return tuple(self._closed)
+
+    def to_polars(self) -> "pl.DataFrame":
+        """What is in `closed` as one frame, with a row for each window, or for each of its groups."""
+        return frame_of_windows([(each.start, each.end, each.release) for each in self._closed])
+
+    def plot(self, path: str | Path) -> None:
+        """Draw what is in `closed` over time in a file: .png, .svg or .pdf. Needs Matplotlib."""
+        draw_windows([(each.start, each.end, each.release) for each in self._closed], path)
 
     @property
     def open(self) -> Estimator[R]:

@@ -112,7 +112,7 @@ def test_a_bad_message_ends_the_command_in_one_line_and_stays_with_the_broker(se
         _, said = process.communicate(timeout=120)
     assert process.returncode == 2
     (line,) = said.decode().splitlines()
-    assert "The body, or a row of it, cannot be read" in line
+    assert "it is no JSON object, bare id or Arrow stream with ids that are integers; " in line
     assert "--skip-bad would leave out" in line
     assert "secret" not in line
     assert server.left("bad") > 0
@@ -120,6 +120,14 @@ def test_a_bad_message_ends_the_command_in_one_line_and_stays_with_the_broker(se
         wait_for(state, 20)
         until(lambda: server.left("bad") == 0, "it is acknowledged, too")
     assert counted(state) == list(range(20))
+
+
+@pytest.mark.parametrize("server", ["redis"], indirect=True)
+def test_a_stream_that_is_not_there_is_made_with_a_note(server: Server, state: Path) -> None:
+    with consuming(*_arguments(server, "vists", state)) as process:
+        assert process.stderr is not None
+        said = next(line for line in process.stderr if b"reading" not in line and b"not in force" not in line)
+    assert b"/vists: made: there was no such stream; it is made, and empty, so check its name" in said
 
 
 @pytest.mark.parametrize("server", ["kafka"], indirect=True)

@@ -146,3 +146,17 @@ def test_a_pipe_goes_by_the_clock() -> None:
     assert process.returncode == 0
     *_, last = (json.loads(line) for line in out.splitlines())
     assert last["active"][-1] == pytest.approx(0.5, abs=0.1)
+
+
+def test_days_that_are_mostly_noise_are_announced_before_the_first_release() -> None:
+    asked = ("actives", "visits.csv", "-c", "user", "--time", "when", "--start", "2026-01-05", "-e", 1)
+    few = run(*asked, "-n", USERS).stderr.splitlines()
+    assert "releases will be mostly noise: each has a standard error of about " in few[0]
+    assert "which hides a day on which 5% are active; what helps: more --epsilon, a shorter --span" in few[0]
+    assert any("releases are mostly noise" in line for line in few[1:])
+    assert "mostly noise" not in run(*asked, "-n", 10_000_000, "--span", "7d").stderr
+
+
+def test_without_a_start_the_day_of_the_first_event_is_asked_for() -> None:
+    message = refused("actives", "visits.csv", *WHOM)
+    assert message.endswith("when does the first day start? Say --start YYYY-MM-DD, the day of the first event")

@@ -338,3 +338,26 @@ def test_who_says_no_column_is_told_which_there_are(
         line = refused(*command, "-e", 1, *more, file)
         assert f"which column holds the ids? Say --column NAME; {file}: {told}" in line
         assert "1234" not in line
+
+
+def test_missing_may_be_given_again(tmp_path: Path) -> None:
+    file = tmp_path / "f.csv"
+    file.write_text("user\n1\nNA\n-\n")
+    asked = ("density", file, "-c", "user", "-n", 1000, "-e", 1, "--skip-missing")
+    assert "row 3: user '-' is not a whole number" in refused(*asked, "--missing", "NA")
+    assert run(*asked, "--missing", "NA", "--missing", "-").exit_code == 0
+
+
+def test_a_header_in_the_middle_of_a_series_is_called_that(tmp_path: Path) -> None:
+    file = tmp_path / "f.csv"
+    file.write_text("user,when\na,2026-01-05\nuser,when\n")
+    series = ("--releases", 2, "--release-every", "7d", "--time", "when")
+    assert "row 2: this row repeats the header" in refused("distinct", file, "-c", "user", "-e", 1, *series)
+
+
+@pytest.mark.parametrize("written", ["100k", "100,000", "1e5"])
+@pytest.mark.parametrize("command", [("density", "f.csv", "-c", "user"), ("plan",)], ids=["density", "plan"])
+def test_a_number_written_in_another_way_hints_at_how_to_write_it(command: tuple[str, ...], written: str) -> None:
+    result = run(*command, "-n", written, "-e", 1)
+    assert result.exit_code == 2
+    assert "write 100000" in " ".join(result.stderr.replace("│", " ").split())

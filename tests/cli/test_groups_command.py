@@ -66,6 +66,14 @@ def test_each_row_is_a_line_where_nobody_is_looking(visits: Path) -> None:
     assert [line.partition(":")[0] for line in lines[1:]] == CLINICS
 
 
+@pytest.mark.parametrize("command", ["density", "distinct", "counts"])
+def test_the_line_of_a_row_names_the_level_of_its_interval(visits: Path, command: str) -> None:
+    universe = () if command == "distinct" else ("-n", USERS)
+    lines = run(command, visits, "-c", "user", *universe, "-e", 1, *BY, "--level", "0.9").stdout.splitlines()
+
+    assert all(" (standard error), 90% interval " in line for line in lines[1:])
+
+
 @pytest.mark.parametrize("command", ["density", "distinct"])
 @pytest.mark.parametrize("ending", ["parquet", "ndjson", "arrow"])
 def test_categories_are_read_from_every_format(visits: Path, command: str, ending: str) -> None:

@@ -126,7 +126,7 @@ def test_rows_of_one_period_come_in_any_order(tmp_path: Path) -> None:
 def test_rows_after_the_last_release_come_in_any_order(tmp_path: Path) -> None:
     path = rows(tmp_path / "visits.csv", "2026-01-05", "2026-01-12", "2026-03-01", "2026-02-01")
 
-    assert len(lines(path, *BUDGET, *WEEKLY, "--time", "when@2026-01-05")) == 1
+    assert len(lines(path, *BUDGET, "--releases", 1, *WEEKLY, "--time", "when@2026-01-05")) == 1
 
 
 def test_files_out_of_order_are_refused_and_what_was_released_stays(tmp_path: Path) -> None:
@@ -250,7 +250,7 @@ def test_the_picture_says_what_it_shows_and_what_it_cost(parquet: Path, tmp_path
     ],
 )
 def test_what_makes_no_sense_is_refused_in_one_line(parquet: Path, options: tuple[Any, ...], message: str) -> None:
-    assert message in refused("density", parquet, *BUDGET, *options)
+    assert message in refused("density", parquet, *BUDGET, "--releases", 1, *options)
 
 
 @pytest.mark.parametrize("first", ["2026-01-05", "1767571300"])
@@ -286,8 +286,8 @@ def test_without_events_a_start_is_needed(tmp_path: Path) -> None:
     path = tmp_path / "visits.csv"
     path.write_text("user,when\n")
 
-    assert "there are no events" in refused("density", path, *BUDGET, *WEEKLY, "--time", "when")
-    assert len(lines(path, *BUDGET, *WEEKLY, "--time", "when@2026-01-05")) == 1
+    assert "there are no events" in refused("density", path, *BUDGET, "--releases", 1, *WEEKLY, "--time", "when")
+    assert len(lines(path, *BUDGET, "--releases", 1, *WEEKLY, "--time", "when@2026-01-05")) == 1
 
 
 def test_a_bad_id_in_a_later_period_of_a_batch_is_found_before_anything_is_released(tmp_path: Path) -> None:

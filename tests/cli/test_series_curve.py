@@ -97,7 +97,7 @@ def test_a_terminal_shows_the_curve_as_a_table() -> None:
 
 def test_one_release_is_its_own_curve_and_is_not_shown_twice(tmp_path: Path) -> None:
     path = rows(tmp_path / "visits.csv", "2026-01-05")
-    series = (path, *BUDGET, *WEEKLY, "--time", "when@2026-01-05")
+    series = (path, *BUDGET, "--releases", 1, *WEEKLY, "--time", "when@2026-01-05")
 
     assert "monotone" not in run("density", *series).stdout
     (point,) = curve_of("density", *series)

@@ -81,11 +81,34 @@ def test_missing_ids_may_have_a_name(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="row 2: user 'NA' is not a whole number"):
         fed(est, file)
     with pytest.raises(BadInput, match="row 2: the id is missing"):
-        fed(est, file, layout=Layout(missing="NA"))
-    fed(est, file, layout=Layout(missing="NA"), skip_missing=True)
+        fed(est, file, layout=Layout(missing=("NA",)))
+    fed(est, file, layout=Layout(missing=("NA",)), skip_missing=True)
     assert seen(est) == {3, 4}
-    (batch,) = read([str(file)], Columns(("user",)), layout=Layout(missing="NA"))
+    (batch,) = read([str(file)], Columns(("user",)), layout=Layout(missing=("NA",)))
     assert batch.rows["user"].to_list() == [3, None, None, 4]
+
+
+def test_missing_ids_may_have_several_names(tmp_path: Path) -> None:
+    est = revealing(10)
+    file = _bytes(tmp_path / "f.csv", b"user\n3\nNA\n-\n4\n")
+    fed(est, file, layout=Layout(missing=("NA", "-")), skip_missing=True)
+    assert seen(est) == {3, 4}
+
+
+@pytest.mark.parametrize("spelled", ["NA", "NULL", "nan", "-"])
+def test_an_id_that_looks_like_none_hints_at_what_leaves_it_out(spelled: str, tmp_path: Path) -> None:
+    file = _bytes(tmp_path / "f.csv", f"user\n3\n{spelled}\n".encode())
+    hint = f"row 2: user '{spelled}' is not .*; if the id is missing there, --missing {spelled} --skip-missing leaves"
+    with pytest.raises(BadInput, match=hint):
+        fed(revealing(10), file)
+
+
+def test_a_row_that_repeats_the_header_is_called_that(tmp_path: Path) -> None:
+    file = _bytes(tmp_path / "f.csv", b"user,at\n3,x\nuser,at\n4,y\n")
+    with pytest.raises(BadInput, match="row 2: this row repeats the header"):
+        fed(revealing(10), file)
+    with pytest.raises(BadInput, match="row 2: this row repeats the header"):
+        fed(revealing(pp.Users(["3", "4"])), file, Columns(("user",), Kind.text))
 
 
 def test_a_header_alone_is_a_file_without_events(tmp_path: Path) -> None:

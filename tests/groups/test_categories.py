@@ -220,7 +220,12 @@ MANY = CHUNK + 10
 @pytest.mark.parametrize(
     ("ids", "categories", "words"),
     [
-        ([1, 2], ["flu", "gout"], "category 'gout' is none of 'flu', 'cold', 'cut'; nothing was changed"),
+        ([1, 2], ["flu", "gout"], "category 'gout' is none of 'flu', 'cold', 'cut'; other=True gathers"),
+        (
+            range(9),
+            ["flu", "gout", "gout", "mumps"] + ["gout"] * 5,
+            "categories 'gout', 'mumps' are none of 'flu', 'cold', 'cut'; other=True gathers such events; nothing was",
+        ),
         ([1] * MANY, ["flu"] * (MANY - 1) + ["gout"], "category 'gout' is none of"),
         (lambda: iter([1, 2]), lambda: iter(["flu", "gout"]), "category 'gout' is none of"),
         ([1, 2], "gout", "category 'gout' is none of"),

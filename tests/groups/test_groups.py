@@ -182,6 +182,19 @@ def test_a_frame_has_every_group_and_json_has_rows() -> None:
         pp.Density(10, 1.0).release().to_polars()
 
 
+def test_printing_a_release_shows_its_first_groups_as_that_of_categories_does() -> None:
+    r = released()
+    for row in r.groups:
+        assert f"{row.group} {row.density:.4f} {row.error}" in str(r)
+    assert "\n" not in str(r)
+
+
+def test_errors_that_are_equal_are_said_once() -> None:
+    est = pp.Density(1000, 2.0, groups=["north"] * 500 + ["south"] * 500)
+    (error,) = {row.error for row in est.release().groups}
+    assert f"groups 2, standard error {error} each" in str(est.last)
+
+
 def test_small_groups_say_that_they_are_noise_before_and_after_a_release() -> None:
     r = released()
     est = pp.Density(1000, 2.0, groups=["north"] * 990 + ["isle"] * 10)

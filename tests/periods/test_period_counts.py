@@ -41,7 +41,7 @@ def test_actives_are_counts_as_well_as_shares(active: pp.ActiveUsers) -> None:
         assert said[f"{name}_count"] == last.active_counts[days - 1]
         assert said[f"{name}_count_stderr"] == last.active_counts_stderr[days - 1] == USERS * said[f"{name}_stderr"]
         assert said[f"{name}_count_interval"] == last.active_counts_interval[days - 1]
-    assert f"daily users {last.daily_count:,.0f} ± " in str(last)
+    assert f"daily (users) {last.daily_count:,.0f} ± " in str(last)
     assert f", of {USERS:,}" in str(last)
     first = active.released[0]
     assert (first.weekly_count, first.monthly_count, first.to_dict()["weekly_count_interval"]) == (None, None, None)
@@ -56,7 +56,7 @@ def test_who_came_back_is_a_count_as_well_as_a_share(back: pp.Retention) -> None
     said = last.to_dict()
     assert said["returned_count_stderr"] == USERS * last.returned_stderr
     assert said["newcomers_count_interval"] == tuple(USERS * end for end in last.newcomers_interval)
-    assert f"returned users {last.returned_count:,.0f} ± " in str(last)
+    assert f"returned (users) {last.returned_count:,.0f} ± " in str(last)
 
 
 def test_all_days_are_one_frame(active: pp.ActiveUsers) -> None:
@@ -80,6 +80,9 @@ def test_the_curve_is_a_frame_with_intervals_of_the_level_asked_for(back: pp.Ret
     assert tuple(frame["returned"]) == last.curve
     assert tuple(zip(frame["returned_low"], frame["returned_high"], strict=True)) == last.curve_interval
     assert frame["returned_count"][-1] == USERS * last.curve[-1]
+    assert frame["cohort"].to_list() == [last.cohort] * len(last.curve)
+    assert (frame["rate"][-1], frame["rate_low"][-1], frame["rate_high"][-1]) == (last.rate, *last.rate_interval)
+    assert frame["rate"][:-1].null_count() == len(last.curve) - 1
     with pytest.raises(pp.PanPrivacyError, match="before a release of the second period"):
         pp.Retention(100, 20.0).to_polars()
 

@@ -48,7 +48,7 @@ def test_a_bad_id_is_named_and_the_folder_is_as_it_was(spark: Any, tmp_path: Pat
         pps.update(spark.range(UNIVERSE - 500, UNIVERSE + 10, 1, 3), "id", folder)
     with pytest.raises(ValueError, match="skip_missing=True"):
         pps.update(spark.createDataFrame([(5,), (None,)], "id bigint"), "id", folder)
-    with pytest.raises(TypeError, match="ids must be integers, got strings"):
+    with pytest.raises(TypeError, match="ids must be integers, got text"):
         pps.update(spark.createDataFrame([("5",)], "id string"), "id", folder)
     assert {path: path.read_bytes() for path in (tmp_path / "folder").iterdir()} == before
 

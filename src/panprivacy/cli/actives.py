@@ -36,7 +36,7 @@ def actives(
     format_: opt.FileFormat = None,
     separator: opt.Separator = ",",
     no_header: opt.NoHeader = False,
-    missing: opt.Missing = "",
+    missing: opt.Missing = None,
     universe: opt.Universe = None,
     universe_file: opt.UniverseFile = None,
     epsilon: Annotated[
@@ -111,7 +111,7 @@ def actives(
         assert isinstance(est, ActiveUsers)
         _check_days(kept, est, span, every, first)
         run = Run(est, kept, level, Speaker(as_json=as_json, quiet=quiet))
-        layout = Layout(separator, not no_header, missing)
+        layout = Layout(separator, not no_header, tuple(missing or ()))
         columns = asked.columns(est.universe, kind, None, lambda: which_column(files, format_, layout))
         source = source_of(files, columns, format_, layout, skip_missing, skip_outside)
         days = Days(run, est)
@@ -139,6 +139,6 @@ def _new(users: Universe | None, more: dict[str, Any], start: int | None, level:
         raise ValueError("who could appear? Say --universe N, or --universe-file FILE")
     if start is None:
         if not clock:
-            raise ValueError("when does the first day start? Say --start 2026-01-05")
+            raise ValueError("when does the first day start? Say --start YYYY-MM-DD, the day of the first event")
         start = Days.last_midnight()
     return ActiveUsers(users, **planned(more), start=start / SECOND, level=level)

@@ -12,6 +12,7 @@ from panprivacy.cli import options as opt
 from panprivacy.cli.distinct import declared
 from panprivacy.cli.groups import ByCategory
 from panprivacy.cli.plainly import Speaker, plain_errors
+from panprivacy.cli.regularly import Regularly
 from panprivacy.cli.run import Run, continued_or_new, kept_in, prepare
 from panprivacy.cli.series import feed_series
 from panprivacy.cli.sizing import Buckets, DensitySize, DistinctSize, Error, Key, Memory, Sample, Shard
@@ -127,8 +128,8 @@ def consume(
         of_density, of_distinct = DensitySize(sample, memory, shard), DistinctSize(error, buckets, key)
 
         def new() -> Estimator[Any]:
-            more = kinds.arguments()
-            return of_distinct.new(plan, more) if users is None else of_density.new(users, plan, more)
+            more, planned = kinds.arguments(), Regularly(release_every).planned(plan)
+            return of_distinct.new(planned, more) if users is None else of_density.new(users, planned, more)
 
         est = continued_or_new(kept, users, {"universe": users and users.describe(), **plan}, new)
         _check_repeatable(est)

@@ -9,6 +9,7 @@ from panprivacy.cli import options as opt
 from panprivacy.cli.folders import name_batch
 from panprivacy.cli.groups import ByCategory
 from panprivacy.cli.plainly import Speaker, plain_errors
+from panprivacy.cli.regularly import Regularly
 from panprivacy.cli.run import Run, continued_or_new, kept_anywhere, planned, prepare, refuse_another
 from panprivacy.cli.source import source_of
 from panprivacy.cli.universe import Asked, which_column
@@ -30,7 +31,7 @@ def counts(
     format_: opt.FileFormat = None,
     separator: opt.Separator = ",",
     no_header: opt.NoHeader = False,
-    missing: opt.Missing = "",
+    missing: opt.Missing = None,
     universe: opt.Universe = None,
     universe_file: opt.UniverseFile = None,
     group: opt.Group = None,
@@ -56,7 +57,7 @@ def counts(
     state: opt.State = None,
     shards: opt.Shards = None,
     batch: opt.Batch = None,
-    release: opt.MakeRelease = None,
+    release: opt.MakeReleaseUntimed = None,
     release_every: opt.ReleaseEvery = None,
     plot: Annotated[
         str | None,
@@ -86,7 +87,8 @@ def counts(
         wanted = {"estimator": "Counts", "universe": users and users.describe(), **plan}
         size: dict[str, Any] = {"up_to": up_to, "only": only}
         kinds = ByCategory(by, categories, other)
-        est = continued_or_new(kept, users, wanted, lambda: _new(users, plan, size | kinds.arguments()))
+        series = Regularly(release_every, files=files)
+        est = continued_or_new(kept, users, wanted, lambda: _new(users, series.planned(plan), size | kinds.arguments()))
         assert isinstance(est, Counts)
         kinds.check(est)
         refuse_another(kept, {"up_to": est.up_to, "only": est.only or "nothing"}, size)
@@ -94,7 +96,7 @@ def counts(
             raise ValueError("--plot draws shares, and --only mean releases none")
         run = Run(est, kept, level, Speaker(as_json=as_json, quiet=quiet))
         name_batch(kept, batch, files, run.speaker)
-        layout = Layout(separator, not no_header, missing)
+        layout = Layout(separator, not no_header, tuple(missing or ()))
         named = asked.columns(est.universe, kind, None, lambda: which_column(files, format_, layout))
         columns = replace(named, category=by)
         run.feed(source_of(files, columns, format_, layout, skip_missing, skip_outside), release_every, release)

@@ -5,6 +5,7 @@ from dataclasses import replace
 from panprivacy.cli import options as opt
 from panprivacy.cli.groups import ByCategory
 from panprivacy.cli.plainly import Speaker, plain_errors
+from panprivacy.cli.regularly import Regularly
 from panprivacy.cli.run import Run, continued_or_new, kept_anywhere, prepare
 from panprivacy.cli.series import feed_series
 from panprivacy.cli.sizing import DensitySize, Memory, Sample, Shard
@@ -26,7 +27,7 @@ def density(
     format_: opt.FileFormat = None,
     separator: opt.Separator = ",",
     no_header: opt.NoHeader = False,
-    missing: opt.Missing = "",
+    missing: opt.Missing = None,
     universe: opt.Universe = None,
     universe_file: opt.UniverseFile = None,
     group: opt.Group = None,
@@ -67,14 +68,15 @@ def density(
         wanted = {"estimator": "Density", "universe": users and users.describe(), **plan}
         size = DensitySize(sample, memory, shard)
         kinds = ByCategory(by, categories, other)
-        est = continued_or_new(kept, users, wanted, lambda: size.new(users, plan, kinds.arguments()))
+        layout = Layout(separator, not no_header, tuple(missing or ()))
+        series = Regularly(release_every, time, files, format_, layout)
+        est = continued_or_new(kept, users, wanted, lambda: size.new(users, series.planned(plan), kinds.arguments()))
         kinds.check(est)
         if kept is not None:
             size.check(est)
         run = Run(
             est, kept, level, Speaker(as_json=as_json, quiet=quiet), kinds.picture(plot, release_every), by or group
         )
-        layout = Layout(separator, not no_header, missing)
         named = asked.columns(est.universe, kind, action, lambda: which_column(files, format_, layout))
         columns = replace(named, category=by)
         source = source_of(files, columns, format_, layout, skip_missing, skip_outside)

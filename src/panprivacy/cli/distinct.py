@@ -7,6 +7,7 @@ import typer
 from panprivacy.cli import options as opt
 from panprivacy.cli.groups import ByCategory
 from panprivacy.cli.plainly import Speaker, plain_errors
+from panprivacy.cli.regularly import Regularly
 from panprivacy.cli.run import Run, continued_or_new, kept_anywhere, prepare
 from panprivacy.cli.series import feed_series
 from panprivacy.cli.sizing import Buckets, DistinctSize, Error, Key
@@ -33,7 +34,7 @@ def distinct(
     format_: opt.FileFormat = None,
     separator: opt.Separator = ",",
     no_header: opt.NoHeader = False,
-    missing: opt.Missing = "",
+    missing: opt.Missing = None,
     epsilon: opt.Epsilon = None,
     error: Error = None,
     buckets: Buckets = None,
@@ -63,22 +64,24 @@ def distinct(
     """
     prepare(files, quiet=quiet, threads=threads)
     with plain_errors(), kept_anywhere(state, shards) as kept:
+        layout = Layout(separator, not no_header, tuple(missing or ()))
         if column is None:
-            raise which_column(files, format_, Layout(separator, not no_header, missing))
+            raise which_column(files, format_, layout)
         plan = {"epsilon": epsilon, "releases": releases, "intrusions": intrusions, "delta": delta}
         size = DistinctSize(error, buckets, key)
         kinds = ByCategory(by, categories, other)
+        series = Regularly(release_every, time, files, format_, layout)
         est = continued_or_new(
             kept,
             None,
             {"estimator": "DistinctCount", **plan},
-            lambda: size.new(plan, kinds.arguments()),
+            lambda: size.new(series.planned(plan), kinds.arguments()),
         )
         kinds.check(est)
         if kept is not None:
             size.check(est)
         columns = Columns((column,), declared(est, ids), category=by)
-        source = source_of(files, columns, format_, Layout(separator, not no_header, missing), skip_missing)
+        source = source_of(files, columns, format_, layout, skip_missing)
         run = Run(est, kept, level, Speaker(as_json=as_json, quiet=quiet), kinds.picture(plot, release_every), by)
         feed_series(run, source, release, time=time, every=release_every, picture=plot if release_every else None)
 

@@ -4,6 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
+from panprivacy.cli.numbers import whole_number
 from panprivacy.cli.plainly import Speaker, plain_errors
 from panprivacy.cli.run import kept_in, load_estimator
 from panprivacy.cli.states import StatePath
@@ -32,7 +33,11 @@ def grow(
     universe: Annotated[
         int | None,
         typer.Option(
-            "--universe", "-n", metavar="N", help="Instead of lists: the new number of users, with ids 0 to N-1."
+            "--universe",
+            "-n",
+            metavar="N",
+            parser=whole_number,
+            help="Instead of lists: the new number of users, with ids 0 to N-1.",
         ),
     ] = None,
 ) -> None:

@@ -4,6 +4,7 @@ from typing import Annotated, TypeAlias
 
 import typer
 
+from panprivacy.cli.numbers import whole_number
 from panprivacy.events.sources import Format
 from panprivacy.threads import MOST_THREADS
 
@@ -60,9 +61,11 @@ NoHeader: TypeAlias = Annotated[
     ),
 ]
 Missing: TypeAlias = Annotated[
-    str,
+    list[str] | None,
     typer.Option(
-        metavar="TEXT", help="What the CSV files write where an id is missing, such as NA.", rich_help_panel=EVENTS
+        metavar="TEXT",
+        help="How CSV files write a missing id, such as NA; repeatable.",
+        rich_help_panel=EVENTS,
     ),
 ]
 By: TypeAlias = Annotated[
@@ -97,6 +100,7 @@ Universe: TypeAlias = Annotated[
         "--universe",
         "-n",
         metavar="N",
+        parser=whole_number,
         help="The universe is N users, whose ids are the numbers 0 to N-1.",
         rich_help_panel=BUDGET,
     ),
@@ -175,9 +179,18 @@ MakeRelease: TypeAlias = Annotated[
         help="Release an answer at the end of events, or not. Default: yes, but with --state no for files and --time.",
     ),
 ]
+MakeReleaseUntimed: TypeAlias = Annotated[
+    bool | None,
+    typer.Option(
+        "--release/--no-release",
+        help="Release an answer at the end of events, or not. Default: yes, but with --state no for files.",
+    ),
+]
 ReleaseEvery: TypeAlias = Annotated[
     str | None,
-    typer.Option(metavar="7d", help="Release an answer after every such period: 12h, 7d, 2w, 1mo (30 days)."),
+    typer.Option(
+        metavar="7d", help="Release an answer after every such period: 12h, 7d, 2w, 1mo; --releases says how many."
+    ),
 ]
 Time: TypeAlias = Annotated[
     str | None,

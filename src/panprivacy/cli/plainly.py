@@ -153,7 +153,7 @@ class Speaker:
 def lines_of(thing: Any) -> list[str]:
     """What a thing says of itself; a release, with a line for each of its groups."""
     if isinstance(thing, Release | FrequencyRelease | CategoryRelease):
-        return [line_of(thing), *map(str, thing.groups)]
+        return [line_of(thing), *(row.told(f"{100 * thing.level:g}% interval") for row in thing.groups)]
     return [as_line(thing)]
 
 

@@ -7,6 +7,7 @@ import typer
 
 from panprivacy.cli import options as opt
 from panprivacy.cli.deltas import note_large_delta
+from panprivacy.cli.numbers import whole_number
 from panprivacy.cli.plainly import Speaker, plain_errors
 from panprivacy.drawing import check_picture
 
@@ -19,7 +20,11 @@ def plan(
     universe: Annotated[
         int | None,
         typer.Option(
-            "--universe", "-n", metavar="N", help="How many users there could be, if that is known (density)."
+            "--universe",
+            "-n",
+            metavar="N",
+            parser=whole_number,
+            help="How many users there could be, if that is known (density).",
         ),
     ] = None,
     epsilon: Annotated[

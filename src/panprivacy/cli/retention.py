@@ -33,7 +33,7 @@ def retention(
     format_: opt.FileFormat = None,
     separator: opt.Separator = ",",
     no_header: opt.NoHeader = False,
-    missing: opt.Missing = "",
+    missing: opt.Missing = None,
     universe: opt.Universe = None,
     universe_file: opt.UniverseFile = None,
     epsilon: opt.Epsilon = None,
@@ -54,7 +54,7 @@ def retention(
         ),
     ] = False,
     state: opt.State = None,
-    release: opt.MakeRelease = None,
+    release: opt.MakeReleaseUntimed = None,
     release_every: opt.ReleaseEvery = None,
     plot: Annotated[
         str | None,
@@ -87,7 +87,7 @@ def retention(
         if newcomers and est.asked == "returned":
             raise PanPrivacyError(f"{state}: this state asks who came back: leave --newcomers out")
         run = Run(est, kept, level, Speaker(as_json=as_json, quiet=quiet))
-        layout = Layout(separator, not no_header, missing)
+        layout = Layout(separator, not no_header, tuple(missing or ()))
         columns = asked.columns(est.universe, kind, None, lambda: which_column(files, format_, layout))
         source = source_of(files, columns, format_, layout, skip_missing, skip_outside)
         if then:

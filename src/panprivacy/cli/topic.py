@@ -20,10 +20,10 @@ from panprivacy.errors import PanPrivacyError
 from panprivacy.events import BadInput, Batch, Bell, Columns
 from panprivacy.memory import Scratch
 from panprivacy.serve.bodies import Body
-from panprivacy.serve.faults import refusal
+from panprivacy.serve.faults import sort_of
 from panprivacy.serve.plain import plain_ids
 from panprivacy.serve.refusals import Refused, Why
-from panprivacy.serve.rows import batch_of
+from panprivacy.serve.rows import NAME, batch_of
 from panprivacy.serve.sources.pump import Pump
 
 
@@ -64,8 +64,9 @@ class Hatch:
         return future
 
     def tell(self, word: str, cause: str) -> None:
-        """Leave a note."""
-        self._news.append(f"{word}: {cause}")
+        """Leave a note; why it stopped is said once, when the command ends."""
+        if word != "stopped":
+            self._news.append(f"{word}: {cause}")
         self._wake()
 
     def _wake(self) -> None:
@@ -127,10 +128,35 @@ class Topic(Rows):
                 hatch.close()
                 self.pump.close()
         if self.pump.stopped is not None:
+            before = "; what came before is counted and saved" if keeper.used else ""
             raise PanPrivacyError(
-                f"{self.name}: {self.pump.stopped}; what came before is counted and saved, and --skip-bad would leave "
-                "out messages that cannot be counted"
+                f"{self.name}: {self.pump.stopped.rstrip('.')}{before}; --skip-bad would leave out messages that "
+                "cannot be counted"
             )
+
+
+_WORDS = {
+    Why.missing: "no field {fields}, or nothing in it; --skip-missing leaves such messages out",
+    Why.outside: "its user is not in the universe; --skip-outside leaves such messages out",
+    Why.category: "its category is none of those listed; --other gathers such messages",
+    Why.action: "its action is neither insert nor delete",
+    Why.unreadable: "it is no JSON object, bare id or Arrow stream with ids that are {kind}",
+}
+
+
+def in_words(error: BadInput, columns: Columns) -> Refused:
+    """The refusal of a message, in the words of a command: they name its fields, and never what is in them."""
+    why, said = sort_of(error), ""
+    if why is Why.no_column:
+        said = str(error).removeprefix(f"{NAME}: ").replace("no column", "no field", 1)
+    return _worded(Refused(why, said, row=error.row), columns)
+
+
+def _worded(refused: Refused, columns: Columns) -> Refused:
+    """The same refusal; if it says no more than its sort, in the words of a command."""
+    fields = " or ".join(map(repr, columns.needed))
+    said = refused.detail or _WORDS.get(refused.why, "").format(kind=columns.kind, fields=fields)
+    return Refused(refused.why, said, row=refused.row, retry=refused.retry)
 
 
 class _Counting:
@@ -149,9 +175,9 @@ class _Counting:
             try:
                 done.append((future, self._counted(body)))
             except Refused as refused:
-                future.set_exception(refused)
+                future.set_exception(_worded(refused, self._columns))
             except BadInput as error:
-                future.set_exception(refusal(error, self._columns))
+                future.set_exception(in_words(error, self._columns))
             finally:
                 body.wipe()
         self._keeper.write_what_is_left()
@@ -176,7 +202,7 @@ def _batch(body: Body, columns: Columns, bell: Bell) -> Iterator[Batch]:
     with Scratch() as scratch:
         pieces = bell.undisturbed(partial(plain_ids, body, columns, scratch))
         if pieces is None:
-            yield bell.undisturbed(partial(batch_of, body, columns))
+            yield bell.undisturbed(partial(batch_of, body, columns, in_words))
             return
         ids = pieces[0] if len(pieces) == 1 else scratch.own(np.concatenate(pieces))
         yield Batch("", pl.DataFrame({columns.ids[0]: ids}), 0, 0)

@@ -26,6 +26,7 @@ __all__ = [
     "Live",
     "columns_told",
     "expand",
+    "is_pipe",
     "kind_of",
     "read",
     "read_ids",

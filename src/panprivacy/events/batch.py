@@ -44,6 +44,10 @@ class BadInput(PanPrivacyError, ValueError):
         super().__init__(f"{place}: {''.join(c if c.isprintable() else '?' for c in line)}")
 
 
+REPEATS_HEADER = "this row repeats the header: files that were joined have one each; leave it out"
+"""What is wrong with a row that names the columns once more."""
+
+
 class Kind(StrEnum):
     """What ids can be."""
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from panprivacy.events.batch import BadInput, Columns, Kind, shown_names
+from panprivacy.events.batch import REPEATS_HEADER, BadInput, Columns, Kind, shown_names
 from panprivacy.events.blocks import record_ends
 from panprivacy.events.magic import NOT_UTF8, is_utf8
 from panprivacy.sizes import counted
@@ -19,6 +19,15 @@ if TYPE_CHECKING:
 _BOM = b"\xef\xbb\xbf"
 WHOLE = r"^(-?[0-9]+)\.0+$"
 """A whole number as programs write it that know only floats, such as 12.0."""
+_LIKE_NOTHING = (
+    "na",
+    "n/a",
+    "nan",
+    "null",
+    "none",
+    "nil",
+    "-",
+)  # how programs write, upper or lower, that there is no id
 _LOOKED_AT = 1_000  # rows that tell integers from text
 
 
@@ -29,8 +38,8 @@ class Layout:
     separator: str = ","
     header: bool = True
     """Whether the first row names the columns; otherwise they are called 1, 2, 3..."""
-    missing: str = ""
-    """What a missing value looks like, besides nothing at all."""
+    missing: tuple[str, ...] = ()
+    """What a missing value may look like, besides nothing at all."""
 
     def __post_init__(self) -> None:
         if len(self.separator) != 1 or self.separator in '"\r\n' or not self.separator.isascii():
@@ -97,7 +106,7 @@ class Delimited:
             separator=self._layout.separator,
             schema=schema,
             columns=[self._places[name] for name in types],
-            null_values=[self._layout.missing] if self._layout.missing else None,
+            null_values=list(self._layout.missing) or None,
         )
 
     def cause(self, row: bytes) -> str:
@@ -105,15 +114,23 @@ class Delimited:
         fields = split_row(row, self._layout.separator)
         if len(fields) != len(self.names):
             return f"{counted(len(fields), 'field')} where the header has {len(self.names):,}"
+        if self._layout.header and fields == self.names:
+            return REPEATS_HEADER
         for name, type_ in self._types.items():
             value = fields[self.names.index(name)]
             if self.kind is Kind.integers and name in self._columns.ids and is_padded(value):
                 return self._columns.if_padded(name, repr(value))
             problem = unreadable(re.sub(WHOLE, r"\1", value) if name in self._columns.ids else value, type_)
-            if problem and value != self._layout.missing:
-                advice = f"; {self._columns.if_text}" if name in self._columns.ids else ""
+            if problem and value not in self._layout.missing:
+                advice = f"; {self._advice_on(value)}" if name in self._columns.ids else ""
                 return f"{name} {value!r} {problem}{advice}"
         return "the row is malformed: look at its quotes"
+
+    def _advice_on(self, id_: str) -> str:
+        """What to do about an id that is no integer."""
+        if id_.lower() in _LIKE_NOTHING:
+            return f"if the id is missing there, --missing {id_} --skip-missing leaves such rows out"
+        return self._columns.if_text
 
     def _kind_in(self, columns: Columns, block: bytes) -> Kind:
         """Tell integers from text by the first rows: text as soon as one of their ids is not spelled like a number."""
@@ -121,7 +138,7 @@ class Delimited:
         ends = [0, *record_ends(block, quotes=True, most=_LOOKED_AT)]
         for start, end in pairwise(ends):
             fields = split_row(block[start:end], self._layout.separator)
-            found = [fields[i] for i in places if i < len(fields) and fields[i] not in ("", self._layout.missing)]
+            found = [fields[i] for i in places if i < len(fields) and fields[i] not in ("", *self._layout.missing)]
             if not all(is_canonical(re.sub(WHOLE, r"\1", value)) for value in found):
                 return Kind.text
         return Kind.integers

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from panprivacy.events.batch import BadInput, Batch
+from panprivacy.events.batch import REPEATS_HEADER, BadInput, Batch
 from panprivacy.memory import Scratch
 from panprivacy.periods import moments_in
 
@@ -21,7 +21,8 @@ def moments_of_rows(batch: Batch, column: str, scratch: Scratch) -> NDArray[np.i
     moments = moments_in(times)
     if moments.null_count():
         row = int(moments.is_null().arg_max() or 0)
-        raise bad_row(batch, row, f"{column} {times.to_physical()[row]!r} is not a time; {WRITTEN}")
+        found = times.to_physical()[row]
+        raise bad_row(batch, row, REPEATS_HEADER if found == column else f"{column} {found!r} is not a time; {WRITTEN}")
     return scratch.own(moments.to_numpy().copy())  # what Polars has may be a page of the file itself
 
 

@@ -4,11 +4,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from panprivacy.display import Card, grid_of, html_of, line_of, warning_of
+from panprivacy.display import Card, grid_of, html_of, warning_of
 from panprivacy.errors import PanPrivacyError
 from panprivacy.privacy.budget import and_delta
 from panprivacy.release.estimates import plain
-from panprivacy.release.groups import GroupCount, Row, checked, frame_of, sheet_of, some_of
+from panprivacy.release.groups import GroupCount, Row, checked, frame_of, line_with, sheet_of
 from panprivacy.release.picture import draw
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class CategoryRelease:
         return sheet_of(card, self.groups, f"{100 * self.level:g}% interval", "categories")
 
     def __str__(self) -> str:
-        return f"{line_of(self)}: {some_of(self.groups)}"
+        return line_with(self, self.groups)
 
     __rich__ = grid_of
     _repr_html_ = html_of

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from panprivacy.display import Card, grid_of, html_of, line_of, measured, warning_of
+from panprivacy.display import Card, grid_of, html_of, measured, warning_of
 from panprivacy.privacy.budget import and_delta
 from panprivacy.release.estimates import EstimatedDensity
-from panprivacy.release.groups import GroupDensity, checked, frame_of, sheet_of
+from panprivacy.release.groups import GroupDensity, checked, frame_of, line_with, sheet_of
 from panprivacy.release.picture import draw
 
 if TYPE_CHECKING:
@@ -62,6 +62,8 @@ class Release(EstimatedDensity):
         )
         return sheet_of(Card(f"Release {self.number}", rows, warning_of(self.secure)), self.groups, interval)
 
-    __str__ = line_of
+    def __str__(self) -> str:
+        return line_with(self, self.groups)
+
     __rich__ = grid_of
     _repr_html_ = html_of

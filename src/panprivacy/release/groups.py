@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
-from panprivacy.display import Card, Sheet
+from panprivacy.display import Card, Displayed, Sheet, line_of
 from panprivacy.errors import PanPrivacyError
 from panprivacy.release.estimates import EstimatedCount, EstimatedDensity
 from panprivacy.release.often import GroupFrequency
@@ -42,7 +42,7 @@ class GroupDensity(EstimatedDensity):
 
     def columns(self) -> dict[str, Any]:
         """Everything in it by the name of a column."""
-        return _columns(self)
+        return columns_of(self)
 
     def cells(self) -> tuple[str, ...]:
         """What is shown under `header`."""
@@ -51,13 +51,17 @@ class GroupDensity(EstimatedDensity):
         users = f"{self.count:,.0f} ± {self.count_stderr:,.0f}"
         return str(self.group), density, f"{low:.4f} to {high:.4f}", users, f"{self.universe:,}"
 
-    def __str__(self) -> str:
+    def told(self, interval: str = _INTERVAL) -> str:
+        """What is said of it in one line; its release, which knows the level, says what the interval is called."""
         low, high = self.density_interval
         return (
-            f"{self.group}: density {self.density:.4f} ± {self.density_stderr:.4f} (standard error), interval "
+            f"{self.group}: density {self.density:.4f} ± {self.density_stderr:.4f} (standard error), {interval} "
             f"{low:.4f} to {high:.4f}; users {self.count:,.0f} ± {self.count_stderr:,.0f}, of {self.universe:,}"
             f"{f'; {_NOISY}' if self.mostly_noise else ''}"
         )
+
+    def __str__(self) -> str:
+        return self.told()
 
 
 @dataclass(frozen=True)
@@ -80,19 +84,23 @@ class GroupCount(EstimatedCount):
 
     def columns(self) -> dict[str, Any]:
         """Everything in it by the name of a column."""
-        return _columns(self)
+        return columns_of(self)
 
     def cells(self) -> tuple[str, ...]:
         """What is shown under `header`."""
         low, high = self.count_interval
         return str(self.group), f"{self.count:,.0f} {self.error}{_remark(self)}", f"{low:,.0f} to {high:,.0f}"
 
-    def __str__(self) -> str:
+    def told(self, interval: str = _INTERVAL) -> str:
+        """What is said of it in one line; its release, which knows the level, says what the interval is called."""
         low, high = self.count_interval
         return (
-            f"{self.group}: users {self.count:,.0f} ± {self.count_stderr:,.0f} (standard error), interval "
+            f"{self.group}: users {self.count:,.0f} ± {self.count_stderr:,.0f} (standard error), {interval} "
             f"{low:,.0f} to {high:,.0f}{f'; {_NOISY}' if self.mostly_noise else ''}"
         )
+
+    def __str__(self) -> str:
+        return self.told()
 
 
 Row: TypeAlias = GroupDensity | GroupCount | GroupFrequency
@@ -119,8 +127,11 @@ def frame_of(rows: Sequence[Row]) -> "pl.DataFrame":
     return pl.DataFrame(columns | {"mostly_noise": [row.mostly_noise for row in rows]})
 
 
-def _columns(row: GroupDensity | GroupCount) -> dict[str, Any]:
-    """The fields of a row by the names of columns; without the densities of a universe that nobody knows."""
+def columns_of(row: EstimatedDensity | EstimatedCount) -> dict[str, Any]:
+    """The fields of a row, or of a release without groups, by the names of columns.
+
+    The densities of a universe that nobody knows are left out.
+    """
     found: dict[str, Any] = {}
     for name, value in row.to_dict().items():
         if name.endswith("_interval") and value is not None:
@@ -136,13 +147,19 @@ def sheet_of(card: Card, rows: Sequence[Row], interval: str, title: str = "group
         return card
     best, worst = (choose(rows, key=lambda row: row.stderr) for choose in (min, max))
     noisy = sum(row.mostly_noise for row in rows)
-    said = f"{len(rows):,}, standard errors {best.error} to {worst.error.removeprefix('± ')}"
+    errors = f"errors {best.error} to {worst.error.removeprefix('± ')}"
+    said = f"{len(rows):,}, standard {errors if best.error != worst.error else f'error {best.error} each'}"
     said += f", {noisy:,} of them {_NOISY}" if noisy else ""
     lines = [row.cells() for row in rows[:MOST_SHOWN]]
     if len(rows) > MOST_SHOWN:
         lines.append((f"and {len(rows) - MOST_SHOWN:,} more", *[""] * (len(lines[0]) - 1)))
     header = tuple(interval if name == _INTERVAL else name for name in rows[0].header)
     return Sheet(card.title, (*card.rows, (title, said)), card.warning, header, tuple(lines))
+
+
+def line_with(release: Displayed, rows: Sequence[Row]) -> str:
+    """What a release says of itself in one line, and its first few groups, if it has any."""
+    return f"{line_of(release)}: {some_of(rows)}" if rows else line_of(release)
 
 
 def some_of(rows: Sequence[Row]) -> str:

@@ -95,20 +95,30 @@ class GroupFrequency(EstimatedFrequency):
 
     def columns(self) -> dict[str, Any]:
         """Everything in it by the name of a column: a share, or an end of an interval, has one of its own."""
-        found: dict[str, Any] = {"group": self.group} | _flat(self, "mean", "mean", ())
-        for name, first in (("at_least", 1), ("exactly", 0)):
-            for place in range(len(self.at_least)):
-                found |= _flat(self, name, f"{name}_{first + place}", (place,))
+        found: dict[str, Any] = {"group": self.group} | columns_of_frequency(self)
         return found | {"users": self.users, "universe": self.universe, "noise_stderr": self.noise_stderr}
 
-    def __str__(self) -> str:
+    def told(self, interval: str = "interval") -> str:
+        """What is said of it in one line; its release, which knows the level, says what the interval is called."""
         low, high = self.mean_interval
         shares = ", ".join(f"{times} {share:.4f}" for times, share in enumerate(self.at_least, start=1))
         least = f"; at least {shares} ± {max(self.at_least_stderr):.4f}" if shares else ""
         return (
-            f"{self.group}: mean {self.mean:.4f} {self.error} (standard error), interval {low:.4f} to {high:.4f}"
+            f"{self.group}: mean {self.mean:.4f} {self.error} (standard error), {interval} {low:.4f} to {high:.4f}"
             f"{least}; of {self.universe:,} users{'; mostly noise' if self.mostly_noise else ''}"
         )
+
+    def __str__(self) -> str:
+        return self.told()
+
+
+def columns_of_frequency(row: EstimatedFrequency) -> dict[str, Any]:
+    """The mean and the shares by the names of columns, each with its error."""
+    found = _flat(row, "mean", "mean", ())
+    for name, first in (("at_least", 1), ("exactly", 0)):
+        for place in range(len(row.at_least)):
+            found |= _flat(row, name, f"{name}_{first + place}", (place,))
+    return found
 
 
 def _flat(row: EstimatedFrequency, name: str, column: str, place: tuple[int, ...]) -> dict[str, Any]:

@@ -36,7 +36,8 @@ def draw_retention(released: "RetentionRelease", path: str | Path) -> None:
         style: dict[str, Any] = {"fmt": "o", "color": BLUE, "markersize": 4, "capsize": 3, "elinewidth": 1.2}
         panel.errorbar(numbers, raw, [*zip(*arms, strict=True)], label=f"released, with {interval}", **style)
         panel.set_xlabel("release of the second period")
-        panel.xaxis.set_major_locator(MaxNLocator(integer=True))
+        panel.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))  # else one release has ticks around it
+        panel.set_xlim(0.5, len(released.curve) + 0.5)
         panel.set_ylim(0, 1.3 * max(released.cohort_interval[1], *(high for _, high in released.curve_interval)))
         panel.set_title(f"Users of the first period, and who {what} in the second")
         panel.legend(loc="upper left")

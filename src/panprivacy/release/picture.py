@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from panprivacy.drawing import BLACK, COLOURS, GREY, SKY, check_picture, look, save
+from panprivacy.release.estimates import EstimatedCount, EstimatedDensity
+from panprivacy.release.often import EstimatedFrequency
 
 if TYPE_CHECKING:
     from panprivacy.release.groups import Row
@@ -13,8 +15,8 @@ if TYPE_CHECKING:
 _MOST = 40  # groups that a picture has room for
 
 
-class _Kind(NamedTuple):
-    """What the bars of a row are."""
+class Kind(NamedTuple):
+    """What the bars of a row are, or the points of a series."""
 
     field: str
     title: str
@@ -24,17 +26,15 @@ class _Kind(NamedTuple):
     most: float = inf
 
 
-def _kind(row: "Row") -> _Kind:
-    from panprivacy.release.groups import GroupDensity
-    from panprivacy.release.often import GroupFrequency
-
+def kind_of(row: EstimatedDensity | EstimatedCount | EstimatedFrequency) -> Kind:
+    """What is drawn of a group, or of a release."""
     seen = "Who has appeared"
-    if isinstance(row, GroupFrequency):
+    if isinstance(row, EstimatedFrequency):
         unit = f"appearances of a user on average, more than {row.up_to} counting as {row.up_to}"
-        return _Kind("mean", "How often users appeared", unit, lambda value: f"{value:g}", COLOURS["Counts"])
-    if isinstance(row, GroupDensity):
-        return _Kind("density", seen, "share of the users", lambda value: f"{100 * value:g} %", SKY, 1.0)
-    return _Kind("count", seen, "different users", lambda value: f"{value:,.0f}", COLOURS["DistinctCount"])
+        return Kind("mean", "How often users appeared", unit, lambda value: f"{value:g}", COLOURS["Counts"])
+    if isinstance(row, EstimatedDensity):
+        return Kind("density", seen, "share of the users", lambda value: f"{100 * value:g} %", SKY, 1.0)
+    return Kind("count", seen, "different users", lambda value: f"{value:,.0f}", COLOURS["DistinctCount"])
 
 
 def draw(rows: "Sequence[Row]", level: float, path: str | Path, column: str) -> None:
@@ -42,7 +42,7 @@ def draw(rows: "Sequence[Row]", level: float, path: str | Path, column: str) -> 
     check_picture(path)
     from matplotlib.figure import Figure
 
-    kind = _kind(rows[0])
+    kind = kind_of(rows[0])
     shown = rows[:_MOST]
     names = [str(row.group) for row in shown]
     values = [getattr(row, kind.field) for row in shown]

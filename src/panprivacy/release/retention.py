@@ -99,13 +99,19 @@ class RetentionRelease:
         return known
 
     def to_polars(self) -> "pl.DataFrame":
-        """A frame of the curve, with a row for each release of the second period, as shares and as counts."""
+        """A frame of the curve, with a row for each release of the second period, as shares and as counts.
+
+        The cohort is the same in every row. The rate is that of this release: null in the rows of those before it.
+        """
         import polars as pl
 
         points = [Measured(*point) for point in zip(self.curve, self.curve_stderr, self.curve_interval, strict=True)]
         columns: dict[str, Any] = {"release": list(range(1, len(points) + 1))}
         counts = as_columns(f"{self.asked}_count", [point.times(self.universe) for point in points])
-        return pl.DataFrame(columns | as_columns(self.asked, points) | counts)
+        cohort = as_columns("cohort", [self._share("cohort")] * len(points))
+        rate = as_columns("rate", [Measured(self.rate, self.rate_stderr, self.rate_interval)])
+        rates = {name: [*[None] * (len(points) - 1), *values] for name, values in rate.items()}
+        return pl.DataFrame(columns | as_columns(self.asked, points) | counts | cohort | rates)
 
     def plot(self, path: str | Path) -> None:
         """Draw the curve beside the cohort in a file: .png, .svg or .pdf. Needs Matplotlib."""

@@ -32,7 +32,7 @@ class Measured(NamedTuple):
         count = self.times(users)
         return (
             (name, measured(*self[:2], self.interval, interval, 4) + remark),
-            (f"{name} users", measured(*count[:2], count.interval, interval, 0) + f", of {users:,}"),
+            (f"{name} (users)", measured(*count[:2], count.interval, interval, 0) + f", of {users:,}"),
         )
 
 

@@ -15,14 +15,19 @@ _MOST = 20  # names
 def refusal(error: BadInput, columns: Columns) -> Refused:
     """The refusal that stands for an error which may quote a row."""
     ids = TEXTS if columns.kind is Kind.text else INTEGERS
+    why, detail = sort_of(error), ""
     if error.sort == "id":
-        return Refused(Why.unreadable, ids, row=error.row)
-    why, detail = Why[error.sort], ""
-    if why is Why.no_column:
+        detail = ids
+    elif why is Why.no_column:
         detail = _lacking(error, columns)
     elif why is Why.unreadable and error.row is not None:
         detail = _ROW + ids
     return Refused(why, detail, row=error.row)
+
+
+def sort_of(error: BadInput) -> Why:
+    """The sort of refusal that an error of a reader is."""
+    return Why.unreadable if error.sort == "id" else Why[error.sort]
 
 
 def _lacking(error: BadInput, columns: Columns) -> str:

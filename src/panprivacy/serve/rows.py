@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -29,14 +29,14 @@ _UNREADABLE = (ValueError, TypeError, OverflowError, RecursionError)
 _FORMATS = {Form.arrow: Format.arrow, Form.ndjson: Format.ndjson, Form.csv: Format.csv}
 
 
-def batch_of(body: Body, columns: Columns) -> Batch:
+def batch_of(body: Body, columns: Columns, refuse: Callable[[BadInput, Columns], Refused] = refusal) -> Batch:
     """All rows of a body as one batch; what cannot be read is refused, without a word of what it holds."""
     import polars as pl
 
     try:
         frame = _listed(body, columns) if body.form is Form.json else _streamed(body, columns)
     except BadInput as error:
-        raise refusal(error, columns) from None
+        raise refuse(error, columns) from None
     except (
         pl.exceptions.PolarsError,
         pl.exceptions.PanicException,

@@ -18,6 +18,8 @@ from panprivacy.universe.words import Words
 
 _HEAD = struct.Struct("<?")
 _NAMED = 8  # categories that an error names
+GATHERED = "; other=True gathers such events"
+"""What a refusal says to do."""
 
 
 class Categories:
@@ -85,7 +87,7 @@ class Categories:
                 raise self._of_another_kind(chunk) from None
             codes[:] = places
             if missing and not self.other:
-                raise self._refused(first_of(chunk, (int(place) == NOT_THERE for place in places)), missing)
+                raise self._refused(_different(chunk, (int(place) == NOT_THERE for place in places)))
         return codes
 
     def known(self, chunk: Any) -> NDArray[np.bool_]:
@@ -110,12 +112,11 @@ class Categories:
         wrong = next((each for each in chunk if not fits(each)), None)
         return TypeError(f"categories of this estimator are {named}, and {_plain(wrong)!r} is not; nothing was changed")
 
-    def _refused(self, named: list[Any], missing: int) -> OutsideUniverse:
+    def _refused(self, named: list[Any]) -> OutsideUniverse:
+        """Name some categories that are not listed; how many rows have them would be a count that nothing protects."""
         listed = ", ".join(map(repr, self.labels[:_NAMED])) + (", ..." if len(self.labels) > _NAMED else "")
-        more = f" and {missing - len(named)} more" if missing > len(named) else ""
-        which = ", ".join(map(repr, named))
-        are = "category {} is" if missing == 1 else "categories {} are"
-        return OutsideUniverse(f"{are.format(which + more)} none of {listed}; nothing was changed")
+        are = f"category {named[0]!r} is" if len(named) == 1 else f"categories {', '.join(map(repr, named))} are"
+        return OutsideUniverse(f"{are} none of {listed}{GATHERED}; nothing was changed")
 
     def to_bytes(self) -> bytes:
         """Write them."""
@@ -180,3 +181,15 @@ def by_categories(categories: Categories | None) -> str:
     ('', ' by 2 categories')
     """
     return "" if categories is None else f" by {len(categories):,} categor{'y' if len(categories) == 1 else 'ies'}"
+
+
+def _different(chunk: Any, wrong: Iterable[bool]) -> list[Any]:
+    """The first few different categories of a chunk that are wrong, for an error to name."""
+    seen: set[Any] = set()
+
+    def is_new(category: Any) -> bool:
+        before = len(seen)
+        seen.add(category)
+        return len(seen) > before
+
+    return first_of(chunk, (bad and is_new(chunk[row]) for row, bad in enumerate(wrong)))

@@ -85,7 +85,9 @@ def integers(chunk: Any, scratch: Scratch) -> NDArray[np.integer]:
     if not times and all(isinstance(x, int | np.integer) and not isinstance(x, bool) for x in objects.flat):
         return objects
     refuse_missing(sum(x is None for x in objects.flat))
-    kinds = {"O": "mixed objects", "U": "strings", "S": "bytes", "T": "strings", "i": "a mixture with True or False"}
+    kinds = {"O": "mixed objects", "U": "text", "S": "bytes", "T": "text", "i": "a mixture with True or False"}
+    if all(isinstance(x, str) for x in objects.flat):
+        kinds["O"] = "text"  # as pandas holds it
     kind = kinds.get(array.dtype.kind)
     raise TypeError(f"ids must be integers, got {kind or array.dtype}; for other ids, list them with pp.Users(...)")
 

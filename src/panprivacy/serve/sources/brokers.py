@@ -57,7 +57,7 @@ def pump_of(
     form = table.one_of("format", tuple(Payload))
     batch = table.whole("batch", _BATCH[kind], least=1)
     skip_bad = table.one_of("bad", ("stop", "skip"), "skip" if skip_bad else "stop") == "skip"
-    broker = _broker_of(kind, table, f"panprivacy-{name}")
+    broker = _broker_of(kind, table, f"panprivacy-{name}", tell)
     table.close()
     if broker is None:
         return None
@@ -83,7 +83,7 @@ def table_of(address: str) -> dict[str, Any]:
     return {"kind": parts.scheme, "servers": parts.netloc, read_from: parts.path.strip("/"), **more}
 
 
-def _broker_of(kind: str, table: Table, reader: str) -> Broker | None:
+def _broker_of(kind: str, table: Table, reader: str, tell: Callable[[str, str], None]) -> Broker | None:
     servers = table.text("servers")
     read_from = table.text(_READ_FROM[kind])
     for key, found in (("servers", servers), (_READ_FROM[kind], read_from)):
@@ -98,7 +98,9 @@ def _broker_of(kind: str, table: Table, reader: str) -> Broker | None:
         consumer, subject = table.text("consumer", reader), table.text("subject")
         return Nats(servers, read_from, consumer, given, subject=subject) if servers and read_from else None
     group, field, database = table.text("group", reader), table.text("field"), table.whole("database", 0)
-    return Redis(servers, read_from, group, given, database=database, field=field) if servers and read_from else None
+    if not (servers and read_from):
+        return None
+    return Redis(servers, read_from, group, given, database=database, field=field, tell=tell)
 
 
 def _check_counter(settings: CounterSettings, table: Table) -> None:

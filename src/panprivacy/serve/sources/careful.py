@@ -50,7 +50,7 @@ class Careful:
         if refused.why.value.status >= 500:
             return False
         if end - start == 1:
-            self._blame(f"{messages.place(start)}: {refused.why.value.title} {refused.detail}".strip())
+            self._blame(f"{messages.place(start)}: {refused}")
             return True
         middle = (start + end) // 2
         return self._counted(messages, start, middle) and self._counted(messages, middle, end)

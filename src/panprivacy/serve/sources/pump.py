@@ -26,8 +26,8 @@ class Pump:
     counting a message twice is as good as counting it once. What is refused is counted again in order, together with
     all that was handed over after it: of a user's insertion and deletion, the later one stays the last.
 
-    `tell` is called with a word (``unreachable``, ``reached``, ``skipped``, ``stopped``) and a cause that quotes no
-    message, by the thread of the pump.
+    `tell` is called with a word (``unreachable``, ``reached``, ``made``, ``skipped``, ``stopped``) and a cause that
+    quotes no message, by the thread of the pump.
     """
 
     def __init__(

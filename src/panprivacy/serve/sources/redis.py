@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Callable
 from typing import Any
 
 from panprivacy.serve.sources.block import Block
@@ -19,13 +20,22 @@ class Redis:
     """
 
     def __init__(
-        self, servers: str, stream: str, group: str, options: dict[str, Any], *, database: int = 0, field: str | None
+        self,
+        servers: str,
+        stream: str,
+        group: str,
+        options: dict[str, Any],
+        *,
+        database: int = 0,
+        field: str | None,
+        tell: Callable[[str, str], None] = lambda _word, _cause: None,
     ) -> None:
         self.name = f"redis://{servers}/{stream}"
         host, _, port = servers.rpartition(":")
         self._options = {"host": host or port, "port": int(port) if host else 6379, "db": database, **options}
         self._stream, self._group = stream, group
         self._field = None if field is None else field.encode()
+        self._tell = tell
         self._client: Any = None
         self._after = "0"
 
@@ -79,9 +89,12 @@ class Redis:
 
             client = redis.Redis(**{**self._options, "decode_responses": False})
             try:
-                client.xgroup_create(self._stream, self._group, id="0", mkstream=True)
+                client.xgroup_create(self._stream, self._group, id="0")
             except redis.ResponseError as error:
-                if "BUSYGROUP" not in str(error):  # it is there already
+                if "MKSTREAM" in str(error):  # which Redis proposes where there is no stream
+                    client.xgroup_create(self._stream, self._group, id="0", mkstream=True)
+                    self._tell("made", "there was no such stream; it is made, and empty, so check its name")
+                elif "BUSYGROUP" not in str(error):  # the group is there already
                     raise
             self._client = client
         return self._client
