@@ -1,8 +1,11 @@
 """`pp.harden()`: what it says is what is."""
 
+import ctypes
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -107,19 +110,19 @@ def test_the_program_starts_itself_once(monkeypatch: pytest.MonkeyPatch) -> None
     assert len(started) == 1
 
 
-@pytest.mark.slow
-@linux
-def test_other_threads_that_get_the_freed_memory_change_nothing_about_the_answer() -> None:
-    code = """
-import threading
-from panprivacy import hardening
-over = threading.Event()
-def use():
-    while not over.is_set():
-        kept = [bytes([number % 256]) * size for number in range(2, 50) for size in (1000, 5000)]
-threads = [threading.Thread(target=use) for _ in range(3)]
-[thread.start() for thread in threads]
-print({hardening._overwritten_by_libc().in_force for _ in range(500)})
-over.set()
-"""
-    assert _python(code, **hardening.AT_START) == "{True}\n"
+@pytest.mark.parametrize(
+    ("freed", "overwritten"),
+    [
+        (b"", False),  # as it was
+        (b"\xa5" * 1000, True),
+        (b"\xa5" * 300 + bytes(200) + b"\xa5" * 500, True),  # somebody got a part of it meanwhile
+        (b"theirs, " * 125, True),  # somebody got all of it
+        (b"\xa5" * 500, False),  # half of it is as it was
+    ],
+)
+def test_whether_freed_memory_is_overwritten_is_told_whoever_gets_it_meanwhile(freed: bytes, overwritten: bool) -> None:
+    memory = ctypes.create_string_buffer(1000)
+    libc: Any = SimpleNamespace(
+        malloc=lambda _size: ctypes.addressof(memory), free=lambda place: ctypes.memmove(place, freed, len(freed))
+    )
+    assert hardening._is_overwritten(libc, 1000) is overwritten
