@@ -69,11 +69,11 @@ def test_an_active_users_asks_for_its_start_and_for_users_enough_for_its_days() 
         pp.ActiveUsers(10, 1.0, start="2026-01-05")
 
 
-def test_a_folder_has_no_more_shards_than_bits_and_says_what_they_take(tmp_path: Path) -> None:
-    small, usual = (pp.StateFolder.create(tmp_path / str(users), users, 1.0) for users in (2, 1000))
-    assert (small.shards, usual.shards) == (2, 64)
+def test_a_folder_has_no_more_shards_than_are_worth_it_and_says_what_they_take(tmp_path: Path) -> None:
+    small, few, usual = (pp.StateFolder.create(tmp_path / str(users), users, 1.0) for users in (2, 5000, 100_000))
+    assert (small.shards, few.shards, usual.shards) == (1, 4, 64)
     assert "all tracked in 8 B" in repr(small)
-    assert usual.memory == 128
+    assert few.memory == 632
     with pytest.raises(ValueError, match="shards must be between 1 and 2, got 3"):
         pp.StateFolder.create(tmp_path / "more", 2, 1.0, shards=3)
     with pytest.raises(pp.PanPrivacyError, match=r"is a folder, not a state file; .* pp\.StateFolder\(path\)"):
