@@ -26,7 +26,7 @@ from panprivacy import spark as pps
 ONCE = {1: 2000, 2: 1000}
 """How many users came how often, if each event of `write_events` counts once."""
 
-pytestmark = [*needs_spark, pytest.mark.xdist_group("spark cluster")]
+pytestmark = needs_spark
 
 
 @pytest.fixture(scope="module")

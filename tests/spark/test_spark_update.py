@@ -13,7 +13,7 @@ import panprivacy as pp
 from panprivacy import spark as pps
 from panprivacy.testing import CertainCoins
 
-pytestmark = [*needs_spark, pytest.mark.xdist_group("spark")]
+pytestmark = needs_spark
 
 
 @pytest.fixture(scope="module")
