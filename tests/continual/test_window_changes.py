@@ -137,7 +137,7 @@ class Counted:
     def update(self, user: object) -> None:
         self.update_many([user])
 
-    def update_many(self, ids: Any, threads: int | None = None) -> None:
+    def update_many(self, ids: Any, **_: Any) -> None:
         if self.over:
             Counted.late += len(ids)
         events = self.events
