@@ -28,13 +28,17 @@ def audit_memory(beginning: str, sizes: list[int], *, as_json: bool, markdown: b
     console = Console(stderr=True)
     runs = [(scenario, users) for users in sizes for scenario in _chosen(beginning)]
     shown = track(runs, "imaging", console=console, transient=True, disable=not console.is_terminal)
-    results = [image(scenario, users) for scenario, users in shown]
+    if markdown:
+        _echo(_COLUMNS)
+        _echo(tuple("---" for _ in _COLUMNS))
+    results = []
+    for scenario, users in shown:
+        results.append(image(scenario, users))
+        if markdown:  # at once: all of them take an hour, and the first may be known to leak long before
+            _echo(_row(results[-1]))
     if as_json:
         typer.echo(json.dumps([result.as_dict() for result in results], indent=2))
-    elif markdown:
-        rows = [_COLUMNS, tuple("---" for _ in _COLUMNS), *map(_row, results)]
-        typer.echo("\n".join(f"| {' | '.join(row)} |" for row in rows))
-    else:
+    elif not markdown:
         table = Table(*_COLUMNS, row_styles=["", "dim"])
         for result in results:
             table.add_row(*_row(result), style=None if result.clean else "bold red")
@@ -55,6 +59,10 @@ def _chosen(beginning: str) -> "list[Scenario]":
                 f"{scenario.name}: left out, since nothing here makes this container"
             )
     return [scenario for scenario in chosen if scenario.possible]
+
+
+def _echo(row: tuple[str, ...]) -> None:
+    typer.echo(f"| {' | '.join(row)} |")
 
 
 def _row(result: "Imaged") -> tuple[str, ...]:
