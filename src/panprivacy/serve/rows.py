@@ -37,14 +37,7 @@ def batch_of(body: Body, columns: Columns, refuse: Callable[[BadInput, Columns],
         frame = _listed(body, columns) if body.form is Form.json else _streamed(body, columns)
     except BadInput as error:
         raise refuse(error, columns) from None
-    except (
-        pl.exceptions.PolarsError,
-        pl.exceptions.PanicException,
-        ValueError,
-        TypeError,
-        OverflowError,
-        RecursionError,
-    ):
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, *_UNREADABLE):
         raise Refused(Why.unreadable) from None
     return Batch(NAME, frame, 0, 0)
 

@@ -54,5 +54,6 @@ class Block:
             return int(np.count_nonzero(scratch.own(self.octets == _NEWLINE))) == len(self)
 
     def wipe(self) -> None:
-        """Overwrite the payloads."""
+        """Overwrite the payloads, and how long each of them was."""
         wipe(self.octets)
+        wipe(self.starts)
