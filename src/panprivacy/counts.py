@@ -219,8 +219,8 @@ class Counts(Growing[FrequencyRelease]):
             "its user came in between; a counter that is drawn anew would forget what came before"
         )
 
-    def _redraw_slot(self, slot: int, remove: bool) -> None:
-        self._table.redraw_one(slot, self._coins.flip(self._threshold(remove)), back=remove)
+    def _redraw_slot(self, slot: int, flip: bool, remove: bool) -> None:
+        self._table.redraw_one(slot, flip, back=remove)
 
     def _redraw_slots(self, table: Any, slots: Any, remove: bool, scratch: Scratch) -> None:
         table.redraw(slots, self._threshold(remove), self._coins, scratch, back=remove)

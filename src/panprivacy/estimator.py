@@ -113,11 +113,11 @@ class Estimator(ABC, Generic[R]):
 
     def update(self, user: Any, category: Any = None) -> None:
         """Note that a user appeared, and in which category, where the estimator has categories."""
-        self._redraw_one(user if category is None else self._visit(user, category), remove=False)
+        self._redraw_one(user if category is None else self._visit(user, category), False)
 
     def remove(self, user: Any, category: Any = None) -> None:
         """Note that a user was deleted: as if it had never appeared."""
-        self._redraw_one(user if category is None else self._visit(user, category), remove=True)
+        self._redraw_one(user if category is None else self._visit(user, category), True)
 
     def update_many(self, ids: Ids, categories: Any = None, *, threads: int | None = None) -> None:
         """Note that these users appeared.
@@ -160,16 +160,16 @@ class Estimator(ABC, Generic[R]):
 
     def _redraw_one(self, user: Any, remove: bool) -> None:
         with self._lock:  # `rerandomize` replaces the pair, and growing the universe
-            self._threshold(remove)  # which may refuse
+            threshold = self._threshold(remove)  # which may refuse
             slot = self._slots.slot(self._events.index(user))
             if slot < 0:
                 self._table.in_use()
                 return
-            self._redraw_slot(slot, remove)
+            self._redraw_slot(slot, self._coins.flip(threshold), remove)
 
-    def _redraw_slot(self, slot: int, remove: bool) -> None:
+    def _redraw_slot(self, slot: int, flip: bool, remove: bool) -> None:  # noqa: ARG002
         """What an event of one slot does to the table."""
-        self._table.redraw_one(slot, self._coins.flip(self._threshold(remove)))
+        self._table.redraw_one(slot, flip)
 
     def _redraw_slots(self, table: Any, slots: Any, remove: bool, scratch: Scratch) -> None:
         """What an event of each of these slots does to the table, or to a stretch of it."""

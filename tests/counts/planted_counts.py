@@ -40,9 +40,9 @@ class NoiseForOne(Counts):
 class KeepsTheBit(Counts):
     """Redraws a bit at a wrap only if it is 0."""
 
-    def _redraw_slot(self, slot: int, remove: bool) -> None:
+    def _redraw_slot(self, slot: int, flip: bool, remove: bool) -> None:
         kept = self._table.fields()[slot][1]
-        self._table.redraw_one(slot, bool(kept) or self._coins.flip(self._threshold(remove)), back=remove)
+        super()._redraw_slot(slot, bool(kept) or flip, remove)
 
     update_many = None  # type: ignore[assignment]
 

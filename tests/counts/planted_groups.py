@@ -32,12 +32,13 @@ class CounterInEveryCategory(Counts):
 
     def _redraw_one(self, user: Any, remove: bool) -> None:
         user, category = user
-        self._redraw_slot(2 * self.groups.index(category) + user, remove)
+        flip = self._coins.flip(self._threshold(remove))
+        self._redraw_slot(2 * self.groups.index(category) + user, flip, remove)
 
 
 class MovesTheNextGroup(Counts):
     """Counts an event in the next group as well."""
 
-    def _redraw_slot(self, slot: int, remove: bool) -> None:
-        super()._redraw_slot(slot, remove)
-        super()._redraw_slot((slot + 1) % self._slots.size, remove)
+    def _redraw_slot(self, slot: int, flip: bool, remove: bool) -> None:
+        super()._redraw_slot(slot, flip, remove)
+        super()._redraw_slot((slot + 1) % self._slots.size, self._coins.flip(self._threshold(remove)), remove)
