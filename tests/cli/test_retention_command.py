@@ -1,5 +1,6 @@
 """`panprivacy retention`: two periods of files, a state between them, and a picture."""
 
+import json
 from pathlib import Path
 
 import polars as pl
@@ -35,6 +36,52 @@ def test_each_then_is_followed_by_a_release() -> None:
     assert len(ran.stdout.splitlines()) == 2
     assert "returned by release 0." in ran.stdout
     assert Path("c.png").stat().st_size > 10_000
+
+
+WEEKS = {"2026-01-05": range(8000), "2026-01-12": range(6000, 9000), "2026-01-19": range(4000, 10_000)}
+BY_TIMES = ("-c", "user", "--time", "day@2026-01-05", "--release-every", "7d")
+
+
+def timed(*starts: str) -> None:
+    """Write the events of some weeks, in order, to a file."""
+    pl.concat(pl.DataFrame({"user": WEEKS[start], "day": start}) for start in starts).write_csv("visits.csv")
+
+
+@pytest.mark.usefixtures("folder")
+def test_periods_of_one_file_are_cut_by_its_times() -> None:
+    timed(*WEEKS)
+    ran = run("retention", "visits.csv", *BY_TIMES, "-n", USERS, "-e", 20, "--releases", 2, "--json")
+    assert ran.exit_code == 0, ran.output
+    cohort, first, second = map(json.loads, ran.stdout.splitlines())
+    assert cohort["density"] == pytest.approx(0.4, abs=0.02)
+    assert [released["returned"] for released in (first, second)] == pytest.approx([0.1, 0.2], abs=0.02)
+    assert [released["until"][:10] for released in (cohort, first, second)] == [
+        "2026-01-12",
+        "2026-01-19",
+        "2026-01-26",
+    ]
+    assert [released["period_over"] for released in (cohort, first, second)] == [True, True, False]
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_state_goes_on_with_its_periods_by_their_times() -> None:
+    timed("2026-01-05", "2026-01-12")
+    began = run("retention", "visits.csv", *BY_TIMES, "-n", USERS, "-e", 20, "-s", "r.pp")
+    assert "density 0.4" in began.stdout or "density 0.39" in began.stdout
+    assert "returned" not in began.stdout
+    timed("2026-01-19")
+    assert "returned 0.1" in run("retention", "visits.csv", *BY_TIMES, "-s", "r.pp").stdout
+    timed("2026-01-05")
+    assert "until which this state has released" in refused("retention", "visits.csv", *BY_TIMES, "-s", "r.pp")
+
+
+@pytest.mark.usefixtures("folder")
+def test_the_second_period_is_said_in_one_way() -> None:
+    timed(*WEEKS)
+    assert "leave --time and --release-every out" in refused(
+        "retention", "visits.csv", "--then", "week1.csv", *BY_TIMES, "-n", USERS, "-e", 20
+    )
+    assert "--time goes with --release-every" in refused("retention", "visits.csv", *WHOM, "--time", "day")
 
 
 @pytest.mark.usefixtures("folder")

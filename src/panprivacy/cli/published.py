@@ -10,6 +10,7 @@ from panprivacy.cli.plainly import Speaker, as_fields, lines_of
 from panprivacy.periods import as_datetime
 from panprivacy.release import CategoryRelease, MonotoneCurve, monotone
 from panprivacy.release.groups import MOST_SHOWN
+from panprivacy.retention import Retention
 from panprivacy.sizes import counted
 
 if TYPE_CHECKING:
@@ -99,7 +100,8 @@ class Published:
     """Collects what a series releases; when it is over, shows the curve through it, and draws both if that was asked.
 
     The curve is fitted to all releases of this command: the next one moves earlier points, so it is shown at the end.
-    Where events are read that delete users, the truth may fall, and there is no curve.
+    Where events are read that delete users, the truth may fall, and there is no curve; nor is there one through a cohort
+    and those of it who came back.
     """
 
     speaker: Speaker
@@ -110,7 +112,7 @@ class Published:
     def close(self, est: "Estimator[Any]", audited: Audited | None = None) -> None:
         """Show the curve, and what ends the series if something does; draw the picture."""
         divided = any(isinstance(row.release, CategoryRelease) for row in self.rows)  # into categories, without a total
-        curve = None if self.deletions or divided else Curve(self.rows)
+        curve = None if self.deletions or divided or isinstance(est, Retention) else Curve(self.rows)
         if curve is not None and (self.speaker.as_json or len(self.rows) > 1):
             self.speaker.answer(curve)
         if audited is not None:

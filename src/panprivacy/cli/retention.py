@@ -8,6 +8,7 @@ import typer
 from panprivacy.cli import options as opt
 from panprivacy.cli.plainly import Speaker, plain_errors
 from panprivacy.cli.run import Run, continued_or_new, kept_in, planned, prepare, refuse_another
+from panprivacy.cli.series import feed_series
 from panprivacy.cli.source import Events, Files, source_of
 from panprivacy.cli.universe import Asked, which_column
 from panprivacy.drawing import check_picture
@@ -54,8 +55,16 @@ def retention(
         ),
     ] = False,
     state: opt.State = None,
-    release: opt.MakeReleaseUntimed = None,
+    release: opt.MakeRelease = None,
     release_every: opt.ReleaseEvery = None,
+    time: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME[@START]",
+            help="Column of times: the first --release-every from START on is the first period, and after each of those "
+            "behind it there is a release.",
+        ),
+    ] = None,
     plot: Annotated[
         str | None,
         typer.Option(metavar="FILE", help="Draw who came back by each release as a picture: .png, .svg or .pdf."),
@@ -68,6 +77,8 @@ def retention(
     """Estimate how many users of a first period came back in a second one.
 
     Example: [bold]panprivacy retention january.csv --then february.csv -c patient -n 1000000 -e 1[/bold]
+
+    From times: [bold]panprivacy retention visits.csv --time visited@2026-01-05 --release-every 7d -c patient ...[/bold]
 
     FILE is one file or more, a glob in quotes, or - for standard input. With --state, a release in the first period
     is of the cohort and ends it: what comes after it is of the second.
@@ -91,11 +102,16 @@ def retention(
         columns = asked.columns(est.universe, kind, None, lambda: which_column(files, format_, layout))
         source = source_of(files, columns, format_, layout, skip_missing, skip_outside)
         if then:
+            if time is not None or release_every is not None:
+                raise ValueError("--then FILE is the second period: leave --time and --release-every out")
             _both_periods(run, source, then, closed=est.closed)
-        elif kept is None and isinstance(source, Files):
-            raise ValueError("what is the second period? Say --then FILE, or keep the first in a --state FILE")
+        elif kept is None and isinstance(source, Files) and time is None:
+            raise ValueError(
+                "what is the second period? Say --then FILE, or --time NAME@START --release-every 7d, or keep the first "
+                "in a --state FILE"
+            )
         else:
-            run.feed(source, release_every, release)
+            feed_series(run, source, release, time=time, every=release_every, picture=None)
         if plot is not None:
             est.plot(plot)
 
