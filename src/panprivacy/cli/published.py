@@ -100,8 +100,8 @@ class Published:
     """Collects what a series releases; when it is over, shows the curve through it, and draws both if that was asked.
 
     The curve is fitted to all releases of this command: the next one moves earlier points, so it is shown at the end.
-    Where events are read that delete users, the truth may fall, and there is no curve; nor is there one through a cohort
-    and those of it who came back.
+    Where events are read that delete users, the truth may fall, and there is no curve; nor is there one through a
+    cohort and those of it who came back.
     """
 
     speaker: Speaker

@@ -61,8 +61,8 @@ def retention(
         str | None,
         typer.Option(
             metavar="NAME[@START]",
-            help="Column of times: the first --release-every from START on is the first period, and after each of those "
-            "behind it there is a release.",
+            help="Column of times: the first --release-every from START on is the first period, and after each of "
+            "those behind it there is a release.",
         ),
     ] = None,
     plot: Annotated[
@@ -107,8 +107,8 @@ def retention(
             _both_periods(run, source, then, closed=est.closed)
         elif kept is None and isinstance(source, Files) and time is None:
             raise ValueError(
-                "what is the second period? Say --then FILE, or --time NAME@START --release-every 7d, or keep the first "
-                "in a --state FILE"
+                "what is the second period? Say --then FILE, or --time NAME@START --release-every 7d, or keep the "
+                "first in a --state FILE"
             )
         else:
             feed_series(run, source, release, time=time, every=release_every, picture=None)
