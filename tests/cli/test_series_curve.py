@@ -86,10 +86,11 @@ def test_where_users_are_deleted_there_is_no_curve(tmp_path: Path) -> None:
 
 def test_a_terminal_shows_the_curve_as_a_table() -> None:
     est = pp.Density(USERS, 12.0, releases=2)
-    shown = [published.Dated(published.UNTIL, moment * DAY, est.release()) for moment in (1, 2)]
+    made = [est.release(), est.release()]
+    shown = [published.Dated(published.UNTIL, day * DAY, release) for day, release in enumerate(made, 1)]
     terminal = Console(width=80)
     with terminal.capture() as captured:
-        terminal.print(published.Curve(shown))
+        terminal.print(published.Curve(shown, made, None))
 
     assert "monotone curve through 2 releases" in captured.get()
     assert re.search("│ until 1970-01-03 │ density 0\\.0[0-9]{3} │ users [0-9]+ +│", captured.get())
@@ -156,6 +157,6 @@ def test_an_interval_without_end_is_drawn_to_the_edge(tmp_path: Path) -> None:
         published.Dated(published.UNTIL, moment * DAY, replace(release, count_interval=(0.0, inf)))
         for moment, release in ((1, first), (2, second))
     ]
-    draw(shown, None, str(tmp_path / "series.png"), est, Audited(est))
+    draw(shown, {None: pp.monotone([first, second])}, str(tmp_path / "series.png"), est, Audited(est))
 
     assert (tmp_path / "series.png").stat().st_size > 1000

@@ -14,6 +14,7 @@ from weekly import BUDGET, USERS, WEEKLY, WEEKS, visits
 import panprivacy as pp
 from panprivacy.cli import published
 from panprivacy.cli.chart import Audited, draw
+from panprivacy.cli.plainly import Speaker
 from panprivacy.periods import DAY
 
 SERIES = (*WEEKLY, "--releases", WEEKS, "--time", "when@2026-01-05")
@@ -44,7 +45,41 @@ def test_every_category_is_printed_in_every_period(clinics: Path) -> None:
     assert [head[0] for head in heads[:3]] == ["until 2026-01-12"] * 3
     assert [head[1] for head in heads[1:3]] == ["north", "south"]
     assert [head[0] for head in heads[-3:]] == [ENDED] * 3
-    assert "density 0.5" in lines[-2], "half of the users have been to the south"
+    assert "density 0.5" in lines[3 * WEEKS - 1], "half of the users have been to the south"
+
+
+@pytest.mark.parametrize("kind", ["group", "category"])
+def test_every_group_has_a_curve_that_never_falls(clinics: Path, kind: str) -> None:
+    command = grouped(clinics) if kind == "group" else ("density", clinics, *BUDGET, *BY, *SERIES)
+    curves = [line for line in map(json.loads, run(*command, "--json").stdout.splitlines()) if "monotone" in line]
+    names = ["coast", "hills", None] if kind == "group" else ["north", "south"]
+    assert [curve.get("group") for curve in curves] == names
+    for curve in curves:
+        points = [point["monotone_density"] for point in curve["monotone"]]
+        assert len(points) == WEEKS
+        assert points == sorted(points)
+    lines = run(*command).stdout
+    assert f"{names[0]}: monotone curve through {WEEKS} releases" in lines
+
+
+def test_a_group_may_be_called_anything(clinics: Path) -> None:
+    listed = clinics.with_name("patients.csv")
+    listed.write_text(listed.read_text().replace("coast", "all"))
+    curves = [
+        line for line in map(json.loads, run(*grouped(clinics), "--json").stdout.splitlines()) if "monotone" in line
+    ]
+    most = [max(point["count"] for point in curve["monotone"]) for curve in curves]
+    assert [curve.get("group") for curve in curves] == ["all", "hills", None]
+    assert most[2] > 1.5 * most[0]
+
+
+def test_people_see_the_curves_of_some_of_many_groups(capsys: pytest.CaptureFixture[str]) -> None:
+    est = pp.Density(USERS, 20.0, releases=2, categories=[f"c{number}" for number in range(25)])
+    rows = [published.Dated(published.UNTIL, day * DAY, est.release()) for day in (1, 2)]
+    published.Published(Speaker(as_json=False, quiet=False), rows=rows).close(est)
+    said = capsys.readouterr()
+    assert said.out.count("monotone curve") == 20
+    assert "5 more groups, whose curves --json prints" in said.err
 
 
 def test_every_group_is_printed_beside_the_total(clinics: Path) -> None:
@@ -143,7 +178,7 @@ def test_wild_counts_do_not_rule_the_picture(tmp_path: Path, monkeypatch: pytest
         for number, each in enumerate(counts, 1)
     ]
     rows = [published.Dated(published.UNTIL, number * DAY, each, over=True) for number, each in enumerate(made, 1)]
-    draw(rows, None, str(tmp_path / "a.svg"), est, Audited(est))
+    draw(rows, {None: pp.monotone(made)}, str(tmp_path / "a.svg"), est, Audited(est))
     assert tops[-1] < 10_000
     assert "above the picture: 1 release, and the ends of 1 interval" in (tmp_path / "a.svg").read_text()
 
@@ -163,4 +198,5 @@ def test_bars_are_called_by_their_column(clinics: Path) -> None:
 
 def test_json_says_whether_a_period_is_over(clinics: Path) -> None:
     lines = run("density", clinics, *BUDGET, *BY, *SERIES, "--json").stdout.splitlines()
-    assert [json.loads(line)["period_over"] for line in lines] == [True, True, True, False]
+    periods = [line for line in map(json.loads, lines) if "monotone" not in line]
+    assert [period["period_over"] for period in periods] == [True, True, True, False]

@@ -1,6 +1,6 @@
 """A series of releases as a picture, with the curve through them, and the line under it that says what it cost."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from math import ceil, isfinite
 from statistics import median, quantiles
@@ -15,7 +15,7 @@ from panprivacy.periods import DAY
 from panprivacy.privacy.budget import and_delta
 from panprivacy.privacy.coins import Coins
 from panprivacy.privacy.ledger import Ledger
-from panprivacy.release import MonotoneCurve, monotone
+from panprivacy.release import MonotoneCurve
 from panprivacy.sizes import counted
 from panprivacy.slots import Every
 from panprivacy.table import Table
@@ -75,7 +75,7 @@ def _one_bit(split: "Split", coins: Coins) -> Density:
 
 def draw(
     rows: "Sequence[Dated]",
-    curve: MonotoneCurve[Any] | None,
+    fitted: Mapping[str | None, MonotoneCurve[Any]],
     path: str,
     est: Estimator[Any],
     audited: Audited,
@@ -92,10 +92,7 @@ def draw(
 
     scale = _Scale(est, falls=falls)
     series = by_group([row.release for row in rows])
-    curves = {
-        name: () if falls else scale.curve(curve if curve is not None and name == ALL else monotone(releases))
-        for name, releases in series.items()
-    }
+    curves = {name: () if falls else scale.curve(fitted[name]) for name in series}
     top = max(_top(releases, curves[name], scale) for name, releases in series.items())
     across = 1 if len(series) == 1 else 2 if len(series) in (2, 4) else 3
     down = ceil(len(series) / across)
@@ -109,7 +106,8 @@ def draw(
             if not falls:
                 panel.plot(when, curves[name], color=scale.colour, label="monotone curve fitted to them", zorder=3)
             if across > 1:
-                panel.set_title(name if len(name) <= 30 else name[:29] + "…", fontsize=9)
+                title = "all users" if name is ALL else name
+                panel.set_title(title if len(title) <= 30 else title[:29] + "…", fontsize=9)
         panels[0].set_ylim(0, top)
         panels[0].yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}" if scale.counts else f"{100 * value:g} %")
         panels[0].xaxis_date()

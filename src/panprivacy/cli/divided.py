@@ -9,14 +9,16 @@ from panprivacy.release import CategoryRelease, CountRelease, GroupDensity, Rele
 Alone = Release | CountRelease
 """A release with a number for all."""
 
-ALL = "all"
-"""What the series of all users is called."""
+ALL = None
+"""Stands for all users, where groups stand by their labels: a group may be called anything."""
 
 
-def by_group(releases: Sequence[Any]) -> dict[str, list[Alone]]:
+def by_group(releases: Sequence[Any]) -> dict[str | None, list[Alone]]:
     """The releases of each group by its label, with those of all users first, where they are released too."""
+    if not releases:
+        return {ALL: []}
     first = releases[0]
-    found: dict[str, list[Alone]] = {} if isinstance(first, CategoryRelease) else {ALL: list(releases)}
+    found: dict[str | None, list[Alone]] = {} if isinstance(first, CategoryRelease) else {ALL: list(releases)}
     for place, row in enumerate(first.groups):
         found[str(row.group)] = [_alone(release, place) for release in releases]
     return found

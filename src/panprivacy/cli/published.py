@@ -5,10 +5,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from panprivacy.cli.chart import Audited, draw
+from panprivacy.cli.divided import ALL, by_group
 from panprivacy.cli.noisy import note_noise_of_series
 from panprivacy.cli.plainly import Speaker, as_fields, lines_of
 from panprivacy.periods import as_datetime
-from panprivacy.release import CategoryRelease, MonotoneCurve, monotone
+from panprivacy.release import MonotoneCurve, monotone
 from panprivacy.release.groups import MOST_SHOWN
 from panprivacy.retention import Retention
 from panprivacy.sizes import counted
@@ -61,16 +62,20 @@ class Dated(dict[str, Any]):
 
 
 class Curve(dict[str, Any]):
-    """The curve through some rows: as JSON each point beside what was released, and as a table for people."""
+    """The curve through the releases of some rows, or of one group of them.
 
-    def __init__(self, rows: Sequence[Dated]) -> None:
-        self.fitted: MonotoneCurve[Any] = monotone([row.release for row in rows])
-        known = all(row.release.universe for row in rows)
+    As JSON it has each point beside what was released, and it is a table for people.
+    """
+
+    def __init__(self, rows: Sequence[Dated], releases: Sequence[Any], group: str | None) -> None:
+        self.fitted: MonotoneCurve[Any] = monotone(releases)
+        known = all(release.universe for release in releases)
         densities = self.fitted.densities if known else [None] * len(rows)
-        points = list(zip(rows, densities, self.fitted.counts, strict=True))
-        super().__init__(monotone=[_point(*point) for point in points])
-        self._title = f"monotone curve through {counted(len(rows), 'release')}"
-        self._lines = [(row.when, *_shown_point(density, count)) for row, density, count in points]
+        points = list(zip(rows, releases, densities, self.fitted.counts, strict=True))
+        super().__init__({} if group is ALL else {"group": group})
+        self["monotone"] = [_point(*point) for point in points]
+        self._title = f"{'' if group is ALL else f'{group}: '}monotone curve through {counted(len(rows), 'release')}"
+        self._lines = [(row.when, *_shown_point(density, count)) for row, _, density, count in points]
 
     def __str__(self) -> str:
         lines = (f"{when}: {'; '.join(said)}" for when, *said in self._lines)
@@ -85,8 +90,9 @@ class Curve(dict[str, Any]):
         return table
 
 
-def _point(row: Dated, density: float | None, count: float) -> dict[str, Any]:
-    raw = {name: row[name] for name in (row.named, "number", "density", "count")}
+def _point(row: Dated, release: Any, density: float | None, count: float) -> dict[str, Any]:
+    released = as_fields(release)
+    raw = {row.named: row[row.named]} | {name: released[name] for name in ("number", "density", "count")}
     return raw | {"monotone_density": density, "monotone_count": count}
 
 
@@ -98,6 +104,8 @@ def _shown_point(density: float | None, count: float) -> list[str]:
 @dataclass
 class Published:
     """Collects what a series releases; when it is over, shows the curve through it, and draws both if that was asked.
+
+    Groups have a curve each.
 
     The curve is fitted to all releases of this command: the next one moves earlier points, so it is shown at the end.
     Where events are read that delete users, the truth may fall, and there is no curve; nor is there one through a
@@ -111,16 +119,28 @@ class Published:
 
     def close(self, est: "Estimator[Any]", audited: Audited | None = None) -> None:
         """Show the curve, and what ends the series if something does; draw the picture."""
-        divided = any(isinstance(row.release, CategoryRelease) for row in self.rows)  # into categories, without a total
-        curve = None if self.deletions or divided or isinstance(est, Retention) else Curve(self.rows)
-        if curve is not None and (self.speaker.as_json or len(self.rows) > 1):
-            self.speaker.answer(curve)
+        curves = {} if self.deletions or isinstance(est, Retention) else self._curves()
+        if self.speaker.as_json or len(self.rows) > 1:
+            self._show(list(curves.values()))
         if audited is not None:
             self.speaker.close(audited)
         note_noise_of_series([row.release for row in self.rows], self.speaker)
         if self.picture is not None and self.rows:
-            fitted = None if curve is None else curve.fitted
+            fitted = {group: curve.fitted for group, curve in curves.items()}
             draw(self.rows, fitted, self.picture, est, audited or Audited(est), falls=self.deletions)
+
+    def _curves(self) -> dict[str | None, Curve]:
+        series = by_group([row.release for row in self.rows])
+        return {group: Curve(self.rows, releases, group) for group, releases in series.items()}
+
+    def _show(self, curves: Sequence[Curve]) -> None:
+        """Show the curves of groups, and at last that of all; of many, people see some."""
+        groups, of_all = ([curve for curve in curves if ("group" in curve) is divided] for divided in (True, False))
+        room = len(groups) if self.speaker.as_json else MOST_SHOWN
+        for curve in [*groups[:room], *of_all]:
+            self.speaker.answer(curve)
+        if len(groups) > room:
+            self.speaker.note(f"{counted(len(groups) - room, 'more group')}, whose curves --json prints")
 
 
 def shown(moment: int) -> str:
