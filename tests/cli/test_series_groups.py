@@ -96,7 +96,7 @@ def test_every_group_has_a_panel(clinics: Path, kind: str) -> None:
     result = run(*command, "--plot", picture)
     assert result.exit_code == 0, result.output
     drawn = picture.read_text()
-    names = ["all", "coast", "hills"] if kind == "group" else ["north", "south"]
+    names = ["all users", "coast", "hills"] if kind == "group" else ["north", "south"]
     assert all(f"<!-- {name} -->" in drawn for name in names)
     assert ("% of a group" in drawn) == (kind == "group")
 
