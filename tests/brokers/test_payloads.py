@@ -101,7 +101,13 @@ def test_plain_ids_are_woven_and_others_take_the_long_way_to_the_same_lines() ->
     assert _rows(PLAIN, NAMES) == [{"user": each.decode()} for each in PLAIN]
 
 
-def test_a_part_of_a_block_is_the_same_memory() -> None:
-    block = Block.of([b"1", b"22", b"333"])
-    block.part(1, 2).wipe()
-    assert list(block) == [b"1", b"\0\0", b"333"]
+def test_a_part_of_a_part_has_the_same_memory_and_no_copy_of_lengths() -> None:
+    block = Block.of([b"alice", b"bob", b"carol", b"dave"])
+    part = block.part(1, 4).part(1, 3)
+    assert list(part) == [b"carol", b"dave"]
+    lines = woven(part, b"<", b">")
+    assert lines is not None
+    assert lines.tobytes() == b"<carol>\n<dave>\n"
+    block.wipe()
+    assert not part.octets.any()
+    assert not part.starts.any()

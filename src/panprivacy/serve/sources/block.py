@@ -24,7 +24,7 @@ class Block:
     def __init__(self, octets: NDArray[np.uint8], starts: NDArray[np.int64]) -> None:
         self.octets = octets
         self.starts = starts
-        """Where each payload starts, and where the next one would."""
+        """Where each payload starts, and where the next one would; the first one's start is that of the octets."""
 
     @classmethod
     def of(cls, payloads: Sequence[bytes]) -> "Block":
@@ -37,15 +37,16 @@ class Block:
         return len(self.starts) - 1
 
     def __getitem__(self, number: int) -> bytes:
-        return self.octets[self.starts[number] : self.starts[number + 1] - 1].tobytes()
+        start, end = self.starts[number : number + 2] - self.starts[0]
+        return self.octets[start : end - 1].tobytes()
 
     def __iter__(self) -> Iterator[bytes]:
         return (self[number] for number in range(len(self)))
 
     def part(self, start: int, end: int) -> "Block":
         """Some of the payloads, in the same memory."""
-        first, last = self.starts[start], self.starts[end]
-        return Block(self.octets[first:last], self.starts[start : end + 1] - first)
+        first, last = self.starts[start] - self.starts[0], self.starts[end] - self.starts[0]
+        return Block(self.octets[first:last], self.starts[start : end + 1])
 
     @property
     def of_lines(self) -> bool:

@@ -35,13 +35,14 @@ def _put(text, start, end, lines, at):
 def _weave(text, starts, before, after, lines):
     at = 0
     for i in range(len(starts) - 1):
-        plain = text[starts[i]] > _SPACE and text[starts[i + 1] - 2] > _SPACE
-        for j in range(starts[i], starts[i + 1] - 1):
+        start, end = starts[i] - starts[0], starts[i + 1] - starts[0] - 1
+        plain = text[start] > _SPACE and text[end - 1] > _SPACE
+        for j in range(start, end):
             plain &= (_SPACE <= text[j] < _DELETE) & (text[j] != _QUOTE) & (text[j] != _BACKSLASH)
         if not plain:
             return False
         at = _put(before, 0, len(before), lines, at)
-        at = _put(text, starts[i], starts[i + 1] - 1, lines, at)
+        at = _put(text, start, end, lines, at)
         at = _put(after, 0, len(after), lines, at)
         lines[at] = _NEWLINE
         at += 1
