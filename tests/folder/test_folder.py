@@ -93,15 +93,15 @@ def test_an_open_universe_and_a_list_are_kept_in_folders_too(tmp_path: Path) -> 
 @pytest.mark.parametrize("estimator", [pp.Density, pp.Counts], ids=["Density", "Counts"])
 def test_groups_of_users_and_categories_of_events_are_released(tmp_path: Path, estimator: Any) -> None:
     plan = {"epsilon": 30.0, "estimator": estimator, "shards": 3}
-    regions = pp.StateFolder.create(tmp_path / "a", universe=900, groups=["north", "south", "west"] * 300, **plan)
-    regions.update_many(range(0, 900, 3), batch=("w", 1))
+    regions = pp.StateFolder.create(tmp_path / "a", universe=36_000, groups=["north", "south", "west"] * 12_000, **plan)
+    regions.update_many(range(0, 36_000, 3), batch=("w", 1))
     assert regions._est.groups == ("north", "south", "west")
-    named = pp.Users(range(900), groups=["north", "south", "west"] * 300)
+    named = pp.Users(range(36_000), groups=["north", "south", "west"] * 12_000)
     again = pp.StateFolder(tmp_path / "a", universe=named)  # whose groups do not stand together: they are a list
-    again.update_many(range(1, 450, 3), batch=("w", 2))
+    again.update_many(range(1, 18_000, 3), batch=("w", 2))
     assert shares(again.release()) == [pytest.approx(share, abs=0.3) for share in (1.0, 0.5, 0.0)]
-    clinics = pp.StateFolder.create(tmp_path / "b", universe=900, categories=["flu", "cold"], **plan)
-    clinics.update_many(range(900), "flu", batch=("w", 1))
+    clinics = pp.StateFolder.create(tmp_path / "b", universe=36_000, categories=["flu", "cold"], **plan)
+    clinics.update_many(range(36_000), "flu", batch=("w", 1))
     clinics.update_many([5, 6], ["flu", "cold"], batch=("w", 2))
     clinics.update(7, "cold", batch=("w", 3))
     assert shares(clinics.release()) == [pytest.approx(share, abs=0.3) for share in (1.0, 0.0)]
