@@ -140,3 +140,15 @@ def test_random_memory_holds_nothing() -> None:
     keys = needles.of_octets("keys", RANDOM.bytes(2**16))
 
     assert search(image, *old_bits(), keys, Run("ids", IDS, IN_ORDER)) == 0
+
+
+def test_flips_of_a_batch_that_are_the_present_bits_are_no_find_and_others_are() -> None:
+    came = np.zeros(SIZE, np.uint8)
+    came[: SIZE // 2] = 1  # all slots of the first half, as of the low levels of a DistinctCount
+    since = OLD.copy()
+    since[: SIZE // 4] = NEW[: SIZE // 4]  # of which half were drawn again
+    flips = packed(came & OLD)
+
+    sought = needles.of_marks(flips, SIZE, packed(since))
+    assert search(image_of(packed(since).tobytes()), *sought) == 0.0
+    assert search(image_of(flips.tobytes()), *sought) > 0.11

@@ -116,10 +116,10 @@ def of_bits(what: str, octets: Octets, size: int, present: Octets | None = None,
     return found
 
 
-def of_marks(octets: Octets, size: int) -> list[Windows]:
+def of_marks(octets: Octets, size: int, present: Octets | None) -> list[Windows]:
     """Windows of packed bits that are mostly zeros: with both neighbours, and only where the three have enough ones."""
     found = []
-    for windows in of_bits("flips", octets, size):
+    for windows in of_bits("flips", octets, size, present):
         around = windows.before, windows.keys, windows.after
         telling = np.add.reduce([np.bitwise_count(words).astype(np.int64) for words in around]) >= _MARKS
         windows.need = 2

@@ -56,5 +56,5 @@ class Recorded:
                 traces.add_marks(fed)
             for version in versions:
                 traces.add_flips(fed, version)
-                traces.add_gathered(fed, version)
+                traces.add_gathered(fed, version, present)
         return traces

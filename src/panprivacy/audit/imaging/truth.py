@@ -130,8 +130,12 @@ class Traces:
             octets = np.packbits(owners != _NOBODY, bitorder="little")
             self._marks += [(windows, owners, 64) for windows in needles.of_bits("marks", octets, size, need=2)]
 
-    def add_gathered(self, fed: Fed, after: Version) -> None:
-        """Look for a table of marks that says who came in a batch, and for one that has the flips of those only."""
+    def add_gathered(self, fed: Fed, after: Version, present: list[Version]) -> None:
+        """Look for a table of marks that says who came in a batch, and for one that has the flips of those only.
+
+        Where all slots of a window came and none has since, their flips are the bits that are there at present.
+        """
+        now = _counterpart(after, present)
         first, size = after.shown.offset, after.shown.size
         slots = fed.slots - first
         there = (slots >= 0) & (slots < size)
@@ -141,7 +145,8 @@ class Traces:
         marks[slots[there]], people[slots[there]] = 1, fed.people[there]
         octets = np.packbits(marks, bitorder="little")
         for sought in (octets, octets & after.octets):
-            self._flips += [(windows, people) for windows in needles.of_marks(sought, size)]
+            found = needles.of_marks(sought, size, now.octets if now else None)
+            self._flips += [(windows, people) for windows in found]
 
     # --- ids ----------------------------------------------------------------------------------------------------
 
