@@ -152,3 +152,10 @@ def test_flips_of_a_batch_that_are_the_present_bits_are_no_find_and_others_are()
     sought = needles.of_marks(flips, SIZE, packed(since))
     assert search(image_of(packed(since).tobytes()), *sought) == 0.0
     assert search(image_of(flips.tobytes()), *sought) > 0.11
+
+
+def test_marks_that_are_zeros_and_then_ones_are_not_looked_for() -> None:
+    came = np.zeros(SIZE, np.uint8)
+    came[SIZE // 2 + 7 :] = 1
+
+    assert not sum(len(windows.keys) for windows in needles.of_marks(packed(came), SIZE, None))

@@ -8,7 +8,7 @@ an image of 2**29 bytes and 2**23 windows, hence 2**52 comparisons:
 | a word of a table and its neighbour | 128, of at least 0.85 bits of entropy each at epsilon 1 | 2**-56 |
 | three words of marks in a row, one bit in eight set or fewer | 192 x 0.33 = 63 | 2**-11 if all memory were like that |
 | 24 numbers in a row, 8 of them not zero: slots that a batch touched | 19 + 8 x 3 = 43 | as for ids: new memory only |
-| three words of marks in a row, with 20 ones or more | log2 of 20 out of 192 = 88 | 2**-36 |
+| three words of marks in a row, with 20 turns from zeros to ones or back | log2 of 20 out of 192 = 88 | 2**-36 |
 | 24 counts of ones in neighbouring words | 24 x 3.9 = 93 | 2**-41 |
 | 24 counters of 8 places in a row | 24 x 3 = 72 | 2**-20 if all memory were bytes below 8 |
 | an id or a hash of 64 bits, from which the image before the batch was free | 63 | 2**-11 if all memory were random |
@@ -35,7 +35,7 @@ IN_ORDER, ASCENDING = 8, 24
 """How many numbers in a row are a find: in the order of a batch, and in ascending order, where less is by chance."""
 _SMALLEST, _LARGEST = 4, 60  # a word of nearly only zeros, or ones, is everywhere
 _TELLING = 8  # of 24 numbers in a row, so many that are not zero
-_MARKS = 20  # ones of three words of marks, below which they are
+_TURNS = 20  # of three words of marks, below which they may be anywhere: zeros, and ones from some place on
 
 
 @dataclass
@@ -117,14 +117,19 @@ def of_bits(what: str, octets: Octets, size: int, present: Octets | None = None,
 
 
 def of_marks(octets: Octets, size: int, present: Octets | None) -> list[Windows]:
-    """Windows of packed bits that are mostly zeros: with both neighbours, and only where the three have enough ones."""
+    """Windows of packed bits that are mostly zeros: with both neighbours, and only where the three turn often enough."""
     found = []
     for windows in of_bits("flips", octets, size, present):
         around = windows.before, windows.keys, windows.after
-        telling = np.add.reduce([np.bitwise_count(words).astype(np.int64) for words in around]) >= _MARKS
+        telling = np.add.reduce([_turns(words) for words in around]) >= _TURNS
         windows.need = 2
         found.append(windows.only(telling & (windows.sides == 3)))
     return found
+
+
+def _turns(words: Words) -> NDArray[np.int64]:
+    """How many bits of each word differ from the next."""
+    return np.bitwise_count(words ^ (words >> np.uint64(1))).astype(np.int64)
 
 
 def _words_at(octets: Octets, size: int, offset: int) -> Words:
