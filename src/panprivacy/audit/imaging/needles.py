@@ -117,7 +117,7 @@ def of_bits(what: str, octets: Octets, size: int, present: Octets | None = None,
 
 
 def of_marks(octets: Octets, size: int, present: Octets | None) -> list[Windows]:
-    """Windows of packed bits that are mostly zeros: with both neighbours, and only where the three turn often enough."""
+    """Windows of packed bits that are mostly zeros: with both neighbours, and where the three turn often enough."""
     found = []
     for windows in of_bits("flips", octets, size, present):
         around = windows.before, windows.keys, windows.after
