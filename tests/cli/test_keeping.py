@@ -3,12 +3,14 @@
 import signal
 import sys
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from commands import start, wait_until_written
 
 import panprivacy as pp
+from panprivacy.cli.folders import KeptFolder
 from panprivacy.cli.keeping import Keeper
 from panprivacy.state import Sealed, StateFile
 
@@ -52,6 +54,24 @@ def test_writing_takes_a_small_part_of_the_time_and_lags_a_second_at_most(
         assert keeper.due is None or keeper.due <= clock.now + 1.0
     share = takes * len(clock.writes) / (clock.now - begun)
     assert share < 0.05 if takes < 0.04 else share < takes / (1 + takes) + 0.01
+
+
+@pytest.mark.parametrize(("live", "most"), [(True, 1.0), (False, 10.0)], ids=["of a pipe", "of files"])
+def test_what_waits_for_a_folder_is_that_of_a_second_or_of_ten(
+    live: bool, most: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with KeptFolder(f"{tmp_path}/folder/") as folder:
+        est = folder.opened(make=lambda: pp.Density(100, 1.0))
+        clock = Clock(monkeypatch, takes=0.5)
+        monkeypatch.setattr(KeptFolder, "write", lambda _: StateFile.write(None, None))  # type: ignore[arg-type]
+        keeper = Keeper(est, folder)
+        for _ in range(6000):
+            clock.now += 0.01
+            keeper.counted(live=live)
+            assert keeper.due is None or keeper.due <= clock.now + most
+    pauses = [after - before for before, after in pairwise(clock.writes)]
+    assert min(pauses) > most
+    assert max(pauses) < most + 0.52
 
 
 def test_without_a_file_nothing_is_due() -> None:
