@@ -105,11 +105,9 @@ def _shown_point(density: float | None, count: float) -> list[str]:
 class Published:
     """Collects what a series releases; when it is over, shows the curve through it, and draws both if that was asked.
 
-    Groups have a curve each.
-
     The curve is fitted to all releases of this command: the next one moves earlier points, so it is shown at the end.
-    Where events are read that delete users, the truth may fall, and there is no curve; nor is there one through a
-    cohort and those of it who came back.
+    Groups have a curve each, of which people see some. Where events are read that delete users, the truth may fall, and
+    there is no curve; nor is there one through a cohort and those of it who came back.
     """
 
     speaker: Speaker
@@ -119,9 +117,12 @@ class Published:
 
     def close(self, est: "Estimator[Any]", audited: Audited | None = None) -> None:
         """Show the curve, and what ends the series if something does; draw the picture."""
-        curves = {} if self.deletions or isinstance(est, Retention) else self._curves()
+        curves, left_out = ({}, 0) if self.deletions or isinstance(est, Retention) else self._curves()
         if self.speaker.as_json or len(self.rows) > 1:
-            self._show(list(curves.values()))
+            for curve in curves.values():
+                self.speaker.answer(curve)
+            if left_out:
+                self.speaker.note(f"{counted(left_out, 'more group')}, whose curves --json prints")
         if audited is not None:
             self.speaker.close(audited)
         note_noise_of_series([row.release for row in self.rows], self.speaker)
@@ -129,18 +130,13 @@ class Published:
             fitted = {group: curve.fitted for group, curve in curves.items()}
             draw(self.rows, fitted, self.picture, est, audited or Audited(est), falls=self.deletions)
 
-    def _curves(self) -> dict[str | None, Curve]:
+    def _curves(self) -> tuple[dict[str | None, Curve], int]:
+        """Those of groups, and at last that of all; of many groups people see some, and how many were left out."""
         series = by_group([row.release for row in self.rows])
-        return {group: Curve(self.rows, releases, group) for group, releases in series.items()}
-
-    def _show(self, curves: Sequence[Curve]) -> None:
-        """Show the curves of groups, and at last that of all; of many, people see some."""
-        groups, of_all = ([curve for curve in curves if ("group" in curve) is divided] for divided in (True, False))
-        room = len(groups) if self.speaker.as_json else MOST_SHOWN
-        for curve in [*groups[:room], *of_all]:
-            self.speaker.answer(curve)
-        if len(groups) > room:
-            self.speaker.note(f"{counted(len(groups) - room, 'more group')}, whose curves --json prints")
+        groups = [group for group in series if group is not ALL]
+        fitted = groups if self.speaker.as_json else groups[:MOST_SHOWN]
+        curves = {group: Curve(self.rows, series[group], group) for group in [*fitted, ALL] if group in series}
+        return curves, len(groups) - len(fitted)
 
 
 def shown(moment: int) -> str:
