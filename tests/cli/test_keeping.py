@@ -56,8 +56,8 @@ def test_writing_takes_a_small_part_of_the_time_and_lags_a_second_at_most(
     assert share < 0.05 if takes < 0.04 else share < takes / (1 + takes) + 0.01
 
 
-@pytest.mark.parametrize(("live", "most"), [(True, 1.0), (False, 10.0)], ids=["of a pipe", "of files"])
-def test_what_waits_for_a_folder_is_that_of_a_second_or_of_ten(
+@pytest.mark.parametrize(("live", "most"), [(True, 0.5), (False, 10.0)], ids=["of a pipe", "of files"])
+def test_what_waits_for_a_folder_waits_as_long_as_a_write_takes_or_ten_seconds(
     live: bool, most: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with KeptFolder(f"{tmp_path}/folder/") as folder:

@@ -23,8 +23,9 @@ class Keeper:
 
     A file that lags behind is an older version of the state: whoever reads it and the memory reads the state twice.
     So a batch is written at once, or, where writes are slow, as soon as they have paused long enough, and after a
-    second in any case. What waits to be written to a folder is not hidden by coins yet: of a pipe, it is that of the
-    last second at most; of files, which whoever images the process can read as well, of ten seconds.
+    second in any case. What waits to be written to a folder is not hidden by coins yet. So a pipe waits no longer than
+    the last write took, in which the rows before were as plain; and files, which whoever images the process can read as
+    well, are written after ten seconds at the latest.
     """
 
     def __init__(self, est: Estimator[Any], file: Kept | None, begun: Callable[[], None] = lambda: None) -> None:
@@ -34,7 +35,7 @@ class Keeper:
         self.repeatable = est.REPEATABLE
         """Whether what was counted may be fed again."""
         self._free = 0.0  # when the next write may begin
-        self._at_most = _AT_MOST
+        self._live = False
         self.behind = False
         """Whether something was counted that is not in the file."""
         self.used = False
@@ -45,7 +46,7 @@ class Keeper:
         if not self.used:
             self._begun()
         self.used, self.behind = True, self._file is not None
-        self._at_most = _AT_MOST if live or not isinstance(self._file, KeptFolder) else _OF_FILES
+        self._live = live
         self.write_if_due()
 
     @property
@@ -74,7 +75,13 @@ class Keeper:
             self._est.save(self._file)
         end = time.monotonic()
         self.behind = False
-        self._free = end + min(_PAUSE * (end - start), self._at_most)
+        self._free = end + self._pause(end - start)
+
+    def _pause(self, took: float) -> float:
+        """How long the next write waits after one that took so long."""
+        if not isinstance(self._file, KeptFolder):
+            return min(_PAUSE * took, _AT_MOST)
+        return min(took, _AT_MOST) if self._live else min(_PAUSE * took, _OF_FILES)
 
     def release(self, level: float) -> Any:
         """Spend one planned release; when this returns, that is on disk."""

@@ -61,8 +61,8 @@ def retention(
         str | None,
         typer.Option(
             metavar="NAME[@START]",
-            help="Column of times: the first --release-every from START on is the first period, and after each of "
-            "those behind it there is a release.",
+            help="Column of times, which cut the events into periods of --release-every: the first, from START on, is "
+            "that of the cohort, and each later one ends with a release.",
         ),
     ] = None,
     plot: Annotated[
