@@ -11,9 +11,11 @@ import pytest
 import panprivacy as pp
 from panprivacy.checks import LargeDelta
 from panprivacy.privacy import gaussian
-from panprivacy.privacy.budget import SQUARE_STEPS
-from panprivacy.privacy.ledger import _LEDGER
+from panprivacy.privacy.budget import SQUARE_STEPS, Split
+from panprivacy.privacy.ledger import _LEDGER, Ledger
 from panprivacy.privacy.noise import Gaussian, Laplace
+from panprivacy.privacy.pairs import symmetric
+from panprivacy.state.sealed import VERSION
 
 DELTA = 1e-9
 KEY = bytes(16)
@@ -109,7 +111,7 @@ def test_everything_that_shows_an_epsilon_shows_the_delta(make: Callable[..., An
 
 @every
 def test_a_saved_state_keeps_its_delta_and_goes_on(make: Callable[..., Any]) -> None:
-    est = make(releases=3, intrusions=1, delta=DELTA)
+    est = make(releases=300, intrusions=1, delta=DELTA)
     est.release()
     blob = est.to_bytes()
     again = pp.load(blob)
@@ -123,7 +125,7 @@ def test_a_saved_state_keeps_its_delta_and_goes_on(make: Callable[..., Any]) -> 
 def forged(est: Any, **changed: Any) -> bytes:
     """The bytes of an estimator whose ledger was altered, sealed again with a checksum that fits."""
     plan, done = ("epsilon", "present", "steps", "planned", "flip", "intrusions"), ("made", "redraws")
-    names = (*plan, *done, "number", "level", "then", "counts", "delta", "reach")
+    names = (*plan, *done, "number", "level", "then", "counts", "delta", "places")
     body, head = bytearray(est.to_bytes()[:-32]), 24
     fields = dict(zip(names, _LEDGER.unpack_from(body, head), strict=True))
     _LEDGER.pack_into(body, head, *(fields | changed).values())
@@ -131,22 +133,22 @@ def forged(est: Any, **changed: Any) -> bytes:
 
 
 def test_the_ledger_is_where_the_forger_looks_for_it() -> None:
-    est = pp.Density(1000, 2.0, releases=9, delta=DELTA)
+    est = pp.Density(1000, 2.0, releases=100, delta=DELTA)
     assert forged(est) == est.to_bytes()
     with pytest.raises(pp.CorruptState, match="contradicts itself"):
-        pp.load(forged(est, made=10))
+        pp.load(forged(est, made=101))
 
 
 @pytest.mark.parametrize("delta", [float("nan"), -DELTA, -0.5, 1.0, 0.01, float("inf")])
 def test_a_forged_delta_is_corrupt(delta: float) -> None:
-    for est in (pp.Density(1000, 2.0, releases=9, delta=DELTA), pp.Density(1000, 2.0, releases=9)):
+    for est in (pp.Density(1000, 2.0, releases=100, delta=DELTA), pp.Density(1000, 2.0, releases=9)):
         with pytest.raises(pp.CorruptState):
             pp.load(forged(est, delta=delta))
 
 
 def test_a_smaller_delta_than_the_noise_has_is_corrupt() -> None:
     with pytest.raises(pp.CorruptState, match="loses more than"):
-        pp.load(forged(pp.Density(1000, 2.0, releases=9, delta=DELTA), delta=DELTA / 2))
+        pp.load(forged(pp.Density(1000, 2.0, releases=100, delta=DELTA), delta=DELTA / 2))
 
 
 def steps(square: float) -> int:
@@ -156,7 +158,7 @@ def steps(square: float) -> int:
 @pytest.mark.parametrize("square", [0.5, 4.0])
 def test_less_noise_than_the_delta_asks_for_is_corrupt(square: float) -> None:
     with pytest.raises(pp.CorruptState):
-        pp.load(forged(pp.Density(1000, 2.0, releases=9, delta=DELTA), steps=steps(square)))
+        pp.load(forged(pp.Density(1000, 2.0, releases=100, delta=DELTA), steps=steps(square)))
 
 
 @pytest.mark.parametrize("releases", [1, 9, 1000])
@@ -167,13 +169,12 @@ def test_laplace_noise_that_is_given_a_delta_is_corrupt(releases: int) -> None:
 
 
 def test_the_least_noise_may_leave_epsilon_over() -> None:
-    est = pp.Density(1000, 100.0, delta=DELTA)
-    assert est._ledger.split.noise == Gaussian(gaussian.LEAST_SQUARE)
-    assert pp.load(est.to_bytes()).budget == est.budget
+    split = Split(100.0, symmetric(5.0), Gaussian(gaussian.LEAST_SQUARE), 1, 0, 0, delta=DELTA)
+    assert Ledger.from_bytes(Ledger(split).to_bytes(1), VERSION) == (Ledger(split), b"")
 
 
 def test_the_ledger_has_the_same_length_with_and_without_a_delta() -> None:
-    blobs = [pp.Density(1000, 2.0, releases=9, delta=delta).to_bytes() for delta in (None, DELTA, 1e-6)]
+    blobs = [pp.Density(1000, 2.0, releases=100, delta=delta).to_bytes() for delta in (None, DELTA, 1e-6)]
     assert len({len(blob) for blob in blobs}) == 1
 
 
@@ -218,7 +219,7 @@ def test_a_universe_that_grows_keeps_its_delta() -> None:
 
 @every
 def test_a_redraw_keeps_the_delta_and_adds_to_what_is_spent(make: Callable[..., Any]) -> None:
-    est = make(releases=30, intrusions=2, delta=DELTA)
+    est = make(releases=300, intrusions=2, delta=DELTA)
     est.release()
     before = est.budget
     est.rerandomize()
@@ -229,13 +230,13 @@ def test_a_redraw_keeps_the_delta_and_adds_to_what_is_spent(make: Callable[..., 
 # --- windows --------------------------------------------------------------------------------------------------------
 
 
-def test_the_deltas_of_windows_add_up_beside_their_losses() -> None:
-    days = pp.Windows(lambda: pp.Density(1000, 1.0, releases=24, delta=DELTA), every="1d", start="2026-01-05")
+def test_windows_that_are_not_read_cost_no_delta_of_their_own() -> None:
+    days = pp.Windows(lambda: pp.Density(1000, 1.0, releases=90, delta=DELTA), every="1d", start="2026-01-05")
     assert (days.delta(0), days.delta()) == (0.0, DELTA)
     assert days.delta(windows=7) == pytest.approx(7 * DELTA)
+    assert days.delta(windows=7, readings=1) == days.delta(windows=7, readings=0) == DELTA
     assert days.loss(windows=7) == pytest.approx(7 * days.open.budget.total)
     assert 0 < days.unread_loss < days.open.budget.total
-    assert days.loss(windows=7, readings=1) == pytest.approx(days.open.budget.total + 6 * days.unread_loss)
     (closed,) = days.advance("2026-01-06")
     assert closed.release.delta_spent == DELTA
     assert ", delta 1e-09" in repr(days)
@@ -244,5 +245,39 @@ def test_the_deltas_of_windows_add_up_beside_their_losses() -> None:
         days.delta(-1)
 
 
-def test_windows_without_a_delta_have_none() -> None:
-    assert pp.Windows(lambda: pp.Density(1000, 1.0), every="1d").delta(windows=52) == 0.0
+def test_windows_with_a_delta_are_one_composition_beside_one_reading() -> None:
+    """As one estimator with the releases of all of them, and far less than the sum of what each loses."""
+    days = pp.Windows(lambda: pp.Density(1000, 1.0, releases=90, delta=DELTA), every="1d")
+    split = days.open._ledger.split
+    assert days.loss(windows=7, readings=1) == split.loss(7 * 90, 0)
+    assert days.loss(windows=7, readings=1) < 0.8 * (days.open.budget.total + 6 * days.unread_loss)
+    assert days.loss(windows=7, readings=2) == pytest.approx(days.open.budget.total + split.loss(6 * 90, 0))
+    assert days.loss(windows=7, readings=0) < days.loss(windows=7, readings=1) - 0.5 * split.pair.loss
+
+
+# --- never worse than none ------------------------------------------------------------------------------------------
+
+
+@every
+def test_where_laplace_noise_errs_less_there_is_no_delta(make: Callable[..., Any]) -> None:
+    few = make(releases=2, delta=DELTA)
+    assert isinstance(few._ledger.split.noise, Laplace)
+    assert (few.delta, few.budget, few.release().delta_spent) == (0.0, make(releases=2).budget, 0.0)
+
+
+@pytest.mark.parametrize("releases", [1, 5, 12, 20, 30, 60, 400])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 12.0])
+def test_a_delta_never_adds_to_the_error(releases: int, epsilon: float) -> None:
+    densities = [pp.Density(20_000, epsilon, releases=releases, delta=delta) for delta in (DELTA, None)]
+    counts = [pp.Counts(20_000, epsilon, releases=releases, delta=delta) for delta in (DELTA, None)]
+    for with_delta, without in (
+        [est.density_stderr_at(0.5) for est in densities],
+        [est.share_stderr for est in counts],
+    ):
+        assert with_delta <= without * (1 + 1e-9)
+
+
+def test_what_reacts_to_releases_is_charged_by_the_bound_that_allows_it() -> None:
+    with_delta, without = (pp.Density(1_000_000, 1.0, releases=365, delta=delta).budget for delta in (DELTA, None))
+    assert without.reacting == without.total
+    assert 1.05 < with_delta.reacting < 1.15

@@ -32,10 +32,10 @@ b6d6
 """
 
 
-def assert_goes_on_as_version_2(est: Any, old: bytes) -> None:
-    """Assert that an old state loses nothing when it is written anew: it is as it was, with a delta and a reach."""
+def assert_goes_on_as_version_3(est: Any, old: bytes) -> None:
+    """Assert that an old state loses nothing when it is written anew: it is as it was, with a delta and places."""
     new = est.to_bytes(insecure=True)
-    assert (old[VERSION], new[VERSION], len(new) - len(old)) == (1, 2, 9)
+    assert (old[VERSION], new[VERSION], len(new) - len(old)) == (1, 3, 10)
     again = pp.load(new)
     assert again.to_bytes(insecure=True) == new
     assert (again.last, again.budget, again.delta) == (est.last, est.budget, 0.0)
@@ -44,7 +44,7 @@ def assert_goes_on_as_version_2(est: Any, old: bytes) -> None:
 
 def test_an_old_density_is_read_written_and_released() -> None:
     est = pp.load(b64decode(DENSITY))
-    assert_goes_on_as_version_2(est, b64decode(DENSITY))
+    assert_goes_on_as_version_3(est, b64decode(DENSITY))
     assert est._table.ones() == 34
     assert str(est.last).startswith("density 0.0415 ± 0.0978 (standard error), 95% interval 0.0000 to 0.2517; ")
     est.update_many(range(10))
@@ -53,7 +53,7 @@ def test_an_old_density_is_read_written_and_released() -> None:
 
 def test_an_old_distinct_count_is_read_written_and_released() -> None:
     est = pp.load(b64decode(DISTINCT))
-    assert_goes_on_as_version_2(est, b64decode(DISTINCT))
+    assert_goes_on_as_version_3(est, b64decode(DISTINCT))
     assert est._table.ones() == 38
     assert str(est.last).startswith("users 32 ± 23 (standard error), 95% interval 1 to 124; ")
     est.update_many(["ada"])

@@ -297,7 +297,7 @@ class Counts(Growing[FrequencyRelease]):
     @property
     def only(self) -> Literal["mean"] | None:
         """What is released, if it is not everything."""
-        return "mean" if self._ledger.split.reach == 1 else None
+        return "mean" if self._ledger.split.places == 1 else None
 
     @property
     def groups(self) -> tuple[Label, ...]:

@@ -16,7 +16,7 @@ from panprivacy.errors import BudgetExhausted, LateEvent
 from panprivacy.estimator import Estimator
 from panprivacy.memory import Scratch
 from panprivacy.periods import DAY, as_datetime, length_of, moment_of, moments_of, told_length
-from panprivacy.privacy import repeated
+from panprivacy.privacy import composition
 from panprivacy.release.windowed import draw_windows, frame_of_windows
 from panprivacy.universe import Ids
 from panprivacy.universe.rows import chosen_rows, number_of_rows, plain_rows
@@ -197,24 +197,22 @@ class Windows(Generic[R]):
 
         The state may be read once in every window; with `readings`, in so many of them only.
         """
-        return repeated.loss(self._open._ledger.split, windows, readings)
+        return composition.loss(self._open._ledger.split, windows, readings)
 
-    def delta(self, windows: int = 1) -> float:
-        """With which probability, at most, such a user loses more than `loss`: the deltas of the windows add up.
+    def delta(self, windows: int = 1, *, readings: int | None = None) -> float:
+        """With which probability, at most, such a user loses more than `loss`: the delta of each window that is read.
 
         >>> import panprivacy as pp
-        >>> days = pp.Windows(lambda: pp.Density(1000, epsilon=1.0, releases=24, delta=1e-9), every="1d")
-        >>> days.delta(), round(days.delta(windows=7), 12)
-        (1e-09, 7e-09)
+        >>> days = pp.Windows(lambda: pp.Density(1000, epsilon=1.0, releases=90, delta=1e-9), every="1d")
+        >>> days.delta(), round(days.delta(windows=7), 12), days.delta(windows=7, readings=1)
+        (1e-09, 7e-09, 1e-09)
         """
-        if windows < 0:
-            raise ValueError(f"windows are a number from 0 on, got {windows}")
-        return min(windows * self._open.delta, 1.0)
+        return composition.delta(self._open._ledger.split, windows, readings)
 
     @property
     def unread_loss(self) -> float:
         """What a window gives away by its releases alone."""
-        return repeated.unread_loss(self._open._ledger.split)
+        return composition.unread_loss(self._open._ledger.split)
 
     # --- what it says of itself ---------------------------------------------------------------------------------
 

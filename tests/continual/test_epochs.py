@@ -52,7 +52,8 @@ def test_a_bound_for_one_count_of_noise_would_be_broken(test: float) -> None:
 
 
 def exact_delta(epsilon: float, test: float, square: float, moves: int) -> float:
-    """Delta of so many worst epochs: a response of ``m = 2*test``, asked until it says "moved", and a normal number."""
+    """Delta of so many worst epochs, not watched: each a response of ``m = 2*test``, asked until it says "moved", and a
+    normal number."""
     m = 2 * test
     waits = np.arange(4000)
     weights = stats.nbinom.pmf(waits, moves, 1 / (1 + exp(-m)))
@@ -69,7 +70,8 @@ def test_the_delta_of_the_worst_epochs_is_within_the_claim_and_not_far_from_it(
     claimed = epochs.loss(Fraction(str(test)), Fraction(sigma**2), moves, delta)
 
     assert exact_delta(claimed, test, sigma**2, moves) <= delta
-    assert exact_delta(0.8 * claimed, test, sigma**2, moves) > delta
+    fixed = claimed - 2 * test  # of an intruder who does not watch
+    assert exact_delta(0.65 * fixed, test, sigma**2, moves) > delta
 
 
 def test_moves_add_up_like_the_root_of_their_number() -> None:
@@ -87,7 +89,7 @@ def test_a_delta_is_used_where_it_is_better(moves: int, rising: bool, used: bool
     assert bool(shares.delta) == used
     assert isinstance(shares.value, Gaussian if used else Laplace)
     assert used or shares == without
-    assert 0.999 < shares.loss(moves) <= 1.0
+    assert 0.998 < shares.loss(moves) <= 1.0
     assert (shares.delta_after(0), shares.delta_after(1)) == (0.0, shares.delta)
     assert shares.test >= (1.5 if used else 1.0) * without.test
 

@@ -123,7 +123,7 @@ def test_an_impossible_delta_is_refused(delta: float) -> None:
 
 
 def test_the_delta_of_a_density_is_taken_over() -> None:
-    density = pp.Density(USERS, 4.0, releases=10, delta=1e-9, coins=SeededCoins(2))
+    density = pp.Density(USERS, 4.0, releases=100, delta=1e-9, coins=SeededCoins(2))
 
     assert Continual(density, step=0.1, moves=1000).delta == 1e-9
     with pytest.raises(ValueError, match="brings its own"):

@@ -19,7 +19,7 @@ from panprivacy.estimator import Estimator
 from panprivacy.memory import Scratch
 from panprivacy.periods import moment_of, moments_of
 from panprivacy.privacy import coins as coin_sources
-from panprivacy.privacy import repeated
+from panprivacy.privacy import composition
 from panprivacy.privacy.budget import and_delta, budget_of
 from panprivacy.privacy.coins import CHUNK, Coins
 from panprivacy.privacy.ledger import Ledger, Published
@@ -322,17 +322,21 @@ class ActiveUsers(Estimator[ActivesRelease]):
     # --- what it costs ------------------------------------------------------------------------------------------
 
     def loss(self, cycles: int = 1, *, readings: int | None = None) -> float:
-        """What a user who is active in so many cycles loses at most.
+        """What a user who is active in so many cycles loses at most, but for a probability of `delta_of`.
 
         A cycle of a user lasts from one reset of the user's bit to the next. The state may be read once in every cycle;
         with `readings`, in so many of them only.
         """
-        return repeated.loss(self._ledger.split, cycles, readings)
+        return composition.loss(self._ledger.split, cycles, readings)
+
+    def delta_of(self, cycles: int = 1, *, readings: int | None = None) -> float:
+        """With which probability, at most, such a user loses more than `loss`: `delta` for each cycle that is read."""
+        return composition.delta(self._ledger.split, cycles, readings)
 
     @property
     def unread_loss(self) -> float:
         """What a cycle gives away by its releases alone."""
-        return repeated.unread_loss(self._ledger.split)
+        return composition.unread_loss(self._ledger.split)
 
     @property
     def users(self) -> int:

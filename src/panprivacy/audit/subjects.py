@@ -24,6 +24,7 @@ from panprivacy.privacy.coins import Coins
 from panprivacy.privacy.noise import Gaussian
 from panprivacy.privacy.pairs import symmetric
 from panprivacy.retention import Retention
+from panprivacy.testing import gaussian_noise
 from panprivacy.universe import Edges, Users
 
 _KINDS = ["flu", "cold"]
@@ -96,7 +97,7 @@ class Subject:
             intrusions=max(case.intrusions, self.announced) if self.redraws else 0,
             delta=self.delta,
         )
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), gaussian_noise():
             warnings.simplefilter("ignore", paper.NotPrivateAsPrinted)
             warnings.simplefilter("ignore", LargeDelta)
             return exact(
@@ -237,7 +238,7 @@ def _printed(kind: Any, *, sample: int, **more: Any) -> Callable[[Case, Coins], 
 
 
 def _with_delta(name: str, kind: type, build: Callable[[Case, Coins], Any], **more: Any) -> Subject:
-    # The proof of its delta does not use that a bit is only drawn as 1: see `panprivacy.privacy.gaussian`.
+    # The proofs of its delta are bounds: see `panprivacy.privacy.gaussian` and `panprivacy.privacy.renyi`.
     return Subject(f"{name}, delta", kind, build, tight=False, least=3.0, delta=1e-3, **more)
 
 

@@ -29,6 +29,11 @@ most ``e^(l*(l+1)/(2s))`` (Canonne, Kamath and Steinke 2020, proposition 5), wha
 
 An epoch without a move at its end has r <= 1. Mixtures over paths lose no more, as in `panprivacy.privacy.gaussian`.
 
+**A reading whose moment depends on what was seen.** As there, the first world's path is compared with the other's, in
+which the block that is read may be changed from its beginning on. In the epoch in which that block began, r is at most
+e^m whatever the paths are: every "not yet" has r <= 1, and the move at the end at most e^m. So that epoch costs ``m =
+2*test`` for certain, and then only its number counts: there are c + 1 paths, and ``delta / (c + 1)`` for each.
+
 **Why the tests keep Laplace noise.** With Gaussian noise p/q has no bound: the rarer a move, the more it tells. Whoever
 looks often enough sees rare things, so the loss would grow with the number of observations, and here it must not.
 """
@@ -42,7 +47,7 @@ _SLACK = 1e-11  # relative, and more than all roundings together
 
 @lru_cache(maxsize=4096)
 def loss(test: Fraction, square: Fraction, moves: int, delta: float) -> float:
-    """The epsilon that so many moves lose together with this delta: never below the truth.
+    """The epsilon that so many moves lose together with this delta, if they are watched: never below the truth.
 
     >>> loss(Fraction(1, 1000), Fraction(1000**2), 365, 1e-9) < 2 * 365 / 1000 / 2
     True
@@ -64,7 +69,7 @@ def loss(test: Fraction, square: Fraction, moves: int, delta: float) -> float:
 def loss_at(order: float, m: float, square: float, moves: int, delta: float) -> float:
     """The epsilon by the moments of one order l."""
     moment = log_moment(order, m) / order + (order + 1) / (2 * square)
-    return moves * moment - log1p(1 / order) - (log(delta) + log1p(order)) / order
+    return m + moves * moment - log1p(1 / order) - (log(delta / (moves + 1)) + log1p(order)) / order
 
 
 def log_moment(order: float, m: float) -> float:
@@ -74,4 +79,4 @@ def log_moment(order: float, m: float) -> float:
 
 def best_order(m: float, square: float, moves: int, delta: float) -> float:
     """The order that is about best: ``ln(E r^l)/l`` is about ``(l+1)*a``, with ``a = c*(m^2 + 1/(2s))``."""
-    return sqrt(log(1 / delta) / (moves * (m**2 + 1 / (2 * square))))
+    return sqrt(log((moves + 1) / delta) / (moves * (m**2 + 1 / (2 * square))))

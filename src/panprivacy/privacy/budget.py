@@ -15,17 +15,21 @@ each. The worst case puts all releases before the first redraw, on the bit that 
 
 p1_j being the pair after j redraws. At most one reading, announced or not, may fall between two redraws.
 
-With Gaussian noise and a delta the same formulas, for R = 0, say what all readings lose, and
-`panprivacy.privacy.gaussian` what the releases add to it:
+With Gaussian noise and a delta the same formulas, for R = 0, say what all readings lose, and eps_G what the releases
+add to it, against an intruder who chooses the moment of the reading by what was released:
 
     total = (the formula above for R = 0) + eps_G(releases, delta).
 
+eps_G is the smaller one of two bounds, `panprivacy.privacy.gaussian` and, for one bit and one reading,
+`panprivacy.privacy.renyi`. The second needs that the times of releases and the user's own events do not depend on what
+was released; `Split.reacting_loss` is the total by the first alone, which does not need it.
+
 A user who is a field of a counter and a bit (`panprivacy.table.counters`) is seen at the place where the counter
 stands. Each appearance moves the user to another one, with certainty, and so takes 1 from one of the counts and gives
-1 to another: the counts of a release move by a `reach` of 2 in all. The counter that was read is not redrawn, so what
-the releases lose is not hidden by a coin, and the exact worst case is
+1 to another: the `sensitivity` of the counts of a release is 2 in all. The counter that was read is not redrawn, so
+what the releases lose is not hidden by a coin, and the exact worst case is
 
-    total = eps_state + R,                   R = the sum of reach * (epsilon of the noise on each count);
+    total = eps_state + R,                   R = the sum of 2 * (epsilon of the noise on each count);
 
 with Gaussian noise, eps_G for a sensitivity of 2. That is the case of a user who comes back to the same counter with
 another bit. One whose counter moves changes two counts by 1 each, whose sum is all that tells: X1 + X2 against X1 + X2
@@ -39,7 +43,7 @@ from functools import lru_cache
 from math import log, sqrt
 
 from panprivacy.display import Card, grid_of, html_of, text_of
-from panprivacy.privacy import exact, gaussian
+from panprivacy.privacy import exact, gaussian, renyi
 from panprivacy.privacy.accounting import Law, Spending, spent_under
 from panprivacy.privacy.coins import ONE
 from panprivacy.privacy.noise import Gaussian, Laplace, Noise
@@ -67,13 +71,18 @@ class Split(Law):
     releases: int
     flip: int
     intrusions: int
-    reach: int = field(default=1, kw_only=True)
-    """By how much one user can move the counts of a release, taken together: 1 for a bit, 2 for a counter and a bit."""
+    places: int = field(default=1, kw_only=True)
+    """Counts among which an appearance moves a user: 1 for a bit, t for a counter up to t and a bit."""
 
     def __post_init__(self) -> None:
-        if self.reach not in (1, 2) or (self.reach > 1 and self.intrusions):
-            raise ValueError(f"no plan has a reach of {self.reach} and {self.intrusions} intrusions")
+        if self.places < 1 or (self.places > 1 and self.intrusions):
+            raise ValueError(f"no plan has counters up to {self.places} and {self.intrusions} intrusions")
         super().__post_init__()
+
+    @property
+    def sensitivity(self) -> int:
+        """By how much one user can move the counts of a release, taken together."""
+        return 1 if self.places == 1 else 2
 
     @property
     def planned(self) -> tuple[int, int]:
@@ -90,12 +99,28 @@ class Split(Law):
     def exact_loss(self, *done: int) -> Decimal:
         """The worst-case loss of a reading in every stretch between redraws, after so many releases and redraws."""
         releases, redraws = done
-        if isinstance(self.noise, Gaussian):
-            released, beside = Decimal(0), gaussian.loss(self.noise.square, releases, self.delta, self.reach)
-        else:
-            released, beside = exact.decimal(releases * self.reach * self.noise.epsilon), 0.0
+        beside = self.gaussian_loss(releases, redraws)
+        if self.places == 1 and not self.intrusions and isinstance(self.noise, Gaussian):
+            beside = min(beside, renyi.loss(self.noise.square, releases, self.delta, self.pair.p1))
+        return self._with_readings(releases, redraws, beside)
+
+    def gaussian_loss(self, releases: int, redraws: int) -> float:
+        """What so many releases with Gaussian noise lose beside the readings, whatever reacts to them."""
+        if not isinstance(self.noise, Gaussian):
+            return 0.0
+        log_choices = gaussian.log_choices(releases, redraws, self.places)
+        return gaussian.loss(self.noise.square, releases, self.delta, self.sensitivity, log_choices)
+
+    def reacting_loss(self, *done: int) -> float:
+        """The loss if the times of releases, or the user's own events, depend on what was released; rounded up."""
+        return exact.round_up(self._with_readings(*done, self.gaussian_loss(*done)))
+
+    def _with_readings(self, releases: int, redraws: int, beside: float) -> Decimal:
+        """The readings and the releases with Laplace noise, and what Gaussian noise loses beside them."""
+        laplace = isinstance(self.noise, Laplace)
+        released = exact.decimal(releases * self.sensitivity * self.noise.epsilon) if laplace else Decimal(0)
         state = exact.add(self.pair.exact_loss, exact.decimal(beside))
-        if self.reach > 1:
+        if self.places > 1:
             return exact.add(state, released)
         if not redraws:
             return exact.add(state, exact.log_mixture(self.pair.p1, released))
@@ -120,6 +145,8 @@ class Budget(Spending):
     """Standard deviation of the noise that a release adds to a count."""
     release_epsilon: float | None
     """What each release adds to the releases' epsilon; None with Gaussian noise, whose releases do not just add up."""
+    reacting: float
+    """`total`, if the times of releases or a user's own events depend on what was released: more only with a delta."""
     redraws: int
     """How many rerandomisations are planned."""
     redraws_made: int
@@ -154,7 +181,8 @@ def budget_of(split: Split, releases_made: int, redraws_made: int) -> Budget:
         releases=split.releases,
         releases_made=releases_made,
         noise_stderr=sqrt(split.noise.variance),
-        release_epsilon=float(split.reach * split.noise.epsilon) if isinstance(split.noise, Laplace) else None,
+        release_epsilon=float(split.sensitivity * split.noise.epsilon) if isinstance(split.noise, Laplace) else None,
+        reacting=split.reacting_loss(*split.planned),
         redraws=split.intrusions,
         redraws_made=redraws_made,
         redraw_epsilon=log((ONE - split.flip) / split.flip) if split.intrusions else 0.0,

@@ -24,12 +24,20 @@ and above its rule of midpoints, and these rules are sums; where f is concave, t
 **The state beside it.** Let the readings (of the state, and of all that `rerandomize` shows) be eps_s-private by
 themselves. Given what was read, the releases are a mixture, over the paths that the user's bit may take, of Gaussian
 releases whose counts differ by at most 1 each. The hockey-stick divergence is jointly convex, so that of two such
-mixtures is at most delta(eps); and a reading y has ``P(y) <= e^eps_s P'(y)``. So the whole is (eps_s + eps, delta).
+mixtures is at most delta(eps); and a reading y has ``P(y) <= e^eps_s P'(y)``. So the whole is (eps_s + eps, delta) for
+a reading at a fixed moment.
 
-The releases see a bit that is 1 with probability p1 only, which this bound does not use. It is tempting to: a user who
-appears once after the reading has ``p1 * delta(ln(1 + (e^eps - 1)/p1))``, some 3 to 6 times less. But one who appears
-before every release has K independent bits, and there the same formula fails: for eps = 0 and little noise the two
-are told apart with probability 1 - p0^K, which is more than p1. Which pattern is worst depends on eps, s and K.
+**A moment that depends on the releases.** Draw the path a of one world's bit and, independently, the path b of the
+other's. A reading shows a's bit at that moment; given it, b has that bit in its current block, from its last redraw on.
+If b had that bit anyway, the path that a is compared with is b itself. If not, it is b with that block changed, and it
+is decided by how many releases were made before the block began: 0 to K-1, since after K no release sees the block. So
+a is compared with one of K + 1 paths. The outcomes that belong to each are disjoint, and each path has a divergence of
+at most delta(eps). In all that is (K + 1)*delta(eps), whatever depends on earlier releases: the moment of the
+reading, the times of releases, and everybody's events. `choices` is that number of paths. For counters up to t it is
+t*(K + 1), since the counter that was read says where b's counter began. With J announced readings there is a reading in
+each of J + 1 stretches, and each may be a 0 or a 1: at most ``(2*(K/(J+1) + 1))^(J+1)`` paths.
+
+The releases see a bit that is 1 with probability p1 only, which this bound does not use: `panprivacy.privacy.renyi`.
 """
 
 from collections.abc import Callable
@@ -48,21 +56,23 @@ _SLACK = 1e-11  # relative: more than all roundings of a delta together
 
 
 @lru_cache(maxsize=4096)
-def loss(square: Fraction, releases: int, delta: float, sensitivity: int = 1) -> float:
+def loss(square: Fraction, releases: int, delta: float, sensitivity: int = 1, log_choices: float = 0.0) -> float:
     """The epsilon that so many releases lose together with this delta: never below the truth.
+
+    `log_choices` is the logarithm of the number of paths among which an intruder who watches may choose.
 
     >>> round(loss(Fraction(100**2), 365, 1e-9), 4)
     1.0523
     """
     if not releases:
         return 0.0
-    rho = releases * sensitivity**2 / (2 * float(square))
-    found = rho + 2 * sqrt(rho * log(1 / delta))  # what concentrated privacy gives away
+    rho, wanted = releases * sensitivity**2 / (2 * float(square)), log(delta) - log_choices
+    found = rho + 2 * sqrt(rho * -wanted)  # what concentrated privacy gives away
 
     def excess(epsilon: float) -> tuple[float, float]:
         """How far the logarithm of delta(epsilon) is above the wanted one, and how fast it falls."""
         value, slope = _log_delta_and_slope(epsilon, square, releases, sensitivity)
-        return value - log(delta), slope
+        return value - wanted, slope
 
     above, slope = excess(found)
     while above > 0:  # the bounds on a sum of little noise may ask for more
@@ -87,6 +97,17 @@ def _least_between(low: float, high: float, excess: Callable[[float], float]) ->
     while excess(found) > 0:
         found, step = nextafter(found + step, inf), 2 * step
     return found
+
+
+def log_choices(releases: int, redraws: int = 0, places: int = 1) -> float:
+    """Logarithm of the number of paths among which an intruder who watches so many releases may choose.
+
+    >>> log_choices(0), round(exp(log_choices(365))), round(exp(log_choices(12, redraws=1)))
+    (0.0, 366, 196)
+    """
+    if redraws:
+        return (redraws + 1) * log(2 * (releases / (redraws + 1) + 1))
+    return log(places * (releases + 1)) if releases else 0.0
 
 
 def log_delta(epsilon: float, square: Fraction, releases: int, sensitivity: int = 1) -> float:

@@ -116,18 +116,20 @@ class Ledger:
             last.redraws,
             counts,
             split.delta,
-            split.reach,
+            split.places,
         )
         return head + struct.pack(f"<{counts}q", *last.noisy)
 
     @classmethod
     def from_bytes(cls, data: bytes, version: int) -> tuple["Ledger", bytes]:
         """Read a ledger off the front of the bytes of a state of some version, and return what is left of them."""
-        written = _LEDGER if version > 1 else _WITHOUT_DELTA
+        written = _LEDGER if version > 2 else _WITHOUT_PLACES if version > 1 else _WITHOUT_DELTA
         (epsilon, present, steps, planned, flip, intrusions, made, redraws, number, level, then, counts, *rest) = (
             written.unpack_from(data)
         )
-        delta, reach = rest or (0.0, 1)
+        delta, places = rest or (0.0, 1)
+        if version == 2 and places > 1:
+            places = _MOST_PLACES  # it was not written
         end = written.size + 8 * counts
         noisy = struct.unpack(f"<{counts}q", data[written.size : end])
         sane = {
@@ -141,12 +143,9 @@ class Ledger:
         if wrong:
             raise CorruptState(f"the state contradicts itself in its {' and '.join(wrong)}")
         noise, pair = noise_of(steps, delta), Pair(ONE - present, present)
-        split = Split(epsilon, pair, noise, planned, flip, intrusions, delta=delta, reach=reach)
-        if (
-            isinstance(noise, Gaussian)
-            and noise.square > LEAST_SQUARE
-            and split.loss(planned, intrusions) < _USED * epsilon
-        ):
+        split = Split(epsilon, pair, noise, planned, flip, intrusions, delta=delta, places=places)
+        released, planned_for = split.loss(planned, intrusions) - pair.loss, epsilon - pair.loss
+        if isinstance(noise, Gaussian) and noise.square > LEAST_SQUARE and released < _USED * planned_for:
             raise CorruptState("the state has more noise than its epsilon and delta ask for")
         published = Published(noisy, level, number, then) if number else None
         return cls(split, made, redraws, published), data[end:]
@@ -162,6 +161,8 @@ def noise_of(steps: int, delta: float) -> Noise:
     return Gaussian(Fraction(steps, SQUARE_STEPS)) if delta else Laplace(Fraction(steps, RELEASE_STEPS))
 
 
-_USED = 0.9  # of epsilon: what `best_split` leaves over with Gaussian noise is a millionth or so
+_USED = 0.5  # of the releases' epsilon: `best_split` leaves a millionth or so, earlier laws up to a third
+_MOST_PLACES = 256
 _WITHOUT_DELTA = struct.Struct("<dIQIIIIIIdII")
-_LEDGER = struct.Struct("<dIQIIIIIIdIIdB")
+_WITHOUT_PLACES = struct.Struct("<dIQIIIIIIdIIdB")
+_LEDGER = struct.Struct("<dIQIIIIIIdIIdH")

@@ -1,6 +1,8 @@
 """The split of a total epsilon between the state, the releases and the redraws that errs least."""
 
 from collections.abc import Iterator
+from contextlib import suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -11,7 +13,7 @@ from numpy.typing import NDArray
 
 from panprivacy.checks import bounded_delta, check_epsilon
 from panprivacy.errors import NotPrivate
-from panprivacy.privacy import gaussian, noise
+from panprivacy.privacy import gaussian, noise, renyi
 from panprivacy.privacy.budget import (
     LARGEST_SQUARE,
     LARGEST_STATE_EPSILON,
@@ -29,7 +31,10 @@ from panprivacy.sizes import counted
 _IMPOSSIBLE = 1e9  # the log error of shares that exceed the budget; finite, since the search subtracts errors
 
 
-@lru_cache(maxsize=256)
+even_if_worse: ContextVar[bool] = ContextVar("even_if_worse", default=False)
+"""Whether noise is Gaussian wherever there is a delta: for `panprivacy.testing.gaussian_noise`."""
+
+
 def best_split(
     epsilon: float,
     size: int,
@@ -39,18 +44,20 @@ def best_split(
     *,
     up_to: int | None = None,
 ) -> Split:
-    """Split a total epsilon so that a table of `size` bits errs least; with a delta, for Gaussian noise.
+    """Split a total epsilon so that a table of `size` bits errs least.
 
     Minimises ``(size*p1*p0 + Var(noise)) / (size*(p1-p0))**2`` for the pair that is left after all intrusions. For a
     table of counters up to `up_to` whose places are all released, ``(up_to - (p1-p0)**2) / up_to**2`` takes the place
-    of ``p1*p0``.
+    of ``p1*p0``. With a delta the noise is Gaussian, unless Laplace noise errs no more: then the split has no delta.
 
     >>> split = best_split(0.4, 1000)
     >>> round(split.pair.loss, 3), round(split.loss(1, 0), 6)
     (0.313, 0.4)
     >>> split = best_split(1.0, 1_000_000, releases=365, delta=1e-9)
     >>> round(split.pair.loss, 3), round(split.loss(365, 0), 6), round(split.noise.variance ** 0.5)
-    (0.73, 1.0, 369)
+    (0.742, 1.0, 338)
+    >>> best_split(1.0, 1_000_000, releases=2, delta=1e-9).delta
+    0.0
     """
     epsilon = check_epsilon(epsilon)
     if delta is not None:
@@ -67,24 +74,26 @@ def best_split(
         raise ValueError(f"intrusions must not be negative, got {intrusions}")
     if intrusions > MOST_INTRUSIONS:
         raise ValueError(f"plan at most {MOST_INTRUSIONS} intrusions, got {intrusions}")
-    reach = 1 if up_to is None else 2
-    choice = _Gaussian(releases, delta, reach) if delta else _Laplace(releases, reach)
-    state, redraw = _best_shares(epsilon, size, intrusions, choice, up_to)
-    try:
-        pair = symmetric(state)
-        flip = response(redraw) if intrusions else 0
-        rest = epsilon - pair.loss
-        if intrusions:  # the flip is rounded: take what it really loses
-            redraw = log((ONE - flip) / flip)
-            rest -= _later_redraws(pair.loss, redraw, intrusions)
-        if _left_of(pair, flip, intrusions):
-            for drawn in choice.affordable(rest, float(pair.p1), redraw):
-                try:  # floats may have erred in the last digits: step down until the exact loss fits
-                    return Split(epsilon, pair, drawn, releases, flip, intrusions, delta=delta or 0.0, reach=reach)
-                except NotPrivate:
-                    continue
-    except ValueError:  # which speaks of a share of epsilon, and that is nobody's number
-        pass
+    return _best_split(epsilon, size, releases, intrusions, delta, up_to, even_if_worse.get())
+
+
+@lru_cache(maxsize=256)
+def _best_split(  # noqa: PLR0917 - what the cache is keyed by
+    epsilon: float,
+    size: int,
+    releases: int,
+    intrusions: int,
+    delta: float | None,
+    up_to: int | None,
+    even_if_worse: bool,
+) -> Split:
+    places = up_to or 1
+    best = _Search(epsilon, size, intrusions, _Laplace(releases, places), up_to).best()
+    if delta:
+        other = _Search(epsilon, size, intrusions, _Gaussian(releases, delta, places, intrusions), up_to).best()
+        best = other if even_if_worse or other.log_error < best.log_error else best
+    for split in best.affordable():
+        return split
     planned = f"{counted(releases, 'release')} and {counted(intrusions, 'intrusion')}"
     raise ValueError(f"epsilon = {epsilon} is too small for {planned}")
 
@@ -94,7 +103,8 @@ class _Laplace:
     """Laplace noise for so many releases: pure epsilon."""
 
     releases: int
-    reach: int
+    places: int
+    delta: float = 0.0
 
     def variance(self, rest: float, p1: float, redraw: float) -> float | None:
         """Variance of the noise that `rest` can pay for, or None."""
@@ -110,8 +120,8 @@ class _Laplace:
 
     def _each(self, rest: float, p1: float, redraw: float) -> float:
         """The epsilon of the noise on each count."""
-        released = _released(rest, p1, redraw) if self.reach == 1 else rest
-        return released / (self.releases * self.reach)
+        released = _released(rest, p1, redraw) if self.places == 1 else rest / 2
+        return released / self.releases
 
 
 @dataclass(frozen=True)
@@ -120,12 +130,19 @@ class _Gaussian:
 
     releases: int
     delta: float
-    reach: int
+    places: int
+    intrusions: int
 
     def variance(self, rest: float, p1: float, redraw: float) -> float | None:
         """Variance of the noise that `rest` can pay for, or None."""
         rest -= log1p(p1 * (exp(redraw) - 1))
-        return self.releases * (self.reach / _mean_of(rest, self.delta)) ** 2 if rest > 0 else None
+        if rest <= 0:
+            return None
+        log_choices = gaussian.log_choices(self.releases, self.intrusions, self.places)
+        ratio = (_mean_of(rest, log(self.delta) - log_choices) / min(self.places, 2)) ** 2
+        if self.places == 1 and not self.intrusions:
+            ratio = max(ratio, renyi.affordable(rest, self.releases, self.delta, p1))
+        return self.releases / ratio
 
     def affordable(self, rest: float, p1: float, redraw: float) -> Iterator[Gaussian]:
         """The noise that `rest` pays for, and then a little more of it each time."""
@@ -137,7 +154,7 @@ class _Gaussian:
 
 
 @lru_cache(maxsize=4096)
-def _mean_of(epsilon: float, delta: float) -> float:
+def _mean_of(epsilon: float, log_delta: float) -> float:
     """The m for which a normal law around 0 and one around m, both of variance 1, are (epsilon, delta) apart.
 
     That is ``delta = Phi(m/2 - epsilon/m) - e^epsilon * Phi(-m/2 - epsilon/m)`` (Balle and Wang 2018).
@@ -148,10 +165,10 @@ def _mean_of(epsilon: float, delta: float) -> float:
     def excess(log_m: float) -> float:
         m = exp(log_m)
         one, other = float(log_ndtr(m / 2 - epsilon / m)), float(log_ndtr(-m / 2 - epsilon / m)) + epsilon
-        return (one + log(-expm1(other - one)) if other < one else -1e9) - log(delta)
+        return (one + log(-expm1(other - one)) if other < one else -1e9) - log_delta
 
     # With epsilon = rho + 2*sqrt(rho*ln(1/delta)), m = sqrt(2*rho) is private by concentrated privacy: look around it.
-    enough = sqrt(2) * (sqrt(log(1 / delta) + epsilon) - sqrt(log(1 / delta)))
+    enough = sqrt(2) * (sqrt(epsilon - log_delta) - sqrt(-log_delta))
     return exp(float(brentq(excess, log(enough) - 1, log(enough) + 4, xtol=1e-12)))
 
 
@@ -162,44 +179,84 @@ def _left_of(pair: Pair, flip: int, redraws: int) -> bool:
     return pair.present > pair.absent
 
 
-def _best_shares(
-    epsilon: float, size: int, intrusions: int, choice: "_Laplace | _Gaussian", up_to: int | None
-) -> tuple[float, float]:
-    """The shares of state and redraw that minimise the error of the last release."""
-    from scipy.optimize import minimize, minimize_scalar
+@dataclass(frozen=True)
+class _Search:
+    """The search for the split that errs least with one kind of noise."""
 
-    top = min(epsilon, LARGEST_STATE_EPSILON)
+    epsilon: float
+    size: int
+    intrusions: int
+    choice: "_Laplace | _Gaussian"
+    up_to: int | None
 
-    def log_error(state: float, redraw: float) -> float:
-        rest = epsilon - state - _later_redraws(state, redraw, intrusions)
+    def best(self) -> "_Found":
+        """The shares of state and redraw that minimise the error of the last release."""
+        from scipy.optimize import minimize, minimize_scalar
+
+        top = min(self.epsilon, LARGEST_STATE_EPSILON)
+        if not self.intrusions:
+            found = minimize_scalar(
+                lambda share: self.log_error(share * top, 0.0),
+                bounds=(0.0, 1.0),
+                method="bounded",
+                options={"xatol": 1e-9 if isinstance(self.choice, _Laplace) else 1e-6},
+            )
+            return _Found(float(found.fun), self, float(found.x) * top, 0.0)
+
+        def objective(shares: NDArray[np.float64]) -> float:
+            state, redraw = shares.tolist()
+            return self.log_error(state, redraw) if min(state, redraw) > 0 else _IMPOSSIBLE
+
+        found = minimize(objective, np.full(2, 0.9 * top / (self.intrusions + 1)), method="Nelder-Mead")
+        return _Found(float(found.fun), self, *found.x.tolist())
+
+    def log_error(self, state: float, redraw: float) -> float:
+        """Logarithm of the variance of the last release, but for a constant factor."""
+        rest = self.epsilon - state - _later_redraws(state, redraw, self.intrusions)
         p1 = _logistic(state)
-        of_noise = choice.variance(rest, p1, redraw)
+        of_noise = self.choice.variance(rest, p1, redraw)
         if of_noise is None:
             return _IMPOSSIBLE
-        for _ in range(intrusions):
+        for _ in range(self.intrusions):
             p1 = _through(p1, redraw)
         if p1 <= 0.5:
             return _IMPOSSIBLE
+        up_to = self.up_to
         of_bit = p1 * (1 - p1) if up_to is None else (up_to - (2 * p1 - 1) ** 2) / up_to**2
-        spread = size * of_bit + of_noise
-        return log(spread) - 2 * log(size * (2 * p1 - 1))
+        spread = self.size * of_bit + of_noise
+        return log(spread) - 2 * log(self.size * (2 * p1 - 1))
 
-    if not intrusions:
-        found = minimize_scalar(
-            lambda share: log_error(share * top, 0.0),
-            bounds=(0.0, 1.0),
-            method="bounded",
-            options={"xatol": 1e-9},
-        )
-        return float(found.x) * top, 0.0
 
-    def objective(shares: NDArray[np.float64]) -> float:
-        state, redraw = shares.tolist()
-        return log_error(state, redraw) if min(state, redraw) > 0 else _IMPOSSIBLE
+@dataclass(frozen=True)
+class _Found:
+    """Shares as floats, and their error."""
 
-    start = np.full(2, 0.9 * top / (intrusions + 1))
-    state, redraw = minimize(objective, start, method="Nelder-Mead").x.tolist()
-    return state, redraw
+    log_error: float
+    search: _Search
+    state: float
+    redraw: float
+
+    def affordable(self) -> Iterator[Split]:
+        """The splits of these shares that are private, the one with the least noise first; none if none can be drawn.
+
+        Floats may have erred in the last digits: the noise grows until the exact loss fits.
+        """
+        search, choice = self.search, self.search.choice
+        try:
+            pair = symmetric(self.state)
+            flip = response(self.redraw) if search.intrusions else 0
+        except ValueError:  # which speaks of a share of epsilon, a number that the caller has never seen
+            return
+        rest, redraw = search.epsilon - pair.loss, self.redraw
+        if search.intrusions:  # the flip is rounded: take what it really loses
+            redraw = log((ONE - flip) / flip)
+            rest -= _later_redraws(pair.loss, redraw, search.intrusions)
+        if not _left_of(pair, flip, search.intrusions):
+            return
+        plan = (choice.releases, flip, search.intrusions)
+        for drawn in choice.affordable(rest, float(pair.p1), redraw):
+            with suppress(NotPrivate):
+                yield Split(search.epsilon, pair, drawn, *plan, delta=choice.delta, places=choice.places)
 
 
 def _logistic(x: float) -> float:

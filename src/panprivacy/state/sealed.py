@@ -21,8 +21,8 @@ from panprivacy.memory import Scratch
 from panprivacy.state.disk import STATE
 
 MAGIC = STATE
-VERSION = 2
-"""What is written. Version 1, whose ledgers knew no delta, is read as well."""
+VERSION = 3
+"""What is written. Earlier versions are read as well: ledgers of version 1 knew no delta, those of 2 no `places`."""
 
 _HEAD = struct.Struct("<8sHBBIQ")  # magic, version, kind, secure, bytes of parameters, words of bits
 _CHECK = sha256().digest_size

@@ -1,0 +1,93 @@
+r"""What a user loses in several windows or cycles, each with a bit of its own.
+
+A *draw* is one window or one cycle: the user's bit is drawn anew, so two draws have nothing in common but the user. The
+state holds the bit of one draw only. A reading tells of that draw, and of the others only the releases are seen.
+
+**Laplace noise.** The losses of the draws add up. A draw that is read loses `Split.loss`. A draw that is not read, with
+K releases of epsilon r each and R = K*r, loses at most
+
+    f(K) = ln(p1 + p0*e^-R) - K*ln(p0 + p1*e^-r)
+    or, if r > 2*eps_state and it is larger, f(K-k) + f(k) + k*(r + 2*ln(p0 + p1*e^-r)) with k = K/2 rounded down.
+
+Let y be the ratio of the probabilities of a released number for a 1 and for a 0, from e^-r to e^r. The ratio of two
+worlds is a quotient of products, over the blocks between redraws, of ``1 - p + p * (product of y)``. In each y it is
+one linear function over another, hence largest at an end: every y is e^r or e^-r. In a block of both signs the two factors
+of the mean are negatively correlated, and blocks of one sign are positively correlated: so the numerator is largest
+with one block for each sign. The denominator is smallest with blocks of one release, or with pairs of opposite signs,
+whose factor is 1. The function f is convex and f(0) = 0, so all releases have one sign, or as many pairs as possible
+are made. The first is attained: absent, against redrawn before every release. With counters (`places` > 1) no coin
+hides where a counter stands: R takes the place of f.
+
+**Gaussian noise.** The releases of all draws that are not read, and of one that is, are one composition beside one
+reading: the proofs of `panprivacy.privacy.gaussian` and `panprivacy.privacy.renyi` allow any redraws. So w draws and
+one reading lose ``eps_state + eps_G(w*K, delta)`` with the delta of one draw. Each further reading adds the loss and
+the delta of a draw.
+"""
+
+from decimal import Decimal
+
+from panprivacy.privacy import exact, gaussian, renyi
+from panprivacy.privacy.budget import Split
+from panprivacy.privacy.noise import Gaussian, Laplace
+
+
+def loss(split: Split, draws: int, readings: int | None = None) -> float:
+    """What a user who appears in so many draws loses at most, but for a probability of `delta`.
+
+    The state may be read once in each of them; with `readings`, in so many of them only.
+    """
+    read = _readings(draws, readings)
+    if isinstance(split.noise, Laplace):
+        return read * split.loss(*split.planned) + (draws - read) * unread_loss(split)
+    if not read:
+        return _unread_gaussian(split, draws)
+    together = split.releases * (draws - read + 1)
+    return (read - 1) * split.loss(*split.planned) + split.loss(together, split.intrusions)
+
+
+def delta(split: Split, draws: int, readings: int | None = None) -> float:
+    """The probability, at most, with which such a user loses more than `loss`."""
+    return min(max(_readings(draws, readings), min(draws, 1)) * split.delta, 1.0)
+
+
+def unread_loss(split: Split) -> float:
+    """What one draw gives away by its releases alone."""
+    if isinstance(split.noise, Gaussian):
+        return _unread_gaussian(split, 1)
+    released = split.releases * split.sensitivity * split.noise.epsilon
+    if split.places > 1 or split.intrusions:
+        return exact.round_up(exact.decimal(released))
+    return exact.round_up(_unread_laplace(split, split.noise))
+
+
+def _readings(draws: int, readings: int | None) -> int:
+    if draws < 0 or (readings is not None and readings < 0):
+        raise ValueError(f"how often is a number from 0 on, got {draws} times and {readings} readings")
+    return draws if readings is None else min(readings, draws)
+
+
+def _unread_gaussian(split: Split, draws: int) -> float:
+    """The releases of so many draws, with no reading beside them."""
+    assert isinstance(split.noise, Gaussian)
+    releases = split.releases * draws
+    pure = gaussian.loss(split.noise.square, releases, split.delta, split.sensitivity)
+    if split.places > 1 or split.intrusions:
+        return pure
+    return min(pure, renyi.loss(split.noise.square, releases, split.delta, split.pair.p1, read=False))
+
+
+def _unread_laplace(split: Split, noise: Laplace) -> Decimal:
+    """The larger one of the two formulas at the top of this file."""
+    each = exact.decimal(noise.epsilon)
+    seen_once = exact.log_mixture(split.pair.p1, -each)  # ln(p0 + p1*e^-r)
+
+    def one_sign(releases: int) -> Decimal:
+        kept = exact.log_mixture(split.pair.p0, exact.decimal(-releases * noise.epsilon))
+        return exact.add(kept, -releases * seen_once)
+
+    pairs = split.releases // 2
+    gained = exact.add(each, seen_once, seen_once)
+    if gained <= 0 or not pairs:
+        return one_sign(split.releases)
+    paired = exact.add(one_sign(split.releases - pairs), one_sign(pairs), pairs * gained)
+    return max(one_sign(split.releases), paired)

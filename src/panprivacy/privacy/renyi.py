@@ -1,0 +1,153 @@
+r"""What K Gaussian releases of one drawn bit lose beside one reading, if the intruder watches them.
+
+`panprivacy.privacy.gaussian` compares counts that differ by 1 in every release. But the releases see a bit that was
+drawn: it is 1 with probability p1 at most. This law uses that. Let N_0 and N_1 be the laws of n releases of a bit that
+is 0 or 1, ``x = N_1/N_0`` their ratio, s the square of the noise, and alpha a whole number from 2 on. Then
+
+    h(n) = E_0[(p0 + p1*x)^alpha] = sum over j of C(alpha, j) * p0^(alpha-j) * p1^j * e^((j^2-j)*n/(2s)),
+
+since ``E_0[x^j] = e^((j^2-j)*n/(2s))`` holds exactly for a discrete Gaussian and whole j.
+
+**Theorem.** Fix the events of two worlds, which differ in one user, and when the releases are made. Let A and B be the
+laws of all that is seen: K releases, and the bit at one moment, which may depend on the releases before it. Then
+
+    sum of A^alpha * (e^eps_state * B)^(1-alpha) <= f * h(K),
+    f = p1 * (1 + e^(-(alpha-1)*eps_state)) * (1 + 2 * sum_{i=1..K} h(i)*h(K-i)/h(K)),
+
+and without a reading the sum of ``A^alpha * B^(1-alpha)`` is at most h(K). For all positive a and b,
+``(a - e^eps*b)_+ <= c * e^(-(alpha-1)*eps) * a^alpha * b^(1-alpha)`` with ``c = (1 - 1/alpha)^(alpha-1) / alpha``. So
+the whole is (eps_state + eps, delta)-private with
+
+    eps = (ln f + ln h(K) + ln c - ln delta) / (alpha - 1)       for every alpha.
+
+docs/delta.md has the proof. In short: the sum is convex in B, so B's bits outside the block that is read may be
+taken as known. Then it factorises over the blocks between A's redraws. A known bit that changes inside such a block
+helps, because rising and falling functions are negatively correlated; two blocks are at most one longer block,
+``h(m)*h(n) <= h(m+n)``, because rising functions are positively correlated. In the block that is read A's bit is known
+and B's is drawn, and ``E_0[(1-p+p*x)^(1-alpha)] <= E_0[(1-p+p*x)^alpha]`` for every p. An intruder who watches chooses
+between the moments; between two releases and redraws nothing changes, which leaves the terms of f. And a reading loses
+eps_state only if it shows the likelier bit, which has probability p1.
+"""
+
+from fractions import Fraction
+from functools import lru_cache
+from math import exp, inf, log, log1p, nextafter
+
+import numpy as np
+from numpy.typing import NDArray
+
+LARGEST_ORDER = 5000
+"""Any order is valid, and larger ones are of use only for very small losses."""
+
+_SLACK = 1e-10  # relative: more than all roundings of a loss together
+_CELLS = 24  # into which the sum over the moments is cut where it has more terms
+
+
+def loss(square: Fraction, releases: int, delta: float, p1: Fraction, *, read: bool = True) -> float:
+    """The epsilon that so many releases lose with this delta, beside the loss of the state: never below the truth.
+
+    >>> round(loss(Fraction(369**2), 365, 1e-9, Fraction(2, 3)), 4)
+    0.2315
+    """
+    return _loss(float(square), releases, delta, float(p1), read)
+
+
+@lru_cache(maxsize=8192)
+def _loss(square: float, releases: int, delta: float, p1: float, read: bool) -> float:
+    if not releases:
+        return 0.0
+    found = _best(releases / square, releases if read else 0, delta, p1)[0]
+    return nextafter(max(found, 0.0) * (1 + _SLACK) + 1e-15, inf)
+
+
+def affordable(epsilon: float, releases: int, delta: float, p1: float) -> float:
+    """The ratio ``releases / square`` at which watched releases lose about this epsilon."""
+    from scipy.optimize import brentq
+
+    order, found = 0, 0.0
+    for _ in range(4):  # the best order for a ratio, then the ratio for that order: it settles at once
+        order = _best(found, releases, delta, p1, order)[1] if found else _first_order(epsilon, delta)
+        most = 700.0 / order**2
+
+        def excess(ratio: float, order: int = order) -> float:
+            return _loss_at(order, ratio, releases, delta, p1) - epsilon
+
+        if excess(most * 1e-12) > 0:  # the delta alone takes more than this epsilon at this order
+            order += order // 2 + 1
+            continue
+        found = most if excess(most) < 0 else float(brentq(excess, most * 1e-12, most, xtol=1e-18, rtol=1e-9))
+    return found
+
+
+def _first_order(epsilon: float, delta: float) -> int:
+    return int(min(max(2 * log(1 / delta) / epsilon, 2), LARGEST_ORDER))
+
+
+def _best(ratio: float, watched: int, delta: float, p1: float, near: int = 0) -> tuple[float, int]:
+    """The least epsilon over all orders, and the order; it falls with the order and then rises."""
+    found: dict[int, float] = {}
+
+    def at(order: int) -> float:
+        order = min(max(order, 2), LARGEST_ORDER)
+        if order not in found:
+            found[order] = _loss_at(order, ratio, watched, delta, p1)
+        return found[order]
+
+    order = near or _first_order(ratio + (2 * ratio * log(1 / delta)) ** 0.5, delta)
+    step = max(order // 4, 1)
+    while True:
+        lower, here, higher = at(order - step), at(order), at(order + step)
+        if here <= lower and here <= higher:
+            if step == 1:
+                return here, order
+            step = max(step // 3, 1)
+        else:
+            order = min(max(order - step if lower < higher else order + step, 2), LARGEST_ORDER)
+
+
+def _loss_at(order: int, ratio: float, watched: int, delta: float, p1: float) -> float:
+    """The epsilon by the moment of one order; `watched` is the number of releases, or 0 without a reading."""
+    moment = _Moment(order, p1)
+    whole = float(moment.log_h(np.array([ratio]))[0])
+    if watched:
+        whole += _log_moments(moment, ratio, watched, whole)
+    return (whole + (order - 1) * log1p(-1 / order) - log(order) - log(delta)) / (order - 1)
+
+
+def _log_moments(moment: "_Moment", ratio: float, releases: int, whole: float) -> float:
+    """``ln f``: the moments among which an intruder may choose.
+
+    ``h(i) * h(K-i)`` falls up to the middle and is symmetric, so a cell of terms is at most as often its first one.
+    """
+    half = releases // 2
+    first = np.arange(1, half + 1) if half <= 2 * _CELLS else np.unique(np.geomspace(1, half, _CELLS).astype(np.int64))
+    terms = np.diff(first, append=half + 1)
+    each = np.exp(moment.log_h(ratio * first / releases) + moment.log_h(ratio * (1 - first / releases)) - whole)
+    middle = float(each[-1]) if releases % 2 == 0 and half else 0.0  # is one term, not two
+    total = 1.0 + 2 * float((terms * each).sum()) - middle  # the reading after all releases, and those before
+    odds = log1p(-moment.p1) - log(moment.p1)  # -eps_state
+    return log(moment.p1) + log1p(exp((moment.order - 1) * odds)) + log1p(2 * total)
+
+
+class _Moment:
+    """h of one order, as a function of ``n / s``."""
+
+    def __init__(self, order: int, p1: float) -> None:
+        self.order, self.p1 = order, p1
+        self.weights, self.rates = _terms(order, p1)
+
+    def log_h(self, ratios: NDArray[np.float64]) -> NDArray[np.float64]:
+        """``ln h`` at each ratio of releases to the square of the noise."""
+        logs = self.weights + np.multiply.outer(ratios, self.rates)
+        top = logs.max(axis=1, keepdims=True)
+        return np.asarray((top + np.log(np.exp(logs - top).sum(axis=1, keepdims=True)))[:, 0])
+
+
+@lru_cache(maxsize=512)
+def _terms(order: int, p1: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Logarithms of the binomial weights, and ``(j^2 - j) / 2``."""
+    from scipy.special import gammaln
+
+    j = np.arange(order + 1.0)
+    weights = gammaln(order + 1) - gammaln(j + 1) - gammaln(order - j + 1) + j * log(p1) + (order - j) * log1p(-p1)
+    return weights, (j * j - j) / 2
