@@ -11,12 +11,12 @@ K releases of epsilon r each and R = K*r, loses at most
 
 Let y be the ratio of the probabilities of a released number for a 1 and for a 0, from e^-r to e^r. The ratio of two
 worlds is a quotient of products, over the blocks between redraws, of ``1 - p + p * (product of y)``. In each y it is
-one linear function over another, hence largest at an end: every y is e^r or e^-r. In a block of both signs the two factors
-of the mean are negatively correlated, and blocks of one sign are positively correlated: so the numerator is largest
-with one block for each sign. The denominator is smallest with blocks of one release, or with pairs of opposite signs,
-whose factor is 1. The function f is convex and f(0) = 0, so all releases have one sign, or as many pairs as possible
-are made. The first is attained: absent, against redrawn before every release. With counters (`places` > 1) no coin
-hides where a counter stands: R takes the place of f.
+one linear function over another, hence largest at an end: every y is e^r or e^-r. In a block of both signs the two
+factors of the mean are negatively correlated, and blocks of one sign are positively correlated: so the numerator is
+largest with one block for each sign. The denominator is smallest with blocks of one release, or with pairs of
+opposite signs, whose factor is 1. The function f is convex and f(0) = 0, so all releases have one sign, or as many
+pairs as possible are made. The first is attained: absent, against redrawn before every release. With counters
+(`places` > 1) no coin hides where a counter stands: R takes the place of f.
 
 **Gaussian noise.** The releases of all draws that are not read, and of one that is, are one composition beside one
 reading: the proofs of `panprivacy.privacy.gaussian` and `panprivacy.privacy.renyi` allow any redraws. So w draws and
