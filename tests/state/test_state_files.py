@@ -14,8 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import panprivacy as pp
+from journals import of_changed_blocks
 from panprivacy.distinct import DistinctCount
 from panprivacy.state import StateFile, StateFileError
+from panprivacy.state.journal import Journal
 
 
 def _fed(est: pp.Density) -> pp.Density:
@@ -89,7 +91,7 @@ def test_a_version_of_another_length_is_overwritten_before_its_blocks_are_given_
     assert sorted(left.name for left in tmp_path.iterdir()) == ["flu.pp", "link"]
 
 
-def test_between_two_writes_the_journal_holds_zeros(tmp_path: Path) -> None:
+def test_between_two_writes_the_journal_is_the_same_version_as_the_file(tmp_path: Path) -> None:
     """Not even which blocks were changed last: that tells who may have come."""
     with StateFile(tmp_path / "flu.pp").locked() as file:
         est = pp.Density(1_000_000, epsilon=1.0)
@@ -97,26 +99,39 @@ def test_between_two_writes_the_journal_holds_zeros(tmp_path: Path) -> None:
         for users in (1_000_000, 10):
             est.update_many(np.arange(users))
             est.save(file)
-            assert not any((tmp_path / ".flu.pp.journal").read_bytes())
+            assert (tmp_path / ".flu.pp.journal").read_bytes() == (tmp_path / "flu.pp").read_bytes()
     assert [left.name for left in tmp_path.iterdir()] == ["flu.pp"]
 
 
-def test_only_blocks_that_changed_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    est = pp.Density(10_000_000, epsilon=20.0)
-    with StateFile(tmp_path / "flu.pp").locked() as file:
-        est.save(file)
-        est.update_many(np.arange(5_000_000, 5_000_064))
-        size, write = 0, os.pwrite
+def _calls_of_a_write(folder: Path, changed: int) -> list[tuple[object, ...]]:
+    """Lengths and places of all that is written when the bits of so many users have changed, and what `ls` shows."""
+    calls: list[tuple[object, ...]] = []
+    est, write = pp.Density(1_000_000, epsilon=20.0), os.pwrite
+    folder.mkdir()
 
-        def watched(handle: int, buffer: memoryview, at: int) -> int:
-            nonlocal size
-            size += len(buffer)
-            return write(handle, buffer, at)
+    def watched(handle: int, buffer: memoryview, at: int) -> int:
+        calls.append((at, len(buffer)))
+        return write(handle, buffer, at)
 
-        monkeypatch.setattr(os, "pwrite", watched)
-        est.save(file)
-    assert (tmp_path / "flu.pp").read_bytes() == est.to_bytes()
-    assert size < 100_000 < (tmp_path / "flu.pp").stat().st_size
+    with StateFile(folder / "flu.pp").locked() as file:
+        for _ in range(2):
+            est.save(file)
+        est.update_many(np.arange(changed))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(os, "pwrite", watched)
+            est.save(file)
+        return calls + sorted((each.name, each.stat().st_size, each.stat().st_blocks) for each in folder.iterdir())
+
+
+def test_a_write_makes_the_same_calls_whatever_has_changed(tmp_path: Path) -> None:
+    first, *others = (_calls_of_a_write(tmp_path / str(changed), changed) for changed in (0, 1, 10, 40_000, 1_000_000))
+    assert len(first) > 8
+    assert all(other == first for other in others)
+
+
+def test_a_journal_of_the_blocks_that_changed_would_be_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Journal, "commit", of_changed_blocks)
+    assert _calls_of_a_write(tmp_path / "few", 10) != _calls_of_a_write(tmp_path / "many", 40_000)
 
 
 # --- one writer -------------------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from panprivacy.state.disk import (
     sync_folder,
     write_all,
 )
-from panprivacy.state.journal import Journal, apply, changes_in
+from panprivacy.state.journal import Journal, apply
 from panprivacy.state.kinds import loaded
 from panprivacy.state.lock import Busy, give_back, taken
 from panprivacy.state.replacement import Replacement
@@ -34,8 +34,9 @@ class StateFile:
     """One estimator on disk.
 
     A copy of a state is one more reading of it, so there is one version on disk, in blocks that are overwritten. A
-    state of the same length goes into the file where it is, its changes through a journal (``.NAME.journal``);
+    state of the same length goes into the file where it is, after it was written to a journal (``.NAME.journal``);
     another one takes its place by renaming (``.NAME.new``), and what was there before is overwritten (``.NAME.old``).
+    Every write makes the same system calls, whatever has changed, so that lengths and times tell nothing of the bits.
     A crash at any moment leaves the old state or the new one; whoever locks or reads the file next mends the rest.
 
     The lock is taken on ``.NAME.lock`` and ends with its process, however that ends. Reading needs no lock.
@@ -56,7 +57,7 @@ class StateFile:
         self._journal = Journal(self._beside("journal"))
         self._replacement = Replacement(self._target, self._beside("new"), self._beside("old"))
         self._holder: int | None = None  # the process that has locked it
-        self._torn = False  # whether the file has some of the journal's blocks, and lacks others
+        self._sound = False  # whether the file is known to be whole: nobody has broken off a write of it
 
     def _beside(self, what: str) -> Path:
         return self._target.with_name(f".{self._target.name}.{what}")
@@ -132,6 +133,7 @@ class StateFile:
             try:
                 self._mend()
             finally:
+                self._sound = False
                 give_back(self._lock, handle)
 
     # --- writing ------------------------------------------------------------------------------------------------
@@ -141,12 +143,12 @@ class StateFile:
         self._check_held("written")
         with sealed.content_of(parts) as content:
             try:
-                if self._torn:
+                if not self._sound:
                     self._mend()
                 if self.exists and self._target.stat().st_size == content.size:
                     self._update(content)
                 else:
-                    settle(self._journal.path, self._target)
+                    self._journal.erase()  # it has the length of the file that is to be replaced
                     self._replacement.put(content)
             except OSError as error:
                 raise self._failed("cannot be written, and is as it was", error) from None
@@ -154,20 +156,18 @@ class StateFile:
     def _update(self, content: Content) -> None:
         handle = open_own(self._target, os.O_RDWR, beside=False)
         try:
-            with changes_in(handle, content) as changes:
-                try:
-                    self._journal.commit(content, changes)
-                except OSError:
-                    with suppress(OSError):
-                        self._journal.erase()
-                    raise
-                self._torn = True
-                try:
-                    apply(handle, content, changes)
-                except OSError as error:
-                    raise self._failed("is written in part, and whoever uses it next completes it", error) from None
-            self._torn = False
-            self._journal.clear()
+            try:
+                self._journal.commit(content)
+            except OSError:
+                with suppress(OSError):
+                    self._journal.erase()
+                raise
+            self._sound = False
+            try:
+                apply(handle, content)
+            except OSError as error:
+                raise self._failed("is written in part, and whoever uses it next completes it", error) from None
+            self._sound = True
         finally:
             os.close(handle)
 
@@ -226,6 +226,7 @@ class StateFile:
                     self._holder = None
                     with suppress(OSError, StateFileError):  # what cannot be mended now, the next one mends
                         self._mend()
+                    self._sound = False
         finally:
             if os.getpid() == process:
                 give_back(self._lock, handle)
@@ -256,8 +257,11 @@ class StateFile:
 
     def _mend(self) -> None:
         """Finish or undo what a crash broke off, and erase what it left."""
-        settle(self._journal.path, self._target)
-        self._torn = False
+        if self._sound:
+            self._journal.erase()  # the file has all of it
+        else:
+            settle(self._journal.path, self._target)
+            self._sound = True
         self._replacement.settle()
         self._settle_merge()
 
