@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+from weakref import WeakSet
 
 from panprivacy.errors import CorruptState
 from panprivacy.state import sealed
@@ -39,7 +40,9 @@ class StateFile:
     Every write makes the same system calls, whatever has changed, so that lengths and times tell nothing of the bits.
     A crash at any moment leaves the old state or the new one; whoever locks or reads the file next mends the rest.
 
-    The lock is taken on ``.NAME.lock`` and ends with its process, however that ends. Reading needs no lock.
+    The lock is taken on ``.NAME.lock`` and ends with its process, however that ends. Reading needs no lock. While a
+    process has the lock, it may feed an estimator and save it here in turns; when it gives the file back, estimators
+    that were saved here hold no bits any more, since others may change the file from then on.
 
     >>> import tempfile, panprivacy as pp
     >>> with tempfile.TemporaryDirectory() as folder, StateFile(Path(folder) / "flu.pp").locked() as file:
@@ -57,6 +60,7 @@ class StateFile:
         self._journal = Journal(self._beside("journal"))
         self._replacement = Replacement(self._target, self._beside("new"), self._beside("old"))
         self._holder: int | None = None  # the process that has locked it
+        self._kept: WeakSet[Any] = WeakSet()  # estimators that this file has been the state of since it is locked
         self._sound = False  # whether the file is known to be whole: nobody has broken off a write of it
 
     def _beside(self, what: str) -> Path:
@@ -75,6 +79,15 @@ class StateFile:
     def same_as(self, other: "StateFile") -> bool:
         """Whether both are one file, by whatever names."""
         return self._target == other._target or (self.exists and other.exists and self._target.samefile(other._target))
+
+    def keeps(self, estimator: Any) -> None:
+        """Empty this estimator when the file is given back: from then on others may change the file."""
+        self._kept.add(estimator)
+
+    def _empty_kept(self) -> None:
+        for estimator in list(self._kept):
+            estimator.end(f"it was kept in {self.path}, which this process has given back: pp.load({str(self.path)!r})")
+        self._kept.clear()
 
     # --- reading ------------------------------------------------------------------------------------------------
 
@@ -223,6 +236,7 @@ class StateFile:
                 yield self
             finally:
                 if os.getpid() == process:
+                    self._empty_kept()
                     self._holder = None
                     with suppress(OSError, StateFileError):  # what cannot be mended now, the next one mends
                         self._mend()
@@ -268,6 +282,14 @@ class StateFile:
     def _failed(self, what: str, error: OSError) -> StateFileError:
         why = (error.strerror or str(error)).lower()
         return StateFileError(f"{self.path}: {what}: {why}")
+
+
+def moved_to(path: str | Path) -> str:
+    """Why an estimator that was saved to a path refuses all use."""
+    return (
+        f"its state was moved to {path} by save(): pp.load({str(path)!r}) goes on with it; to save after every batch, "
+        f"hold the file, `with pp.StateFile({str(path)!r}).locked() as file:`, and est.save(file)"
+    )
 
 
 @contextmanager
