@@ -20,7 +20,7 @@ def main(folder: Path, way: str, plant: str) -> None:
     """Go through the versions, and wait."""
     copies: list[object] = []
     if plant == "kept":  # a copy of what is written, which is not used again by chance before we look
-        write_all = journal.write_all
+        write_all = journal.write_all  # type: ignore[attr-defined]
 
         def copied(handle: int, buffer: memoryview, at: int) -> None:
             copies.append(bytes(buffer))

@@ -98,6 +98,7 @@ class KeptFolder:
         ids = getattr(self._pending.estimator, "ids", None)
         if ids is not None:
             self.folder.declare_ids(ids)
+        self._pending.expect()  # whether anybody of a batch has a bit must not show
         with undisturbed():  # counters that have moved in some shards only are worse than a command that ends later
             self._pending.write(self.batch)
         self.batch = None
