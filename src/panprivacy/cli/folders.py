@@ -93,12 +93,15 @@ class KeptFolder:
         with self:
             return self.opened()
 
+    def expect(self) -> None:
+        """Let the next `write` write all shards: a batch was counted, and whether anybody in it has a bit must not show."""
+        self._pending.expect()
+
     def write(self) -> None:
         """Bring what was counted to the shards; when this returns, it is on disk."""
         ids = getattr(self._pending.estimator, "ids", None)
         if ids is not None:
             self.folder.declare_ids(ids)
-        self._pending.expect()  # whether anybody of a batch has a bit must not show
         with undisturbed():  # counters that have moved in some shards only are worse than a command that ends later
             self._pending.write(self.batch)
         self.batch = None
