@@ -94,7 +94,7 @@ class KeptFolder:
             return self.opened()
 
     def expect(self) -> None:
-        """Let the next `write` write all shards: a batch was counted, and whether anybody in it has a bit must not show."""
+        """Let the next `write` write all shards: whether anybody in a batch has a bit must not show."""
         self._pending.expect()
 
     def write(self) -> None:
