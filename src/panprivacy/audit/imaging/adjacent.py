@@ -33,7 +33,7 @@ FEWEST = 200_000
 """Users of whom the bits take several blocks of a disk."""
 _BATCHES, _FEW = 10, 4  # of a program that embeds the library, and of a command or a service, which takes longer
 _SUSPECT, _OTHERS = 1, 3
-_PATIENCE = 60.0  # seconds for a batch
+_PATIENCE = 120.0  # seconds for a batch, the first of which waits until the program is loaded
 _STILL = 0.2  # seconds in which a command does what follows the last call that is noted of a write
 _TICK = 0.01  # seconds after which a file that is written has another time, on any file system
 _START = "panprivacy.audit.imaging.calls:start"
