@@ -191,12 +191,14 @@ def test_events_of_other_threads_find_their_users_while_the_list_grows() -> None
 
 def test_a_state_file_grows_with_its_estimator(tmp_path: Path) -> None:
     path, est = tmp_path / "flu.pp", pp.Density(pp.Users(["b", "d"]), 1.0)
-    est.save(path)
-    before = path.stat().st_size
-    est.grow([f"c{i}" for i in range(1000)])
-    est.save(path)
+    with pp.StateFile(path).locked() as file:
+        est.save(file)
+        before = path.stat().st_size
+        est.grow([f"c{i}" for i in range(1000)])
+        est.save(file)
+        blob = est.to_bytes()
     assert path.stat().st_size > before
-    assert pp.load(path, est.universe).to_bytes() == est.to_bytes()
+    assert pp.load(path, est.universe).to_bytes() == blob
 
 
 # --- under every outcome of the coins -------------------------------------------------------------------------------

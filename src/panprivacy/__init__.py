@@ -28,6 +28,7 @@ from panprivacy.errors import (
 from panprivacy.planning import CountsPlan, Plan, plan
 from panprivacy.privacy.budget import Budget
 from panprivacy.release import CategoryRelease, CountRelease, FrequencyRelease, MonotoneCurve, Release, monotone
+from panprivacy.state import StateFile
 from panprivacy.state.loading import load
 from panprivacy.state.merging import merge
 from panprivacy.threads import use_threads
@@ -77,6 +78,7 @@ __all__ = [
     "Release",
     "Retention",
     "RetentionRelease",
+    "StateFile",
     "StateFolder",
     "Users",
     "Windows",

@@ -334,22 +334,44 @@ class Estimator(ABC, Generic[R]):
     # --- bytes --------------------------------------------------------------------------------------------------
 
     def to_bytes(self, *, insecure: bool = False) -> bytes:
-        """The whole state, to be read by `pp.load`.
+        """A copy of the whole state, to be read by `pp.load`.
 
-        These bytes are one more reading of the state: whoever sees them and, later, the estimator, has read it twice.
-        `save` leaves no copy. An estimator on seeded coins is refused unless `insecure=True` says that this is known.
+        A copy is one more reading of the state: once the estimator is fed again, bytes and estimator are two versions,
+        and each can release. `save` leaves no copy. An estimator on seeded coins is refused unless `insecure=True` says
+        that this is known.
         """
         with self._sealed(insecure) as parts:
             return state.seal(parts)
 
     def save(self, file: str | Path | StateFile, *, insecure: bool = False) -> None:
-        """Keep the state in a file, to be read by `pp.load`.
+        """Move the state to a file, or keep it in a file that this process holds.
+
+        ``est.save("flu.pp")`` moves it: afterwards the file has the bits, and this object has none and refuses all
+        use. ``pp.load("flu.pp")`` goes on with it. If both had bits, feeding one of them would make two versions of
+        the state, which together tell who came.
+
+        A program that feeds and saves in turns holds the file meanwhile, and saves after every batch. When it gives
+        the file back, the object holds no bits any more:
+
+        >>> import tempfile, panprivacy as pp
+        >>> path = tempfile.mkdtemp() + "/flu.pp"
+        >>> with pp.StateFile(path).locked() as file:
+        ...     est = pp.Density(universe=1000, epsilon=1.0)
+        ...     for batch in ([1, 2, 3], [500]):
+        ...         est.update_many(batch)
+        ...         est.save(file)
+        >>> pp.load(path).users
+        1000
 
         The bits go from the table to the disk, without a copy, and what the file held before is overwritten there. The
         file is written whole or not at all, and refused while another process has it.
         """
         with state.opened(file) as kept, self._sealed(insecure) as parts:
             kept.write(parts)
+            if isinstance(file, StateFile):
+                file.keeps(self)
+            else:
+                self._empty(state.moved_to(file))
         wipe_stack()
 
     @contextmanager
@@ -405,3 +427,5 @@ class Estimator(ABC, Generic[R]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self).from_bytes, (self.to_bytes(), self._universe)
+
+    __copy__ = lifetime.refuse_copy

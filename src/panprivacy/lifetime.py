@@ -19,6 +19,10 @@ _COPIED = (
     "this is a forked process, and its copy of the estimator holds nothing: feed and release in the process that made "
     "it, or fork inside `with est.hand_over():`"
 )
+_NO_COPY = (
+    "copy.copy is refused: the copy would have the same bits and could spend the same epsilon once more; "
+    "copy.deepcopy(est) makes such a copy if that is what you mean"
+)
 _HANDED_OVER = "this estimator was handed over to a forked process, and holds nothing here any more"
 
 
@@ -32,6 +36,11 @@ class Emptied:
         if name.startswith("__"):  # what copying and printing ask for
             raise AttributeError(name)
         raise PanPrivacyError(self.why)
+
+
+def refuse_copy(self: Any) -> NoReturn:  # noqa: ARG001 - it is the method __copy__ of whoever holds bits
+    """Refuse `copy.copy`, which looks as if it copied no bits."""
+    raise PanPrivacyError(_NO_COPY)
 
 
 class Owner(Protocol):

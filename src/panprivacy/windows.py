@@ -214,6 +214,8 @@ class Windows(Generic[R]):
         """What a window gives away by its releases alone."""
         return composition.unread_loss(self._open._ledger.split)
 
+    __copy__ = lifetime.refuse_copy
+
     # --- what it says of itself ---------------------------------------------------------------------------------
 
     def __repr__(self) -> str:

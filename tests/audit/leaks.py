@@ -117,6 +117,40 @@ def a_copy_of_each_shard() -> None:
     ShardedBits._shard = noted  # type: ignore[method-assign]
 
 
+def a_journal_of_changed_blocks() -> None:
+    """A journal as long as what has changed."""
+    from journals import of_changed_blocks
+    from panprivacy.state.journal import Journal
+
+    Journal.commit = of_changed_blocks  # type: ignore[method-assign]
+
+
+def no_write_without_a_change() -> None:
+    """A state that is written only if it differs from the one in the file."""
+    from panprivacy.state import StateFile, seal
+
+    write = StateFile.write
+
+    def write_changes(self: Any, parts: Any) -> None:
+        if not self.exists or self._target.read_bytes() != seal(parts):
+            write(self, parts)
+
+    StateFile.write = write_changes  # type: ignore[method-assign]
+
+
+def only_shards_that_are_touched() -> None:
+    """Shards in which nobody of a batch is, left as they are."""
+    from panprivacy.folder.bits import ShardedBits
+
+    redraw_in = ShardedBits.redraw_in
+
+    def redraw_touched(self: Any, number: int, touched: Any, *arguments: Any, **options: Any) -> None:
+        if len(touched.slots):
+            redraw_in(self, number, touched, *arguments, **options)
+
+    ShardedBits.redraw_in = redraw_touched  # type: ignore[method-assign]
+
+
 def marks_not_wiped() -> None:
     """Which slots a batch touches, in a folder that is fed."""
     from panprivacy.folder.marks import Marked, Tallied

@@ -78,6 +78,8 @@ def test_a_skipped_wipe_is_found(leak: str, scenario: Scenario, found: str) -> N
         "batches by threads, Counts",
         "release",
         "merge",
+        "save",
+        "move",
         "save and load",
         "folder, taken, Counts",
         "pipe with state",
@@ -103,6 +105,37 @@ def test_a_hardened_process_leaves_nothing_of_python_objects() -> None:
     result = image("batches, list", USERS)
 
     assert result.clean, result
+
+
+@pytest.mark.parametrize(
+    ("leak", "name", "file"),
+    [
+        ("a_journal_of_changed_blocks", "files, Counts", ".state.pp.journal"),
+        ("a_journal_of_changed_blocks", "files, service", ".audited.pp.journal"),
+        ("no_write_without_a_change", "files, Counts", "state.pp"),
+        ("only_shards_that_are_touched", "files, folder, Density", "shards/shard-00000.pp"),
+    ],
+)
+def test_files_that_tell_of_one_user_are_found(leak: str, name: str, file: str) -> None:
+    result = image(name, USERS, plants=[f"leaks:{leak}"])
+
+    assert result.users_named == 1, result
+    assert result.differences, result
+    assert file in result.where, result
+
+
+@pytest.mark.parametrize("name", ["files, Counts", "files, pipe with folder", "files, service"])
+def test_files_do_not_tell_of_one_user(name: str) -> None:
+    result = image(name, USERS)
+
+    assert result.clean, result
+
+
+def test_a_loaded_state_that_is_fed_and_not_saved_is_a_second_version() -> None:
+    result = image(replace(FED, steps=("medium", "save", "load", "medium", "short")), USERS)
+
+    assert result.users_named
+    assert "state.pp" in result.where
 
 
 def test_a_file_that_is_left_is_named() -> None:

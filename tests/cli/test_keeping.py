@@ -74,6 +74,29 @@ def test_what_waits_for_a_folder_waits_as_long_as_a_write_takes_or_ten_seconds(
     assert max(pauses) < most + 0.011, "a batch later"
 
 
+@pytest.mark.parametrize("ids", [[], [7]], ids=["nobody who is sampled", "one who is"])
+def test_a_batch_is_written_to_all_shards_whoever_is_in_it(
+    ids: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written, write = [], StateFile.write
+
+    def noted(self: StateFile, parts: Sealed) -> None:
+        written.append(self.path.name)
+        write(self, parts)
+
+    with KeptFolder(f"{tmp_path}/folder/", shards=3) as folder:
+        est = folder.opened(make=lambda: pp.Density(1000, 1.0))
+        keeper = Keeper(est, folder)
+        keeper.write()
+        monkeypatch.setattr(StateFile, "write", noted)
+        est.update_many(ids)
+        keeper.counted()
+        keeper.write_what_is_left()
+        assert written == [f"shard-{number:05}.pp" for number in range(3)]
+        keeper.write()  # nothing was counted since
+    assert len(written) == 3
+
+
 def test_without_a_file_nothing_is_due() -> None:
     keeper = Keeper(pp.Density(100, 1.0), None)
     keeper.counted()

@@ -143,7 +143,7 @@ def check_bytes_and_files_bring_it_back(subject: Subject) -> None:
         return
     subject.feed(est, SOME)
     subject.released(est)
-    blob = est.to_bytes()
+    blob, shown = est.to_bytes(), repr(est)
     with tempfile.TemporaryDirectory() as folder:
         est.save(Path(folder) / "state.pp")
         backs = [pp.load(blob), type(est).from_bytes(blob), pp.load(Path(folder) / "state.pp")]
@@ -151,10 +151,35 @@ def check_bytes_and_files_bring_it_back(subject: Subject) -> None:
         assert type(back) is type(est)
         assert back.to_bytes() == blob
         assert back.budget == est.budget
-        assert repr(back) == repr(est)
+        assert repr(back) == shown
     for spoiled in (blob[:-1], blob + b"x", blob[:40] + bytes([blob[40] ^ 1]) + blob[41:], b""):
         with pytest.raises(pp.CorruptState):
             pp.load(spoiled)
+
+
+def check_a_saved_one_is_moved_or_kept(subject: Subject) -> None:
+    """Two that hold the same bits would be two versions of them once one is fed, and could spend one epsilon twice."""
+    est = subject.make(None)
+    if subject.elsewhere:
+        return
+    with pytest.raises(pp.PanPrivacyError, match=r"copy\.copy is refused"):
+        copy.copy(est)
+    if not subject.saves:
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "state.pp"
+        est.save(path)
+        with pytest.raises(pp.PanPrivacyError, match=r"moved to .*state\.pp by save\(\): pp\.load"):
+            subject.feed(est, SOME)
+        with pp.StateFile(path).locked() as file:
+            again = file.load(subject.make(None).universe)
+            for _ in range(2):
+                subject.feed(again, SOME)
+                again.save(file)
+            kept = path.read_bytes()
+        with pytest.raises(pp.PanPrivacyError, match=r"kept in .*state\.pp, which this process has given back"):
+            subject.feed(again, SOME)
+        assert path.read_bytes() == kept
 
 
 def check_seeded_coins_are_not_saved_by_mistake(subject: Subject) -> None:

@@ -265,6 +265,28 @@ def test_whoever_opened_a_folder_before_it_was_rerandomised_finishes_that_too(
     assert 5999 in present(folder)
 
 
+@pytest.mark.parametrize("deletions", [[], [7], [7, 8, 999]])
+def test_deletions_among_insertions_take_no_further_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deletions: list[int]
+) -> None:
+    writes: list[str] = []
+    folder, write = made(tmp_path), StateFile.write
+
+    def noted(self: StateFile, parts: Any) -> None:
+        writes.append(self.path.name)
+        write(self, parts)
+
+    monkeypatch.setattr(StateFile, "write", noted)
+    with folder.pending() as pending:
+        for number in range(10):
+            pending.estimator.update_many([number, 999])
+        pending.estimator.remove_many(deletions)
+        pending.estimator.update_many([8])
+        pending.write()
+    assert writes == [f"shard-{number:05}.pp" for number in range(folder.shards)]
+    assert present(folder) == {*range(10), 999} - set(deletions) | {8}
+
+
 def test_a_release_that_was_not_shown_is_the_last_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = made(tmp_path)
     with monkeypatch.context() as patch:

@@ -76,6 +76,24 @@ def test_one_version_of_every_shard_remains(store: str) -> None:
     assert len([name for name in names if name.startswith("shard")]) == 3
 
 
+def test_names_and_lengths_of_objects_do_not_tell_of_one_user(store: str) -> None:
+    shown = []
+    for world, batches in (("with", [[1], [1, 999], [1]]), ("without", [[], [999], []])):
+        folder = made(f"{store}/{world}")
+        for ids in batches:
+            folder.update_many(np.array(ids, dtype=np.int64))
+        with folder.pending() as pending:
+            pending.estimator.update_many([999])
+            if world == "with":
+                pending.estimator.remove_many([1])
+            pending.estimator.update_many([999])
+            pending.write()
+        found = fsspec.filesystem("s3").ls(f"{store}/{world}", detail=True, refresh=True)
+        shown.append(sorted((each["name"].rsplit("/", 1)[-1], each["size"]) for each in found))
+    assert len(shown[0]) == 4
+    assert shown[0] == shown[1]
+
+
 def test_writers_at_once_lose_nothing_and_releases_are_numbered_once(store: str) -> None:
     made(store, releases=20)
     numbers: list[int] = []

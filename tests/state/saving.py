@@ -5,39 +5,40 @@ Run as ``python saving.py FOLDER WAY PLANT``; every version is left in FOLDER as
 
 import os
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
 
 import panprivacy as pp
-from panprivacy import memory
-from panprivacy.state import StateFile
+from panprivacy.state import StateFile, journal
 
 USERS, VERSIONS = 400_000, 4
 
 
 def main(folder: Path, way: str, plant: str) -> None:
     """Go through the versions, and wait."""
-    kept: list[object] = []
-    if plant == "kept":  # not wiped, and not used again by chance before we look
-        memory.Scratch.__exit__ = lambda scratch, *_: kept.append(scratch)  # type: ignore[method-assign]
+    copies: list[object] = []
+    if plant == "kept":  # a copy of what is written, which is not used again by chance before we look
+        write_all = journal.write_all  # type: ignore[attr-defined]
+
+        def copied(handle: int, buffer: memoryview, at: int) -> None:
+            copies.append(bytes(buffer))
+            write_all(handle, buffer, at)
+
+        journal.write_all = copied  # type: ignore[attr-defined]
     est, everyone, path = pp.Density(USERS, epsilon=1.0), np.arange(USERS), folder / "flu.pp"
-    for number in range(VERSIONS):
-        est.update_many(everyone)
-        if way == "loaded":
-            est.save(path)
-            est = pp.load(path)
-        elif way == "saved while locked":
-            with StateFile(path).locked() as file:
-                for _ in range(2):
-                    est.update_many(everyone)
-                    est.save(file)
-        else:
-            est.save(path)
-        _copy(path, folder / f"version{number}")
-    est.update_many(everyone)  # one more, which is nowhere but in memory
-    print("ready", flush=True)
-    sys.stdin.read()
+    with ExitStack() as held:
+        kept = held.enter_context(StateFile(path).locked()) if way == "kept" else None
+        for number in range(VERSIONS):
+            est.update_many(everyone)
+            est.save(kept or path)
+            if kept is None:
+                est = pp.load(path)
+            _copy(path, folder / f"version{number}")
+        est.update_many(everyone)  # one more, which is nowhere but in memory
+        print("ready", flush=True)
+        sys.stdin.read()
 
 
 def _copy(path: Path, to: Path) -> None:

@@ -39,10 +39,10 @@ def found(folder: Path, way: str, plant: str) -> list[int]:
     return counts
 
 
-@pytest.mark.parametrize("way", ["saved", "saved while locked", "loaded"])
+@pytest.mark.parametrize("way", ["kept", "moved and loaded"])
 def test_no_older_version_is_in_memory(way: str, tmp_path: Path) -> None:
     assert found(tmp_path, way, "") == [0] * VERSIONS
 
 
-def test_scratch_that_is_not_wiped_is_found(tmp_path: Path) -> None:
-    assert sum(found(tmp_path, "saved while locked", "kept")) > 0
+def test_a_copy_of_what_is_written_is_found(tmp_path: Path) -> None:
+    assert sum(found(tmp_path, "kept", "kept")) > 0

@@ -14,8 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import panprivacy as pp
+from journals import of_changed_blocks
 from panprivacy.distinct import DistinctCount
 from panprivacy.state import StateFile, StateFileError
+from panprivacy.state.journal import Journal
 
 
 def _fed(est: pp.Density) -> pp.Density:
@@ -66,17 +68,17 @@ def test_the_bits_go_to_the_file_and_back_without_a_copy(tmp_path: Path, monkeyp
 def test_after_five_runs_no_older_version_is_in_any_block_that_was_used(tmp_path: Path) -> None:
     """A hard link keeps the blocks of the first version, if they are ever given back."""
     path, link, older = tmp_path / "flu.pp", tmp_path / "link", set()
-    est = pp.Density(200_000, epsilon=1.0)
-    est.save(path)
+    pp.Density(200_000, epsilon=1.0).save(path)
     link.hardlink_to(path)
     for _ in range(5):
-        older |= set(est._table.words.tolist())
         est = pp.load(path)
+        older |= set(est._table.words.tolist())
         est.update_many(np.arange(200_000))
+        blob = est.to_bytes()
         est.save(path)
-        assert link.read_bytes() == est.to_bytes()
+        assert link.read_bytes() == blob
         assert sorted(left.name for left in tmp_path.iterdir()) == ["flu.pp", "link"]
-    words = np.frombuffer(est._table.words.tobytes(), dtype=np.uint64)
+    words = pp.load(path)._table.words
     assert len(older & set(words.tolist())) < 10, "words of 64 redrawn bits are hardly ever the same"
 
 
@@ -89,7 +91,7 @@ def test_a_version_of_another_length_is_overwritten_before_its_blocks_are_given_
     assert sorted(left.name for left in tmp_path.iterdir()) == ["flu.pp", "link"]
 
 
-def test_between_two_writes_the_journal_holds_zeros(tmp_path: Path) -> None:
+def test_between_two_writes_the_journal_is_the_same_version_as_the_file(tmp_path: Path) -> None:
     """Not even which blocks were changed last: that tells who may have come."""
     with StateFile(tmp_path / "flu.pp").locked() as file:
         est = pp.Density(1_000_000, epsilon=1.0)
@@ -97,26 +99,39 @@ def test_between_two_writes_the_journal_holds_zeros(tmp_path: Path) -> None:
         for users in (1_000_000, 10):
             est.update_many(np.arange(users))
             est.save(file)
-            assert not any((tmp_path / ".flu.pp.journal").read_bytes())
+            assert (tmp_path / ".flu.pp.journal").read_bytes() == (tmp_path / "flu.pp").read_bytes()
     assert [left.name for left in tmp_path.iterdir()] == ["flu.pp"]
 
 
-def test_only_blocks_that_changed_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    est = pp.Density(10_000_000, epsilon=20.0)
-    with StateFile(tmp_path / "flu.pp").locked() as file:
-        est.save(file)
-        est.update_many(np.arange(5_000_000, 5_000_064))
-        size, write = 0, os.pwrite
+def _calls_of_a_write(folder: Path, changed: int) -> list[tuple[object, ...]]:
+    """Lengths and places of all that is written when the bits of so many users have changed, and what `ls` shows."""
+    calls: list[tuple[object, ...]] = []
+    est, write = pp.Density(1_000_000, epsilon=20.0), os.pwrite
+    folder.mkdir()
 
-        def watched(handle: int, buffer: memoryview, at: int) -> int:
-            nonlocal size
-            size += len(buffer)
-            return write(handle, buffer, at)
+    def watched(handle: int, buffer: memoryview, at: int) -> int:
+        calls.append((at, len(buffer)))
+        return write(handle, buffer, at)
 
-        monkeypatch.setattr(os, "pwrite", watched)
-        est.save(file)
-    assert (tmp_path / "flu.pp").read_bytes() == est.to_bytes()
-    assert size < 100_000 < (tmp_path / "flu.pp").stat().st_size
+    with StateFile(folder / "flu.pp").locked() as file:
+        for _ in range(2):
+            est.save(file)
+        est.update_many(np.arange(changed))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(os, "pwrite", watched)
+            est.save(file)
+        return calls + sorted((each.name, each.stat().st_size, each.stat().st_blocks) for each in folder.iterdir())
+
+
+def test_a_write_makes_the_same_calls_whatever_has_changed(tmp_path: Path) -> None:
+    first, *others = (_calls_of_a_write(tmp_path / str(changed), changed) for changed in (0, 1, 10, 40_000, 1_000_000))
+    assert len(first) > 8
+    assert all(other == first for other in others)
+
+
+def test_a_journal_of_the_blocks_that_changed_would_be_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Journal, "commit", of_changed_blocks)
+    assert _calls_of_a_write(tmp_path / "few", 10) != _calls_of_a_write(tmp_path / "many", 40_000)
 
 
 # --- one writer -------------------------------------------------------------------------------------------------------
@@ -158,9 +173,10 @@ def test_a_reader_waits_while_the_file_is_changed_and_a_writer_while_it_is_read(
     import fcntl
 
     est, path = pp.Density(1000, epsilon=1.0), tmp_path / "flu.pp"
-    est.save(path)
+    pp.load(est.to_bytes()).save(path)
+    blob = _fed(est).to_bytes()
     handle = os.open(path, os.O_RDONLY)
-    for mode, call in ((fcntl.LOCK_EX, lambda: pp.load(path)), (fcntl.LOCK_SH, lambda: _fed(est).save(path))):
+    for mode, call in ((fcntl.LOCK_EX, lambda: pp.load(path)), (fcntl.LOCK_SH, lambda: est.save(path))):
         fcntl.flock(handle, mode)
         waiting = threading.Thread(target=call)
         waiting.start()
@@ -170,7 +186,7 @@ def test_a_reader_waits_while_the_file_is_changed_and_a_writer_while_it_is_read(
         waiting.join(60)
         assert not waiting.is_alive()
     os.close(handle)
-    assert path.read_bytes() == est.to_bytes()
+    assert path.read_bytes() == blob
 
 
 def test_a_reader_that_waited_for_a_file_that_was_replaced_reads_the_new_one(tmp_path: Path) -> None:
@@ -184,12 +200,13 @@ def test_a_reader_that_waited_for_a_file_that_was_replaced_reads_the_new_one(tmp
     reader = threading.Thread(target=lambda: seen.append(pp.load(path).to_bytes()))
     reader.start()
     time.sleep(0.1)
+    blob = longer.to_bytes()
     longer.save(tmp_path / "other.pp")
     (tmp_path / "other.pp").replace(path)
     os.pwrite(handle, bytes(1000), 0)
     os.close(handle)
     reader.join(60)
-    assert seen == [longer.to_bytes()]
+    assert seen == [blob]
 
 
 # --- links and what is not there --------------------------------------------------------------------------------------
@@ -200,18 +217,18 @@ def test_a_link_to_a_state_is_followed(tmp_path: Path) -> None:
     pp.Density(1000, epsilon=1.0).save(real)
     link.symlink_to(real)
     est = pp.Density(2000, epsilon=1.0)
+    blob = est.to_bytes()
     est.save(link)
     assert link.is_symlink()
-    assert real.read_bytes() == est.to_bytes() == pp.load(link).to_bytes()
+    assert real.read_bytes() == blob == pp.load(link).to_bytes()
 
 
 @pytest.mark.parametrize("name", ["lock", "journal", "new", "old"])
 @pytest.mark.parametrize("leads_somewhere", [True, False])
 def test_a_link_that_somebody_planted_is_not_followed(name: str, leads_somewhere: bool, tmp_path: Path) -> None:
     path, victim, planted = tmp_path / "flu.pp", tmp_path / "victim", tmp_path / f".flu.pp.{name}"
-    est = pp.Density(1000, epsilon=1.0)
-    est.save(path)
-    before = path.read_bytes()
+    pp.Density(1000, epsilon=1.0).save(path)
+    est, before = pp.load(path), path.read_bytes()
     if leads_somewhere:
         victim.write_text("precious")
     planted.symlink_to(victim)
@@ -335,9 +352,10 @@ def test_a_part_whose_merge_is_on_disk_is_erased_by_whoever_opens_it(tmp_path: P
 
 
 def test_the_time_of_a_file_does_not_tell_whether_a_bit_has_changed(tmp_path: Path) -> None:
-    est, path = pp.Density(100_000, 1.0), tmp_path / "flu.pp"
-    est.save(path)
+    path = tmp_path / "flu.pp"
+    pp.Density(100_000, 1.0).save(path)
     for ids in ([], [5], range(1000)):
+        est = pp.load(path)
         est.update_many(ids)
         os.utime(path, (1, 1))
         est.save(path)

@@ -93,6 +93,10 @@ class KeptFolder:
         with self:
             return self.opened()
 
+    def expect(self) -> None:
+        """Let the next `write` write all shards: whether anybody in a batch has a bit must not show."""
+        self._pending.expect()
+
     def write(self) -> None:
         """Bring what was counted to the shards; when this returns, it is on disk."""
         ids = getattr(self._pending.estimator, "ids", None)

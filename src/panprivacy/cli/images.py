@@ -84,6 +84,7 @@ def _verdict(result: "Imaged") -> str:
         (result.words_found, "words"),
         (result.counts_found, "counts"),
         (result.keys_found, "keys"),
+        (result.differences, "batches told by files"),
     )
     more = "".join(f", {number:,} {what}" for number, what in others if number)
     unseen = "" if result.bits_seen else ", bits not located"

@@ -46,6 +46,8 @@ class Keeper:
         if not self.used:
             self._begun()
         self.used, self.behind = True, self._file is not None
+        if isinstance(self._file, KeptFolder):
+            self._file.expect()
         self._live = live
         self.write_if_due()
 

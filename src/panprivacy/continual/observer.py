@@ -296,13 +296,17 @@ class Continual:
             return state.seal(parts)
 
     def save(self, file: str | Path | StateFile, *, insecure: bool = False) -> None:
-        """Keep the state in a file, without a copy of it, as `pp.Density` does; to be read by `pp.load`."""
+        """Move the state to a file, or keep it in a file that this process holds, as `pp.Density.save` does."""
         with (
             state.opened(file) as kept,
             self._lock,
             saved.sealed(self._density, self._observed, insecure=insecure) as parts,
         ):
             kept.write(parts)
+            if isinstance(file, StateFile):
+                file.keeps(self._density)
+            else:
+                self._density._empty(state.moved_to(file))
 
     @classmethod
     def from_bytes(cls, blob: bytes, universe: Any = None) -> Self:
@@ -323,3 +327,5 @@ class Continual:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self).from_bytes, (self.to_bytes(), self.universe)
+
+    __copy__ = lifetime.refuse_copy

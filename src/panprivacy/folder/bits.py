@@ -88,8 +88,10 @@ class ShardedBits:
             raise PanPrivacyError("feed a folder through its own verbs")
         return self._taker
 
-    def redraw_marked(self, marks: Marks, coins: Coins, *, batch: BatchId | None, remove: bool) -> None:
-        """Redraw what is marked, in one shard after the other."""
+    def redraw_marked(
+        self, marks: Marks, coins: Coins, *, batch: BatchId | None, remove: bool, gone: Marks | None = None
+    ) -> None:
+        """Redraw what is marked, in one shard after the other; `gone` are slots whose users were deleted."""
         before = None if batch is None else self.check_whole(batch)
         once = batch is None and not self.cells.repeatable
         if once:
@@ -98,7 +100,9 @@ class ShardedBits:
             try:
                 with Scratch() as scratch:
                     touched = marks.between(*self.bounds(number), scratch)
-                    self.redraw_in(number, touched, coins, before, batch=batch, remove=remove)
+                    with Scratch() as more:  # scratch has one array of a name
+                        deleted = None if gone is None else gone.between(*self.bounds(number), more)
+                        self.redraw_in(number, touched, coins, before, batch=batch, remove=remove, deleted=deleted)
             except Exception as error:
                 if once and number:
                     raise _half_counted(error, number, self._frame.shards) from error
@@ -113,10 +117,12 @@ class ShardedBits:
         *,
         batch: BatchId | None = None,
         remove: bool = False,
+        deleted: Touched | None = None,
     ) -> None:
         """Redraw some slots of one shard, counted from the shard's first, unless it has the batch already.
 
-        A shard that has neither this batch nor the one that came `before` is refused: somebody else is at it.
+        `deleted` are slots whose users were deleted in the same batch. A shard that has neither this batch nor the one
+        that came `before` is refused: somebody else is at it.
         """
 
         def redrawn(shard: Shard) -> Shard | None:
@@ -127,7 +133,10 @@ class ShardedBits:
                     raise _broke_off(batch, shard.noted.number(batch.writer))
             noting = shard.noting(batch)  # which may refuse
             noting = self._caught_up(noting, self.redraws, coins)
-            self.cells.redraw(shard.table, touched, self._split.pair_after(noting.redraws), coins, remove=remove)
+            pair = self._split.pair_after(noting.redraws)
+            self.cells.redraw(shard.table, touched, pair, coins, remove=remove)
+            if deleted is not None:
+                self.cells.redraw(shard.table, deleted, pair, coins, remove=True)
             return noting
 
         self._change(number, redrawn)

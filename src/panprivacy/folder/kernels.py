@@ -20,6 +20,14 @@ SLOT, SLOT_AND_TIMES = 4, 6
 """Bytes that a slot takes where slots are listed, without and with how often it is touched."""
 
 
+@njit([types.void(WORDS, slots) for slots in (READ_WORDS, READ_PLACES)], nogil=True, cache=True)
+def untouch(words, slots):
+    """Clear the bit of each slot."""
+    for i in range(len(slots)):
+        slot = u64(slots[i])
+        words[slot >> u64(6)] &= ~(u64(1) << (slot & u64(63)))
+
+
 @njit(nogil=True, inline="always")
 def _sum(one, other, up_to):
     both = u64(one) + u64(other)

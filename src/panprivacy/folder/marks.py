@@ -61,6 +61,10 @@ class Marked:
         if not loaded("panprivacy.table.kernels").touch(self._table.words, np.uint64(self._table.size), slots):
             raise IndexError(f"a slot is outside this table of {self._table.size}")
 
+    def discard(self, slots: NDArray[np.unsignedinteger]) -> None:
+        """Take the marks off these slots, which are inside."""
+        loaded("panprivacy.folder.kernels").untouch(self._table.words, slots)
+
     def between(self, first: int, end: int, scratch: Scratch) -> Touched:
         """The marked slots from `first` up to `end`, counted from `first`."""
         slots = scratch.empty("touched", self._table.ones(first, end), np.uint64)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+from weakref import WeakSet
 
 from panprivacy.errors import CorruptState
 from panprivacy.state import sealed
@@ -22,7 +23,7 @@ from panprivacy.state.disk import (
     sync_folder,
     write_all,
 )
-from panprivacy.state.journal import Journal, apply, changes_in
+from panprivacy.state.journal import Journal, apply
 from panprivacy.state.kinds import loaded
 from panprivacy.state.lock import Busy, give_back, taken
 from panprivacy.state.replacement import Replacement
@@ -34,11 +35,14 @@ class StateFile:
     """One estimator on disk.
 
     A copy of a state is one more reading of it, so there is one version on disk, in blocks that are overwritten. A
-    state of the same length goes into the file where it is, its changes through a journal (``.NAME.journal``);
+    state of the same length goes into the file where it is, after it was written to a journal (``.NAME.journal``);
     another one takes its place by renaming (``.NAME.new``), and what was there before is overwritten (``.NAME.old``).
+    Every write makes the same system calls, whatever has changed, so that lengths and times tell nothing of the bits.
     A crash at any moment leaves the old state or the new one; whoever locks or reads the file next mends the rest.
 
-    The lock is taken on ``.NAME.lock`` and ends with its process, however that ends. Reading needs no lock.
+    The lock is taken on ``.NAME.lock`` and ends with its process, however that ends. Reading needs no lock. While a
+    process has the lock, it may feed an estimator and save it here in turns; when it gives the file back, estimators
+    that were saved here hold no bits any more, since others may change the file from then on.
 
     >>> import tempfile, panprivacy as pp
     >>> with tempfile.TemporaryDirectory() as folder, StateFile(Path(folder) / "flu.pp").locked() as file:
@@ -56,7 +60,8 @@ class StateFile:
         self._journal = Journal(self._beside("journal"))
         self._replacement = Replacement(self._target, self._beside("new"), self._beside("old"))
         self._holder: int | None = None  # the process that has locked it
-        self._torn = False  # whether the file has some of the journal's blocks, and lacks others
+        self._kept: WeakSet[Any] = WeakSet()  # estimators that this file has been the state of since it is locked
+        self._sound = False  # whether the file is known to be whole: nobody has broken off a write of it
 
     def _beside(self, what: str) -> Path:
         return self._target.with_name(f".{self._target.name}.{what}")
@@ -74,6 +79,15 @@ class StateFile:
     def same_as(self, other: "StateFile") -> bool:
         """Whether both are one file, by whatever names."""
         return self._target == other._target or (self.exists and other.exists and self._target.samefile(other._target))
+
+    def keeps(self, estimator: Any) -> None:
+        """Empty this estimator when the file is given back: from then on others may change the file."""
+        self._kept.add(estimator)
+
+    def _empty_kept(self) -> None:
+        for estimator in list(self._kept):
+            estimator.end(f"it was kept in {self.path}, which this process has given back: pp.load({str(self.path)!r})")
+        self._kept.clear()
 
     # --- reading ------------------------------------------------------------------------------------------------
 
@@ -132,6 +146,7 @@ class StateFile:
             try:
                 self._mend()
             finally:
+                self._sound = False
                 give_back(self._lock, handle)
 
     # --- writing ------------------------------------------------------------------------------------------------
@@ -141,12 +156,12 @@ class StateFile:
         self._check_held("written")
         with sealed.content_of(parts) as content:
             try:
-                if self._torn:
+                if not self._sound:
                     self._mend()
                 if self.exists and self._target.stat().st_size == content.size:
                     self._update(content)
                 else:
-                    settle(self._journal.path, self._target)
+                    self._journal.erase()  # it has the length of the file that is to be replaced
                     self._replacement.put(content)
             except OSError as error:
                 raise self._failed("cannot be written, and is as it was", error) from None
@@ -154,20 +169,18 @@ class StateFile:
     def _update(self, content: Content) -> None:
         handle = open_own(self._target, os.O_RDWR, beside=False)
         try:
-            with changes_in(handle, content) as changes:
-                try:
-                    self._journal.commit(content, changes)
-                except OSError:
-                    with suppress(OSError):
-                        self._journal.erase()
-                    raise
-                self._torn = True
-                try:
-                    apply(handle, content, changes)
-                except OSError as error:
-                    raise self._failed("is written in part, and whoever uses it next completes it", error) from None
-            self._torn = False
-            self._journal.clear()
+            try:
+                self._journal.commit(content)
+            except OSError:
+                with suppress(OSError):
+                    self._journal.erase()
+                raise
+            self._sound = False
+            try:
+                apply(handle, content)
+            except OSError as error:
+                raise self._failed("is written in part, and whoever uses it next completes it", error) from None
+            self._sound = True
         finally:
             os.close(handle)
 
@@ -223,9 +236,11 @@ class StateFile:
                 yield self
             finally:
                 if os.getpid() == process:
+                    self._empty_kept()
                     self._holder = None
                     with suppress(OSError, StateFileError):  # what cannot be mended now, the next one mends
                         self._mend()
+                    self._sound = False
         finally:
             if os.getpid() == process:
                 give_back(self._lock, handle)
@@ -256,14 +271,25 @@ class StateFile:
 
     def _mend(self) -> None:
         """Finish or undo what a crash broke off, and erase what it left."""
-        settle(self._journal.path, self._target)
-        self._torn = False
+        if self._sound:
+            self._journal.erase()  # the file has all of it
+        else:
+            settle(self._journal.path, self._target)
+            self._sound = True
         self._replacement.settle()
         self._settle_merge()
 
     def _failed(self, what: str, error: OSError) -> StateFileError:
         why = (error.strerror or str(error)).lower()
         return StateFileError(f"{self.path}: {what}: {why}")
+
+
+def moved_to(path: str | Path) -> str:
+    """Why an estimator that was saved to a path refuses all use."""
+    return (
+        f"its state was moved to {path} by save(): pp.load({str(path)!r}) goes on with it; to save after every batch, "
+        f"hold the file, `with pp.StateFile({str(path)!r}).locked() as file:`, and est.save(file)"
+    )
 
 
 @contextmanager

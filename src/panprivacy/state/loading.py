@@ -11,8 +11,9 @@ from panprivacy.state.sealed import unseal
 def load(source: bytes | str | Path, universe: Any = None) -> Any:
     """Read what `save` or `to_bytes` wrote, whichever estimator it was: from a file, or from bytes.
 
-    From a file, the bits are read straight into the estimator's table. Bytes are one more reading of the state, and
-    so is every further estimator that is loaded from the same place.
+    From a file, the bits are read straight into the estimator's table. What it was loaded from stays where it is: as
+    soon as the estimator is fed, an older version of the same state. So save a loaded estimator soon, or hold its file
+    and save after every batch (`pp.StateFile`). Load a state once: each further estimator is one more reading.
 
     A list of users is not part of a state: give the same `pp.Users` again to feed more events. Without it the
     estimator can still release.

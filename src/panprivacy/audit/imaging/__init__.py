@@ -2,6 +2,7 @@
 
 `processes` and `images` copy memory and files; `child` is the process that is imaged, `stage` and `pipes` lead it;
 `crowd` knows who came, `truth` what must therefore not be there, `needles` how it would look, `searching` finds it.
+`adjacent` compares names, lengths and times of files in two runs that differ in one user's rows; `calls` notes them.
 """
 
 from typing import Any

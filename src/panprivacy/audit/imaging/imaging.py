@@ -5,7 +5,7 @@ from time import perf_counter
 
 import numpy as np
 
-from panprivacy.audit.imaging import embedded, pipes, services
+from panprivacy.audit.imaging import adjacent, embedded, pipes, services
 from panprivacy.audit.imaging.crowd import Crowd
 from panprivacy.audit.imaging.processes import check_system
 from panprivacy.audit.imaging.result import Imaged
@@ -35,6 +35,8 @@ def image(
     check_system()
     chosen = named(scenario) if isinstance(scenario, str) else scenario
     hardened = chosen.hardened if hardened is None else hardened
+    if chosen.adjacent:
+        return adjacent.compare(chosen, users, hardened=hardened, plants=plants)
     started = perf_counter()
     crowd = Crowd(chosen.kind, users, chosen.container, _SEED, piped=bool(chosen.pipe or chosen.service))
     run = services.run if chosen.service else pipes.run if chosen.pipe else embedded.run

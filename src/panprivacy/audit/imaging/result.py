@@ -30,13 +30,16 @@ class Imaged:
     where: tuple[str, ...]
     """The mappings and files in which something was found."""
     image_bytes: int
-    """How large the image was."""
+    """How large the image was, or what was noted of files."""
     seconds: float
+    differences: int = 0
+    """Batches after which names, lengths, times or calls of files tell whether one user was in them."""
 
     @property
     def clean(self) -> bool:
         """Whether nothing was found, and everything was looked for."""
         found = self.users_named or self.words_found or self.ids_found or self.counts_found or self.keys_found
+        found = found or self.differences
         return self.bits_seen and not found
 
     def as_dict(self) -> dict[str, Any]:
@@ -52,6 +55,7 @@ class Imaged:
                 (self.words_found, "words of earlier tables"),
                 (self.counts_found, "earlier counts"),
                 (self.keys_found, "keys or keystreams"),
+                (self.differences, "batches told by files"),
             )
             if number
         ]

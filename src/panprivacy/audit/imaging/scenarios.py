@@ -31,6 +31,9 @@ class Scenario:
     """What bodies are, where the scenario is one of the service: CSV, NDJSON, Arrow or JSON."""
     encrypted: bool = False
     """Whether they come by TLS."""
+    adjacent: bool = False
+    """Whether it runs twice, with and without one user's rows, and names, lengths and times of files are compared; the
+    steps are then what follows each batch."""
 
     @property
     def possible(self) -> bool:
@@ -110,6 +113,8 @@ SCENARIOS = (
     Scenario("grow", steps=("medium", "grow", "medium", "grow", "short", "short")),
     Scenario("grow, Counts", "Counts", steps=("medium", "grow", "medium", "grow", "short", "short")),
     Scenario("save", steps=("medium", "save", "long", "save", "short", "save")),
+    Scenario("move", steps=("medium", "move", "long", "move", "short", "move")),
+    Scenario("move, Continual", "Continual", steps=("medium", "observe", "move", "long", "move", "short", "move")),
     Scenario("save and load", steps=_LOADED),
     Scenario("save and load, delta", "delta", steps=("release", *_LOADED, "release", "short", "save")),
     Scenario("save and load, categories", "categories", steps=_LOADED),
@@ -160,6 +165,15 @@ SCENARIOS = (
         "service, DistinctCount, TLS", "DistinctCount, text", "list of text", _PIPED, service="CSV", encrypted=True
     ),
     Scenario("service, DistinctCount, integers", "DistinctCount", steps=_PIPED, service="NDJSON"),
+    *(
+        Scenario(f"files, {kind}", kind, steps=("save",), adjacent=True)
+        for kind in ("Density", "Counts", "DistinctCount")
+    ),
+    Scenario("files, moved", steps=("move",), adjacent=True),
+    *(Scenario(f"files, {kind}", kind, steps=(), adjacent=True) for kind in ("folder, Density", "folder, Counts")),
+    Scenario("files, pipe", pipe=(*_DENSITY, *_KEPT), adjacent=True),
+    Scenario("files, pipe with folder", pipe=(*_DENSITY, *_IN_FOLDER), adjacent=True),
+    Scenario("files, service", service="JSON", adjacent=True),
 )
 
 

@@ -5,6 +5,7 @@ second knows which bit a user of the first owns.
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from importlib import import_module
@@ -144,6 +145,8 @@ class Subject:
         self._given = pp.Users(listed) if kind.startswith("Users") else None
         self._categories = categories_of(kind)
         self._file = folder / "state.pp"
+        self._held: Any = None
+        self._open = ExitStack()
         self._epoch = 0
         self._used: list[Any] = []
 
@@ -214,22 +217,21 @@ class Subject:
         est.grow(est.users + est.users // 10)
 
     def save(self) -> None:
-        """Write the state, with whatever the package has for that."""
-        est = self.parts[0]
-        if hasattr(est, "save"):
-            est.save(self._file)
-        else:
-            with import_module("panprivacy.statefile").StateFile(self._file).locked() as file:
-                file.write(est.to_bytes())
+        """Write the state to a file that is held from now on, as a program does that feeds and saves in turns."""
+        if self._held is None:
+            self._held = self._open.enter_context(pp.StateFile(self._file).locked())
+        self.parts[0].save(self._held)
+
+    def move(self) -> None:
+        """Move the state to a file, and go on with what is loaded from there."""
+        self.parts.pop().save(self._file)
+        self.load()
 
     def load(self) -> None:
-        """Let go of the estimator, and go on with what was saved."""
-        kind = type(self.parts.pop())
-        read = kind.from_bytes if kind in (pp.Continual, pp.paper.FixedLevelPPDS) else pp.load
-        try:
-            self.parts.append(pp.load(self._file, self._given))
-        except (TypeError, pp.CorruptState):
-            self.parts.append(read(self._file.read_bytes(), self._given))
+        """Give the file back, and go on with what was saved."""
+        self._open.close()
+        self._held = None
+        self.parts = [pp.load(self._file, self._given)]
 
     def merge(self) -> None:
         """Make one of the parts, which stay where they are, as they would in a program that goes on."""
