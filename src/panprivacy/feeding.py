@@ -32,7 +32,9 @@ class Feed:
     another user's deletion in the same batch, which errs less.)
 
     Rows without id are an error, or, with `skip_missing`, left out; those of users outside the universe likewise, with
-    `skip_outside`. How many there were is neither kept nor told: it would be a count of people that nothing protects.
+    `skip_outside`; and those in no listed category, or with an unknown action, with `skip_unlisted`: so one user's rows
+    cannot refuse those of others. How many rows are left out is neither kept nor told: it would be a count of people
+    that nothing protects.
     If no row at all of the first batch is left, that is an error: then ids are spelled otherwise than in the
     universe. (Of a pipe, which is `live`, the first batch may be one row, and says something from 100 rows on.)
     """
@@ -44,12 +46,14 @@ class Feed:
         *,
         skip_missing: bool = False,
         skip_outside: bool = False,
+        skip_unlisted: bool = False,
         live: bool = False,
     ) -> None:
         self._est: Any = est
         self._columns = columns
         self._skip_missing = skip_missing
         self._skip_outside = skip_outside
+        self._skip_unlisted = skip_unlisted
         self._least = _TELLING if live else 1
         self._spelling_checked = (
             not skip_outside
@@ -132,6 +136,8 @@ class Feed:
     def _complete(self, batch: Batch) -> "pl.DataFrame":
         """The rows that have an id, and a category where they need one."""
         rows, needed = batch.rows, self._columns.needed
+        if self._skip_unlisted:
+            rows = self._listed(rows)
         if not any(rows[name].null_count() for name in needed):
             return rows
         if not self._skip_missing:
@@ -141,6 +147,17 @@ class Feed:
             what = "id" if any(rows[name][row] is None for name in self._columns.ids) else "category"
             raise _bad(batch, row, f"the {what} is missing; --skip-missing leaves such rows out", "missing")
         return rows.drop_nulls(needed)
+
+    def _listed(self, rows: "pl.DataFrame") -> "pl.DataFrame":
+        """The rows in a category that is listed, with an action that is known."""
+        import polars as pl
+
+        if self._columns.category is not None:
+            rows = rows.filter(rows[self._columns.category].is_not_null())
+            rows = rows.filter(pl.Series(self._known(rows), dtype=pl.Boolean))
+        if self._columns.action is not None:
+            rows = rows.filter(self._meanings(rows).is_not_null())
+        return rows
 
     def _act(self, batch: Batch, rows: "pl.DataFrame") -> None:
         insert = self._insertions(batch, rows)
@@ -159,18 +176,22 @@ class Feed:
 
     def _insertions(self, batch: Batch, rows: "pl.DataFrame") -> "pl.Series":
         """Whether each row is an insertion."""
-        import polars as pl
-
-        action = self._columns.action
+        action, insert = self._columns.action, self._meanings(rows)
         assert action is not None
-        meaning = dict.fromkeys(_INSERT, True) | dict.fromkeys(_DELETE, False)
-        spelled = pl.col(action).cast(pl.String).str.to_lowercase()
-        insert = rows.select(spelled.replace_strict(meaning, default=None, return_dtype=pl.Boolean)).to_series()
         if insert.null_count():
             numbered = batch.rows.with_row_index(_ROW).drop_nulls(self._columns.needed)
             wrong = numbered.filter(insert.is_null()).row(0, named=True)
             raise _bad(batch, wrong[_ROW], f"action {wrong[action]!r} is neither insert nor delete", "action")
         return insert
+
+    def _meanings(self, rows: "pl.DataFrame") -> "pl.Series":
+        """Whether each row is an insertion; null where its action is neither that nor a deletion."""
+        import polars as pl
+
+        assert self._columns.action is not None
+        meaning = dict.fromkeys(_INSERT, True) | dict.fromkeys(_DELETE, False)
+        spelled = pl.col(self._columns.action).cast(pl.String).str.to_lowercase()
+        return rows.select(spelled.replace_strict(meaning, default=None, return_dtype=pl.Boolean)).to_series()
 
     def _last_of_each(self, rows: "pl.DataFrame") -> "pl.DataFrame":
         """The last row of each user, in each category; an edge without direction is one user whichever way round."""
