@@ -75,20 +75,30 @@ class RowPolicy:
         return period
 
     def place_all(
-        self, periods: NDArray[np.int64], open_: int, scratch: Scratch, latest: int | None = None
+        self,
+        periods: NDArray[np.int64],
+        open_: int,
+        scratch: Scratch,
+        *,
+        latest: int | None = None,
+        endless: int | None = None,
     ) -> list[int]:
         """Put the period that each row counts in into its place, and return the periods that count, in order.
 
         The rows of a batch have no order: they are counted period by period. So each of them may be `ahead` periods
-        after another one of the batch.
+        after another one of the batch. `latest` is as in `place`; `endless` is a period that never ends, if there is
+        one: no row is after it.
         """
-        different = _different(periods, scratch)
+        different = different_periods(periods, scratch)
         reached = open_
         for period in different:
-            if period > reached:
+            if period > reached and reached != endless:
                 if self._is_early(period, reached, latest):
                     break
                 reached = period
+        if reached == endless and different[-1] > reached:
+            np.minimum(periods, reached, out=periods)
+            different = [period for period in different if period < reached] + [reached]
         if not different:
             return []
         if different[-1] > reached:
@@ -118,7 +128,7 @@ def rows_of(periods: NDArray[np.int64], period: int, scratch: Scratch) -> Any:
     return scratch.own(periods == period)
 
 
-def _different(periods: NDArray[np.int64], scratch: Scratch) -> list[int]:
+def different_periods(periods: NDArray[np.int64], scratch: Scratch) -> list[int]:
     """The different periods, in order; nearly always there is one, which two passes without a copy tell."""
     if not len(periods):
         return []

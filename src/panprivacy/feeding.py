@@ -154,7 +154,8 @@ class Feed:
 
         if self._columns.category is not None:
             rows = rows.filter(rows[self._columns.category].is_not_null())
-            rows = rows.filter(pl.Series(self._known(rows), dtype=pl.Boolean))
+            with Scratch() as scratch:
+                rows = rows.filter(pl.Series(scratch.own(self._known(rows)), dtype=pl.Boolean))
         if self._columns.action is not None:
             rows = rows.filter(self._meanings(rows).is_not_null())
         return rows

@@ -89,10 +89,10 @@ class Windows(Generic[R]):
     Notes
     -----
     A window closes when `advance` or an event tells that it is over. An event closes at most the open window: one that
-    is dated further ahead is refused (`EarlyEvent`), as is one of a closed window (`LateEvent`). Each verb takes `ahead`,
-    `late` and `early` for another policy, row by row. Let a clock call `advance`, and feed with ``ahead=0``: then no
-    event closes a window, and nobody's events decide over those of others. Windows in which nothing happened are
-    released like any other. Threads may feed and advance at the same time.
+    is dated further ahead is refused (`EarlyEvent`), as is one of a closed window (`LateEvent`). Each verb takes
+    `ahead`, `late` and `early` for another policy, row by row. Let a clock call `advance`, and feed with ``ahead=0``:
+    then no event closes a window, and nobody's events decide over those of others. Windows in which nothing happened
+    are released like any other. Threads may feed and advance at the same time.
     """
 
     _lock: Any
@@ -118,9 +118,7 @@ class Windows(Generic[R]):
 
     # --- events -------------------------------------------------------------------------------------------------
 
-    def update(
-        self, user: Any, time: Any, *, ahead: int = 1, late: str = "refuse", early: str = "refuse"
-    ) -> None:
+    def update(self, user: Any, time: Any, *, ahead: int = 1, late: str = "refuse", early: str = "refuse") -> None:
         """Note that a user appeared at a time; `update_many` says what the options are."""
         self._take_at_one_time([user], time, RowPolicy(ahead, late, early), lambda est: est.update(user))
 
@@ -164,9 +162,7 @@ class Windows(Generic[R]):
             with self._lock:
                 self._take(ids, numbers, policy, threads, scratch)
 
-    def _take_at_one_time(
-        self, ids: Any, time: Any, policy: RowPolicy, feed: Callable[[Estimator[R]], None]
-    ) -> None:
+    def _take_at_one_time(self, ids: Any, time: Any, policy: RowPolicy, feed: Callable[[Estimator[R]], None]) -> None:
         window = (moment_of(time) - self._first) // self._length
         with self._lock:
             try:

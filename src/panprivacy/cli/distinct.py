@@ -8,6 +8,7 @@ from panprivacy.cli import options as opt
 from panprivacy.cli.groups import ByCategory
 from panprivacy.cli.plainly import Speaker, plain_errors
 from panprivacy.cli.regularly import Regularly
+from panprivacy.cli.rows import TimeOptions
 from panprivacy.cli.run import Run, continued_or_new, kept_anywhere, prepare
 from panprivacy.cli.series import feed_series
 from panprivacy.cli.sizing import Buckets, DistinctSize, Error, Key
@@ -31,6 +32,7 @@ def distinct(
     categories: opt.CategoryList = None,
     other: opt.Other = False,
     skip_missing: opt.SkipMissing = False,
+    unlisted: opt.Unlisted = None,
     format_: opt.FileFormat = None,
     separator: opt.Separator = ",",
     no_header: opt.NoHeader = False,
@@ -47,6 +49,9 @@ def distinct(
     release: opt.MakeRelease = None,
     release_every: opt.ReleaseEvery = None,
     time: opt.Time = None,
+    late: opt.Late = None,
+    early: opt.Early = None,
+    ahead: opt.Ahead = None,
     plot: opt.Plot = None,
     level: opt.Level = 0.95,
     as_json: opt.Json = False,
@@ -81,9 +86,17 @@ def distinct(
         if kept is not None:
             size.check(est)
         columns = Columns((column,), declared(est, ids), category=by)
-        source = source_of(files, columns, format_, layout, skip_missing)
+        source = source_of(files, columns, format_, layout, skip_missing, unlisted=unlisted)
         run = Run(est, kept, level, Speaker(as_json=as_json, quiet=quiet), kinds.picture(plot, release_every), by)
-        feed_series(run, source, release, time=time, every=release_every, picture=plot if release_every else None)
+        feed_series(
+            run,
+            source,
+            release,
+            time=time,
+            every=release_every,
+            picture=plot if release_every else None,
+            rows=TimeOptions(late, early, ahead),
+        )
 
 
 def declared(est: Any, asked: Kind | None) -> Kind | None:
