@@ -201,7 +201,7 @@ def test_releases_go_by_the_clock_and_by_the_times_of_events(server: Server, sta
     days = [b'{"user": %d, "at": "2026-01-0%d"}' % (user, day) for user, day in enumerate((1, 1, 2, 1, 3))]
     server.fill("timed", days)
     arguments = ("-c", "user", "-n", 100, "-e", CERTAIN, "--releases", 3, "--json")
-    daily = ("--release-every", "1d", "--time", "at@2026-01-01")
+    daily = ("--release-every", "1d", "--time", "at@2026-01-01", "--ahead", 1)
     with consuming(server.address("timed"), *arguments, *daily, "--state", state) as process:
         wait_for(state, 5)
         process.send_signal(signal.SIGTERM)

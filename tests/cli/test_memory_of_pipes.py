@@ -43,7 +43,7 @@ def _left(process: subprocess.Popen[bytes], state: Path, json: bool) -> list[int
     return [sum(user.encode() in tokens for user in batch) for batch in IDS]
 
 
-DAILY = ("--releases", BATCHES, "--release-every", "1d", "--time", "at@2026-01-01")
+DAILY = ("--releases", BATCHES, "--release-every", "1d", "--time", "at@2026-01-01", "--ahead", 1)
 
 
 @pytest.mark.parametrize("timed", [(), DAILY], ids=["by the clock", "by times"])

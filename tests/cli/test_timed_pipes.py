@@ -5,6 +5,7 @@ import json
 import signal
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
 
@@ -17,7 +18,7 @@ import panprivacy as pp
 
 pytestmark = pytest.mark.slow
 
-WEEKLY = ("--release-every", "7d", "--time", "when@2026-01-05")
+WEEKLY = ("--release-every", "7d", "--time", "when@2026-01-05", "--ahead", 1)
 DENSITY = ("density", "-", "-c", "user", "-n", USERS, "-e", 12, "--releases", WEEKS, *WEEKLY)
 PATIENCE = 600.0
 
@@ -91,19 +92,67 @@ def test_a_release_comes_as_soon_as_a_row_shows_that_its_week_is_over() -> None:
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        ("1,2026-01-13\n2,2026-01-06\n", "row 2: when 2026-01-06 comes after a row of the period from 2026-01-12 on"),
         ("1,2026-01-04\n", "row 1: when 2026-01-04 is before 2026-01-05, when the first period starts"),
-        ("1,2026-01-05\n2,2031-01-05\n", "row 2: when 2031-01-05 is so long after the period from 2026-01-05 on"),
+        ("1,2026-01-05\n2,2031-01-05\n", "row 2: when 2031-01-05 is 260 periods after the one from 2026-01-05 on"),
         ("1,soon\n", "row 1: when 'soon' is not a time; write it like"),
     ],
 )
-def test_what_is_refused_in_a_file_is_refused_in_a_pipe(rows: str, message: str, tmp_path: Path) -> None:
-    process = start(*DENSITY, "-q", "--json", "--state", tmp_path / "s.pp")
+def test_what_is_refused_in_a_file_can_be_refused_in_a_pipe(rows: str, message: str, tmp_path: Path) -> None:
+    refusing = ("--late", "refuse", "--early", "refuse")
+    process = start(*DENSITY, *refusing, "-q", "--json", "--state", tmp_path / "s.pp")
     lines, notes = ended(process, b"user,when\n" + rows.encode(), status=2)
 
     assert lines == []
     assert f"panprivacy: standard input: {message}" in notes
     assert list(tmp_path.iterdir()) == []
+
+
+def test_untimely_rows_of_a_pipe_are_left_out_or_counted_one_by_one() -> None:
+    """An early row and one without a time are left out; a late one counts in the open week."""
+    bad = b"1,2031-01-05\n2,soon\n3,2025-01-01\n"
+    header, rows = as_csv(visits()).split(b"\n", 1)
+    lines, notes = ended(start(*DENSITY, "--json"), header + b"\n" + bad + rows + bad)
+
+    assert densities(lines) == pytest.approx([0.25, 0.5, 0.75, 1.0], abs=0.05)
+    assert not any(word in notes for word in ("2031", "soon", "left out", "skip"))
+
+
+def test_the_clock_ends_the_periods_of_a_pipe_and_a_start_in_the_past_is_refused() -> None:
+    """It takes up to a quarter of a minute, which is long enough for the process to start."""
+    now = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S}"
+    pipe = (
+        "density",
+        "-",
+        "-c",
+        "user",
+        "-n",
+        USERS,
+        "-e",
+        12,
+        "--releases",
+        WEEKS,
+        "--release-every",
+        "15s",
+        "--json",
+    )
+    process = start(*pipe, "--time", f"when@{now}")
+    assert process.stdin is not None
+    rows = "".join(f"{user},{now}\n" for user in range(1000))
+    process.stdin.write(f"user,when\n7,2031-01-05\n{rows}".encode())
+    process.stdin.flush()
+    first = json.loads(line_of(process.stdout))  # nothing more comes, and the period ends
+    process.kill()
+    process.communicate()
+    lines, notes = ended(start(*pipe, "--time", "when@2026-01-05"), b"user,when\n1,2026-01-06\n", status=2)
+
+    assert first["density"] == pytest.approx(0.25, abs=0.05)
+    assert lines == []
+    assert "periods are over by the clock and not released. If rows of the past are to end periods, say" in notes
+
+
+def test_no_row_of_a_pipe_decides_when_the_first_period_starts() -> None:
+    pipe = ("density", "-", "-c", "user", "-n", USERS, "-e", 12, "--releases", WEEKS, "--release-every", "7d")
+    assert "No row of a pipe decides that" in ended(start(*pipe, "--time", "when"), status=2)[1]
 
 
 def test_a_state_goes_on_with_the_series_through_another_pipe(tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ from typing import Literal, TypeAlias
 
 from panprivacy.clock import RowPolicy
 
-
 SkipOrRefuse: TypeAlias = Literal["skip", "refuse"]
 """What may become of a row that is early, or in no listed category."""
 CountSkipOrRefuse: TypeAlias = Literal["count", "skip", "refuse"]
