@@ -95,7 +95,7 @@ class RowPolicy:
             if period > reached and reached != endless:
                 if self._is_early(period, reached, latest):
                     break
-                reached = period
+                reached = period if endless is None else min(period, endless)
         if reached == endless and different[-1] > reached:
             np.minimum(periods, reached, out=periods)
             different = [period for period in different if period < reached] + [reached]

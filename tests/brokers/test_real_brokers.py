@@ -207,7 +207,8 @@ def test_releases_go_by_the_clock_and_by_the_times_of_events(server: Server, sta
         process.send_signal(signal.SIGTERM)
         out, notes = process.communicate(timeout=60)
     assert process.returncode == 0, notes
-    assert [round(json.loads(line)["count"]) for line in out.splitlines()[:2]] == [2, 4]
+    # Rows of one batch have no order; where user 3 comes in a later batch, the second day has that user.
+    assert [round(json.loads(line)["count"]) for line in out.splitlines()[:2]] in ([3, 4], [2, 4])
     often = state.with_name("often.pp")
     with consuming(server.address("timed"), *arguments, "--release-every", "100ms", "--state", often) as process:
         assert process.stdout is not None
