@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from math import isinf
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,9 @@ import polars as pl
 import pytest
 
 import panprivacy as pp
+from panprivacy import audit
 from panprivacy.audit import interference as audited
+from panprivacy.audit.dated import DatedRows
 from panprivacy.audit.interference import ADDITIONS, START, SUBJECTS, TIMED, USERS, Row, Seen, Step, Subject, Tick
 from panprivacy.cli import days
 from panprivacy.cli.calendar import Calendar
@@ -252,3 +255,34 @@ def test_a_refusal_of_a_body_is_found(
     more: dict[str, Any], addition: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert additions_found(Subject("planted", service(tmp_path, monkeypatch, **more), (addition,))) == {addition}
+
+
+# --- the exact auditor ----------------------------------------------------------------------------------------------
+
+
+def dated(**policy: Any) -> Callable[[Any], DatedRows]:
+    return lambda coins: DatedRows(
+        pp.ActiveUsers(2, 1.0, span="2d", start=START, key=bytes([3] * 16), coins=coins), **policy
+    )
+
+
+@pytest.mark.slow
+def test_the_exact_auditor_sees_no_more_with_the_clock_and_the_refusals_in_view() -> None:
+    rows = dated(ahead=0, late="skip", early="skip")
+    result = audit.exact(rows, 2, 2, releases=2, verbs=DatedRows.VERBS)
+    assert result.holds
+    assert result.worst_loss == pytest.approx(result.claimed, abs=1e-14)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", [{"late": "refuse", "early": "skip"}, {"late": "skip", "early": "refuse"}], ids=str)
+def test_the_exact_auditor_finds_a_refusal_that_can_be_seen(policy: dict[str, Any]) -> None:
+    result = audit.exact(dated(ahead=0, **policy), 2, 2, releases=1, verbs=DatedRows.VERBS)
+    assert not result.holds
+    assert isinf(result.worst_loss)
+
+
+def test_the_exact_auditor_finds_a_row_that_moves_the_clock() -> None:
+    """A row that ends days makes releases, and an event that draws noise is refused by the auditor."""
+    with pytest.raises(NotImplementedError, match="noise was drawn"):
+        audit.exact(dated(ahead=1457, late="skip", early="skip"), 2, 1, releases=1, verbs=DatedRows.VERBS)

@@ -172,3 +172,35 @@ def test_every_day_of_actives_is_released(tmp_path: Path) -> None:
     with Service(settings_for(tmp_path, flu=plan)) as service:
         service.counter("flu").take(csv((1, "2026-01-11"))).result()
         assert published(service)[-1] == (5, 0)
+
+
+def test_the_wall_clock_ends_periods_and_rows_do_not_unless_the_file_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = START
+    monkeypatch.setattr(counters, "_now", lambda: now)
+    monkeypatch.setattr(counters, "_LOOK", 0.02)
+    plan = FLU | {"epsilon": 60.0, "universe": 100, "schedule": BY_CLOCK}
+    with Service(settings_for(tmp_path, flu=plan)) as service:
+        counter = service.counter("flu")
+        counter.take(csv((1, "2026-01-05"), (2, "2030-01-01"), (3, "soon"), (4, "2025-01-01"))).result()
+        assert published(service) == []
+        now += DAY
+        _wait_for(service, 1)
+        assert published(service) == [(0, 0)]
+        late_counts = counter.bulletin.records[0]["release"]["density"]
+        now -= 1  # a clock of a sender is a little ahead: its rows count in the open period
+        counter.take(csv(*((user, "2026-01-06") for user in range(50)))).result()
+        now += 1 + DAY
+        _wait_for(service, 2)
+        assert counter.bulletin.records[1]["release"]["density"] == pytest.approx(0.5, abs=0.03)
+    assert late_counts == pytest.approx(0.02, abs=0.005), "the early one and the one without a time are left out"
+
+
+def test_one_row_of_a_replay_ends_no_more_periods_than_the_file_says(tmp_path: Path) -> None:
+    with Service(settings_for(tmp_path, flu=FLU | {"schedule": BY_CLOCK | {"ahead": 1}})) as service:
+        take = service.counter("flu").take
+        take(csv((1, "2026-01-05"), (2, "2026-01-08"), (3, "2226-01-01"))).result()
+        assert published(service) == []
+        take(csv((4, "2026-01-06"))).result()
+        assert published(service) == [(0, 0)]

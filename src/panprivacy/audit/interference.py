@@ -249,10 +249,9 @@ def _in_a_folder(steps: Sequence[Step]) -> Seen:
     with tempfile.TemporaryDirectory() as place:
         folder = StateFolder.create(Path(place) / "folder", USERS, 1.0, shards=2, categories=CATEGORIES, coins=coins)
 
-        def do(step: Step) -> object:
-            if isinstance(step, Tick):
-                return None
-            return folder.update_many([row.user for row in step], [row.category for row in step])
+        def do(step: Step) -> None:
+            if not isinstance(step, Tick):
+                folder.update_many([row.user for row in step], [row.category for row in step])
 
         refused = tuple(_refused(lambda step=step: do(step)) for step in steps)  # type: ignore[misc]
         folder.release()
