@@ -34,9 +34,9 @@ class Feed:
     Rows without id are an error, or, with `skip_missing`, left out; those of users outside the universe likewise, with
     `skip_outside`; and those in no listed category, or with an unknown action, with `skip_unlisted`: so one user's rows
     cannot refuse those of others. How many rows are left out is neither kept nor told: it would be a count of people
-    that nothing protects.
-    If no row at all of the first batch is left, that is an error: then ids are spelled otherwise than in the
-    universe. (Of a pipe, which is `live`, the first batch may be one row, and says something from 100 rows on.)
+    that nothing protects. If no row at all of the first batch of a file is left, that is an error: then ids are spelled
+    otherwise than in the universe. Where rows are `live`, as in a pipe, there is no such error: a single user's row
+    would decide whether there is one.
     """
 
     def __init__(
@@ -54,10 +54,7 @@ class Feed:
         self._skip_missing = skip_missing
         self._skip_outside = skip_outside
         self._skip_unlisted = skip_unlisted
-        self._least = _TELLING if live else 1
-        self._spelling_checked = (
-            not skip_outside
-        )  # nothing to check: without --skip-outside, an id outside the universe is an error
+        self._spelling_checked = live or not skip_outside
 
     def check(self, batch: Batch) -> None:
         """Say which row of a batch cannot be counted, if there is one, and count nothing."""
@@ -122,7 +119,7 @@ class Feed:
         """Refuse a first batch of which nobody is in the universe."""
         if self._spelling_checked or not len(rows):
             return
-        if len(rows) >= self._least and not inside.any():
+        if not inside.any():
             user = tuple(rows[name][0] for name in self._columns.ids)
             raise BadInput(
                 batch.file,
@@ -238,7 +235,6 @@ def _example(universe: Universe) -> str:
     return f"0..{universe.count - 1} are the nodes" if isinstance(universe, Edges) else f"0..{universe.size - 1} there"
 
 
-_TELLING = 100  # rows of a pipe that are enough to tell that ids are spelled otherwise
 _ROW, _INSERTED = "\0row", "\0insert"  # names that no column of a file has
 
 
