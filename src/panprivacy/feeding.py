@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from panprivacy.distinct import DistinctCount
-from panprivacy.errors import OutsideUniverse
+from panprivacy.errors import OutsideUniverse, PanPrivacyError
 from panprivacy.estimator import Estimator
 from panprivacy.events.batch import REPEATS_HEADER, BadInput, Batch, Columns
 from panprivacy.events.columnar import kind_of
@@ -162,15 +162,25 @@ class Feed:
         if insert.all():
             self._est.update_many(self._ids(rows), self._categories(rows))
         elif not insert.any():
-            self._est.remove_many(self._ids(rows), self._categories(rows))
+            self._take_back(rows)
         else:
             last = self._last_of_each(rows.with_columns(insert.alias(_INSERTED)))
             # Looked up before the first bit changes: a batch is counted whole or not at all.
             if not (self._inside(last).all() and self._known(last).all()):
                 raise self._blame(batch)
             gone, come = last.filter(~last[_INSERTED]), last.filter(last[_INSERTED])
-            self._est.remove_many(self._ids(gone), self._categories(gone))
+            self._take_back(gone)
             self._est.update_many(self._ids(come), self._categories(come))
+
+    def _take_back(self, rows: "pl.DataFrame") -> None:
+        """Remove users; where that is not possible now, it refuses the batch or is left out, as unknown actions are."""
+        try:
+            self._est.remove_many(self._ids(rows), self._categories(rows))
+        except OutsideUniverse:
+            raise
+        except PanPrivacyError:
+            if not self._skip_unlisted:
+                raise
 
     def _insertions(self, batch: Batch, rows: "pl.DataFrame") -> "pl.Series":
         """Whether each row is an insertion."""

@@ -52,7 +52,7 @@ def test_no_id_of_an_earlier_batch_is_in_the_memory_of_a_pipe(
     json: bool, timed: tuple[str | int, ...], tmp_path: Path
 ) -> None:
     state = tmp_path / "s.pp"
-    options = ("distinct", "-", "-c", "who", "-e", 1, "--no-release", "--state", state, *timed)
+    options = ("distinct", "-", "--ids", "text", "-c", "who", "-e", 1, "--no-release", "--state", state, *timed)
     left = _left(start(*options, program=True), state, json)
     assert left[:-1] == [0] * (BATCHES - 1)
 
@@ -60,5 +60,9 @@ def test_no_id_of_an_earlier_batch_is_in_the_memory_of_a_pipe(
 def test_a_pipe_that_is_not_started_that_way_keeps_ids(tmp_path: Path) -> None:
     """So the test above would find them."""
     state = tmp_path / "s.pp"
-    left = _left(start("distinct", "-", "-c", "who", "-e", 1, "--no-release", "--state", state), state, json=False)
+    left = _left(
+        start("distinct", "-", "--ids", "text", "-c", "who", "-e", 1, "--no-release", "--state", state),
+        state,
+        json=False,
+    )
     assert sum(left[:-1]) > 0

@@ -65,7 +65,22 @@ def test_every_week_of_a_pipe_is_released_when_the_next_has_begun(written: Any) 
 
 
 def test_distinct_users_of_a_pipe_are_released_by_its_times() -> None:
-    command = ("distinct", "-", "-c", "user", "-e", 30, "--buckets", 65536, "--releases", WEEKS, *WEEKLY, "--json")
+    command = (
+        "distinct",
+        "-",
+        "--ids",
+        "integers",
+        "-c",
+        "user",
+        "-e",
+        30,
+        "--buckets",
+        65536,
+        "--releases",
+        WEEKS,
+        *WEEKLY,
+        "--json",
+    )
     *weeks, last = ended(start(*command), as_csv(visits()))[0]
 
     assert [week["count"] for week in weeks] == pytest.approx([1000, 2000, 3000, 4000], rel=0.2)

@@ -180,6 +180,16 @@ def test_an_action_column_says_of_each_row_what_it_does(tmp_path: Path) -> None:
         assert client.post("/counters/flu/releases").json()["release"]["density"] == pytest.approx(0.4, abs=0.02)
 
 
+def test_a_deletion_that_is_not_possible_is_left_out_and_refuses_nobody_else(tmp_path: Path) -> None:
+    plan = {"kind": "retention", "universe": 1000, "epsilon": 60.0, "column": "user", "action": "what"}
+    with client_of(settings_for(tmp_path, flu=plan)) as client:
+        assert send(client, "user,what\n" + "".join(f"{i},insert\n" for i in range(500)), CSV).status_code == 204
+        assert client.post("/counters/flu/releases").status_code == 201
+        rows = "".join(f"{i},insert\n" for i in range(300))
+        assert send(client, f"user,what\n900,delete\n{rows}", CSV).status_code == 204
+        assert client.post("/counters/flu/releases").json()["release"]["returned"] == pytest.approx(0.3, abs=0.05)
+
+
 def test_reading_is_free_and_a_release_spends_one(tmp_path: Path) -> None:
     with client_of(settings_for(tmp_path)) as client:
         for _ in range(5):

@@ -14,7 +14,7 @@ from panprivacy.cli.series import feed_series
 from panprivacy.cli.sizing import Buckets, DistinctSize, Error, Key
 from panprivacy.cli.source import source_of
 from panprivacy.cli.universe import which_column
-from panprivacy.events import Columns, Kind, Layout
+from panprivacy.events import STDIN, Columns, Kind, Layout
 
 
 def distinct(
@@ -24,7 +24,7 @@ def distinct(
         Kind | None,
         typer.Option(
             metavar="KIND",
-            help="What ids are: integers or text. Default: what the first file has.",
+            help="What ids are: integers or text. Default: what the first file has; a pipe must be told.",
             rich_help_panel=opt.EVENTS,
         ),
     ] = None,
@@ -85,7 +85,12 @@ def distinct(
         kinds.check(est)
         if kept is not None:
             size.check(est)
-        columns = Columns((column,), declared(est, ids), category=by)
+        kind = declared(est, ids)
+        if kind is None and files == [STDIN]:
+            raise ValueError(
+                "are ids integers or text? No row of a pipe decides that: say --ids integers, or --ids text"
+            )
+        columns = Columns((column,), kind, category=by)
         source = source_of(files, columns, format_, layout, skip_missing, unlisted=unlisted)
         run = Run(est, kept, level, Speaker(as_json=as_json, quiet=quiet), kinds.picture(plot, release_every), by)
         feed_series(

@@ -83,11 +83,12 @@ class Counting:
             return sum(len(piece) for piece in pieces)
 
     def _taken(self, body: Body, est: Callable[[], Any]) -> int:
-        columns, batch = self._columns, batch_of(body, self._columns)
-        if body.delete:
+        columns, batch, skip = self._columns, batch_of(body, self._columns), self._skip
+        if body.delete:  # its sender asks for all of it, and hears if that cannot be
             columns, batch = replace(columns, action=_DELETED), _deleting(batch)
+            skip = skip | {"skip_unlisted": False}
         try:
-            self._feed(batch, lambda: Feed(fed(est()), columns, **self._skip))
+            self._feed(batch, lambda: Feed(fed(est()), columns, **skip))
         except BadInput as error:
             raise refusal(error, columns) from None
         except PanPrivacyError as error:

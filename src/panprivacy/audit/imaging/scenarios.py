@@ -42,7 +42,7 @@ class Scenario:
 
 
 _PIPED = ("short", "medium", "release", "medium", "short")
-_DENSITY, _DISTINCT = ("density", "-", "-n", "USERS"), ("distinct", "-")
+_DENSITY, _DISTINCT = ("density", "-", "-n", "USERS"), ("distinct", "-", "--ids", "text")
 _BY = ("--by", "clinic", "--categories", "north,south,west")
 _COUNTS = ("counts", "-", "-n", "USERS")
 _KEPT = ("--state", "state.pp")
