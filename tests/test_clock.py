@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from panprivacy.clock import EARLY, LATE, NO_TIME, SKIPPED, RowPolicy, Untimely
+from panprivacy.clock import EARLY, LATE, NO_TIME, SKIPPED, RowPolicy, Untimely, different_periods
 from panprivacy.memory import Scratch
 
 
@@ -87,3 +87,10 @@ def test_adding_rows_to_a_batch_moves_no_other_row_where_rows_do_not_move_the_cl
 def test_another_policy_is_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=next(iter(wrong))):
         RowPolicy(**wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("far", [10, 10**12])
+def test_the_different_periods_are_found_however_far_apart_they_are(far: int) -> None:
+    periods = np.random.default_rng(2).integers(-far, far, 500)
+    with Scratch() as scratch:
+        assert different_periods(periods, scratch) == np.unique(periods).tolist()

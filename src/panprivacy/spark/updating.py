@@ -93,9 +93,8 @@ class Feeding:
         self._names = ids if category is None else [*ids, category]
         self._columns = Columns(len(ids), category is not None, skip_outside)
         self._skip_missing = skip_missing
-        categories = None if category is None else folder.categories
-        skips = unlisted == "skip" and categories is not None and not categories.other
-        self._listed = list(categories.labels) if skips else None
+        categories: Any = None if category is None or unlisted == "refuse" else folder.categories
+        self._listed = None if categories is None or categories.other else list(categories.labels)
         self._folder = folder
         self._tasks = Tasks(min(folder.shards, session.sparkContext.defaultParallelism), folder.shards)
         self._shared = session.sparkContext.broadcast(folder)  # a list of users is sent once, not with every task
