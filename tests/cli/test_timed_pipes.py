@@ -5,13 +5,12 @@ import json
 import signal
 import subprocess
 import sys
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
 
 import polars as pl
 import pytest
-from commands import start
+from commands import start, wait_until_written
 from weekly import USERS, WEEKS, visits
 
 import panprivacy as pp
@@ -132,35 +131,37 @@ def test_untimely_rows_of_a_pipe_are_left_out_or_counted_one_by_one() -> None:
     assert not any(word in notes for word in ("2031", "soon", "left out", "skip"))
 
 
-def test_the_clock_ends_the_periods_of_a_pipe_and_a_start_in_the_past_is_refused() -> None:
-    """It takes up to a quarter of a minute, which is long enough for the process to start."""
-    now = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S}"
-    pipe = (
-        "density",
-        "-",
-        "-c",
-        "user",
-        "-n",
-        USERS,
-        "-e",
-        12,
-        "--releases",
-        WEEKS,
-        "--release-every",
-        "15s",
-        "--json",
-    )
-    process = start(*pipe, "--time", f"when@{now}")
-    assert process.stdin is not None
-    rows = "".join(f"{user},{now}\n" for user in range(1000))
+BY_CLOCK = ("density", "-", "-c", "user", "-n", USERS, "-e", 12, "--releases", WEEKS, "--release-every", "7d", "--json")
+CLOCK = """
+import os, panprivacy.cli.series as series
+from panprivacy.periods import moment_of
+series._now = lambda: moment_of("2026-01-12T00:00:01" if os.path.exists("over") else "2026-01-06")
+from panprivacy.cli import app; app()
+"""
+
+
+def test_the_clock_ends_the_periods_of_a_pipe_and_rows_do_not(tmp_path: Path) -> None:
+    """The planted clock stands on the second day until a file says that the week is over."""
+    words = (*BY_CLOCK, "--time", "when@2026-01-05", "--state", "s.pp")
+    command = [sys.executable, "-c", CLOCK, *map(str, words)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    process: Any = subprocess.Popen(command, cwd=tmp_path, **pipes)  # type: ignore[call-overload]
+    rows = "".join(f"{user},2026-01-05\n" for user in range(1000))
     process.stdin.write(f"user,when\n7,2031-01-05\n{rows}".encode())
     process.stdin.flush()
-    first = json.loads(line_of(process.stdout))  # nothing more comes, and the period ends
+    wait_until_written(tmp_path / "s.pp", process)
+    (tmp_path / "over").touch()
+    first = json.loads(line_of(process.stdout))  # nothing more comes, and the week ends
     process.kill()
     process.communicate()
-    lines, notes = ended(start(*pipe, "--time", "when@2026-01-05"), b"user,when\n1,2026-01-06\n", status=2)
 
     assert first["density"] == pytest.approx(0.25, abs=0.05)
+    assert first["until"].startswith("2026-01-12")
+
+
+def test_a_live_pipe_does_not_begin_in_the_past() -> None:
+    lines, notes = ended(start(*BY_CLOCK, "--time", "when@2026-01-05"), b"user,when\n1,2026-01-06\n", status=2)
+
     assert lines == []
     assert "periods are over by the clock and not released. If rows of the past are to end periods, say" in notes
 
