@@ -35,3 +35,7 @@ class CannotPlan(PanPrivacyError, ValueError):
 
 class LateEvent(PanPrivacyError, ValueError):
     """An event belongs to a period of time that is over; nothing was changed."""
+
+
+class EarlyEvent(PanPrivacyError, ValueError):
+    """An event is dated further ahead than a row may move the clock; nothing was changed."""

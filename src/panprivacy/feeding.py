@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from panprivacy.distinct import DistinctCount
-from panprivacy.errors import OutsideUniverse
+from panprivacy.errors import OutsideUniverse, PanPrivacyError
 from panprivacy.estimator import Estimator
 from panprivacy.events.batch import REPEATS_HEADER, BadInput, Batch, Columns
 from panprivacy.events.columnar import kind_of
@@ -32,9 +32,11 @@ class Feed:
     another user's deletion in the same batch, which errs less.)
 
     Rows without id are an error, or, with `skip_missing`, left out; those of users outside the universe likewise, with
-    `skip_outside`. How many there were is neither kept nor told: it would be a count of people that nothing protects.
-    If no row at all of the first batch is left, that is an error: then ids are spelled otherwise than in the
-    universe. (Of a pipe, which is `live`, the first batch may be one row, and says something from 100 rows on.)
+    `skip_outside`; and those in no listed category, or with an unknown action, with `skip_unlisted`: so one user's rows
+    cannot refuse those of others. How many rows are left out is neither kept nor told: it would be a count of people
+    that nothing protects. If no row at all of the first batch of a file is left, that is an error: then ids are spelled
+    otherwise than in the universe. Where rows are `live`, as in a pipe, there is no such error: a single user's row
+    would decide whether there is one.
     """
 
     def __init__(
@@ -44,16 +46,15 @@ class Feed:
         *,
         skip_missing: bool = False,
         skip_outside: bool = False,
+        skip_unlisted: bool = False,
         live: bool = False,
     ) -> None:
         self._est: Any = est
         self._columns = columns
         self._skip_missing = skip_missing
         self._skip_outside = skip_outside
-        self._least = _TELLING if live else 1
-        self._spelling_checked = (
-            not skip_outside
-        )  # nothing to check: without --skip-outside, an id outside the universe is an error
+        self._skip_unlisted = skip_unlisted
+        self._spelling_checked = live or not skip_outside
 
     def check(self, batch: Batch) -> None:
         """Say which row of a batch cannot be counted, if there is one, and count nothing."""
@@ -118,7 +119,7 @@ class Feed:
         """Refuse a first batch of which nobody is in the universe."""
         if self._spelling_checked or not len(rows):
             return
-        if len(rows) >= self._least and not inside.any():
+        if not inside.any():
             user = tuple(rows[name][0] for name in self._columns.ids)
             raise BadInput(
                 batch.file,
@@ -132,6 +133,8 @@ class Feed:
     def _complete(self, batch: Batch) -> "pl.DataFrame":
         """The rows that have an id, and a category where they need one."""
         rows, needed = batch.rows, self._columns.needed
+        if self._skip_unlisted:
+            rows = self._listed(rows)
         if not any(rows[name].null_count() for name in needed):
             return rows
         if not self._skip_missing:
@@ -142,35 +145,61 @@ class Feed:
             raise _bad(batch, row, f"the {what} is missing; --skip-missing leaves such rows out", "missing")
         return rows.drop_nulls(needed)
 
+    def _listed(self, rows: "pl.DataFrame") -> "pl.DataFrame":
+        """The rows in a category that is listed, with an action that is known."""
+        import polars as pl
+
+        if self._columns.category is not None:
+            rows = rows.filter(rows[self._columns.category].is_not_null())
+            with Scratch() as scratch:
+                rows = rows.filter(pl.Series(scratch.own(self._known(rows)), dtype=pl.Boolean))
+        if self._columns.action is not None:
+            rows = rows.filter(self._meanings(rows).is_not_null())
+        return rows
+
     def _act(self, batch: Batch, rows: "pl.DataFrame") -> None:
         insert = self._insertions(batch, rows)
         if insert.all():
             self._est.update_many(self._ids(rows), self._categories(rows))
         elif not insert.any():
-            self._est.remove_many(self._ids(rows), self._categories(rows))
+            self._take_back(rows)
         else:
             last = self._last_of_each(rows.with_columns(insert.alias(_INSERTED)))
             # Looked up before the first bit changes: a batch is counted whole or not at all.
             if not (self._inside(last).all() and self._known(last).all()):
                 raise self._blame(batch)
             gone, come = last.filter(~last[_INSERTED]), last.filter(last[_INSERTED])
-            self._est.remove_many(self._ids(gone), self._categories(gone))
+            self._take_back(gone)
             self._est.update_many(self._ids(come), self._categories(come))
+
+    def _take_back(self, rows: "pl.DataFrame") -> None:
+        """Remove users; where that is not possible now, it refuses the batch or is left out, as unknown actions are."""
+        try:
+            self._est.remove_many(self._ids(rows), self._categories(rows))
+        except OutsideUniverse:
+            raise
+        except PanPrivacyError:
+            if not self._skip_unlisted:
+                raise
 
     def _insertions(self, batch: Batch, rows: "pl.DataFrame") -> "pl.Series":
         """Whether each row is an insertion."""
-        import polars as pl
-
-        action = self._columns.action
+        action, insert = self._columns.action, self._meanings(rows)
         assert action is not None
-        meaning = dict.fromkeys(_INSERT, True) | dict.fromkeys(_DELETE, False)
-        spelled = pl.col(action).cast(pl.String).str.to_lowercase()
-        insert = rows.select(spelled.replace_strict(meaning, default=None, return_dtype=pl.Boolean)).to_series()
         if insert.null_count():
             numbered = batch.rows.with_row_index(_ROW).drop_nulls(self._columns.needed)
             wrong = numbered.filter(insert.is_null()).row(0, named=True)
             raise _bad(batch, wrong[_ROW], f"action {wrong[action]!r} is neither insert nor delete", "action")
         return insert
+
+    def _meanings(self, rows: "pl.DataFrame") -> "pl.Series":
+        """Whether each row is an insertion; null where its action is neither that nor a deletion."""
+        import polars as pl
+
+        assert self._columns.action is not None
+        meaning = dict.fromkeys(_INSERT, True) | dict.fromkeys(_DELETE, False)
+        spelled = pl.col(self._columns.action).cast(pl.String).str.to_lowercase()
+        return rows.select(spelled.replace_strict(meaning, default=None, return_dtype=pl.Boolean)).to_series()
 
     def _last_of_each(self, rows: "pl.DataFrame") -> "pl.DataFrame":
         """The last row of each user, in each category; an edge without direction is one user whichever way round."""
@@ -216,7 +245,6 @@ def _example(universe: Universe) -> str:
     return f"0..{universe.count - 1} are the nodes" if isinstance(universe, Edges) else f"0..{universe.size - 1} there"
 
 
-_TELLING = 100  # rows of a pipe that are enough to tell that ids are spelled otherwise
 _ROW, _INSERTED = "\0row", "\0insert"  # names that no column of a file has
 
 

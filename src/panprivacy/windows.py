@@ -1,5 +1,6 @@
 """`Windows`: a new estimator for every week, or whatever the window is."""
 
+import time as clock_time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -11,8 +12,9 @@ from numpy.typing import NDArray
 
 from panprivacy import lifetime
 from panprivacy.checks import check_level
+from panprivacy.clock import RowPolicy, Untimely, rows_of
 from panprivacy.display import Card, grid_of, html_of, line_of
-from panprivacy.errors import BudgetExhausted, LateEvent
+from panprivacy.errors import BudgetExhausted, EarlyEvent, LateEvent
 from panprivacy.estimator import Estimator
 from panprivacy.memory import Scratch
 from panprivacy.periods import DAY, as_datetime, length_of, moment_of, moments_of, told_length
@@ -29,7 +31,7 @@ R = TypeVar("R")
 
 _FIRST_MONDAY = 4 * DAY  # 5 January 1970: weeks start on Mondays, days at midnight
 _MOST_SHOWN = 8  # closed windows that a display has room for
-_MOST_AT_ONCE = 10_000  # windows that one event may close; a time further ahead is a mistake
+_MOST_AT_ONCE = 10_000  # windows that `advance` may close; a time further ahead is a mistake
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,7 @@ class Windows(Generic[R]):
         The length of a window: ``"7d"``, ``"12h"``, a `timedelta`, or seconds.
     start
         When the first window starts. Without it, windows start at multiples of their length from a Monday midnight, and
-        the first one is that of the first event, whose time it thereby shows.
+        the first one is that of the present moment, by the clock of the machine.
     level
         Confidence level of the intervals.
 
@@ -86,9 +88,11 @@ class Windows(Generic[R]):
 
     Notes
     -----
-    A window closes when an event or `advance` tells that it is over. Let a clock call `advance`: if events alone close
-    windows, the moment of a release shows when the next event came. Windows in which nothing happened are released
-    like any other. An event of a closed window is refused (`LateEvent`). Threads may feed and advance at the same time.
+    A window closes when `advance` or an event tells that it is over. An event closes at most the open window: one that
+    is dated further ahead is refused (`EarlyEvent`), as is one of a closed window (`LateEvent`). Each verb takes
+    `ahead`, `late` and `early` for another policy, row by row. Let a clock call `advance`, and feed with ``ahead=0``:
+    then no event closes a window, and nobody's events decide over those of others. Windows in which nothing happened
+    are released like any other. Threads may feed and advance at the same time.
     """
 
     _lock: Any
@@ -105,7 +109,7 @@ class Windows(Generic[R]):
         self._length = length_of(every)
         self._level = check_level(level)
         self._first = _FIRST_MONDAY if start is None else moment_of(start)
-        self._now: int | None = None if start is None else 0
+        self._now = 0 if start is not None else (clock_time.time_ns() // 1000 - self._first) // self._length
         self._closed: list[Window[R]] = []
         lifetime.give_lock(self, rank=0)
         self._open = make()
@@ -114,55 +118,92 @@ class Windows(Generic[R]):
 
     # --- events -------------------------------------------------------------------------------------------------
 
-    def update(self, user: Any, time: Any) -> None:
-        """Note that a user appeared at a time."""
-        moment = moment_of(time)
-        with self._lock:
-            window = self._window_of(moment)
-            self._check_before_a_window_closes([user], window)
-            self._go_to(window)
-            self._open.update(user)
+    def update(self, user: Any, time: Any, *, ahead: int = 1, late: str = "refuse", early: str = "refuse") -> None:
+        """Note that a user appeared at a time; `update_many` says what the options are."""
+        self._take_at_one_time([user], time, RowPolicy(ahead, late, early), lambda est: est.update(user))
 
-    def update_many(self, ids: Ids, times: Any, *, threads: int | None = None) -> None:
+    def update_many(
+        self,
+        ids: Ids,
+        times: Any,
+        *,
+        ahead: int = 1,
+        late: str = "refuse",
+        early: str = "refuse",
+        threads: int | None = None,
+    ) -> None:
         """Note that these users appeared: all at one time, or each at its own.
 
         The batch is taken window by window, in order of time. A batch with an id outside the universe, or with a time
         that cannot be, is refused whole, before any window closes; an iterator, which has one time, is taken in chunks,
         after the windows before that time have closed.
-        """
-        ids = plain_rows(ids, getattr(self._open, "universe", None))
-        if isinstance(times, str) or not hasattr(times, "__len__"):
-            moment = moment_of(times)
-            with self._lock:
-                window = self._window_of(moment)
-                self._check_before_a_window_closes(ids, window)
-                self._go_to(window)
-                self._open.update_many(ids, threads=threads)
-            return
-        numbers = (moments_of(times) - self._first) // self._length
-        if len(numbers) != number_of_rows(ids):
-            raise ValueError(f"there are {number_of_rows(ids)} ids and {len(numbers)} times")
-        with self._lock:
-            self._take(ids, numbers, threads)
 
-    def _take(self, ids: Any, numbers: NDArray[np.int64], threads: int | None) -> None:
+        Parameters
+        ----------
+        ahead
+            By how many windows a row may move the clock; a row that is dated further ahead is early. With 0 only
+            `advance` closes windows.
+        late
+            What becomes of a row of a closed window: ``"refuse"`` refuses the batch before anything changes, ``"skip"``
+            leaves that row out, ``"count"`` counts it in the open window.
+        early
+            What becomes of an early row: ``"refuse"`` or ``"skip"``.
+        """
+        ids, policy = plain_rows(ids, getattr(self._open, "universe", None)), RowPolicy(ahead, late, early)
+        if isinstance(times, str) or not hasattr(times, "__len__"):
+            self._take_at_one_time(ids, times, policy, lambda est: est.update_many(ids, threads=threads))
+            return
+        with Scratch() as scratch:
+            numbers = scratch.own(moments_of(times))
+            numbers -= self._first
+            numbers //= self._length
+            if len(numbers) != number_of_rows(ids):
+                raise ValueError(f"there are {number_of_rows(ids)} ids and {len(numbers)} times")
+            with self._lock:
+                self._take(ids, numbers, policy, threads, scratch)
+
+    def _take_at_one_time(self, ids: Any, time: Any, policy: RowPolicy, feed: Callable[[Estimator[R]], None]) -> None:
+        window = (moment_of(time) - self._first) // self._length
+        with self._lock:
+            try:
+                placed = policy.place(window, self._now)
+            except Untimely as untimely:
+                raise self._refusal(untimely) from None
+            if placed is not None:
+                self._check_before_a_window_closes(ids, placed)
+                self._go_to(placed)
+                feed(self._open)
+
+    def _take(
+        self, ids: Any, numbers: NDArray[np.int64], policy: RowPolicy, threads: int | None, scratch: Scratch
+    ) -> None:
         """Feed each window its part of a batch, whose rows belong to windows of these numbers."""
-        windows = np.unique(numbers)
-        if len(windows):
-            self._check(int(windows[0]))
-            self._check_ahead(int(windows[-1]), after=int(windows[0]))
-            self._check_before_a_window_closes(ids, int(windows[-1]))
+        try:
+            windows = policy.place_all(numbers, self._now, scratch)
+        except Untimely as untimely:
+            raise self._refusal(untimely) from None
+        if windows:
+            self._check_before_a_window_closes(ids, windows[-1])
         for window in windows:
-            self._go_to(int(window))
-            with Scratch() as scratch:
-                wanted = scratch.own(numbers == window)
-                some = ids if len(windows) == 1 else chosen_rows(ids, wanted, scratch)
-                self._open.update_many(some, threads=threads)
+            self._go_to(window)
+            wanted = rows_of(numbers, window, scratch)
+            some = ids if bool(wanted.all()) else chosen_rows(ids, wanted, scratch)
+            self._open.update_many(some, threads=threads)
 
     def _check_before_a_window_closes(self, ids: Any, window: int) -> None:
         """Refuse bad ids before windows up to this one are released: that cannot be taken back."""
-        if self._now is None or window > self._now:
+        if window > self._now:
             self._open.check_many(ids)
+
+    def _refusal(self, untimely: Untimely) -> LateEvent | EarlyEvent:
+        start = f"the window from {as_datetime(self._first + self._length * untimely.period):%Y-%m-%d %H:%M:%S} on"
+        if not untimely.early:
+            closed = "is closed" if untimely.period >= 0 else "is before the first one"
+            return LateEvent(f"{start} {closed}; nothing was changed")
+        return EarlyEvent(
+            f"{start} is {untimely.period - untimely.reached:,} windows ahead; nothing was changed: advance() first, "
+            "or say ahead= (are times in seconds?)"
+        )
 
     # --- what leaves --------------------------------------------------------------------------------------------
 
@@ -244,25 +285,16 @@ class Windows(Generic[R]):
     # --- windows ------------------------------------------------------------------------------------------------
 
     def _window_of(self, moment: int) -> int:
+        """The window to which `advance` goes."""
         window = (moment - self._first) // self._length
-        self._check(window)
-        self._check_ahead(window)
+        if window < self._now:
+            raise self._refusal(Untimely(0, window, self._now, early=False))
+        if window - self._now > _MOST_AT_ONCE:
+            raise ValueError(f"this time would close {window - self._now:,} windows at once; are times in seconds?")
         return window
-
-    def _check(self, window: int) -> None:
-        if window < (self._now if self._now is not None else window):
-            start = as_datetime(self._first + self._length * window)
-            raise LateEvent(f"the window from {start:%Y-%m-%d %H:%M:%S} on is closed; nothing was changed")
-
-    def _check_ahead(self, window: int, after: int | None = None) -> None:
-        now = self._now if self._now is not None else after
-        if now is not None and window - now > _MOST_AT_ONCE:
-            raise ValueError(f"this time would close {window - now:,} windows at once; are times in seconds?")
 
     def _go_to(self, window: int) -> None:
         """Close all windows before this one; whatever fails, no window is half closed."""
-        if self._now is None:
-            self._now = window
         while self._now < window:
             following = self._make()  # first: if it fails, the window that is over stays open
             release = self._last_release()

@@ -201,13 +201,14 @@ def test_releases_go_by_the_clock_and_by_the_times_of_events(server: Server, sta
     days = [b'{"user": %d, "at": "2026-01-0%d"}' % (user, day) for user, day in enumerate((1, 1, 2, 1, 3))]
     server.fill("timed", days)
     arguments = ("-c", "user", "-n", 100, "-e", CERTAIN, "--releases", 3, "--json")
-    daily = ("--release-every", "1d", "--time", "at@2026-01-01")
+    daily = ("--release-every", "1d", "--time", "at@2026-01-01", "--ahead", 1)
     with consuming(server.address("timed"), *arguments, *daily, "--state", state) as process:
         wait_for(state, 5)
         process.send_signal(signal.SIGTERM)
         out, notes = process.communicate(timeout=60)
     assert process.returncode == 0, notes
-    assert [round(json.loads(line)["count"]) for line in out.splitlines()[:2]] == [2, 4]
+    # Rows of one batch have no order; where user 3 comes in a later batch, the second day has that user.
+    assert [round(json.loads(line)["count"]) for line in out.splitlines()[:2]] in ([3, 4], [2, 4])
     often = state.with_name("often.pp")
     with consuming(server.address("timed"), *arguments, "--release-every", "100ms", "--state", often) as process:
         assert process.stdout is not None

@@ -92,7 +92,8 @@ def test_what_cannot_be_is_said_in_one_line() -> None:
     assert "who could appear?" in refused("actives", "visits.csv", "-c", "user", "--time", "when", "-e", 1, *begun)
     assert "--start: 'soon' is not a time" in refused("actives", "visits.csv", *WHOM, "--start", "soon")
     visits(range(1)).with_columns(when=pl.lit("2030-01-01")).write_csv("far.csv")
-    assert "row 1: when 2030-01-01 is more than 400 days after" in refused("actives", "far.csv", *WHOM, *begun)
+    far = refused("actives", "far.csv", *WHOM, *begun)
+    assert "row 1: when 2030-01-01 is 1,457 days after 2026-01-05, the day that is open by then; mend the time" in far
 
 
 @pytest.mark.slow
@@ -127,12 +128,20 @@ def test_who_stops_reading_is_told_from_which_day_on_to_feed_again() -> None:
 
 @pytest.mark.slow
 def test_a_pipe_with_times_goes_by_them() -> None:
-    process = start("actives", "-", *WHOM, "--start", "2026-01-05", "--json")
+    process = start("actives", "-", *WHOM, "--start", "2026-01-05", "--ahead", 1, "--json")
     out, err = process.communicate(Path("visits.csv").read_bytes(), timeout=120)
     assert process.returncode == 0, err
     said = [json.loads(line) for line in out.splitlines()]
     assert [line["until"][:10] for line in said] == [f"2026-01-{day:02}" for day in range(6, 15)]
     assert said[-1]["weekly_count"] == pytest.approx(4900, abs=700)
+
+
+@pytest.mark.slow
+def test_a_live_pipe_does_not_begin_on_a_day_that_is_over() -> None:
+    process = start("actives", "-", *WHOM, "--start", "2026-01-05", "--json")
+    out, err = process.communicate(Path("visits.csv").read_bytes(), timeout=120)
+    assert (process.returncode, out) == (2, b"")
+    assert b"is over by the clock. If rows of the past are to end days, say --ahead 1" in err
 
 
 def test_a_pipe_with_times_has_to_say_when_it_starts() -> None:

@@ -67,3 +67,10 @@ def test_files_have_no_clock_to_release_by(tmp_path: Path) -> None:
     pl.DataFrame({"user": [1]}).write_csv(tmp_path / "f.csv")
     message = refused("distinct", tmp_path / "f.csv", "-c", "user", "-e", 1, "--release-every", "7d")
     assert message.endswith("goes by the clock of standard input (-), or by --time COLUMN of events")
+
+
+def test_no_row_of_a_pipe_decides_what_ids_are() -> None:
+    """Else one user's text would decide that all ids are text, or end the input of all whose ids are integers."""
+    assert "No row of a pipe decides that: say --ids integers, or --ids text" in refused(
+        "distinct", "-", "-c", "user", "-e", 1, "--quiet"
+    )

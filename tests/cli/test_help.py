@@ -14,7 +14,7 @@ from drawn import rows
 from panprivacy import __version__
 from panprivacy.cli import app
 
-PLENTY = 80  # lines: each option in a whole sentence
+PLENTY = 85  # lines: each option in a whole sentence
 COMMANDS = [
     *("density", "distinct", "counts", "actives", "retention"),
     *("show", "release", "merge", "rerandomize", "grow", "consume", "bench"),

@@ -43,7 +43,7 @@ def _left(process: subprocess.Popen[bytes], state: Path, json: bool) -> list[int
     return [sum(user.encode() in tokens for user in batch) for batch in IDS]
 
 
-DAILY = ("--releases", BATCHES, "--release-every", "1d", "--time", "at@2026-01-01")
+DAILY = ("--releases", BATCHES, "--release-every", "1d", "--time", "at@2026-01-01", "--ahead", 1)
 
 
 @pytest.mark.parametrize("timed", [(), DAILY], ids=["by the clock", "by times"])
@@ -52,7 +52,7 @@ def test_no_id_of_an_earlier_batch_is_in_the_memory_of_a_pipe(
     json: bool, timed: tuple[str | int, ...], tmp_path: Path
 ) -> None:
     state = tmp_path / "s.pp"
-    options = ("distinct", "-", "-c", "who", "-e", 1, "--no-release", "--state", state, *timed)
+    options = ("distinct", "-", "--ids", "text", "-c", "who", "-e", 1, "--no-release", "--state", state, *timed)
     left = _left(start(*options, program=True), state, json)
     assert left[:-1] == [0] * (BATCHES - 1)
 
@@ -60,5 +60,9 @@ def test_no_id_of_an_earlier_batch_is_in_the_memory_of_a_pipe(
 def test_a_pipe_that_is_not_started_that_way_keeps_ids(tmp_path: Path) -> None:
     """So the test above would find them."""
     state = tmp_path / "s.pp"
-    left = _left(start("distinct", "-", "-c", "who", "-e", 1, "--no-release", "--state", state), state, json=False)
+    left = _left(
+        start("distinct", "-", "--ids", "text", "-c", "who", "-e", 1, "--no-release", "--state", state),
+        state,
+        json=False,
+    )
     assert sum(left[:-1]) > 0

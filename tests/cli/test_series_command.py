@@ -83,7 +83,7 @@ def test_a_start_that_only_the_data_tell_is_pointed_out(parquet: Path) -> None:
 
 
 def test_weeks_in_which_nothing_happened_are_released_too(parquet: Path) -> None:
-    weeks = lines(parquet, *BUDGET, "--releases", 6, *WEEKLY, "--time", "when@2025-12-22")
+    weeks = lines(parquet, *BUDGET, "--releases", 6, *WEEKLY, "--time", "when@2025-12-22", "--ahead", 2)
 
     assert [week["density"] for week in weeks] == pytest.approx([0, 0, 0.25, 0.5, 0.75, 1.0], abs=0.05)
 
@@ -151,32 +151,47 @@ def test_events_before_the_first_period_are_refused(tmp_path: Path, time: str) -
     assert "row 2: when 2026-01-04 23:59:00 is before 2026-01-05, when the first period starts" in message
 
 
-@pytest.mark.parametrize("times", [("2026-01-05", "2027-01-06"), ("2027-01-06",), ("2026-01-05", "2026-02-02")])
-def test_one_row_does_not_spend_all_releases_that_are_left(tmp_path: Path, times: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    ("times", "periods"), [(("2026-01-05", "2027-01-06"), 52), (("2027-01-06",), 52), (("2026-01-05", "2026-01-19"), 2)]
+)
+def test_a_row_ends_no_more_than_the_open_period(tmp_path: Path, times: tuple[str, ...], periods: int) -> None:
     path, kept = rows(tmp_path / "visits.csv", *times), tmp_path / "flu.pp"
 
     message = refused("density", path, *BUDGET, "--releases", 4, *WEEKLY, "--time", "when@2026-01-05", "--state", kept)
-    assert f"row {len(times)}: when {times[-1]} is so long after the period from 2026-01-05 on that" in message
-    assert "would spend all 4 releases left; mend the time" in message
+    assert f"row {len(times)}: when {times[-1]} is {periods} periods after the one from 2026-01-05 on" in message
+    assert f"say --ahead {periods}" in message
     assert not kept.exists()
 
 
-def test_a_row_far_ahead_is_counted_once_all_releases_but_one_are_spent(tmp_path: Path) -> None:
+def test_a_row_far_ahead_is_counted_once_all_releases_are_spent(tmp_path: Path) -> None:
     path, kept = rows(tmp_path / "visits.csv", "2026-01-05"), tmp_path / "flu.pp"
     options = (*WEEKLY, "--time", "when@2026-01-05", "--state", kept)
-    lines(path, *BUDGET, "--releases", 2, *options)
+    lines(path, *BUDGET, "--releases", 1, *options)
     far = rows(tmp_path / "far.csv", "2027-01-06")
 
-    assert "would spend all 2 releases" in refused("density", far, "-c", "user", *options)
+    assert "is 52 periods after" in refused("density", far, "-c", "user", *options)
     assert run("release", kept).exit_code == 0
-    assert [line["until"][:10] for line in lines(far, "-c", "user", *options)] == ["2026-01-19"]
+    assert run("density", far, "-c", "user", *options).exit_code == 0
 
 
-def test_quiet_weeks_may_take_all_releases_but_one(tmp_path: Path) -> None:
-    path = rows(tmp_path / "visits.csv", "2026-01-05", "2026-01-26", "2027-01-01")
-    weeks = lines(path, *BUDGET, "--releases", WEEKS, *WEEKLY, "--time", "when@2026-01-05")
+def test_as_many_quiet_weeks_are_taken_as_ahead_says(tmp_path: Path) -> None:
+    path = rows(tmp_path / "visits.csv", "2026-01-05", "2026-01-26", "2026-02-02", "2027-01-01")
+    weeks = lines(path, *BUDGET, "--releases", WEEKS, *WEEKLY, "--time", "when@2026-01-05", "--ahead", 3)
 
-    assert len(weeks) == 4
+    assert len(weeks) == 4, "what comes after the last planned release is one period that never ends"
+
+
+def test_late_and_early_rows_are_left_out_one_by_one_where_that_is_asked_for(tmp_path: Path) -> None:
+    """The rows of one user neither refuse the file nor move the clock."""
+    good = [(user, "2026-01-05" if user < 2000 else "2026-01-12") for user in range(4000)]
+    bad = [(0, "2030-01-01"), (0, "2025-01-01"), (0, "never")]
+    path = tmp_path / "visits.csv"
+    path.write_text("user,when\n" + "".join(f"{user},{when}\n" for user, when in (*bad, *good, *bad)))
+    series = ("--releases", WEEKS, *WEEKLY, "--time", "when@2026-01-05", "--late", "skip", "--early", "skip")
+    weeks = lines(path, *BUDGET, *series)
+
+    assert [week["density"] for week in weeks] == pytest.approx([0.5, 1.0], abs=0.05)
+    assert "--late: about the times of rows; say --time NAME" in refused("density", path, *BUDGET, "--late", "skip")
 
 
 def test_a_state_goes_on_with_the_series(tmp_path: Path) -> None:

@@ -10,14 +10,14 @@ from typing import IO, Any
 
 import polars as pl
 import pytest
-from commands import start
+from commands import start, wait_until_written
 from weekly import USERS, WEEKS, visits
 
 import panprivacy as pp
 
 pytestmark = pytest.mark.slow
 
-WEEKLY = ("--release-every", "7d", "--time", "when@2026-01-05")
+WEEKLY = ("--release-every", "7d", "--time", "when@2026-01-05", "--ahead", 1)
 DENSITY = ("density", "-", "-c", "user", "-n", USERS, "-e", 12, "--releases", WEEKS, *WEEKLY)
 PATIENCE = 600.0
 
@@ -64,7 +64,22 @@ def test_every_week_of_a_pipe_is_released_when_the_next_has_begun(written: Any) 
 
 
 def test_distinct_users_of_a_pipe_are_released_by_its_times() -> None:
-    command = ("distinct", "-", "-c", "user", "-e", 30, "--buckets", 65536, "--releases", WEEKS, *WEEKLY, "--json")
+    command = (
+        "distinct",
+        "-",
+        "--ids",
+        "integers",
+        "-c",
+        "user",
+        "-e",
+        30,
+        "--buckets",
+        65536,
+        "--releases",
+        WEEKS,
+        *WEEKLY,
+        "--json",
+    )
     *weeks, last = ended(start(*command), as_csv(visits()))[0]
 
     assert [week["count"] for week in weeks] == pytest.approx([1000, 2000, 3000, 4000], rel=0.2)
@@ -91,19 +106,69 @@ def test_a_release_comes_as_soon_as_a_row_shows_that_its_week_is_over() -> None:
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        ("1,2026-01-13\n2,2026-01-06\n", "row 2: when 2026-01-06 comes after a row of the period from 2026-01-12 on"),
         ("1,2026-01-04\n", "row 1: when 2026-01-04 is before 2026-01-05, when the first period starts"),
-        ("1,2026-01-05\n2,2031-01-05\n", "row 2: when 2031-01-05 is so long after the period from 2026-01-05 on"),
+        ("1,2026-01-05\n2,2031-01-05\n", "row 2: when 2031-01-05 is 260 periods after the one from 2026-01-05 on"),
         ("1,soon\n", "row 1: when 'soon' is not a time; write it like"),
     ],
 )
-def test_what_is_refused_in_a_file_is_refused_in_a_pipe(rows: str, message: str, tmp_path: Path) -> None:
-    process = start(*DENSITY, "-q", "--json", "--state", tmp_path / "s.pp")
+def test_what_is_refused_in_a_file_can_be_refused_in_a_pipe(rows: str, message: str, tmp_path: Path) -> None:
+    refusing = ("--late", "refuse", "--early", "refuse")
+    process = start(*DENSITY, *refusing, "-q", "--json", "--state", tmp_path / "s.pp")
     lines, notes = ended(process, b"user,when\n" + rows.encode(), status=2)
 
     assert lines == []
     assert f"panprivacy: standard input: {message}" in notes
     assert list(tmp_path.iterdir()) == []
+
+
+def test_untimely_rows_of_a_pipe_are_left_out_or_counted_one_by_one() -> None:
+    """An early row and one without a time are left out; a late one counts in the open week."""
+    bad = b"1,2031-01-05\n2,soon\n3,2025-01-01\n"
+    header, rows = as_csv(visits()).split(b"\n", 1)
+    lines, notes = ended(start(*DENSITY, "--json"), header + b"\n" + bad + rows + bad)
+
+    assert densities(lines) == pytest.approx([0.25, 0.5, 0.75, 1.0], abs=0.05)
+    assert not any(word in notes for word in ("2031", "soon", "left out", "skip"))
+
+
+BY_CLOCK = ("density", "-", "-c", "user", "-n", USERS, "-e", 12, "--releases", WEEKS, "--release-every", "7d", "--json")
+CLOCK = """
+import os, panprivacy.cli.series as series
+from panprivacy.periods import moment_of
+series._now = lambda: moment_of("2026-01-12T00:00:01" if os.path.exists("over") else "2026-01-06")
+from panprivacy.cli import app; app()
+"""
+
+
+def test_the_clock_ends_the_periods_of_a_pipe_and_rows_do_not(tmp_path: Path) -> None:
+    """The planted clock stands on the second day until a file says that the week is over."""
+    words = (*BY_CLOCK, "--time", "when@2026-01-05", "--state", "s.pp")
+    command = [sys.executable, "-c", CLOCK, *map(str, words)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    process: Any = subprocess.Popen(command, cwd=tmp_path, **pipes)  # type: ignore[call-overload]
+    rows = "".join(f"{user},2026-01-05\n" for user in range(1000))
+    process.stdin.write(f"user,when\n7,2031-01-05\n{rows}".encode())
+    process.stdin.flush()
+    wait_until_written(tmp_path / "s.pp", process)
+    (tmp_path / "over").touch()
+    first = json.loads(line_of(process.stdout))  # nothing more comes, and the week ends
+    process.kill()
+    process.communicate()
+
+    assert first["density"] == pytest.approx(0.25, abs=0.05)
+    assert first["until"].startswith("2026-01-12")
+
+
+def test_a_live_pipe_does_not_begin_in_the_past() -> None:
+    lines, notes = ended(start(*BY_CLOCK, "--time", "when@2026-01-05"), b"user,when\n1,2026-01-06\n", status=2)
+
+    assert lines == []
+    assert "periods are over by the clock and not released. If rows of the past are to end periods, say" in notes
+
+
+def test_no_row_of_a_pipe_decides_when_the_first_period_starts() -> None:
+    pipe = ("density", "-", "-c", "user", "-n", USERS, "-e", 12, "--releases", WEEKS, "--release-every", "7d")
+    assert "No row of a pipe decides that" in ended(start(*pipe, "--time", "when"), status=2)[1]
 
 
 def test_a_state_goes_on_with_the_series_through_another_pipe(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 import panprivacy as pp
 from panprivacy import audit
 from panprivacy.continual import Continual
-from panprivacy.errors import LateEvent, OutsideUniverse, PanPrivacyError
+from panprivacy.errors import EarlyEvent, LateEvent, OutsideUniverse, PanPrivacyError
 from panprivacy.periods import moment_of, moments_in, moments_of
 from panprivacy.release import Release
 from panprivacy.windows import Windows
@@ -138,8 +138,16 @@ def test_windows_in_which_nothing_happened_are_released_too() -> None:
     assert densities(windows) == [1.0, 0.0, 0.0, 0.0]
 
 
-def test_without_a_start_weeks_begin_on_mondays() -> None:
+def test_without_a_start_the_first_week_is_the_present_one_and_begins_on_a_monday(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """No event decides it: the first event may be dated 2030."""
+    monkeypatch.setattr("time.time_ns", lambda: int((MONDAY + timedelta(days=16)).timestamp() * 1e9))
     windows = weeks(start=None)
+    with pytest.raises(EarlyEvent):
+        windows.update(3, "2030-01-01")
+    with pytest.raises(LateEvent):
+        windows.update(3, MONDAY)
     windows.update(3, MONDAY + timedelta(days=16))
     windows.advance(MONDAY + timedelta(days=21))
 
@@ -166,7 +174,7 @@ def test_a_user_outside_the_universe_is_refused() -> None:
 
 def test_a_bad_id_is_refused_before_any_window_closes() -> None:
     windows = weeks()
-    before, later = windows.open.to_bytes(), MONDAY + timedelta(days=15)
+    before, later = windows.open.to_bytes(), MONDAY + timedelta(days=8)
     batches: list[Callable[[], None]] = [
         lambda: windows.update(USERS, later),
         lambda: windows.update_many([3, USERS], later),

@@ -13,6 +13,7 @@ import panprivacy as pp
 from panprivacy.distinct import DistinctCount
 from panprivacy.events import BadInput, Batch, Columns, Kind
 from panprivacy.feeding import Feed
+from panprivacy.testing import CertainCoins
 from sources import Recorded
 
 ACTIONS = Columns(("user",), Kind.integers, action="do")
@@ -140,15 +141,31 @@ def test_where_everybody_would_be_left_out_ids_are_spelled_otherwise(
     assert seen(est) == set()
 
 
-def test_a_stranger_who_comes_first_does_not_end_a_pipe() -> None:
+@pytest.mark.parametrize("strangers", [1, 1000])
+def test_strangers_do_not_end_a_pipe_for_then_one_user_among_them_would_be_seen(strangers: int) -> None:
     est = revealing(10)
     feed = Feed(est, Columns(("user",), Kind.integers), skip_outside=True, live=True)
-    for ids in ([11], [12] * 1000, [3]):
+    for ids in ([11] * strangers, [3]):
         feed.take(Batch("standard input", pl.DataFrame({"user": ids}), 0, 0))
     assert seen(est) == {3}
-    feed = Feed(est, Columns(("user",), Kind.integers), skip_outside=True, live=True)
-    with pytest.raises(BadInput, match="no id of its first 100 rows"):
-        feed.take(Batch("standard input", pl.DataFrame({"user": [11] * 100}), 0, 0))
+
+
+@pytest.mark.parametrize("skips", [True, False])
+def test_a_row_in_no_listed_category_or_with_an_unknown_action_is_left_out_or_refuses_its_batch(skips: bool) -> None:
+    est = pp.Density(10, 60.0, categories=["flu"], coins=CertainCoins())
+    columns = Columns(("user",), Kind.integers, "do", None, "what")
+    rows = pl.DataFrame(
+        {"user": [1, 2, 3, 4], "do": ["add", "add", "add", "burn"], "what": ["flu", "gout", None, "flu"]}
+    )
+    feed = Feed(est, columns, skip_unlisted=skips)
+    if skips:
+        feed.check(Batch("f", rows, 0, 0))
+        feed.take(Batch("f", rows, 0, 0))
+    else:
+        for bad in (1, 2, 3):
+            with pytest.raises(BadInput):
+                feed.take(Batch("f", rows[[0, bad]], 0, 0))
+    assert round(est.release().groups[0].count) == (1 if skips else 0)
 
 
 def test_a_file_without_rows_says_nothing_about_spelling() -> None:

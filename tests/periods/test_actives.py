@@ -226,7 +226,7 @@ def test_a_batch_may_reach_over_several_days_in_any_order(ids: Any) -> None:
 
 def test_a_late_event_is_refused_with_nothing_changed() -> None:
     est = telling()
-    est.update_many(range(50), "2026-01-07T23:59")
+    est.update_many(range(50), "2026-01-07T23:59", ahead=2)
     before, released = est.to_bytes(insecure=True), est.released
     with pytest.raises(pp.LateEvent, match="the day from 2026-01-06 00:00:00 on is over"):
         est.update(3, "2026-01-06")
@@ -234,6 +234,8 @@ def test_a_late_event_is_refused_with_nothing_changed() -> None:
         est.update_many([3, 4], ["2026-01-08", "2026-01-06"])
     with pytest.raises(pp.LateEvent, match="before the first one"):
         week().update(3, "2026-01-04")
+    with pytest.raises(pp.EarlyEvent, match="the day from 2026-01-09 00:00:00 on is 2 days ahead"):
+        est.update(3, "2026-01-09")
     with pytest.raises(ValueError, match="are times in seconds"):
         est.advance(1.7e11)
     with pytest.raises(ValueError, match="2 ids and 1 times"):

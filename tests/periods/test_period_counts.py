@@ -15,7 +15,7 @@ def active() -> pp.ActiveUsers:
     users = pp.ActiveUsers(USERS, 20.0, span="28d", start="2026-01-05")
     for day in range(5, 31):
         users.update_many(range(600 * day), f"2026-01-{day:02}T12:00")
-    users.update_many(range(6000), "2026-02-03")
+    users.update_many(range(6000), "2026-02-03", ahead=4)
     users.advance("2026-02-04")
     return users
 

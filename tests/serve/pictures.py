@@ -46,7 +46,7 @@ def tables(folder: Path, start: datetime) -> dict[str, Any]:
     region = np.arange(PEOPLE) * len(REGIONS) // PEOPLE
     rows = "".join(f"{user},{REGIONS[each]}\n" for user, each in enumerate(region))
     (folder / "people.csv").write_text("user,region\n" + rows)
-    daily = {"schedule": {"every": "1d", "start": start, "time": "at"}, "column": "user", "epsilon": 1.0}
+    daily = {"schedule": {"every": "1d", "start": start, "time": "at", "ahead": 1}, "column": "user", "epsilon": 1.0}
     known = daily | {"universe": PEOPLE, "delta": 1e-9}
     planned = known | {"releases": 60}
     listed = {"universe_file": "people.csv:user", "group": "region", "releases": 60, "delta": 1e-9}
@@ -60,7 +60,7 @@ def tables(folder: Path, start: datetime) -> dict[str, Any]:
         "active": known | {"title": "Active lately", "kind": "actives", "span": "7d", "epsilon": 2.0},
         "anytime": known | {"title": "At any time", "kind": "continual", "step": 0.1, "epsilon": 2.0},
         "again": known | {"title": "Who came back", "kind": "retention", "releases": 10, "epsilon": 2.0}
-        | {"schedule": {"every": "4d", "start": start + timedelta(days=4), "time": "at", "late": "skip"}},
+        | {"schedule": {"every": "4d", "start": start + timedelta(days=4), "time": "at", "late": "skip", "ahead": 1}},
     }  # fmt: skip
 
 

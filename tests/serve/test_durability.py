@@ -183,7 +183,7 @@ def test_a_job_that_fails_is_undone_and_nobody_hears_why(
 def test_a_release_that_a_crash_kept_from_being_published_is_published_at_the_next_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scheduled = FLU | {"schedule": {"every": "1d", "start": "2026-01-05", "time": "at"}}
+    scheduled = FLU | {"schedule": {"every": "1d", "start": "2026-01-05", "time": "at", "ahead": 30}}
     rows = b"user,at\n1,2026-01-05\n2,2026-01-06\n"
     with Service(settings_for(tmp_path, flu=scheduled)) as service, monkeypatch.context() as crashing:
         crashing.setattr("panprivacy.serve.published.Bulletin.publish", _crash)

@@ -173,11 +173,21 @@ def test_a_reader_that_comes_back_with_anything_else_is_refused(tmp_path: Path) 
 
 
 def test_an_action_column_says_of_each_row_what_it_does(tmp_path: Path) -> None:
-    with client_of(settings_for(tmp_path, flu=CERTAIN | {"action": "what"})) as client:
+    with client_of(settings_for(tmp_path, flu=CERTAIN | {"action": "what", "unlisted": "refuse"})) as client:
         rows = "".join(f"{i},insert\n" for i in range(500)) + "".join(f"{i},delete\n" for i in range(100))
         assert send(client, f"user,what\n{rows}", CSV).status_code == 204
         assert send(client, "user,what\n1,burn\n", CSV).json()["type"] == "/problems#unknown-action"
         assert client.post("/counters/flu/releases").json()["release"]["density"] == pytest.approx(0.4, abs=0.02)
+
+
+def test_a_deletion_that_is_not_possible_is_left_out_and_refuses_nobody_else(tmp_path: Path) -> None:
+    plan = {"kind": "retention", "universe": 1000, "epsilon": 60.0, "column": "user", "action": "what"}
+    with client_of(settings_for(tmp_path, flu=plan)) as client:
+        assert send(client, "user,what\n" + "".join(f"{i},insert\n" for i in range(500)), CSV).status_code == 204
+        assert client.post("/counters/flu/releases").status_code == 201
+        rows = "".join(f"{i},insert\n" for i in range(300))
+        assert send(client, f"user,what\n900,delete\n{rows}", CSV).status_code == 204
+        assert client.post("/counters/flu/releases").json()["release"]["returned"] == pytest.approx(0.3, abs=0.05)
 
 
 def test_reading_is_free_and_a_release_spends_one(tmp_path: Path) -> None:
@@ -206,7 +216,7 @@ def test_a_release_that_is_asked_for_in_other_words_is_refused_and_not_spent(bod
 
 def test_every_estimator_can_be_served_and_published_in_one_shape(tmp_path: Path) -> None:
     plain = {"universe": 1000, "epsilon": 2.0, "column": "user"}
-    days = {"schedule": {"every": "1d", "start": "2026-01-05", "time": "at"}, "span": "3d"}
+    days = {"schedule": {"every": "1d", "start": "2026-01-05", "time": "at", "ahead": 30}, "span": "3d"}
     kinds: dict[str, dict[str, Any]] = {
         "density": plain,
         "categories": plain | {"kind": "density", "categories": ["a", "b"], "by": "what"},

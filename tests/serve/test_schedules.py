@@ -15,7 +15,8 @@ from panprivacy.serve.refusals import Refused
 from panprivacy.serve.schedule import Due, Schedule
 from panprivacy.serve.service import Service
 
-DAILY: dict[str, Any] = {"every": "1d", "start": "2026-01-05", "time": "at"}
+BY_CLOCK: dict[str, Any] = {"every": "1d", "start": "2026-01-05", "time": "at"}
+DAILY = BY_CLOCK | {"ahead": 14}
 START = moment_of("2026-01-05")
 
 
@@ -93,17 +94,17 @@ def test_a_row_of_a_later_period_releases_the_one_before_it(tmp_path: Path) -> N
         assert published(service) == [(0, 0), (1, 0)]
         take(csv((6, "2026-01-20"))).result()
         assert published(service) == [(0, 0), (1, 0), (2, 12)], "periods without a row are missed, not spent"
-        take(csv((7, "2026-02-20"))).result()
+        take(csv((7, "2026-01-30"))).result()
         assert len(published(service)) == 3, "no more than planned"
 
 
 def test_a_restart_goes_on_in_the_period_that_is_open(tmp_path: Path) -> None:
     settings = settings_for(tmp_path, flu=FLU | {"schedule": DAILY})
     with Service(settings) as service:
-        service.counter("flu").take(csv((1, "2026-01-05"), (2, "2026-01-20"))).result()
+        service.counter("flu").take(csv((1, "2026-01-05"), (2, "2026-01-19"))).result()
     with Service(settings) as service:
-        service.counter("flu").take(csv((3, "2026-01-21"))).result()
-        assert published(service) == [(0, 14), (15, 0)]
+        service.counter("flu").take(csv((3, "2026-01-20"))).result()
+        assert published(service) == [(0, 13), (14, 0)]
 
 
 @pytest.mark.parametrize("late", ["count", "skip", "refuse"])
@@ -123,8 +124,8 @@ def test_a_late_row_counts_now_or_nowhere_or_is_refused(late: str, tmp_path: Pat
     assert share == pytest.approx({"count": 0.51, "skip": 0.02, "refuse": 0.01}[late], abs=0.015)
 
 
-def test_a_time_in_the_future_is_refused_for_it_would_spend_what_is_planned(tmp_path: Path) -> None:
-    with Service(settings_for(tmp_path, flu=FLU | {"schedule": DAILY})) as service:
+def test_where_early_rows_are_refused_a_time_in_the_future_and_none_at_all_are(tmp_path: Path) -> None:
+    with Service(settings_for(tmp_path, flu=FLU | {"schedule": DAILY | {"early": "refuse"}})) as service:
         for at in ("2226-01-05", "yesterday"):
             with pytest.raises(Refused) as caught:
                 service.counter("flu").take(csv((1, "2026-01-05"), (1, at))).result()
@@ -171,3 +172,35 @@ def test_every_day_of_actives_is_released(tmp_path: Path) -> None:
     with Service(settings_for(tmp_path, flu=plan)) as service:
         service.counter("flu").take(csv((1, "2026-01-11"))).result()
         assert published(service)[-1] == (5, 0)
+
+
+def test_the_wall_clock_ends_periods_and_rows_do_not_unless_the_file_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = START
+    monkeypatch.setattr(counters, "_now", lambda: now)
+    monkeypatch.setattr(counters, "_LOOK", 0.02)
+    plan = FLU | {"epsilon": 60.0, "universe": 100, "schedule": BY_CLOCK}
+    with Service(settings_for(tmp_path, flu=plan)) as service:
+        counter = service.counter("flu")
+        counter.take(csv((1, "2026-01-05"), (2, "2030-01-01"), (3, "soon"), (4, "2025-01-01"))).result()
+        assert published(service) == []
+        now += DAY
+        _wait_for(service, 1)
+        assert published(service) == [(0, 0)]
+        late_counts = counter.bulletin.records[0]["release"]["density"]
+        now -= 1  # a clock of a sender is a little ahead: its rows count in the open period
+        counter.take(csv(*((user, "2026-01-06") for user in range(50)))).result()
+        now += 1 + DAY
+        _wait_for(service, 2)
+        assert counter.bulletin.records[1]["release"]["density"] == pytest.approx(0.5, abs=0.03)
+    assert late_counts == pytest.approx(0.02, abs=0.005), "the early one and the one without a time are left out"
+
+
+def test_one_row_of_a_replay_ends_no_more_periods_than_the_file_says(tmp_path: Path) -> None:
+    with Service(settings_for(tmp_path, flu=FLU | {"schedule": BY_CLOCK | {"ahead": 1}})) as service:
+        take = service.counter("flu").take
+        take(csv((1, "2026-01-05"), (2, "2026-01-08"), (3, "2226-01-01"))).result()
+        assert published(service) == []
+        take(csv((4, "2026-01-06"))).result()
+        assert published(service) == [(0, 0)]

@@ -99,6 +99,11 @@ def test_lists_edges_groups_and_categories_are_fed(spark: Any, tmp_path: Path) -
     assert present(pages) == present(twin)
     with pytest.raises(pp.PanPrivacyError, match="cellar"):
         pps.update(spark.createDataFrame([(1, "cellar")], "user int, page string"), "user", pages, category="page")
+    rows = [(2, "cellar"), (3, None), (4, "home")]
+    for folder, listed in ((pages, rows), (twin, rows[2:])):
+        frame = spark.createDataFrame(listed, "user int, page string")
+        pps.update(frame, "user", folder, category="page", unlisted="skip")
+    assert present(pages) == present(twin), "rows in no listed category are left out, and nobody else's"
 
 
 def test_a_stream_of_files_is_fed_once_and_goes_on_after_a_restart(spark: Any, tmp_path: Path) -> None:

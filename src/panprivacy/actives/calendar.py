@@ -6,13 +6,14 @@ from datetime import datetime, timedelta
 from typing import Self
 
 from panprivacy.checks import check_level
-from panprivacy.errors import LateEvent
+from panprivacy.clock import Untimely
+from panprivacy.errors import EarlyEvent, LateEvent
 from panprivacy.periods import DAY, as_datetime, length_of, told_length
 
 MOST_DAYS = 1000
 """In a cycle: more make phases of hardly anybody."""
 
-_MOST_AT_ONCE = 10_000  # days that one event may end; a time further ahead is a mistake
+_MOST_AT_ONCE = 10_000  # days that `advance` may end; a time further ahead is a mistake
 _SAVED = struct.Struct("<qqdQ?")
 
 
@@ -35,18 +36,28 @@ class Calendar:
     """Bytes that it is written in."""
 
     def day_of(self, moment: int) -> int:
-        """The day that a moment is in, if that can still come."""
-        day = (moment - self.start) // self.length
-        self.check(day, day)
+        """The day that a moment is in."""
+        return (moment - self.start) // self.length
+
+    def day_to_go_to(self, moment: int) -> int:
+        """The day to which `advance` goes, if it is not over, nor so far ahead that it must be a mistake."""
+        day = self.day_of(moment)
+        if day < self.day:
+            raise self.refusal(Untimely(0, day, self.day, early=False))
+        if day - self.day > _MOST_AT_ONCE:
+            raise ValueError(f"this time would end {day - self.day:,} days at once; are times in seconds?")
         return day
 
-    def check(self, first: int, last: int) -> None:
-        """Refuse days that are over, or so far ahead that they must be a mistake."""
-        if first < self.day:
-            over = "is over" if first >= 0 else "is before the first one"
-            raise LateEvent(f"the day from {self.start_of(first):%Y-%m-%d %H:%M:%S} on {over}; nothing was changed")
-        if last - self.day > _MOST_AT_ONCE:
-            raise ValueError(f"this time would end {last - self.day:,} days at once; are times in seconds?")
+    def refusal(self, untimely: Untimely) -> LateEvent | EarlyEvent:
+        """What to say of an event that is late or early."""
+        start = f"the day from {self.start_of(untimely.period):%Y-%m-%d %H:%M:%S} on"
+        if not untimely.early:
+            over = "is over" if untimely.period >= 0 else "is before the first one"
+            return LateEvent(f"{start} {over}; nothing was changed")
+        return EarlyEvent(
+            f"{start} is {untimely.period - untimely.reached:,} days ahead; nothing was changed: advance() first, "
+            "or say ahead= (are times in seconds?)"
+        )
 
     def start_of(self, day: int) -> datetime:
         """When a day starts."""

@@ -12,6 +12,7 @@ import numpy as np
 from panprivacy.actives.calendar import MOST_DAYS, Calendar, days_of
 from panprivacy.actives.shares import shares_of, spread_of
 from panprivacy.checks import check_delta, check_epsilon, check_level
+from panprivacy.clock import RowPolicy, Untimely, rows_of
 from panprivacy.density import _table_size
 from panprivacy.display import Rows
 from panprivacy.errors import CannotMerge, PanPrivacyError
@@ -91,9 +92,11 @@ class ActiveUsers(Estimator[ActivesRelease]):
 
     Notes
     -----
-    A day ends when an event or `advance` tells that it is over. Let a clock call `advance`: if events alone end days,
-    the moment of a release shows when the next event came. Days on which nothing happened are released like any other.
-    An event of a day that is over is refused (`pp.LateEvent`). Each share comes from one phase, of m/L users; their
+    A day ends when `advance` or an event tells that it is over. An event ends at most the open day: one that is dated
+    further ahead is refused (`pp.EarlyEvent`), as is one of a day that is over (`pp.LateEvent`). Each verb takes
+    `ahead`, `late` and `early` for another policy, row by row. Let a clock call `advance`, and feed with ``ahead=0``:
+    then no event ends a day, and nobody's events decide over those of others. Days on which nothing happened are
+    released like any other. Each share comes from one phase, of m/L users; their
     errors are independent, and since shares rise with k they are brought into order. Where only one window matters,
     `pp.Windows` of `pp.Density` errs less: it asks everybody.
     """
@@ -143,28 +146,55 @@ class ActiveUsers(Estimator[ActivesRelease]):
 
     # --- events -------------------------------------------------------------------------------------------------
 
-    def update(self, user: Any, time: Any = None) -> None:
-        """Note that a user appeared at a time; without one, on the day that is open."""
+    def update(
+        self, user: Any, time: Any = None, *, ahead: int = 1, late: str = "refuse", early: str = "refuse"
+    ) -> None:
+        """Note that a user appeared at a time; without one, on the day that is open. Options as in `update_many`."""
         with self._lock:
             if time is not None:
-                day = self._calendar.day_of(moment_of(time))
+                day = self._day_of_row(time, RowPolicy(ahead, late, early))
+                if day is None:
+                    return
                 self._universe.index(user)  # refused before a day ends, which cannot be taken back
                 self._end_days_before(day)
             super().update(user)
 
-    def update_many(self, ids: Ids, times: Any = None, *, threads: int | None = None) -> None:
+    def update_many(
+        self,
+        ids: Ids,
+        times: Any = None,
+        *,
+        ahead: int = 1,
+        late: str = "refuse",
+        early: str = "refuse",
+        threads: int | None = None,
+    ) -> None:
         """Note that these users appeared: on the day that is open, all at one time, or each at its own.
 
         A batch with times of its own is taken day by day, in order of time. A batch with an id outside the universe,
         or with a time that cannot be, is refused whole, before any day ends; an iterator, which has one time, is taken
         in chunks, after the days before that time have ended.
+
+        Parameters
+        ----------
+        ahead
+            By how many days a row may move the clock; a row that is dated further ahead is early. With 0 only `advance`
+            and `release` end days.
+        late
+            What becomes of a row of a day that is over: ``"refuse"`` refuses the batch before anything changes,
+            ``"skip"`` leaves that row out, ``"count"`` counts it on the open day.
+        early
+            What becomes of an early row: ``"refuse"`` or ``"skip"``.
         """
+        policy = RowPolicy(ahead, late, early)
         if times is None:
             super().update_many(ids, threads=threads)
             return
         if isinstance(times, str) or not hasattr(times, "__len__"):
             with self._lock:
-                day = self._calendar.day_of(moment_of(times))
+                day = self._day_of_row(times, policy)
+                if day is None:
+                    return
                 self._check_before_a_day_ends(ids, day)
                 self._end_days_before(day)
                 super().update_many(ids, threads=threads)
@@ -177,15 +207,24 @@ class ActiveUsers(Estimator[ActivesRelease]):
             days //= self._calendar.length
             if len(days) != number_of_rows(ids):
                 raise ValueError(f"there are {number_of_rows(ids)} ids and {len(days)} times")
-            different = np.unique(days).tolist()
+            try:
+                different = policy.place_all(days, self._calendar.day, scratch)
+            except Untimely as untimely:
+                raise self._calendar.refusal(untimely) from None
             if different:
-                self._calendar.check(different[0], different[-1])
                 self._check_before_a_day_ends(ids, different[-1])
             for day in different:
                 self._end_days_before(day)
-                wanted = scratch.own(days == day)
-                some = ids if len(different) == 1 else chosen_rows(ids, wanted, scratch)
+                wanted = rows_of(days, day, scratch)
+                some = ids if bool(wanted.all()) else chosen_rows(ids, wanted, scratch)
                 super().update_many(some, threads=threads)
+
+    def _day_of_row(self, time: Any, policy: RowPolicy) -> int | None:
+        """The day that a row counts on; None if it is left out."""
+        try:
+            return policy.place(self._calendar.day_of(moment_of(time)), self._calendar.day)
+        except Untimely as untimely:
+            raise self._calendar.refusal(untimely) from None
 
     def _check_before_a_day_ends(self, ids: Any, day: int) -> None:
         """Refuse bad ids before days up to this one are released: that cannot be taken back."""
@@ -199,7 +238,7 @@ class ActiveUsers(Estimator[ActivesRelease]):
         with self._lock:
             self._table.in_use()
             before = len(self._released)
-            self._end_days_before(self._calendar.day_of(moment_of(time)))
+            self._end_days_before(self._calendar.day_to_go_to(moment_of(time)))
             return self._released[before:]
 
     def release(self, level: float = 0.95) -> ActivesRelease:

@@ -8,6 +8,7 @@ from panprivacy.actives import ActiveUsers
 from panprivacy.cli import options as opt
 from panprivacy.cli.days import Days
 from panprivacy.cli.plainly import Speaker, plain_errors
+from panprivacy.cli.rows import TimeOptions
 from panprivacy.cli.run import Run, continued_or_new, kept_in, planned, prepare, refuse_another
 from panprivacy.cli.source import source_of
 from panprivacy.cli.timed import parsed_moment
@@ -31,6 +32,9 @@ def actives(
             rich_help_panel=opt.EVENTS,
         ),
     ] = None,
+    late: opt.Late = None,
+    early: opt.Early = None,
+    ahead: opt.Ahead = None,
     skip_missing: opt.SkipMissing = False,
     skip_outside: opt.SkipOutside = False,
     format_: opt.FileFormat = None,
@@ -88,8 +92,8 @@ def actives(
 
     Example: [bold]panprivacy actives visits.csv -c patient --time when --start 2026-01-05 -n 1000000 -e 1[/bold]
 
-    FILE is one file or more, a glob in quotes, or - for standard input. Rows come in order of days, and in any order
-    within a day.
+    FILE is one file or more, a glob in quotes, or - for standard input. Rows of files come in order of days, and in any
+    order within a day. Of a pipe the clock ends days, unless --ahead says that rows do.
     """
     asked = Asked(column, None, universe, universe_file, None, False)
     prepare(files, quiet=quiet, threads=threads)
@@ -114,7 +118,10 @@ def actives(
         layout = Layout(separator, not no_header, tuple(missing or ()))
         columns = asked.columns(est.universe, kind, None, lambda: which_column(files, format_, layout))
         source = source_of(files, columns, format_, layout, skip_missing, skip_outside)
-        days = Days(run, est)
+        times = TimeOptions(late, early, ahead)
+        if time is None and times.given:
+            raise ValueError(f"{' and '.join(times.given)}: about the times of rows; say --time NAME")
+        days = Days(run, est, times.policy(live=files == [STDIN], in_own_period=True))
         days.feed(source, time, end=release if release is not None else kept is None)
         if plot is not None:
             draw_actives(days.released, plot)

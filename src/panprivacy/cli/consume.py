@@ -13,6 +13,7 @@ from panprivacy.cli.distinct import declared
 from panprivacy.cli.groups import ByCategory
 from panprivacy.cli.plainly import Speaker, plain_errors
 from panprivacy.cli.regularly import Regularly
+from panprivacy.cli.rows import TimeOptions
 from panprivacy.cli.run import Run, continued_or_new, kept_in, prepare
 from panprivacy.cli.series import feed_series
 from panprivacy.cli.sizing import Buckets, DensitySize, DistinctSize, Error, Key, Memory, Sample, Shard
@@ -58,6 +59,7 @@ def consume(
     other: opt.Other = False,
     skip_missing: opt.SkipMissing = False,
     skip_outside: opt.SkipOutside = False,
+    unlisted: opt.Unlisted = None,
     format_: Annotated[
         str | None,
         typer.Option(
@@ -105,6 +107,9 @@ def consume(
     ] = False,
     release_every: opt.ReleaseEvery = None,
     time: opt.Time = None,
+    late: opt.Late = None,
+    early: opt.Early = None,
+    ahead: opt.Ahead = None,
     plot: opt.Plot = None,
     level: opt.Level = 0.95,
     as_json: opt.Json = False,
@@ -139,10 +144,18 @@ def consume(
         speaker = Speaker(as_json=as_json, quiet=quiet)
         topic = _topic(
             address, Path(kept.path).stem, columns, options, format_, skip_bad=skip_bad,
-            skips=(skip_missing, skip_outside),
+            skips=(skip_missing, skip_outside, unlisted != "refuse"),
         )  # fmt: skip
         run = Run(est, kept, level, speaker, kinds.picture(plot, release_every), by or group)
-        feed_series(run, topic, release, time=time, every=release_every, picture=plot if release_every else None)
+        feed_series(
+            run,
+            topic,
+            release,
+            time=time,
+            every=release_every,
+            picture=plot if release_every else None,
+            rows=TimeOptions(late, early, ahead),
+        )
 
 
 def _check_repeatable(est: Estimator[Any]) -> None:
@@ -187,7 +200,7 @@ def _topic(
     format_: str | None,
     *,
     skip_bad: bool,
-    skips: tuple[bool, bool],
+    skips: tuple[bool, bool, bool],
 ) -> Listened:
     from panprivacy.cli.topic import Hatch, Topic
     from panprivacy.serve.config.table import Table

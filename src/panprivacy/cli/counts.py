@@ -28,6 +28,7 @@ def counts(
     other: opt.Other = False,
     skip_missing: opt.SkipMissing = False,
     skip_outside: opt.SkipOutside = False,
+    unlisted: opt.Unlisted = None,
     format_: opt.FileFormat = None,
     separator: opt.Separator = ",",
     no_header: opt.NoHeader = False,
@@ -99,7 +100,9 @@ def counts(
         layout = Layout(separator, not no_header, tuple(missing or ()))
         named = asked.columns(est.universe, kind, None, lambda: which_column(files, format_, layout))
         columns = replace(named, category=by)
-        run.feed(source_of(files, columns, format_, layout, skip_missing, skip_outside), release_every, release)
+        run.feed(
+            source_of(files, columns, format_, layout, skip_missing, skip_outside, unlisted), release_every, release
+        )
         if plot is not None:
             _draw(est, plot)
 

@@ -10,11 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panprivacy.actives import ActiveUsers
+from panprivacy.cli.calendar import TOLERANCE
 from panprivacy.cli.noisy import note_noise_of_series
 from panprivacy.cli.published import UNTIL, Dated, shown
 from panprivacy.cli.run import Run
 from panprivacy.cli.source import Events, Files, Listened
-from panprivacy.cli.timed import Whole, bad_row, moments_of_rows, once, some_rows
+from panprivacy.cli.timed import Whole, bad_row, moments_of_rows, once
+from panprivacy.clock import NO_TIME, RowPolicy, Untimely, rows_of
 from panprivacy.errors import PanPrivacyError
 from panprivacy.events import BadInput, Batch, Bell
 from panprivacy.feeding import Feed
@@ -22,7 +24,6 @@ from panprivacy.memory import Scratch
 from panprivacy.periods import DAY, as_datetime, moment_of
 from panprivacy.release.actives import ActivesRelease
 
-_MOST_QUIET = 400  # days without a row; more of them are a wrong time
 _LOOK = 1.0  # seconds between two looks at the clock while nothing comes
 
 
@@ -32,6 +33,8 @@ class Days:
 
     run: Run
     est: ActiveUsers
+    policy: RowPolicy
+    """What becomes of rows that are late or early."""
     released: list[ActivesRelease] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -79,40 +82,65 @@ class Days:
         columns = replace(source.columns, time=column)
         feed, run = source.feed_to(self.est, columns), self.run
         if isinstance(source, Files):
-            source.read(columns, run.keeper, run.speaker, lambda batch: self._take(batch, feed, column, once))
+            take = partial(self._take, feed=feed, column=column, whole=once, live=False)
+            source.read(columns, run.keeper, run.speaker, take)
             return
-        note = run.speaker.note
-        note("reading standard input; days go by the times of the events, and Ctrl-C ends the input")
-        with Bell() as bell:
-            source.listen(
-                columns,
-                run.keeper,
-                run.speaker,
-                bell,
-                take=lambda batch: self._take(batch, feed, column, bell.undisturbed),
-                ring=lambda: note("SIGUSR1 spends nothing here: days go by the times of the events"),
+        by_clock, note = self.policy.ahead == 0, run.speaker.note
+        if by_clock and not self._begun and _now() >= self._open + self._length:
+            raise ValueError(
+                f"the first day, from {shown(self._open)} on, is over by the clock. If rows of the past are to end "
+                "days, say --ahead 1; else give a later --start"
             )
+        going_by = "the clock (UTC)" if by_clock else "the times of the events"
+        note(f"reading standard input; days go by {going_by}, and Ctrl-C ends the input")
+        refused = f"SIGUSR1 spends nothing here: days go by {going_by}"
+        with Bell(_LOOK if by_clock else None) as bell:
+            take = partial(self._take, feed=feed, column=column, whole=bell.undisturbed, live=True)
+            ring = (lambda: self._advance(_now())) if by_clock else (lambda: note(refused))
+            source.listen(columns, run.keeper, run.speaker, bell, take=take, ring=ring)
 
-    def _take(self, batch: Batch, feed: Feed, column: str, whole: Whole) -> None:
-        """Feed a batch in pieces, cut where a day ends; its times are checked before anything of it is counted.
+    def _take(self, batch: Batch, feed: Feed, column: str, whole: Whole, live: bool) -> None:
+        """Feed a batch day by day; its times are checked before anything of it is counted.
 
         A release is made once, so `whole`, which makes a call again that Ctrl-C breaks off, is for the rest.
         """
+        if live and self.policy.ahead == 0:
+            self._advance(_now())
         with Scratch() as scratch:
-            moments = whole(partial(moments_of_rows, batch, column, scratch))
+            without = NO_TIME if self.policy.early == "skip" else None
+            moments = whole(partial(moments_of_rows, batch, column, scratch, without))
             if not len(moments):
                 return
-            days = scratch.own(moments - self._open)
+            first, days = self._open, scratch.own(moments - self._open)
             days //= self._length  # from the open one on
-            self._check(batch, column, moments, days, scratch)
+            counted = self._placed(batch, column, moments, days, live, scratch)
             whole(partial(feed.check, batch))
             self.run.forewarn()
-            first, at = self._open, 0
-            while at < len(days):
-                self._advance(first + int(days[at]) * self._length)
-                end = int(np.searchsorted(days, days[at], side="right"))
-                whole(partial(feed.take, some_rows(batch, at, end)))
-                at = end
+            for day in counted:
+                self._advance(first + day * self._length)
+                rows = rows_of(days, day, scratch)
+                some = batch if rows.all() else replace(batch, rows=batch.rows[scratch.own(np.flatnonzero(rows))])
+                whole(partial(feed.take, some))
+
+    def _placed(
+        self,
+        batch: Batch,
+        column: str,
+        moments: NDArray[np.int64],
+        days: NDArray[np.int64],
+        live: bool,
+        scratch: Scratch,
+    ) -> list[int]:
+        """The days that rows count on, in order; `days` has afterwards on which one each row counts."""
+        latest = (_now() + TOLERANCE - self._open) // self._length if live else None
+        if latest is not None and self.policy.ahead == 0:  # a clock of a sender is a little ahead
+            np.minimum(days, 0, out=days, where=scratch.own(days <= latest))
+        elif self.policy.late == self.policy.early == "refuse":
+            self._check(batch, column, moments, days, scratch)
+        try:
+            return self.policy.place_all(days, 0, scratch, latest=latest)
+        except Untimely as row:
+            raise bad_row(batch, row.row, self._wrong(column, int(moments[row.row]), row.reached)) from None
 
     def _check(
         self, batch: Batch, column: str, moments: NDArray[np.int64], days: NDArray[np.int64], scratch: Scratch
@@ -122,21 +150,25 @@ class Days:
         reached[0], reached[1:] = 0, days[:-1]
         np.maximum.accumulate(reached, out=reached)
         wrong = scratch.own(days < reached)
-        reached += _MOST_QUIET
-        wrong |= scratch.own(days > reached)
+        wrong |= scratch.own(scratch.own(days - reached) > self.policy.ahead)
         if wrong.any():
             row = int(wrong.argmax())
-            raise bad_row(batch, row, self._wrong(column, int(moments[row]), int(reached[row]) - _MOST_QUIET))
+            raise bad_row(batch, row, self._wrong(column, int(moments[row]), int(reached[row])))
 
     def _wrong(self, column: str, moment: int, reached: int) -> str:
-        opened = shown(self._open + reached * self._length)
+        opened = self._open + reached * self._length
         if moment < self._first:
             return f"{column} {shown(moment)} is before {shown(self._first)}, {self._why_first}"
-        if moment < self._open + reached * self._length:
+        if moment < opened:
             return (
-                f"{column} {shown(moment)} is before the day from {opened} on, which is open by then; sort by {column}"
+                f"{column} {shown(moment)} is before the day from {shown(opened)} on, which is open by then; "
+                f"sort by {column}"
             )
-        return f"{column} {shown(moment)} is more than {_MOST_QUIET} days after {opened}; mend the time"
+        days = (moment - opened) // self._length
+        return (
+            f"{column} {shown(moment)} is {days:,} days after {shown(opened)}, the day that is open by then; mend the "
+            f"time, or, if nothing came in between, say --ahead {days}"
+        )
 
     @property
     def _why_first(self) -> str:
@@ -151,7 +183,7 @@ class Days:
         with Bell(_LOOK) as bell:
 
             def take(batch: Batch) -> None:
-                self._advance(time.time_ns() // 1000)
+                self._advance(_now())
                 bell.undisturbed(partial(feed.take, batch))  # counting a batch twice is counting it once
 
             source.listen(
@@ -160,7 +192,7 @@ class Days:
                 self.run.speaker,
                 bell,
                 take=take,
-                ring=lambda: self._advance(time.time_ns() // 1000),
+                ring=lambda: self._advance(_now()),
             )
 
     def _advance(self, moment: int) -> None:
@@ -192,4 +224,9 @@ class Days:
     @staticmethod
     def last_midnight() -> int:
         """The midnight before now, UTC."""
-        return time.time_ns() // 1000 // DAY * DAY
+        return _now() // DAY * DAY
+
+
+def _now() -> int:
+    """The wall clock, in microseconds since 1970."""
+    return time.time_ns() // 1000

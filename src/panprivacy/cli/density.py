@@ -6,6 +6,7 @@ from panprivacy.cli import options as opt
 from panprivacy.cli.groups import ByCategory
 from panprivacy.cli.plainly import Speaker, plain_errors
 from panprivacy.cli.regularly import Regularly
+from panprivacy.cli.rows import TimeOptions
 from panprivacy.cli.run import Run, continued_or_new, kept_anywhere, prepare
 from panprivacy.cli.series import feed_series
 from panprivacy.cli.sizing import DensitySize, Memory, Sample, Shard
@@ -24,6 +25,7 @@ def density(
     other: opt.Other = False,
     skip_missing: opt.SkipMissing = False,
     skip_outside: opt.SkipOutside = False,
+    unlisted: opt.Unlisted = None,
     format_: opt.FileFormat = None,
     separator: opt.Separator = ",",
     no_header: opt.NoHeader = False,
@@ -45,6 +47,9 @@ def density(
     release: opt.MakeRelease = None,
     release_every: opt.ReleaseEvery = None,
     time: opt.Time = None,
+    late: opt.Late = None,
+    early: opt.Early = None,
+    ahead: opt.Ahead = None,
     plot: opt.Plot = None,
     level: opt.Level = 0.95,
     as_json: opt.Json = False,
@@ -79,5 +84,13 @@ def density(
         )
         named = asked.columns(est.universe, kind, action, lambda: which_column(files, format_, layout))
         columns = replace(named, category=by)
-        source = source_of(files, columns, format_, layout, skip_missing, skip_outside)
-        feed_series(run, source, release, time=time, every=release_every, picture=plot if release_every else None)
+        source = source_of(files, columns, format_, layout, skip_missing, skip_outside, unlisted)
+        feed_series(
+            run,
+            source,
+            release,
+            time=time,
+            every=release_every,
+            picture=plot if release_every else None,
+            rows=TimeOptions(late, early, ahead),
+        )

@@ -8,12 +8,13 @@ from panprivacy.cli import options as opt
 from panprivacy.cli.groups import ByCategory
 from panprivacy.cli.plainly import Speaker, plain_errors
 from panprivacy.cli.regularly import Regularly
+from panprivacy.cli.rows import TimeOptions
 from panprivacy.cli.run import Run, continued_or_new, kept_anywhere, prepare
 from panprivacy.cli.series import feed_series
 from panprivacy.cli.sizing import Buckets, DistinctSize, Error, Key
 from panprivacy.cli.source import source_of
 from panprivacy.cli.universe import which_column
-from panprivacy.events import Columns, Kind, Layout
+from panprivacy.events import STDIN, Columns, Kind, Layout
 
 
 def distinct(
@@ -23,7 +24,7 @@ def distinct(
         Kind | None,
         typer.Option(
             metavar="KIND",
-            help="What ids are: integers or text. Default: what the first file has.",
+            help="What ids are: integers or text. Default: what the first file has; a pipe must be told.",
             rich_help_panel=opt.EVENTS,
         ),
     ] = None,
@@ -31,6 +32,7 @@ def distinct(
     categories: opt.CategoryList = None,
     other: opt.Other = False,
     skip_missing: opt.SkipMissing = False,
+    unlisted: opt.Unlisted = None,
     format_: opt.FileFormat = None,
     separator: opt.Separator = ",",
     no_header: opt.NoHeader = False,
@@ -47,6 +49,9 @@ def distinct(
     release: opt.MakeRelease = None,
     release_every: opt.ReleaseEvery = None,
     time: opt.Time = None,
+    late: opt.Late = None,
+    early: opt.Early = None,
+    ahead: opt.Ahead = None,
     plot: opt.Plot = None,
     level: opt.Level = 0.95,
     as_json: opt.Json = False,
@@ -80,10 +85,23 @@ def distinct(
         kinds.check(est)
         if kept is not None:
             size.check(est)
-        columns = Columns((column,), declared(est, ids), category=by)
-        source = source_of(files, columns, format_, layout, skip_missing)
+        kind = declared(est, ids)
+        if kind is None and files == [STDIN]:
+            raise ValueError(
+                "are ids integers or text? No row of a pipe decides that: say --ids integers, or --ids text"
+            )
+        columns = Columns((column,), kind, category=by)
+        source = source_of(files, columns, format_, layout, skip_missing, unlisted=unlisted)
         run = Run(est, kept, level, Speaker(as_json=as_json, quiet=quiet), kinds.picture(plot, release_every), by)
-        feed_series(run, source, release, time=time, every=release_every, picture=plot if release_every else None)
+        feed_series(
+            run,
+            source,
+            release,
+            time=time,
+            every=release_every,
+            picture=plot if release_every else None,
+            rows=TimeOptions(late, early, ahead),
+        )
 
 
 def declared(est: Any, asked: Kind | None) -> Kind | None:

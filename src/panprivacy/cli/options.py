@@ -5,6 +5,7 @@ from typing import Annotated, TypeAlias
 import typer
 
 from panprivacy.cli.numbers import whole_number
+from panprivacy.cli.rows import CountSkipOrRefuse, SkipOrRefuse
 from panprivacy.events.sources import Format
 from panprivacy.threads import MOST_THREADS
 
@@ -39,6 +40,39 @@ SkipOutside: TypeAlias = Annotated[
         "--skip-outside",
         help="Leave out rows whose user is not in the universe; they are not counted anywhere.",
         rich_help_panel=EVENTS,
+    ),
+]
+Unlisted: TypeAlias = Annotated[
+    SkipOrRefuse | None,
+    typer.Option(
+        "--unlisted",
+        metavar="POLICY",
+        help="Rows in no listed category: refuse or skip.",
+        rich_help_panel=EVENTS,
+    ),
+]
+Late: TypeAlias = Annotated[
+    CountSkipOrRefuse | None,
+    typer.Option(
+        "--late",
+        metavar="POLICY",
+        help="Rows of an ended period: refuse, skip, count.",
+    ),
+]
+Early: TypeAlias = Annotated[
+    SkipOrRefuse | None,
+    typer.Option(
+        "--early",
+        metavar="POLICY",
+        help="Rows beyond --ahead: refuse or skip.",
+    ),
+]
+Ahead: TypeAlias = Annotated[
+    int | None,
+    typer.Option(
+        "--ahead",
+        metavar="N",
+        help="Periods that one row may end; 0: none.",
     ),
 ]
 FileFormat: TypeAlias = Annotated[

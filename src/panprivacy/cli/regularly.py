@@ -7,6 +7,7 @@ from typing import Any
 
 from panprivacy.cli.calendar import Calendar
 from panprivacy.cli.published import shown
+from panprivacy.clock import RowPolicy
 from panprivacy.events import STDIN, Columns, Format, Kind, Layout, expand, is_pipe, read
 from panprivacy.memory import Scratch
 from panprivacy.periods import parse_period
@@ -52,14 +53,14 @@ class Regularly:
     def _counted(self, files: list[str]) -> str:
         assert self.time is not None
         assert self.every is not None
-        calendar = Calendar.parsed(self.time, self.every, passed=0, planned=_EVER)
+        calendar = Calendar.parsed(self.time, self.every, passed=0, planned=_EVER, policy=RowPolicy(ahead=_EVER))
         columns = Columns((), Kind.integers, time=calendar.column)
         last = -1
         with Scratch() as scratch:
             for batch in read(files, columns, format_=self.format, layout=self.layout):
                 moments = calendar.moments(batch, scratch)
                 if len(moments):
-                    last = max(last, int(calendar.periods(batch, moments, scratch).max()))
+                    last = max(last, calendar.periods(batch, moments, scratch)[1][-1])
         if last < 0 or calendar.start is None:
             return ""
         return f"; from {shown(calendar.start)} on, these files have {last + 1:,} of {self.every}"

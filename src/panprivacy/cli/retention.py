@@ -7,6 +7,7 @@ import typer
 
 from panprivacy.cli import options as opt
 from panprivacy.cli.plainly import Speaker, plain_errors
+from panprivacy.cli.rows import TimeOptions
 from panprivacy.cli.run import Run, continued_or_new, kept_in, planned, prepare, refuse_another
 from panprivacy.cli.series import feed_series
 from panprivacy.cli.source import Events, Files, source_of
@@ -65,6 +66,9 @@ def retention(
             "that of the cohort, and each later one ends with a release.",
         ),
     ] = None,
+    late: opt.Late = None,
+    early: opt.Early = None,
+    ahead: opt.Ahead = None,
     plot: Annotated[
         str | None,
         typer.Option(metavar="FILE", help="Draw who came back by each release as a picture: .png, .svg or .pdf."),
@@ -111,7 +115,8 @@ def retention(
                 "first in a --state FILE"
             )
         else:
-            feed_series(run, source, release, time=time, every=release_every, picture=None)
+            times = TimeOptions(late, early, ahead)
+            feed_series(run, source, release, time=time, every=release_every, picture=None, rows=times)
         if plot is not None:
             est.plot(plot)
 

@@ -1,25 +1,38 @@
 """`--release-every 7d --time COLUMN`: a series of releases, one whenever a period of the events' own time is over."""
 
+import time as clock
 from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from panprivacy.cli.calendar import START, Calendar
 from panprivacy.cli.chart import Audited
 from panprivacy.cli.groups import check_series_picture
 from panprivacy.cli.published import UNTIL, Dated, Published, shown
+from panprivacy.cli.rows import TimeOptions
 from panprivacy.cli.run import Run
 from panprivacy.cli.source import Events, Files, Listened
-from panprivacy.cli.timed import Whole, once, some_rows
+from panprivacy.cli.timed import Whole, once
+from panprivacy.clock import rows_of
 from panprivacy.events import Batch, Bell, Columns
 from panprivacy.feeding import Feed
 from panprivacy.memory import Scratch
+from panprivacy.retention import Retention
+
+_NOTHING_SAID = TimeOptions()
+_LOOK = 1.0  # seconds between two looks at the clock while nothing comes
 
 
 def feed_series(
-    run: Run, source: Events, final: bool | None, *, time: str | None, every: str | None, picture: str | None
+    run: Run,
+    source: Events,
+    final: bool | None,
+    *,
+    time: str | None,
+    every: str | None,
+    picture: str | None,
+    rows: TimeOptions = _NOTHING_SAID,
 ) -> None:
     """Feed events and show what was asked for: one answer, or a series, by the clock or by ``--time NAME[@START]``."""
     if picture is not None:
@@ -28,25 +41,40 @@ def feed_series(
         check_series_picture(run.est, picture)
     published = Published(run.speaker, picture, deletions=source.columns.action is not None)
     if time is None:
+        if rows.given:
+            raise ValueError(f"{' and '.join(rows.given)}: about the times of rows; say --time NAME")
         run.feed(source, every, final, published if every is not None else None)
         return
     if every is None:
         raise ValueError("--time goes with --release-every, such as 7d")
-    budget = run.est.budget
+    budget, live = run.est.budget, not isinstance(source, Files)
     calendar = Calendar.parsed(
-        time, every, passed=budget.releases_made, planned=budget.releases, in_order=source.in_order
+        time,
+        every,
+        passed=budget.releases_made,
+        planned=budget.releases,
+        policy=rows.policy(live=live, in_own_period=isinstance(run.est, Retention)),
+        now=_now if live else None,
     )
     if run.kept is not None and run.kept.exists and calendar.start is None:
         raise ValueError(f"{run.kept.path} is there already: say when its first period started, --time {START}")
+    if live and calendar.start is None:
+        raise ValueError(f"when does the first period start? No row of a pipe decides that: say --time {START}")
     Series(run, calendar, published).feed(source, final)
+
+
+def _now() -> int:
+    """The wall clock, in microseconds since 1970."""
+    return clock.time_ns() // 1000
 
 
 @dataclass
 class Series:
     """Feeds events to an estimator and releases at the end of each period, as long as planned releases are left.
 
-    Events come in order of periods, and in any order within one. The times of a batch are checked before anything of
-    it is counted: on account of a batch with a time that is wrong, nothing is released.
+    Rows of files come in order of periods, and in any order within one. The times of a batch are checked before
+    anything of it is counted: on account of a batch with a time that is wrong, nothing is released. Of a pipe or a
+    broker the wall clock ends periods, unless `ahead` says that rows do.
     """
 
     run: Run
@@ -74,16 +102,23 @@ class Series:
         self.run.note_epsilon()
 
     def _listen(self, source: Listened, columns: Columns, feed: Feed) -> None:
-        note = self.run.speaker.note
-        note(f"reading {source.name}; releases go by the times of the events, and Ctrl-C ends the input")
-        with Bell() as bell:
+        note, by_clock = self.run.speaker.note, self.calendar.by_clock
+        going_by = "the clock (UTC)" if by_clock else "the times of the events"
+        if by_clock and self.calendar.over > 1:
+            raise ValueError(
+                f"{self.calendar.over:,} periods are over by the clock and not released. If rows of the past are to "
+                "end periods, say --ahead 1; else give a later start, or spend releases first (panprivacy release)"
+            )
+        note(f"reading {source.name}; releases go by {going_by}, and Ctrl-C ends the input")
+        refused = f"SIGUSR1 spends nothing here: releases go by {going_by}"
+        with Bell(_LOOK if by_clock else None) as bell:
             source.listen(
                 columns,
                 self.run.keeper,
                 self.run.speaker,
                 bell,
                 take=lambda batch: self._take(batch, feed, bell.undisturbed),
-                ring=lambda: note("SIGUSR1 spends nothing here: releases go by the times of the events"),
+                ring=self._release_what_is_over if by_clock else lambda: note(refused),
             )
 
     def _take(self, batch: Batch, feed: Feed, whole: Whole) -> None:
@@ -92,26 +127,30 @@ class Series:
             moments, started = whole(partial(self.calendar.moments, batch, scratch)), self.calendar.start is not None
             if not len(moments):
                 return
-            periods = self.calendar.periods(batch, moments, scratch)
+            if self.calendar.by_clock:
+                self._release_what_is_over()
+            periods, counted = self.calendar.periods(batch, moments, scratch)
             whole(partial(feed.check, batch))  # before anything is released on account of its first rows
             if not started:
                 self._note_start()
-            self._feed_periods(batch, feed, periods, whole)
+            for period in counted:
+                self._release_before(period)
+                rows = rows_of(periods, period, scratch)
+                some = batch if rows.all() else replace(batch, rows=batch.rows[scratch.own(np.flatnonzero(rows))])
+                whole(partial(feed.take, some))
 
-    def _feed_periods(self, batch: Batch, feed: Feed, periods: NDArray[np.int64], whole: Whole) -> None:
-        """Feed a batch in pieces, cut where a period ends."""
-        at = 0
-        while self.calendar.passed < periods[-1]:
-            end = int(np.searchsorted(periods, self.calendar.passed, side="right"))
-            whole(partial(feed.take, some_rows(batch, at, end)))
+    def _release_before(self, period: int) -> None:
+        """Release all periods before this one, as far as that is planned."""
+        while self.calendar.passed < period:
             self._release()
-            at = end
             if not self.run.left:
                 self.run.speaker.note(
                     "all planned releases are made: later events are counted and will never be released; "
                     "a new state with --releases K plans for more"
                 )
-        whole(partial(feed.take, some_rows(batch, at, len(periods))))
+
+    def _release_what_is_over(self) -> None:
+        self._release_before(self.calendar.passed + self.calendar.over)
 
     def _note_start(self) -> None:
         assert self.calendar.start is not None

@@ -8,6 +8,7 @@ from typing import Any, Protocol, TypeAlias
 from panprivacy.cli.keeping import Keeper
 from panprivacy.cli.plainly import Speaker
 from panprivacy.cli.progress import Meter
+from panprivacy.cli.rows import SkipOrRefuse
 from panprivacy.estimator import Estimator
 from panprivacy.events import STDIN, Batch, Bell, Columns, Format, Layout, Live, expand, read
 from panprivacy.feeding import Feed
@@ -20,14 +21,17 @@ class Rows:
     columns: Columns
     skip_missing: bool
     skip_outside: bool
+    skip_unlisted: bool
     live = True
     """Whether the first batch may be one row; of a file, it says more."""
-    in_order = True
-    """Whether an event of a period that is over is an error; else it counts in the one that is open."""
 
     def feed_to(self, est: Estimator[Any], columns: Columns | None = None) -> Feed:
         """What counts their batches; with more columns, if something else is read from them as well."""
-        skip: dict[str, bool] = {"skip_missing": self.skip_missing, "skip_outside": self.skip_outside}
+        skip: dict[str, bool] = {
+            "skip_missing": self.skip_missing,
+            "skip_outside": self.skip_outside,
+            "skip_unlisted": self.skip_unlisted,
+        }
         return Feed(est, columns or self.columns, **skip, live=self.live)
 
 
@@ -37,10 +41,6 @@ class Listened(Protocol):
     @property
     def columns(self) -> Columns:
         """The columns that are read."""
-
-    @property
-    def in_order(self) -> bool:
-        """As `Rows.in_order`."""
 
     @property
     def name(self) -> str:
@@ -126,8 +126,9 @@ def source_of(
     layout: Layout,
     skip_missing: bool,
     skip_outside: bool = False,
+    unlisted: SkipOrRefuse | None = None,
 ) -> Files | Pipe:
     """The files of a command, or the pipe that a dash stands for."""
     if list(files) == [STDIN]:
-        return Pipe(columns, skip_missing, skip_outside, format_, layout)
-    return Files(columns, skip_missing, skip_outside, files, format_, layout)
+        return Pipe(columns, skip_missing, skip_outside, unlisted != "refuse", format_, layout)
+    return Files(columns, skip_missing, skip_outside, unlisted == "skip", files, format_, layout)

@@ -95,7 +95,6 @@ class Topic(Rows):
 
     pump: Pump
     hatch: Hatch
-    in_order = False
 
     @property
     def name(self) -> str:
@@ -138,7 +137,7 @@ class Topic(Rows):
 _WORDS = {
     Why.missing: "no field {fields}, or nothing in it; --skip-missing leaves such messages out",
     Why.outside: "its user is not in the universe; --skip-outside leaves such messages out",
-    Why.category: "its category is none of those listed; --other gathers such messages",
+    Why.category: "its category is none of those listed; --unlisted skip leaves such messages out",
     Why.action: "its action is neither insert nor delete",
     Why.unreadable: "it is no JSON object, bare id or Arrow stream with ids that are {kind}",
 }

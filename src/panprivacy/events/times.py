@@ -15,10 +15,12 @@ WRITTEN = (
 """How times are written."""
 
 
-def moments_of_rows(batch: Batch, column: str, scratch: Scratch) -> NDArray[np.int64]:
-    """The times of a batch, or which row has none."""
+def moments_of_rows(batch: Batch, column: str, scratch: Scratch, without: int | None = None) -> NDArray[np.int64]:
+    """The times of a batch, or which row has none; `without` is the moment of such a row, if it is no error."""
     times = batch.rows[column]
     moments = moments_in(times)
+    if moments.null_count() and without is not None:
+        moments = moments.fill_null(without)
     if moments.null_count():
         row = int(moments.is_null().arg_max() or 0)
         found = times.to_physical()[row]

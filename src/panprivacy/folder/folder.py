@@ -353,6 +353,11 @@ class StateFolder:
         return users
 
     @property
+    def categories(self) -> Any:
+        """The categories that events can be in; None if they are in none."""
+        return getattr(self._est, "categories", None)
+
+    @property
     def secure(self) -> bool:
         """Whether every coin so far came from the operating system."""
         return self._ledger.frame.secure and self._coins.secure

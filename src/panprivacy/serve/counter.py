@@ -64,7 +64,7 @@ class Counter:
         self._check_spent(state.path)
         scheduled = settings.schedule
         self._schedule = Schedule(scheduled, self._promise.begun) if scheduled is not None else None
-        self._counting = Counting(settings, self._schedule, self._pass, self._note_change)
+        self._counting = Counting(settings, self._schedule, self._pass, self._note_change, lambda: _now())  # noqa: PLW0108 - tests set the clock
         self._worker = Worker(self.name, self._kept, self._tick, self._due, self._note_broken)
         if self._schedule is not None:
             for record in self.bulletin.records:
@@ -193,7 +193,7 @@ class Counter:
 
     @property
     def _by_clock(self) -> bool:
-        return self._schedule is not None and self._schedule.column is None
+        return self._schedule is not None and self._schedule.by_clock
 
     def _tick(self) -> None:
         if self._by_clock and self._schedule is not None and not self.settings.retired:

@@ -1,6 +1,5 @@
 """From a body to the bits: read, checked whole, cut where a period ends, and fed."""
 
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from panprivacy.clock import NO_TIME, Untimely, rows_of
 from panprivacy.errors import OutsideUniverse, PanPrivacyError
 from panprivacy.events import BadInput, Batch
 from panprivacy.events.times import moments_of_rows
@@ -25,12 +25,13 @@ from panprivacy.serve.schedule import Schedule
 from panprivacy.universe.batches import Cut
 
 _DELETED = "\0deleted"  # a column that no body has: it says of all rows that they take users back
-_LEFT_OUT = -1  # the period of a row that counts in none
 _AHEAD = 60 * SECOND  # how far a sender's clock may be ahead of this one
 
 
 class Counting:
-    """Feeds bodies to an estimator, whole or not at all.
+    """Feeds bodies to an estimator, but for rows that its settings leave out: late, early, in no listed category.
+
+    Nobody is told how many these are. A body with a row that is bad in another way is not counted at all.
 
     `passed` is called with the number of a period when a row of a later one comes: it releases what is due. A body that
     a crash cuts in between is sent again; its rows of periods that are released by then are late ones. Where late rows
@@ -44,12 +45,18 @@ class Counting:
         schedule: Schedule | None,
         passed: Callable[[int], None],
         changed: Callable[[], None],
+        now: Callable[[], int],
     ) -> None:
         self._columns = settings.columns
-        self._skip = {"skip_missing": settings.skip_missing, "skip_outside": settings.skip_outside, "live": True}
+        self._skip = {
+            "skip_missing": settings.skip_missing,
+            "skip_outside": settings.skip_outside,
+            "skip_unlisted": settings.unlisted == "skip",
+            "live": True,
+        }
         self._schedule = schedule if settings.columns.time is not None else None
         self._one_period = settings.source is None
-        self._passed, self._changed = passed, changed
+        self._passed, self._changed, self._now = passed, changed, now
 
     def take(self, body: Body, est: Callable[[], Any]) -> int:
         """Count a body; returns how many rows it had."""
@@ -76,11 +83,12 @@ class Counting:
             return sum(len(piece) for piece in pieces)
 
     def _taken(self, body: Body, est: Callable[[], Any]) -> int:
-        columns, batch = self._columns, batch_of(body, self._columns)
-        if body.delete:
+        columns, batch, skip = self._columns, batch_of(body, self._columns), self._skip
+        if body.delete:  # its sender asks for all of it, and hears if that cannot be
             columns, batch = replace(columns, action=_DELETED), _deleting(batch)
+            skip = skip | {"skip_unlisted": False}
         try:
-            self._feed(batch, lambda: Feed(fed(est()), columns, **self._skip))
+            self._feed(batch, lambda: Feed(fed(est()), columns, **skip))
         except BadInput as error:
             raise refusal(error, columns) from None
         except PanPrivacyError as error:
@@ -96,38 +104,39 @@ class Counting:
             return
         feed().check(batch)
         with Scratch() as scratch:
-            periods = self._periods(batch, self._schedule, scratch)
-            for period in scratch.own(np.unique(periods)).tolist():
-                if period == _LEFT_OUT:
-                    continue
+            periods = self._moments(batch, self._schedule, scratch)
+            for period in self._placed(periods, self._schedule, scratch):
                 if period > self._schedule.open:
                     self._passed(period)
-                rows = scratch.own(np.flatnonzero(scratch.own(periods == period)))
+                rows = scratch.own(np.flatnonzero(rows_of(periods, period, scratch)))
                 self._changed()
                 feed().take(replace(batch, rows=batch.rows[rows]))
 
-    def _periods(self, batch: Batch, schedule: Schedule, scratch: Scratch) -> NDArray[np.int64]:
-        """The period that each row counts in, if it does."""
+    def _moments(self, batch: Batch, schedule: Schedule, scratch: Scratch) -> NDArray[np.int64]:
+        """The period of each row; where the wall clock ends periods, none that has begun is after the open one."""
         assert schedule.column is not None
-        moments = moments_of_rows(batch, schedule.column, scratch)
-        ahead = scratch.own(moments > time.time_ns() // 1000 + _AHEAD)
-        if ahead.any():
-            raise Refused(Why.untimely, "a time is in the future, by the clock of the service", row=_first(ahead))
-        periods = moments
-        schedule.periods_of(periods)
-        late = scratch.own(periods < schedule.open)
-        if schedule.late == "refuse" and late.any():
-            raise Refused(Why.untimely, "a row is of a period that is released", row=_first(late))
-        if schedule.late == "refuse" and self._one_period and len(periods):
-            other = scratch.own(periods != periods[0])
-            if other.any():
-                raise Refused(Why.untimely, "rows are of several periods: send a body for each", row=_first(other))
-        periods[late] = schedule.open if schedule.late == "count" else _LEFT_OUT
-        return periods
+        without = NO_TIME if schedule.policy.early == "skip" else None
+        moments = moments_of_rows(batch, schedule.column, scratch, without)
+        begun = scratch.own(moments <= self._now() + _AHEAD) if schedule.by_clock else None
+        schedule.periods_of(moments)
+        if begun is not None:  # a clock of a sender is a little ahead, or a release is still to be made
+            np.minimum(moments, schedule.open, out=moments, where=begun)
+        return moments
 
-
-def _first(flags: NDArray[np.bool_]) -> int:
-    return int(flags.argmax()) + 1
+    def _placed(self, periods: NDArray[np.int64], schedule: Schedule, scratch: Scratch) -> list[int]:
+        """The periods that rows count in, in order; `periods` has afterwards in which one each row counts."""
+        latest = None if schedule.by_clock else schedule.period_of(self._now() + _AHEAD)
+        before = periods[0] if len(periods) else 0
+        try:
+            placed = schedule.policy.place_all(periods, schedule.open, scratch, latest=latest)
+        except Untimely as row:
+            what = "has not begun, or is too far ahead" if row.early else "is released"
+            raise Refused(Why.untimely, f"a row is of a period that {what}", row=row.row + 1) from None
+        if schedule.policy.late == "refuse" and self._one_period and len(placed) > 1:
+            other = scratch.own(periods != before)
+            row_of_another = int(other.argmax()) + 1
+            raise Refused(Why.untimely, "rows are of several periods: send a body for each", row=row_of_another)
+        return placed
 
 
 def _deleting(batch: Batch) -> Batch:

@@ -1,5 +1,8 @@
 """When a counter is released: at the end of each period, by the clock or by the times of its events.
 
+The wall clock ends periods, unless `ahead` says that rows do: then a row of a later period ends the open one, if it is
+at most so many periods ahead of it, and not ahead of the wall clock.
+
 What is missed is not made up for. If several periods end while the service is down, there is one release when it goes
 on, of the last of them, which says how many were missed before it; if periods go by without a row by whose time they
 would end, there is one of the first of them, which says how many were missed after it. Those stay unspent. (Days of a
@@ -12,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from panprivacy.clock import RowPolicy
 from panprivacy.periods import DAY, as_datetime
 from panprivacy.serve.config.counters import ScheduleSettings
 
@@ -29,10 +33,11 @@ class Schedule:
 
     def __init__(self, settings: ScheduleSettings, begun: int) -> None:
         self.column = settings.time
-        self.late = settings.late
+        self.by_clock = settings.by_clock
+        self.policy = RowPolicy(settings.ahead, settings.late, settings.early)
         self._every = settings.every
         self._start = settings.start if settings.start is not None else begun - begun % min(settings.every, DAY)
-        self.open = max(self.period_of(begun), 0) if settings.time is None else 0
+        self.open = max(self.period_of(begun), 0) if self.by_clock else 0
         """The period that is not released yet."""
 
     def period_of(self, moment: int) -> int:
@@ -66,5 +71,5 @@ class Schedule:
     def note(self, period: dict[str, Any] | None) -> None:
         """Go on after a period that was released; by the times of events, after those that went by without a row."""
         if period is not None:
-            quiet = 0 if self.column is None else int(period["missed"])
+            quiet = 0 if self.by_clock else int(period["missed"])
             self.open = max(self.open, int(period["number"]) + 1 + quiet)

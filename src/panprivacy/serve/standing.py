@@ -48,5 +48,5 @@ def _schedule(settings: CounterSettings) -> dict[str, Any] | None:
     schedule = settings.schedule
     if schedule is None:
         return None
-    by = "clock" if schedule.time is None else "events"
-    return {"every_seconds": schedule.every / 1e6, "by": by, "late": schedule.late if by == "events" else None}
+    by, late = "clock" if schedule.by_clock else "events", None if schedule.time is None else schedule.late
+    return {"every_seconds": schedule.every / 1e6, "by": by, "late": late}

@@ -18,13 +18,15 @@ def stream(
     checkpoint: str | Path | None = None,
     skip_missing: bool = False,
     skip_outside: bool = False,
+    unlisted: str = "skip",
     allow_plain_shuffle: bool = False,
 ) -> Any:
     """Keep noting in a state folder which users of a streaming DataFrame appear, and return Spark's `StreamingQuery`.
 
     A query that is started again with its checkpoint goes on where the last one ended, however that ended: a batch
     that broke off is fed again, which does a `Density` or a `DistinctCount` no harm, and shards of a `Counts` that have
-    it leave it. A bad id ends the query, with the folder as it was before that batch: see `update`.
+    it leave it. A bad id ends the query, with the folder as it was before that batch: see `update`. A row in no listed
+    category is left out, unless ``unlisted="refuse"`` says that it ends the query.
 
     Parameters
     ----------
@@ -49,6 +51,7 @@ def stream(
         category,
         skip_missing=skip_missing,
         skip_outside=skip_outside,
+        unlisted=unlisted,
         allow_plain_shuffle=allow_plain_shuffle,
     )
 

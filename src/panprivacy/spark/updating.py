@@ -22,6 +22,7 @@ def update(
     batch: tuple[str, int] | None = None,
     skip_missing: bool = False,
     skip_outside: bool = False,
+    unlisted: str = "refuse",
     allow_plain_shuffle: bool = False,
 ) -> None:
     """Note in a state folder that the users of a DataFrame appeared; when this returns, that is on disk.
@@ -44,6 +45,8 @@ def update(
         more than once; so do you, if you feed the batch again after the driver has died.
     skip_missing, skip_outside
         Leave out rows without an id, or whose user is not in the universe; nobody is told how many they were.
+    unlisted
+        What becomes of rows in no listed category: ``"refuse"`` refuses the batch, ``"skip"`` leaves them out.
     allow_plain_shuffle
         Take a session that leaves on the disks of the executors, in plain files, who was in a batch.
     """
@@ -57,6 +60,7 @@ def update(
         category,
         skip_missing=skip_missing,
         skip_outside=skip_outside,
+        unlisted=unlisted,
         allow_plain_shuffle=allow_plain_shuffle,
     ) as feeding:
         feeding.take(frame, batch)
@@ -79,13 +83,18 @@ class Feeding:
         *,
         skip_missing: bool,
         skip_outside: bool,
+        unlisted: str,
         allow_plain_shuffle: bool,
     ) -> None:
         check_session(session, allow_plain_shuffle=allow_plain_shuffle)
+        if unlisted not in ("skip", "refuse"):
+            raise ValueError(f"unlisted is 'skip' or 'refuse', got {unlisted!r}")
         ids = list(column) if isinstance(column, Sequence) and not isinstance(column, str) else [column]
         self._names = ids if category is None else [*ids, category]
         self._columns = Columns(len(ids), category is not None, skip_outside)
         self._skip_missing = skip_missing
+        categories: Any = None if category is None or unlisted == "refuse" else folder.categories
+        self._listed = None if categories is None or categories.other else list(categories.labels)
         self._folder = folder
         self._tasks = Tasks(min(folder.shards, session.sparkContext.defaultParallelism), folder.shards)
         self._shared = session.sparkContext.broadcast(folder)  # a list of users is sent once, not with every task
@@ -117,6 +126,8 @@ class Feeding:
             return take_sets(shared.value, batch, tasks, TaskContext.get().partitionId(), batches)
 
         events = frame.select(*self._names)
+        if self._listed is not None:
+            events = events.filter(events[len(self._names) - 1].isin(self._listed))
         if self._skip_missing:
             events = events.dropna()
         moved = events.mapInArrow(sets, SETS).repartitionById(tasks.number, "task")

@@ -45,7 +45,7 @@ class Scenario:
 
 
 _PIPED = ("short", "medium", "release", "medium", "short")
-_DENSITY, _DISTINCT = ("density", "-", "-n", "USERS"), ("distinct", "-")
+_DENSITY, _DISTINCT = ("density", "-", "-n", "USERS"), ("distinct", "-", "--ids", "text")
 _BY = ("--by", "clinic", "--categories", "north,south,west")
 _COUNTS = ("counts", "-", "-n", "USERS")
 _KEPT = ("--state", "state.pp")
@@ -54,7 +54,7 @@ SHARDS = "shards/"
 _IN_FOLDER = ("--state", SHARDS, "--shards", "3")
 START = "2026-01-05"
 """When the first period of a pipe starts whose events have times."""
-_TIMED = ("--time", f"at@{START}", "--release-every", "1d")
+_TIMED = ("--time", f"at@{START}", "--release-every", "1d", "--ahead", "1")
 _INTEGERS = ("NumPy int32", "NumPy big-endian", "NumPy strided", "Arrow", "Polars", "range")
 _OBJECTS = ("list", "iterator", "pandas")
 _TEXTS = ("list of text", "NumPy text", "Polars text", "Arrow text", "iterator of text")

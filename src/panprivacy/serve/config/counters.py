@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from panprivacy.clock import EARLY, LATE
 from panprivacy.errors import PanPrivacyError
 from panprivacy.events import Columns
 from panprivacy.events import Kind as Ids
@@ -15,8 +16,8 @@ from panprivacy.serve.config.table import Table
 from panprivacy.serve.config.who import Who, who_of
 from panprivacy.serve.kinds import KINDS, Kind
 
-LATE = ("count", "skip", "refuse")
-"""What happens to a row of a period that is released: it counts in the one that is open, in none, or is an error."""
+UNLISTED = ("skip", "refuse")
+"""What may become of a row in no listed category, or with an unknown action: it is left out, or refuses its body."""
 
 
 @dataclass(frozen=True)
@@ -28,8 +29,18 @@ class ScheduleSettings:
     start: int | None = None
     """When the first period starts; if nobody says, when the counter is made."""
     time: str | None = None
-    """The column of the events by whose times periods go by; None for the clock."""
+    """The column of the events' own times, which say which rows are late or early; None if they have none."""
     late: str = "count"
+    """What becomes of a row of a period that is released."""
+    early: str = "skip"
+    """What becomes of a row of a period that has not begun."""
+    ahead: int = 0
+    """By how many periods a row may move the clock; 0: the wall clock ends periods, and rows never do."""
+
+    @property
+    def by_clock(self) -> bool:
+        """Whether the wall clock ends periods."""
+        return self.time is None or self.ahead == 0
 
 
 @dataclass(frozen=True)
@@ -47,6 +58,8 @@ class CounterSettings:
     level: float = 0.95
     skip_missing: bool = False
     skip_outside: bool = False
+    unlisted: str = "skip"
+    """What becomes of a row in no listed category, or with an unknown action."""
     schedule: ScheduleSettings | None = None
     source: dict[str, Any] | None = None
     """Where its events come from besides HTTP: `panprivacy.serve.sources` reads it."""
@@ -73,7 +86,8 @@ def counter_of(name: str, table: Table, folder: Path) -> CounterSettings | None:
     kind = table.one_of("kind", tuple(KINDS))
     epsilon = table.number("epsilon")
     title, retired = table.text("title", ""), table.flag("retired")
-    skips = {key: table.flag(key) for key in ("skip_missing", "skip_outside")}
+    skips: dict[str, Any] = {key: table.flag(key) for key in ("skip_missing", "skip_outside")}
+    skips["unlisted"] = table.one_of("unlisted", UNLISTED, "skip")
     level = table.number("level", 0.95)
     if not 0 < level < 1:
         table.blame("level", f"between 0 and 1, not {level:g}")
@@ -135,12 +149,15 @@ def _schedule_of(table: Table | None, kind: str) -> ScheduleSettings | None:
     every = table.period("every")
     if every is None and "every" not in table:
         table.blame("every", "how long is a period? Such as 12h, 7d or 1mo")
-    late = table.one_of("late", LATE, "skip" if kind == "actives" else "count")
+    in_own_period = kind in ("actives", "retention")  # elsewhere answers are of all that came so far
+    late = table.one_of("late", LATE, "skip" if in_own_period else "count")
     if kind == "actives" and late == "count":
         table.blame("late", "a row of a day that is over cannot count on another: skip or refuse")
-    found = ScheduleSettings(every or 1, table.moment("start"), table.text("time"), late)
-    if found.time is None and "late" in table:
-        table.blame("late", "is about the times of events: say in which column they are, time = NAME")
+    early, ahead = table.one_of("early", EARLY, "skip"), table.whole("ahead", 0)
+    found = ScheduleSettings(every or 1, table.moment("start"), table.text("time"), late, early, ahead)
+    for key in ("late", "early", "ahead") if found.time is None else ():
+        if key in table:
+            table.blame(key, "is about the times of events: say in which column they are, time = NAME")
     table.close()
     return found
 

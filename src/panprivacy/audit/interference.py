@@ -1,0 +1,315 @@
+"""Does adding one user's rows change what becomes of the rows of others?
+
+The promise is about streams that differ in one user's rows. It holds for what an estimator makes of rows, so nothing
+around the estimator may depend on them, either: the clock, which periods have ended, which batches of others are
+refused, what others add to each release, and how long the state is. This check runs the shipping code twice, with
+certain coins and without noise: once with the rows of others alone, and once with rows of one more user, put in every
+place of the stream. Whatever differs by more than that user's own appearance is a find.
+"""
+
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
+
+from panprivacy.actives import ActiveUsers
+from panprivacy.continual import Continual
+from panprivacy.counts import Counts
+from panprivacy.density import Density
+from panprivacy.distinct import DistinctCount
+from panprivacy.folder import StateFolder
+from panprivacy.privacy.noise import Noise
+from panprivacy.retention import Retention
+from panprivacy.testing import CertainCoins
+from panprivacy.windows import Windows
+
+START = datetime(2026, 1, 5, tzinfo=UTC)
+USERS = 61
+"""Of whom user 0 is the one, and the others are the others."""
+CATEGORIES = ("flu", "cold")
+_KEY = bytes(range(16))
+
+
+class Row(NamedTuple):
+    """One row: of whom, how many days after the start (None: without a time), and in which category."""
+
+    user: int
+    day: float | None
+    category: str | None = CATEGORIES[0]
+
+    @property
+    def time(self) -> datetime | None:
+        """When it was."""
+        return None if self.day is None else START + timedelta(days=self.day)
+
+
+class Tick(NamedTuple):
+    """The wall clock shows so many days after the start."""
+
+    day: float
+
+    @property
+    def time(self) -> datetime:
+        """When that is."""
+        return START + timedelta(days=self.day)
+
+
+Step: TypeAlias = Tick | tuple[Row, ...]
+"""What happens next: the clock moves on, or a batch of rows comes."""
+
+
+def _day(day: float, users: range) -> tuple[Row, ...]:
+    return tuple(Row(user, day, CATEGORIES[user % 2]) for user in users)
+
+
+OTHERS: tuple[Step, ...] = (
+    _day(0.1, range(1, 21)),
+    _day(0.5, range(15, 41)),
+    Tick(1),
+    _day(1.2, range(1, 31)),
+    _day(1.9, range(25, 61)),
+    Tick(2),
+    _day(2.1, range(31, 61)),
+    Tick(3),
+)
+"""Three days of others."""
+
+ADDITIONS: Mapping[str, tuple[Row, ...]] = {
+    "a row of the first day": (Row(0, 0.3),),
+    "a row dated 2030": (Row(0, 1457.0),),
+    "a late row": (Row(0, -30.0),),
+    "a row of every day": tuple(Row(0, day + 0.01) for day in range(60)),
+    "a row without a time": (Row(0, None),),
+    "a row in an unlisted category": (Row(0, 0.3, "gout"),),
+    "a row without a category": (Row(0, 0.3, None),),
+}
+"""What one user may add."""
+TIMED = ("a row of the first day", "a row dated 2030", "a late row", "a row of every day")
+CATEGORISED = ("a row of the first day", "a row in an unlisted category", "a row without a category")
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What can be seen of a run but for the bits."""
+
+    refused: tuple[bool, ...]
+    """Whether each step was refused."""
+    counts: tuple[int, ...] = ()
+    """The numbers that were released, in order, without their noise."""
+    clock: str = ""
+    ended: int = 0
+    """How many periods have ended."""
+    lengths: tuple[tuple[str, int], ...] = ()
+    """The names and lengths of what is kept."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """Something that is fed rows."""
+
+    name: str
+    run: Callable[[Sequence[Step]], Seen]
+    additions: tuple[str, ...]
+    mixed: bool = True
+    """Whether the rows of the one may come in the batches of others, too, and not only in a batch of their own."""
+    exempt: Mapping[str, str] = field(default_factory=dict)
+    """Additions that do interfere, and are documented to, with the reason."""
+
+
+@dataclass(frozen=True)
+class Interference:
+    """One user's rows that changed something for others."""
+
+    subject: str
+    addition: str
+    place: str
+    changed: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.subject}: {self.addition}, {self.place}, changes {', '.join(self.changed)}"
+
+
+def interference(subject: Subject) -> list[Interference]:
+    """All ways found in which one user's rows change what becomes of the rows of others.
+
+    >>> interference(next(subject for subject in SUBJECTS if subject.name == "Windows, row by row"))
+    []
+    """
+    alone = subject.run(OTHERS)
+    found = []
+    for name in subject.additions:
+        if name in subject.exempt:
+            continue
+        for place, steps in _placements(ADDITIONS[name], subject.mixed):
+            changed = _changes(alone, subject.run(steps), steps)
+            if changed:
+                found.append(Interference(subject.name, name, place, changed))
+    return found
+
+
+def _placements(rows: tuple[Row, ...], mixed: bool) -> Iterator[tuple[str, Sequence[Step]]]:
+    for at, step in enumerate(OTHERS):
+        yield f"in a batch before step {at + 1}", (*OTHERS[:at], rows, *OTHERS[at:])
+        if mixed and not isinstance(step, Tick):
+            yield f"at the start of step {at + 1}", (*OTHERS[:at], rows + step, *OTHERS[at + 1 :])
+            yield f"at the end of step {at + 1}", (*OTHERS[:at], step + rows, *OTHERS[at + 1 :])
+
+
+def _changes(alone: Seen, beside: Seen, steps: Sequence[Step]) -> tuple[str, ...]:
+    of_others = tuple(
+        refused
+        for refused, step in zip(beside.refused, steps, strict=True)
+        if isinstance(step, Tick) or any(row.user for row in step)
+    )
+    same = {
+        "refusals": alone.refused == of_others,
+        "releases": len(alone.counts) == len(beside.counts)
+        and all(abs(one - other) <= 1 for one, other in zip(alone.counts, beside.counts, strict=True)),
+        "the clock": (alone.clock, alone.ended) == (beside.clock, beside.ended),
+        "lengths": alone.lengths == beside.lengths,
+    }
+    return tuple(what for what, equal in same.items() if not equal)
+
+
+# --- estimators -----------------------------------------------------------------------------------------------------
+
+
+class _Recording(CertainCoins):
+    """Certain coins that note every number before noise is added, which is none; keys are the same in each run."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.released: list[int] = []
+
+    def randbelow(self, n: int) -> int:
+        return n // 3
+
+    def noisy(self, value: int, noise: Noise) -> int:  # noqa: ARG002
+        self.released.append(value)
+        return value
+
+
+def _refused(do: Callable[[], object]) -> bool:
+    try:
+        do()
+    except (ValueError, TypeError):  # the errors of this library about rows are both
+        return True
+    return False
+
+
+def timed(make: Callable[[Any], Any], **policy: Any) -> Callable[[Sequence[Step]], Seen]:
+    """Feed rows with their times to what has `advance`; `policy` goes to `update_many`."""
+
+    def run(steps: Sequence[Step]) -> Seen:
+        coins = _Recording()
+        est = make(coins)
+
+        def do(step: Step) -> object:
+            if isinstance(step, Tick):
+                return est.advance(step.time)
+            return est.update_many([row.user for row in step], [row.time for row in step], **policy)
+
+        refused = tuple(_refused(lambda step=step: do(step)) for step in steps)  # type: ignore[misc]
+        windows = isinstance(est, Windows)
+        clock = repr(est.closed[-1].end if windows and est.closed else getattr(est, "day", None))
+        return Seen(refused, tuple(coins.released), clock, len(est.closed if windows else est.released))
+
+    return run
+
+
+def _untimed(
+    make: Callable[[Any], Any],
+    at_end: Callable[[Any], object],
+    at_tick: Callable[[Any], object] = lambda _: None,
+    categories: bool = False,
+) -> Callable[[Sequence[Step]], Seen]:
+    """Feed rows without their times to an estimator, by category if it has some."""
+
+    def run(steps: Sequence[Step]) -> Seen:
+        coins = _Recording()
+        est = make(coins)
+
+        def do(step: Step) -> object:
+            if isinstance(step, Tick):
+                return at_tick(est)
+            users = [row.user for row in step]
+            return est.update_many(users, [row.category for row in step]) if categories else est.update_many(users)
+
+        refused = tuple(_refused(lambda step=step: do(step)) for step in steps)  # type: ignore[misc]
+        at_end(est)
+        return Seen(refused, tuple(coins.released), lengths=(("state", len(est.to_bytes(insecure=True))),))
+
+    return run
+
+
+def _in_a_folder(steps: Sequence[Step]) -> Seen:
+    coins = _Recording()
+    with tempfile.TemporaryDirectory() as place:
+        folder = StateFolder.create(Path(place) / "folder", USERS, 1.0, shards=2, categories=CATEGORIES, coins=coins)
+
+        def do(step: Step) -> None:
+            if not isinstance(step, Tick):
+                folder.update_many([row.user for row in step], [row.category for row in step])
+
+        refused = tuple(_refused(lambda step=step: do(step)) for step in steps)  # type: ignore[misc]
+        folder.release()
+        files = sorted(path for path in Path(place).rglob("*") if path.is_file())
+        lengths = tuple((path.name, path.stat().st_size) for path in files)
+    return Seen(refused, tuple(coins.released), lengths=lengths)
+
+
+def windows(**policy: Any) -> Callable[[Sequence[Step]], Seen]:
+    """Daily windows of a `Density`."""
+    return timed(lambda coins: Windows(lambda: Density(USERS, 1.0, coins=coins), "1d", start=START), **policy)
+
+
+def actives(**policy: Any) -> Callable[[Sequence[Step]], Seen]:
+    """An `ActiveUsers` of two days."""
+    return timed(
+        lambda coins: ActiveUsers(USERS, 1.0, span="2d", start=START, key=_KEY, coins=coins),
+        **policy,
+    )
+
+
+_BY_ROWS = {"a row of every day": "by default a row may end the open period: feed with ahead=0"}
+_ROW_BY_ROW = {"ahead": 0, "late": "skip", "early": "skip"}
+
+
+def _counted(kind: Any, **more: Any) -> Callable[[Any], Any]:
+    return lambda coins: kind(USERS, 1.0, coins=coins, **more)
+
+
+def _release(est: Any) -> object:
+    return est.release()
+
+
+def _end_first_period(est: Any) -> object:
+    return None if est.closed else est.close()
+
+
+SUBJECTS: tuple[Subject, ...] = (
+    Subject("Windows, row by row", windows(**_ROW_BY_ROW), TIMED),
+    Subject("Windows", windows(), TIMED, mixed=False, exempt=_BY_ROWS),
+    Subject("ActiveUsers, row by row", actives(**_ROW_BY_ROW), TIMED),
+    Subject("ActiveUsers", actives(), TIMED, mixed=False, exempt=_BY_ROWS),
+    Subject("Density", _untimed(_counted(Density), _release), TIMED[:1]),
+    Subject(
+        "Density, categories",
+        _untimed(_counted(Density, categories=CATEGORIES), _release, categories=True),
+        CATEGORISED,
+        mixed=False,
+    ),
+    Subject("Counts", _untimed(_counted(Counts, up_to=2), _release), TIMED[:1]),
+    Subject(
+        "DistinctCount",
+        _untimed(lambda coins: DistinctCount(1.0, buckets=64, key=_KEY, coins=coins), _release),
+        TIMED[:1],
+    ),
+    Subject("Retention", _untimed(_counted(Retention, key=_KEY), _release, _end_first_period), TIMED[:1]),
+    Subject("Continual", _untimed(_counted(Continual, step=0.5), lambda est: est.observe()), TIMED[:1]),
+    Subject("StateFolder, categories", _in_a_folder, CATEGORISED[:1]),
+    Subject("StateFolder, categories, refusals", _in_a_folder, CATEGORISED[1:], mixed=False),
+)
+"""All that takes rows in Python. Pipes, brokers and the service are checked by the tests in the same way."""

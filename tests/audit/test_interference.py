@@ -1,0 +1,288 @@
+"""Adding one user's rows changes nothing for others: not the clock, not a refusal, not a release, not a length."""
+
+import time
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from math import isinf
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import panprivacy as pp
+from panprivacy import audit
+from panprivacy.audit import interference as audited
+from panprivacy.audit.dated import DatedRows
+from panprivacy.audit.interference import ADDITIONS, START, SUBJECTS, TIMED, USERS, Row, Seen, Step, Subject, Tick
+from panprivacy.cli import days
+from panprivacy.cli.calendar import Calendar
+from panprivacy.cli.days import Days
+from panprivacy.cli.plainly import Speaker
+from panprivacy.cli.published import Published
+from panprivacy.cli.run import Run
+from panprivacy.cli.series import Series
+from panprivacy.cli.timed import once
+from panprivacy.clock import RowPolicy
+from panprivacy.events import Batch, Columns, Kind
+from panprivacy.feeding import Feed
+from panprivacy.periods import DAY, moment_of
+from panprivacy.serve import counter as counters
+from panprivacy.serve.bodies import Body, Form
+from panprivacy.serve.config import settings_of
+from panprivacy.serve.counter import Counter
+from panprivacy.serve.refusals import Refused
+
+EVERYTHING = tuple(ADDITIONS)
+LIVE = RowPolicy(ahead=0, late="count", early="skip")
+COLUMNS = Columns(("user",), Kind.integers, None, "at", "what")
+
+
+def found(subject: Subject) -> list[str]:
+    return [str(each) for each in audited.interference(subject)]
+
+
+def additions_found(subject: Subject) -> set[str]:
+    return {each.addition for each in audited.interference(subject)}
+
+
+@pytest.mark.parametrize(
+    "subject",
+    [
+        pytest.param(subject, marks=[pytest.mark.slow] if "Folder" in subject.name else [], id=subject.name)
+        for subject in SUBJECTS
+    ],
+)
+def test_nobody_decides_over_others_in_python(subject: Subject) -> None:
+    assert found(subject) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("make", [audited.windows, audited.actives])
+def test_an_unbounded_clock_is_found(make: Callable[..., Any]) -> None:
+    """The planted bug: one event dated 2030 ends all days until then, and the rows of others are late."""
+    planted = Subject("planted", make(ahead=10**6, late="skip", early="skip"), TIMED)
+    assert additions_found(planted) == {"a row dated 2030", "a row of every day"}
+
+
+@pytest.mark.parametrize("make", [audited.windows, audited.actives])
+def test_rows_that_may_end_a_period_end_it_one_by_one(make: Callable[..., Any]) -> None:
+    """So a bounded step is not enough: what is exempt by default is exempt for a reason."""
+    assert additions_found(Subject("by rows", make(late="skip", early="skip"), TIMED)) == {"a row of every day"}
+
+
+def test_a_refusal_of_the_whole_batch_is_found() -> None:
+    refusing = Subject("planted", audited.windows(ahead=0), TIMED)
+    assert additions_found(refusing) == {*TIMED}
+
+
+def test_a_length_that_depends_on_a_row_is_found() -> None:
+    """The planted bug: the state is as long as who came."""
+    run = next(subject for subject in SUBJECTS if subject.name == "Density").run
+
+    def longer(steps: Sequence[Step]) -> Seen:
+        rows = sum(len(step) for step in steps if not isinstance(step, Tick))
+        return Seen(run(steps).refused, lengths=(("state", rows),))
+
+    assert found(Subject("planted", longer, TIMED[:1]))
+
+
+# --- pipes ----------------------------------------------------------------------------------------------------------
+
+
+def frame_of(rows: Sequence[Row]) -> Batch:
+    """A batch as a reader of text hands it on."""
+    times = [row.time.isoformat() if row.time else "soon" for row in rows]
+    columns = {"user": [row.user for row in rows], "at": times, "what": [row.category for row in rows]}
+    return Batch("a pipe", pl.DataFrame(columns, schema={"user": pl.Int64, "at": pl.String, "what": pl.String}), 0, 0)
+
+
+class Pipe:
+    """The wall clock of a pipe, which ends with its first refusal."""
+
+    def __init__(self) -> None:
+        self.now = moment_of(START)
+        self.broken = False
+
+    def steps(self, steps: Sequence[Step], take: Callable[[Batch], None]) -> tuple[bool, ...]:
+        return tuple(self._refused(step, take) for step in steps)
+
+    def _refused(self, step: Step, take: Callable[[Batch], None]) -> bool:
+        if isinstance(step, Tick):
+            self.now = moment_of(step.time) + DAY // 100
+            return self.broken
+        try:
+            if not self.broken:
+                take(frame_of(step))
+        except ValueError:
+            self.broken = True
+        return self.broken
+
+
+def series(policy: RowPolicy = LIVE, *, clock: bool = True, skip_unlisted: bool = True) -> Callable[[Any], Seen]:
+    """`panprivacy density - --time at@START --release-every 1d --by what`."""
+
+    def run(steps: Sequence[Step]) -> Seen:
+        coins, pipe = audited._Recording(), Pipe()
+        est = pp.Density(USERS, 60.0, releases=3, categories=audited.CATEGORIES, coins=coins)
+        speaker = Speaker(as_json=True, quiet=True)
+        calendar = Calendar(
+            "at", "1d", moment_of(START), passed=0, planned=3, policy=policy, now=(lambda: pipe.now) if clock else None
+        )
+        feeding = Series(Run(est, None, 0.95, speaker), calendar, Published(speaker, None, deletions=False))
+        feed = Feed(est, COLUMNS, skip_unlisted=skip_unlisted, live=True)
+        refused = pipe.steps(steps, lambda batch: feeding._take(batch, feed, once))
+        return Seen(refused, tuple(coins.released), ended=calendar.passed)
+
+    return run
+
+
+@pytest.mark.slow
+def test_nobody_decides_over_others_in_a_pipe() -> None:
+    assert found(Subject("pipe", series(), EVERYTHING)) == []
+
+
+@pytest.mark.slow
+def test_an_unbounded_clock_in_a_pipe_is_found() -> None:
+    planted = RowPolicy(ahead=10**6, late="count", early="skip")
+    assert "a row dated 2030" in additions_found(Subject("planted", series(planted, clock=False), EVERYTHING))
+
+
+@pytest.mark.slow
+def test_a_refusal_of_a_pipe_is_found() -> None:
+    """The planted bugs: one late row, or one in an unlisted category, refuses all rows beside it and after it."""
+    strict = RowPolicy(ahead=0)
+    assert {"a late row", "a row dated 2030"} <= additions_found(Subject("planted", series(strict), EVERYTHING))
+    unlisted = additions_found(Subject("planted", series(skip_unlisted=False), EVERYTHING))
+    assert unlisted == {"a row in an unlisted category", "a row without a category"}
+
+
+def actives_of_a_pipe(monkeypatch: pytest.MonkeyPatch, policy: RowPolicy) -> Callable[[Any], Seen]:
+    """`panprivacy actives - --time at`."""
+
+    def run(steps: Sequence[Step]) -> Seen:
+        coins, pipe = audited._Recording(), Pipe()
+        monkeypatch.setattr(days, "_now", lambda: pipe.now)
+        est = pp.ActiveUsers(USERS, 1.0, span="2d", start=START, key=bytes(16), coins=coins)
+        feeding = Days(Run(est, None, 0.95, Speaker(as_json=True, quiet=True)), est, policy)
+        feed = Feed(est, Columns(("user",), Kind.integers, None, "at"), live=True)
+        refused = pipe.steps(steps, lambda batch: feeding._take(batch, feed, "at", once, live=True))
+        return Seen(refused, tuple(coins.released), str(est.day))
+
+    return run
+
+
+def test_nobody_decides_over_others_in_a_pipe_of_actives(monkeypatch: pytest.MonkeyPatch) -> None:
+    live = RowPolicy(ahead=0, late="skip", early="skip")
+    assert found(Subject("actives", actives_of_a_pipe(monkeypatch, live), (*TIMED, "a row without a time"))) == []
+    stepping = RowPolicy(ahead=1, late="skip", early="skip")
+    assert additions_found(Subject("by rows", actives_of_a_pipe(monkeypatch, stepping), TIMED)) <= {
+        "a row of every day"
+    }
+
+
+# --- the service ----------------------------------------------------------------------------------------------------
+
+
+def service(folder: Path, monkeypatch: pytest.MonkeyPatch, **more: Any) -> Callable[[Any], Seen]:
+    """A counter whose rows have times and a category; a body of one's own that is refused is nobody else's."""
+    runs = 0
+
+    def run(steps: Sequence[Step]) -> Seen:
+        nonlocal runs
+        runs += 1
+        now: datetime = START
+        monkeypatch.setattr(counters, "_now", lambda: moment_of(now))
+        monkeypatch.setattr(counters, "_LOOK", 0.005)
+        counter = Counter(_settings(folder, f"flu{runs}", **more), folder)
+        counter.start()
+        refused = []
+        for step in steps:
+            if isinstance(step, Tick):
+                now = step.time
+                _wait_for(counter, int(step.day))
+                refused.append(False)
+            else:
+                refused.append(_is_refused(counter, step))
+        released = [round(each["groups"][0]["values"][0]["value"] * USERS) for each in counter.bulletin.records]
+        numbers = repr([each["period"]["number"] for each in counter.bulletin.records])
+        counter.close()
+        lengths = (("state", (folder / f"flu{runs}.pp").stat().st_size),)
+        return Seen(tuple(refused), tuple(released), numbers, lengths=lengths)
+
+    return run
+
+
+def _settings(folder: Path, name: str, **more: Any) -> Any:
+    schedule = {"every": "1d", "start": "2026-01-05", "time": "at"} | more.pop("schedule", {})
+    kinds = {"categories": ["flu"], "by": "what", "schedule": schedule}
+    plan = {"kind": "density", "universe": USERS, "epsilon": 60.0, "releases": 3, "column": "user"} | kinds | more
+    return settings_of({"service": {"anonymous": ["feed"]}, "counters": {name: plan}}, folder).counters[0]
+
+
+def _is_refused(counter: Counter, rows: Sequence[Row]) -> bool:
+    of_others = [row._replace(category="flu") if row.user else row for row in rows]  # one category: no key decides
+    body = frame_of(of_others).rows.write_csv().encode()
+    try:
+        counter.take(Body.copied(body, Form.csv)).result()
+    except Refused:
+        return True
+    return False
+
+
+def _wait_for(counter: Counter, releases: int) -> None:
+    end = time.monotonic() + 30
+    while len(counter.bulletin.records) < releases and time.monotonic() < end:
+        time.sleep(0.002)
+
+
+@pytest.mark.slow
+def test_nobody_decides_over_others_in_the_service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert found(Subject("service", service(tmp_path, monkeypatch), EVERYTHING)) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("more", "addition"),
+    [
+        ({"unlisted": "refuse"}, "a row in an unlisted category"),
+        ({"schedule": {"late": "refuse"}}, "a late row"),
+        ({"schedule": {"early": "refuse"}}, "a row dated 2030"),
+    ],
+    ids=str,
+)
+def test_a_refusal_of_a_body_is_found(
+    more: dict[str, Any], addition: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert additions_found(Subject("planted", service(tmp_path, monkeypatch, **more), (addition,))) == {addition}
+
+
+# --- the exact auditor ----------------------------------------------------------------------------------------------
+
+
+def dated(**policy: Any) -> Callable[[Any], DatedRows]:
+    return lambda coins: DatedRows(
+        pp.ActiveUsers(2, 1.0, span="2d", start=START, key=bytes([3] * 16), coins=coins), **policy
+    )
+
+
+@pytest.mark.slow
+def test_the_exact_auditor_sees_no_more_with_the_clock_and_the_refusals_in_view() -> None:
+    rows = dated(ahead=0, late="skip", early="skip")
+    result = audit.exact(rows, 2, 2, releases=2, verbs=DatedRows.VERBS)
+    assert result.holds
+    assert result.worst_loss == pytest.approx(result.claimed, abs=1e-14)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", [{"late": "refuse", "early": "skip"}, {"late": "skip", "early": "refuse"}], ids=str)
+def test_the_exact_auditor_finds_a_refusal_that_can_be_seen(policy: dict[str, Any]) -> None:
+    result = audit.exact(dated(ahead=0, **policy), 2, 2, releases=1, verbs=DatedRows.VERBS)
+    assert not result.holds
+    assert isinf(result.worst_loss)
+
+
+def test_the_exact_auditor_finds_a_row_that_moves_the_clock() -> None:
+    """A row that ends days makes releases, and an event that draws noise is refused by the auditor."""
+    with pytest.raises(NotImplementedError, match="noise was drawn"):
+        audit.exact(dated(ahead=1457, late="skip", early="skip"), 2, 1, releases=1, verbs=DatedRows.VERBS)
