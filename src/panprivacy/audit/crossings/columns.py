@@ -1,0 +1,345 @@
+"""The columns of the table of crossings: each finds, for any row, one cell."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+from panprivacy.audit.adapters import Observer
+from panprivacy.audit.crossings import holders
+from panprivacy.audit.crossings.cells import Cell, How, not_applicable, refused
+from panprivacy.audit.crossings.measuring import Scenario, measure, refusal
+from panprivacy.audit.crossings.rows import KINDS, Row
+from panprivacy.audit.subjects import SUBJECTS, Case
+from panprivacy.continual import Continual
+from panprivacy.density import Density
+from panprivacy.folder import StateFolder
+from panprivacy.privacy.coins import Coins
+from panprivacy.state.merging import merge
+from panprivacy.testing import SeededCoins
+from panprivacy.universe import Users
+from panprivacy.windows import Windows
+
+DELTA = 1e-3
+EPSILON_WITH_DELTA = {1: 3.0, 2: 3.0, 3: 6.0}
+"""For so many releases: where noise has few enough outputs."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """One feature that estimators are crossed with."""
+
+    title: str
+    cell: Callable[[Row], Cell]
+
+
+def _holder(row: Row, coins: Coins, **options: Any) -> Any:
+    """The estimator of a row as a stream meets it."""
+    return row.wrap(coins, **options) if row.container else holders.Alone(row.build(coins, **options))
+
+
+def _planned(row: Row, releases: int) -> dict[str, Any]:
+    """The options by which a row plans so many releases; with two periods, the cohort is one more."""
+    if "releases" in row.options:
+        return {"releases": releases}
+    return {"span": f"{releases}d", "universe": max(releases, row.users)} if "span" in row.options else {}
+
+
+def _released(row: Row, releases: int) -> int:
+    return releases + hasattr(row.kind, "close")
+
+
+def _verbs(row: Row) -> tuple[str, ...]:
+    return ("update", "remove") if row.removes else ("update",)
+
+
+# --- alone, and how often it is released ------------------------------------------------------------------------------
+
+
+def _releases(row: Row, releases: int) -> Cell:
+    if row.kind is Continual:
+        return _observer(releases)
+    options = _planned(row, releases)
+    if not options:
+        return not_applicable("releases are not planned")
+    users = options.get("universe", row.users if row.container or releases > 1 else max(row.users, 2))
+    scenario = Scenario(range(users), 2, releases=_released(row, releases), verbs=_verbs(row))
+    return measure(lambda coins: _holder(row, coins, **{**options, **_of(row, users)}), scenario)
+
+
+def _of(row: Row, users: int) -> dict[str, Any]:
+    return {"universe": users} if "universe" in row.options else {}
+
+
+def _observer(observations: int) -> Cell:
+    """The bar is beyond so few users, so it is put lower; with a small epsilon the threshold walks too far."""
+
+    def make(coins: Coins) -> Any:
+        observer = Observer(2, 8.0, step=1.0, moves=1, observations=observations, coins=coins)
+        observer._observed.watch.bar = 1
+        return observer
+
+    return measure(make, Scenario(range(2), 2, releases=observations))
+
+
+def _with_delta(row: Row, releases: int) -> Cell:
+    if "delta" not in row.options:
+        return not_applicable("takes no delta")
+    if row.kind is Continual:
+        return _observer_with_delta(releases)
+    options = {"delta": DELTA, "epsilon": EPSILON_WITH_DELTA[releases]}
+    verbs = _verbs(row) if releases < 3 else ("update",)
+    if row.cycles or hasattr(row.kind, "close"):
+        planned = {"releases": releases} if "releases" in row.options else {"span": f"{releases}d"}
+        split = row.build(SeededCoins(0), **options, **planned, universe=max(releases, row.users))._ledger.split
+        claimed, made = (split.loss(*split.planned), split.delta), _released(row, releases)
+        return measure(
+            lambda coins: holders.OneBit(split, claimed, made, coins),
+            Scenario(range(1), 1, releases=made, verbs=("update", "remove")[: 2 if made < 3 else 1]),
+            How.MACHINE,
+        )
+    if "up_to" in row.options:  # every release has two numbers: more than one has too many outputs, but for the mean
+        options |= {"only": "mean"} if releases > 1 else {}
+        verbs = ("update",)
+    options |= {"releases": releases}
+    events = 2 if "up_to" in row.options else 1
+    scenario = Scenario(range(1), events, releases=releases, verbs=verbs)
+    return measure(lambda coins: _holder(row, coins, **options, **_of(row, row.users)), scenario)
+
+
+def _observer_with_delta(releases: int) -> Cell:
+    if releases > 1:
+        return not_applicable("the noise that stays in its state has too many outcomes for more than one move")
+    (subject,) = (subject for subject in SUBJECTS if subject.name == "Continual, delta")
+    result = subject.audit(Case(events=1))
+    cell = measure_of(result)
+    return cell
+
+
+def measure_of(result: Any) -> Cell:
+    """The cell of a result of the exact auditor."""
+    from panprivacy.audit.crossings.cells import Verdict
+
+    found = result.worst_delta if result.claimed_delta else result.worst_loss
+    return Cell(Verdict.AUDITED, epsilon=result.claimed, delta=result.claimed_delta, found=found)
+
+
+# --- groups and categories --------------------------------------------------------------------------------------------
+
+
+def _groups(row: Row) -> Cell:
+    if "universe" not in row.options:
+        return not_applicable("no list of users, so no groups of them")
+    names = [f"user{i}" for i in range(max(row.users, 2))]
+    listed = Users(names, groups=[KINDS[i % 2] for i in range(len(names))])
+    error = refusal(lambda: _holder(row, SeededCoins(0), universe=listed).update(names[0]))
+    if error:
+        return refused(error)
+    return measure(lambda coins: _holder(row, coins, universe=listed), Scenario(names, 2, verbs=_verbs(row)))
+
+
+def _categories(row: Row) -> Cell:
+    if "categories" not in row.options:
+        return not_applicable("events have no category")
+    options = {"categories": KINDS} | ({"universe": 2} if "universe" in row.options else {})
+
+    def make(coins: Coins) -> Any:
+        return holders.ByCategory(_holder(row, coins, **options), *KINDS)
+
+    error = refusal(lambda: make(SeededCoins(0)).update(0))
+    if error:
+        return refused(error)
+    return measure(make, Scenario(range(2), 2, verbs=("update", "update_other")))
+
+
+# --- readings ---------------------------------------------------------------------------------------------------------
+
+
+def _announced(row: Row) -> Cell:
+    options: dict[str, Any] = {"intrusions": 1} if "intrusions" in row.options else {}
+    if not options:
+        if not hasattr(row.kind, "rerandomize"):
+            return not_applicable("has no rerandomize")
+        error = refusal(lambda: row.build(SeededCoins(0)).rerandomize())
+        assert error is not None, f"{row.name} rerandomizes, and plans no announced reading"
+        return refused(error)
+    scenario = Scenario(range(row.users), 2, intrusions=1, verbs=_verbs(row))
+    return measure(lambda coins: _holder(row, coins, **options), scenario)
+
+
+# --- where it is kept -------------------------------------------------------------------------------------------------
+
+
+def _kept(row: Row, holder: Any, verb: str) -> Cell:
+    if row.container:
+        return not_applicable("what it holds is kept elsewhere: it has no bits of its own")
+    if not hasattr(row.kind, verb):
+        return not_applicable(f"has no {verb}")
+    if row.kind is Continual:
+        return measure(lambda coins: Watching(coins, holder), Scenario(range(1), 1))
+    made = _released(row, 1) if "span" not in row.options else 2
+    events = 2 if "up_to" in row.options else 1
+    return measure(lambda coins: holder(row.build(coins), coins), Scenario(range(row.users), events, releases=made))
+
+
+class Watching(holders.Holder):
+    """An observer in a holder: what it observes are its releases."""
+
+    def __init__(self, coins: Coins, holder: Any) -> None:
+        observer = Continual(1, 8.0, step=1.0, moves=1, observations=1, coins=coins)
+        observer._observed.watch.bar = 1
+        self._held = holder(observer, coins)
+        self.claimed_epsilon, self.claimed_delta = self._held.claimed_epsilon, self._held.claimed_delta
+
+    def _call(self, verb: str, *given: Any) -> Any:
+        return self._held._call("observe" if verb == "release" else verb, *given)
+
+
+def _folder(row: Row) -> Cell:
+    if row.kind is StateFolder:
+        return _releases(row, 1)
+    held = row.wrap if row.container else row.build
+    error = refusal(lambda: holders.InFolder(held(SeededCoins(0)), SeededCoins(0)))
+    if error:
+        return refused(error)
+    return _kept(row, holders.InFolder, "save")
+
+
+# --- windows and cycles -----------------------------------------------------------------------------------------------
+
+
+def _windows(row: Row, times: int, readings: int | None, delta: float | None = None) -> Cell:
+    if row.kind is Windows:
+        return not_applicable("its estimators stand in the other rows") if times > 1 else _releases(row, 1)
+    options: dict[str, Any] = {} if delta is None else {"delta": delta, "epsilon": 3.0}
+    if delta is not None and "delta" not in row.options:
+        return not_applicable("takes no delta")
+    build = row.wrap if row.container else row.build
+    error = refusal(lambda: _two_windows(holders.InWindows(holders.Maker(build, SeededCoins(0)), 1)))
+    if error:
+        return refused(error)
+    each = _released(row, 1) if "span" not in row.options else 2
+    if delta is not None and (row.cycles or hasattr(row.kind, "close")):
+        return _windows_of_one_bit(row, times, readings, each, options)
+    counts = "up_to" in row.options
+    if delta is not None and counts:
+        options["epsilon"] = 8.0
+    scenario = Scenario(
+        range(row.users) if delta is None else range(1),
+        (4 if counts else 3) if delta is None else (2 if counts else 1),
+        releases=times * each,
+        readings=1 if readings is None else readings,
+        each=readings is None,
+        even=delta is not None and counts and bool(readings),
+    )
+    return measure(lambda coins: holders.InWindows(holders.Maker(row.build, coins, **options), times, readings), scenario)
+
+
+def _two_windows(held: holders.InWindows) -> None:
+    held.update(0)
+    held.release()
+    held.release()
+
+
+def _windows_of_one_bit(row: Row, times: int, readings: int | None, each: int, options: dict[str, Any]) -> Cell:
+    windows: Any = Windows(holders.Maker(row.build, SeededCoins(0), **options), every=1, start=0)
+    claimed = windows.loss(times, readings=readings), holders.delta_of(windows, times)
+    split = windows.open._ledger.split
+    scenario = Scenario(range(1), 1, releases=times * each, readings=readings or 0)
+    return measure(lambda coins: holders.OneBit(split, claimed, each, coins), scenario, How.MACHINE)
+
+
+def _cycles(row: Row, readings: int | None, delta: float | None = None) -> Cell:
+    if not row.cycles:
+        return not_applicable("one cycle is its life")
+    if delta is not None:
+        split_of = row.build(SeededCoins(0), delta=delta, epsilon=6.0, span="1d")
+        claimed = split_of.loss(2, readings=readings), holders.delta_of(split_of, 2)
+        scenario = Scenario(range(1), 1, releases=2, readings=readings or 0, verbs=("update", "remove"))
+        split = split_of._ledger.split
+        return measure(lambda coins: holders.OneBit(split, claimed, 1, coins), scenario, How.MACHINE)
+    scenario = Scenario(range(row.users), 3, releases=3, readings=1 if readings is None else readings)
+    return measure(lambda coins: holders.Cycles(row.build(coins), 2, readings), scenario)
+
+
+# --- merging, growing, watching ---------------------------------------------------------------------------------------
+
+
+def _continual(row: Row) -> Cell:
+    if row.kind is Continual:
+        return _releases(row, 1)
+    if row.held is Density and not row.container:
+        return measure(_taken_over, Scenario(range(1), 1))
+    build = row.wrap if row.container else row.build
+    error = refusal(lambda: Continual(build(SeededCoins(0)), 1.0))
+    assert error is not None, f"a Continual took a {row.name}"
+    return refused(error)
+
+
+def _taken_over(coins: Coins) -> Any:
+    observer = Observer(Density(1, 8.0, releases=1, coins=coins), step=1.0, moves=1, observations=1)
+    observer._observed.watch.bar = 1
+    return observer
+
+
+def _merge(row: Row) -> Cell:
+    if "shard" in row.options and not row.container:
+        users = Scenario(range(2), 2)
+        return measure(
+            lambda coins: holders.Merged([row.build(coins, universe=2, shard=(i, 2)) for i in range(2)]), users
+        )
+    build = row.wrap if row.container else row.build
+    error = refusal(lambda: merge([build(SeededCoins(0)), build(SeededCoins(1))], overlapping=True))
+    if error:
+        return refused(error)
+    return measure(lambda coins: holders.MergedWithAnother(holders.Maker(row.build, coins)), Scenario(range(2), 2))
+
+
+def _grow(row: Row) -> Cell:
+    if not hasattr(row.kind, "grow"):
+        return not_applicable("has no grow")
+    events = 1 if "up_to" in row.options else 2
+    make = Scenario(range(row.users), events, releases=2)
+    return measure(lambda coins: holders.Grown(row.build(coins, releases=2)), make)
+
+
+# --- what one user's rows change of others ----------------------------------------------------------------------------
+
+
+def _clock(row: Row) -> Cell:
+    """What `panprivacy.audit.interference` finds, if it is there and knows the estimator."""
+    if find_spec("panprivacy.audit.interference") is None:
+        return not_applicable("panprivacy.audit.interference is not there")
+    found: Cell | None = import_module("panprivacy.audit.interference").crossing(row.kind)
+    return not_applicable("has no clock") if found is None else found
+
+
+COLUMNS: tuple[Column, ...] = (
+    Column("1 release", lambda row: _releases(row, 1)),
+    Column("2 releases", lambda row: _releases(row, 2)),
+    Column("3 releases", lambda row: _releases(row, 3)),
+    Column("delta, 1 release", lambda row: _with_delta(row, 1)),
+    Column("delta, 2 releases", lambda row: _with_delta(row, 2)),
+    Column("delta, 3 releases", lambda row: _with_delta(row, 3)),
+    Column("groups", _groups),
+    Column("categories", _categories),
+    Column("announced reading", _announced),
+    Column("state file", lambda row: _kept(row, holders.InFile, "save")),
+    Column("pickle", lambda row: _kept(row, holders.Pickled, "to_bytes")),
+    Column("state folder", _folder),
+    Column("1 window", lambda row: _windows(row, 1, 1)),
+    Column("2 windows, read once", lambda row: _windows(row, 2, 1)),
+    Column("2 windows, read in each", lambda row: _windows(row, 2, None)),
+    Column("2 windows, unread", lambda row: _windows(row, 2, 0)),
+    Column("2 windows, delta, read once", lambda row: _windows(row, 2, 1, DELTA)),
+    Column("2 windows, delta, unread", lambda row: _windows(row, 2, 0, DELTA)),
+    Column("2 cycles, read once", lambda row: _cycles(row, 1)),
+    Column("2 cycles, unread", lambda row: _cycles(row, 0)),
+    Column("2 cycles, delta, read once", lambda row: _cycles(row, 1, DELTA)),
+    Column("2 cycles, delta, unread", lambda row: _cycles(row, 0, DELTA)),
+    Column("Continual", _continual),
+    Column("merge", _merge),
+    Column("grow", _grow),
+    Column("clock and refusals", _clock),
+)
