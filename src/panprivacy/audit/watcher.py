@@ -32,6 +32,7 @@ States: TypeAlias = tuple[int, ...]
 _BEYOND = log(2e10)
 _TINY = 1e-13
 _ROUNDING = 1e-9  # far more than floats err
+_GRID = 1e-4  # of the logarithm of a ratio
 _MOST_ROWS = 2**18  # histories that are worked on at once
 
 
@@ -41,6 +42,8 @@ class Seen(NamedTuple):
     after: States
     weights: Reals
     """From each state, through each output, to each next state."""
+    fresh: Reals | None
+    """The law of the next state, if it does not depend on anything before: a window or a cycle has ended."""
 
 
 @dataclass(frozen=True)
@@ -49,14 +52,16 @@ class Left:
 
     releases: int
     readings: int
-    each_stretch: bool = False
-    """Whether a reading is left again after every release."""
+    stretch: int = 0
+    """After so many releases a reading is left again, but for the last time; 0 if there is one reading in all."""
 
     def after_release(self) -> "Left":
-        return Left(self.releases - 1, 1 if self.each_stretch else self.readings, self.each_stretch)
+        left = self.releases - 1
+        again = self.stretch and left % self.stretch == 0
+        return Left(left, (1 if left else 0) if again else self.readings, self.stretch)
 
     def after_reading(self) -> "Left":
-        return Left(self.releases, self.readings - 1, self.each_stretch)
+        return Left(self.releases, self.readings - 1, self.stretch)
 
 
 class Watcher:
@@ -71,7 +76,7 @@ class Watcher:
         self.left_out = 0.0
         """The probability, at most, of outputs that were not followed."""
 
-    def smallest_delta(self, epsilon: float, releases: int, readings: int = 1, *, each_stretch: bool = False) -> float:
+    def smallest_delta(self, epsilon: float, releases: int, readings: int = 1, *, stretch: int = 0) -> float:
         """The smallest delta that holds with this epsilon, never too small."""
         start = self._machine.start
         states = tuple(sorted({move.state for move in start.each}))
@@ -80,7 +85,7 @@ class Watcher:
             first[0, states.index(move.state)] += move.share / start.whole
         self._growth = exp(epsilon) * (1 - _ROUNDING)
         self.left_out = 0.0
-        found = self._value(first * (1 + _ROUNDING), first, states, Left(releases, readings, each_stretch))
+        found = self._value(first * (1 + _ROUNDING), first, states, Left(releases, readings, stretch))
         return min(float(found[0]) + releases * self.left_out, 1.0)
 
     def _value(self, a: Reals, b: Reals, states: States, left: Left) -> Reals:
@@ -122,9 +127,27 @@ class Watcher:
             rows = max(_MOST_ROWS // outputs, 1)
             for i in range(0, len(a), rows):
                 some = slice(i, i + rows)
-                after = (np.tensordot(world[some], seen.weights, 1).reshape(-1, following) for world in (a, b))
-                found[some] += self._value(*after, seen.after, left).reshape(-1, outputs).sum(axis=1)
+                one, other = (np.tensordot(world[some], seen.weights, 1).reshape(-1, following) for world in (a, b))
+                if seen.fresh is None or not (left.releases or left.readings):
+                    values = self._value(one, other, seen.after, left)
+                else:
+                    values = self._value_of_fresh(one.sum(axis=1), other.sum(axis=1), seen, left)
+                found[some] += values.reshape(-1, outputs).sum(axis=1)
         return found
+
+    def _value_of_fresh(self, a: Reals, b: Reals, seen: Seen, left: Left) -> Reals:
+        """Values where the state is drawn anew: of the past, only the ratio of its weights matters.
+
+        Ratios are rounded down to a grid, so that values are rounded up, and each of them is worked out once.
+        """
+        assert seen.fresh is not None
+        values = a.copy()  # what is too unlikely to be followed
+        followed = (a > _TINY) & (b > _TINY * a)
+        steps, which = np.unique(np.floor(np.log(b[followed] / a[followed]) / _GRID), return_inverse=True)
+        ones = np.tile(seen.fresh, (len(steps), 1))
+        worth = self._value(ones, ones * np.exp(steps * _GRID)[:, np.newaxis], seen.after, left)
+        values[followed] = a[followed] * worth[which]
+        return values
 
     def _after_actions(self, states: States) -> tuple[States, list[Reals]]:
         """The states that the user's actions lead to, and the kernel of each action; equal kernels once."""
@@ -178,7 +201,15 @@ class Watcher:
             for i, axis in zip(told, axes, strict=True):
                 chances = np.outer(chances, _chances(numbers[i], axis)).ravel()
             weights[state, :, after.index(to)] += share * chances
-        return Seen(after, weights)
+        return Seen(after, weights, _common_law(weights))
+
+
+def _common_law(weights: Reals) -> Reals | None:
+    """The law of the next state, if it is the same from every state and after every output."""
+    laws = weights.reshape(-1, weights.shape[-1])
+    laws = laws[laws.sum(axis=1) > 0]
+    laws /= laws.sum(axis=1, keepdims=True)
+    return laws[0] if len(laws[0]) > 1 and np.allclose(laws, laws[0], rtol=1e-12, atol=1e-15) else None
 
 
 def _axis(column: Sequence[Noised]) -> NDArray[np.int64]:

@@ -1,14 +1,16 @@
 """The columns of the table of crossings: each finds, for any row, one cell."""
 
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from panprivacy.audit.adapters import Observer
 from panprivacy.audit.crossings import holders
-from panprivacy.audit.crossings.cells import Cell, How, not_applicable, refused
+from panprivacy.audit.crossings.cells import Cell, How, Verdict, not_applicable, refused
 from panprivacy.audit.crossings.measuring import Scenario, measure, refusal
 from panprivacy.audit.crossings.rows import KINDS, Row
 from panprivacy.audit.subjects import SUBJECTS, Case
@@ -43,7 +45,10 @@ def _planned(row: Row, releases: int) -> dict[str, Any]:
     """The options by which a row plans so many releases; with two periods, the cohort is one more."""
     if "releases" in row.options:
         return {"releases": releases}
-    return {"span": f"{releases}d", "universe": max(releases, row.users)} if "span" in row.options else {}
+    if "span" in row.options:
+        span = {"span": f"{releases}d"}
+        return span | {"universe": row.users_for(**span)}
+    return {}
 
 
 def _released(row: Row, releases: int) -> int:
@@ -88,24 +93,27 @@ def _with_delta(row: Row, releases: int) -> Cell:
         return not_applicable("takes no delta")
     if row.kind is Continual:
         return _observer_with_delta(releases)
-    options = {"delta": DELTA, "epsilon": EPSILON_WITH_DELTA[releases]}
+    options: dict[str, Any] = {"delta": DELTA, "epsilon": EPSILON_WITH_DELTA[releases]}
     verbs = _verbs(row) if releases < 3 else ("update",)
     if row.cycles or hasattr(row.kind, "close"):
-        planned = {"releases": releases} if "releases" in row.options else {"span": f"{releases}d"}
-        split = row.build(SeededCoins(0), **options, **planned, universe=max(releases, row.users))._ledger.split
-        claimed, made = (split.loss(*split.planned), split.delta), _released(row, releases)
-        return measure(
-            lambda coins: holders.OneBit(split, claimed, made, coins),
-            Scenario(range(1), 1, releases=made, verbs=("update", "remove")[: 2 if made < 3 else 1]),
-            How.MACHINE,
-        )
-    if "up_to" in row.options:  # every release has two numbers: more than one has too many outputs, but for the mean
+        return _one_bit(row, options, releases)
+    counts = "up_to" in row.options
+    if counts:  # every release has two numbers: more than one has too many outputs, but for the mean
         options |= {"only": "mean"} if releases > 1 else {}
         verbs = ("update",)
     options |= {"releases": releases}
-    events = 2 if "up_to" in row.options else 1
-    scenario = Scenario(range(1), events, releases=releases, verbs=verbs)
+    scenario = Scenario(range(1), 2 if counts else 1, releases=releases, verbs=verbs, even=counts and releases > 2)
     return measure(lambda coins: _holder(row, coins, **options, **_of(row, row.users)), scenario)
+
+
+def _one_bit(row: Row, options: dict[str, Any], releases: int) -> Cell:
+    """The abstract machine: others are in the counts that its releases show, and have too many outputs."""
+    made = max(releases, _released(row, 1))
+    planned = _planned(row, releases if "span" in row.options else made - 1)
+    est = row.build(SeededCoins(0), **options, **planned)
+    claimed, split = (est.budget.total, est.budget.delta), est._ledger.split
+    scenario = Scenario(range(1), 1, releases=made, verbs=("update", "remove")[: 2 if made < 3 else 1])
+    return measure(lambda coins: holders.OneBit(split, claimed, made, coins), scenario, How.MACHINE)
 
 
 def _observer_with_delta(releases: int) -> Cell:
@@ -113,16 +121,7 @@ def _observer_with_delta(releases: int) -> Cell:
         return not_applicable("the noise that stays in its state has too many outcomes for more than one move")
     (subject,) = (subject for subject in SUBJECTS if subject.name == "Continual, delta")
     result = subject.audit(Case(events=1))
-    cell = measure_of(result)
-    return cell
-
-
-def measure_of(result: Any) -> Cell:
-    """The cell of a result of the exact auditor."""
-    from panprivacy.audit.crossings.cells import Verdict
-
-    found = result.worst_delta if result.claimed_delta else result.worst_loss
-    return Cell(Verdict.AUDITED, epsilon=result.claimed, delta=result.claimed_delta, found=found)
+    return Cell(Verdict.AUDITED, epsilon=result.claimed, delta=result.claimed_delta, found=result.worst_delta)
 
 
 # --- groups and categories --------------------------------------------------------------------------------------------
@@ -147,8 +146,9 @@ def _categories(row: Row) -> Cell:
     def make(coins: Coins) -> Any:
         return holders.ByCategory(_holder(row, coins, **options), *KINDS)
 
-    error = refusal(lambda: make(SeededCoins(0)).update(0))
-    if error:
+    if row.kind is Windows:  # whose events have a time and no category
+        error = refusal(lambda: _holder(row, SeededCoins(0), **options).update(0))
+        assert error is not None, "windows took an event without its category"
         return refused(error)
     return measure(make, Scenario(range(2), 2, verbs=("update", "update_other")))
 
@@ -188,7 +188,6 @@ class Watching(holders.Holder):
 
     def __init__(self, coins: Coins, holder: Any) -> None:
         observer = Continual(1, 8.0, step=1.0, moves=1, observations=1, coins=coins)
-        observer._observed.watch.bar = 1
         self._held = holder(observer, coins)
         self.claimed_epsilon, self.claimed_delta = self._held.claimed_epsilon, self._held.claimed_delta
 
@@ -199,8 +198,8 @@ class Watching(holders.Holder):
 def _folder(row: Row) -> Cell:
     if row.kind is StateFolder:
         return _releases(row, 1)
-    held = row.wrap if row.container else row.build
-    error = refusal(lambda: holders.InFolder(held(SeededCoins(0)), SeededCoins(0)))
+    with tempfile.TemporaryDirectory() as place:
+        error = refusal(lambda: StateFolder.holding(row.itself(), Path(place) / "folder", shards=1))
     if error:
         return refused(error)
     return _kept(row, holders.InFolder, "save")
@@ -210,36 +209,25 @@ def _folder(row: Row) -> Cell:
 
 
 def _windows(row: Row, times: int, readings: int | None, delta: float | None = None) -> Cell:
-    if row.kind is Windows:
-        return not_applicable("its estimators stand in the other rows") if times > 1 else _releases(row, 1)
-    options: dict[str, Any] = {} if delta is None else {"delta": delta, "epsilon": 3.0}
-    if delta is not None and "delta" not in row.options:
-        return not_applicable("takes no delta")
-    build = row.wrap if row.container else row.build
-    error = refusal(lambda: _two_windows(holders.InWindows(holders.Maker(build, SeededCoins(0)), 1)))
+    error = refusal(lambda: Windows(row.itself, every=1, start=0))
     if error:
         return refused(error)
-    each = _released(row, 1) if "span" not in row.options else 2
-    if delta is not None and (row.cycles or hasattr(row.kind, "close")):
+    if delta is not None and "delta" not in row.options:
+        return not_applicable("takes no delta")
+    each = _released(row, 1)
+    options: dict[str, Any] = {} if delta is None else {"delta": delta, "epsilon": 8.0}
+    if delta is not None and hasattr(row.kind, "close"):
         return _windows_of_one_bit(row, times, readings, each, options)
     counts = "up_to" in row.options
-    if delta is not None and counts:
-        options["epsilon"] = 8.0
     scenario = Scenario(
         range(row.users) if delta is None else range(1),
         (4 if counts else 3) if delta is None else (2 if counts else 1),
         releases=times * each,
         readings=1 if readings is None else readings,
-        each=readings is None,
+        stretch=each if readings is None else 0,
         even=delta is not None and counts and bool(readings),
     )
     return measure(lambda coins: holders.InWindows(holders.Maker(row.build, coins, **options), times, readings), scenario)
-
-
-def _two_windows(held: holders.InWindows) -> None:
-    held.update(0)
-    held.release()
-    held.release()
 
 
 def _windows_of_one_bit(row: Row, times: int, readings: int | None, each: int, options: dict[str, Any]) -> Cell:
@@ -271,8 +259,7 @@ def _continual(row: Row) -> Cell:
         return _releases(row, 1)
     if row.held is Density and not row.container:
         return measure(_taken_over, Scenario(range(1), 1))
-    build = row.wrap if row.container else row.build
-    error = refusal(lambda: Continual(build(SeededCoins(0)), 1.0))
+    error = refusal(lambda: Continual(row.itself(), 1.0))
     assert error is not None, f"a Continual took a {row.name}"
     return refused(error)
 
@@ -289,8 +276,7 @@ def _merge(row: Row) -> Cell:
         return measure(
             lambda coins: holders.Merged([row.build(coins, universe=2, shard=(i, 2)) for i in range(2)]), users
         )
-    build = row.wrap if row.container else row.build
-    error = refusal(lambda: merge([build(SeededCoins(0)), build(SeededCoins(1))], overlapping=True))
+    error = refusal(lambda: merge([row.itself(), row.itself()], overlapping=True))
     if error:
         return refused(error)
     return measure(lambda coins: holders.MergedWithAnother(holders.Maker(row.build, coins)), Scenario(range(2), 2))
@@ -332,6 +318,7 @@ COLUMNS: tuple[Column, ...] = (
     Column("2 windows, read once", lambda row: _windows(row, 2, 1)),
     Column("2 windows, read in each", lambda row: _windows(row, 2, None)),
     Column("2 windows, unread", lambda row: _windows(row, 2, 0)),
+    Column("1 window, delta, unread", lambda row: _windows(row, 1, 0, DELTA)),
     Column("2 windows, delta, read once", lambda row: _windows(row, 2, 1, DELTA)),
     Column("2 windows, delta, unread", lambda row: _windows(row, 2, 0, DELTA)),
     Column("2 cycles, read once", lambda row: _cycles(row, 1)),

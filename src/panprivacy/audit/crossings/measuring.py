@@ -27,8 +27,8 @@ class Scenario:
     """Events of the longest stream; with a delta, events of the user between two observations."""
     releases: int = 1
     readings: int = 1
-    each: bool = False
-    """Whether the state is read again after every release."""
+    stretch: int = 0
+    """The state is read once before so many releases, and once again before as many more; 0: once in all."""
     intrusions: int = 0
     verbs: tuple[str, ...] = ("update",)
     together: int = 1
@@ -45,7 +45,7 @@ def measure(make: Make, scenario: Scenario, how: How = How.CODE) -> Cell:
         epsilon, delta = claim_of(machine.sample)
         if delta:
             found = watched(machine, scenario, epsilon)
-        elif scenario.each or scenario.together > 1:
+        elif scenario.stretch or scenario.together > 1:
             found = _searched(machine, scenario)
         else:
             found = _loss(make, scenario)
@@ -55,7 +55,7 @@ def measure(make: Make, scenario: Scenario, how: How = How.CODE) -> Cell:
 def watched(machine: Machine, scenario: Scenario, epsilon: float) -> float:
     """The delta at an epsilon, against an intruder who decides by the releases."""
     watcher = Watcher(machine, list(actions(scenario)), RELEASE)
-    return watcher.smallest_delta(epsilon, scenario.releases, scenario.readings, each_stretch=scenario.each)
+    return watcher.smallest_delta(epsilon, scenario.releases, scenario.readings, stretch=scenario.stretch)
 
 
 def actions(scenario: Scenario) -> Iterator[tuple[Step, ...]]:
@@ -85,11 +85,11 @@ def _loss(make: Make, scenario: Scenario) -> float:
 
 @dataclass(frozen=True)
 class _ReadAgain:
-    """What is left to be seen, where the state is read once before every release and once after the last."""
+    """What is left to be seen, where the state is read once in every stretch of so many releases."""
 
     releases: int
     readings: int
-    each: bool
+    stretch: int
 
     @property
     def done(self) -> bool:
@@ -99,7 +99,9 @@ class _ReadAgain:
         if self.readings:
             yield READ, replace(self, readings=0)
         if self.releases:
-            yield release, replace(self, releases=self.releases - 1, readings=1 if self.each else self.readings)
+            left = self.releases - 1
+            again = self.stretch and left % self.stretch == 0
+            yield release, replace(self, releases=left, readings=(1 if left else 0) if again else self.readings)
 
 
 def _searched(machine: Machine, scenario: Scenario) -> float:
@@ -107,7 +109,7 @@ def _searched(machine: Machine, scenario: Scenario) -> float:
     laws = Laws(machine)
     judge = Judge(laws)
     search = Search(laws, AllStreams(scenario.events), scenario.verbs, RELEASE, False, judge.hear, judge.is_certain)
-    left: Any = _ReadAgain(scenario.releases, scenario.readings, scenario.each)
+    left: Any = _ReadAgain(scenario.releases, scenario.readings, scenario.stretch)
     search.around(tuple(range(scenario.together)), left)
     return arithmetic.round_up(judge.loss) if judge.settled else inf
 

@@ -5,9 +5,11 @@ exports is a row by that; one that needs an option which is not in `SMALL` canno
 """
 
 import inspect
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import panprivacy
@@ -19,7 +21,7 @@ from panprivacy.privacy.coins import Coins
 from panprivacy.testing import SeededCoins
 from panprivacy.windows import Windows
 
-KEY = bytes([3] * 16)  # any key will do: it decides who owns which bit, and the state shows it
+KEY = bytes([2] * 16)  # of those that deal 2 users to 2 phases and 3 to 3: it decides who owns which bit
 KINDS = ("flu", "cold")
 
 SMALL: dict[str, Any] = {
@@ -79,7 +81,11 @@ class Row:
     @property
     def users(self) -> int:
         """The fewest users with whom it can be built."""
-        return _fewest_users(self)
+        return self.users_for()
+
+    def users_for(self, **options: Any) -> int:
+        """The fewest users with whom it can be built with these options."""
+        return _fewest_users(self, tuple(options.items()))
 
     def build(self, coins: Coins, **options: Any) -> Any:
         """The estimator itself; of a container, the one that it holds."""
@@ -90,6 +96,15 @@ class Row:
             small.pop("key", None)
         return self.held(**universe, **{"epsilon": 1.0, **small, **options}, coins=coins)
 
+    def itself(self) -> Any:
+        """The estimator or the container itself, to see what else takes it."""
+        if self.kind is Windows:
+            return Windows(Maker(self.build, SeededCoins(0)), every=1, start=0)
+        if self.kind is StateFolder:
+            with tempfile.TemporaryDirectory() as place:
+                return StateFolder.holding(self.build(SeededCoins(0)), Path(place) / "folder", shards=1)
+        return self.build(SeededCoins(0))
+
     def wrap(self, coins: Coins, **options: Any) -> Any:
         """A container with its estimator, as a holder."""
         if self.kind is Windows:
@@ -98,12 +113,12 @@ class Row:
 
 
 @cache
-def _fewest_users(row: Row) -> int:
+def _fewest_users(row: Row, options: tuple[tuple[str, Any], ...]) -> int:
     if "universe" not in row.options:
         return 2  # of everybody: two may share a bit
     for users in range(1, _MOST_USERS):
         try:
-            row.build(SeededCoins(0), universe=users)
+            row.build(SeededCoins(0), universe=users, **dict(options))
         except ValueError:
             continue
         return users
