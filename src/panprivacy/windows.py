@@ -289,7 +289,7 @@ def _check_fits(est: Any) -> None:
     if not hasattr(est, "end"):
         raise TypeError(f"the estimator of a window is wiped when its window ends, and a {kind} has no end()")
     if hasattr(est, "advance"):
-        raise TypeError(f"a {kind} has days and cycles of its own, which windows do not count: feed it directly")
+        raise TypeError(f"{kind} has days and cycles of its own, which windows do not count: feed it without windows")
 
 
 def _moment(time: datetime) -> str:

@@ -22,6 +22,8 @@ class How(StrEnum):
     """The shipping code was run under every outcome of its coins."""
     MACHINE = "machine"
     """The abstract machine of one user's bit was run, with the coins and the noise of the estimator."""
+    INTERFERENCE = "interference"
+    """The shipping code was run with and without one user's rows, and what became of the rows of others compared."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,7 @@ class Cell:
     delta: float = 0.0
     """The delta that is stated; 0 if none is."""
     found: float = 0.0
-    """The exact loss; with a delta, the exact delta at the stated loss."""
+    """The exact loss; with a delta, the exact delta at the stated loss; of interference, the number of changes."""
     how: How = How.CODE
 
     @property
@@ -46,13 +48,28 @@ class Cell:
             return bool(self.reason)
         return self.found <= self.delta if self.delta else self.found <= self.epsilon * (1 + _AGREE)
 
+    @property
+    def exact(self) -> str:
+        """What was found, for people."""
+        if self.verdict is not Verdict.AUDITED:
+            return ""
+        if self.how is How.INTERFERENCE:
+            return f"{self.found:.0f} changes"
+        return f"delta {self.found:.2e}" if self.delta else f"{self.found:.6f}"
+
+    @property
+    def stated(self) -> str:
+        """What is stated, for people."""
+        if self.verdict is not Verdict.AUDITED:
+            return ""
+        if self.how is How.INTERFERENCE:
+            return "none"
+        return f"{self.epsilon:.6f}" + (f", delta {self.delta:.2e}" if self.delta else "")
+
     def __str__(self) -> str:
         if self.verdict is not Verdict.AUDITED:
             return f"{self.verdict}: {self.reason}"
-        sign = "<=" if self.holds else "EXCEEDS"
-        if self.delta:
-            return f"delta {self.found:.2e} {sign} {self.delta:.2e} at {self.epsilon:.4f} ({self.how})"
-        return f"{self.found:.6f} {sign} {self.epsilon:.6f} ({self.how})"
+        return f"exact {self.exact}, stated {self.stated} ({self.how}){'' if self.holds else ': DOES NOT HOLD'}"
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data, for JSON."""

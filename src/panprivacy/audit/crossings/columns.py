@@ -69,7 +69,10 @@ def _releases(row: Row, releases: int) -> Cell:
     if not options:
         return not_applicable("releases are not planned")
     users = options.get("universe", row.users if row.container or releases > 1 else max(row.users, 2))
-    scenario = Scenario(range(users), 2, releases=_released(row, releases), verbs=_verbs(row))
+    few = releases == 3 and row.cycles  # whose users are in phases of their own, and have many states
+    scenario = Scenario(
+        range(users), 1 if few else 2, releases=_released(row, releases), verbs=("update",) if few else _verbs(row)
+    )
     return measure(lambda coins: _holder(row, coins, **{**options, **_of(row, users)}), scenario)
 
 
@@ -79,13 +82,14 @@ def _of(row: Row, users: int) -> dict[str, Any]:
 
 def _observer(observations: int) -> Cell:
     """The bar is beyond so few users, so it is put lower; with a small epsilon the threshold walks too far."""
+    users = 2 if observations < 3 else 1
 
     def make(coins: Coins) -> Any:
-        observer = Observer(2, 8.0, step=1.0, moves=1, observations=observations, coins=coins)
+        observer = Observer(users, 8.0, step=1.0, moves=1, observations=observations, coins=coins)
         observer._observed.watch.bar = 1
         return observer
 
-    return measure(make, Scenario(range(2), 2, releases=observations))
+    return measure(make, Scenario(range(users), 2, releases=observations))
 
 
 def _with_delta(row: Row, releases: int) -> Cell:
@@ -135,7 +139,7 @@ def _groups(row: Row) -> Cell:
     error = refusal(lambda: _holder(row, SeededCoins(0), universe=listed).update(names[0]))
     if error:
         return refused(error)
-    return measure(lambda coins: _holder(row, coins, universe=listed), Scenario(names, 2, verbs=_verbs(row)))
+    return measure(lambda coins: _holder(row, coins, universe=listed), Scenario(names, 1, verbs=_verbs(row)))
 
 
 def _categories(row: Row) -> Cell:
@@ -215,12 +219,12 @@ def _windows(row: Row, times: int, readings: int | None, delta: float | None = N
     if delta is not None and "delta" not in row.options:
         return not_applicable("takes no delta")
     each = _released(row, 1)
-    options: dict[str, Any] = {} if delta is None else {"delta": delta, "epsilon": 8.0}
-    if delta is not None and hasattr(row.kind, "close"):
+    counts, periods = "up_to" in row.options, hasattr(row.kind, "close")
+    options: dict[str, Any] = {} if delta is None else {"delta": delta, "epsilon": 8.0 if counts or periods else 4.0}
+    if delta is not None and periods:
         return _windows_of_one_bit(row, times, readings, each, options)
-    counts = "up_to" in row.options
     scenario = Scenario(
-        range(row.users) if delta is None else range(1),
+        range(1),
         (4 if counts else 3) if delta is None else (2 if counts else 1),
         releases=times * each,
         readings=1 if readings is None else readings,
@@ -294,11 +298,15 @@ def _grow(row: Row) -> Cell:
 
 
 def _clock(row: Row) -> Cell:
-    """What `panprivacy.audit.interference` finds, if it is there and knows the estimator."""
+    """How often one user's rows changed what became of the rows of others: `panprivacy.audit.interference`."""
     if find_spec("panprivacy.audit.interference") is None:
         return not_applicable("panprivacy.audit.interference is not there")
-    found: Cell | None = import_module("panprivacy.audit.interference").crossing(row.kind)
-    return not_applicable("has no clock") if found is None else found
+    checks: Any = import_module("panprivacy.audit.interference")
+    subjects = [subject for subject in checks.SUBJECTS if subject.name.split(",")[0] == row.name]
+    if not subjects:
+        raise LookupError(f"panprivacy.audit.interference has no subject {row.name}")
+    changes = sum(len(checks.interference(subject)) for subject in subjects)
+    return Cell(Verdict.AUDITED, found=changes, how=How.INTERFERENCE)
 
 
 COLUMNS: tuple[Column, ...] = (

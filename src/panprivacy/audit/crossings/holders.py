@@ -7,6 +7,7 @@ stated about its loss as `claimed_epsilon` and `claimed_delta`.
 import pickle
 import tempfile
 from collections.abc import Callable
+from math import expm1
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +70,7 @@ class InFile(Holder):
             put_files(folder, self._files)
             est = load(Path(folder) / "state.pp", self._universe)
             draw_from(est, self._coins)
-            returned = getattr(est, verb)(*given)
+            returned = called(est, verb, *given)
             est.save(Path(folder) / "state.pp", insecure=True)
             self._files = files_in(folder)
         return returned
@@ -85,7 +86,7 @@ class Pickled(Holder):
     def _call(self, verb: str, *given: Any) -> Any:
         est = pickle.loads(self._pickle)  # noqa: S301 - our own
         draw_from(est, self._coins)
-        returned = getattr(est, verb)(*given)
+        returned = called(est, verb, *given)
         self._pickle = pickled(est)
         return returned
 
@@ -160,9 +161,16 @@ class Alone(Holder):
         self._est = est
 
     def _call(self, verb: str, *given: Any) -> Any:
-        if verb == "release":
-            return next_release(self._est)
-        return getattr(self._est, verb)(*given)
+        return called(self._est, verb, *given)
+
+
+class Together(Alone):
+    """Users who act as one: k of them lose k times epsilon, with ``delta * (e^(k*epsilon) - 1) / (e^epsilon - 1)``."""
+
+    def __init__(self, est: Any, users: int) -> None:
+        super().__init__(est)
+        self.claimed_delta *= expm1(users * self.claimed_epsilon) / expm1(self.claimed_epsilon)
+        self.claimed_epsilon *= users
 
 
 class Merged(Holder):
@@ -248,6 +256,11 @@ class OneBit:
 def next_release(est: Any) -> Any:
     """The next planned release: of an estimator with two periods, the first one ends the first period."""
     return est.close() if getattr(est, "closed", None) is False else est.release()
+
+
+def called(est: Any, verb: str, *given: Any) -> Any:
+    """What a verb of a stream returns."""
+    return next_release(est) if verb == "release" else getattr(est, verb)(*given)
 
 
 def delta_of(est: Any, times: int) -> float:
