@@ -20,6 +20,8 @@ class How(StrEnum):
 
     CODE = "code"
     """The shipping code was run under every outcome of its coins."""
+    FIXED = "code, read at a fixed moment"
+    """As above, but the moment of the reading does not depend on what was released."""
     MACHINE = "machine"
     """The abstract machine of one user's bit was run, with the coins and the noise of the estimator."""
     INTERFERENCE = "interference"

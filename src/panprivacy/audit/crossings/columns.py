@@ -18,6 +18,7 @@ from panprivacy.continual import Continual
 from panprivacy.density import Density
 from panprivacy.folder import StateFolder
 from panprivacy.privacy.coins import Coins
+from panprivacy.slots.phased import phase_reset_on
 from panprivacy.state.merging import merge
 from panprivacy.testing import SeededCoins
 from panprivacy.universe import Users
@@ -125,7 +126,7 @@ def _observer_with_delta(releases: int) -> Cell:
         return not_applicable("the noise that stays in its state has too many outcomes for more than one move")
     (subject,) = (subject for subject in SUBJECTS if subject.name == "Continual, delta")
     result = subject.audit(Case(events=1))
-    return Cell(Verdict.AUDITED, epsilon=result.claimed, delta=result.claimed_delta, found=result.worst_delta)
+    return Cell(Verdict.AUDITED, epsilon=result.claimed, delta=result.claimed_delta, found=result.worst_delta, how=How.FIXED)
 
 
 # --- groups and categories --------------------------------------------------------------------------------------------
@@ -212,20 +213,23 @@ def _folder(row: Row) -> Cell:
 # --- windows and cycles -----------------------------------------------------------------------------------------------
 
 
-def _windows(row: Row, times: int, readings: int | None, delta: float | None = None) -> Cell:
+def windows(row: Row, times: int, readings: int | None, delta: float | None = None, releases: int = 1) -> Cell:
+    """An estimator inside `Windows`, and what they state for so many windows, read once, in each, or not at all."""
     error = refusal(lambda: Windows(row.itself, every=1, start=0))
     if error:
         return refused(error)
     if delta is not None and "delta" not in row.options:
         return not_applicable("takes no delta")
-    each = _released(row, 1)
+    each = _released(row, releases)
     counts, periods = "up_to" in row.options, hasattr(row.kind, "close")
-    options: dict[str, Any] = {} if delta is None else {"delta": delta, "epsilon": 8.0 if counts or periods else 4.0}
+    options: dict[str, Any] = {"releases": releases}
+    if delta is not None:
+        options |= {"delta": delta, "epsilon": 8.0 if counts or periods or releases > 1 else 4.0}
     if delta is not None and periods:
         return _windows_of_one_bit(row, times, readings, each, options)
     scenario = Scenario(
         range(1),
-        (4 if counts else 3) if delta is None else (2 if counts else 1),
+        max(times * each, 4 if counts else 3) if delta is None else (2 if counts else 1),
         releases=times * each,
         readings=1 if readings is None else readings,
         stretch=each if readings is None else 0,
@@ -251,8 +255,15 @@ def _cycles(row: Row, readings: int | None, delta: float | None = None) -> Cell:
         scenario = Scenario(range(1), 1, releases=2, readings=readings or 0, verbs=("update", "remove"))
         split = split_of._ledger.split
         return measure(lambda coins: holders.OneBit(split, claimed, 1, coins), scenario, How.MACHINE)
-    scenario = Scenario(range(row.users), 3, releases=3, readings=1 if readings is None else readings)
+    est = row.build(SeededCoins(0))
+    scenario = Scenario([_with_whole_cycles(est)], 4, releases=2 * est.days, readings=1 if readings is None else readings)
     return measure(lambda coins: holders.Cycles(row.build(coins), 2, readings), scenario)
+
+
+def _with_whole_cycles(est: Any) -> int:
+    """A user whose bit is drawn anew when the first cycle of days is over, and not within it."""
+    part = est._phases[phase_reset_on(est.days, est.days)]
+    return next(user for user in range(est.users) if part.first <= est._slots.slot(user) < part.first + part.size)
 
 
 # --- merging, growing, watching ---------------------------------------------------------------------------------------
@@ -322,13 +333,15 @@ COLUMNS: tuple[Column, ...] = (
     Column("state file", lambda row: _kept(row, holders.InFile, "save")),
     Column("pickle", lambda row: _kept(row, holders.Pickled, "to_bytes")),
     Column("state folder", _folder),
-    Column("1 window", lambda row: _windows(row, 1, 1)),
-    Column("2 windows, read once", lambda row: _windows(row, 2, 1)),
-    Column("2 windows, read in each", lambda row: _windows(row, 2, None)),
-    Column("2 windows, unread", lambda row: _windows(row, 2, 0)),
-    Column("1 window, delta, unread", lambda row: _windows(row, 1, 0, DELTA)),
-    Column("2 windows, delta, read once", lambda row: _windows(row, 2, 1, DELTA)),
-    Column("2 windows, delta, unread", lambda row: _windows(row, 2, 0, DELTA)),
+    Column("1 window", lambda row: windows(row, 1, 1)),
+    Column("2 windows, read once", lambda row: windows(row, 2, 1)),
+    Column("2 windows, read in each", lambda row: windows(row, 2, None)),
+    Column("2 windows, unread", lambda row: windows(row, 2, 0)),
+    Column("2 windows of 2 releases, read once", lambda row: windows(row, 2, 1, releases=2)),
+    Column("2 windows of 2 releases, unread", lambda row: windows(row, 2, 0, releases=2)),
+    Column("1 window, delta, unread", lambda row: windows(row, 1, 0, DELTA)),
+    Column("2 windows, delta, read once", lambda row: windows(row, 2, 1, DELTA)),
+    Column("2 windows, delta, unread", lambda row: windows(row, 2, 0, DELTA)),
     Column("2 cycles, read once", lambda row: _cycles(row, 1)),
     Column("2 cycles, unread", lambda row: _cycles(row, 0)),
     Column("2 cycles, delta, read once", lambda row: _cycles(row, 1, DELTA)),

@@ -5,7 +5,7 @@ from typing import Any
 from panprivacy.actives import ActiveUsers
 from panprivacy.audit.crossings import holders
 from panprivacy.audit.crossings.cells import Cell, refused
-from panprivacy.audit.crossings.columns import DELTA
+from panprivacy.audit.crossings.columns import DELTA, windows
 from panprivacy.audit.crossings.measuring import Scenario, measure, refusal
 from panprivacy.audit.crossings.rows import KINDS, Row
 from panprivacy.counts import Counts
@@ -54,6 +54,8 @@ MORE: dict[str, Any] = {
     "StateFolder x Counts x groups": lambda: _counts_in_folder(universe=2, groups=list(KINDS)),
     "StateFolder x Counts x delta": lambda: _counts_in_folder(delta=DELTA, epsilon=8.0),
     "Windows x Density x groups x delta, unread": _groups_in_windows,
+    "Windows x Density x 2 releases x delta, read once": lambda: windows(Row(Density), 2, 1, DELTA, releases=2),
+    "Windows x Density x 2 releases x delta, unread": lambda: windows(Row(Density), 2, 0, DELTA, releases=2),
     "ActiveUsers x groups x delta x 2 cycles": _groups_of_actives,
     "Density, 2 users who act as one": lambda: _together(),
     "Density, delta, 2 users who act as one": lambda: _together(delta=DELTA, epsilon=3.0),

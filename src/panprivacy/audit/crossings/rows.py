@@ -6,6 +6,7 @@ exports is a row by that; one that needs an option which is not in `SMALL` canno
 
 import inspect
 import tempfile
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -14,6 +15,7 @@ from typing import Any
 
 import panprivacy
 from panprivacy.audit.crossings.holders import InFolder, InWindows, Maker
+from panprivacy.checks import LargeDelta
 from panprivacy.continual import Continual
 from panprivacy.density import Density
 from panprivacy.folder import StateFolder
@@ -94,7 +96,9 @@ class Row:
         small = {name: value for name, value in SMALL.items() if name in self.options}
         if self.held is Density and not options.keys() & {"sample", "categories"}:
             small.pop("key", None)
-        return self.held(**universe, **{"epsilon": 1.0, **small, **options}, coins=coins)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", LargeDelta)
+            return self.held(**universe, **{"epsilon": 1.0, **small, **options}, coins=coins)
 
     def itself(self) -> Any:
         """The estimator or the container itself, to see what else takes it."""

@@ -1,0 +1,103 @@
+"""Every exported estimator is crossed with every feature, and no crossing loses more than is stated."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+import panprivacy
+from panprivacy.audit import crossings
+from panprivacy.audit.crossings import COLUMNS, MORE, Cell, Row, Verdict, rows
+from panprivacy.audit.crossings.table import BEYOND, Filled, _line
+from panprivacy.cli.audit import audit
+from panprivacy.density import Density
+
+PAGE = (Path(__file__).parents[2] / "docs" / "crossings.md").read_text(encoding="utf-8")
+CROSSINGS = crossings.crossings()
+
+
+def name_of(crossing: Any) -> str:
+    return f"{crossing.estimator}, {crossing.feature}"
+
+
+def test_every_exported_estimator_has_a_row() -> None:
+    takes_events = {
+        name for name in panprivacy.__all__ if hasattr(getattr(panprivacy, name), "update") and name[0].isupper()
+    }
+    assert {row.name for row in rows()} == takes_events >= {"Density", "Counts", "Windows", "StateFolder"}
+
+
+def test_an_estimator_gets_its_row_by_being_exported(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Novelty(Density):
+        """One more."""
+
+    monkeypatch.setattr(panprivacy, "Novelty", Novelty, raising=False)
+    monkeypatch.setattr(panprivacy, "__all__", [*panprivacy.__all__, "Novelty"])
+    (row,) = (row for row in rows() if row.name == "Novelty")
+    cells = {column.title: column.cell for column in COLUMNS}
+    assert cells["2 releases"](row).verdict is Verdict.AUDITED
+    assert cells["state folder"](row).verdict is Verdict.REFUSED
+    assert "Novelty" not in PAGE
+
+
+def test_an_estimator_with_an_option_that_nobody_knows_fails_the_audit() -> None:
+    class Novelty(Density):
+        def __init__(self, universe: int, epsilon: float, *, moons: int, coins: Any) -> None:
+            super().__init__(universe, epsilon, coins=coins)
+            self.moons = moons
+
+    with pytest.raises(TypeError, match="moons"):
+        COLUMNS[0].cell(Row(Novelty))
+
+
+def test_no_cell_is_empty() -> None:
+    for estimator, feature, _ in CROSSINGS:
+        assert f"| {feature} | " in PAGE, f"docs/crossings.md has no {feature}"
+        assert f"## {estimator}" in PAGE or estimator == BEYOND, f"docs/crossings.md has no {estimator}"
+    assert len(CROSSINGS) == len(rows()) * len(COLUMNS) + len(MORE)
+
+
+def test_a_cell_without_a_reason_does_not_hold() -> None:
+    assert not Cell(Verdict.REFUSED).holds
+    assert not Cell(Verdict.NOT_APPLICABLE).holds
+    assert not Cell(Verdict.AUDITED, epsilon=1.0, found=1.1).holds
+    assert not Cell(Verdict.AUDITED, epsilon=1.0, delta=1e-3, found=2e-3).holds
+    assert Cell(Verdict.AUDITED, epsilon=1.0, delta=1e-3, found=1e-3).holds
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("crossing", CROSSINGS, ids=name_of)
+def test_no_crossing_loses_more_than_is_stated(crossing: Any) -> None:
+    cell = crossing.cell()
+    assert cell.holds, str(cell)
+    if "delta" in crossing.feature and cell.verdict is Verdict.AUDITED:
+        assert cell.delta > 0, "the estimator draws no Gaussian noise: this crossing audits nothing"
+    line = _line(Filled(*crossing[:2], cell))
+    section = PAGE.split("\n## ")[[part.split("\n")[0] for part in PAGE.split("\n## ")].index(_title(crossing.estimator))]
+    assert line in section, "panprivacy audit --crossings --markdown prints another line: " + line
+
+
+def _title(estimator: str) -> str:
+    return "More than two features" if estimator == BEYOND else estimator
+
+
+def test_the_command_prints_crossings_and_fails_when_one_does_not_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    app = typer.Typer()
+    app.command()(audit)
+    cells = [Cell(Verdict.AUDITED, epsilon=1.0, found=1.0), Cell(Verdict.AUDITED, epsilon=1.0, found=1.5)]
+    made = [crossings.Crossing("Density", f"feature {i}", lambda cell=cell: cell) for i, cell in enumerate(cells)]  # type: ignore[misc]
+    monkeypatch.setattr(crossings, "crossings", lambda estimator: made[: 1 if estimator else 2])
+
+    good = CliRunner().invoke(app, ["--crossings", "Density", "--json"])
+    assert good.exit_code == 0
+    assert '"found": 1.0' in good.stdout
+    bad = CliRunner(env={"COLUMNS": "118", "NO_COLOR": "1", "TERM": "dumb"}).invoke(app, ["--crossings"])
+    assert bad.exit_code == 1
+    assert "DOES NOT HOLD" in bad.stdout
+
+
+def test_an_unknown_estimator_is_an_error_in_one_line() -> None:
+    with pytest.raises(ValueError, match="there is no estimator 'nobody' to cross; there are: ActiveUsers, "):
+        crossings.crossings("nobody")
