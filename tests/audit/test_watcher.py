@@ -6,8 +6,8 @@ from typing import Any
 
 import planted
 import pytest
-from adaptive import smallest_delta
 
+from adaptive import smallest_delta
 from panprivacy import audit
 from panprivacy.audit.machine import Machine, Step
 from panprivacy.audit.search import RELEASE
@@ -69,7 +69,9 @@ def test_without_a_reading_only_the_releases_tell() -> None:
     p1 = 1 / (1 + exp(-state))
     outputs = range(-40, 42)
     whole = sum(exp(-(o**2) / 2) for o in outputs)
-    law = {p: [((1 - p) * exp(-(o**2) / 2) + p * exp(-((o - 1) ** 2) / 2)) / whole for o in outputs] for p in (p1, 1 - p1)}
+    law = {
+        p: [((1 - p) * exp(-(o**2) / 2) + p * exp(-((o - 1) ** 2) / 2)) / whole for o in outputs] for p in (p1, 1 - p1)
+    }
     expected = max(
         sum(max(a - exp(total) * b, 0) for a, b in zip(law[one], law[other], strict=True))
         for one, other in ((p1, 1 - p1), (1 - p1, p1))

@@ -6,8 +6,8 @@ reading of the whole state. The largest sum over all that can be seen of
     max(P(seen) - e^epsilon * P'(seen), 0)
 
 is the smallest delta that holds with this epsilon. It is found by trying every choice after every output, backwards
-from the end: an optimal stopping problem. What the state does comes from `Machine`: the shipping code was run under every
-outcome of its coins.
+from the end: an optimal stopping problem. What the state does comes from `Machine`: the shipping code was run under
+every outcome of its coins.
 
 **Never too small.** Outputs are followed until the noise of a number has a probability below 1e-10 left, and histories
 that have a probability below 1e-13 are not followed. What is left out is added.
@@ -92,9 +92,11 @@ class Watcher:
         """The largest sum from here on, for each history of a batch: the weights of the states in either world."""
         if len(a) > _MOST_ROWS:
             cuts = range(0, len(a), _MOST_ROWS)
-            return np.concatenate([self._value(a[i : i + _MOST_ROWS], b[i : i + _MOST_ROWS], states, left) for i in cuts])
-        likely = a.sum(axis=1)
-        best = np.maximum(likely - self._growth * b.sum(axis=1), 0.0)
+            return np.concatenate(
+                [self._value(a[i : i + _MOST_ROWS], b[i : i + _MOST_ROWS], states, left) for i in cuts]
+            )
+        likely: Reals = a.sum(axis=1)
+        best: Reals = np.maximum(likely - self._growth * b.sum(axis=1), 0.0)
         if not (left.releases or left.readings):
             return best
         followed = likely > _TINY
@@ -113,8 +115,8 @@ class Watcher:
         return best
 
     def _read(self, a: Reals, b: Reals, states: States, left: Left) -> Reals:
-        if not left.releases:  # nothing is left to be seen
-            return np.maximum(a - self._growth * b, 0.0).sum(axis=1)
+        if not (left.releases or left.readings):  # nothing is left to be seen
+            return np.asarray(np.maximum(a - self._growth * b, 0.0).sum(axis=1))
         found = np.zeros(len(a))
         for i, state in enumerate(states):
             found += self._value(a[:, i : i + 1], b[:, i : i + 1], (state,), left)

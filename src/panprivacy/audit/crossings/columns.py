@@ -126,7 +126,9 @@ def _observer_with_delta(releases: int) -> Cell:
         return not_applicable("the noise that stays in its state has too many outcomes for more than one move")
     (subject,) = (subject for subject in SUBJECTS if subject.name == "Continual, delta")
     result = subject.audit(Case(events=1))
-    return Cell(Verdict.AUDITED, epsilon=result.claimed, delta=result.claimed_delta, found=result.worst_delta, how=How.FIXED)
+    return Cell(
+        Verdict.AUDITED, epsilon=result.claimed, delta=result.claimed_delta, found=result.worst_delta, how=How.FIXED
+    )
 
 
 # --- groups and categories --------------------------------------------------------------------------------------------
@@ -220,8 +222,10 @@ def windows(row: Row, times: int, readings: int | None, delta: float | None = No
         return refused(error)
     if delta is not None and "delta" not in row.options:
         return not_applicable("takes no delta")
-    each = _released(row, releases)
     counts, periods = "up_to" in row.options, hasattr(row.kind, "close")
+    if periods and releases > 1:
+        return not_applicable("a window with two periods has two releases as it is")
+    each = _released(row, releases)
     options: dict[str, Any] = {"releases": releases}
     if delta is not None:
         options |= {"delta": delta, "epsilon": 8.0 if counts or periods or releases > 1 else 4.0}
@@ -235,7 +239,9 @@ def windows(row: Row, times: int, readings: int | None, delta: float | None = No
         stretch=each if readings is None else 0,
         even=delta is not None and counts and bool(readings),
     )
-    return measure(lambda coins: holders.InWindows(holders.Maker(row.build, coins, **options), times, readings), scenario)
+    return measure(
+        lambda coins: holders.InWindows(holders.Maker(row.build, coins, **options), times, readings), scenario
+    )
 
 
 def _windows_of_one_bit(row: Row, times: int, readings: int | None, each: int, options: dict[str, Any]) -> Cell:
@@ -256,7 +262,9 @@ def _cycles(row: Row, readings: int | None, delta: float | None = None) -> Cell:
         split = split_of._ledger.split
         return measure(lambda coins: holders.OneBit(split, claimed, 1, coins), scenario, How.MACHINE)
     est = row.build(SeededCoins(0))
-    scenario = Scenario([_with_whole_cycles(est)], 4, releases=2 * est.days, readings=1 if readings is None else readings)
+    scenario = Scenario(
+        [_with_whole_cycles(est)], 4, releases=2 * est.days, readings=1 if readings is None else readings
+    )
     return measure(lambda coins: holders.Cycles(row.build(coins), 2, readings), scenario)
 
 

@@ -1,7 +1,7 @@
 """Where an estimator can be kept while it is audited: in a file, as a pickle, in a folder, in windows of time.
 
-Each holder is an object whose memory is what an intruder finds there, and whose verbs are those of a stream. It says what is
-stated about its loss as `claimed_epsilon` and `claimed_delta`.
+Each holder is an object whose memory is what an intruder finds there, and whose verbs are those of a stream. It says
+what is stated about its loss as `claimed_epsilon` and `claimed_delta`.
 """
 
 import pickle
@@ -84,7 +84,7 @@ class Pickled(Holder):
         self._coins, self._pickle = coins, pickled(est)
 
     def _call(self, verb: str, *given: Any) -> Any:
-        est = pickle.loads(self._pickle)  # noqa: S301 - our own
+        est = pickle.loads(self._pickle)
         draw_from(est, self._coins)
         returned = called(est, verb, *given)
         self._pickle = pickled(est)
@@ -125,7 +125,8 @@ class InWindows(Holder):
         self.claimed_delta = delta_of(self._windows, times)
 
     def update(self, *event: Any) -> None:
-        self._windows.update(*event, self._now)
+        (user,) = event
+        self._windows.update(user, self._now)
 
     def remove(self, *event: Any) -> None:
         self._windows.open.remove(*event)
@@ -271,17 +272,20 @@ def delta_of(est: Any, times: int) -> float:
 
 def draw_from(est: Any, coins: Coins) -> None:
     """Have an estimator that was loaded draw from the coins of the audit."""
-    for part in (est, getattr(est, "_density", None)):
-        if hasattr(part, "_coins"):
-            part._coins = coins
+    for part in _parts_of(est):
+        part._coins = coins
+
+
+def _parts_of(est: Any) -> list[Any]:
+    """What draws coins: the estimator, or the one that an observer watches."""
+    return [getattr(est, "_density", est)]
 
 
 def pickled(est: Any) -> bytes:
     """The pickle that an estimator on secure coins would have: one on other coins is refused."""
     draw_from(est, coin_sources.system)
-    for part in (est, getattr(est, "_density", None)):
-        if hasattr(part, "_drawn_securely"):
-            part._drawn_securely = True
+    for part in _parts_of(est):
+        part._drawn_securely = True
     return pickle.dumps(est)
 
 

@@ -43,6 +43,11 @@ def _groups_of_actives() -> Cell:
     return refused(error)
 
 
+def _alone(releases: int, **options: Any) -> Cell:
+    scenario = Scenario(range(1), 1, releases=releases)
+    return measure(lambda coins: holders.Alone(Row(Density).build(coins, releases=releases, **options)), scenario)
+
+
 def _together(**options: Any) -> Cell:
     scenario = Scenario(range(2), 2 if not options else 1, together=2)
     return measure(lambda coins: holders.Together(Row(Density).build(coins, universe=2, **options), 2), scenario)
@@ -57,7 +62,8 @@ MORE: dict[str, Any] = {
     "Windows x Density x 2 releases x delta, read once": lambda: windows(Row(Density), 2, 1, DELTA, releases=2),
     "Windows x Density x 2 releases x delta, unread": lambda: windows(Row(Density), 2, 0, DELTA, releases=2),
     "ActiveUsers x groups x delta x 2 cycles": _groups_of_actives,
-    "Density, 2 users who act as one": lambda: _together(),
+    "Density x 3 releases x delta 1e-5 x epsilon 12": lambda: _alone(releases=3, delta=1e-5, epsilon=12.0),
+    "Density, 2 users who act as one": _together,
     "Density, delta, 2 users who act as one": lambda: _together(delta=DELTA, epsilon=3.0),
 }
 """Crossings beyond pairs, by their names."""

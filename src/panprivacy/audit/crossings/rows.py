@@ -1,7 +1,7 @@
 """The rows of the table of crossings: every estimator that the package exports, built as small as it can be.
 
-A row is made of facts: which options the constructor takes, and which verbs the class has. An estimator that the package
-exports is a row by that; one that needs an option which is not in `SMALL` cannot be built, and the tests say so.
+A row is made of facts: which options the constructor takes, and which verbs the class has. So an estimator gets its row
+by being exported; one that needs an option which is not in `SMALL` cannot be built, and the tests say so.
 """
 
 import inspect

@@ -32,7 +32,9 @@ def crossings(estimator: str | None = None) -> list[Crossing]:
     """All cells of the table, or those of one estimator."""
     chosen = [row for row in rows() if estimator is None or row.name.lower() == estimator.lower()]
     if not chosen:
-        raise ValueError(f"there is no estimator {estimator!r} to cross; there are: {', '.join(r.name for r in rows())}")
+        raise ValueError(
+            f"there is no estimator {estimator!r} to cross; there are: {', '.join(r.name for r in rows())}"
+        )
     found = [_crossing(row, column) for row in chosen for column in COLUMNS]
     if estimator is None:
         found += [Crossing(BEYOND, name, cell) for name, cell in MORE.items()]
@@ -58,17 +60,23 @@ def markdown(table: Sequence[Filled]) -> str:
         verdicts = (_verdict(cells[estimator, feature]) for estimator in estimators)
         lines.append(f"| {feature} | {' | '.join(verdicts)} |")
     for estimator in dict.fromkeys(one.estimator for one in table):
-        title = estimator if estimator != BEYOND else "More than two features"
-        lines += ["", f"## {title}", "", "| crossed with | verdict | exact | stated | how, or why not |", "|---|---|---|---|---|"]
-        lines += [_line(one) for one in table if one.estimator == estimator]
+        lines += ["", f"## {title_of(estimator)}", ""]
+        lines += ["| crossed with | verdict | exact | stated | how, or why not |", "|---|---|---|---|---|"]
+        lines += [line_of(one) for one in table if one.estimator == estimator]
     return "\n".join(lines)
+
+
+def title_of(estimator: str) -> str:
+    """The title of the section of an estimator."""
+    return "More than two features" if estimator == BEYOND else estimator
 
 
 def _verdict(cell: Cell) -> str:
     return cell.verdict.value if cell.holds else "**DOES NOT HOLD**"
 
 
-def _line(one: Filled) -> str:
+def line_of(one: Filled) -> str:
+    """One crossing, in Markdown."""
     cell = one.cell
     why = cell.reason or cell.how.value
     return f"| {one.feature} | {_verdict(cell)} | {cell.exact} | {cell.stated} | {why.replace('|', '/')} |"
