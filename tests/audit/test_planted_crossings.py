@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 
 from panprivacy.audit.crossings import COLUMNS, MORE, Cell, Row
-from panprivacy.audit.crossings.columns import DELTA, windows
+from panprivacy.audit.crossings.columns import DELTA
 from panprivacy.audit.crossings.holders import InWindows, Maker
 from panprivacy.audit.crossings.measuring import Scenario, measure
+from panprivacy.audit.crossings.repeating import windows
 from panprivacy.counts import Counts
 from panprivacy.density import Density
 from panprivacy.folder.ledger import SharedLedger

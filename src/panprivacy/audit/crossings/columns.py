@@ -12,13 +12,13 @@ from panprivacy.audit.adapters import Observer
 from panprivacy.audit.crossings import holders
 from panprivacy.audit.crossings.cells import Cell, How, Verdict, not_applicable, refused
 from panprivacy.audit.crossings.measuring import Scenario, measure, refusal
+from panprivacy.audit.crossings.repeating import cycles, windows
 from panprivacy.audit.crossings.rows import KINDS, Row
 from panprivacy.audit.subjects import SUBJECTS, Case
 from panprivacy.continual import Continual
 from panprivacy.density import Density
 from panprivacy.folder import StateFolder
 from panprivacy.privacy.coins import Coins
-from panprivacy.slots.phased import phase_reset_on
 from panprivacy.state.merging import merge
 from panprivacy.testing import SeededCoins
 from panprivacy.universe import Users
@@ -52,10 +52,6 @@ def _planned(row: Row, releases: int) -> dict[str, Any]:
     return {}
 
 
-def _released(row: Row, releases: int) -> int:
-    return releases + hasattr(row.kind, "close")
-
-
 def _verbs(row: Row) -> tuple[str, ...]:
     return ("update", "remove") if row.removes else ("update",)
 
@@ -67,12 +63,12 @@ def _releases(row: Row, releases: int) -> Cell:
     if row.kind is Continual:
         return _observer(releases)
     options = _planned(row, releases)
-    if not options:
-        return not_applicable("releases are not planned")
+    if not options and releases > 1:
+        return not_applicable("more than one release cannot be planned")
     users = options.get("universe", row.users if row.container or releases > 1 else max(row.users, 2))
     few = releases == 3 and row.cycles  # whose users are in phases of their own, and have many states
     scenario = Scenario(
-        range(users), 1 if few else 2, releases=_released(row, releases), verbs=("update",) if few else _verbs(row)
+        range(users), 1 if few else 2, releases=row.releases_of(releases), verbs=("update",) if few else _verbs(row)
     )
     return measure(lambda coins: _holder(row, coins, **{**options, **_of(row, users)}), scenario)
 
@@ -113,7 +109,7 @@ def _with_delta(row: Row, releases: int) -> Cell:
 
 def _one_bit(row: Row, options: dict[str, Any], releases: int) -> Cell:
     """The abstract machine: others are in the counts that its releases show, and have too many outputs."""
-    made = max(releases, _released(row, 1))
+    made = max(releases, row.releases_of(1))
     planned = _planned(row, releases if "span" in row.options else made - 1)
     est = row.build(SeededCoins(0), **options, **planned)
     claimed, split = (est.budget.total, est.budget.delta), est._ledger.split
@@ -185,7 +181,7 @@ def _kept(row: Row, holder: Any, verb: str) -> Cell:
         return not_applicable(f"has no {verb}")
     if row.kind is Continual:
         return measure(lambda coins: Watching(coins, holder), Scenario(range(1), 1))
-    made = _released(row, 1) if "span" not in row.options else 2
+    made = row.releases_of(1) if "span" not in row.options else 2
     events = 2 if "up_to" in row.options else 1
     return measure(lambda coins: holder(row.build(coins), coins), Scenario(range(row.users), events, releases=made))
 
@@ -210,68 +206,6 @@ def _folder(row: Row) -> Cell:
     if error:
         return refused(error)
     return _kept(row, holders.InFolder, "save")
-
-
-# --- windows and cycles -----------------------------------------------------------------------------------------------
-
-
-def windows(row: Row, times: int, readings: int | None, delta: float | None = None, releases: int = 1) -> Cell:
-    """An estimator inside `Windows`, and what they state for so many windows, read once, in each, or not at all."""
-    error = refusal(lambda: Windows(row.itself, every=1, start=0))
-    if error:
-        return refused(error)
-    if delta is not None and "delta" not in row.options:
-        return not_applicable("takes no delta")
-    counts, periods = "up_to" in row.options, hasattr(row.kind, "close")
-    if periods and releases > 1:
-        return not_applicable("a window with two periods has two releases as it is")
-    each = _released(row, releases)
-    options: dict[str, Any] = {"releases": releases}
-    if delta is not None:
-        options |= {"delta": delta, "epsilon": 8.0 if counts or periods or releases > 1 else 4.0}
-    if delta is not None and periods:
-        return _windows_of_one_bit(row, times, readings, each, options)
-    scenario = Scenario(
-        range(1),
-        max(times * each, 4 if counts else 3) if delta is None else (2 if counts else 1),
-        releases=times * each,
-        readings=1 if readings is None else readings,
-        stretch=each if readings is None else 0,
-        even=delta is not None and counts and bool(readings),
-    )
-    return measure(
-        lambda coins: holders.InWindows(holders.Maker(row.build, coins, **options), times, readings), scenario
-    )
-
-
-def _windows_of_one_bit(row: Row, times: int, readings: int | None, each: int, options: dict[str, Any]) -> Cell:
-    windows: Any = Windows(holders.Maker(row.build, SeededCoins(0), **options), every=1, start=0)
-    claimed = windows.loss(times, readings=readings), holders.delta_of(windows, times)
-    split = windows.open._ledger.split
-    scenario = Scenario(range(1), 1, releases=times * each, readings=readings or 0)
-    return measure(lambda coins: holders.OneBit(split, claimed, each, coins), scenario, How.MACHINE)
-
-
-def _cycles(row: Row, readings: int | None, delta: float | None = None) -> Cell:
-    if not row.cycles:
-        return not_applicable("one cycle is its life")
-    if delta is not None:
-        split_of = row.build(SeededCoins(0), delta=delta, epsilon=6.0, span="1d")
-        claimed = split_of.loss(2, readings=readings), holders.delta_of(split_of, 2)
-        scenario = Scenario(range(1), 1, releases=2, readings=readings or 0, verbs=("update", "remove"))
-        split = split_of._ledger.split
-        return measure(lambda coins: holders.OneBit(split, claimed, 1, coins), scenario, How.MACHINE)
-    est = row.build(SeededCoins(0))
-    scenario = Scenario(
-        [_with_whole_cycles(est)], 4, releases=2 * est.days, readings=1 if readings is None else readings
-    )
-    return measure(lambda coins: holders.Cycles(row.build(coins), 2, readings), scenario)
-
-
-def _with_whole_cycles(est: Any) -> int:
-    """A user whose bit is drawn anew when the first cycle of days is over, and not within it."""
-    part = est._phases[phase_reset_on(est.days, est.days)]
-    return next(user for user in range(est.users) if part.first <= est._slots.slot(user) < part.first + part.size)
 
 
 # --- merging, growing, watching ---------------------------------------------------------------------------------------
@@ -350,10 +284,10 @@ COLUMNS: tuple[Column, ...] = (
     Column("1 window, delta, unread", lambda row: windows(row, 1, 0, DELTA)),
     Column("2 windows, delta, read once", lambda row: windows(row, 2, 1, DELTA)),
     Column("2 windows, delta, unread", lambda row: windows(row, 2, 0, DELTA)),
-    Column("2 cycles, read once", lambda row: _cycles(row, 1)),
-    Column("2 cycles, unread", lambda row: _cycles(row, 0)),
-    Column("2 cycles, delta, read once", lambda row: _cycles(row, 1, DELTA)),
-    Column("2 cycles, delta, unread", lambda row: _cycles(row, 0, DELTA)),
+    Column("2 cycles, read once", lambda row: cycles(row, 1)),
+    Column("2 cycles, unread", lambda row: cycles(row, 0)),
+    Column("2 cycles, delta, read once", lambda row: cycles(row, 1, DELTA)),
+    Column("2 cycles, delta, unread", lambda row: cycles(row, 0, DELTA)),
     Column("Continual", _continual),
     Column("merge", _merge),
     Column("grow", _grow),

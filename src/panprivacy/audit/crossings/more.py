@@ -5,8 +5,9 @@ from typing import Any
 from panprivacy.actives import ActiveUsers
 from panprivacy.audit.crossings import holders
 from panprivacy.audit.crossings.cells import Cell, refused
-from panprivacy.audit.crossings.columns import DELTA, windows
+from panprivacy.audit.crossings.columns import DELTA
 from panprivacy.audit.crossings.measuring import Scenario, measure, refusal
+from panprivacy.audit.crossings.repeating import windows
 from panprivacy.audit.crossings.rows import KINDS, Row
 from panprivacy.counts import Counts
 from panprivacy.density import Density

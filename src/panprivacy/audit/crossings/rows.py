@@ -89,6 +89,10 @@ class Row:
         """The fewest users with whom it can be built with these options."""
         return _fewest_users(self, tuple(options.items()))
 
+    def releases_of(self, planned: int) -> int:
+        """How many releases it makes in all: with two periods, that of the first one is one more."""
+        return planned + hasattr(self.kind, "close")
+
     def build(self, coins: Coins, **options: Any) -> Any:
         """The estimator itself; of a container, the one that it holds."""
         given = options.pop("universe", None)
