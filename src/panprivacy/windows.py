@@ -113,8 +113,7 @@ class Windows(Generic[R]):
         self._closed: list[Window[R]] = []
         lifetime.give_lock(self, rank=0)
         self._open = make()
-        if not hasattr(self._open, "release"):
-            raise TypeError(f"windows are released when they end, and a {type(self._open).__name__} has no release()")
+        _check_fits(self._open)
 
     # --- events -------------------------------------------------------------------------------------------------
 
@@ -312,6 +311,17 @@ class Windows(Generic[R]):
             if self._open.last is None:
                 raise
             return self._open.last
+
+
+def _check_fits(est: Any) -> None:
+    """Refuse what cannot be released and wiped at the end of a window, and what has a calendar of its own."""
+    kind = type(est).__name__
+    if not hasattr(est, "release"):
+        raise TypeError(f"windows are released when they end, and a {kind} has no release()")
+    if not hasattr(est, "end"):
+        raise TypeError(f"the estimator of a window is wiped when its window ends, and a {kind} has no end()")
+    if hasattr(est, "advance"):
+        raise TypeError(f"{kind} has days and cycles of its own, which windows do not count: feed it without windows")
 
 
 def _moment(time: datetime) -> str:

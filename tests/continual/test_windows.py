@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta, timezone
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -232,6 +233,18 @@ def test_a_distinct_count_has_windows_too() -> None:
 def test_what_has_no_release_has_no_windows() -> None:
     with pytest.raises(TypeError, match="a Continual has no release"):
         Windows(lambda: Continual(USERS, 1.0), "7d")  # type: ignore[arg-type, return-value]
+
+
+def test_what_cannot_be_wiped_at_the_end_of_a_window_is_refused(tmp_path: Path) -> None:
+    folder: Any = pp.StateFolder.create(tmp_path / "folder", universe=USERS, epsilon=1.0, shards=1)
+    with pytest.raises(TypeError, match=r"wiped when its window ends, and a StateFolder has no end\(\)"):
+        Windows(lambda: folder, "7d")
+
+
+def test_what_has_cycles_of_its_own_is_refused() -> None:
+    """Several of its cycles would fit into a window, and the windows would state what one of them loses."""
+    with pytest.raises(TypeError, match="ActiveUsers has days and cycles of its own"):
+        Windows(lambda: pp.ActiveUsers(USERS, 1.0, span="2d", start=MONDAY), "7d")
 
 
 # --- what it costs ------------------------------------------------------------------------------------------------

@@ -263,6 +263,14 @@ def test_a_period_that_could_not_be_closed_is_open_with_its_bits() -> None:
     assert est.release().number == 3
 
 
+def test_a_retention_of_fewer_users_than_parts_can_be_loaded() -> None:
+    est = pp.Retention(3, 1.0, key=bytes([2] * 16))
+    again = pp.load(est.to_bytes())
+    assert again.to_bytes() == est.to_bytes()
+    again.close()
+    assert pp.load(again.to_bytes()).closed
+
+
 @pytest.mark.parametrize("newcomers", [False, True])
 def test_a_state_goes_on_in_the_period_that_it_was_saved_in(newcomers: bool) -> None:
     est: Any = pp.Retention(USERS, 8.0, newcomers=newcomers, releases=2)

@@ -414,7 +414,7 @@ class ActiveUsers(Estimator[ActivesRelease]):
         Calendar.from_bytes(parameters[-Calendar.SIZE :])
         known, rest = universe_from(parameters[: -Calendar.SIZE], universe)
         slots, rest = Dealt.from_bytes(rest, known.size)
-        if rest or slots.parts > MOST_DAYS:
+        if rest or slots.parts > min(MOST_DAYS, slots.size):
             raise ValueError(f"{slots.parts} phases are not possible")
         return known, slots
 

@@ -123,11 +123,12 @@ class Search:
     enough: Callable[[], bool]
     """Whether the search may stop, since nothing worse can come."""
 
-    def around(self, user: int, left: Left) -> None:
-        """Walk over every timeline on which this user's events are the ones that differ."""
+    def around(self, user: int | tuple[int, ...], left: Left) -> None:
+        """Walk over every timeline on which the events of this user, or of these, are the ones that differ."""
         people = range(len(self.laws.machine.users))
-        self._own = [Step(verb, (user,)) for verb in self.verbs]
-        self._others = [Step(verb, (other,)) for verb in self.verbs for other in people if other != user]
+        own = user if isinstance(user, tuple) else (user,)
+        self._own = [Step(verb, (one,)) for verb in self.verbs for one in own]
+        self._others = [Step(verb, (other,)) for verb in self.verbs for other in people if other not in own]
         self._visited: set[tuple[frozenset[Beginning], Left]] = set()
         self._walk({Beginning(self.laws.start, None, self.streams.start): None}, left)
 

@@ -372,4 +372,4 @@ COMPOSED = {
     "StateFolder": "its estimator is one of those above, whose bits are kept in parts",
     "Windows": "each window is one of the estimators above, and `Windows.loss` adds up what they lose",
 }
-"""What holds estimators and no state of its own."""
+"""What holds estimators and no state of its own: `panprivacy.audit.crossings` audits it while it holds one."""

@@ -8,6 +8,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from panprivacy.cli.crossed import audit_crossings
 from panprivacy.cli.images import audit_memory
 from panprivacy.cli.plainly import Speaker, plain_errors
 
@@ -58,12 +59,21 @@ def audit(
     full: Annotated[
         bool, typer.Option("--full", help="With --memory: run with 10^4, 10^5, 10^6 and 10^7 users.")
     ] = False,
-    markdown: Annotated[bool, typer.Option("--markdown", help="With --memory: print the table in Markdown.")] = False,
+    crossings: Annotated[
+        bool,
+        typer.Option(
+            "--crossings",
+            help="Instead, cross every estimator with files, folders, windows, cycles, groups, categories and a delta.",
+        ),
+    ] = False,
+    markdown: Annotated[
+        bool, typer.Option("--markdown", help="With --memory or --crossings: print the table in Markdown.")
+    ] = False,
 ) -> None:
     """Check the privacy of estimators: run them under every outcome of their coins, and print the exact loss.
 
-    The exit status is 1 if an estimator that is meant to be private loses more than it claims, or if an image holds
-    anything that it must not.
+    The exit status is 1 if an estimator that is meant to be private loses more than it claims, alone or in a crossing,
+    or if an image holds anything that it must not.
 
     Example: [bold]panprivacy audit Density --releases 2 --deletions[/bold]
     """
@@ -74,6 +84,10 @@ def audit(
             sizes = [10_000, 100_000, 1_000_000, 10_000_000] if full else [users or 10_000]
             clean = audit_memory(estimator or "", sizes, as_json=as_json, markdown=markdown)
         raise typer.Exit(0 if clean else 1)
+    if crossings:
+        with plain_errors():
+            held = audit_crossings(estimator, as_json=as_json, markdown=markdown)
+        raise typer.Exit(0 if held else 1)
     console = Console()
     with plain_errors():
         users = 3 if users is None else users

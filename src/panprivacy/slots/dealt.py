@@ -68,7 +68,7 @@ class Dealt:
     def from_bytes(cls, data: bytes, universe: int) -> tuple[Self, bytes]:
         """Read what `to_bytes` wrote off the front of some bytes, and return what is left of them."""
         size, parts, key = _SAVED.unpack_from(data)
-        if not 1 <= parts <= size <= slots_of_all(universe):
+        if parts < 1 or not 1 <= size <= slots_of_all(universe):
             raise ValueError(f"{size} slots in {parts} parts are not possible for {universe} users")
         return cls(universe, size, parts, key), data[_SAVED.size :]
 

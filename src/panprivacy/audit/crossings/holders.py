@@ -1,0 +1,304 @@
+"""Where an estimator can be kept while it is audited: in a file, as a pickle, in a folder, in windows of time.
+
+Each holder is an object whose memory is what an intruder finds there, and whose verbs are those of a stream. It says
+what is stated about its loss as `claimed_epsilon` and `claimed_delta`.
+"""
+
+import pickle
+import tempfile
+from collections.abc import Callable
+from math import expm1
+from pathlib import Path
+from typing import Any
+
+from panprivacy.folder import StateFolder
+from panprivacy.privacy import coins as coin_sources
+from panprivacy.privacy.coins import Coins
+from panprivacy.state.loading import load
+from panprivacy.state.merging import merge
+from panprivacy.testing import SeededCoins
+from panprivacy.windows import Windows
+
+
+class Maker:
+    """A constructor and its options: a function without a closure, which an audit can look into."""
+
+    def __init__(self, build: Callable[..., Any], coins: Coins, **options: Any) -> None:
+        self.build, self.coins, self.options = build, coins, options
+
+    def __call__(self) -> Any:
+        return self.build(self.coins, **self.options)
+
+
+class Holder:
+    """What all holders share: the claim of the estimator that they hold, and the verbs of a stream."""
+
+    claimed_epsilon: float
+    claimed_delta: float
+
+    def _claim(self, est: Any) -> None:
+        self.claimed_epsilon, self.claimed_delta = float(est.budget.total), float(est.budget.delta)
+
+    def _call(self, verb: str, *given: Any) -> Any:
+        raise NotImplementedError
+
+    def update(self, *event: Any) -> None:
+        self._call("update", *event)
+
+    def remove(self, *event: Any) -> None:
+        self._call("remove", *event)
+
+    def rerandomize(self) -> None:
+        self._call("rerandomize")
+
+    def release(self) -> Any:
+        return self._call("release")
+
+
+class InFile(Holder):
+    """An estimator in a state file: every call loads it, works on it and saves it. An intruder reads the files."""
+
+    def __init__(self, est: Any, coins: Coins) -> None:
+        self._claim(est)
+        self._coins, self._universe = coins, est.universe
+        with tempfile.TemporaryDirectory() as folder:
+            est.save(Path(folder) / "state.pp", insecure=True)
+            self._files = files_in(folder)
+
+    def _call(self, verb: str, *given: Any) -> Any:
+        with tempfile.TemporaryDirectory() as folder:
+            put_files(folder, self._files)
+            est = load(Path(folder) / "state.pp", self._universe)
+            draw_from(est, self._coins)
+            returned = called(est, verb, *given)
+            est.save(Path(folder) / "state.pp", insecure=True)
+            self._files = files_in(folder)
+        return returned
+
+
+class Pickled(Holder):
+    """An estimator as a pickle, between any two calls. An intruder reads the pickle."""
+
+    def __init__(self, est: Any, coins: Coins) -> None:
+        self._claim(est)
+        self._coins, self._pickle = coins, pickled(est)
+
+    def _call(self, verb: str, *given: Any) -> Any:
+        est = pickle.loads(self._pickle)
+        draw_from(est, self._coins)
+        returned = called(est, verb, *given)
+        self._pickle = pickled(est)
+        return returned
+
+
+class InFolder(Holder):
+    """An estimator in a state folder of two shards, opened anew for every call. An intruder reads all its files."""
+
+    def __init__(self, est: Any, coins: Coins) -> None:
+        self._claim(est)
+        self._coins, self._universe = coins, est.universe
+        with tempfile.TemporaryDirectory() as place:
+            draw_from(est, SeededCoins(0))  # for the name of the folder, which has too many outcomes to be walked
+            StateFolder.holding(est, Path(place) / "folder", shards=min(2, self._universe.size or 2))
+            self._files = files_in(place)
+
+    def _call(self, verb: str, *given: Any) -> Any:
+        with tempfile.TemporaryDirectory() as place:
+            put_files(place, self._files)
+            folder = StateFolder(Path(place) / "folder", self._listed, coins=self._coins)
+            returned = getattr(folder, verb)(*given)
+            self._files = files_in(place)
+        return returned
+
+    @property
+    def _listed(self) -> Any:
+        return self._universe if hasattr(self._universe, "groups") else None
+
+
+class InWindows(Holder):
+    """Windows of time whose estimators make all of their planned releases, the last one at the end of the window."""
+
+    def __init__(self, make: Callable[[], Any], times: int = 1, readings: int | None = None) -> None:
+        self._windows: Windows[Any] = Windows(make, every=1, start=0)
+        self._now = 0
+        self.claimed_epsilon = self._windows.loss(times, readings=readings)
+        self.claimed_delta = delta_of(self._windows, times)
+
+    def update(self, *event: Any) -> None:
+        (user,) = event
+        self._windows.update(user, self._now)
+
+    def remove(self, *event: Any) -> None:
+        self._windows.open.remove(*event)
+
+    def rerandomize(self) -> None:
+        self._windows.open.rerandomize()
+
+    def release(self) -> Any:
+        est: Any = self._windows.open
+        if est.budget.releases_made + 1 < est.budget.releases:
+            return next_release(est)
+        self._now += 1
+        return self._windows.advance(self._now)
+
+
+class Cycles(Holder):
+    """An estimator whose bits are drawn anew in every cycle, and what it states for so many of them."""
+
+    def __init__(self, est: Any, cycles: int, readings: int | None) -> None:
+        self._est = est
+        self.claimed_epsilon = est.loss(cycles, readings=readings)
+        self.claimed_delta = delta_of(est, cycles)
+
+    def _call(self, verb: str, *given: Any) -> Any:
+        return getattr(self._est, verb)(*given)
+
+
+class Alone(Holder):
+    """An estimator by itself; one with two periods ends the first of them with its first release."""
+
+    def __init__(self, est: Any) -> None:
+        self._claim(est)
+        self._est = est
+
+    def _call(self, verb: str, *given: Any) -> Any:
+        return called(self._est, verb, *given)
+
+
+class Together(Alone):
+    """Users who act as one: k of them lose k times epsilon, with ``delta * (e^(k*epsilon) - 1) / (e^epsilon - 1)``."""
+
+    def __init__(self, est: Any, users: int) -> None:
+        super().__init__(est)
+        self.claimed_delta *= expm1(users * self.claimed_epsilon) / expm1(self.claimed_epsilon)
+        self.claimed_epsilon *= users
+
+
+class Merged(Holder):
+    """Two parts, one of which holds each user, that are merged before the first release."""
+
+    def __init__(self, parts: list[Any]) -> None:
+        self._claim(parts[0])
+        self._parts = parts
+
+    def _call(self, verb: str, *given: Any) -> Any:
+        if verb == "release" and len(self._parts) > 1:
+            self._parts = [merge(self._parts)]
+        return [getattr(part, verb)(*given) for part in self._parts]
+
+
+class MergedWithAnother(Holder):
+    """A table that is merged with one of other people, made just then, before its release: users may overlap."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make, self._est, self._merged = make, make(), False
+        self._claim(self._est)
+
+    def _call(self, verb: str, *given: Any) -> Any:
+        if verb == "release" and not self._merged:
+            self._est, self._merged = merge([self._est, self._make()], overlapping=True), True
+        return getattr(self._est, verb)(*given)
+
+
+class Grown(Holder):
+    """An estimator whose universe gets one more user before every release but the first."""
+
+    def __init__(self, est: Any) -> None:
+        self._claim(est)
+        self._est, self._made = est, 0
+
+    def _call(self, verb: str, *given: Any) -> Any:
+        if verb == "release":
+            self._made += 1
+            if self._made > 1:
+                self._est.grow(self._est.universe.size + 1)
+        return getattr(self._est, verb)(*given)
+
+
+class ByCategory(Holder):
+    """A holder whose users may appear in one category, in the other, or in both."""
+
+    def __init__(self, holder: Holder, one: str, other: str) -> None:
+        self._holder, self._one, self._other = holder, one, other
+        self.claimed_epsilon, self.claimed_delta = holder.claimed_epsilon, holder.claimed_delta
+
+    def update(self, *event: Any) -> None:
+        self._holder.update(*event, self._one)
+
+    def update_other(self, *event: Any) -> None:
+        self._holder.update(*event, self._other)
+
+    def release(self) -> Any:
+        return self._holder.release()
+
+
+class OneBit:
+    """The abstract machine: one user's bit, drawn anew after so many releases, beside what the estimator states."""
+
+    def __init__(self, split: Any, claimed: tuple[float, float], cycle: int, coins: Coins) -> None:
+        self._split, self._coins, self._cycle, self._made = split, coins, cycle, 0
+        self.claimed_epsilon, self.claimed_delta = claimed
+        self._bit = coins.flip(split.pair.absent)
+
+    def update(self, user: Any) -> None:  # noqa: ARG002 - there is one
+        self._bit = self._coins.flip(self._split.pair.present)
+
+    def remove(self, user: Any) -> None:  # noqa: ARG002
+        self._bit = self._coins.flip(self._split.pair.absent)
+
+    def release(self) -> int:
+        released = self._coins.noisy(int(self._bit), self._split.noise)
+        self._made = (self._made + 1) % self._cycle
+        if not self._made:
+            self._bit = self._coins.flip(self._split.pair.absent)
+        return released
+
+
+def next_release(est: Any) -> Any:
+    """The next planned release: of an estimator with two periods, the first one ends the first period."""
+    return est.close() if getattr(est, "closed", None) is False else est.release()
+
+
+def called(est: Any, verb: str, *given: Any) -> Any:
+    """What a verb of a stream returns."""
+    return next_release(est) if verb == "release" else getattr(est, verb)(*given)
+
+
+def delta_of(est: Any, times: int) -> float:
+    """The delta that is stated for so many windows or cycles; where one cycle's is stated, deltas add up."""
+    stated = est.delta
+    return float(stated(times)) if callable(stated) else min(times * float(stated), 1.0)
+
+
+def draw_from(est: Any, coins: Coins) -> None:
+    """Have an estimator that was loaded draw from the coins of the audit."""
+    for part in _parts_of(est):
+        part._coins = coins
+
+
+def _parts_of(est: Any) -> list[Any]:
+    """What draws coins: the estimator, or the one that an observer watches."""
+    return [getattr(est, "_density", est)]
+
+
+def pickled(est: Any) -> bytes:
+    """The pickle that an estimator on secure coins would have: one on other coins is refused."""
+    draw_from(est, coin_sources.system)
+    for part in _parts_of(est):
+        part._drawn_securely = True
+    return pickle.dumps(est)
+
+
+def files_in(folder: str) -> dict[str, bytes]:
+    """All files of a folder, by their names."""
+    root = Path(folder)
+    return {str(path.relative_to(root)): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}
+
+
+def put_files(folder: str, files: dict[str, bytes]) -> None:
+    """Write files back."""
+    for name, content in files.items():
+        path = Path(folder) / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+        path.chmod(0o600)

@@ -1,0 +1,125 @@
+"""What a crossing exactly loses: the shipping code, run under every outcome of its coins."""
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import inf
+from typing import Any
+
+from panprivacy.audit.auditor import claim_of, exact
+from panprivacy.audit.crossings.cells import Cell, How, Verdict
+from panprivacy.audit.judge import Judge
+from panprivacy.audit.laws import Laws
+from panprivacy.audit.machine import Machine, Make, Step
+from panprivacy.audit.search import READ, RELEASE, AllStreams, Search
+from panprivacy.audit.watcher import Watcher
+from panprivacy.checks import LargeDelta
+from panprivacy.errors import PanPrivacyError
+from panprivacy.privacy import exact as arithmetic
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """What happens to an estimator, and what is seen of it."""
+
+    users: Sequence[Any]
+    events: int = 2
+    """Events of the longest stream; with a delta, events of the user between two observations."""
+    releases: int = 1
+    readings: int = 1
+    stretch: int = 0
+    """The state is read once before so many releases, and once again before as many more; 0: once in all."""
+    intrusions: int = 0
+    verbs: tuple[str, ...] = ("update",)
+    together: int = 1
+    """How many users act as one."""
+    even: bool = False
+    """Whether the user comes an even number of times between two observations: the counters stay where they are."""
+
+
+def measure(make: Make, scenario: Scenario, how: How = How.CODE) -> Cell:
+    """The exact loss beside the stated one; of an estimator with a delta, the exact delta against one who watches."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LargeDelta)
+        machine = Machine(make, scenario.users)
+        epsilon, delta = claim_of(machine.sample)
+        if delta:
+            found = watched(machine, scenario, epsilon)
+        elif scenario.stretch or scenario.together > 1:
+            found = _searched(machine, scenario)
+        else:
+            found = _loss(make, scenario)
+    return Cell(Verdict.AUDITED, epsilon=epsilon, delta=delta, found=found, how=how)
+
+
+def watched(machine: Machine, scenario: Scenario, epsilon: float) -> float:
+    """The delta at an epsilon, against an intruder who decides by the releases."""
+    watcher = Watcher(machine, list(actions(scenario)), RELEASE)
+    return watcher.smallest_delta(epsilon, scenario.releases, scenario.readings, stretch=scenario.stretch)
+
+
+def actions(scenario: Scenario) -> Iterator[tuple[Step, ...]]:
+    """All that the users who differ can do between two observations: nothing, or a verb up to so many times."""
+    yield ()
+    for who in range(scenario.together):
+        for verb in scenario.verbs:
+            for times in range(1, scenario.events + 1):
+                if not (scenario.even and times % 2):
+                    yield (Step(verb, (who,)),) * times
+    if scenario.together > 1:
+        yield tuple(Step("update", (who,)) for who in range(scenario.together))
+
+
+def _loss(make: Make, scenario: Scenario) -> float:
+    result = exact(
+        make,
+        scenario.users,
+        scenario.events,
+        releases=scenario.releases,
+        intrusions=scenario.intrusions,
+        readings=scenario.readings,
+        verbs=scenario.verbs,
+    )
+    return result.worst_loss if result.settled else inf
+
+
+@dataclass(frozen=True)
+class _ReadAgain:
+    """What is left to be seen, where the state is read once in every stretch of so many releases."""
+
+    releases: int
+    readings: int
+    stretch: int
+
+    @property
+    def done(self) -> bool:
+        return not (self.releases or self.readings)
+
+    def choices(self, release: Step) -> Iterator[tuple[Step, "_ReadAgain"]]:
+        if self.readings:
+            yield READ, replace(self, readings=0)
+        if self.releases:
+            left = self.releases - 1
+            again = self.stretch and left % self.stretch == 0
+            yield release, replace(self, releases=left, readings=(1 if left else 0) if again else self.readings)
+
+
+def _searched(machine: Machine, scenario: Scenario) -> float:
+    """The loss, where the state is read in every stretch, or where several users act as one."""
+    laws = Laws(machine)
+    judge = Judge(laws)
+    search = Search(laws, AllStreams(scenario.events), scenario.verbs, RELEASE, False, judge.hear, judge.is_certain)
+    left: Any = _ReadAgain(scenario.releases, scenario.readings, scenario.stretch)
+    search.around(tuple(range(scenario.together)), left)
+    return arithmetic.round_up(judge.loss) if judge.settled else inf
+
+
+def refusal(attempt: Callable[[], object]) -> Exception | None:
+    """The error with which the library refuses, if it does; other errors are defects, and are not caught."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            attempt()
+    except (PanPrivacyError, TypeError, ValueError) as error:
+        return error
+    return None

@@ -1,0 +1,103 @@
+"""What is stated too low where two features meet is found by the crossing that they share."""
+
+from copy import copy
+from typing import Any
+
+import pytest
+
+from panprivacy.audit.crossings import COLUMNS, MORE, Cell, Row
+from panprivacy.audit.crossings.columns import DELTA
+from panprivacy.audit.crossings.holders import InWindows, Maker
+from panprivacy.audit.crossings.measuring import Scenario, measure
+from panprivacy.audit.crossings.repeating import windows
+from panprivacy.counts import Counts
+from panprivacy.density import Density
+from panprivacy.folder.ledger import SharedLedger
+from panprivacy.privacy import exact, gaussian
+from panprivacy.privacy.budget import Split
+from panprivacy.privacy.noise import Gaussian, Laplace
+from panprivacy.windows import Windows
+
+CELLS = {column.title: column.cell for column in COLUMNS}
+
+
+def unread_of_one_count(split: Split) -> float:
+    """What a window of a `Counts` was once said to lose by its releases: as if one user moved one count by 1."""
+    if isinstance(split.noise, Gaussian):
+        return gaussian.loss(split.noise.square, split.releases, split.delta)
+    released = exact.decimal(split.releases * split.noise.epsilon)
+    if split.releases > 1:
+        return exact.round_up(released)
+    present, absent = (exact.log_mixture(p, released) for p in (split.pair.p1, split.pair.p0))
+    return exact.round_up(exact.add(present, -absent))
+
+
+@pytest.fixture
+def _one_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    def loss(self: Windows[Any], windows: int = 1, *, readings: int | None = None) -> float:
+        split = self._open._ledger.split
+        read = windows if readings is None else min(readings, windows)
+        return read * split.loss(*split.planned) + (windows - read) * unread_of_one_count(split)
+
+    monkeypatch.setattr(Windows, "loss", loss)
+
+
+@pytest.mark.usefixtures("_one_count")
+@pytest.mark.parametrize("feature", ["2 windows, read once", "2 windows, unread"])
+def test_windows_that_forget_that_a_user_moves_two_counts_are_found(feature: str) -> None:
+    assert CELLS[feature](Row(Counts)).found > 1.05 * CELLS[feature](Row(Counts)).epsilon
+    assert CELLS[feature](Row(Density)).holds
+
+
+@pytest.mark.usefixtures("_one_count")
+def test_with_a_delta_they_are_found_too() -> None:
+    def cell(epsilon: float) -> Cell:
+        make = Row(Counts).build
+        return measure(
+            lambda coins: InWindows(Maker(make, coins, delta=DELTA, epsilon=epsilon), 1, 0),
+            Scenario(range(1), 2, readings=0),
+        )
+
+    found = [cell(epsilon) for epsilon in (6.0, 7.0, 8.0, 9.0)]
+    assert all(one.delta == DELTA for one in found)
+    assert any(one.found > 1.2 * DELTA for one in found)
+
+
+def test_a_folder_that_forgets_that_a_user_moves_two_counts_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    change = SharedLedger.change
+
+    def with_half_the_noise(self: Any, act: Any) -> Any:
+        def do(est: Any) -> Any:
+            split = est._ledger.split
+            est._ledger.split = forged = copy(split)
+            object.__setattr__(forged, "noise", Laplace(split.reach * split.noise.epsilon))
+            try:
+                return act(est)
+            finally:
+                est._ledger.split = split
+
+        return change(self, do)
+
+    monkeypatch.setattr(SharedLedger, "change", with_half_the_noise)
+    cell = CELLS["state folder"](Row(Counts))
+    assert not cell.holds
+    assert cell.found > 1.05 * cell.epsilon
+    assert CELLS["state folder"](Row(Density)).holds
+
+
+def test_windows_that_state_the_delta_of_one_of_them_for_two_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside an epsilon that is just large enough for two deltas, one of them does not do."""
+    stated = [3.0]
+    monkeypatch.setattr(Windows, "loss", lambda self, windows=1, *, readings=None: stated[0])  # noqa: ARG005
+    monkeypatch.setattr(Windows, "delta", lambda self, windows=1: windows * DELTA)  # noqa: ARG005
+    while not (cell := windows(Row(Density), 2, 1, DELTA)).holds:
+        stated[0] += 0.05
+    assert cell.found > 1.2 * DELTA
+
+    monkeypatch.setattr(Windows, "delta", lambda self, windows=1: DELTA)  # noqa: ARG005
+    assert not windows(Row(Density), 2, 1, DELTA).holds
+
+
+def test_two_users_who_act_as_one_lose_more_than_one_of_them() -> None:
+    cell = MORE["Density, 2 users who act as one"]()
+    assert cell.epsilon / 2 * 1.9 < cell.found <= cell.epsilon
