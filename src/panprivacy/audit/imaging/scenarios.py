@@ -31,6 +31,8 @@ class Scenario:
     """What bodies are, where the scenario is one of the service: CSV, NDJSON, Arrow or JSON."""
     encrypted: bool = False
     """Whether they come by TLS."""
+    refused: bool = False
+    """Whether the service refuses much; the step ``refused`` is all requests of `refused.REQUESTS`."""
 
     @property
     def possible(self) -> bool:
@@ -42,6 +44,7 @@ class Scenario:
 
 
 _PIPED = ("short", "medium", "release", "medium", "short")
+_REFUSED = ("short", "refused", "medium", "short")
 _DENSITY, _DISTINCT = ("density", "-", "-n", "USERS"), ("distinct", "-")
 _BY = ("--by", "clinic", "--categories", "north,south,west")
 _COUNTS = ("counts", "-", "-n", "USERS")
@@ -160,6 +163,16 @@ SCENARIOS = (
         "service, DistinctCount, TLS", "DistinctCount, text", "list of text", _PIPED, service="CSV", encrypted=True
     ),
     Scenario("service, DistinctCount, integers", "DistinctCount", steps=_PIPED, service="NDJSON"),
+    Scenario("service, refused", "DistinctCount, text", "list of text", _REFUSED, service="NDJSON", refused=True),
+    Scenario(
+        "service, refused, TLS",
+        "DistinctCount, text",
+        "list of text",
+        _REFUSED,
+        service="NDJSON",
+        encrypted=True,
+        refused=True,
+    ),
 )
 
 
