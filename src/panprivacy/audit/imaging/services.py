@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
+from hashlib import sha256
 from http.client import HTTPConnection, HTTPSConnection
 from pathlib import Path
 from typing import Any
@@ -28,8 +29,8 @@ from panprivacy.audit.imaging.recorded import Recorded
 from panprivacy.audit.imaging.refusals import Refusals
 from panprivacy.audit.imaging.scenarios import BATCHES, Scenario
 from panprivacy.audit.imaging.stage import environment, folders
-from panprivacy.audit.imaging.subjects import EPSILON, RELEASES
-from panprivacy.audit.imaging.truth import Traces
+from panprivacy.audit.imaging.subjects import EPSILON, RELEASES, Shown
+from panprivacy.audit.imaging.truth import Traces, Version
 
 _TYPES = {
     "CSV": "text/csv",
@@ -64,7 +65,8 @@ def run(
         open_.callback(process.kill)
         visitor = _Visitor(process, scenario)
         open_.callback(visitor.close)
-        recorded.start(process.pid, versions_of(process.pid, crowd))
+        audited = imaged / "audited.pp" if scenario.refused else None
+        recorded.start(process.pid, _versions(process.pid, crowd, audited))
         for number, step in enumerate(scenario.steps):
             batch = crowd.batch(number, step) if step in BATCHES else None
             if batch is not None:
@@ -74,7 +76,7 @@ def run(
             else:
                 visitor.ask("POST", "/counters/audited/releases")
             visitor.look_around()
-            recorded.step(batch, versions_of(process.pid, crowd))
+            recorded.step(batch, _versions(process.pid, crowd, audited))
         recorded.end(process.pid)
     traces = recorded.traces()
     for notes, fed in zip(visitor.notes[:-1], recorded.fed, strict=False):
@@ -84,6 +86,16 @@ def run(
         traces.add_texts(texts, strangers + np.arange(len(texts)))
         strangers += len(texts)
     return recorded, traces
+
+
+def _versions(process: int, crowd: Crowd, file: Path | None) -> list[Version]:
+    """The bits: read off their pages, or off the file where the service has other counters, too."""
+    if file is None:
+        return versions_of(process, crowd)
+    octets = -(-crowd.slots_in_all // 64) * 8
+    address = file.stat().st_size - sha256().digest_size - octets
+    shown = Shown(address, octets, crowd.slots_in_all, sparse=False, epoch=0, offset=0, each=1, file=str(file))
+    return [Version.at(shown, process)]
 
 
 def _tls_in(folder: Path) -> str:
