@@ -26,7 +26,7 @@ class Desk:
         self.settings = service.settings.service
         self.hardening = hardening
         self.board = Board(service.counters)
-        self.durations = Durations()
+        self.durations = Durations(kept=self.settings.count_events)
         self.room = Room(self.settings.limits.waiting)
         self.started = time.time()
         self._rates = Rates(self.settings.limits.requests, _later)
