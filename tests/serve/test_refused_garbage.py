@@ -75,6 +75,10 @@ def _fail(_: object, body: Body, __: object) -> int:
     raise RuntimeError(rows[0])
 
 
+def _fill_the_disk(*_: object) -> None:
+    raise OSError
+
+
 def _refuse(why: Why) -> Callable[..., None]:
     def refuse(*_: object) -> None:
         raise Refused(why)
@@ -85,7 +89,7 @@ def _refuse(why: Why) -> Callable[..., None]:
 FAILURES = [
     (500, "panprivacy.serve.counting.Counting.take", _fail),
     (507, "panprivacy.serve.keeping.Kept.check_free", _refuse(Why.disk)),
-    (507, "panprivacy.serve.keeping.Kept.save", _refuse(Why.disk)),
+    (507, "panprivacy.estimator.Estimator.save", _fill_the_disk),
     (503, "panprivacy.serve.worker.Worker.submit", _refuse(Why.closing)),
 ]
 

@@ -144,7 +144,8 @@ class _Visitor:
     @property
     def refused(self) -> list[NDArray[np.bytes_]]:
         """What came with requests that were refused: ids, and addresses of senders."""
-        return [*(ids for _, ids in self._refusals.sent), np.array(self._refusals.addresses, dtype=np.bytes_)]
+        addresses = np.array(self._refusals.addresses, dtype=f"S{LETTERS}")
+        return [texts for texts in (*(ids for _, ids in self._refusals.sent), addresses) if len(texts)]
 
     def send(self, ids: NDArray[Any], number: int) -> None:
         """Send a batch; it is counted, and on disk, when this returns."""
