@@ -162,25 +162,31 @@ def compare(revision: str, rounds: int, seconds: float) -> None:
         tree = Path(folder) / "then"
         subprocess.run(["git", "-C", ROOT, "worktree", "add", "--detach", "--quiet", tree, revision], check=True)
         try:
-            with served(1, UNIVERSE, tree / "src") as (then, _), served(1, UNIVERSE) as (now, _):
+            with served(1, UNIVERSE, tree / "src") as then, served(1, UNIVERSE) as now:
                 for case in (*CASES, SHORT):
                     _compare(case, (then, now), rounds, seconds)
         finally:
             subprocess.run(["git", "-C", ROOT, "worktree", "remove", "--force", tree], check=True)
 
 
-def _compare(case: Case, ports: tuple[int, int], rounds: int, seconds: float) -> None:
-    found: tuple[list[float], list[float]] = ([], [])
-    for port in ports:
+def _compare(case: Case, services: tuple[tuple[int, int], tuple[int, int]], rounds: int, seconds: float) -> None:
+    """Print the ratios of one kind of body; that of processor time is steadier where others use the machine, too."""
+    rates_: tuple[list[float], list[float]] = ([], [])
+    times: tuple[list[float], list[float]] = ([], [])
+    for port, _ in services:
         measured(case, port, 0.3)
     for number in range(rounds):
         for which in (0, 1) if number % 2 else (1, 0):
-            found[which].append(measured(case, ports[which], seconds))
-    then, now = map(statistics.median, found)
-    ratios = sorted(after / before for before, after in zip(*found, strict=True))
+            port, process = services[which]
+            before, began = worked(process), time.perf_counter()
+            rates_[which].append(measured(case, port, seconds))
+            ids = rates_[which][-1] * 1e6 * (time.perf_counter() - began)
+            times[which].append(1e9 * (worked(process) - before) / ids)
+    then, now = map(statistics.median, rates_)
+    first, second = map(statistics.median, times)
     print(
-        f"{case.name:18} {then:8.3f}M ids/s then {now:8.3f}M now: {now / then:.3f}"
-        f"   (rounds {ratios[0]:.2f} to {ratios[-1]:.2f})",
+        f"{case.name:18} {then:8.3f}M ids/s then, {now:8.3f}M now, {now / then:.3f} times as many;"
+        f" {first:8.1f} ns of a processor each then, {second:8.1f} now, {second / first:.3f}",
         flush=True,
     )
 
