@@ -11,19 +11,26 @@ def _keep(*_: Any) -> None:
     """In the place of what forgets."""
 
 
+def _replace(owner: Any, name: str, by: Any) -> None:
+    assert hasattr(owner, name), f"there is no {name} to replace"
+    setattr(owner, name, by)
+
+
 def frames_of_refusals() -> None:
     """Exceptions keep the calls that raised them, with the rows in their variables."""
-    worker.without_frames = guard.without_frames = _keep
+    _replace(worker, "without_frames", _keep)
+    _replace(guard, "without_frames", _keep)
 
 
 def requests() -> None:
     """A connection keeps its last request, and refers to itself through it."""
-    connections._Connection.forget = connections._Connection._forget_head = _keep  # type: ignore[method-assign]
+    _replace(connections._Connection, "forget", _keep)
+    _replace(connections._Connection, "_forget_head", _keep)
 
 
 def addresses_of_transports() -> None:
     """A transport of asyncio's that is closed keeps the address of its peer, and refers to itself."""
-    connections._forget_address = _keep
+    _replace(connections, "_forget_address", _keep)
 
 
 def addresses_of_senders() -> None:
@@ -36,10 +43,10 @@ def addresses_of_senders() -> None:
         def digest(self) -> bytes:
             return self._sender
 
-    rates.blake2b = Plain  # type: ignore[assignment, misc]
-    rates.Rates.forget = _keep  # type: ignore[method-assign]
+    _replace(rates, "blake2b", Plain)
+    _replace(rates.Rates, "forget", _keep)
 
 
 def names_of_hosts() -> None:
     """The parser of addresses keeps the last ones in a cache."""
-    sites._parsed = urlsplit
+    _replace(sites, "_parsed", urlsplit)

@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 import pytest
 
-from panprivacy.serve.http import rates
 from panprivacy.serve.http.rates import Rates
 from panprivacy.serve.refusals import Refused
 
@@ -17,7 +16,7 @@ class Clock:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 100.0
         self._calls: list[tuple[float, Callable[[], None]]] = []
-        monkeypatch.setattr(rates.time, "monotonic", lambda: self.now)
+        monkeypatch.setattr("panprivacy.serve.http.rates.time.monotonic", lambda: self.now)
 
     def later(self, seconds: float, call: Callable[[], None]) -> None:
         self._calls.append((self.now + seconds, call))

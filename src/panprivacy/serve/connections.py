@@ -44,8 +44,10 @@ class _Connection(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         crowded = len(self.connections) > self.limits.readers
         self.app = partial(_served, self, _refuse_crowd if crowded else self.config.loaded_app)
-        super().on_headers_complete()
-        self.app = self.config.loaded_app
+        try:
+            super().on_headers_complete()
+        finally:
+            self.app = self.config.loaded_app  # which does not refer to this connection
 
     def on_message_complete(self) -> None:
         super().on_message_complete()
@@ -73,7 +75,7 @@ class _Connection(HttpToolsProtocol):
         body = json.dumps(Refused(Why.bad_request, "this is not HTTP").problem())
         about = (f"content-type: {PROBLEM}", f"content-length: {len(body)}", "connection: close")
         self.transport.write("\r\n".join(("HTTP/1.1 400 Bad Request", *about, "", body)).encode())
-        self.transport.close()
+        self._close()
 
     # --- what is over -------------------------------------------------------------------------------------------
 
@@ -112,10 +114,18 @@ class _Connection(HttpToolsProtocol):
             self._close()
 
     def _close(self) -> None:
-        """Close it, and do not wait long for a peer to agree, as TLS would."""
+        """Close it when all is sent, and do not wait long for a peer to agree, as TLS would."""
         self._forget_head()
         self.transport.close()
-        self.loop.call_later(_GOODBYE, self.transport.abort)
+        self.loop.call_later(_GOODBYE, self._cut_off_if_sent)
+
+    def _cut_off_if_sent(self) -> None:
+        if self._lost:
+            return
+        if self._socket_transport.get_write_buffer_size():
+            self.loop.call_later(_GOODBYE, self._cut_off_if_sent)
+        else:
+            self.transport.abort()
 
     # --- bodies -------------------------------------------------------------------------------------------------
 

@@ -202,14 +202,16 @@ class KafkaServer(_Process):
         return {"kind": "kafka", "servers": f"127.0.0.1:{self.port}", "topic": topic, "group": topic}
 
     def left(self, topic: str) -> int:
-        """How many messages are after the committed offsets."""
-        from confluent_kafka import Consumer, TopicPartition
+        """How many messages are after the committed offsets; -1 while the broker is not ready to say."""
+        from confluent_kafka import Consumer, KafkaException, TopicPartition
 
         reader = Consumer({"bootstrap.servers": f"127.0.0.1:{self.port}", "group.id": topic, "log_level": 0})
         try:
             parts = [TopicPartition(topic, number) for number in range(2)]
             done = sum(max(part.offset, 0) for part in reader.committed(parts, timeout=30))
             return sum(reader.get_watermark_offsets(part, timeout=30)[1] for part in parts) - done
+        except KafkaException:
+            return -1
         finally:
             reader.close()
 
