@@ -2,6 +2,7 @@
 
     python benchmarks/serve.py                  # ids a second, by kind and size of bodies
     python benchmarks/serve.py --soak 300       # 2,000 readers of the event stream and 50 senders for five minutes
+    python benchmarks/serve.py --against HEAD~1 # ids a second beside an earlier revision, in turns: compare the ratios
 
 Service and senders share one machine, over the loopback interface. The service is started as the command starts itself,
 hardened. Senders keep their connections, and send bodies that were made before.
@@ -14,6 +15,7 @@ import os
 import re
 import signal
 import socket
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -28,6 +30,7 @@ import numpy as np
 import polars as pl
 
 UNIVERSE = 10**7
+ROOT = Path(__file__).resolve().parent.parent
 _MIB = 2**20
 
 
@@ -51,10 +54,13 @@ CASES = (
     Case("CSV, 10^5 ids", "text/csv", 10**5, 4, 0.0),
 )
 
+SHORT = Case("NDJSON, 10^2 ids", "application/x-ndjson", 10**2, 16, 0.0)
+"""Where most of the time goes into requests, and little into ids."""
+
 
 @contextmanager
-def served(counters: int, universe: int) -> Iterator[tuple[int, int]]:
-    """A service with so many counters: its port, and the number of its process."""
+def served(counters: int, universe: int, source: Path = ROOT / "src") -> Iterator[tuple[int, int]]:
+    """A service with so many counters, of the code in a folder: its port, and the number of its process."""
     with tempfile.TemporaryDirectory(prefix="panprivacy-bench-") as folder:
         tables = "".join(
             f'[counters.c{i}]\nkind = "density"\nuniverse = {universe}\nepsilon = 1.0\nreleases = 1000\n'
@@ -64,7 +70,8 @@ def served(counters: int, universe: int) -> Iterator[tuple[int, int]]:
         file = Path(folder) / "counters.toml"
         file.write_text(f'[service]\nport = 0\nanonymous = ["feed", "read", "release", "admin"]\n{tables}')
         command = [sys.executable, "-c", "from panprivacy.cli import main; main()", "serve", str(file)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        environment = os.environ | {"PYTHONPATH": str(source)}
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
             try:
                 assert process.stdout is not None
                 found = re.search(r":([0-9]+)/", process.stdout.readline())
@@ -149,6 +156,41 @@ def rates(seconds: float) -> None:
             print(f"{case.name:18} {case.senders:3} senders {rate:8.2f}M ids/s {each}   {wanted}", flush=True)
 
 
+def compare(revision: str, rounds: int, seconds: float) -> None:
+    """Print ids a second of an earlier revision and of this one, measured in turns, and the ratio of their medians."""
+    with tempfile.TemporaryDirectory() as folder:
+        tree = Path(folder) / "then"
+        subprocess.run(["git", "-C", ROOT, "worktree", "add", "--detach", "--quiet", tree, revision], check=True)
+        try:
+            with served(1, UNIVERSE, tree / "src") as then, served(1, UNIVERSE) as now:
+                for case in (*CASES, SHORT):
+                    _compare(case, (then, now), rounds, seconds)
+        finally:
+            subprocess.run(["git", "-C", ROOT, "worktree", "remove", "--force", tree], check=True)
+
+
+def _compare(case: Case, services: tuple[tuple[int, int], tuple[int, int]], rounds: int, seconds: float) -> None:
+    """Print the ratios of one kind of body; that of processor time is steadier where others use the machine, too."""
+    rates_: tuple[list[float], list[float]] = ([], [])
+    times: tuple[list[float], list[float]] = ([], [])
+    for port, _ in services:
+        measured(case, port, 0.3)
+    for number in range(rounds):
+        for which in (0, 1) if number % 2 else (1, 0):
+            port, process = services[which]
+            before, began = worked(process), time.perf_counter()
+            rates_[which].append(measured(case, port, seconds))
+            ids = rates_[which][-1] * 1e6 * (time.perf_counter() - began)
+            times[which].append(1e9 * (worked(process) - before) / ids)
+    then, now = map(statistics.median, rates_)
+    first, second = map(statistics.median, times)
+    print(
+        f"{case.name:18} {then:8.3f}M ids/s then, {now:8.3f}M now, {now / then:.3f} times as many;"
+        f" {first:8.1f} ns of a processor each then, {second:8.1f} now, {second / first:.3f}",
+        flush=True,
+    )
+
+
 async def _read(port: int, heard: list[int], i: int) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(f"GET /counters/c{i % 10}/stream HTTP/1.1\r\nhost: localhost\r\n\r\n".encode())
@@ -223,11 +265,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=5.0, help="for each kind of body")
     parser.add_argument("--soak", type=float, metavar="SECONDS", help="readers and senders instead")
+    parser.add_argument("--against", metavar="REVISION", help="beside an earlier revision instead")
+    parser.add_argument("--rounds", type=int, default=9, help="for each revision and kind of body")
     parser.add_argument("--readers", type=int, default=2000)
     parser.add_argument("--senders", type=int, default=50)
     given = parser.parse_args()
     if given.soak:
         soak(given.soak, given.readers, given.senders)
+    elif given.against:
+        compare(given.against, given.rounds, given.seconds)
     else:
         rates(given.seconds)
 

@@ -94,7 +94,7 @@ def test_the_service_counts_all_kinds_of_messages_and_passes_over_bad_ones(
     bare = [b"%d" % user for user in range(1500, 1600)]
     server.fill("mixed", [*_visits(range(1000)), *bad, out.getvalue(), *bare])
     counter = {"kind": "density", "universe": USERS, "epsilon": float(CERTAIN), "column": "user"}
-    counter["source"] = server.table("mixed") | {"bad": "skip", "batch": 400}
+    counter["source"] = server.source("mixed") | {"bad": "skip", "batch": 400}
     settings = settings_of({"service": {"anonymous": ["read"]}, "counters": {"flu": counter}}, tmp_path)
     with Service(settings):
         until(lambda: len(counted(tmp_path / "states/flu.pp")) == 1600, "all are counted")

@@ -20,7 +20,7 @@ LIMITS = {"body": "4 MiB", "waiting": "4 MiB"}
 
 @pytest.fixture
 def here(tmp_path: Path) -> Iterator[Served]:
-    with served(settings_for(tmp_path, {"limits": LIMITS}, flu=CERTAIN)) as running:
+    with served(settings_for(tmp_path, {"limits": LIMITS, "count_events": True}, flu=CERTAIN)) as running:
         yield running
 
 
@@ -86,7 +86,7 @@ def test_a_sender_that_asks_first_is_told_to_go_on(here: Served) -> None:
 
 def test_a_long_body_that_does_not_come_in_time_is_refused(tmp_path: Path) -> None:
     body = stream_of(0, USERS)
-    settings = settings_for(tmp_path, {"limits": LIMITS | {"seconds": 0.3}}, flu=CERTAIN)
+    settings = settings_for(tmp_path, {"limits": LIMITS | {"seconds": 0.3}, "count_events": True}, flu=CERTAIN)
     with served(settings) as here, connected(here) as connection:
         connection.sendall(head(len(body)) + body[:-1])
         answer = until(connection, b"}")

@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from panprivacy.audit.imaging.imaging import image
+from panprivacy.audit.imaging.scenarios import named
 
 pytestmark = [
     pytest.mark.slow,
@@ -15,7 +16,9 @@ pytestmark = [
 ]
 
 
-@pytest.mark.parametrize("scenario", ["service, NDJSON", "service, DistinctCount, TLS"])
+@pytest.mark.parametrize(
+    "scenario", ["service, NDJSON", "service, DistinctCount, TLS", "service, refused", "service, refused, TLS"]
+)
 def test_a_service_keeps_nothing_of_earlier_bodies(scenario: str) -> None:
     found = image(scenario, 10_000)
     assert found.clean, str(found)
@@ -25,3 +28,27 @@ def test_a_service_that_is_not_hardened_keeps_ids() -> None:
     """So the test above would find them."""
     found = image("service, DistinctCount, JSON", 10_000, plants=["unhardened:keep_as_it_is"])
     assert found.ids_found > 0, str(found)
+
+
+@pytest.mark.parametrize("leak", ["requests", "addresses_of_transports", "addresses_of_senders", "names_of_hosts"])
+def test_what_the_service_kept_of_refused_requests_is_found(leak: str) -> None:
+    found = image("service, refused", 10_000, plants=[f"refusal_leaks:{leak}"])
+    assert found.ids_found > 0, str(found)
+
+
+@pytest.mark.parametrize("broker", ["Kafka", "NATS", "Redis"])
+def test_bad_messages_leave_nothing_of_themselves_and_of_the_good_ones(broker: str) -> None:
+    scenario = named(f"bad messages, {broker}")
+    if scenario.missing is not None:
+        pytest.skip(scenario.missing)
+    found = image(scenario, 10_000)
+    assert found.clean, str(found)
+
+
+@pytest.mark.parametrize("broker", ["NATS", "Redis"])
+def test_what_refused_batches_kept_of_good_messages_is_found(broker: str) -> None:
+    scenario = named(f"bad messages, {broker}")
+    if scenario.missing is not None:
+        pytest.skip(scenario.missing)
+    found = image(scenario, 10_000, plants=["refusal_leaks:frames_of_refusals"])
+    assert found.ids_found > 100, str(found)

@@ -270,16 +270,19 @@ def test_what_is_not_there_is_a_problem_too(tmp_path: Path) -> None:
         assert client.get("/problems").text.count("<tr id=") > 10
 
 
-def test_health_tells_and_metrics_do_not_count_events(tmp_path: Path) -> None:
+def test_health_tells_and_no_body_changes_the_metrics(tmp_path: Path) -> None:
     with client_of(settings_for(tmp_path)) as client:
+        before = client.get("/metrics").text
         send(client, json.dumps(list(range(777))), JSON)
+        refused = send(client, "[1", JSON)
         health = client.get("/health")
         quiet = client.get("/metrics").text
     with client_of(settings_for(tmp_path, {"count_events": True})) as client:
         send(client, json.dumps(list(range(777))), JSON)
         told = client.get("/metrics").text
-    assert (health.status_code, health.json()["status"]) == (200, "ok")
-    assert " 777" not in quiet  # digits of a duration may be anything
+    assert (health.status_code, health.json()["status"], refused.status_code) == (200, "ok", 422)
+    assert quiet == before
     assert 'panprivacy_releases_left{counter="flu"} 3.0' in quiet
-    assert 'panprivacy_duration_seconds{quantile="0.5",route="/counters/{name}/events"}' in quiet
+    assert 'panprivacy_duration_seconds{quantile="0.5",route="/counters/{name}/events"}' in told
+    assert "panprivacy_waiting_bytes 0.0" in told
     assert 'panprivacy_rows_total{counter="flu"} 777.0' in told

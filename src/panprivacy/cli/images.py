@@ -54,10 +54,8 @@ def _chosen(beginning: str) -> "list[Scenario]":
         names = "; ".join(scenario.name for scenario in SCENARIOS)
         raise ValueError(f"there is no scenario {beginning!r} to image; there are: {names}")
     for scenario in chosen:
-        if not scenario.possible:
-            Speaker(as_json=False, quiet=False).note(
-                f"{scenario.name}: left out, since nothing here makes this container"
-            )
+        if scenario.missing is not None:
+            Speaker(as_json=False, quiet=False).note(f"{scenario.name}: left out, since {scenario.missing}")
     return [scenario for scenario in chosen if scenario.possible]
 
 

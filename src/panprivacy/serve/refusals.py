@@ -1,5 +1,6 @@
 """What the service refuses, in words that never repeat what was sent: an error may end up in a log."""
 
+import traceback
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -71,3 +72,20 @@ class Refused(PanPrivacyError):
         if self.row is not None:
             more["row"] = self.row
         return {"type": f"/problems#{sort.name}", "title": sort.title, "status": sort.status} | more
+
+
+def without_frames(error: BaseException) -> None:
+    """Cut an exception off from the calls that raised it, and from the exceptions that led to it.
+
+    Their frames hold rows. A future that holds the exception, and a frame that holds the future, refer to each other:
+    Python would free them only when it next collects cycles.
+    """
+    waiting: list[BaseException | None] = [error]
+    while waiting:
+        each = waiting.pop()
+        if each is None:
+            continue
+        waiting += [each.__cause__, each.__context__]
+        each.__cause__ = each.__context__ = None
+        traceback.clear_frames(each.__traceback__)
+        each.__traceback__ = None

@@ -9,7 +9,7 @@ from typing import Any
 
 from panprivacy.privacy.stack import wipe_stack
 from panprivacy.serve.keeping import Kept
-from panprivacy.serve.refusals import Refused, Why
+from panprivacy.serve.refusals import Refused, Why, without_frames
 
 
 @dataclass(frozen=True)
@@ -97,8 +97,10 @@ class Worker:
             result = job.do()  # which may write, and so confirm those before it
             self._waiting.append((job, result))
         except Refused as refused:
+            without_frames(refused)
             job.done.set_exception(refused)
-        except BaseException:  # a job that fails must not end the thread, nor say what it had in hand
+        except BaseException as error:  # a job that fails must not end the thread, nor say what it had in hand
+            without_frames(error)
             self._broken()
             job.done.set_exception(Refused(Why.broken))
             self._guarded(self._kept.go_back)
@@ -106,9 +108,10 @@ class Worker:
     def _guarded(self, do: Callable[[], None]) -> None:
         try:
             do()
-        except Refused:
-            pass
-        except BaseException:  # as above
+        except Refused as refused:
+            without_frames(refused)
+        except BaseException as error:  # as above
+            without_frames(error)
             self._broken()
 
     def _confirm(self) -> None:

@@ -1,18 +1,26 @@
 """Run a scenario in a process of its own, image it, and attack the image."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from time import perf_counter
 
 import numpy as np
 
-from panprivacy.audit.imaging import adjacent, embedded, pipes, services
+from panprivacy.audit.imaging import adjacent, consumers, embedded, pipes, services
 from panprivacy.audit.imaging.crowd import Crowd
 from panprivacy.audit.imaging.processes import check_system
+from panprivacy.audit.imaging.recorded import Recorded
 from panprivacy.audit.imaging.result import Imaged
 from panprivacy.audit.imaging.scenarios import Scenario, named
 from panprivacy.audit.imaging.searching import Haystack
+from panprivacy.audit.imaging.truth import Traces
 
 _SEED = 20_260_101
+
+
+def _runner(scenario: Scenario) -> Callable[..., tuple[Recorded, Traces]]:
+    if scenario.broker:
+        return consumers.run
+    return services.run if scenario.service else pipes.run if scenario.pipe else embedded.run
 
 
 def image(
@@ -38,9 +46,9 @@ def image(
     if chosen.adjacent:
         return adjacent.compare(chosen, users, hardened=hardened, plants=plants)
     started = perf_counter()
-    crowd = Crowd(chosen.kind, users, chosen.container, _SEED, piped=bool(chosen.pipe or chosen.service))
-    run = services.run if chosen.service else pipes.run if chosen.pipe else embedded.run
-    recorded, traces = run(chosen, crowd, users, hardened=hardened, plants=plants)
+    piped = bool(chosen.pipe or chosen.service or chosen.broker)
+    crowd = Crowd(chosen.kind, users, chosen.container, _SEED, piped=piped)
+    recorded, traces = _runner(chosen)(chosen, crowd, users, hardened=hardened, plants=plants)
     assert recorded.last is not None
     Haystack(recorded.last, recorded.before).look_for(traces.all_windows, traces.all_runs)
     return Imaged(

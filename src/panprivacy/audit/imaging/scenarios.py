@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from importlib.util import find_spec
 
+from panprivacy.audit.imaging.servers import missing
+
 BATCHES = ("short", "medium", "long", "huge", "singly")
 """The steps that are batches."""
 
@@ -34,17 +36,33 @@ class Scenario:
     adjacent: bool = False
     """Whether it runs twice, with and without one user's rows, and names, lengths and times of files are compared; the
     steps are then what follows each batch."""
+    refused: bool = False
+    """Whether the service refuses much; the step ``refused`` is all requests of `refused.REQUESTS`."""
+    broker: str = ""
+    """What the service reads, where it reads a broker: kafka, nats or redis. Some messages of a batch are bad."""
 
     @property
     def possible(self) -> bool:
-        """Whether what makes the container is installed."""
-        if self.service and find_spec("uvicorn") is None:
-            return False
+        """Whether it can be run here."""
+        return self.missing is None
+
+    @property
+    def missing(self) -> str | None:
+        """What it needs that is not installed here; None if nothing is missing."""
         needed = {"pandas": "pandas", "Arrow": "pyarrow", "Polars": "pyarrow", "Arrow text": "pyarrow"}
-        return self.container not in needed or find_spec(needed[self.container]) is not None
+        modules = [needed[self.container]] if self.container in needed else []
+        modules += ["uvicorn"] if self.service or self.broker else []
+        modules += [_CLIENTS[self.broker]] if self.broker else []
+        for module in modules:
+            if find_spec(module) is None:
+                return f"{module} is not installed"
+        return missing(self.broker) if self.broker else None
 
 
+_CLIENTS = {"kafka": "confluent_kafka", "nats": "nats", "redis": "redis"}
 _PIPED = ("short", "medium", "release", "medium", "short")
+_MESSAGES = ("short", "medium", "short")
+_REFUSED = ("short", "refused", "medium", "short")
 _DENSITY, _DISTINCT = ("density", "-", "-n", "USERS"), ("distinct", "-", "--ids", "text")
 _BY = ("--by", "clinic", "--categories", "north,south,west")
 _COUNTS = ("counts", "-", "-n", "USERS")
@@ -174,6 +192,20 @@ SCENARIOS = (
     Scenario("files, pipe", pipe=(*_DENSITY, *_KEPT), adjacent=True),
     Scenario("files, pipe with folder", pipe=(*_DENSITY, *_IN_FOLDER), adjacent=True),
     Scenario("files, service", service="JSON", adjacent=True),
+    Scenario("service, refused", "DistinctCount, text", "list of text", _REFUSED, service="NDJSON", refused=True),
+    Scenario(
+        "service, refused, TLS",
+        "DistinctCount, text",
+        "list of text",
+        _REFUSED,
+        service="NDJSON",
+        encrypted=True,
+        refused=True,
+    ),
+    *(
+        Scenario(f"bad messages, {broker}", "DistinctCount, text", "list of text", _MESSAGES, broker=broker.lower())
+        for broker in ("Kafka", "NATS", "Redis")
+    ),
 )
 
 

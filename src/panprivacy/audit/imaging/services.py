@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
+from hashlib import sha256
 from http.client import HTTPConnection, HTTPSConnection
 from pathlib import Path
 from typing import Any
@@ -18,16 +19,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from panprivacy.audit.imaging import refused
 from panprivacy.audit.imaging.certificates import write_certificate
 from panprivacy.audit.imaging.containers import LETTERS
 from panprivacy.audit.imaging.crowd import Crowd, letters
 from panprivacy.audit.imaging.pipes import versions_of
 from panprivacy.audit.imaging.processes import CannotImage
 from panprivacy.audit.imaging.recorded import Recorded
+from panprivacy.audit.imaging.refusals import Refusals
 from panprivacy.audit.imaging.scenarios import BATCHES, Scenario
 from panprivacy.audit.imaging.stage import environment, folders
-from panprivacy.audit.imaging.subjects import EPSILON, RELEASES
-from panprivacy.audit.imaging.truth import Traces
+from panprivacy.audit.imaging.subjects import EPSILON, RELEASES, Shown
+from panprivacy.audit.imaging.truth import Traces, Version
 
 _TYPES = {
     "CSV": "text/csv",
@@ -49,7 +52,7 @@ def run(
     with folders() as (imaged, beside), ExitStack() as open_:
         file = beside / "counters.toml"  # what it says is public
         tls = _tls_in(beside) if scenario.encrypted else ""
-        file.write_text(_settings(crowd, users, imaged, tls))
+        file.write_text(_settings(crowd, users, imaged, tls, refusing=scenario.refused))
         recorded = Recorded(crowd, imaged)
         process = open_.enter_context(
             subprocess.Popen(
@@ -60,22 +63,39 @@ def run(
             )
         )
         open_.callback(process.kill)
-        visitor = _Visitor(process, scenario.service, encrypted=scenario.encrypted)
+        visitor = _Visitor(process, scenario)
         open_.callback(visitor.close)
-        recorded.start(process.pid, versions_of(process.pid, crowd))
+        audited = imaged / "audited.pp" if scenario.refused else None
+        recorded.start(process.pid, _versions(process.pid, crowd, audited))
         for number, step in enumerate(scenario.steps):
             batch = crowd.batch(number, step) if step in BATCHES else None
             if batch is not None:
                 visitor.send(crowd.given(batch.events), number)
+            elif step == "refused":
+                visitor.be_refused()
             else:
                 visitor.ask("POST", "/counters/audited/releases")
             visitor.look_around()
-            recorded.step(batch, versions_of(process.pid, crowd))
+            recorded.step(batch, _versions(process.pid, crowd, audited))
         recorded.end(process.pid)
     traces = recorded.traces()
     for notes, fed in zip(visitor.notes[:-1], recorded.fed, strict=False):
         traces.add_texts(notes, fed.people)
+    strangers = crowd.users
+    for texts in visitor.refused:
+        traces.add_texts(texts, strangers + np.arange(len(texts)))
+        strangers += len(texts)
     return recorded, traces
+
+
+def _versions(process: int, crowd: Crowd, file: Path | None) -> list[Version]:
+    """The bits: read off their pages, or off the file where the service has other counters, too."""
+    if file is None:
+        return versions_of(process, crowd)
+    octets = -(-crowd.slots_in_all // 64) * 8
+    address = file.stat().st_size - sha256().digest_size - octets
+    shown = Shown(address, octets, crowd.slots_in_all, sparse=False, epoch=0, offset=0, each=1, file=str(file))
+    return [Version.at(shown, process)]
 
 
 def _tls_in(folder: Path) -> str:
@@ -83,8 +103,10 @@ def _tls_in(folder: Path) -> str:
     return f'[service.tls]\ncertificate = "{certificate}"\nkey = "{key}"\n'
 
 
-def _settings(crowd: Crowd, users: int, folder: Path, tls: str) -> str:
+def _settings(crowd: Crowd, users: int, folder: Path, tls: str, *, refusing: bool) -> str:
     kind = f'kind = "distinct"\nids = "{"text" if crowd.text else "integers"}"' if crowd.open else _closed(users)
+    if refusing:
+        return refused.settings(kind, folder, tls)
     return (
         f'[service]\nport = 0\nfolder = "{folder}"\nanonymous = ["feed", "read", "release", "admin"]\n'
         f'{tls}[counters.audited]\n{kind}\nepsilon = {EPSILON}\nreleases = {RELEASES}\ncolumn = "user"\n'
@@ -98,31 +120,46 @@ def _closed(users: int) -> str:
 class _Visitor:
     """Sends bodies of one kind, and reads all that can be read."""
 
-    def __init__(self, process: subprocess.Popen[bytes], form: str, *, encrypted: bool) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], scenario: Scenario) -> None:
         assert process.stdout is not None
         found = re.search(rb":([0-9]+)/", process.stdout.readline())
         if found is None:
             assert process.stderr is not None
             raise CannotImage(f"the service has not started: {process.stderr.read().decode()}")
-        self._form = form
-        self._connection, self._reader = (_connected(int(found[1]), encrypted=encrypted) for _ in range(2))
+        port, encrypted = int(found[1]), scenario.encrypted
+        self._form = scenario.service
+        self._most = refused.ROWS if scenario.refused else _LISTED if self._form == "JSON" else _ROWS
+        self._token = {"authorization": f"Bearer {refused.FEEDER}"} if scenario.refused else {}
+        self._connection, self._reader = (_connected(port, encrypted=encrypted) for _ in range(2))
         self._reader.request("GET", "/stream")
+        self._refusals = Refusals(port, encrypted=encrypted)
         self.notes: list[NDArray[np.bytes_]] = []
         """What came with the ids, by batch."""
+
+    def be_refused(self) -> None:
+        """Make requests that are refused, or never finished."""
+        self._connection.close()  # the service would, after a while: the next request opens it again
+        self._refusals.send_all()
+
+    @property
+    def refused(self) -> list[NDArray[np.bytes_]]:
+        """What came with requests that were refused: ids, and addresses of senders."""
+        addresses = np.array(self._refusals.addresses, dtype=f"S{LETTERS}")
+        return [texts for texts in (*(ids for _, ids in self._refusals.sent), addresses) if len(texts)]
 
     def send(self, ids: NDArray[Any], number: int) -> None:
         """Send a batch; it is counted, and on disk, when this returns."""
         notes = letters(np.random.default_rng(number), len(ids))
         if self._form in ("CSV", "NDJSON"):
             self.notes.append(notes)
-        most = _LISTED if self._form == "JSON" else _ROWS
-        for start in range(0, len(ids), most):
-            part = slice(start, start + most)
+        for start in range(0, len(ids), self._most):
+            part = slice(start, start + self._most)
             self.ask("POST", "/counters/audited/events", _body(self._form, ids[part], notes[part]))
 
     def ask(self, method: str, path: str, body: bytes = b"") -> None:
         """Make a request that must be granted."""
-        self._connection.request(method, path, body, {"content-type": _TYPES[self._form]} if body else {})
+        headers = {"content-type": _TYPES[self._form]} if body else {}
+        self._connection.request(method, path, body, headers | self._token)
         answer = self._connection.getresponse()
         said = answer.read()
         if answer.status >= 300:
@@ -132,6 +169,7 @@ class _Visitor:
         """Leave."""
         self._connection.close()
         self._reader.close()
+        self._refusals.close()
 
     def look_around(self) -> None:
         """Read what anybody may."""

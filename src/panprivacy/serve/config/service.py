@@ -58,7 +58,7 @@ class ServiceSettings:
     hosts: frozenset[str] = frozenset()
     """By which other names browsers reach it, such as that of a proxy in front."""
     count_events: bool = False
-    """Whether metrics tell how many events came."""
+    """Whether metrics tell how many events came, how long requests took, and how many wait."""
 
     @property
     def address(self) -> str:

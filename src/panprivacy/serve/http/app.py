@@ -14,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
+from starlette.types import Scope
 
 from panprivacy import __version__
 from panprivacy.serve.http.charts import plotly_script
@@ -31,6 +32,7 @@ _USUAL = 0.95
 
 STATIC = Path(__file__).parent.parent / "static"
 """What the page is made of."""
+_FILES = frozenset(str(path.relative_to(STATIC)) for path in STATIC.rglob("*") if path.is_file())
 
 
 def make_app(desk: Desk) -> Starlette:
@@ -50,12 +52,21 @@ def make_app(desk: Desk) -> Starlette:
             Route("/openapi.json", routes.openapi, methods=["GET"]),
             Route("/problems", routes.problems, methods=["GET"]),
             Route("/static/plotly.min.js", plotly_script, methods=["GET"]),
-            Mount("/static", StaticFiles(directory=STATIC), name="static"),
+            Mount("/static", _Static(directory=STATIC), name="static"),
         ],
         middleware=[Middleware(Guard, durations=desk.durations, sites=Sites(desk.settings))],
         exception_handlers={HTTPException: refused_by_router},
         lifespan=routes.lifespan,
     )
+
+
+class _Static(StaticFiles):
+    """The files of the page. A name that is none of them is not looked up: the thread that does would keep it."""
+
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        if path not in _FILES:
+            raise HTTPException(404)
+        return await super().get_response(path, scope)
 
 
 class _Routes:

@@ -1,6 +1,8 @@
 """What all routes share: the service, who may use it, what is measured, and who waits for news."""
 
+import asyncio
 import time
+from collections.abc import Callable
 
 from starlette.requests import Request
 
@@ -24,10 +26,10 @@ class Desk:
         self.settings = service.settings.service
         self.hardening = hardening
         self.board = Board(service.counters)
-        self.durations = Durations()
+        self.durations = Durations(kept=self.settings.count_events)
         self.room = Room(self.settings.limits.waiting)
         self.started = time.time()
-        self._rates = Rates(self.settings.limits.requests)
+        self._rates = Rates(self.settings.limits.requests, _later)
 
     def allow(self, request: Request, role: str, counter: str | None = None) -> None:
         """Refuse whoever may not do this; a counter that a token is not for is told from none that is not there."""
@@ -67,6 +69,10 @@ class Desk:
             self._rates.check(_address(request))  # or tokens could be tried out as fast as they come
             raise Refused(Why.no_token, "this token is not known")
         return holder
+
+
+def _later(seconds: float, call: Callable[[], None]) -> None:
+    asyncio.get_running_loop().call_later(seconds, call)
 
 
 def _address(request: Request) -> str:

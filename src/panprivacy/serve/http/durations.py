@@ -1,4 +1,4 @@
-"""How long requests took lately, by route. How many there were is not kept: a batch may be one person's event."""
+"""How long requests took lately, by route, where `count_events` says that metrics may tell of single bodies."""
 
 from collections import deque
 
@@ -6,14 +6,16 @@ _KEPT = 500  # of each route
 
 
 class Durations:
-    """The last few durations of each route, from which metrics take quantiles."""
+    """The last few durations of each route, from which metrics take quantiles; none, unless `kept`."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, kept: bool) -> None:
+        self._kept = kept
         self._lately: dict[str, deque[float]] = {}
 
     def note(self, route: str, seconds: float) -> None:
         """Note one."""
-        self._lately.setdefault(route, deque(maxlen=_KEPT)).append(seconds)
+        if self._kept:
+            self._lately.setdefault(route, deque(maxlen=_KEPT)).append(seconds)
 
     def quantiles(self, *shares: float) -> dict[tuple[str, float], float]:
         """For each route and share, the time within which so many of its last requests were served."""

@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from panprivacy.serve.http.durations import Durations
 from panprivacy.serve.http.sites import Sites
 from panprivacy.serve.logs import log
-from panprivacy.serve.refusals import Refused, Why
+from panprivacy.serve.refusals import Refused, Why, without_frames
 
 PROBLEM = "application/problem+json"
 _SAFE = {
@@ -62,13 +62,15 @@ class Guard:
             self._sites.check(scope)
             await self._app(scope, heard, noted)
         except Refused as refused:
+            without_frames(refused)
             if more and not started and refused.why in _CUT_SHORT:
                 await _refuse_and_hear_out(refused, scope, receive, noted)
             elif not started:
                 await problem_of(refused)(scope, receive, noted)
-        except ClientDisconnect:
-            pass  # a sender that hangs up needs no answer
+        except ClientDisconnect as error:
+            without_frames(error)  # a sender that hangs up needs no answer
         except Exception as error:  # whose text may quote a request
+            without_frames(error)
             log("failed", level="error", route=_route(scope), sort=type(error).__name__)
             if not started:
                 await problem_of(Refused(Why.broken))(scope, receive, noted)
@@ -107,6 +109,7 @@ def problem_of(refused: Refused) -> Response:
 async def refused_by_router(_request: Request, error: Exception) -> Response:
     """What the router refuses, as a problem: an address or a method that there is not."""
     assert isinstance(error, HTTPException)
+    without_frames(error)
     answer = problem_of(Refused(_BY_STATUS.get(error.status_code, Why.bad_request)))
     answer.headers.update({name: value for name, value in (error.headers or {}).items() if name.lower() == "allow"})
     return answer

@@ -1,7 +1,8 @@
-"""Metrics for Prometheus, which tell of budgets, releases, queues and time, and not how many events came.
+"""Metrics for Prometheus: versions, budgets, releases and readers, which no body changes.
 
 How many events come, and when, is nothing that the promise hides, but nothing to spread either: where one person's day
-is one event, a graph of them is a diary. `count_events = true` adds them.
+is one event, a graph of them is a diary. How long requests take and how many wait tells of single bodies, too.
+`count_events = true` adds all of it; without it, none of it is even measured.
 """
 
 from collections import Counter as Tally
@@ -51,15 +52,11 @@ class Metrics:
         yield InfoMetricFamily("panprivacy_build", "Version of the service.", value={"version": __version__})
         yield self._gauge("start_time_seconds", "When the service was started.", self._desk.started)
         yield self._gauge("stream_readers", "Readers of event streams.", self._desk.board.readers)
-        yield self._gauge("waiting_bytes", "Bytes of bodies that are not counted yet.", self._desk.room.taken)
         yield from self._by_counter()
-        lately = GaugeMetricFamily(
-            "panprivacy_duration_seconds", "Quantiles of the last requests of a route.", labels=["route", "quantile"]
-        )
-        for (route, share), seconds in self._desk.durations.quantiles(*_SHARES).items():
-            lately.add_metric([route, str(share)], seconds)
-        yield lately
         if self._desk.settings.count_events:
+            yield self._gauge("waiting_bytes", "Bytes of bodies that are not counted yet.", self._desk.room.taken)
+            yield self._queues()
+            yield self._lately()
             yield from self._events()
 
     @staticmethod
@@ -80,10 +77,20 @@ class Metrics:
                 if (found := value(standing)) is not None:
                     family.add_metric([counter], found)
             yield family
+
+    def _queues(self) -> GaugeMetricFamily:
         queue = GaugeMetricFamily("panprivacy_queue", "Requests that wait to be counted.", labels=["counter"])
         for each in self._desk.service.counters.values():
             queue.add_metric([each.name], each.queue)
-        yield queue
+        return queue
+
+    def _lately(self) -> GaugeMetricFamily:
+        lately = GaugeMetricFamily(
+            "panprivacy_duration_seconds", "Quantiles of the last requests of a route.", labels=["route", "quantile"]
+        )
+        for (route, share), seconds in self._desk.durations.quantiles(*_SHARES).items():
+            lately.add_metric([route, str(share)], seconds)
+        return lately
 
     def _events(self) -> Iterator[CounterMetricFamily]:
         for name, tally in (("rows", self._rows), ("batches", self._batches)):

@@ -1,15 +1,24 @@
 """How many requests a second one sender may make: a bucket that fills up with time and is emptied by requests."""
 
+import secrets
 import time
+from collections.abc import Callable
+from hashlib import blake2b
+from typing import Any
 
 from panprivacy.serve.refusals import Refused, Why
 
 _BURST = 2.0  # seconds' worth of requests that may come at once
 _MOST = 10_000  # senders that are remembered
+_OCTETS = 16  # of a key and of a digest
 
 
 class Rates:
-    """Refuses those who come too often; a rate of 0 refuses nobody.
+    """Refuses senders that come too often; a rate of 0 refuses nobody.
+
+    A sender is remembered by a keyed hash, and only until its bucket is full again, which takes two seconds, or the
+    time of one request where that is longer. `later` calls a function after some seconds, as `loop.call_later` does:
+    with it a sender is forgotten then, also if nobody comes any more. The key lives as long as the process.
 
     >>> rates = Rates(0.5)
     >>> rates.check("clinic")
@@ -19,20 +28,47 @@ class Rates:
     panprivacy.serve.refusals.Refused: Too many requests; wait as long as Retry-After says.
     """
 
-    def __init__(self, rate: float) -> None:
-        self._rate = rate
+    def __init__(self, rate: float, later: Callable[[float, Callable[[], None]], Any] | None = None) -> None:
+        self._rate, self._later = rate, later
         self._full = max(rate * _BURST, 1.0)
-        self._left: dict[str, tuple[float, float]] = {}
+        self._left: dict[bytes, tuple[float, float]] = {}
+        self._key = secrets.token_bytes(_OCTETS)
+        self._forgetting = False
+
+    @property
+    def remembered(self) -> int:
+        """How many senders are remembered."""
+        return len(self._left)
 
     def check(self, sender: str) -> None:
         """Count a request, or refuse it."""
         if not self._rate:
             return
         now = time.monotonic()
-        left, at = self._left.pop(sender, (self._full, now))
-        left = min(left + (now - at) * self._rate, self._full)
+        hashed = blake2b(sender.encode(), digest_size=_OCTETS, key=self._key).digest()
+        left = self._filled(self._left.pop(hashed, (self._full, now)), now)
         if len(self._left) >= _MOST:
             self._left.pop(next(iter(self._left)))  # who came longest ago
-        self._left[sender] = (max(left - 1, 0) if left >= 1 else left, now)
+        self._left[hashed] = (max(left - 1, 0) if left >= 1 else left, now)
+        if self._later is not None and not self._forgetting:
+            self._forgetting = True
+            self._later(self._full / self._rate, self._forget_again)
         if left < 1:
             raise Refused(Why.rate, retry=(1 - left) / self._rate)
+
+    def forget(self) -> None:
+        """Forget senders whose bucket is full: to them it is as if they had never come."""
+        now = time.monotonic()
+        full = [sender for sender, bucket in self._left.items() if self._filled(bucket, now) >= self._full]
+        for sender in full:
+            del self._left[sender]
+
+    def _forget_again(self) -> None:
+        self.forget()
+        self._forgetting = bool(self._left)
+        if self._forgetting and self._later is not None:
+            self._later(self._full / self._rate / 4, self._forget_again)
+
+    def _filled(self, bucket: tuple[float, float], now: float) -> float:
+        left, at = bucket
+        return min(left + (now - at) * self._rate, self._full)

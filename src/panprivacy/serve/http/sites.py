@@ -4,6 +4,7 @@ A browser says in Host which name it looked up, and in Origin whose page it send
 may have its own name lead to this machine (DNS rebinding): then both are the name of that site, and not ours.
 """
 
+from inspect import unwrap
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
@@ -12,6 +13,8 @@ from starlette.types import Scope
 
 from panprivacy.serve.config import ServiceSettings
 from panprivacy.serve.refusals import Refused, Why
+
+_parsed = unwrap(urlsplit)  # which keeps the last addresses that it has parsed in a cache
 
 
 class Sites:
@@ -41,7 +44,7 @@ class Sites:
 
 def _name_of(url: str) -> str:
     try:
-        return urlsplit(url).hostname or ""
+        return _parsed(url).hostname or ""
     except ValueError:
         return ""
 

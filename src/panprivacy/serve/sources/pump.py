@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from typing import Any
 
 from panprivacy.events import Columns
-from panprivacy.serve.refusals import Refused
+from panprivacy.serve.refusals import Refused, without_frames
 from panprivacy.serve.sources.careful import Careful, Stopped, first_refusal
 from panprivacy.serve.sources.messages import Broker, Hopeless, Messages, Unreachable
 from panprivacy.serve.sources.payloads import Payload, bodies_of
@@ -71,6 +71,7 @@ class Pump:
         except (Stopped, Hopeless) as stop:
             self._stop(str(stop))
         except BaseException as error:  # what it says could quote a message
+            without_frames(error)
             self._stop(f"failed: {type(error).__name__}")
         self._end()
 
@@ -78,6 +79,7 @@ class Pump:
         try:
             messages = self._broker.fetch(self._batch, _GLANCE if self._flying else _WAIT)
         except Unreachable as error:
+            without_frames(error)
             self._note_trouble(str(error))
             self._over.wait(_PAUSE)
             return
@@ -135,6 +137,7 @@ class Pump:
         try:
             self._broker.acknowledge(messages)
         except Unreachable as error:
+            without_frames(error)
             self._note_trouble(str(error))  # then it gives them out again, which does no harm
 
     def _note_trouble(self, cause: str | None) -> None:
@@ -158,6 +161,7 @@ class Pump:
 
 
 def _failed(refused: Refused) -> "Future[Any]":
+    without_frames(refused)
     future: Future[Any] = Future()
     future.set_exception(refused)
     return future

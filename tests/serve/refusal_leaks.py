@@ -1,0 +1,52 @@
+"""What the service kept of refused requests and bad messages, put back, to be found: a function for each leak."""
+
+from typing import Any
+from urllib.parse import urlsplit
+
+from panprivacy.serve import connections, worker
+from panprivacy.serve.http import guard, rates, sites
+
+
+def _keep(*_: Any) -> None:
+    """In the place of what forgets."""
+
+
+def _replace(owner: Any, name: str, by: Any) -> None:
+    assert hasattr(owner, name), f"there is no {name} to replace"
+    setattr(owner, name, by)
+
+
+def frames_of_refusals() -> None:
+    """Exceptions keep the calls that raised them, with the rows in their variables."""
+    _replace(worker, "without_frames", _keep)
+    _replace(guard, "without_frames", _keep)
+
+
+def requests() -> None:
+    """A connection keeps its last request, and refers to itself through it."""
+    _replace(connections._Connection, "forget", _keep)
+    _replace(connections._Connection, "_forget_head", _keep)
+
+
+def addresses_of_transports() -> None:
+    """A transport of asyncio's that is closed keeps the address of its peer, and refers to itself."""
+    _replace(connections, "_forget_address", _keep)
+
+
+def addresses_of_senders() -> None:
+    """The limit of requests remembers senders by their address, as long as there is room."""
+
+    class Plain:
+        def __init__(self, sender: bytes, **_: Any) -> None:
+            self._sender = sender
+
+        def digest(self) -> bytes:
+            return self._sender
+
+    _replace(rates, "blake2b", Plain)
+    _replace(rates.Rates, "forget", _keep)
+
+
+def names_of_hosts() -> None:
+    """The parser of addresses keeps the last ones in a cache."""
+    _replace(sites, "_parsed", urlsplit)

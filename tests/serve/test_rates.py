@@ -1,0 +1,74 @@
+"""Senders are remembered by a keyed hash, and no longer than it takes their bucket to fill up."""
+
+from collections.abc import Callable
+
+import pytest
+
+from panprivacy.serve.http.rates import Rates
+from panprivacy.serve.refusals import Refused
+
+SENDER = "@203.0.113.77"
+
+
+class Clock:
+    """A clock that is set, and what is to be called when."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 100.0
+        self._calls: list[tuple[float, Callable[[], None]]] = []
+        monkeypatch.setattr("panprivacy.serve.http.rates.time.monotonic", lambda: self.now)
+
+    def later(self, seconds: float, call: Callable[[], None]) -> None:
+        self._calls.append((self.now + seconds, call))
+
+    def pass_to(self, now: float) -> None:
+        while due := [each for each in self._calls if each[0] <= now]:
+            first = min(due, key=lambda each: each[0])
+            self._calls.remove(first)
+            self.now = first[0]
+            first[1]()
+        self.now = now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock(monkeypatch)
+
+
+def test_a_sender_is_forgotten_when_its_bucket_is_full_though_nobody_comes_any_more(clock: Clock) -> None:
+    limit = Rates(10.0, clock.later)
+    for _ in range(20):
+        limit.check(SENDER)
+    with pytest.raises(Refused):
+        limit.check(SENDER)
+    clock.pass_to(101.9)
+    assert limit.remembered == 1
+    clock.pass_to(103.0)
+    assert limit.remembered == 0
+    for _ in range(20):
+        limit.check(SENDER)
+
+
+def test_one_who_goes_on_is_remembered_and_others_are_not(clock: Clock) -> None:
+    limit = Rates(1.0, clock.later)
+    limit.check("@192.0.2.1")
+    for second in range(20):
+        clock.pass_to(101.0 + second)
+        limit.check(SENDER)
+        limit.check(f"@192.0.2.{100 + second}")
+    assert limit.remembered <= 4
+
+
+def test_an_address_is_not_kept(clock: Clock) -> None:
+    limit = Rates(10.0, clock.later)
+    limit.check(SENDER)
+    (kept,) = limit._left
+    assert isinstance(kept, bytes)
+    assert SENDER.encode() not in kept
+
+
+def test_two_processes_hash_a_sender_differently(clock: Clock) -> None:
+    one, other = Rates(10.0, clock.later), Rates(10.0, clock.later)
+    one.check(SENDER)
+    other.check(SENDER)
+    assert set(one._left).isdisjoint(other._left)
