@@ -272,7 +272,7 @@ def test_a_delta_never_adds_to_the_error(releases: int, epsilon: float) -> None:
     counts = [pp.Counts(20_000, epsilon, releases=releases, delta=delta) for delta in (DELTA, None)]
     for with_delta, without in (
         [est.density_stderr_at(0.5) for est in densities],
-        [est.share_stderr for est in counts],
+        [est.mean_stderr for est in counts],
     ):
         assert with_delta <= without * (1 + 1e-9)
 
