@@ -117,6 +117,20 @@ def _holds(area: mmap.mmap, words: NDArray[np.uint64]) -> bool:
     return ctypes.addressof(ctypes.c_char.from_buffer(area)) == words.ctypes.data
 
 
+def has_bits_beyond(words: NDArray[np.uint64], size: int) -> bool:
+    """Whether one of the bits behind the first `size` ones is set in the last word, of which no copy is left.
+
+    >>> has_bits_beyond(np.array([4], dtype=np.uint64), 2), has_bits_beyond(np.array([4], dtype=np.uint64), 3)
+    (True, False)
+    """
+    if not size % 64:
+        return False
+    with Scratch() as scratch:
+        last = scratch.own(words[-1:].copy())
+        last >>= np.uint64(size % 64)
+        return bool(last.any())
+
+
 def wipe(array: np.ndarray[Any, Any]) -> None:
     """Overwrite an array with zeros, also one that its maker calls read-only."""
     try:
