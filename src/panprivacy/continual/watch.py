@@ -25,7 +25,7 @@ class Watch:
         """The distance in counts at which to move."""
         self._walk = np.array(
             [walk], dtype=np.int64
-        )  # overwritten by each step: where it was before is part of no state
+        )  # each step overwrites where it was before
 
     @property
     def walk(self) -> int:

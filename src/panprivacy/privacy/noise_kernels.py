@@ -4,8 +4,8 @@ Whoever knows the noise of a count that was released knows the count. So noise i
 wipes, and nothing of it becomes an object of Python's. The algorithms are those of `noise`: uniform integers, compared
 with integers, and exact. Two things differ, and neither changes the law:
 
-- a coin of probability ``gamma / k`` is one of ``gamma`` and one of ``1 / k``, both of which must come out true, so that
-  no product of more than 64 bits arises;
+- a coin of probability ``gamma / k`` is one of ``gamma`` and one of ``1 / k``, both of which must come out true: no
+  product of more than 64 bits arises;
 - a coin of probability ``N / D``, for numbers of up to 192 bits, compares the binary digits of the quotient with random
   bits, until they differ.
 
