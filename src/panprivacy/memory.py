@@ -55,6 +55,29 @@ def room(size: int) -> NDArray[np.uint8]:
     return np.frombuffer(_pages(max(size, 1)), dtype=np.uint8, count=size)
 
 
+def mask(rows: int) -> NDArray[np.bool_]:
+    """Room for what is true of each row, such as whether its user is a stranger.
+
+    NumPy keeps freed arrays of up to 1 KiB as they are; these pages go back to the system when the array is gone.
+
+    >>> mask(3)
+    array([False, False, False])
+    """
+    return room(rows).view(np.bool_)
+
+
+def moved(array: A) -> A:
+    """Move numbers that somebody has made for us to pages of their own, and wipe the array.
+
+    >>> made = np.array([5, 7]); moved(made), made
+    (array([5, 7]), array([0, 0]))
+    """
+    there = room(array.nbytes).view(array.dtype).reshape(array.shape)
+    there[:] = array
+    wipe(array)
+    return there
+
+
 def _pages(size: int) -> mmap.mmap:
     private = getattr(mmap, "MAP_PRIVATE", None)
     if private is None:  # no POSIX system

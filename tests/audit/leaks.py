@@ -12,7 +12,7 @@ import numpy as np
 
 from panprivacy import memory
 from panprivacy.estimator import Estimator
-from panprivacy.privacy import coins
+from panprivacy.privacy import coins, noisy_counts
 
 _kept: list[Any] = []
 
@@ -245,3 +245,54 @@ def owned_not_wiped() -> None:
         wipe_all(self)
 
     memory.Scratch.sweep = leave_them  # type: ignore[method-assign]
+
+
+# --- counts of releases -----------------------------------------------------------------------------------------------
+
+
+def counts_that_were_integers() -> None:
+    """Exact counts as integers of Python's, which are freed and not wiped: what releases did before."""
+
+    def noisy_counts_(self: Any) -> tuple[int, ...]:
+        with memory.Scratch() as scratch:
+            counts = self._counts(scratch)
+            exact = tuple(counts.tolist())
+            noisy_counts.add_noise(counts, self._ledger.split.noise, self._coins)
+            noisy = tuple(counts.tolist())
+        del exact
+        return noisy
+
+    Estimator._noisy_counts = noisy_counts_  # type: ignore[method-assign]
+
+
+def counts_that_are_kept() -> None:
+    """Exact counts as integers of Python's, all of which stay."""
+    _before_noise(lambda counts: _kept.append(counts.tolist()))
+
+
+def counts_that_were_floats() -> None:
+    """Exact counts in a small array that nobody wipes."""
+    _before_noise(lambda counts: _kept.append(counts.astype(np.float64)))
+
+
+def noise_that_is_kept() -> None:
+    """The noise on the counts, from which they follow."""
+    add = noisy_counts.add_from_system
+
+    def add_and_keep(counts: Any, noise: Any) -> None:
+        exact = counts.copy()
+        add(counts, noise)
+        _kept.append(counts - exact)
+        exact.fill(0)
+
+    noisy_counts.add_from_system = add_and_keep
+
+
+def _before_noise(note: Callable[[Any], None]) -> None:
+    add = noisy_counts.add_from_system
+
+    def noted(counts: Any, noise: Any) -> None:
+        note(counts)
+        add(counts, noise)
+
+    noisy_counts.add_from_system = noted

@@ -83,6 +83,7 @@ def _verdict(result: "Imaged") -> str:
     others = (
         (result.words_found, "words"),
         (result.counts_found, "counts"),
+        (result.releases_found, "exact counts of releases"),
         (result.keys_found, "keys"),
     )
     more = "".join(f", {number:,} {what}" for number, what in others if number)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from panprivacy.audit.imaging.containers import LETTERS, TEXTS
 from panprivacy.audit.imaging.needles import Words
-from panprivacy.audit.imaging.subjects import bits_each, categories_of, category_of, nodes_for, parts_of, within
+from panprivacy.audit.imaging.subjects import bits_each, categories_of, category_of, nodes_for, parts_of, spacing, within
 from panprivacy.privacy.coins import CHUNK
 from panprivacy.threads import NUMBERS
 
@@ -82,7 +82,7 @@ class Crowd:
             return np.stack([index - high * (high - 1) // 2, high], axis=1)
         if self.kind.startswith("Users"):
             return np.unique(self._random.integers(2**20, 2**40, users))
-        return np.arange(users)
+        return np.arange(users) * spacing(self.kind, users)
 
     @property
     def bits_each(self) -> int:
@@ -124,7 +124,7 @@ class Crowd:
         if not self.keyed:
             return np.zeros(len(people), dtype=np.uint64)
         if not self.kind.startswith(("Edges", "Users")) and not self.open:
-            return people.astype(np.uint64)
+            return self.ids[people].astype(np.uint64)
         index = self._est.universe.index
         ids = self.given(people)
         users = [text.decode() for text in ids.tolist()] if self.text else ids.tolist()

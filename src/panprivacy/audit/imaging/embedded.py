@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from panprivacy.audit.imaging.containers import bare, store
+from panprivacy.audit.imaging.counted import Counted
 from panprivacy.audit.imaging.crowd import LONG, Batch, Crowd
 from panprivacy.audit.imaging.keystreams import secrets_of
 from panprivacy.audit.imaging.recorded import Recorded
@@ -31,6 +32,7 @@ def run(
             recorded.end(stage.process)
     traces = recorded.traces()
     traces.add_keys(secrets_of(stage.keys, users, LONG))
+    traces.released = Counted.told(stage.counts)
     return recorded, traces
 
 

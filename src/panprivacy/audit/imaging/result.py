@@ -25,6 +25,8 @@ class Imaged:
     """Users of batches before the last whose id, hash or place was found."""
     counts_found: int
     """Counts of ones in words of earlier tables that were found."""
+    releases_found: int
+    """Counts of releases as they were before noise, or the noise on them, that were found."""
     keys_found: int
     """Keys of coins, or stretches of keystream, that were found."""
     where: tuple[str, ...]
@@ -36,8 +38,8 @@ class Imaged:
     @property
     def clean(self) -> bool:
         """Whether nothing was found, and everything was looked for."""
-        found = self.users_named or self.words_found or self.ids_found or self.counts_found or self.keys_found
-        return self.bits_seen and not found
+        found = self.users_named, self.words_found, self.ids_found, self.counts_found, self.releases_found
+        return self.bits_seen and not any(found) and not self.keys_found
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data, for JSON."""
@@ -51,6 +53,7 @@ class Imaged:
             for number, what in (
                 (self.words_found, "words of earlier tables"),
                 (self.counts_found, "earlier counts"),
+                (self.releases_found, "exact counts of releases or their noise"),
                 (self.keys_found, "keys or keystreams"),
             )
             if number

@@ -41,6 +41,10 @@ class Scenario:
         return self.container not in needed or find_spec(needed[self.container]) is not None
 
 
+_COUNTED = ("short", "release", "medium", "release", "medium", "release", "short", "release", "short")
+_LOOKED_AT = ("medium", "observe", "medium", "observe", "medium", "observe", "medium", "observe", "short")
+_ENDED = ("medium", "next_window", "medium", "next_window", "medium", "next_window", "medium", "next_window", "short")
+_RETURNED = ("medium", "close", "medium", "release", "medium", "release", "short", "release", "short")
 _PIPED = ("short", "medium", "release", "medium", "short")
 _DENSITY, _DISTINCT = ("density", "-", "-n", "USERS"), ("distinct", "-")
 _BY = ("--by", "clinic", "--categories", "north,south,west")
@@ -106,6 +110,13 @@ SCENARIOS = (
         steps=("short", "medium", "release", "medium", "release", "short", "release", "short", "save"),
     ),
     Scenario("two periods", "Retention", steps=("short", "medium", "close", "medium", "release", "short", "save")),
+    *(
+        Scenario(f"counts of releases, {kind}", f"{kind}, large", steps=_COUNTED)
+        for kind in ("Density", "delta", "Counts", "DistinctCount", "ActiveUsers", "folder, Density")
+    ),
+    Scenario("counts of releases, Retention", "Retention, large", steps=_RETURNED),
+    Scenario("counts of releases, Windows", "Windows, large", steps=_ENDED),
+    Scenario("counts of releases, Continual", "Continual, large", steps=_LOOKED_AT),
     Scenario("rerandomize", steps=("medium", "rerandomize", "short", "short")),
     Scenario("grow", steps=("medium", "grow", "medium", "grow", "short", "short")),
     Scenario("grow, Counts", "Counts", steps=("medium", "grow", "medium", "grow", "short", "short")),

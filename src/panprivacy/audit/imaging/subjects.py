@@ -28,6 +28,12 @@ BUCKETS = 4096
 _IN_FOLDER, _TAKEN = "folder, ", "taken, "
 SHARDS = 3
 
+LARGE = ", large"
+"""What the name of a kind ends with whose counts are large enough to be told from other numbers in memory."""
+SMALL_EPSILON = 1e-3
+"""Of which noise is large, too."""
+_LARGE, _GROUPS = 2**22, 50
+
 FEW, MANY = 3, 1000
 """Categories: so few that bits change often, and so many that a row of them is as telling as a row of ids."""
 _UNUSED = 100  # of many categories the first are nobody's: small numbers stand everywhere
@@ -70,12 +76,19 @@ class Shown:
         return asdict(self)
 
 
+def spacing(kind: str, users: int) -> int:
+    """How far apart the ids of so many users are; those between them never come."""
+    return -(-_LARGE // users) if kind.endswith(LARGE) else 1
+
+
 def parts_of(kind: str, users: int, listed: Any) -> list[Any]:
     """The estimators of a kind, over so many users; several where they are to be merged.
 
     What is to be kept in a folder is of the kind that follows.
     """
     kind = kind.removeprefix(_IN_FOLDER).removeprefix(_TAKEN)
+    if kind.endswith(LARGE):
+        return [_large(kind.removesuffix(LARGE), users * spacing(kind, users))]
     groups = [i % 5 for i in range(len(listed))] if kind == "Users, groups" else None
     universe = (
         pp.Users(listed, groups=groups)
@@ -112,6 +125,25 @@ def parts_of(kind: str, users: int, listed: Any) -> list[Any]:
     return makers.get(kind, lambda: [pp.Density(universe, **plan, intrusions=1)])()
 
 
+def _large(kind: str, universe: int) -> Any:
+    """An estimator whose counts, and the noise on them, are numbers of five digits and more."""
+    plan: dict[str, Any] = {"epsilon": SMALL_EPSILON, "releases": RELEASES}
+    weights = np.arange(_GROUPS) + _GROUPS  # groups of different sizes have different counts
+    sizes = universe * weights // weights.sum()
+    sizes[-1] += universe - sizes.sum()
+    makers: dict[str, Callable[[], Any]] = {
+        "Density": lambda: pp.Density(universe, **plan, groups=np.repeat(np.arange(_GROUPS), sizes)),
+        "delta": lambda: pp.Density(universe, **plan, delta=DELTA),
+        "Counts": lambda: pp.Counts(universe, **plan),
+        "DistinctCount": lambda: pp.DistinctCount(**plan, buckets=_LARGE // 64, key=KEY),
+        "Continual": lambda: pp.Continual(universe, SMALL_EPSILON, step=0.1, moves=RELEASES),
+        "Windows": lambda: pp.Windows(lambda: pp.Density(universe, **plan), every="1d", start="2026-01-05"),
+        "ActiveUsers": lambda: pp.ActiveUsers(universe, SMALL_EPSILON, span="3d", start=0, key=KEY),
+        "Retention": lambda: pp.Retention(universe, **plan, key=KEY),
+    }
+    return makers[kind]()
+
+
 def _fixed_level(users: int, plan: dict[str, Any]) -> Any:
     return pp.paper.FixedLevelPPDS(users, **plan, sample=users // 2, key=KEY)
 
@@ -146,6 +178,7 @@ class Subject:
         self._file = folder / "state.pp"
         self._epoch = 0
         self._used: list[Any] = []
+        self._released: list[Any] = []
 
     # --- events -------------------------------------------------------------------------------------------------
 
@@ -191,18 +224,17 @@ class Subject:
     # --- everything else ----------------------------------------------------------------------------------------
 
     def release(self) -> None:
-        """Spend a release."""
-        for part in self.parts:
-            part.release()
+        """Spend a release, and keep it, as a program does: its floats stand where counts may have been."""
+        self._released += [part.release() for part in self.parts]
 
     def close(self) -> None:
         """End the first period."""
-        self.parts[0].close()
+        self._released.append(self.parts[0].close())
 
     def observe(self) -> None:
         """Look, and look again."""
         for _ in range(3):
-            self.parts[0].observe()
+            self._released.append(self.parts[0].observe())
 
     def rerandomize(self) -> None:
         """Redraw all bits, as after an announced reading."""

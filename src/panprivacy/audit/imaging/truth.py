@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from panprivacy.audit.imaging import needles
 from panprivacy.audit.imaging.containers import LETTERS
+from panprivacy.audit.imaging.counted import Counted
 from panprivacy.audit.imaging.crowd import Batch, Crowd, People
 from panprivacy.audit.imaging.images import Octets
 from panprivacy.audit.imaging.needles import ASCENDING, IN_ORDER, Run, Windows, Words
@@ -90,6 +91,8 @@ class Traces:
     _keys: list[Windows] = field(default_factory=list)
     _counts: list[Windows] = field(default_factory=list)
     _lists: list[tuple[Run, Version]] = field(default_factory=list)
+    released: Counted = field(default_factory=Counted)
+    """The counts of all releases, where the process tells them."""
 
     # --- tables -------------------------------------------------------------------------------------------------
 
