@@ -10,9 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from panprivacy import memory
+from panprivacy import memory, periods, windows
+from panprivacy.actives import estimator as actives
 from panprivacy.estimator import Estimator
 from panprivacy.privacy import coins, noisy_counts
+from panprivacy.universe import batches
+from panprivacy.universe import range as range_
 
 _kept: list[Any] = []
 
@@ -296,3 +299,39 @@ def _before_noise(note: Callable[[Any], None]) -> None:
         add(counts, noise)
 
     noisy_counts.add_from_system = noted
+
+
+# --- what NumPy keeps -------------------------------------------------------------------------------------------------
+
+
+def masks_of_numpy() -> None:
+    """Which rows are those of strangers, in arrays that NumPy keeps when they are freed: what was done before."""
+    range_.mask = lambda rows: np.empty(rows, dtype=np.bool_)  # type: ignore[attr-defined]
+
+
+def categoricals_of_numpy() -> None:
+    """The values of pandas categoricals as pandas makes them: what was done before."""
+    batches._of_pandas = lambda column: column.to_numpy()
+
+
+def times_of_numpy() -> None:
+    """Times read by NumPy's own conversions, each of which makes a copy: what was done before."""
+
+    def moments(times: Any) -> Any:
+        if times.dtype.kind == "f":
+            assert bool((np.abs(times) < 1e12).all())
+            return np.round(times.astype(np.float64) * periods.SECOND).astype(np.int64)
+        return times.astype("datetime64[us]").astype(np.int64)
+
+    windows.moments_of = actives.moments_of = moments  # type: ignore[attr-defined]
+
+
+def times_that_are_kept() -> None:
+    """The times of all batches, as numbers of microseconds."""
+    moments_of = periods.moments_of
+
+    def kept(times: Any) -> Any:
+        _kept.append(moments_of(times))
+        return _kept[-1].copy()
+
+    windows.moments_of = actives.moments_of = kept  # type: ignore[attr-defined]

@@ -23,9 +23,7 @@ class Watch:
         self.shares = shares
         self.bar = bar
         """The distance in counts at which to move."""
-        self._walk = np.array(
-            [walk], dtype=np.int64
-        )  # each step overwrites where it was before
+        self._walk = np.array([walk], dtype=np.int64)  # each step overwrites where it was before
 
     @property
     def walk(self) -> int:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from importlib.util import find_spec
 
-BATCHES = ("short", "medium", "long", "huge", "singly")
+BATCHES = ("tiny", "short", "medium", "long", "huge", "singly")
 """The steps that are batches."""
 
 _LOADED = ("medium", "save", "load", "medium", "save", "load", "short", "save")
@@ -15,8 +15,8 @@ _THREADED = ("huge", "short", "huge", "medium", "short")
 class Scenario:
     """A kind of estimator, a container of ids, and what is done, one thing after the other.
 
-    ``short``, ``medium``, ``long`` and ``huge`` are batches, ``singly`` is a few users one by one, each of users of its
-    own; all else is a verb of `Subject`. A hardened process is one whose allocators overwrite what is freed: only there
+    ``tiny``, ``short``, ``medium``, ``long`` and ``huge`` are batches, ``singly`` is a few users one by one, each of
+    users of its own; all else is a verb of `Subject`. A hardened process is one whose allocators overwrite what is freed: only there
     can nothing be left of ids that are Python objects.
     """
 
@@ -37,10 +37,18 @@ class Scenario:
         """Whether what makes the container is installed."""
         if self.service and find_spec("uvicorn") is None:
             return False
-        needed = {"pandas": "pandas", "Arrow": "pyarrow", "Polars": "pyarrow", "Arrow text": "pyarrow"}
+        needed = {
+            "pandas": "pandas",
+            "pandas categorical": "pandas",
+            "Arrow": "pyarrow",
+            "Polars": "pyarrow",
+            "Arrow text": "pyarrow",
+        }
         return self.container not in needed or find_spec(needed[self.container]) is not None
 
 
+_SMALL = ("tiny", "short", "tiny", "medium", "short")
+_TIMED_DAYS = ("tiny", "medium", "next_window", "short", "medium", "tiny", "medium", "tiny")
 _COUNTED = ("short", "release", "medium", "release", "medium", "release", "short", "release", "short")
 _LOOKED_AT = ("medium", "observe", "medium", "observe", "medium", "observe", "medium", "observe", "short")
 _ENDED = ("medium", "next_window", "medium", "next_window", "medium", "next_window", "medium", "next_window", "short")
@@ -71,6 +79,7 @@ SCENARIOS = (
     Scenario("batches by threads, Counts", "Counts, categories", steps=_THREADED),
     *(Scenario(f"batches, {container}", container=container) for container in _INTEGERS),
     *(Scenario(f"batches, {container}", container=container, hardened=True) for container in _OBJECTS),
+    Scenario("batches, pandas categorical", container="pandas categorical", steps=_SMALL),
     Scenario("batches, sampled", "sampled"),
     Scenario("batches, one shard", "shard"),
     Scenario("batches, Users", "Users"),
@@ -131,6 +140,10 @@ SCENARIOS = (
     Scenario("merge", "shards", steps=("short", "medium", "merge", "medium", "short")),
     Scenario("merge, overlapping", "overlapping", steps=("short", "medium", "merge", "medium", "short")),
     Scenario("window change", "Windows", steps=("short", "medium", "next_window", "medium", "next_window", "short")),
+    *(
+        Scenario(f"batches with times, {kind}", f"{kind}, times", steps=_TIMED_DAYS)
+        for kind in ("Windows", "ActiveUsers")
+    ),
     Scenario(
         "folder",
         "folder, Density",
@@ -153,6 +166,7 @@ SCENARIOS = (
         steps=_PIPED,
         pipe=(*_DISTINCT, *_KEPT),
     ),
+    Scenario("pipe with strangers", steps=_SMALL, pipe=(*_DENSITY, "--skip-outside")),
     Scenario("pipe with times", steps=_PIPED, pipe=(*_DENSITY, *_KEPT, *_TIMED)),
     Scenario(
         "pipe with times, DistinctCount",

@@ -15,6 +15,7 @@ import numpy as np
 
 from panprivacy.estimator import Estimator
 from panprivacy.folder.bits import shard_name
+from panprivacy.periods import DAY, SECOND
 
 pp: Any = import_module("panprivacy")  # all of it, as a program sees it: this layer may not name what is above others
 
@@ -28,6 +29,11 @@ BUCKETS = 4096
 _IN_FOLDER, _TAKEN = "folder, ", "taken, "
 SHARDS = 3
 
+TIMES = ", times"
+"""What the name of a kind ends with whose events have times."""
+START = 20_458 * DAY
+"""When the first day starts: on 5 January 2026."""
+_SPREAD = 2_654_435_761  # prime, and large: neighbouring ids come at times that are far apart
 LARGE = ", large"
 """What the name of a kind ends with whose counts are large enough to be told from other numbers in memory."""
 SMALL_EPSILON = 1e-3
@@ -51,6 +57,14 @@ def category_of(ids: Any, categories: int, into: Any = None) -> Any:
         return first + ids % (categories - first)
     np.remainder(ids, categories - first, out=into)
     into += first
+    return into
+
+
+def times_of(ids: Any, day: int, into: Any) -> Any:
+    """A moment of a day for each id, in microseconds, all of them different, written to an array."""
+    np.multiply(ids, _SPREAD, out=into)
+    into %= DAY
+    into += START + day * DAY
     return into
 
 
@@ -118,6 +132,8 @@ def parts_of(kind: str, users: int, listed: Any) -> list[Any]:
         "overlapping": lambda: [pp.DistinctCount(**plan, buckets=BUCKETS, key=KEY) for _ in range(2)],
         "Continual": lambda: [pp.Continual(users, EPSILON, step=0.1)],
         "Windows": lambda: [pp.Windows(lambda: pp.Density(users, **plan), every="1d", start="2026-01-05")],
+        "Windows, times": lambda: [pp.Windows(lambda: pp.Density(users, **plan), every="1d", start="2026-01-05")],
+        "ActiveUsers, times": lambda: [pp.ActiveUsers(users, EPSILON, span="3d", start="2026-01-05", key=KEY)],
         "ActiveUsers": lambda: [pp.ActiveUsers(users, EPSILON, span="3d", start=0, key=KEY)],
         "Retention": lambda: [pp.Retention(users, **plan, key=KEY)],
         "FixedLevelPPDS": lambda: [_fixed_level(users, plan)],
@@ -175,6 +191,8 @@ class Subject:
         self._taken = kind.startswith(_IN_FOLDER + _TAKEN)
         self._given = pp.Users(listed) if kind.startswith("Users") else None
         self._categories = categories_of(kind)
+        self._timed = kind.endswith(TIMES)
+        self._days = 0
         self._file = folder / "state.pp"
         self._epoch = 0
         self._used: list[Any] = []
@@ -188,7 +206,9 @@ class Subject:
             self._feed_by_category(ids)
             return
         for part in self.parts:
-            if isinstance(part, pp.Windows):
+            if self._timed:
+                self._feed_with_times(part, ids)
+            elif isinstance(part, pp.Windows):
                 part.update_many(ids, self._day)
             elif self._taken:
                 self._feed_by_shard(part, ids)
@@ -201,6 +221,17 @@ class Subject:
             gathered.add(ids)
             for number in range(folder.shards):
                 folder.take(number, [gathered.packed(number)])
+
+    def _feed_with_times(self, part: Any, ids: Any) -> None:
+        """Take a batch with a time of each row: dates for windows, seconds for days; they are wiped as the ids are."""
+        column, seconds = np.zeros(len(ids), dtype=np.int64), np.zeros(len(ids))
+        try:
+            times_of(ids, self._days, column)
+            np.divide(column, SECOND, out=seconds)
+            part.update_many(ids, column.view("datetime64[us]") if isinstance(part, pp.Windows) else seconds)
+        finally:
+            column.fill(0)
+            seconds.fill(0)
 
     def _feed_by_category(self, ids: Any) -> None:
         """Take a batch whose categories go with its ids; the column of them is wiped as that of the ids is."""
@@ -271,13 +302,14 @@ class Subject:
         self._epoch += overlapping
 
     def next_window(self) -> None:
-        """Let the clock end a window."""
-        self._epoch += 1
-        self.parts[0].advance(self._day)
+        """Let the clock end a window, or a day."""
+        self._days += 1
+        self._epoch += isinstance(self.parts[0], pp.Windows)  # which has new bits now
+        self._released += self.parts[0].advance(self._day)
 
     @property
     def _day(self) -> str:
-        return f"2026-01-{5 + self._epoch:02}"
+        return f"2026-01-{5 + self._days:02}"
 
     def tables(self) -> Iterator[Shown]:
         """Where all bits are."""
