@@ -90,8 +90,9 @@ def _random_words(n: int, scratch: Scratch) -> NDArray[np.uint64]:
 def _more(words: NDArray[np.uint64], at: NDArray[np.int64], kernels: Any, scratch: Scratch) -> NDArray[np.uint64]:
     """The words of the count that is not done, and as many new ones as there were."""
     kept = words[at[kernels.KEPT] :]
-    more = _random_words(len(kept) + len(words), scratch)
+    more = scratch.own(np.zeros(len(kept) + len(words), dtype=np.uint64))
     more[: len(kept)] = kept
+    coin_sources.fill_from_system(more[len(kept) :].view(np.uint8).data)
     at[kernels.USED] = at[kernels.KEPT] = 0
     return more
 

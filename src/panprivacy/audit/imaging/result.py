@@ -25,8 +25,6 @@ class Imaged:
     """Users of batches before the last whose id, hash or place was found."""
     counts_found: int
     """Counts of ones in words of earlier tables that were found."""
-    releases_found: int
-    """Counts of releases as they were before noise, or the noise on them, that were found."""
     keys_found: int
     """Keys of coins, or stretches of keystream, that were found."""
     where: tuple[str, ...]
@@ -34,6 +32,8 @@ class Imaged:
     image_bytes: int
     """How large the image was."""
     seconds: float
+    releases_found: int = 0
+    """Counts of releases as they were before noise, or the noise on them, that were found."""
 
     @property
     def clean(self) -> bool:
