@@ -72,10 +72,11 @@ def moved(array: A) -> A:
     >>> made = np.array([5, 7]); moved(made), made
     (array([5, 7]), array([0, 0]))
     """
-    there = room(array.nbytes).view(array.dtype).reshape(array.shape)
+    there: Any = room(array.nbytes).view(array.dtype).reshape(array.shape)
     there[:] = array
     wipe(array)
-    return there
+    moved_there: A = there
+    return moved_there
 
 
 def _pages(size: int) -> mmap.mmap:

@@ -114,6 +114,7 @@ LARGE = [
     ("Retention", "counts_that_are_kept"),
     ("ActiveUsers", "counts_that_are_kept"),
     ("Windows", "counts_that_are_kept"),
+    ("Continual", "noise_that_is_kept"),
     ("folder, Density", "counts_that_were_integers"),
 ]
 

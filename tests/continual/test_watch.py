@@ -83,4 +83,4 @@ def test_the_walk_goes_on_from_where_it_was(seeded: SeededCoins) -> None:
 def test_without_noise_the_bar_decides(seeded: SeededCoins) -> None:
     watch = watch_of(NONE, NONE, bar=5)
 
-    assert [watch.has_drifted(distance, seeded) for distance in (0, 4, 5, 6)] == [False, False, True, True]
+    assert [watch.has_drifted(np.array([distance]), seeded) for distance in (0, 4, 5, 6)] == [False, False, True, True]

@@ -102,7 +102,8 @@ def _column(ids: Ids, container: str) -> Any:
     if container == "pandas categorical":  # its codes are the ids, and its categories are those of all users
         import pandas as pd
 
-        return pd.Series(pd.Categorical.from_codes(ids, dtype=pd.CategoricalDtype(pd.RangeIndex(_MOST_USERS))), copy=False)
+        everybody = pd.CategoricalDtype(pd.RangeIndex(_MOST_USERS))
+        return pd.Series(pd.Categorical.from_codes(ids, dtype=everybody), copy=False)
     import pyarrow as pa
 
     column = pa.Array.from_buffers(pa.int64(), len(ids), [None, pa.py_buffer(ids)])

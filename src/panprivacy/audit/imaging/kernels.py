@@ -221,7 +221,7 @@ def confirm_runs(halves, wide, stride, swapped, places, starts, values, bounds, 
 
 @njit(nogil=True, cache=True)
 def scan_words(halves, ascending, bitmap, places, which):
-    """Where words of 4 bytes are one of an ascending list, and which one; the bitmap knows the lower halves of these."""
+    """Where words of 4 bytes are one of an ascending list, and which one; the bitmap knows their lower halves."""
     found = 0
     for i in range(len(halves)):
         word = halves[i]

@@ -16,8 +16,8 @@ class Scenario:
     """A kind of estimator, a container of ids, and what is done, one thing after the other.
 
     ``tiny``, ``short``, ``medium``, ``long`` and ``huge`` are batches, ``singly`` is a few users one by one, each of
-    users of its own; all else is a verb of `Subject`. A hardened process is one whose allocators overwrite what is freed: only there
-    can nothing be left of ids that are Python objects.
+    users of its own; all else is a verb of `Subject`. A hardened process is one whose allocators overwrite what is
+    freed: only there can nothing be left of ids that are Python objects.
     """
 
     name: str
