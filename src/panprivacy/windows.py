@@ -139,11 +139,14 @@ class Windows(Generic[R]):
                 self._go_to(window)
                 self._open.update_many(ids, threads=threads)
             return
-        numbers = (moments_of(times) - self._first) // self._length
-        if len(numbers) != number_of_rows(ids):
-            raise ValueError(f"there are {number_of_rows(ids)} ids and {len(numbers)} times")
-        with self._lock:
-            self._take(ids, numbers, threads)
+        with Scratch() as scratch:
+            numbers = scratch.own(moments_of(times))
+            numbers -= self._first
+            numbers //= self._length
+            if len(numbers) != number_of_rows(ids):
+                raise ValueError(f"there are {number_of_rows(ids)} ids and {len(numbers)} times")
+            with self._lock:
+                self._take(ids, numbers, threads)
 
     def _take(self, ids: Any, numbers: NDArray[np.int64], threads: int | None) -> None:
         """Feed each window its part of a batch, whose rows belong to windows of these numbers."""
