@@ -150,7 +150,7 @@ def _large(kind: str, universe: int) -> Any:
     makers: dict[str, Callable[[], Any]] = {
         "Density": lambda: pp.Density(universe, **plan, groups=np.repeat(np.arange(_GROUPS), sizes)),
         "delta": lambda: pp.Density(universe, **plan, delta=DELTA),
-        "Counts": lambda: pp.Counts(universe, **plan),
+        "Counts": lambda: pp.Counts(universe, **plan | {"epsilon": EPSILON}),  # ones less zeros: far from 0
         "DistinctCount": lambda: pp.DistinctCount(**plan, buckets=_LARGE // 64, key=KEY),
         "Continual": lambda: pp.Continual(universe, SMALL_EPSILON, step=0.1, moves=RELEASES),
         "Windows": lambda: pp.Windows(lambda: pp.Density(universe, **plan), every="1d", start="2026-01-05"),
