@@ -134,11 +134,13 @@ def _of_pandas(column: Any) -> Any:
 
 def _of_categories(categories: NDArray[Any], codes: NDArray[np.signedinteger]) -> Any:
     """The value of each code, in memory that goes back to the system, or in a list where values are objects."""
-    places = memory.room(8 * len(codes)).view(np.int64)
+    octets = 8 * len(codes)
+    room = memory.room(octets + categories.itemsize * len(codes))  # one for both: to ask the system takes long
+    places = room[:octets].view(np.int64)
     np.copyto(places, codes)
     if categories.dtype == object:
         return _listed(categories[places])
-    values = memory.room(categories.itemsize * len(codes)).view(categories.dtype)
+    values = room[octets:].view(categories.dtype)
     return categories.take(places, out=values, mode="clip")  # any other mode makes a copy first
 
 
