@@ -61,8 +61,9 @@ def category_of(ids: Any, categories: int, into: Any = None) -> Any:
 
 
 def times_of(ids: Any, day: int, into: Any) -> Any:
-    """A moment of a day for each id, in microseconds, all of them different, written to an array."""
-    np.multiply(ids, _SPREAD, out=into)
+    """A moment of a day for each id, in microseconds, all of them different and none of them midnight, in an array."""
+    np.add(ids, 1, out=into)
+    into *= _SPREAD
     into %= DAY
     into += START + day * DAY
     return into
