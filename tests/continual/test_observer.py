@@ -329,7 +329,9 @@ def test_a_state_of_version_1_is_read_and_keeps_to_what_it_claimed() -> None:
     assert (shares.moves, shares.rising, est.delta, est.moves_left) == (2, False, 0.0, 1)
     assert est.budget.spent == pytest.approx(33.966322899871734, abs=1e-12)
     assert est.budget.total == pytest.approx(40.0, abs=1e-9)
-    assert (again._observed, again.budget) == (est._observed, est.budget)
+    assert settings(again._observed.watch) == settings(est._observed.watch)
+    assert replace(again._observed, watch=est._observed.watch) == est._observed
+    assert again.budget == est.budget
     assert est.observe().density >= 0.9219307636588253
 
 
