@@ -8,8 +8,9 @@ keeps it, and once with the walk that ships.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
@@ -24,13 +25,12 @@ EPSILON = 8.0  # noise of a few counts, so that most of its outcomes can be foll
 OBSERVATIONS = (1, 2, 4, 6, 8)
 
 
-@dataclass
 class Kept(Watch):
     """The textbook's test."""
 
-    def has_drifted(self, distance: int, coins: Coins) -> bool:
+    def has_drifted(self, distance: NDArray[np.int64], coins: Coins) -> bool:
         """Compare with the threshold that was drawn at the start."""
-        return coins.reaches(distance, self.bar + self.walk, Laplace(self.shares.test))
+        return self._reached(distance, coins)
 
 
 def observer(kind: type[Watch]) -> Callable[[Coins], Observer]:

@@ -1,7 +1,6 @@
 """`Counts`: how often do people appear?"""
 
 from collections.abc import Iterable, Sequence
-from itertools import chain, pairwise
 from operator import index
 from typing import Any, ClassVar, Literal, NoReturn, Self, cast
 
@@ -227,20 +226,20 @@ class Counts(Growing[FrequencyRelease]):
 
     # --- what leaves --------------------------------------------------------------------------------------------
 
-    def _counts(self) -> tuple[int, ...]:
+    def _counts(self, scratch: Scratch) -> NDArray[np.int64]:
         """A number for each place of the counters of a group, or the ones of it.
 
         One user is at one of the places of one group, and may have come from another of the same group: these numbers
         move by 2 in all, the ones by 1.
         """
-        if self.only:
-            return tuple(self._table.ones(start, stop) for start, stop in self._bounds())
-        return tuple(chain.from_iterable(self._table.excesses(start, stop) for start, stop in self._bounds()))
-
-    def _bounds(self) -> Iterable[tuple[int, int]]:
-        """The slots of each group or category; all of them, where there are none."""
         ranges = self._slots.ranges
-        return ((0, self._slots.size),) if ranges is None else pairwise(ranges.bounds.tolist())
+        edges = np.array([0, self._slots.size]) if ranges is None else ranges.bounds
+        counts: NDArray[np.int64] = scratch.empty("counts", self._counts_released(), np.int64)
+        if self.only:
+            self._table.count_ones(edges, counts)
+        else:
+            self._table.count_excesses(edges, counts)
+        return counts
 
     def _interpret(self, published: Published) -> FrequencyRelease:
         budget = budget_of(self._ledger.split, published.number, published.redraws)

@@ -2,14 +2,17 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import pairwise
 from operator import index
 from typing import Any, Self, cast
+
+import numpy as np
+from numpy.typing import NDArray
 
 from panprivacy.checks import check_delta, check_epsilon, check_key
 from panprivacy.display import Rows
 from panprivacy.errors import CannotMerge
 from panprivacy.growing import Growing
+from panprivacy.memory import Scratch
 from panprivacy.privacy import coins as coin_sources
 from panprivacy.privacy.budget import and_delta, budget_of
 from panprivacy.privacy.coins import Coins
@@ -158,11 +161,11 @@ class Density(Growing[Release]):
 
     # --- what leaves --------------------------------------------------------------------------------------------
 
-    def _counts(self) -> tuple[int, ...]:
+    def _counts(self, scratch: Scratch) -> NDArray[np.int64]:
         ranges = self._slots.ranges
-        if ranges is None:
-            return (self._table.ones(),)
-        return tuple(self._table.ones(start, stop) for start, stop in pairwise(ranges.bounds.tolist()))
+        counts: NDArray[np.int64] = scratch.empty("counts", self._counts_released(), np.int64)
+        self._table.count_ones(np.array([0, self._slots.size]) if ranges is None else ranges.bounds, counts)
+        return counts
 
     def _counts_released(self) -> int:
         return 1 if self._slots.ranges is None else len(self._slots.ranges)

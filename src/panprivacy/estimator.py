@@ -22,6 +22,7 @@ from panprivacy.privacy import coins as coin_sources
 from panprivacy.privacy.budget import Budget, Split
 from panprivacy.privacy.coins import Coins
 from panprivacy.privacy.ledger import Ledger, Published
+from panprivacy.privacy.noisy_counts import add_noise
 from panprivacy.privacy.stack import wipe_stack
 from panprivacy.redrawing import Redrawing, look_up
 from panprivacy.slots import SlotMap
@@ -55,8 +56,8 @@ class Estimator(ABC, Generic[R]):
     _lock: Any
 
     def _assemble(self, universe: Universe, slots: SlotMap, ledger: Ledger, table: Bits, coins: Coins) -> None:
-        for kernels in ("universe", "slots"):  # now: loaded at the first event, they would tell that there was one
-            loaded(f"panprivacy.{kernels}.kernels")
+        for kernels in ("universe.kernels", "slots.kernels", "privacy.noise_kernels"):
+            loaded(f"panprivacy.{kernels}")  # now: loaded at the first event, they would tell that there was one
         self._slots = slots
         self._know(universe)
         self._ledger = ledger
@@ -93,8 +94,11 @@ class Estimator(ABC, Generic[R]):
         """Make one estimator of several of this class, whose locks are held, or say why that cannot be."""
 
     @abstractmethod
-    def _counts(self) -> tuple[int, ...]:
-        """The integers that a release adds noise to; one user changes one of them, by at most 1."""
+    def _counts(self, scratch: Scratch) -> NDArray[np.int64]:
+        """The integers that a release adds noise to, in scratch; one user changes one of them, by at most 1.
+
+        They never become objects of Python's, which nobody could wipe.
+        """
 
     @abstractmethod
     def _interpret(self, published: Published) -> R:
@@ -219,9 +223,17 @@ class Estimator(ABC, Generic[R]):
         with self._lock:
             self._table.in_use()
             self._ledger.spend_release()
-            noise = self._ledger.split.noise
-            noisy = tuple(self._coins.noisy(count, noise) for count in self._counts())
-            return self._interpret(self._ledger.publish(noisy, level))
+            return self._interpret(self._ledger.publish(self._noisy_counts(), level))
+
+    def _noisy_counts(self) -> tuple[int, ...]:
+        """Count, and add noise in the place of the counts."""
+        try:
+            with Scratch() as scratch:
+                counts = self._counts(scratch)
+                add_noise(counts, self._ledger.split.noise, self._coins)
+                return tuple(counts.tolist())
+        finally:
+            wipe_stack()
 
     @property
     def last(self) -> R | None:

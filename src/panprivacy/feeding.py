@@ -218,7 +218,7 @@ class Feed:
         inside = self._inside(rows)
         if self._skip_outside or inside.all():
             return self._blame_category(batch, rows.filter(inside))
-        row = rows.filter(~inside)[0]
+        row = rows.filter(np.logical_not(inside, out=inside))[0]
         user = tuple(row[name].item() for name in self._columns.ids)
         if user == self._columns.ids:
             return _bad(batch, row[_ROW].item(), REPEATS_HEADER, "outside")

@@ -55,6 +55,30 @@ def room(size: int) -> NDArray[np.uint8]:
     return np.frombuffer(_pages(max(size, 1)), dtype=np.uint8, count=size)
 
 
+def mask(rows: int) -> NDArray[np.bool_]:
+    """Room for what is true of each row, such as whether its user is a stranger.
+
+    NumPy keeps freed arrays of up to 1 KiB as they are; these pages go back to the system when the array is gone.
+
+    >>> mask(3)
+    array([False, False, False])
+    """
+    return room(rows).view(np.bool_)
+
+
+def moved(array: A) -> A:
+    """Move numbers that somebody has made for us to pages of their own, and wipe the array.
+
+    >>> made = np.array([5, 7]); moved(made), made
+    (array([5, 7]), array([0, 0]))
+    """
+    there: Any = room(array.nbytes).view(array.dtype).reshape(array.shape)
+    there[:] = array
+    wipe(array)
+    moved_there: A = there
+    return moved_there
+
+
 def _pages(size: int) -> mmap.mmap:
     private = getattr(mmap, "MAP_PRIVATE", None)
     if private is None:  # no POSIX system
@@ -115,6 +139,20 @@ def _area_of(words: NDArray[np.uint64]) -> mmap.mmap:
 
 def _holds(area: mmap.mmap, words: NDArray[np.uint64]) -> bool:
     return ctypes.addressof(ctypes.c_char.from_buffer(area)) == words.ctypes.data
+
+
+def has_bits_beyond(words: NDArray[np.uint64], size: int) -> bool:
+    """Whether one of the bits behind the first `size` ones is set in the last word, of which no copy is left.
+
+    >>> has_bits_beyond(np.array([4], dtype=np.uint64), 2), has_bits_beyond(np.array([4], dtype=np.uint64), 3)
+    (True, False)
+    """
+    if not size % 64:
+        return False
+    with Scratch() as scratch:
+        last = scratch.own(words[-1:].copy())
+        last >>= np.uint64(size % 64)
+        return bool(last.any())
 
 
 def wipe(array: np.ndarray[Any, Any]) -> None:

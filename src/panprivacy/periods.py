@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from panprivacy.memory import Scratch
+
 if TYPE_CHECKING:
     import polars as pl
 
@@ -85,7 +87,8 @@ def told_length(length: int) -> str:
 def moments_of(times: Any) -> NDArray[np.int64]:
     """Moments of times as people have them: dates, `datetime`, columns of them, or seconds since 1970.
 
-    Times without a zone are taken as UTC. Text is ISO 8601, such as 2026-01-31 or 2026-01-31T12:00:00+01:00.
+    Times without a zone are taken as UTC. Text is ISO 8601, such as 2026-01-31 or 2026-01-31T12:00:00+01:00. The
+    caller wipes the moments; no other copy of the times is left, but for Python's objects and what Polars frees.
 
     >>> moments_of([datetime(1970, 1, 2), datetime(1970, 1, 2, 1, tzinfo=UTC)])
     array([86400000000, 90000000000])
@@ -98,23 +101,45 @@ def moments_of(times: Any) -> NDArray[np.int64]:
         times = pl.Series(times)  # Arrow gives NumPy no text, no dates, and nothing with nulls
     if hasattr(times, "to_numpy"):
         times = times.to_numpy()
-    if not isinstance(times, np.ndarray) or times.dtype.kind in "OU":
-        times = [_without_zone(time) for time in times]
-        _refuse_both(times)
-    array = np.asarray(times)
-    if array.ndim != 1:
-        raise TypeError("times are one column")
-    if array.dtype.kind in "iuf":
-        if not bool((np.abs(array) < _LAST).all()):
-            raise ValueError("a time is missing, or is not in seconds since 1970")
-        return np.round(array.astype(np.float64) * SECOND).astype(np.int64)
+    with Scratch() as scratch:
+        if not isinstance(times, np.ndarray) or times.dtype.kind in "OU":
+            times = [_without_zone(time) for time in times]
+            _refuse_both(times)
+            array = np.asarray(times)
+            if array.dtype != object:
+                scratch.own(array)
+        else:
+            array = times
+        if array.ndim != 1:
+            raise TypeError("times are one column")
+        return _of_seconds(array, scratch) if array.dtype.kind in "iuf" else _of_dates(array, scratch)
+
+
+def _of_seconds(seconds: NDArray[Any], scratch: Scratch) -> NDArray[np.int64]:
+    numbers = scratch.empty("seconds", len(seconds), np.float64)
+    sizes = scratch.empty("sizes", len(seconds), np.float64)
+    possible = scratch.empty("possible", len(seconds), np.bool_)
+    np.copyto(numbers, seconds, casting="unsafe")
+    np.less(np.abs(numbers, out=sizes), _LAST, out=possible)
+    if not possible.all():
+        raise ValueError("a time is missing, or is not in seconds since 1970")
+    numbers *= SECOND
+    moments = np.empty(len(seconds), dtype=np.int64)
+    np.copyto(moments, np.rint(numbers, out=numbers), casting="unsafe")
+    return moments
+
+
+def _of_dates(dates: NDArray[Any], scratch: Scratch) -> NDArray[np.int64]:
+    moments = np.empty(len(dates), dtype="datetime64[us]")
     try:
-        moments = array.astype("datetime64[us]")
+        np.copyto(moments, dates, casting="unsafe")
     except (TypeError, ValueError) as error:
         raise TypeError(f"times are dates, datetimes or seconds since 1970: {error}") from None
-    if np.isnat(moments).any() or array.dtype.kind not in "MOU":
+    missing = np.isnat(moments, out=scratch.empty("missing", len(dates), np.bool_))
+    if missing.any() or dates.dtype.kind not in "MOU":
+        scratch.own(moments)
         raise ValueError("a time is missing or not a time")
-    return moments.astype(np.int64)
+    return moments.view(np.int64)
 
 
 def moment_of(time: Any) -> int:
@@ -123,7 +148,8 @@ def moment_of(time: Any) -> int:
     >>> moment_of("1970-01-01T00:00:01")
     1000000
     """
-    return int(moments_of([time])[0])
+    with Scratch() as scratch:
+        return scratch.own(moments_of([time])).item()
 
 
 def moments_in(times: "pl.Series") -> "pl.Series":

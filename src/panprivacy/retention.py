@@ -6,11 +6,15 @@ from operator import index
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
+import numpy as np
+from numpy.typing import NDArray
+
 from panprivacy.checks import check_delta, check_epsilon, check_level
 from panprivacy.density import _table_size
 from panprivacy.display import Rows
 from panprivacy.errors import CannotMerge, PanPrivacyError
 from panprivacy.estimator import Estimator
+from panprivacy.memory import Scratch
 from panprivacy.privacy import coins as coin_sources
 from panprivacy.privacy.budget import and_delta, budget_of
 from panprivacy.privacy.coins import Coins
@@ -190,16 +194,15 @@ class Retention(Estimator[Release | RetentionRelease]):
 
     # --- what leaves --------------------------------------------------------------------------------------------
 
-    def _counts(self) -> tuple[int, ...]:
-        main, control = self._main, self._control
-        inside = self._table.ones(control.first, self._slots.size)
-        return self._table.ones(0, main.size), control.size - inside if self.closed else inside
+    def _counts(self, scratch: Scratch) -> NDArray[np.int64]:
+        counts: NDArray[np.int64] = scratch.empty("counts", 2, np.int64)
+        self._table.count_ones(np.array([0, self._control.first, self._slots.size]), counts)
+        if self.closed:  # the bits of the control group stand for their opposites
+            counts[1:] *= -1
+            counts[1:] += self._control.size
+        return counts
 
-    def _noisy_counts(self) -> list[int]:
-        noise = self._ledger.split.noise
-        return [self._coins.noisy(count, noise) for count in self._counts()]
-
-    def _publish(self, noisy: list[int], level: float) -> Published:
+    def _publish(self, noisy: Sequence[int], level: float) -> Published:
         """Note what leaves beside what left before: later releases need the cohort, and their curve each other."""
         so_far = [*self._so_far(self._ledger.published), *noisy]
         return self._ledger.publish((*so_far, *[_NOT_YET] * (self._counts_released() - len(so_far))), level)

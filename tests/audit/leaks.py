@@ -10,9 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from panprivacy import memory
+from panprivacy import memory, periods, windows
+from panprivacy.actives import estimator as actives
 from panprivacy.estimator import Estimator
-from panprivacy.privacy import coins
+from panprivacy.privacy import coins, noisy_counts
+from panprivacy.universe import batches
+from panprivacy.universe import range as range_
 
 _kept: list[Any] = []
 
@@ -279,3 +282,90 @@ def owned_not_wiped() -> None:
         wipe_all(self)
 
     memory.Scratch.sweep = leave_them  # type: ignore[method-assign]
+
+
+# --- counts of releases -----------------------------------------------------------------------------------------------
+
+
+def counts_that_were_integers() -> None:
+    """Exact counts as integers of Python's, which are freed and not wiped: what releases did before."""
+
+    def noisy_counts_(self: Any) -> tuple[int, ...]:
+        with memory.Scratch() as scratch:
+            counts = self._counts(scratch)
+            exact = tuple(counts.tolist())
+            noisy_counts.add_noise(counts, self._ledger.split.noise, self._coins)
+            noisy = tuple(counts.tolist())
+        del exact
+        return noisy
+
+    Estimator._noisy_counts = noisy_counts_  # type: ignore[method-assign]
+
+
+def counts_that_are_kept() -> None:
+    """Exact counts as integers of Python's, all of which stay."""
+    _before_noise(lambda counts: _kept.append(counts.tolist()))
+
+
+def counts_that_were_floats() -> None:
+    """Exact counts in a small array that nobody wipes."""
+    _before_noise(lambda counts: _kept.append(counts.astype(np.float64)))
+
+
+def noise_that_is_kept() -> None:
+    """The noise on the counts, from which they follow."""
+    add = noisy_counts.add_from_system
+
+    def add_and_keep(counts: Any, noise: Any) -> None:
+        exact = counts.copy()
+        add(counts, noise)
+        _kept.append(counts - exact)
+        exact.fill(0)
+
+    noisy_counts.add_from_system = add_and_keep
+
+
+def _before_noise(note: Callable[[Any], None]) -> None:
+    add = noisy_counts.add_from_system
+
+    def noted(counts: Any, noise: Any) -> None:
+        note(counts)
+        add(counts, noise)
+
+    noisy_counts.add_from_system = noted
+
+
+# --- what NumPy keeps -------------------------------------------------------------------------------------------------
+
+
+def masks_of_numpy() -> None:
+    """Which rows are those of strangers, in arrays that NumPy keeps when they are freed: what was done before."""
+    range_.mask = lambda rows: np.empty(rows, dtype=np.bool_)  # type: ignore[attr-defined]
+
+
+def categoricals_of_numpy() -> None:
+    """The values of pandas categoricals as pandas makes them: what was done before."""
+    batches._of_pandas = lambda column: column.to_numpy()
+
+
+def times_of_numpy() -> None:
+    """Times read by NumPy's own conversions, each of which makes a copy: what was done before."""
+
+    def moments(times: Any) -> Any:
+        if times.dtype.kind == "f":
+            assert bool((np.abs(times) < 1e12).all())
+            return np.round(times.astype(np.float64) * periods.SECOND).astype(np.int64)
+        return times.astype("datetime64[us]").astype(np.int64)
+
+    windows.moments_of = actives.moments_of = moments  # type: ignore[attr-defined]
+
+
+def times_that_are_kept() -> None:
+    """The times of all batches, as numbers of microseconds."""
+    moments_of = periods.moments_of
+
+    def kept(times: Any) -> Any:
+        _kept.append(moments_of(times))
+        return _kept[-1].copy()
+
+    windows.moments_of = actives.moments_of = kept  # type: ignore[attr-defined]

@@ -5,6 +5,7 @@ from fractions import Fraction
 from hashlib import sha256
 from typing import Any
 
+from exact_counts import noisy_counts
 from panprivacy import Density, Release
 from panprivacy.privacy import exact
 from panprivacy.privacy.budget import Budget
@@ -97,7 +98,7 @@ class HalfTheNoise(Density):
         self._ledger.spend_release()
         booked = self._ledger.split.noise
         assert isinstance(booked, Laplace)
-        noisy = tuple(self._coins.noisy(count, Laplace(2 * booked.epsilon)) for count in self._counts())
+        noisy = noisy_counts(self, Laplace(2 * booked.epsilon))
         return self._interpret(self._ledger.publish(noisy, level))
 
 
@@ -210,7 +211,7 @@ class LessGaussianNoise(Density):
         self._ledger.spend_release()
         booked = self._ledger.split.noise
         assert isinstance(booked, Gaussian)
-        noisy = tuple(self._coins.noisy(count, Gaussian(booked.square * 7 / 10)) for count in self._counts())
+        noisy = noisy_counts(self, Gaussian(booked.square * 7 / 10))
         return self._interpret(self._ledger.publish(noisy, level))
 
 

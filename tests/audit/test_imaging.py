@@ -85,6 +85,12 @@ def test_a_skipped_wipe_is_found(leak: str, scenario: Scenario, found: str) -> N
         "pipe with state",
         "pipe with folder",
         "pipe with times",
+        "pipe with strangers",
+        "counts of releases, Density",
+        "counts of releases, folder, Density",
+        "batches, pandas categorical",
+        "batches with times, Windows",
+        "batches with times, ActiveUsers",
     ],
 )
 def test_the_code_that_ships_leaves_nothing(name: str) -> None:
@@ -99,6 +105,43 @@ def test_times_that_a_pipe_keeps_are_found(leak: str) -> None:
 
     assert result.ids_found, result
     assert not result.users_named, result
+
+
+LARGE = [
+    ("Density", "counts_that_were_integers"),
+    ("Density", "counts_that_were_floats"),
+    ("Density", "noise_that_is_kept"),
+    ("DistinctCount", "counts_that_were_integers"),
+    ("Counts", "counts_that_are_kept"),
+    ("Retention", "counts_that_are_kept"),
+    ("ActiveUsers", "counts_that_are_kept"),
+    ("Windows", "counts_that_are_kept"),
+    ("Continual", "noise_that_is_kept"),
+    ("folder, Density", "counts_that_were_integers"),
+]
+
+
+@pytest.mark.parametrize(("kind", "leak"), LARGE, ids=[f"{leak} by {kind}" for kind, leak in LARGE])
+def test_exact_counts_of_releases_are_found_and_so_is_their_noise(kind: str, leak: str) -> None:
+    result = image(f"counts of releases, {kind}", USERS, plants=[f"leaks:{leak}"])
+
+    assert result.releases_found >= 4, result
+    assert not result.users_named, result
+
+
+@pytest.mark.parametrize(
+    ("name", "leak", "found"),
+    [
+        ("pipe with strangers", "masks_of_numpy", "users_named"),
+        ("batches, pandas categorical", "categoricals_of_numpy", "ids_found"),
+        ("batches with times, Windows", "times_that_are_kept", "ids_found"),
+        ("batches with times, ActiveUsers", "times_that_are_kept", "ids_found"),
+    ],
+)
+def test_what_numpy_would_keep_is_found(name: str, leak: str, found: str) -> None:
+    result = image(name, USERS, plants=[f"leaks:{leak}"])
+
+    assert getattr(result, found), result
 
 
 def test_a_hardened_process_leaves_nothing_of_python_objects() -> None:

@@ -5,6 +5,7 @@ from functools import cache
 from itertools import pairwise
 from math import exp
 
+import numpy as np
 import pytest
 
 from checks import assert_binomial, assert_discrete_laplace
@@ -35,13 +36,13 @@ def steps_of(share: Fraction, seeded: SeededCoins) -> list[int]:
     steps = []
     for _ in range(TESTS):
         watch = watch_of(share, NONE, bar=3)
-        watch.has_drifted(0, seeded)
+        watch.has_drifted(np.zeros(1, dtype=np.int64), seeded)
         steps.append(watch.walk)
     return steps
 
 
 def drifts(share: Fraction, seeded: SeededCoins) -> int:
-    return sum(watch_of(NONE, share, bar=3).has_drifted(0, seeded) for _ in range(TESTS))
+    return sum(watch_of(NONE, share, bar=3).has_drifted(np.zeros(1, dtype=np.int64), seeded) for _ in range(TESTS))
 
 
 def tail(share: float) -> float:
@@ -72,7 +73,7 @@ def test_the_walk_goes_on_from_where_it_was(seeded: SeededCoins) -> None:
     watch = watch_of(Fraction(1, 2), NONE, bar=10**6)
     walks = [0]
     for _ in range(TESTS):
-        watch.has_drifted(0, seeded)
+        watch.has_drifted(np.zeros(1, dtype=np.int64), seeded)
         walks.append(watch.walk)
 
     assert_discrete_laplace([after - before for before, after in pairwise(walks)], 0.5)
@@ -82,4 +83,4 @@ def test_the_walk_goes_on_from_where_it_was(seeded: SeededCoins) -> None:
 def test_without_noise_the_bar_decides(seeded: SeededCoins) -> None:
     watch = watch_of(NONE, NONE, bar=5)
 
-    assert [watch.has_drifted(distance, seeded) for distance in (0, 4, 5, 6)] == [False, False, True, True]
+    assert [watch.has_drifted(np.array([distance]), seeded) for distance in (0, 4, 5, 6)] == [False, False, True, True]

@@ -1,8 +1,10 @@
 """Observers small enough for the auditor, right and with planted bugs."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from panprivacy.audit.adapters import Observer
 from panprivacy.continual.watch import Watch
@@ -10,12 +12,11 @@ from panprivacy.privacy.coins import Coins
 from panprivacy.privacy.noise import Laplace
 
 
-@dataclass
 class KeptThreshold(Watch):
     """Planted: the textbook's test, whose threshold noise is drawn once and kept."""
 
-    def has_drifted(self, distance: int, coins: Coins) -> bool:
-        return coins.reaches(distance, self.bar + self.walk, Laplace(self.shares.test))
+    def has_drifted(self, distance: NDArray[np.int64], coins: Coins) -> bool:
+        return self._reached(distance, coins)
 
 
 def one_user(

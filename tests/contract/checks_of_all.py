@@ -19,6 +19,7 @@ from rich.console import Console
 
 import panprivacy as pp
 from forking import in_child
+from panprivacy.privacy import noisy_counts
 from panprivacy.testing import SeededCoins
 from sources import Always
 from together import run_together
@@ -43,6 +44,25 @@ CONTAINERS: dict[str, Callable[[], object]] = {
 }
 
 Check = Callable[[Subject], None]
+
+
+def check_counts_of_a_release_are_wiped(subject: Subject) -> None:
+    est, counted = subject.make(None), []
+    add = noisy_counts.add_from_system
+
+    def noted(counts: Any, noise: Any) -> None:
+        add(counts, noise)
+        counted.append(counts)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(noisy_counts, "add_from_system", noted)
+        subject.feed(est, SOME)
+        subject.released(est)
+    kept = [counts for counts in counted if counts.any()]
+    watch = getattr(getattr(est, "_observed", None), "watch", None)
+    allowed = [] if watch is None else [watch._walk]  # which is part of the state
+    assert counted, "a release adds no noise to counts in scratch"
+    assert all(any(counts is known for known in allowed) for counts in kept), "exact or noisy counts are left"
 
 
 def zeros(subject: Subject) -> tuple[Any, Always]:

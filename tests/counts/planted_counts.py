@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from exact_counts import noisy_counts
 from panprivacy import Counts
 from panprivacy.memory import Scratch
 from panprivacy.privacy.noise import Laplace
@@ -33,7 +34,7 @@ class NoiseForOne(Counts):
         self._ledger.spend_release()
         noise = self._ledger.split.noise
         assert isinstance(noise, Laplace)
-        noisy = tuple(self._coins.noisy(count, Laplace(2 * noise.epsilon)) for count in self._counts())
+        noisy = noisy_counts(self, Laplace(2 * noise.epsilon))
         return self._interpret(self._ledger.publish(noisy, level))
 
 

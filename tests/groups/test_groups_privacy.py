@@ -2,11 +2,14 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 import panprivacy as pp
 from panprivacy import audit
 from panprivacy.audit.adapters import TwoCategories
+from panprivacy.memory import Scratch
 from panprivacy.privacy.coins import Coins
 
 pytestmark = pytest.mark.slow
@@ -28,8 +31,10 @@ class BitInEveryCategory(pp.Density):
 class SmallerNoise(pp.Density):
     """Takes one noise for all groups, as if a user changed none of them fully."""
 
-    def _counts(self) -> tuple[int, ...]:
-        return tuple(2 * count for count in super()._counts())
+    def _counts(self, scratch: Scratch) -> NDArray[np.int64]:
+        counts = super()._counts(scratch)
+        counts *= 2
+        return counts
 
 
 def by_category(kind: type[pp.Density], coins: Coins, users: int = 4) -> TwoCategories:

@@ -10,6 +10,7 @@ import pytest
 from scipy.stats import binom, chi2
 
 import panprivacy as pp
+from exact_counts import counts_of
 from panprivacy import audit
 from panprivacy.privacy.coins import ONE
 from panprivacy.testing import SeededCoins
@@ -44,7 +45,7 @@ def test_each_count_is_of_those_who_were_active_in_the_last_days() -> None:
     for day in range(20):
         days.append(set(random.choice(700, 90).tolist()))
         est.update_many(sorted(days[-1]))
-        counts = est._counts()
+        counts = counts_of(est)
         assert len(counts) == min(day + 1, 7)
         for k, count in enumerate(counts, 1):
             # In the first week, phases that were never reset have seen all days, as have those of the first day.

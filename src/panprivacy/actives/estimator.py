@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from panprivacy.actives.calendar import MOST_DAYS, Calendar, days_of
 from panprivacy.actives.shares import shares_of, spread_of
@@ -303,8 +304,7 @@ class ActiveUsers(Estimator[ActivesRelease]):
             self._calendar = replace(calendar, booked=True)
             # A phase that is reset leaves its releases behind: no user's cycle has more of them than days.
             self._ledger.releases = min(self._ledger.releases + 1, self.days)
-            noise = self._ledger.split.noise
-            noisy = [self._coins.noisy(count, noise) for count in self._counts()]
+            noisy = self._noisy_counts()
             padding = [0] * (self.days - len(noisy))
             published = self._ledger.publish((calendar.day, *noisy, *padding), level)
             self._released.append(self._interpret(published))
@@ -326,10 +326,17 @@ class ActiveUsers(Estimator[ActivesRelease]):
 
     # --- what leaves --------------------------------------------------------------------------------------------
 
-    def _counts(self) -> tuple[int, ...]:
+    def _counts(self, scratch: Scratch) -> NDArray[np.int64]:
         """The ones of each age: phases that were reset on the same day are one count."""
-        ones = [self._table.ones(part.first, part.first + part.size) for part in self._phases]
-        return tuple(sum(ones[i] for i in same) for same in phases_by_age(self._calendar.day, self.days))
+        ones = scratch.empty("ones", self.days, np.int64)
+        self._table.count_ones(np.array([*(part.first for part in self._phases), self._slots.size]), ones)
+        ages = phases_by_age(self._calendar.day, self.days)
+        counts: NDArray[np.int64] = scratch.empty("counts", len(ages), np.int64)
+        counts.fill(0)
+        for age, same in enumerate(ages):
+            for phase in same:
+                counts[age : age + 1] += ones[phase : phase + 1]
+        return counts
 
     def _counts_released(self) -> int:
         return 1 + self.days  # the day that it is of, and the counts of every age

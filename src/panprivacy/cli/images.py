@@ -81,6 +81,7 @@ def _verdict(result: "Imaged") -> str:
     others = (
         (result.words_found, "words"),
         (result.counts_found, "counts"),
+        (result.releases_found, "exact counts of releases"),
         (result.keys_found, "keys"),
         (result.differences, "batches told by files"),
     )

@@ -5,6 +5,8 @@ from operator import index
 from pathlib import Path
 from typing import Any, Self
 
+import numpy as np
+
 from panprivacy import lifetime, state
 from panprivacy.checks import check_delta
 from panprivacy.continual import saved
@@ -16,8 +18,10 @@ from panprivacy.continual.sharing import Plan
 from panprivacy.continual.watch import Watch
 from panprivacy.density import Density
 from panprivacy.display import Card, grid_of, html_of, warning_of
+from panprivacy.memory import Scratch
 from panprivacy.privacy.budget import and_delta
 from panprivacy.privacy.coins import Coins
+from panprivacy.privacy.stack import wipe_stack
 from panprivacy.sizes import format_bytes
 from panprivacy.state import Sealed, StateFile
 from panprivacy.universe import Ids, Universe
@@ -151,7 +155,7 @@ class Continual:
         observed = self._observed
         with self._lock:
             observed.observations += 1
-            moved = self.moves_left > 0 and observed.watch.has_drifted(self._distance(), self._density._coins)
+            moved = self.moves_left > 0 and self._has_drifted()
             if moved:
                 self._density.release()
             if moved or self.moves_left:
@@ -159,12 +163,19 @@ class Continual:
                 observed.published = max(estimate, observed.published) if observed.insert_only else estimate
             return self._observation(moved)
 
-    def _distance(self) -> int:
-        """How far the number of ones is from the last released one, upwards only if nobody can be removed."""
-        last = self._last_ones()
-        with self._density._lock:
-            distance = int(self._density._table.ones()) - last
-        return distance if self._observed.insert_only else abs(distance)
+    def _has_drifted(self) -> bool:
+        """Test how far the number of ones is from the last released one, upwards only if nobody can be removed."""
+        density = self._density
+        try:
+            with Scratch() as scratch:
+                with density._lock:
+                    distance = density._counts(scratch)
+                distance -= self._last_ones()
+                if not self._observed.insert_only:
+                    np.abs(distance, out=distance)
+                return self._observed.watch.has_drifted(distance, density._coins)
+        finally:
+            wipe_stack()
 
     def _last_ones(self) -> int:
         """The last released number of ones, or its mean while nobody has appeared."""

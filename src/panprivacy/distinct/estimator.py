@@ -20,6 +20,7 @@ from panprivacy.distinct.overlap import union_pair, united
 from panprivacy.distinct.reach import counts_within
 from panprivacy.errors import CannotMerge, PanPrivacyError
 from panprivacy.estimator import Estimator
+from panprivacy.memory import Scratch
 from panprivacy.privacy import coins as coin_sources
 from panprivacy.privacy.budget import and_delta, budget_of
 from panprivacy.privacy.coins import Coins
@@ -192,10 +193,12 @@ class DistinctCount(Estimator[CountRelease]):
         released = super().release(level)
         return released if universe is None else released.within(index(universe))
 
-    def _counts(self) -> tuple[int, ...]:
+    def _counts(self, scratch: Scratch) -> NDArray[np.int64]:
         """The ones of every level of every part."""
-        step, size = self._slots.buckets, self._slots.size
-        return tuple(self._table.ones(start, start + step) for start in range(0, size, step))
+        edges = np.arange(0, self._slots.size + 1, self._slots.buckets)
+        counts: NDArray[np.int64] = scratch.empty("counts", len(edges) - 1, np.int64)
+        self._table.count_ones(edges, counts)
+        return counts
 
     def _interpret(self, published: Published) -> CountRelease:
         split = self._ledger.split

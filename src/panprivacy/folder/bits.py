@@ -217,7 +217,7 @@ class ShardedBits:
     def wipe(self) -> None:
         """Do nothing: no bits are here."""
 
-    def ones(self) -> NoReturn:
+    def count_ones(self, edges: NDArray[np.int64], counts: NDArray[np.int64]) -> NoReturn:  # noqa: ARG002
         """Refuse: bits are counted where they are gathered."""
         raise PanPrivacyError("release a folder through its own verbs")
 

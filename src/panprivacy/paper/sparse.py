@@ -73,8 +73,8 @@ class SparseTable:
     @classmethod
     def from_words(cls, size: int, words: NDArray[np.uint64]) -> Self:
         """A table that was saved; of older states, the list ends with its last slot."""
-        table, ones = cls.empty(size), int(np.searchsorted(words, size))
-        if len(words) > size or (words[1:ones] <= words[: max(ones - 1, 0)]).any() or (words[ones:] != _NOBODY).any():
+        table = cls.empty(size)
+        if len(words) > size or not loaded("panprivacy.paper.sparse_kernels").is_list(words, size):
             raise ValueError(f"these words are not an ascending list of slots below {size}")
         table.words[: len(words)] = words
         memory.wipe(words)
@@ -111,6 +111,10 @@ class SparseTable:
     def restored_on_error(self) -> AbstractContextManager[None]:
         """Put the list back as it was if anything goes wrong."""
         return Restored(self.words)
+
+    def count_ones(self, edges: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
+        """Write how many bits are 1 between each edge and the next one; the caller wipes the counts."""
+        loaded("panprivacy.paper.sparse_kernels").count_ones(self.words, edges, counts)
 
     def ones(self) -> int:
         """How many bits are 1."""

@@ -54,8 +54,8 @@ class Bits(Protocol):
     def restored_on_error(self) -> AbstractContextManager[None]:
         """Put the bits back as they were if anything goes wrong."""
 
-    def ones(self) -> int:
-        """How many bits are 1."""
+    def count_ones(self, edges: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
+        """Write how many bits are 1 between each edge and the next one; the caller wipes the counts."""
 
     def in_use(self) -> None:
         """Do nothing; what stands in the place of a table that is gone refuses this like everything else."""
@@ -109,8 +109,7 @@ class Table:
     @classmethod
     def from_words(cls, size: int, words: NDArray[np.uint64]) -> Self:
         """A table that was saved; words that are not in memory of their own yet move there, and are wiped."""
-        used = size % 64
-        if len(words) != cls.words_for(size) or (used and int(words[-1]) >> used):
+        if len(words) != cls.words_for(size) or memory.has_bits_beyond(words, size):
             raise ValueError(f"these words do not hold {size} bits")
         if memory.are_bits(words):
             return cls(size, words)
@@ -162,8 +161,15 @@ class Table:
         masks[-1] &= np.uint64(2**64 - 1 >> -self.size % 64)
         self.words[start // 64 :] ^= masks
 
+    def count_ones(self, edges: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
+        """Write how many bits are 1 between each edge and the next one; the caller wipes the counts."""
+        loaded("panprivacy.table.kernels").count_ones(self.words, edges, counts)
+
     def ones(self, start: int = 0, stop: int | None = None) -> int:
-        """How many bits are 1, of all of them or of those from `start` up to `stop`."""
+        """How many bits are 1, of all of them or of those from `start` up to `stop`, as an integer that nobody wipes.
+
+        For marks, tests and experiments: a release counts with `count_ones`.
+        """
         return int(loaded("panprivacy.table.kernels").ones(self.words, start, self.size if stop is None else stop))
 
     @classmethod

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache
-from itertools import product
+from itertools import pairwise, product
 from typing import ClassVar, NoReturn, Self
 
 import numpy as np
@@ -90,11 +90,10 @@ class Counters:
     @classmethod
     def from_words(cls, size: int, words: NDArray[np.uint64], up_to: int = LEAST_UP_TO) -> Self:
         """A table that was saved; words that are not in memory of their own yet move there, and are wiped."""
-        used = size * width_of(up_to) % 64
-        if len(words) != cls.words_for(size, up_to) or (used and int(words[-1]) >> used):
+        if len(words) != cls.words_for(size, up_to) or memory.has_bits_beyond(words, size * width_of(up_to)):
             raise ValueError(f"these words do not hold {size} counters up to {up_to}")
         table = cls(size, words, up_to)
-        table.excesses()  # which refuses counters that are none
+        table.check()
         if memory.are_bits(words):
             return table
         table = cls.empty(size, up_to)
@@ -169,23 +168,31 @@ class Counters:
 
     # --- what is asked of it ------------------------------------------------------------------------------------
 
-    def excesses(self, start: int = 0, stop: int | None = None) -> tuple[int, ...]:
-        """For each c, how many more of the bits at counters that stand at c are 1 than are 0.
+    def count_excesses(self, edges: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
+        """For the slots between each edge and the next one, write `up_to` numbers; the caller wipes them.
 
-        Of all slots, or of those from `start` up to `stop`.
+        The number for c says how many more of the bits at counters that stand at c are 1 than are 0.
         """
-        end = self.size if stop is None else stop
-        with Scratch() as scratch:
-            tally = scratch.empty("tally", self.up_to, np.int64)
-            tally.fill(0)
-            if not loaded("panprivacy.table.counter_kernels").tally(self.words, start, end, self.width, tally):
+        tally = loaded("panprivacy.table.counter_kernels").tally
+        counts.fill(0)
+        for i, (start, end) in enumerate(pairwise(edges.tolist())):
+            if not tally(self.words, start, end, self.width, counts[i * self.up_to : (i + 1) * self.up_to]):
                 raise ValueError(f"a counter is beyond {self.up_to - 1}")
-            return tuple(tally.tolist())
 
-    def ones(self, start: int = 0, stop: int | None = None) -> int:
-        """How many bits are 1, whatever their counters: of all, or of those from `start` up to `stop`."""
-        end = self.size if stop is None else stop
-        return (end - start + sum(self.excesses(start, end))) // 2
+    def count_ones(self, edges: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
+        """Write how many bits are 1 between each edge and the next one, whatever their counters."""
+        with Scratch() as scratch:
+            excesses = scratch.empty("excesses", len(counts) * self.up_to, np.int64)
+            self.count_excesses(edges, excesses)
+            np.add.reduce(excesses.reshape(len(counts), self.up_to), axis=1, out=counts)
+        counts += np.diff(edges)
+        counts //= 2
+
+    def check(self) -> None:
+        """Refuse counters that are beyond the last place."""
+        with Scratch() as scratch:
+            excesses = scratch.empty("excesses", self.up_to, np.int64)
+            self.count_excesses(np.array([0, self.size]), excesses)
 
     @classmethod
     def joined(cls, parts: Sequence["Counters"]) -> Self:

@@ -41,6 +41,13 @@ def ones(words, start, stop):
     return np.int64(total)
 
 
+@njit(types.void(READ_WORDS, types.Array(types.int64, 1, "C", readonly=True), types.int64[::1]), nogil=True, cache=True)
+def count_ones(words, edges, counts):
+    """Write how many bits are 1 between each edge and the next one."""
+    for i in range(len(counts)):
+        counts[i] = ones(words, edges[i], edges[i + 1])
+
+
 @njit(types.void(WORDS, types.int64, READ_WORDS, types.int64), nogil=True, cache=True)
 def copy_bits(words, at, source, size):
     """Write the first `size` bits of another table over zeros from position `at` on."""

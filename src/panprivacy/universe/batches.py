@@ -11,7 +11,9 @@ from itertools import islice
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
+from panprivacy import memory
 from panprivacy.privacy.coins import CHUNK
 from panprivacy.sizes import counted
 from panprivacy.universe.progress import Counter
@@ -122,7 +124,31 @@ def _of_pandas(column: Any) -> Any:
             "an index of several levels is no column of ids: pass one of them, as in index.get_level_values"
         )
     refuse_missing(int(column.isna().sum()))
-    return column.to_numpy()
+    if isinstance(column.dtype, np.dtype):
+        return column.to_numpy()  # the column's own memory
+    if hasattr(column.array, "codes"):
+        return _of_categories(column.array.categories.to_numpy(), column.array.codes)
+    made = column.to_numpy(copy=True)
+    return _listed(made) if made.dtype == object else memory.moved(made)
+
+
+def _of_categories(categories: NDArray[Any], codes: NDArray[np.signedinteger]) -> Any:
+    """The value of each code, in memory that goes back to the system, or in a list where values are objects."""
+    octets = 8 * len(codes)
+    room = memory.room(octets + categories.itemsize * len(codes))  # one for both: to ask the system takes long
+    places = room[:octets].view(np.int64)
+    np.copyto(places, codes)
+    if categories.dtype == object:
+        return _listed(categories[places])
+    values = room[octets:].view(categories.dtype)
+    return categories.take(places, out=values, mode="clip")  # any other mode makes a copy first
+
+
+def _listed(objects: NDArray[np.object_]) -> list[Any]:
+    """A list of the same objects; the array, of which NumPy may keep the memory as it is, no longer refers to them."""
+    listed: list[Any] = objects.tolist()
+    objects.fill(None)
+    return listed
 
 
 def _of_polars(series: Any) -> list[Piece]:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from panprivacy.errors import OutsideUniverse
 from panprivacy.lazily import loaded
-from panprivacy.memory import Scratch
+from panprivacy.memory import Scratch, mask
 from panprivacy.universe.batches import is_arrow, is_pandas, is_polars, plain_column, refuse_missing
 from panprivacy.universe.directory import NOT_THERE
 from panprivacy.universe.range import first_of
@@ -94,7 +94,8 @@ class Edges:
     def inside(self, chunk: Any) -> NDArray[np.bool_]:
         """Whether each edge of a chunk is in the universe."""
         with Scratch() as scratch:
-            return np.not_equal(self._positions(chunk, scratch)[0], NOT_THERE)
+            positions = self._positions(chunk, scratch)[0]
+            return np.not_equal(positions, NOT_THERE, out=mask(len(positions)))
 
     def _positions(self, chunk: Any, scratch: Scratch) -> tuple[Words, int]:
         """The position of each edge, `NOT_THERE` for a pair that joins no two nodes, and how many pairs do not."""

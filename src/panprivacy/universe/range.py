@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from panprivacy.errors import OutsideUniverse
 from panprivacy.lazily import loaded
-from panprivacy.memory import Scratch
+from panprivacy.memory import Scratch, mask
 from panprivacy.universe.words import TooLarge, Words, as_words
 
 _HALF = 2**31  # read as unsigned, a negative number of 32 bits is not below this
@@ -54,9 +54,12 @@ class Range:
         """Whether each user of a chunk is in the universe."""
         with Scratch() as scratch:
             try:
-                return np.less(as_words(chunk, scratch)[0], np.uint64(self.size))
+                words = as_words(chunk, scratch)[0]
+                return np.less(words, np.uint64(self.size), out=mask(len(words)))
             except TooLarge:
-                return np.array([0 <= int(user) < self.size for user in chunk], dtype=np.bool_)
+                found = mask(len(chunk))
+                found[:] = [0 <= int(user) < self.size for user in chunk]
+                return found
 
     def _outside(self, named: list[Any], wrong: int) -> OutsideUniverse:
         return outside_of(named, wrong, f"the universe 0..{self.size - 1}")

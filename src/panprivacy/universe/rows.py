@@ -37,10 +37,18 @@ def chosen_rows(ids: Any, wanted: NDArray[np.bool_], scratch: Scratch) -> Any:
     if isinstance(ids, np.ndarray):
         return scratch.own(ids[wanted]) if ids.dtype != object else ids[wanted]
     if hasattr(ids, "filter"):  # a column of Polars or Arrow, which takes a mask of its own kind only
-        return ids.filter(wanted if is_polars(ids) else wanted.tolist())
+        return ids.filter(wanted if is_polars(ids) else _arrow_mask(wanted, scratch))
     if not isinstance(ids, Sequence):
         raise TypeError(f"ids with a time each are a column, a list or an array: a {type(ids).__name__} has no order")
     return [user for user, keep in zip(ids, wanted, strict=True) if keep]
+
+
+def _arrow_mask(wanted: NDArray[np.bool_], scratch: Scratch) -> Any:
+    """The same as Arrow has it, over bits that are wiped."""
+    import pyarrow as pa
+
+    octets = scratch.own(np.packbits(wanted, bitorder="little"))
+    return pa.Array.from_buffers(pa.bool_(), len(wanted), [None, pa.py_buffer(octets)])
 
 
 def _are_columns(ids: Any) -> bool:

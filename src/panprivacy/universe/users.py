@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from panprivacy.errors import OutsideUniverse
 from panprivacy.lazily import loaded
-from panprivacy.memory import Scratch
+from panprivacy.memory import Scratch, mask
 from panprivacy.sizes import counted
 from panprivacy.universe.anyone import Anyone
 from panprivacy.universe.batches import is_arrow, is_polars, is_wide, plain_column, refuse_missing
@@ -173,7 +173,8 @@ class Users:
     def inside(self, chunk: Any) -> NDArray[np.bool_]:
         """Whether each user of a chunk is in the universe."""
         with Scratch() as scratch:
-            return np.not_equal(self.places(chunk, scratch)[0], NOT_THERE)
+            places = self.places(chunk, scratch)[0]
+            return np.not_equal(places, NOT_THERE, out=mask(len(places)))
 
     def places(self, chunk: Any, scratch: Scratch) -> tuple[Words, int]:
         """The position of each of a chunk of users, `NOT_THERE` for one who is not listed, and how many are not."""

@@ -13,10 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from panprivacy.audit.imaging.containers import LETTERS, Stored, opened, singly
 from panprivacy.audit.imaging.subjects import Subject
-from panprivacy.privacy import coins
+from panprivacy.privacy import coins, noisy_counts
+from panprivacy.privacy.noise import Noise
 
 
 def main(plan: dict[str, Any]) -> None:
@@ -26,6 +28,8 @@ def main(plan: dict[str, Any]) -> None:
         getattr(import_module(module), function)()
     if plan["keys"] is not None:
         tell_keys(plan["keys"])
+    if plan["counts"] is not None:
+        tell_counts(plan["counts"])
     subject = Subject(plan["kind"], plan["users"], _listed(plan["listed"]), Path(plan["folder"]))
     show(subject)
     for step in plan["steps"]:
@@ -63,6 +67,19 @@ def tell_keys(pipe: int) -> None:
             os.write(pipe, buffer)
 
     coins.fill_from_system = fill_and_tell
+
+
+def tell_counts(pipe: int) -> None:
+    """Write all counts of releases straight into a pipe: how many, these without noise, and these with it."""
+    add = noisy_counts.add_from_system
+
+    def add_and_tell(counts: NDArray[np.int64], noise: Noise) -> None:
+        os.write(pipe, len(counts).to_bytes(8, "little"))
+        os.write(pipe, counts.data)
+        add(counts, noise)
+        os.write(pipe, counts.data)
+
+    noisy_counts.add_from_system = add_and_tell
 
 
 def _listed(path: str | None) -> Any:

@@ -19,6 +19,8 @@ PLAIN = ("NumPy int64", "NumPy int32", "NumPy big-endian", "NumPy strided", "Arr
 """Containers whose memory is wiped together with the array: what is left of ids is then the library's doing."""
 
 TEXTS = ("list of text", "NumPy text", "Polars text", "Arrow text", "iterator of text")
+_TYPES = {"NumPy int32": "<i4", "NumPy big-endian": ">i8", "pandas categorical": "<i4"}
+_MOST_USERS = 2**20  # of a pandas categorical
 LETTERS = 12
 """How long a text is."""
 
@@ -36,6 +38,7 @@ def store(ids: Ids, container: str, path: Path) -> Stored:
     """Write a batch for another process."""
     layouts: dict[str, Any] = {
         "NumPy int32": lambda: ids.astype("<i4"),
+        "pandas categorical": lambda: ids.astype("<i4"),
         "NumPy big-endian": lambda: ids.astype(">i8"),
         "NumPy strided": lambda: np.repeat(ids, 2),
         "NumPy text": lambda: ids.astype(f"U{LETTERS}"),
@@ -73,8 +76,8 @@ def bare(container: str) -> str:
 def _contained(octets: NDArray[np.uint8], container: str, rows: int) -> Any:
     if container in ("bare text", *TEXTS):
         return _texts(octets, container)
-    ids = octets.view({"NumPy int32": "<i4", "NumPy big-endian": ">i8"}.get(container, "<i8"))
-    if container in ("Arrow", "Polars", "pandas"):
+    ids = octets.view(_TYPES.get(container, "<i8"))
+    if container in ("Arrow", "Polars", "pandas", "pandas categorical"):
         return _column(ids, container)
     if container in ("list", "iterator", "range"):
         return _objects(ids, container)
@@ -96,6 +99,11 @@ def _column(ids: Ids, container: str) -> Any:
         import pandas as pd
 
         return pd.Series(ids, copy=False)
+    if container == "pandas categorical":  # its codes are the ids, and its categories are those of all users
+        import pandas as pd
+
+        everybody = pd.CategoricalDtype(pd.RangeIndex(_MOST_USERS))
+        return pd.Series(pd.Categorical.from_codes(ids, dtype=everybody), copy=False)
     import pyarrow as pa
 
     column = pa.Array.from_buffers(pa.int64(), len(ids), [None, pa.py_buffer(ids)])

@@ -9,7 +9,15 @@ from numpy.typing import NDArray
 
 from panprivacy.audit.imaging.containers import LETTERS, TEXTS
 from panprivacy.audit.imaging.needles import Words
-from panprivacy.audit.imaging.subjects import bits_each, categories_of, category_of, nodes_for, parts_of, within
+from panprivacy.audit.imaging.subjects import (
+    bits_each,
+    categories_of,
+    category_of,
+    nodes_for,
+    parts_of,
+    spacing,
+    within,
+)
 from panprivacy.privacy.coins import CHUNK
 from panprivacy.threads import NUMBERS
 
@@ -17,6 +25,8 @@ People = NDArray[np.int64]
 """Users by their number in the crowd."""
 
 _ALPHABET = np.frombuffer(b"abcdefghijkmnpqrstuvwxyz23456789", dtype=np.uint8)
+TINY = 100
+"""Events of a batch whose arrays NumPy would keep when they are freed."""
 SHORT = 1_000
 """Events of a short batch."""
 LONG = CHUNK + 10_000
@@ -25,6 +35,7 @@ HUGE = 2 * NUMBERS + 10_000
 """Events of one that two threads work on, whatever it is of."""
 FEW = 1_000
 """Users who come one by one."""
+_FIRST = {"tiny": TINY, "short": SHORT, "singly": FEW}  # batches of the first users of a group
 _GROUPS = 8  # a batch is of an eighth of the users: ascending ids then have gaps that tell them from others
 
 
@@ -82,7 +93,7 @@ class Crowd:
             return np.stack([index - high * (high - 1) // 2, high], axis=1)
         if self.kind.startswith("Users"):
             return np.unique(self._random.integers(2**20, 2**40, users))
-        return np.arange(users)
+        return np.arange(users) * spacing(self.kind, users)
 
     @property
     def bits_each(self) -> int:
@@ -106,11 +117,11 @@ class Crowd:
         each = self.users // _GROUPS
         if self.container == "range":  # every third user of a part of the universe
             people = np.arange(group * each, (group + 1) * each, 3)
-            people = people[: {"short": SHORT, "singly": FEW}.get(size)]
+            people = people[: _FIRST.get(size)]
             return Batch(people, len(people))
         group_ = self._order[group * each : (group + 1) * each]
-        if size in ("short", "singly"):
-            few = group_[: SHORT if size == "short" else FEW]
+        if size in _FIRST:
+            few = group_[: _FIRST[size]]
             return Batch(few, len(few))
         rounds = -(-{"long": LONG, "huge": HUGE}.get(size, each) // each)
         return Batch(np.concatenate([self._random.permutation(group_) for _ in range(rounds)]), each)
@@ -124,7 +135,7 @@ class Crowd:
         if not self.keyed:
             return np.zeros(len(people), dtype=np.uint64)
         if not self.kind.startswith(("Edges", "Users")) and not self.open:
-            return people.astype(np.uint64)
+            return self.ids[people].astype(np.uint64)
         index = self._est.universe.index
         ids = self.given(people)
         users = [text.decode() for text in ids.tolist()] if self.text else ids.tolist()

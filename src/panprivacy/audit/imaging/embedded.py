@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 
 from panprivacy.audit.imaging.containers import bare, store
+from panprivacy.audit.imaging.counted import Counted
 from panprivacy.audit.imaging.crowd import LONG, Batch, Crowd
 from panprivacy.audit.imaging.keystreams import secrets_of
 from panprivacy.audit.imaging.recorded import Recorded
 from panprivacy.audit.imaging.scenarios import BATCHES, Scenario
 from panprivacy.audit.imaging.stage import Stage, folders
+from panprivacy.audit.imaging.subjects import START, TIMES, times_of
 from panprivacy.audit.imaging.truth import Traces
 
 
@@ -30,8 +32,20 @@ def run(
                 recorded.step(batch, stage.versions())
             recorded.end(stage.process)
     traces = recorded.traces()
+    if scenario.kind.endswith(TIMES):
+        days = [day for batch, day in zip(batches, _days(scenario.steps), strict=True) if batch is not None]
+        for fed, day in zip(recorded.fed[:-1], days, strict=False):
+            moments = times_of(crowd.given(fed.people), day, np.zeros(len(fed.people), dtype=np.int64))
+            traces.add_times(moments.view("datetime64[us]"), fed.people)
+            traces.add_offsets((moments - START).view(np.uint64), fed.people)
     traces.add_keys(secrets_of(stage.keys, users, LONG))
+    traces.released = Counted.told(stage.counts)
     return recorded, traces
+
+
+def _days(steps: Sequence[str]) -> list[int]:
+    """On which day each step is done."""
+    return [steps[:number].count("next_window") for number in range(len(steps))]
 
 
 def _plan(

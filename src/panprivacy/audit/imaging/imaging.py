@@ -34,7 +34,8 @@ def image(
 
     Searched are all writable memory of the child, freed or not, and the folder of its state, for: any version of its
     bits but the present one, packed, a byte a bit, or as counts per word; the flips of earlier batches; ids, hashes and
-    places of batches before the last, in their order and sorted; keys of the coins and their keystream.
+    places of batches before the last, in their order and sorted; keys of the coins and their keystream; the counts of
+    releases before noise, and the noise.
 
     `scenario` is one of `scenarios.SCENARIOS`, or its name. `hardened` starts the child with allocators that overwrite
     what is freed; without it, only containers are fed whose memory can be wiped. `plants` are names of functions,
@@ -61,6 +62,7 @@ def image(
         words_found=traces.words_found(),
         ids_found=traces.ids_found(),
         counts_found=traces.counts_found(),
+        releases_found=traces.released.found_in(recorded.last, recorded.before),
         keys_found=traces.keys_found(),
         where=traces.where(),
         image_bytes=recorded.last.size,

@@ -217,3 +217,18 @@ def confirm_runs(halves, wide, stride, swapped, places, starts, values, bounds, 
             backward += 1
         starts[i] = at - backward
         lengths[i] = forward + backward if forward + backward >= need[i] else 0
+
+
+@njit(nogil=True, cache=True)
+def scan_words(halves, ascending, bitmap, places, which):
+    """Where words of 4 bytes are one of an ascending list, and which one; the bitmap knows their lower halves."""
+    found = 0
+    for i in range(len(halves)):
+        word = halves[i]
+        if bitmap[word & np.uint32(0xFFFF)]:
+            at = np.searchsorted(ascending, word)
+            if at < len(ascending) and ascending[at] == word and found < len(places):
+                places[found] = i
+                which[found] = at
+                found += 1
+    return found

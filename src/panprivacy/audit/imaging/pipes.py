@@ -44,7 +44,7 @@ def run(
     words = [str(users) if word == "USERS" else word for word in scenario.pipe]
     planted = "".join("import {0}; {0}.{1}(); ".format(*plant.split(":")) for plant in plants)
     code = f"{planted}from panprivacy.cli import main; main()"
-    rows = _Rows(crowd, timed="--time" in words)
+    rows = _Rows(crowd, timed="--time" in words, strangers="--skip-outside" in words)
     with folders() as (imaged, _):
         recorded = Recorded(crowd, imaged)
         with subprocess.Popen(
@@ -80,13 +80,15 @@ def run(
 class _Rows:
     """The rows that a command is fed, and what came in them beside the ids."""
 
-    def __init__(self, crowd: Crowd, *, timed: bool) -> None:
+    def __init__(self, crowd: Crowd, *, timed: bool, strangers: bool = False) -> None:
         self._crowd = crowd
         self.timed = timed
+        self._strangers = strangers
         self.day = 0
         """Of which day the times of the next batch are."""
         self._notes: list[NDArray[np.bytes_]] = []
         self._times: list[NDArray[np.datetime64]] = []
+        self._masks: list[NDArray[np.bool_]] = []
 
     @property
     def header(self) -> bytes:
@@ -103,7 +105,16 @@ class _Rows:
             midnight = np.datetime64(START, "us") + self.day * np.timedelta64(1, "D")
             self._times.append(midnight + random.integers(0, DAY, size))
             columns.append(np.datetime_as_string(self._times[-1]).astype(np.bytes_))
-        return b"".join(b",".join(row) + b"\n" for row in zip(*(column.tolist() for column in columns), strict=True))
+        lines = [b",".join(row) + b"\n" for row in zip(*(column.tolist() for column in columns), strict=True)]
+        return b"".join(self._among_strangers(lines, random) if self._strangers else lines)
+
+    def _among_strangers(self, lines: list[bytes], random: np.random.Generator) -> list[bytes]:
+        """The rows of a batch, each at random before or after that of somebody outside the universe."""
+        first = random.integers(0, 2, len(lines)).astype(np.bool_)
+        self._masks.append(np.stack([first, ~first], axis=1).ravel())
+        stranger = b"%d,%s,%s\n" % (self._crowd.users, b"-" * LETTERS, _CLINICS[0])
+        pairs = ((line, stranger) if before else (stranger, line) for line, before in zip(lines, first, strict=True))
+        return [line for pair in pairs for line in pair]
 
     def add_to(self, traces: Traces, fed: Sequence[NDArray[np.int64]]) -> None:
         """Look for what came with the users of all batches but the last."""
@@ -111,6 +122,8 @@ class _Rows:
             traces.add_texts(notes, people)
         for times, people in zip(self._times[:-1], fed, strict=False):
             traces.add_times(times, people)
+        for mask, people in zip(self._masks[:-1], fed, strict=False):
+            traces.add_mask(mask, people)
 
 
 class _Pipe:

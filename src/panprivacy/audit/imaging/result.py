@@ -34,13 +34,14 @@ class Imaged:
     seconds: float
     differences: int = 0
     """Batches after which names, lengths, times or calls of files tell whether one user was in them."""
+    releases_found: int = 0
+    """Counts of releases as they were before noise, or the noise on them, that were found."""
 
     @property
     def clean(self) -> bool:
         """Whether nothing was found, and everything was looked for."""
-        found = self.users_named or self.words_found or self.ids_found or self.counts_found or self.keys_found
-        found = found or self.differences
-        return self.bits_seen and not found
+        found = self.users_named, self.words_found, self.ids_found, self.counts_found, self.releases_found
+        return self.bits_seen and not any(found) and not self.keys_found and not self.differences
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data, for JSON."""
@@ -54,6 +55,7 @@ class Imaged:
             for number, what in (
                 (self.words_found, "words of earlier tables"),
                 (self.counts_found, "earlier counts"),
+                (self.releases_found, "exact counts of releases or their noise"),
                 (self.keys_found, "keys or keystreams"),
                 (self.differences, "batches told by files"),
             )

@@ -5,7 +5,7 @@ from importlib.util import find_spec
 
 from panprivacy.audit.imaging.servers import missing
 
-BATCHES = ("short", "medium", "long", "huge", "singly")
+BATCHES = ("tiny", "short", "medium", "long", "huge", "singly")
 """The steps that are batches."""
 
 _LOADED = ("medium", "save", "load", "medium", "save", "load", "short", "save")
@@ -17,9 +17,9 @@ _THREADED = ("huge", "short", "huge", "medium", "short")
 class Scenario:
     """A kind of estimator, a container of ids, and what is done, one thing after the other.
 
-    ``short``, ``medium``, ``long`` and ``huge`` are batches, ``singly`` is a few users one by one, each of users of its
-    own; all else is a verb of `Subject`. A hardened process is one whose allocators overwrite what is freed: only there
-    can nothing be left of ids that are Python objects.
+    ``tiny``, ``short``, ``medium``, ``long`` and ``huge`` are batches, ``singly`` is a few users one by one, each of
+    users of its own; all else is a verb of `Subject`. A hardened process is one whose allocators overwrite what is
+    freed: only there can nothing be left of ids that are Python objects.
     """
 
     name: str
@@ -49,7 +49,13 @@ class Scenario:
     @property
     def missing(self) -> str | None:
         """What it needs that is not installed here; None if nothing is missing."""
-        needed = {"pandas": "pandas", "Arrow": "pyarrow", "Polars": "pyarrow", "Arrow text": "pyarrow"}
+        needed = {
+            "pandas": "pandas",
+            "pandas categorical": "pandas",
+            "Arrow": "pyarrow",
+            "Polars": "pyarrow",
+            "Arrow text": "pyarrow",
+        }
         modules = [needed[self.container]] if self.container in needed else []
         modules += ["uvicorn"] if self.service or self.broker else []
         modules += [_CLIENTS[self.broker]] if self.broker else []
@@ -60,6 +66,12 @@ class Scenario:
 
 
 _CLIENTS = {"kafka": "confluent_kafka", "nats": "nats", "redis": "redis"}
+_SMALL = ("tiny", "short", "tiny", "medium", "short")
+_TIMED_DAYS = ("tiny", "medium", "next_window", "short", "medium", "tiny", "medium", "tiny")
+_COUNTED = ("short", "release", "medium", "release", "medium", "release", "short", "release", "short")
+_LOOKED_AT = ("medium", "observe", "medium", "observe", "medium", "observe", "medium", "observe", "short")
+_ENDED = ("medium", "next_window", "medium", "next_window", "medium", "next_window", "medium", "next_window", "short")
+_RETURNED = ("medium", "close", "medium", "release", "medium", "release", "short", "release", "short")
 _PIPED = ("short", "medium", "release", "medium", "short")
 _MESSAGES = ("short", "medium", "short")
 _REFUSED = ("short", "refused", "medium", "short")
@@ -88,6 +100,7 @@ SCENARIOS = (
     Scenario("batches by threads, Counts", "Counts, categories", steps=_THREADED),
     *(Scenario(f"batches, {container}", container=container) for container in _INTEGERS),
     *(Scenario(f"batches, {container}", container=container, hardened=True) for container in _OBJECTS),
+    Scenario("batches, pandas categorical", container="pandas categorical", steps=_SMALL),
     Scenario("batches, sampled", "sampled"),
     Scenario("batches, one shard", "shard"),
     Scenario("batches, Users", "Users"),
@@ -127,6 +140,13 @@ SCENARIOS = (
         steps=("short", "medium", "release", "medium", "release", "short", "release", "short", "save"),
     ),
     Scenario("two periods", "Retention", steps=("short", "medium", "close", "medium", "release", "short", "save")),
+    *(
+        Scenario(f"counts of releases, {kind}", f"{kind}, large", steps=_COUNTED)
+        for kind in ("Density", "delta", "Counts", "DistinctCount", "ActiveUsers", "folder, Density")
+    ),
+    Scenario("counts of releases, Retention", "Retention, large", steps=_RETURNED),
+    Scenario("counts of releases, Windows", "Windows, large", steps=_ENDED),
+    Scenario("counts of releases, Continual", "Continual, large", steps=_LOOKED_AT),
     Scenario("rerandomize", steps=("medium", "rerandomize", "short", "short")),
     Scenario("grow", steps=("medium", "grow", "medium", "grow", "short", "short")),
     Scenario("grow, Counts", "Counts", steps=("medium", "grow", "medium", "grow", "short", "short")),
@@ -143,6 +163,10 @@ SCENARIOS = (
     Scenario("merge", "shards", steps=("short", "medium", "merge", "medium", "short")),
     Scenario("merge, overlapping", "overlapping", steps=("short", "medium", "merge", "medium", "short")),
     Scenario("window change", "Windows", steps=("short", "medium", "next_window", "medium", "next_window", "short")),
+    *(
+        Scenario(f"batches with times, {kind}", f"{kind}, times", steps=_TIMED_DAYS)
+        for kind in ("Windows", "ActiveUsers")
+    ),
     Scenario(
         "folder",
         "folder, Density",
@@ -165,6 +189,7 @@ SCENARIOS = (
         steps=_PIPED,
         pipe=(*_DISTINCT, *_KEPT),
     ),
+    Scenario("pipe with strangers", steps=_SMALL, pipe=(*_DENSITY, "--skip-outside")),
     Scenario("pipe with times", steps=_PIPED, pipe=(*_DENSITY, *_KEPT, *_TIMED)),
     Scenario(
         "pipe with times, DistinctCount",

@@ -62,12 +62,12 @@ class Haystack:
             *(_RunSearch(group) for group in (small, large) if group),
         ]
         for segment in self._image.segments:
-            earlier = _Earlier(self._before, segment)
+            earlier = Earlier(self._before, segment)
             for search in searches:
                 search.through(segment, earlier, self._places, self._which)
 
 
-class _Earlier:
+class Earlier:
     """What stood in the place of a segment before the first batch, copied only if somebody asks."""
 
     def __init__(self, before: Image | None, segment: Segment) -> None:
@@ -105,7 +105,7 @@ class _WindowSearch:
     def _each(self, of: Any, dtype: Any) -> NDArray[Any]:
         return np.array([of(w) for w in self._windows], dtype=dtype)[self._owner]
 
-    def through(self, segment: Segment, earlier: _Earlier, places: NDArray[np.int64], which: NDArray[np.int64]) -> None:
+    def through(self, segment: Segment, earlier: Earlier, places: NDArray[np.int64], which: NDArray[np.int64]) -> None:
         index = self._index.arguments
         for width in _WIDTHS:
             size = np.dtype(width).itemsize
@@ -120,7 +120,7 @@ class _WindowSearch:
 
     def _note(
         self,
-        earlier: _Earlier,
+        earlier: Earlier,
         numbers: NDArray[Any],
         per_bit: bool,
         places: NDArray[np.int64],
@@ -170,7 +170,7 @@ class _RunSearch:
             at = at[(run.skip[there] != run.values[at]) | (run.skip[there + 1] != run.values[at + 1])]
         return at + first
 
-    def through(self, segment: Segment, earlier: _Earlier, places: NDArray[np.int64], which: NDArray[np.int64]) -> None:
+    def through(self, segment: Segment, earlier: Earlier, places: NDArray[np.int64], which: NDArray[np.int64]) -> None:
         halves = segment.octets[: len(segment.octets) // 4 * 4].view(np.uint32)
         if self._limit <= 2**32:
             lanes = np.array([(1 + wide, stride) for wide, stride, _ in _LANES])
@@ -189,7 +189,7 @@ class _RunSearch:
 
     def _note(
         self,
-        earlier: _Earlier,
+        earlier: Earlier,
         halves: NDArray[np.uint32],
         lane: tuple[bool, int, bool],
         places: NDArray[np.int64],

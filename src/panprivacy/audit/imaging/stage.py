@@ -30,21 +30,26 @@ class Stage:
     """The child process of a scenario."""
 
     def __init__(self, plan: dict[str, Any], path: Path, *, hardened: bool) -> None:
-        self._keys, given = os.pipe()
-        os.set_blocking(self._keys, False)
-        path.write_text(json.dumps(plan | {"keys": given}))
+        self._keys, keys = os.pipe()
+        self._counts, counts = os.pipe()
+        for told in (self._keys, self._counts):
+            os.set_blocking(told, False)
+        path.write_text(json.dumps(plan | {"keys": keys, "counts": counts}))
         self._process = subprocess.Popen(
             [sys.executable, "-m", "panprivacy.audit.imaging.child", str(path)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            pass_fds=[given],
+            pass_fds=[keys, counts],
             cwd=plan["folder"],
             env=environment(hardened=hardened),
         )
-        os.close(given)
+        for given in (keys, counts):
+            os.close(given)
         self.keys = b""
         """All keys that the coins have drawn so far."""
+        self.counts = b""
+        """All counts that were released so far, as `Counted` reads them."""
 
     @property
     def process(self) -> int:
@@ -59,6 +64,7 @@ class Stage:
             assert self._process.stderr is not None
             raise CannotImage(f"the process under audit has ended: {self._process.stderr.read().decode()}")
         self.keys += b"".join(_arrived(self._keys))
+        self.counts += b"".join(_arrived(self._counts))
         return [Version.at(Shown(**table), self.process) for table in json.loads(line)]
 
     def go_on(self) -> None:
@@ -75,7 +81,8 @@ class Stage:
     ) -> None:
         self._process.kill()
         self._process.communicate()
-        os.close(self._keys)
+        for told in (self._keys, self._counts):
+            os.close(told)
 
 
 def _arrived(pipe: int) -> Iterator[bytes]:

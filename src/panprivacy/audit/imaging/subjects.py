@@ -16,6 +16,7 @@ import numpy as np
 
 from panprivacy.estimator import Estimator
 from panprivacy.folder.bits import shard_name
+from panprivacy.periods import DAY, SECOND
 
 pp: Any = import_module("panprivacy")  # all of it, as a program sees it: this layer may not name what is above others
 
@@ -28,6 +29,17 @@ BUCKETS = 4096
 
 _IN_FOLDER, _TAKEN = "folder, ", "taken, "
 SHARDS = 3
+
+TIMES = ", times"
+"""What the name of a kind ends with whose events have times."""
+START = 20_458 * DAY
+"""When the first day starts: on 5 January 2026."""
+_SPREAD = 2_654_435_761  # prime, and large: neighbouring ids come at times that are far apart
+LARGE = ", large"
+"""What the name of a kind ends with whose counts are large enough to be told from other numbers in memory."""
+SMALL_EPSILON = 1e-3
+"""Of which noise is large, too."""
+_LARGE, _GROUPS = 2**22, 50
 
 FEW, MANY = 3, 1000
 """Categories: so few that bits change often, and so many that a row of them is as telling as a row of ids."""
@@ -46,6 +58,15 @@ def category_of(ids: Any, categories: int, into: Any = None) -> Any:
         return first + ids % (categories - first)
     np.remainder(ids, categories - first, out=into)
     into += first
+    return into
+
+
+def times_of(ids: Any, day: int, into: Any) -> Any:
+    """A moment of a day for each id, in microseconds, all of them different and none of them midnight, in an array."""
+    np.add(ids, 1, out=into)
+    into *= _SPREAD
+    into %= DAY
+    into += START + day * DAY
     return into
 
 
@@ -71,12 +92,19 @@ class Shown:
         return asdict(self)
 
 
+def spacing(kind: str, users: int) -> int:
+    """How far apart the ids of so many users are; those between them never come."""
+    return -(-_LARGE // users) if kind.endswith(LARGE) else 1
+
+
 def parts_of(kind: str, users: int, listed: Any) -> list[Any]:
     """The estimators of a kind, over so many users; several where they are to be merged.
 
     What is to be kept in a folder is of the kind that follows.
     """
     kind = kind.removeprefix(_IN_FOLDER).removeprefix(_TAKEN)
+    if kind.endswith(LARGE):
+        return [_large(kind.removesuffix(LARGE), users * spacing(kind, users))]
     groups = [i % 5 for i in range(len(listed))] if kind == "Users, groups" else None
     universe = (
         pp.Users(listed, groups=groups)
@@ -106,11 +134,32 @@ def parts_of(kind: str, users: int, listed: Any) -> list[Any]:
         "overlapping": lambda: [pp.DistinctCount(**plan, buckets=BUCKETS, key=KEY) for _ in range(2)],
         "Continual": lambda: [pp.Continual(users, EPSILON, step=0.1)],
         "Windows": lambda: [pp.Windows(lambda: pp.Density(users, **plan), every="1d", start="2026-01-05")],
+        "Windows, times": lambda: [pp.Windows(lambda: pp.Density(users, **plan), every="1d", start="2026-01-05")],
+        "ActiveUsers, times": lambda: [pp.ActiveUsers(users, EPSILON, span="3d", start="2026-01-05", key=KEY)],
         "ActiveUsers": lambda: [pp.ActiveUsers(users, EPSILON, span="3d", start=0, key=KEY)],
         "Retention": lambda: [pp.Retention(users, **plan, key=KEY)],
         "FixedLevelPPDS": lambda: [_fixed_level(users, plan)],
     }
     return makers.get(kind, lambda: [pp.Density(universe, **plan, intrusions=1)])()
+
+
+def _large(kind: str, universe: int) -> Any:
+    """An estimator whose counts, and the noise on them, are numbers of five digits and more."""
+    plan: dict[str, Any] = {"epsilon": SMALL_EPSILON, "releases": RELEASES}
+    weights = np.arange(_GROUPS) + _GROUPS  # groups of different sizes have different counts
+    sizes = universe * weights // weights.sum()
+    sizes[-1] += universe - sizes.sum()
+    makers: dict[str, Callable[[], Any]] = {
+        "Density": lambda: pp.Density(universe, **plan, groups=np.repeat(np.arange(_GROUPS), sizes)),
+        "delta": lambda: pp.Density(universe, **plan, delta=DELTA),
+        "Counts": lambda: pp.Counts(universe, **plan | {"epsilon": EPSILON}),  # ones less zeros: far from 0
+        "DistinctCount": lambda: pp.DistinctCount(**plan, buckets=_LARGE // 64, key=KEY),
+        "Continual": lambda: pp.Continual(universe, SMALL_EPSILON, step=0.1, moves=RELEASES),
+        "Windows": lambda: pp.Windows(lambda: pp.Density(universe, **plan), every="1d", start="2026-01-05"),
+        "ActiveUsers": lambda: pp.ActiveUsers(universe, SMALL_EPSILON, span="3d", start=0, key=KEY),
+        "Retention": lambda: pp.Retention(universe, **plan, key=KEY),
+    }
+    return makers[kind]()
 
 
 def _fixed_level(users: int, plan: dict[str, Any]) -> Any:
@@ -144,11 +193,14 @@ class Subject:
         self._taken = kind.startswith(_IN_FOLDER + _TAKEN)
         self._given = pp.Users(listed) if kind.startswith("Users") else None
         self._categories = categories_of(kind)
+        self._timed = kind.endswith(TIMES)
+        self._days = 0
         self._file = folder / "state.pp"
         self._held: Any = None
         self._open = ExitStack()
         self._epoch = 0
         self._used: list[Any] = []
+        self._released: list[Any] = []
 
     # --- events -------------------------------------------------------------------------------------------------
 
@@ -158,7 +210,9 @@ class Subject:
             self._feed_by_category(ids)
             return
         for part in self.parts:
-            if isinstance(part, pp.Windows):
+            if self._timed:
+                self._feed_with_times(part, ids)
+            elif isinstance(part, pp.Windows):
                 part.update_many(ids, self._day)
             elif self._taken:
                 self._feed_by_shard(part, ids)
@@ -171,6 +225,17 @@ class Subject:
             gathered.add(ids)
             for number in range(folder.shards):
                 folder.take(number, [gathered.packed(number)])
+
+    def _feed_with_times(self, part: Any, ids: Any) -> None:
+        """Take a batch with a time of each row: dates for windows, seconds for days; they are wiped as the ids are."""
+        column, seconds = np.zeros(len(ids), dtype=np.int64), np.zeros(len(ids))
+        try:
+            times_of(ids, self._days, column)
+            np.divide(column, SECOND, out=seconds)
+            part.update_many(ids, column.view("datetime64[us]") if isinstance(part, pp.Windows) else seconds)
+        finally:
+            column.fill(0)
+            seconds.fill(0)
 
     def _feed_by_category(self, ids: Any) -> None:
         """Take a batch whose categories go with its ids; the column of them is wiped as that of the ids is."""
@@ -194,18 +259,17 @@ class Subject:
     # --- everything else ----------------------------------------------------------------------------------------
 
     def release(self) -> None:
-        """Spend a release."""
-        for part in self.parts:
-            part.release()
+        """Spend a release, and keep it, as a program does: its floats stand where counts may have been."""
+        self._released += [part.release() for part in self.parts]
 
     def close(self) -> None:
         """End the first period."""
-        self.parts[0].close()
+        self._released.append(self.parts[0].close())
 
     def observe(self) -> None:
         """Look, and look again."""
         for _ in range(3):
-            self.parts[0].observe()
+            self._released.append(self.parts[0].observe())
 
     def rerandomize(self) -> None:
         """Redraw all bits, as after an announced reading."""
@@ -241,13 +305,14 @@ class Subject:
         self._epoch += overlapping
 
     def next_window(self) -> None:
-        """Let the clock end a window."""
-        self._epoch += 1
-        self.parts[0].advance(self._day)
+        """Let the clock end a window, or a day."""
+        self._days += 1
+        self._epoch += isinstance(self.parts[0], pp.Windows)  # which has new bits now
+        self._released += self.parts[0].advance(self._day)
 
     @property
     def _day(self) -> str:
-        return f"2026-01-{5 + self._epoch:02}"
+        return f"2026-01-{5 + self._days:02}"
 
     def tables(self) -> Iterator[Shown]:
         """Where all bits are."""

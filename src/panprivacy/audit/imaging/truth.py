@@ -8,11 +8,13 @@ from numpy.typing import NDArray
 
 from panprivacy.audit.imaging import needles
 from panprivacy.audit.imaging.containers import LETTERS
+from panprivacy.audit.imaging.counted import Counted
 from panprivacy.audit.imaging.crowd import Batch, Crowd, People
 from panprivacy.audit.imaging.images import Octets
 from panprivacy.audit.imaging.needles import ASCENDING, IN_ORDER, Run, Windows, Words
 from panprivacy.audit.imaging.processes import peek
 from panprivacy.audit.imaging.subjects import MANY, Shown
+from panprivacy.periods import SECOND
 
 _NOBODY = -1  # in the place of a user, where a slot is that of none who came
 
@@ -90,6 +92,8 @@ class Traces:
     _keys: list[Windows] = field(default_factory=list)
     _counts: list[Windows] = field(default_factory=list)
     _lists: list[tuple[Run, Version]] = field(default_factory=list)
+    released: Counted = field(default_factory=Counted)
+    """The counts of all releases, where the process tells them."""
 
     # --- tables -------------------------------------------------------------------------------------------------
 
@@ -190,11 +194,26 @@ class Traces:
     def add_times(self, times: NDArray[np.datetime64], people: People) -> None:
         """Look for times that came with these users: as numbers of microseconds, and as texts from the minute on."""
         moments = times.astype(np.uint64)
+        floats = moments.astype(np.float64)
         self._ids += [
+            (needles.of_numbers("ids", floats.view(np.uint64), new=True), people),
+            (needles.of_numbers("ids", (floats / SECOND).view(np.uint64), new=True), people),
             (needles.of_numbers("ids", moments, new=True), people),
             (needles.of_digits("ids", moments), people),
         ]
         self.add_texts(np.array([text[-LETTERS:] for text in np.datetime_as_string(times)], dtype=np.bytes_), people)
+
+    def add_offsets(self, offsets: Words, people: People) -> None:
+        """Look for how far times are from the first one, in the order of a batch."""
+        self._ids.append((Run("ids", offsets, IN_ORDER), people))
+
+    def add_mask(self, mask: NDArray[np.bool_], people: People) -> None:
+        """Look for which rows of a batch are those of strangers, and which those of these users."""
+        octets = np.packbits(mask, bitorder="little")
+        octets = np.concatenate([octets, np.zeros(-len(octets) % 8, dtype=np.uint8)])
+        owners = np.full(len(mask), _NOBODY, dtype=np.int64)
+        owners[mask] = people
+        self._flips += [(windows, owners) for windows in needles.of_bits("flips", octets, len(mask))]
 
     def add_keys(self, secrets: list[bytes]) -> None:
         """Look for keys and keystreams."""

@@ -1,0 +1,38 @@
+"""The exact counts of an estimator or a table, as integers for tests."""
+
+from typing import Any
+
+import numpy as np
+
+from panprivacy.memory import Scratch
+from panprivacy.privacy.noise import Noise
+from panprivacy.privacy.noisy_counts import add_noise
+from panprivacy.table import Counters
+
+
+def counts_of(est: Any) -> list[int]:
+    """What a release of this estimator adds noise to."""
+    with Scratch() as scratch:
+        return [int(count) for count in est._counts(scratch)]
+
+
+def noisy_counts(est: Any, noise: Noise) -> tuple[int, ...]:
+    """The counts of an estimator with noise of a law that it would not take itself."""
+    with Scratch() as scratch:
+        counts = est._counts(scratch)
+        add_noise(counts, noise, est._coins)
+        return tuple(counts.tolist())
+
+
+def excesses_of(table: Counters) -> tuple[int, ...]:
+    """For each place of the counters, how many more bits are 1 than 0."""
+    counts = np.zeros(table.up_to, dtype=np.int64)
+    table.count_excesses(np.array([0, table.size]), counts)
+    return tuple(counts.tolist())
+
+
+def ones_of(table: Any) -> int:
+    """How many bits are 1."""
+    counts = np.zeros(1, dtype=np.int64)
+    table.count_ones(np.array([0, table.size]), counts)
+    return int(counts[0])
