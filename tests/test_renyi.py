@@ -38,14 +38,14 @@ class Pairs:
         return np.asarray(weights.sum(axis=0) * np.array([[1 - p], [p]]))
 
     def released(self, weights: Weights) -> Weights:
-        return (weights[:, :, None] * self.noise[:, None, :]).reshape(2, -1)
+        return np.asarray((weights[:, :, None] * self.noise[:, None, :]).reshape(2, -1))
 
     def moment(self, here: Weights, there: Weights) -> NDArray[np.float64]:
         """``A^alpha * B^(1-alpha)`` of each sequence, the bit not being read."""
         one, other = here.sum(axis=0), there.sum(axis=0)
         seen = one > 0
         logs = self.order * np.log(one, where=seen, out=np.full_like(one, -np.inf))
-        return np.exp(logs - (self.order - 1) * np.log(other, where=seen, out=np.zeros_like(other)))
+        return np.asarray(np.exp(logs - (self.order - 1) * np.log(other, where=seen, out=np.zeros_like(other))))
 
     def read_and_on(self, here: Weights, there: Weights, gaps: list[Gap]) -> NDArray[np.float64]:
         """The moment of all that follows, for each sequence so far, if the bit is read now."""

@@ -111,14 +111,14 @@ class Split(Law):
         log_choices = gaussian.log_choices(releases, redraws, self.places)
         return gaussian.loss(self.noise.square, releases, self.delta, self.sensitivity, log_choices)
 
-    def reacting_loss(self, *done: int) -> float:
+    def reacting_loss(self, releases: int, redraws: int) -> float:
         """The loss if the times of releases, or the user's own events, depend on what was released; rounded up."""
-        return exact.round_up(self._with_readings(*done, self.gaussian_loss(*done)))
+        return exact.round_up(self._with_readings(releases, redraws, self.gaussian_loss(releases, redraws)))
 
     def _with_readings(self, releases: int, redraws: int, beside: float) -> Decimal:
         """The readings and the releases with Laplace noise, and what Gaussian noise loses beside them."""
-        laplace = isinstance(self.noise, Laplace)
-        released = exact.decimal(releases * self.sensitivity * self.noise.epsilon) if laplace else Decimal(0)
+        each = self.noise.epsilon if isinstance(self.noise, Laplace) else Fraction(0)
+        released = exact.decimal(releases * self.sensitivity * each)
         state = exact.add(self.pair.exact_loss, exact.decimal(beside))
         if self.places > 1:
             return exact.add(state, released)

@@ -207,8 +207,9 @@ class _Search:
             state, redraw = shares.tolist()
             return self.log_error(state, redraw) if min(state, redraw) > 0 else _IMPOSSIBLE
 
-        found = minimize(objective, np.full(2, 0.9 * top / (self.intrusions + 1)), method="Nelder-Mead")
-        return _Found(float(found.fun), self, *found.x.tolist())
+        least = minimize(objective, np.full(2, 0.9 * top / (self.intrusions + 1)), method="Nelder-Mead")
+        state, redraw = least.x.tolist()
+        return _Found(float(least.fun), self, state, redraw)
 
     def log_error(self, state: float, redraw: float) -> float:
         """Logarithm of the variance of the last release, but for a constant factor."""

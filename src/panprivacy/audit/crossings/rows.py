@@ -10,14 +10,15 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import panprivacy
 from panprivacy.audit.crossings.holders import InFolder, InWindows, Maker
 from panprivacy.checks import LargeDelta
 from panprivacy.continual import Continual
 from panprivacy.density import Density
+from panprivacy.errors import PanPrivacyError
 from panprivacy.folder import StateFolder
 from panprivacy.privacy.coins import Coins
 from panprivacy.testing import SeededCoins
@@ -139,14 +140,15 @@ def _accepts_removal(row: Row) -> bool:
         return False
     try:
         row.build(SeededCoins(0)).remove(0)
-    except (TypeError, ValueError, panprivacy.PanPrivacyError):
+    except (TypeError, ValueError, PanPrivacyError):
         return False
     return True
 
 
 def exported() -> list[Any]:
     """All that the package exports and that takes events of users."""
-    things: list[Any] = [getattr(panprivacy, name) for name in sorted(panprivacy.__all__)]
+    package = import_module("panprivacy")  # when it is asked for: the package offers the auditor, too
+    things: list[Any] = [getattr(package, name) for name in sorted(package.__all__)]
     return [thing for thing in things if isinstance(thing, type) and hasattr(thing, "update")]
 
 
