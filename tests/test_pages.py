@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 DOCS = Path(__file__).parents[1] / "docs"
-EXAMPLES = {"counts.md": 7, "distinct.md": 6, "plan.md": 4, "folder.md": 6}
+EXAMPLES = {"cli.md": 2, "counts.md": 7, "distinct.md": 6, "plan.md": 4, "folder.md": 6}
 """How many examples a page has at least."""
 
 
