@@ -14,6 +14,7 @@ from panprivacy.serve.config import ScheduleSettings
 from panprivacy.serve.refusals import Refused
 from panprivacy.serve.schedule import Due, Schedule
 from panprivacy.serve.service import Service
+from panprivacy.state.file import StateFile
 
 BY_CLOCK: dict[str, Any] = {"every": "1d", "start": "2026-01-05", "time": "at"}
 DAILY = BY_CLOCK | {"ahead": 14}
@@ -122,6 +123,26 @@ def test_a_late_row_counts_now_or_nowhere_or_is_refused(late: str, tmp_path: Pat
             counter.take(rows).result()
         share = counter.release().result()["release"]["density"]
     assert share == pytest.approx({"count": 0.51, "skip": 0.02, "refuse": 0.01}[late], abs=0.015)
+
+
+def test_a_body_of_which_no_row_counts_is_written_as_any_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the time of the file would tell whether one row of it counted."""
+    written: list[StateFile] = []
+    write = StateFile.write
+
+    def noted(self: StateFile, parts: Any) -> None:
+        written.append(self)
+        write(self, parts)
+
+    monkeypatch.setattr(StateFile, "write", noted)
+    plan = FLU | {"schedule": DAILY | {"late": "skip"}}
+    with Service(settings_for(tmp_path, flu=plan)) as service:
+        counter = service.counter("flu")
+        counter.take(csv((1, "2026-01-06"))).result()
+        for rows in (((2, "2026-01-06"),), ((3, "2026-01-05"), (4, "2226-01-05"))):
+            before = len(written)
+            counter.take(csv(*rows)).result()
+            assert len(written) == before + 1
 
 
 def test_where_early_rows_are_refused_a_time_in_the_future_and_none_at_all_are(tmp_path: Path) -> None:

@@ -105,7 +105,9 @@ class Counting:
         feed().check(batch)
         with Scratch() as scratch:
             periods = self._moments(batch, self._schedule, scratch)
-            for period in self._placed(periods, self._schedule, scratch):
+            placed = self._placed(periods, self._schedule, scratch)
+            self._changed()  # also if no row counts: else a write would tell that one did
+            for period in placed:
                 if period > self._schedule.open:
                     self._passed(period)
                 rows = scratch.own(np.flatnonzero(rows_of(periods, period, scratch)))
