@@ -94,3 +94,9 @@ def test_the_different_periods_are_found_however_far_apart_they_are(far: int) ->
     periods = np.random.default_rng(2).integers(-far, far, 500)
     with Scratch() as scratch:
         assert different_periods(periods, scratch) == np.unique(periods).tolist()
+
+
+@pytest.mark.parametrize("endless", [None, 0, 1])
+def test_a_batch_without_rows_counts_in_no_period(endless: int | None) -> None:
+    with Scratch() as scratch:
+        assert RowPolicy().place_all(np.empty(0, np.int64), 1, scratch, endless=endless) == []

@@ -91,6 +91,8 @@ class RowPolicy:
         one: no row is after it.
         """
         different = different_periods(periods, scratch)
+        if not different:
+            return []
         reached = open_
         for period in different:
             if period > reached and reached != endless:
@@ -100,8 +102,6 @@ class RowPolicy:
         if reached == endless and different[-1] > reached:
             np.minimum(periods, reached, out=periods)
             different = [period for period in different if period < reached] + [reached]
-        if not different:
-            return []
         if different[-1] > reached:
             self._mark(periods, scratch.own(periods > reached), reached, early=True)
         if different[0] < open_:
