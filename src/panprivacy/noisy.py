@@ -12,6 +12,7 @@ from panprivacy.retention import Retention
 
 _OF_A_COUNT = 0.5  # a relative error above this leaves hardly more than the order of magnitude
 _GUESS = 12**-0.5  # standard deviation of a number that is drawn from 0 to 1: who errs more would do better to guess
+_FEW = 23  # releases; up to here Laplace noise may err less, whatever the epsilon, and a delta is not used
 _PLAUSIBLE = 0.05  # a share of users that may be active on a day: an error as large hides it
 
 
@@ -75,7 +76,7 @@ def _what_helps(est: Any) -> list[str]:
         helps.append("a shorter --span")
     elif est.budget.releases > 1:
         helps.append("fewer --releases")
-    if not est.delta and (isinstance(est, ActiveUsers) or est.budget.releases > 1):
+    if not est.delta and est.budget.releases > _FEW:
         helps.append("--delta 1e-9")
     if isinstance(est, DistinctCount):
         helps.append(f"more than {est.buckets:,} --buckets")
