@@ -215,8 +215,8 @@ class Days:
         if est.delta:  # cycles do not just add up: they are one law
             several = rounded_up(est.loss(_CYCLES, readings=1))
             self.run.speaker.note(
-                f"{first}, with a failure probability of at most {est.delta:g}; at most {several:g} in {_CYCLES} cycles "
-                "if it is read in one of them, with the same failure probability"
+                f"{first}, with a failure probability of at most {est.delta:g}; at most {several:g} in {_CYCLES} "
+                "cycles if it is read in one of them, with the same failure probability"
             )
         else:
             self.run.speaker.note(f"{first}; at most {rounded_up(est.unread_loss):g} in each cycle without a reading")
