@@ -22,6 +22,7 @@ from panprivacy.planning.noises import stderr_of_density
 from panprivacy.planning.terms import Terms
 from panprivacy.privacy import gaussian
 from panprivacy.privacy.splitting import best_split
+from panprivacy.testing import gaussian_noise
 
 CROWDS = [(10**5, 365), (10**6, 12), (10**6, 52), (10**6, 365), (10**6, 8_760), (10**6, 50_000), (10**7, 8_760)]
 TIMED = [(1.0, 12), (1.0, 365), (1.0, 8_760), (1.0, 100_000), (0.003, 100_000)]
@@ -88,11 +89,12 @@ def main() -> None:
     parser.add_argument("--delta", type=float, default=1e-9)
     options = parser.parse_args()
     console = Console()
-    print_errors(console, options.epsilon, options.delta)
-    for users in (10**4, 10**5, 10**6, 10**7):
-        first = break_even(users, options.epsilon, options.delta)
-        console.print(f"{users:,} users: Gaussian noise errs less from {first} releases on")
-    print_times(console, options.delta)
+    with gaussian_noise():  # also where it is the worse one
+        print_errors(console, options.epsilon, options.delta)
+        for users in (10**4, 10**5, 10**6, 10**7):
+            first = break_even(users, options.epsilon, options.delta)
+            console.print(f"{users:,} users: Gaussian noise errs less from {first} releases on")
+        print_times(console, options.delta)
     print_accounting(console, options.delta)
 
 

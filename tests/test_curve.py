@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import panprivacy as pp
-from panprivacy.testing import SeededCoins
+from panprivacy.testing import SeededCoins, gaussian_noise
 
 USERS = 1000
 _ONE = pp.Density(USERS, 1.0, coins=SeededCoins(1)).release()
@@ -154,6 +154,7 @@ def test_what_one_estimator_cannot_have_released_is_refused(other: dict[str, Any
 
 
 @pytest.mark.parametrize("more", [{}, {"delta": 1e-9}, {"intrusions": 2}], ids=str)
+@gaussian_noise()
 def test_releases_of_one_estimator_are_taken_whatever_came_between(more: dict[str, Any]) -> None:
     est = pp.Density(USERS, 1.0, releases=9, coins=SeededCoins(1), **more)
     made = [est.release() for _ in range(3)]

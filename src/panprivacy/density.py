@@ -55,7 +55,8 @@ class Density(Growing[Release]):
     delta
         A probability, such as 1e-9, with which more than epsilon may be lost. It buys Gaussian noise, which grows with
         the root of the number of releases; without it noise is Laplace's, which grows with the number, and nothing is
-        ever lost beyond epsilon. Worth it from some dozens of releases on.
+        ever lost beyond epsilon. Where Laplace noise errs less, up to about 20 releases, it is used, and `est.delta` is
+        0.
     groups
         The group of each of the users 0..N-1, such as a region: one label each, text or integers, public like the
         universe. Each release then has every group, at no extra epsilon, since a user is in one. If the users of each

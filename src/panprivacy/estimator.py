@@ -305,7 +305,7 @@ class Estimator(ABC, Generic[R]):
 
     @property
     def delta(self) -> float:
-        """The probability, at most, with which more than epsilon is lost: 0 unless it was given."""
+        """The probability, at most, with which more than epsilon is lost: 0 unless it was given and is of use."""
         return self._ledger.split.delta
 
     @property

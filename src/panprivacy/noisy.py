@@ -6,12 +6,14 @@ from panprivacy.actives import ActiveUsers
 from panprivacy.counts import Counts
 from panprivacy.density import Density
 from panprivacy.distinct import DistinctCount
+from panprivacy.privacy.splitting import best_split
 from panprivacy.release import CategoryRelease
 from panprivacy.release.actives import ActivesRelease
 from panprivacy.retention import Retention
 
 _OF_A_COUNT = 0.5  # a relative error above this leaves hardly more than the order of magnitude
 _GUESS = 12**-0.5  # standard deviation of a number that is drawn from 0 to 1: who errs more would do better to guess
+_DELTA = 1e-9  # that is suggested
 _PLAUSIBLE = 0.05  # a share of users that may be active on a day: an error as large hides it
 
 
@@ -75,7 +77,7 @@ def _what_helps(est: Any) -> list[str]:
         helps.append("a shorter --span")
     elif est.budget.releases > 1:
         helps.append("fewer --releases")
-    if not est.delta and (isinstance(est, ActiveUsers) or est.budget.releases > 1):
+    if not est.delta and _a_delta_helps(est):
         helps.append("--delta 1e-9")
     if isinstance(est, DistinctCount):
         helps.append(f"more than {est.buckets:,} --buckets")
@@ -84,3 +86,12 @@ def _what_helps(est: Any) -> list[str]:
     if getattr(est, "categories", None) is not None:
         helps.append("fewer --categories")
     return helps
+
+
+def _a_delta_helps(est: Any) -> bool:
+    """Whether Gaussian noise would err less than the Laplace noise of an estimator: not of few releases."""
+    size = est.buckets if isinstance(est, DistinctCount) else est.users
+    each = size // est.days if isinstance(est, ActiveUsers) else size
+    up_to = est.up_to if isinstance(est, Counts) and not est.only else None
+    plan = est.budget.releases, est.budget.redraws
+    return bool(best_split(est.epsilon, max(each, 1), *plan, _DELTA, up_to=up_to).delta)

@@ -9,6 +9,9 @@ import polars as pl
 import pytest
 from commands import refused, run, start
 
+import panprivacy as pp
+from panprivacy.planning.rounding import rounded_up
+
 USERS = 7000
 MONDAY = datetime(2026, 1, 5)
 WHOM = ("-c", "user", "--time", "when", "-n", USERS, "-e", 20, "--span", "7d")
@@ -46,6 +49,34 @@ def test_every_day_is_released_when_it_is_over() -> None:
         assert line["epsilon_spent"] <= 20
     assert said[-1]["weekly"] == said[-1]["active"][6]
     assert Path("actives.png").stat().st_size > 10_000
+
+
+ASKED = ("actives", "visits.csv", "-c", "user", "--time", "when", "-n", USERS, "-e", 1, "--start", "2026-01-05")
+
+
+def test_the_loss_is_told_for_a_cycle_that_is_read_and_for_one_that_is_not() -> None:
+    alone = rounded_up(pp.ActiveUsers(USERS, 1.0, span="7d", start=MONDAY).unread_loss)
+    assert (
+        "panprivacy: loss per user: at most 1 in a cycle of 7 days in which the state is read once; "
+        f"at most {alone:g} in each cycle without a reading\n"
+    ) in run(*ASKED, "--span", "7d").stderr
+
+
+def test_with_a_delta_it_is_named_and_the_loss_of_several_cycles_is_that_of_one_law() -> None:
+    est = pp.ActiveUsers(USERS, 1.0, span="28d", start=MONDAY, delta=1e-9)
+    several = rounded_up(est.loss(13, readings=1))
+    assert several < 0.6 * (est.loss() + 12 * est.unread_loss), "cycles do not just add up"
+    assert (
+        "panprivacy: loss per user: at most 1 in a cycle of 28 days in which the state is read once, with a failure "
+        f"probability of at most 1e-09; at most {several:g} in 13 cycles if it is read in one of them, with the same "
+        "failure probability\n"
+    ) in run(*ASKED, "--span", "28d", "--delta", "1e-9").stderr
+
+
+def test_a_short_cycle_uses_no_delta_and_says_so() -> None:
+    told = run(*ASKED, "--span", "7d", "--delta", "1e-9").stderr
+    assert "panprivacy: Laplace noise errs less here, so no delta is used\n" in told
+    assert "failure probability" not in told
 
 
 def test_a_state_goes_on_on_the_day_that_is_open() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 import panprivacy as pp
 from panprivacy.privacy.coins import CHUNK
-from panprivacy.testing import SeededCoins
+from panprivacy.testing import SeededCoins, gaussian_noise
 from sources import Always
 
 
@@ -118,6 +118,7 @@ def test_looking_ids_up_first_would_leave_a_batch_half_counted(monkeypatch: pyte
 @pytest.mark.parametrize("only", [None, "mean"])
 @pytest.mark.parametrize("delta", [None, 1e-9])
 @pytest.mark.parametrize("up_to", [2, 5, 256])
+@gaussian_noise()
 def test_saved_states_come_back_with_their_plan_and_their_last_release(
     up_to: int, delta: float | None, only: Any
 ) -> None:

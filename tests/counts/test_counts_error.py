@@ -16,7 +16,7 @@ from panprivacy.audit.outcomes import EveryOutcome
 from panprivacy.privacy.coins import Coins
 from panprivacy.release.appearing import MeanSpread, ShareSpread, ShareSpreads
 from panprivacy.release.frequencies import falling
-from panprivacy.testing import SeededCoins
+from panprivacy.testing import SeededCoins, gaussian_noise
 
 RUNS = 400
 
@@ -98,6 +98,7 @@ def assert_spread(errors: NDArray[np.float64], stderr: float) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("delta", [None, 1e-9])
 @pytest.mark.parametrize("up_to", [4, 6])
+@gaussian_noise()
 def test_releases_err_as_they_say(up_to: int, delta: float | None) -> None:
     times = appearances(20_000, 1)
     truth = shares_at_least(times, up_to)

@@ -14,6 +14,7 @@ import pytest
 import panprivacy as pp
 from exact_counts import counts_of
 from panprivacy.release import Spread, Spreads
+from panprivacy.testing import gaussian_noise
 from sources import Always
 
 NAMES = ["ada", "grace", "mary", "rosalind", "emmy"]
@@ -224,6 +225,7 @@ def test_of_many_groups_some_are_shown_and_all_are_there() -> None:
 
 @pytest.mark.parametrize("level", [0.5, 0.95, 0.999])
 @pytest.mark.parametrize("delta", [None, 1e-9])
+@gaussian_noise()
 def test_intervals_of_many_groups_are_those_of_each(level: float, delta: float | None) -> None:
     split = pp.Density(500, 1.0, delta=delta)._ledger.split
     sizes = np.array([3, 40, 500, 5000])

@@ -13,7 +13,7 @@ import panprivacy as pp
 from exact_counts import counts_of
 from panprivacy import audit
 from panprivacy.privacy.coins import ONE
-from panprivacy.testing import SeededCoins
+from panprivacy.testing import SeededCoins, gaussian_noise
 from sources import Scripted
 
 KEY = bytes([3] * 16)
@@ -97,6 +97,7 @@ def wrong_with(kind: type[pp.ActiveUsers], **more: Any) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("more", [{}, {"delta": 1e-9}, {"sample": 3500}], ids=str)
+@gaussian_noise()
 def test_errors_are_what_is_said_of_them(more: dict[str, Any]) -> None:
     assert wrong_with(pp.ActiveUsers, **more) == []
 

@@ -16,7 +16,7 @@ from exact_counts import counts_of
 from panprivacy.audit.outcomes import EveryOutcome
 from panprivacy.memory import Scratch
 from panprivacy.release.change import Change
-from panprivacy.testing import SeededCoins
+from panprivacy.testing import SeededCoins, gaussian_noise
 from sources import Always
 
 KEY = bytes(range(16))
@@ -113,6 +113,7 @@ def test_errors_are_what_is_said_of_them(newcomers: bool) -> None:
 
 
 @pytest.mark.slow
+@gaussian_noise()
 def test_gaussian_noise_and_samples_keep_to_it() -> None:
     assert errors_of(pp.Retention, delta=1e-9, releases=5, sample=10_000) == []
 

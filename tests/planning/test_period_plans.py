@@ -23,10 +23,10 @@ def test_a_planned_error_is_that_of_what_is_built(delta: float | None, span: str
 
 def test_a_delta_that_is_allowed_is_taken_where_it_errs_less() -> None:
     year = pp.plan_periods("ActiveUsers", 1_000_000, 1.0, span="365d", delta=1e-9)
-    assert (year.noise, year.delta, round(year.stderr, 4)) == ("Gaussian", 1e-9, 0.3065)
+    assert (year.noise, year.delta, round(year.stderr, 4)) == ("Gaussian", 1e-9, 0.259)
     assert year.errors is not None
     assert year.errors.laplace == pytest.approx(1.077, abs=1e-3)
-    assert dict(year.card().rows)["noise"] == "Gaussian, which errs by 0.3065; Laplace noise would err by 1.077"
+    assert dict(year.card().rows)["noise"] == "Gaussian, which errs by 0.259; Laplace noise would err by 1.077"
     week = pp.plan_periods("ActiveUsers", 1_000_000, 1.0, span="7d", delta=1e-9)
     assert (week.noise, week.delta, week.build(start="2026-01-05").delta) == ("Laplace", 0.0, 0.0)
     assert week.stderr == pp.plan_periods("ActiveUsers", 1_000_000, 1.0, span="7d").stderr

@@ -132,6 +132,19 @@ def test_check_says_which_counters_will_be_mostly_noise(tmp_path: Path) -> None:
     assert "of the count; what helps: more epsilon, fewer releases, delta = 1e-9, more than " in note
 
 
+def test_check_says_where_no_delta_is_used_and_suggests_none(tmp_path: Path) -> None:
+    file = tmp_path / "counters.toml"
+    people = (
+        '[counters.people]\nkind = "distinct"\nids = "text"\nepsilon = 0.02\ncolumn = "user"\ndelta = 1e-9\nreleases = '
+    )
+    file.write_text(ANYBODY + people + "4\n")
+    unused, noisy = run("serve", file, "--check").stderr.splitlines()
+    assert unused == "panprivacy: counters.people: Laplace noise errs less here, so no delta is used"
+    assert "what helps: more epsilon, fewer releases, more than " in noisy
+    file.write_text(ANYBODY + people + "40\n")
+    assert "no delta is used" not in run("serve", file, "--check").stderr
+
+
 def test_a_measure_that_is_missing_at_the_start_is_a_warning(tmp_path: Path) -> None:
     (tmp_path / "counters.toml").write_text(ANYBODY + FLU_TABLE)
     keep = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import unhardened"

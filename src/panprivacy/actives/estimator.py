@@ -70,7 +70,7 @@ class ActiveUsers(Estimator[ActivesRelease]):
         Confidence level of the intervals.
     delta
         A probability with which more than epsilon may be lost in a cycle, for Gaussian noise, as in `pp.Density`.
-        Worth it from some dozens of days on.
+        Used in cycles of about 20 days or more, where it errs less.
     sample, memory
         Track a random sample of this many users, or as many as fit in this memory, instead of all.
     key

@@ -114,7 +114,7 @@ def actives(
         est = continued_or_new(kept, users, wanted, lambda: _new(users, more, first, level, clock=time is None))
         assert isinstance(est, ActiveUsers)
         _check_days(kept, est, span, every, first)
-        run = Run(est, kept, level, Speaker(as_json=as_json, quiet=quiet))
+        run = Run(est, kept, level, Speaker(as_json=as_json, quiet=quiet), delta=delta)
         layout = Layout(separator, not no_header, tuple(missing or ()))
         columns = asked.columns(est.universe, kind, None, lambda: which_column(files, format_, layout))
         source = source_of(files, columns, format_, layout, skip_missing, skip_outside)

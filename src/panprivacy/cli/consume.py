@@ -146,7 +146,7 @@ def consume(
             address, Path(kept.path).stem, columns, options, format_, skip_bad=skip_bad,
             skips=(skip_missing, skip_outside, unlisted != "refuse"),
         )  # fmt: skip
-        run = Run(est, kept, level, speaker, kinds.picture(plot, release_every), by or group)
+        run = Run(est, kept, level, speaker, kinds.picture(plot, release_every), by or group, delta)
         feed_series(
             run,
             topic,

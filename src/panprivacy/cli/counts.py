@@ -95,7 +95,7 @@ def counts(
         refuse_another(kept, {"up_to": est.up_to, "only": est.only or "nothing"}, size)
         if plot is not None and est.only and not est.groups:
             raise ValueError("--plot draws shares, and --only mean releases none")
-        run = Run(est, kept, level, Speaker(as_json=as_json, quiet=quiet))
+        run = Run(est, kept, level, Speaker(as_json=as_json, quiet=quiet), delta=delta)
         name_batch(kept, batch, files, run.speaker)
         layout = Layout(separator, not no_header, tuple(missing or ()))
         named = asked.columns(est.universe, kind, None, lambda: which_column(files, format_, layout))

@@ -21,9 +21,11 @@ from panprivacy.errors import PanPrivacyError
 from panprivacy.events import BadInput, Batch, Bell
 from panprivacy.feeding import Feed
 from panprivacy.memory import Scratch
-from panprivacy.periods import DAY, as_datetime, moment_of
+from panprivacy.periods import DAY, as_datetime, moment_of, told_length
+from panprivacy.planning.rounding import rounded_up
 from panprivacy.release.actives import ActivesRelease
 
+_CYCLES = 13  # of 28 days, a year
 _LOOK = 1.0  # seconds between two looks at the clock while nothing comes
 
 
@@ -207,11 +209,17 @@ class Days:
             self.run.speaker.answer(Dated(UNTIL, moment_of(each.end), each))
 
     def _note_loss(self) -> None:
-        days = self.est.days
-        self.run.speaker.note(
-            f"in a cycle of {days} days nobody loses more than {self.est.loss():.6g}; in each further one, "
-            f"{self.est.unread_loss:.4g} more if the state is not read in it"
-        )
+        est = self.est
+        cycle = f"a cycle of {told_length(est.days * self._length)} in which the state is read once"
+        first = f"loss per user: at most {rounded_up(est.loss()):g} in {cycle}"
+        if est.delta:  # cycles do not just add up: they are one law
+            several = rounded_up(est.loss(_CYCLES, readings=1))
+            self.run.speaker.note(
+                f"{first}, with a failure probability of at most {est.delta:g}; at most {several:g} in {_CYCLES} "
+                "cycles if it is read in one of them, with the same failure probability"
+            )
+        else:
+            self.run.speaker.note(f"{first}; at most {rounded_up(est.unread_loss):g} in each cycle without a reading")
 
     @property
     def _open(self) -> int:

@@ -1,4 +1,4 @@
-"""What commands say of a delta: what a large one means, and what one would buy where many releases are planned."""
+"""What commands say of a delta: what a large one means, that none is used, and what one would buy."""
 
 from dataclasses import replace
 from typing import Any
@@ -13,6 +13,9 @@ from panprivacy.sizes import counted
 MANY = 50
 """Releases beyond which Gaussian noise is usually worth a word."""
 
+UNUSED = "Laplace noise errs less here, so no delta is used"
+"""What is said where a delta was allowed and is not needed."""
+
 _OFFERED = 1e-9
 
 
@@ -20,6 +23,12 @@ def note_large_delta(delta: float, speaker: Speaker) -> None:
     """Say in words what a delta is that is not tiny."""
     if delta > TINY_DELTA:
         speaker.note(large_delta(delta))
+
+
+def note_unused_delta(est: Estimator[Any], asked: float | None, speaker: Speaker, *, continued: bool) -> None:
+    """Say so where a delta was allowed and the noise is Laplace noise, which needs none."""
+    if asked and not est.delta:
+        speaker.note("this state has Laplace noise, so no delta is used" if continued else UNUSED)
 
 
 def note_what_a_delta_buys(est: Estimator[Any], speaker: Speaker) -> None:

@@ -79,9 +79,8 @@ def density(
         kinds.check(est)
         if kept is not None:
             size.check(est)
-        run = Run(
-            est, kept, level, Speaker(as_json=as_json, quiet=quiet), kinds.picture(plot, release_every), by or group
-        )
+        picture = kinds.picture(plot, release_every)
+        run = Run(est, kept, level, Speaker(as_json=as_json, quiet=quiet), picture, by or group, delta)
         named = asked.columns(est.universe, kind, action, lambda: which_column(files, format_, layout))
         columns = replace(named, category=by)
         source = source_of(files, columns, format_, layout, skip_missing, skip_outside, unlisted)

@@ -92,7 +92,8 @@ def distinct(
             )
         columns = Columns((column,), kind, category=by)
         source = source_of(files, columns, format_, layout, skip_missing, unlisted=unlisted)
-        run = Run(est, kept, level, Speaker(as_json=as_json, quiet=quiet), kinds.picture(plot, release_every), by)
+        picture = kinds.picture(plot, release_every)
+        run = Run(est, kept, level, Speaker(as_json=as_json, quiet=quiet), picture, by, delta)
         feed_series(
             run,
             source,

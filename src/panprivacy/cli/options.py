@@ -182,7 +182,7 @@ Delta: TypeAlias = Annotated[
     float | None,
     typer.Option(
         metavar="P",
-        help="Chance, such as 1e-9, of losing more than epsilon: less noise if releases are many.",
+        help="Failure probability (e.g. 1e-9) allowed for Gaussian noise: helps from about 20 releases on.",
         rich_help_panel=BUDGET,
     ),
 ]

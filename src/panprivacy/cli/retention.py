@@ -101,7 +101,7 @@ def retention(
         refuse_another(kept, {"releases": est.budget.releases - 1}, {"releases": releases})  # the cohort has one more
         if newcomers and est.asked == "returned":
             raise PanPrivacyError(f"{state}: this state asks who came back: leave --newcomers out")
-        run = Run(est, kept, level, Speaker(as_json=as_json, quiet=quiet))
+        run = Run(est, kept, level, Speaker(as_json=as_json, quiet=quiet), delta=delta)
         layout = Layout(separator, not no_header, tuple(missing or ()))
         columns = asked.columns(est.universe, kind, None, lambda: which_column(files, format_, layout))
         source = source_of(files, columns, format_, layout, skip_missing, skip_outside)

@@ -11,7 +11,7 @@ from typing import Any
 
 from panprivacy.actives import ActiveUsers
 from panprivacy.checks import check_level
-from panprivacy.cli.deltas import note_large_delta, note_what_a_delta_buys
+from panprivacy.cli.deltas import note_large_delta, note_unused_delta, note_what_a_delta_buys
 from panprivacy.cli.folders import KeptFolder, is_folder, refuse_folder
 from panprivacy.cli.groups import check_groups_picture
 from panprivacy.cli.keeping import Keeper, Kept
@@ -47,6 +47,8 @@ class Run:
     """The file that the groups of a release are drawn in."""
     column: str | None = None
     """The column that says which group, or which category, as the picture calls it."""
+    delta: float | None = None
+    """The delta that the command allows."""
 
     def __post_init__(self) -> None:
         check_level(self.level)  # said now, not after an hour of reading
@@ -55,7 +57,8 @@ class Run:
         self.keeper = Keeper(self.est, self.kept, self.forewarn)
         self._published: Published | None = None
         self._warned = self.kept is not None and self.kept.exists  # a state that is there has decided for good
-        if not self._warned:
+        note_unused_delta(self.est, self.delta, self.speaker, continued=self._warned)
+        if not self._warned and not self.delta:
             note_what_a_delta_buys(self.est, self.speaker)
 
     def feed(self, source: Events, every: str | None, final: bool | None, published: Published | None = None) -> None:
@@ -293,12 +296,14 @@ def continued_or_new(
     else:
         est = load_estimator(file, universe)
     budget = est.budget
+    if not est.delta:
+        asked = asked | {"delta": None}  # one that is allowed and not needed is no other promise
     found = {
         "estimator": type(est).__name__,
         "epsilon": est.epsilon,
         "releases": budget.releases,
         "intrusions": budget.redraws,
-        "delta": est.delta or "none",
+        "delta": est.delta,
         "universe": est.universe.describe(),
     }
     refuse_another(file, found, asked)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from panprivacy.cli.deltas import UNUSED
 from panprivacy.cli.plainly import plain_errors
 from panprivacy.errors import PanPrivacyError
 from panprivacy.hardening import start_hardened
@@ -59,9 +60,12 @@ def _note(text: str) -> None:
 
 
 def _note_noise(settings: "Settings") -> None:
-    """Say which counters will have releases that are mostly noise: an epsilon cannot be changed later."""
+    """Say which counters will have releases that are mostly noise, or no delta: an epsilon cannot be changed later."""
     for counter in settings.counters:
-        noise = expected_noise(counter.make())
+        est = counter.make()
+        if counter.plan.get("delta") and not est.delta:
+            _note(f"counters.{counter.name}: {UNUSED}")
+        noise = expected_noise(est)
         if noise is not None:
             _note(f"counters.{counter.name}: {as_keys(noise)}")
 

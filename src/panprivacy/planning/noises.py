@@ -14,6 +14,7 @@ from panprivacy.planning.result import Errors, Plan
 from panprivacy.planning.search import LARGEST_EPSILON
 from panprivacy.planning.terms import Terms
 from panprivacy.release import Spread
+from panprivacy.testing import gaussian_noise
 
 
 def better_noise(wish: Wish, choose: Callable[[Wish], Plan]) -> Plan:
@@ -47,12 +48,11 @@ def _best(plans: list[Plan]) -> Plan:
 def _stderr(wish: Wish, plan: Plan, delta: float | None) -> float | None:
     """The standard error of a plan with one noise or the other; None if its epsilon is too small for that noise."""
     terms = replace(wish, delta=delta).terms(plan.epsilon)
-    try:
+    with suppress(ValueError), gaussian_noise():  # also where it is the worse one: that is the comparison
         if plan.buckets is not None:
             return counter(terms, wish.crowd, plan.buckets).stderr
         return stderr_of_density(terms, plan.size, plan.density or 0.5)
-    except ValueError:
-        return None
+    return None
 
 
 def stderr_of_density(terms: Terms, size: int, density: float) -> float:

@@ -19,6 +19,7 @@ from panprivacy.release.change import Change
 from panprivacy.release.error import Error
 from panprivacy.release.spread import Spread
 from panprivacy.retention import MAIN_SHARE
+from panprivacy.testing import gaussian_noise
 from panprivacy.universe import Universe, universe_of
 
 _LARGEST_EPSILON = 100.0
@@ -152,10 +153,10 @@ def _better_noise(wish: _Wish) -> tuple[Split, Error, Errors | None]:
 
 
 def _stderr(wish: _Wish, epsilon: float) -> float | None:
-    try:
+    """The standard error with Laplace noise, or, if there is a delta, with Gaussian noise, even if it is the worse."""
+    with suppress(ValueError), gaussian_noise():
         return wish.error_at(epsilon)[1].stderr
-    except ValueError:  # too little for this noise
-        return None
+    return None  # the epsilon is too small for this noise
 
 
 def _epsilon_for(wish: _Wish) -> float:

@@ -122,9 +122,9 @@ def plan(
 
     >>> hourly, monthly = (plan(1_000_000, 1.0, releases=looks, delta=1e-9) for looks in (8760, 12))
     >>> hourly.noise, hourly.delta, [round(error, 5) for error in hourly.errors]
-    ('Gaussian', 1e-09, [0.07075, 0.00449])
+    ('Gaussian', 1e-09, [0.07075, 0.00415])
     >>> monthly.noise, monthly.delta, [round(error, 5) for error in monthly.errors]
-    ('Laplace', 0.0, [0.00111, 0.00115])
+    ('Laplace', 0.0, [0.00111, 0.00113])
 
     Notes
     -----
