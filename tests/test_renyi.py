@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from panprivacy.privacy import gaussian, renyi
-from panprivacy.privacy.renyi import _log_moments, _Moment
+from panprivacy.privacy.renyi import ORDERS, _best, _log_moments, _loss_at, _Moment, _terms
 
 Weights = NDArray[np.float64]
 """Of a bit of 0 and of a bit of 1, for every sequence of released numbers so far: an array of shape (2, numbers)."""
@@ -96,7 +96,7 @@ def test_no_pair_of_streams_exceeds_the_moment_and_one_attains_it(
 ) -> None:
     """Whatever is read when; it is attained by a user who is present at the reading and deleted right after it."""
     pairs = Pairs(order, state, square)
-    whole = exp(_Moment(order, pairs.p1).log_h(np.array([releases / square]))[0])
+    whole = exp(_Moment(order, pairs.p1, releases / square).log_h(np.array([releases / square]))[0])
     read = whole * (pairs.p1 + (1 - pairs.p1) * exp(-2 * state * (order - 1)))
     most = 0.0
     for gaps in streams(releases):
@@ -121,8 +121,8 @@ def test_no_pair_of_streams_exceeds_the_moment_and_one_attains_it(
 @pytest.mark.parametrize(("order", "state", "square"), CASES)
 def test_no_watching_intruder_exceeds_the_watched_moment(order: int, state: float, square: float) -> None:
     pairs = Pairs(order, state, square)
-    moment = _Moment(order, pairs.p1)
     releases = 2
+    moment = _Moment(order, pairs.p1, releases / square)
     whole = float(moment.log_h(np.array([releases / square]))[0])
     bound = exp(whole + _log_moments(moment, releases / square, releases, whole))
     found = max(pairs.watched(pairs.fresh, pairs.fresh, gaps).sum() for gaps in streams(releases))
@@ -133,7 +133,7 @@ def test_no_watching_intruder_exceeds_the_watched_moment(order: int, state: floa
 def test_a_reading_that_is_not_charged_for_would_be_noticed() -> None:
     pairs = Pairs(6, 1.5, 4.0)
     pairs.growth = 1.0
-    moment = _Moment(6, pairs.p1)
+    moment = _Moment(6, pairs.p1, 0.5)
     whole = float(moment.log_h(np.array([0.5]))[0])
     bound = exp(whole + _log_moments(moment, 0.5, 2, whole))
     assert max(pairs.watched(pairs.fresh, pairs.fresh, gaps).sum() for gaps in streams(2)) > bound
@@ -153,7 +153,7 @@ def test_a_drawn_bit_against_a_known_one_is_the_worse_direction(p: float, order:
 @pytest.mark.parametrize("releases", [1, 2, 3, 7, 48, 49, 96, 97, 1000, 8736])
 @pytest.mark.parametrize("ratio", [1e-3, 0.02, 0.5])
 def test_the_sum_over_moments_is_never_too_small_and_at_most_a_third_too_large(releases: int, ratio: float) -> None:
-    moment = _Moment(20, 0.7)
+    moment = _Moment(20, 0.7, ratio)
     whole = float(moment.log_h(np.array([ratio]))[0])
     i = np.arange(1, releases + 1)
     each = moment.log_h(ratio * i / releases) + moment.log_h(ratio * (releases - i) / releases) - whole
@@ -182,3 +182,24 @@ def test_many_releases_lose_less_than_counts_that_always_differ() -> None:
     square, p1 = Fraction(3000**2), Fraction(63, 100)
     watched = gaussian.loss(square, 8736, 1e-9, 1, gaussian.log_choices(8736))
     assert renyi.loss(square, 8736, 1e-9, p1) < 0.75 * watched
+
+
+@pytest.mark.parametrize("ratio", [1e-6, 1e-3, 0.05, 2.0])
+@pytest.mark.parametrize("p1", [0.501, 0.7, 0.99])
+def test_the_order_that_is_found_loses_little_more_than_the_best(ratio: float, p1: float) -> None:
+    found = _best(ratio, 100, 1e-9, p1)[0]
+    best = min(_loss_at(order, ratio, 100, 1e-9, p1) for order in ORDERS)
+    assert best <= found <= best * (1 + 1e-9)
+    near = min(_loss_at(order, ratio, 100, 1e-9, p1) for order in range(2, 400))
+    assert best <= near * 1.001
+
+
+@pytest.mark.parametrize(("order", "p1"), [(2, 0.6), (50, 0.7), (800, 0.55), (4000, 0.9)])
+def test_no_term_of_a_moment_that_counts_is_left_out(order: int, p1: float) -> None:
+    weights, rates = _terms(order, p1)
+    for most in (1e-9, 1e-4, 0.1):
+        ratios = np.array([0.0, 0.3, 1.0]) * most
+        logs = weights + np.multiply.outer(ratios, rates)
+        top = logs.max(axis=1)
+        whole = top + np.log(np.exp(logs - top[:, None]).sum(axis=1))
+        assert _Moment(order, p1, most).log_h(ratios) == pytest.approx(whole, abs=1e-12 * order**2)
