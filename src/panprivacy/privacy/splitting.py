@@ -55,7 +55,7 @@ def best_split(
     (0.313, 0.4)
     >>> split = best_split(1.0, 1_000_000, releases=365, delta=1e-9)
     >>> round(split.pair.loss, 3), round(split.loss(365, 0), 6), round(split.noise.variance ** 0.5)
-    (0.742, 1.0, 338)
+    (0.741, 1.0, 337)
     >>> best_split(1.0, 1_000_000, releases=2, delta=1e-9).delta
     0.0
     """
@@ -142,7 +142,8 @@ class _Gaussian:
         ratio = (_mean_of(rest, log(self.delta) - log_choices) / min(self.places, 2)) ** 2
         if self.places == 1 and not self.intrusions:
             ratio = max(ratio, renyi.affordable(rest, self.releases, self.delta, p1))
-        return self.releases / ratio
+        square = self.releases / ratio
+        return square if square <= LARGEST_SQUARE else None  # beyond it no noise is drawn
 
     def affordable(self, rest: float, p1: float, redraw: float) -> Iterator[Gaussian]:
         """The noise that `rest` pays for, and then a little more of it each time."""
