@@ -15,7 +15,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from panprivacy.privacy import gaussian
+from panprivacy.privacy import gaussian, renyi
 
 Weights: TypeAlias = tuple[float, float]
 """Of a bit of 0 and of a bit of 1."""
@@ -24,6 +24,8 @@ Law: TypeAlias = tuple[float, float, NDArray[np.float64]]
 
 CASES = list(product((1, 3), (1, 2), (0.3, 1.0), (0.5, 1.5)))
 """Square of the noise, releases, epsilon of the state, epsilon of the releases."""
+CASES_WITH_DELTA = list(product((1, 3), (1, 2), (0.3, 1.0, 3.0), (1e-2, 1e-3)))
+"""Square of the noise, releases, epsilon of the state, delta."""
 
 
 @njit(nogil=True)
@@ -75,8 +77,13 @@ def _noise(square: int) -> NDArray[np.float64]:
 
 
 def claimed_delta(square: int, releases: int, released: float) -> float:
-    """The delta that is claimed beside a total of the state's epsilon and this one."""
-    return exp(gaussian.log_delta(released, Fraction(square), releases))
+    """The delta that is claimed, whatever reacts, beside a total of the state's epsilon and this one."""
+    return exp(gaussian.log_delta(released, Fraction(square), releases) + gaussian.log_choices(releases))
+
+
+def claimed_by_moments(square: int, releases: int, state: float, delta: float) -> float:
+    """The epsilon that `panprivacy.privacy.renyi` claims for the releases, if only the moment of the reading reacts."""
+    return renyi.loss(Fraction(square), releases, delta, Fraction(1 / (1 + exp(-state))))
 
 
 if __name__ == "__main__":
@@ -85,3 +92,8 @@ if __name__ == "__main__":
         claimed = claimed_delta(square, releases, released)
         settings = f"square {square}, releases {releases}, epsilon {state} + {released}"
         print(f"{settings}: delta {found:.3g}, claimed {claimed:.3g}, {claimed / found:.1f} times as much")
+    for square, releases, state, delta in CASES_WITH_DELTA:
+        released = claimed_by_moments(square, releases, state, delta)
+        found = smallest_delta(square, releases, state, state + released)
+        settings = f"moments: square {square}, releases {releases}, epsilon {state} + {released:.3f}"
+        print(f"{settings}: delta {found:.3g}, claimed {delta:.3g}, {delta / found:.1f} times as much")

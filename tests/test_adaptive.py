@@ -2,7 +2,7 @@
 
 import pytest
 
-from adaptive import CASES, claimed_delta, smallest_delta
+from adaptive import CASES, CASES_WITH_DELTA, claimed_by_moments, claimed_delta, smallest_delta
 
 pytestmark = pytest.mark.slow
 
@@ -17,6 +17,20 @@ def test_no_choice_of_events_releases_and_reading_exceeds_the_claimed_delta(
     square, releases, state, released = case
     found = smallest_delta(square, releases, state, state + released)
     assert 0 < found <= claimed_delta(square, releases, released) - TAILS
+
+
+@pytest.mark.parametrize("case", CASES_WITH_DELTA, ids=str)
+def test_the_moments_of_the_releases_hold_even_against_this_adversary(case: tuple[int, int, float, float]) -> None:
+    """It is promised only where events and times of releases do not react: this is evidence, and not the promise."""
+    square, releases, state, delta = case
+    found = smallest_delta(square, releases, state, state + claimed_by_moments(square, releases, state, delta))
+    assert 0 < found <= delta - TAILS
+
+
+@pytest.mark.parametrize("case", [case for case in CASES_WITH_DELTA if case[1] == 2 and case[2] > 0.5], ids=str)
+def test_moments_of_one_release_too_few_would_be_noticed(case: tuple[int, int, float, float]) -> None:
+    square, _, state, delta = case
+    assert smallest_delta(square, 2, state, state + claimed_by_moments(square, 1, state, delta)) > delta
 
 
 @pytest.mark.parametrize("square", [1, 3])

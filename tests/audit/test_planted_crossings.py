@@ -13,7 +13,7 @@ from panprivacy.audit.crossings.repeating import windows
 from panprivacy.counts import Counts
 from panprivacy.density import Density
 from panprivacy.folder.ledger import SharedLedger
-from panprivacy.privacy import exact, gaussian
+from panprivacy.privacy import composition, exact, gaussian
 from panprivacy.privacy.budget import Split
 from panprivacy.privacy.noise import Gaussian, Laplace
 from panprivacy.windows import Windows
@@ -21,10 +21,10 @@ from panprivacy.windows import Windows
 CELLS = {column.title: column.cell for column in COLUMNS}
 
 
-def unread_of_one_count(split: Split) -> float:
-    """What a window of a `Counts` was once said to lose by its releases: as if one user moved one count by 1."""
+def unread_of_one_count(split: Split, draws: int = 1) -> float:
+    """What windows of a `Counts` were once said to lose by their releases: as if one user moved one count by 1."""
     if isinstance(split.noise, Gaussian):
-        return gaussian.loss(split.noise.square, split.releases, split.delta)
+        return gaussian.loss(split.noise.square, draws * split.releases, split.delta)
     released = exact.decimal(split.releases * split.noise.epsilon)
     if split.releases > 1:
         return exact.round_up(released)
@@ -34,12 +34,8 @@ def unread_of_one_count(split: Split) -> float:
 
 @pytest.fixture
 def _one_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    def loss(self: Windows[Any], windows: int = 1, *, readings: int | None = None) -> float:
-        split = self._open._ledger.split
-        read = windows if readings is None else min(readings, windows)
-        return read * split.loss(*split.planned) + (windows - read) * unread_of_one_count(split)
-
-    monkeypatch.setattr(Windows, "loss", loss)
+    monkeypatch.setattr(composition, "unread_loss", unread_of_one_count)
+    monkeypatch.setattr(composition, "_unread_gaussian", unread_of_one_count)
 
 
 @pytest.mark.usefixtures("_one_count")
@@ -70,7 +66,7 @@ def test_a_folder_that_forgets_that_a_user_moves_two_counts_is_found(monkeypatch
         def do(est: Any) -> Any:
             split = est._ledger.split
             est._ledger.split = forged = copy(split)
-            object.__setattr__(forged, "noise", Laplace(split.reach * split.noise.epsilon))
+            object.__setattr__(forged, "noise", Laplace(split.sensitivity * split.noise.epsilon))
             try:
                 return act(est)
             finally:
@@ -89,12 +85,12 @@ def test_windows_that_state_the_delta_of_one_of_them_for_two_are_found(monkeypat
     """Beside an epsilon that is just large enough for two deltas, one of them does not do."""
     stated = [3.0]
     monkeypatch.setattr(Windows, "loss", lambda self, windows=1, *, readings=None: stated[0])  # noqa: ARG005
-    monkeypatch.setattr(Windows, "delta", lambda self, windows=1: windows * DELTA)  # noqa: ARG005
+    monkeypatch.setattr(Windows, "delta", lambda self, windows=1, *, readings=None: windows * DELTA)  # noqa: ARG005
     while not (cell := windows(Row(Density), 2, 1, DELTA)).holds:
         stated[0] += 0.05
     assert cell.found > 1.2 * DELTA
 
-    monkeypatch.setattr(Windows, "delta", lambda self, windows=1: DELTA)  # noqa: ARG005
+    monkeypatch.setattr(Windows, "delta", lambda self, windows=1, *, readings=None: DELTA)  # noqa: ARG005
     assert not windows(Row(Density), 2, 1, DELTA).holds
 
 

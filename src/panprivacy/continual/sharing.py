@@ -19,6 +19,7 @@ from panprivacy.privacy.budget import LARGEST_SQUARE, LARGEST_STATE_EPSILON, REL
 from panprivacy.privacy.gaussian import LEAST_SQUARE
 from panprivacy.privacy.noise import Gaussian, Laplace, Noise
 from panprivacy.privacy.pairs import Pair, symmetric
+from panprivacy.privacy.splitting import even_if_worse
 
 _BETA = 0.0125  # of each source of error in the statement for the usual beta of 0.05
 _WORTH_A_DELTA = 0.95  # of the error without one
@@ -37,7 +38,6 @@ class Plan:
     """Whether the shares may be those of a stream that only rises."""
 
 
-@lru_cache(maxsize=256)
 def best_shares(epsilon: float, plan: Plan, delta: float | None = None, pair: Pair | None = None) -> Shares:
     """Share out a total epsilon so that the accuracy that is promised for a plan is best.
 
@@ -51,10 +51,15 @@ def best_shares(epsilon: float, plan: Plan, delta: float | None = None, pair: Pa
     epsilon = check_epsilon(epsilon)
     if plan.moves < 1 or plan.observations < 1:
         raise ValueError(f"plan at least one move and one observation, got {plan.moves} and {plan.observations}")
+    return _best_shares(epsilon, plan, delta, pair, even_if_worse.get())
+
+
+@lru_cache(maxsize=256)
+def _best_shares(epsilon: float, plan: Plan, delta: float | None, pair: Pair | None, even_if_worse: bool) -> Shares:
     found = _Search(epsilon, plan, 0.0, pair).best()
     if delta:
         other = _Search(epsilon, plan, delta, pair).best()
-        found = other if other.error < _WORTH_A_DELTA * found.error else found
+        found = other if even_if_worse or other.error < _WORTH_A_DELTA * found.error else found
     if found.error < _IMPOSSIBLE:
         for shares in found.affordable(plan, epsilon, pair):
             return shares

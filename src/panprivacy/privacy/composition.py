@@ -20,8 +20,13 @@ pairs as possible are made. The first is attained: absent, against redrawn befor
 
 **Gaussian noise.** The releases of all draws that are not read, and of one that is, are one composition beside one
 reading: the proofs of `panprivacy.privacy.gaussian` and `panprivacy.privacy.renyi` allow any redraws. So w draws and
-one reading lose ``eps_state + eps_G(w*K, delta)`` with the delta of one draw. Each further reading adds the loss and
-the delta of a draw.
+one reading lose ``eps_state + eps_G(w*K, delta)`` with the delta of one draw.
+
+With R readings in R draws, each reading shows one bit, which loses eps_state, and changes one block of the path that
+the first world is compared with. Which draws are read may depend on the releases. So there are at most ``(w*K + 1)^R``
+such paths, and the whole is ``R*eps_state + eps_G(w*K, R*delta)`` for that number of paths. If every draw is read, the
+losses and the deltas of the draws also add up, and the smaller one of the two losses holds. If only some are read, they
+do not: an intruder who has seen the releases of a draw then chooses whether that draw is read.
 """
 
 from decimal import Decimal
@@ -41,8 +46,10 @@ def loss(split: Split, draws: int, readings: int | None = None) -> float:
         return read * split.loss(*split.planned) + (draws - read) * unread_loss(split)
     if not read:
         return _unread_gaussian(split, draws)
-    together = split.releases * (draws - read + 1)
-    return (read - 1) * split.loss(*split.planned) + split.loss(together, split.intrusions)
+    if read == 1:
+        return split.loss(split.releases * draws, split.intrusions)
+    together = _read_gaussian(split, draws, read)
+    return min(together, draws * split.loss(*split.planned)) if read == draws else together
 
 
 def delta(split: Split, draws: int, readings: int | None = None) -> float:
@@ -64,6 +71,17 @@ def _readings(draws: int, readings: int | None) -> int:
     if draws < 0 or (readings is not None and readings < 0):
         raise ValueError(f"how often is a number from 0 on, got {draws} times and {readings} readings")
     return draws if readings is None else min(readings, draws)
+
+
+def _read_gaussian(split: Split, draws: int, read: int) -> float:
+    """The releases of so many draws, of which several are read."""
+    assert isinstance(split.noise, Gaussian)
+    releases = split.releases * draws
+    paths = read * gaussian.log_choices(releases, split.intrusions, split.places)
+    whole = delta(split, draws, read)
+    beside = gaussian.loss(split.noise.square, releases, whole, split.sensitivity, paths)
+    state = split.exact_loss(0, split.intrusions)
+    return exact.round_up(exact.add(*[state] * read, exact.decimal(beside)))
 
 
 def _unread_gaussian(split: Split, draws: int) -> float:

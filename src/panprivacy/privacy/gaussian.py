@@ -35,7 +35,8 @@ a is compared with one of K + 1 paths. The outcomes that belong to each are disj
 at most delta(eps). In all that is (K + 1)*delta(eps), whatever depends on earlier releases: the moment of the
 reading, the times of releases, and everybody's events. `choices` is that number of paths. For counters up to t it is
 t*(K + 1), since the counter that was read says where b's counter began. With J announced readings there is a reading in
-each of J + 1 stretches, and each may be a 0 or a 1: at most ``(2*(K/(J+1) + 1))^(J+1)`` paths.
+each of J + 1 stretches, and each may be a 0 or a 1. When a stretch ends may depend on the releases, too, so the numbers
+of releases before the J + 1 blocks are any that do not fall: ``2^(J+1) * C(K+J+1, J+1)`` paths.
 
 The releases see a bit that is 1 with probability p1 only, which this bound does not use: `panprivacy.privacy.renyi`.
 """
@@ -43,7 +44,7 @@ The releases see a bit that is 1 with probability p1 only, which this bound does
 from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
-from math import ceil, exp, expm1, floor, inf, log, log1p, nextafter, pi, sqrt
+from math import ceil, exp, expm1, floor, inf, lgamma, log, log1p, nextafter, pi, sqrt
 
 import numpy as np
 
@@ -103,10 +104,11 @@ def log_choices(releases: int, redraws: int = 0, places: int = 1) -> float:
     """Logarithm of the number of paths among which an intruder who watches so many releases may choose.
 
     >>> log_choices(0), round(exp(log_choices(365))), round(exp(log_choices(12, redraws=1)))
-    (0.0, 366, 196)
+    (0.0, 366, 364)
     """
     if redraws:
-        return (redraws + 1) * log(2 * (releases / (redraws + 1) + 1))
+        stretches = redraws + 1
+        return stretches * log(2) + lgamma(releases + stretches + 1) - lgamma(stretches + 1) - lgamma(releases + 1)
     return log(places * (releases + 1)) if releases else 0.0
 
 

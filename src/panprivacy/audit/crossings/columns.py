@@ -3,11 +3,10 @@
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from panprivacy.audit import interference
 from panprivacy.audit.adapters import Observer
 from panprivacy.audit.crossings import holders
 from panprivacy.audit.crossings.cells import Cell, How, Verdict, not_applicable, refused
@@ -252,13 +251,10 @@ def _grow(row: Row) -> Cell:
 
 def _clock(row: Row) -> Cell:
     """How often one user's rows changed what became of the rows of others: `panprivacy.audit.interference`."""
-    if find_spec("panprivacy.audit.interference") is None:
-        return not_applicable("panprivacy.audit.interference is not there")
-    checks: Any = import_module("panprivacy.audit.interference")
-    subjects = [subject for subject in checks.SUBJECTS if subject.name.split(",")[0] == row.name]
+    subjects = [subject for subject in interference.SUBJECTS if subject.name.split(",")[0] == row.name]
     if not subjects:
         raise LookupError(f"panprivacy.audit.interference has no subject {row.name}")
-    changes = sum(len(checks.interference(subject)) for subject in subjects)
+    changes = sum(len(interference.interference(subject)) for subject in subjects)
     return Cell(Verdict.AUDITED, found=changes, how=How.INTERFERENCE)
 
 

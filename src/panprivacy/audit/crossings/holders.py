@@ -122,7 +122,7 @@ class InWindows(Holder):
         self._windows: Windows[Any] = Windows(make, every=1, start=0)
         self._now = 0
         self.claimed_epsilon = self._windows.loss(times, readings=readings)
-        self.claimed_delta = delta_of(self._windows, times)
+        self.claimed_delta = delta_of(self._windows, times, readings)
 
     def update(self, *event: Any) -> None:
         (user,) = event
@@ -148,7 +148,7 @@ class Cycles(Holder):
     def __init__(self, est: Any, cycles: int, readings: int | None) -> None:
         self._est = est
         self.claimed_epsilon = est.loss(cycles, readings=readings)
-        self.claimed_delta = delta_of(est, cycles)
+        self.claimed_delta = delta_of(est, cycles, readings)
 
     def _call(self, verb: str, *given: Any) -> Any:
         return getattr(self._est, verb)(*given)
@@ -264,10 +264,10 @@ def called(est: Any, verb: str, *given: Any) -> Any:
     return next_release(est) if verb == "release" else getattr(est, verb)(*given)
 
 
-def delta_of(est: Any, times: int) -> float:
-    """The delta that is stated for so many windows or cycles; where one cycle's is stated, deltas add up."""
-    stated = est.delta
-    return float(stated(times)) if callable(stated) else min(times * float(stated), 1.0)
+def delta_of(est: Any, times: int, readings: int | None) -> float:
+    """The delta that is stated for so many windows or cycles and readings."""
+    stated = est.delta_of if hasattr(est, "delta_of") else est.delta
+    return float(stated(times, readings=readings))
 
 
 def draw_from(est: Any, coins: Coins) -> None:

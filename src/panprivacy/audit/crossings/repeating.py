@@ -42,7 +42,7 @@ def windows(row: Row, times: int, readings: int | None, delta: float | None = No
 
 def _windows_of_one_bit(row: Row, times: int, readings: int | None, each: int, options: dict[str, Any]) -> Cell:
     windows: Any = Windows(holders.Maker(row.build, SeededCoins(0), **options), every=1, start=0)
-    claimed = windows.loss(times, readings=readings), holders.delta_of(windows, times)
+    claimed = windows.loss(times, readings=readings), holders.delta_of(windows, times, readings)
     split = windows.open._ledger.split
     scenario = Scenario(range(1), 1, releases=times * each, readings=readings or 0)
     return measure(lambda coins: holders.OneBit(split, claimed, each, coins), scenario, How.MACHINE)
@@ -54,7 +54,7 @@ def cycles(row: Row, readings: int | None, delta: float | None = None) -> Cell:
         return not_applicable("one cycle is its life")
     if delta is not None:
         split_of = row.build(SeededCoins(0), delta=delta, epsilon=6.0, span="1d")
-        claimed = split_of.loss(2, readings=readings), holders.delta_of(split_of, 2)
+        claimed = split_of.loss(2, readings=readings), holders.delta_of(split_of, 2, readings)
         scenario = Scenario(range(1), 1, releases=2, readings=readings or 0, verbs=("update", "remove"))
         split = split_of._ledger.split
         return measure(lambda coins: holders.OneBit(split, claimed, 1, coins), scenario, How.MACHINE)

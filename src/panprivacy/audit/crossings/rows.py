@@ -21,7 +21,7 @@ from panprivacy.density import Density
 from panprivacy.errors import PanPrivacyError
 from panprivacy.folder import StateFolder
 from panprivacy.privacy.coins import Coins
-from panprivacy.testing import SeededCoins
+from panprivacy.testing import SeededCoins, gaussian_noise
 from panprivacy.windows import Windows
 
 KEY = bytes([2] * 16)  # of those that deal 2 users to 2 phases and 3 to 3: it decides who owns which bit
@@ -95,13 +95,13 @@ class Row:
         return planned + hasattr(self.kind, "close")
 
     def build(self, coins: Coins, **options: Any) -> Any:
-        """The estimator itself; of a container, the one that it holds."""
+        """The estimator itself; of a container, the one that it holds. With a delta, its noise is Gaussian."""
         given = options.pop("universe", None)
         universe = {"universe": given or self.users} if "universe" in self.options else {}
         small = {name: value for name, value in SMALL.items() if name in self.options}
         if self.held is Density and not options.keys() & {"sample", "categories"}:
             small.pop("key", None)
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), gaussian_noise():
             warnings.simplefilter("ignore", LargeDelta)
             return self.held(**universe, **{"epsilon": 1.0, **small, **options}, coins=coins)
 
