@@ -41,7 +41,7 @@ def demonstrated() -> Iterator[Settings]:
             "delta": 1e-9,
             "releases": 600,
             "column": "user",
-            "schedule": {"every": f"{_EVERY}s", "time": "at", "start": start},
+            "schedule": {"every": f"{_EVERY}s", "time": "at", "start": start, "ahead": 1},
             "source": {"kind": "demo"},
         }
         service = {"anonymous": ["feed", "read", "release", "admin"]}
