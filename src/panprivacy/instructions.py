@@ -142,12 +142,15 @@ def clear_vector_registers(typing_context):  # noqa: ARG001 - the signature is n
 
 
 def _clearing():
-    """The instructions of this processor that clear its vector registers, and the names of these; none for others."""
+    """The instructions of this processor that clear its vector and mask registers, and their names; none for others."""
     has = binding.get_host_cpu_features()
     if machine().lower() in ("x86_64", "amd64"):
         first, rest = [f"xmm{i}" for i in range(16)], [f"xmm{i}" for i in range(16, 32)]
         if has.get("avx512f"):
-            return ["vzeroall", *(f"vpxord %z{name[1:]}, %z{name[1:]}, %z{name[1:]}" for name in rest)], first + rest
+            masks = [f"k{i}" for i in range(8)]  # a comparison of bytes leaves 64 coins in one of them
+            clear = [f"vpxord %z{name[1:]}, %z{name[1:]}, %z{name[1:]}" for name in rest]
+            clear += [f"kxorw %{name}, %{name}, %{name}" for name in masks]
+            return ["vzeroall", *clear], first + rest + masks
         return (["vzeroall"] if has.get("avx") else [f"xorps %{name}, %{name}" for name in first]), first
     if machine().lower() in ("aarch64", "arm64"):
         return [f"movi v{i}.2d, #0" for i in range(32)], [f"v{i}" for i in range(32)]
