@@ -104,6 +104,7 @@ MAY_SIMULATE = (
     "experiments/",
     "cli/demo.py",
     "cli/bench.py",
+    "audit/imaging/consumers.py",
     "audit/imaging/crowd.py",
     "audit/imaging/pipes.py",
     "audit/imaging/services.py",

@@ -1,5 +1,6 @@
 """What the service kept of refused requests and bad messages, put back, to be found: a function for each leak."""
 
+import gc
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -17,7 +18,8 @@ def _replace(owner: Any, name: str, by: Any) -> None:
 
 
 def frames_of_refusals() -> None:
-    """Exceptions keep the calls that raised them, with the rows in their variables."""
+    """Exceptions keep the calls that raised them, with the rows in their variables, until the collector comes by."""
+    gc.disable()  # when it comes by is chance
     _replace(worker, "without_frames", _keep)
     _replace(guard, "without_frames", _keep)
 
