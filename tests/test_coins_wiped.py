@@ -107,6 +107,7 @@ MAY_SIMULATE = (
     "audit/imaging/consumers.py",
     "audit/imaging/crowd.py",
     "audit/imaging/pipes.py",
+    "audit/imaging/refusals.py",
     "audit/imaging/services.py",
     "serve/demo.py",
 )
