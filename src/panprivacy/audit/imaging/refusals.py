@@ -37,7 +37,7 @@ _MANY = 10  # times as many connections as the service takes: enough to give up
 _SENDERS = 156 * 900  # addresses of as many signs as an id
 _PATIENCE = 20.0  # seconds for an answer
 _NOT_LINGERING = struct.pack("ii", 1, 0)
-_FORGOTTEN = 2.5  # seconds after which a sender that may come again is no more remembered
+_FORGOTTEN = 8.0  # seconds after which silent connections are closed, and a sender that may come again is forgotten
 _CLOSED, _RESET, _OPEN = "closed", "reset", "open"
 
 
