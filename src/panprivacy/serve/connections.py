@@ -152,6 +152,8 @@ class _Connection(HttpToolsProtocol):
             return
         self.flow.pause_reading()
         self.transport.set_protocol(self)
+        if (tls := getattr(self.transport, "_ssl_protocol", None)) is not None:  # which keeps methods of the other one
+            tls._app_protocol_get_buffer = tls._app_protocol_buffer_updated = None
         self.parser = HttpRequestParser(self)  # the one before still waits for the body
         self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn has it
 
