@@ -7,13 +7,15 @@ from zlib import crc32
 
 import numpy as np
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from panprivacy.privacy import coins
 from panprivacy.testing import SeededCoins
 
-# Random examples would make a run's outcome depend on luck; a deadline would make it depend on the machine.
-settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=100)
+# Random examples would make a run's outcome depend on luck; a deadline, or a check for slow examples, on the machine.
+settings.register_profile(
+    "repeatable", derandomize=True, deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("repeatable")
 
 # Where one of these is set, pytest compares whatever an assertion finds unequal to the last byte: half an hour for a
@@ -53,3 +55,10 @@ def operating_system(repeatable_system: None, monkeypatch: pytest.MonkeyPatch) -
     """The operating system's own bytes after all, for tests of what reads them."""
     monkeypatch.setattr(coins, "fill_from_system", FILL_FROM_SYSTEM)
     monkeypatch.setattr(os, "urandom", URANDOM)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Examples of the printed algorithms do not show how to silence the warning that each of them gives."""
+    for item in items:
+        if isinstance(item, pytest.DoctestItem):
+            item.add_marker(pytest.mark.filterwarnings("ignore::panprivacy.paper.NotPrivateAsPrinted"))

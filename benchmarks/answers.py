@@ -19,10 +19,10 @@ from rich.table import Table
 import answers_counts
 import answers_groups
 import answers_periods
-from panprivacy.actives import ActiveUsers
 from panprivacy.audit.subjects import SUBJECTS, Case
-from panprivacy.counts import Counts
-from panprivacy.retention import Retention
+from panprivacy.estimators.actives import ActiveUsers
+from panprivacy.estimators.counts import Counts
+from panprivacy.estimators.retention import Retention
 
 TENTH, HELD, SIX_DIGITS = 0.10, (0.93, 0.97), 1e-6
 

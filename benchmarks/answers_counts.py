@@ -141,7 +141,7 @@ def picture(path: str) -> None:
     """Draw one release beside the truth, and the standard error against the number of users."""
     from matplotlib.figure import Figure
 
-    from panprivacy.drawing import BLACK, COLOURS, GREEN, ORANGE, look, save
+    from panprivacy.estimates.plots import BLACK, COLOURS, GREEN, ORANGE, look, save
 
     users, up_to = 100_000, 8
     often = appearances(users)

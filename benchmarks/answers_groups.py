@@ -20,7 +20,7 @@ from rich.progress import track
 from rich.table import Table
 
 import panprivacy as pp
-from panprivacy.drawing import BLUE, GREY, ORANGE, look, save
+from panprivacy.estimates.plots import BLUE, GREY, ORANGE, look, save
 from panprivacy.testing import SeededCoins
 
 RUNS = 200

@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 import panprivacy as pp
-from panprivacy.drawing import BLACK, BLUE, GREEN, GREY, ORANGE, look, save
+from panprivacy.estimates.plots import BLACK, BLUE, GREEN, GREY, ORANGE, look, save
 from panprivacy.testing import SeededCoins
 
 MONDAY = datetime(2026, 1, 5, tzinfo=UTC)
@@ -125,7 +125,7 @@ def draw_retention(path: str) -> None:
         panel.errorbar(
             day, released.raw_curve, bars, fmt="o", color=BLUE, capsize=2, label="released ± 2 standard errors"
         )
-        panel.plot(day, released.curve, color=BLUE, label="brought into order")
+        panel.plot(day, released.smoothed_curve, color=BLUE, label="smoothed: never falls")
         panel.plot(day, truth, color=BLACK, linestyle=":", label="truth")
         panel.set_title(f"Who came back by day k: {users:,} users, epsilon 1 for all {days} releases")
         panel.set_xlabel("day of the second period")
@@ -156,15 +156,18 @@ def draw_actives(path: str) -> None:
         figure = Figure(figsize=(8, 4.8), layout="constrained")
         panel = figure.subplots()
         until = [MONDAY + timedelta(days=day + 1) for day in range(days)]
+        smoothed = est.smoothed().releases
         for k, colour, name in ((28, BLUE, "monthly (28 days)"), (7, ORANGE, "weekly"), (1, GREEN, "daily")):
-            known = [(end, r) for end, r in zip(until, est.released, strict=True) if len(r.active) >= k]
+            known = [(end, r) for end, r in zip(until, smoothed, strict=True) if len(r.active) >= k]
             ends = [end for end, _ in known]
-            low, high = zip(*(r.active_interval[k - 1] for _, r in known), strict=True)
+            low, high = zip(*(r.smoothed_interval[k - 1] for _, r in known), strict=True)
             panel.fill_between(ends, low, high, color=colour, alpha=0.2, linewidth=0)  # type: ignore[arg-type]
-            panel.plot(ends, [r.active[k - 1] for _, r in known], color=colour, label=name)  # type: ignore[arg-type]
+            released = [r.active[k - 1] for _, r in known]
+            panel.plot(ends, released, ".", color=colour, markersize=3, alpha=0.6)  # type: ignore[arg-type]
+            panel.plot(ends, [r.smoothed[k - 1] for _, r in known], color=colour, label=name)  # type: ignore[arg-type]
             panel.plot(until, truth[k], color=BLACK, linestyle=":", linewidth=1)  # type: ignore[arg-type]
         panel.plot([], [], color=BLACK, linestyle=":", linewidth=1, label="truth")
-        panel.set_title(f"Active users of {users:,}, with 95 % intervals; epsilon 1 in a cycle of 28 days")
+        panel.set_title(f"Active users of {users:,}: released (dots) and smoothed, epsilon 1 in a cycle of 28 days")
         panel.set_xlabel("until (UTC)")
         panel.set_ylabel("share of all users")
         panel.yaxis.set_major_formatter(lambda value, _: f"{100 * value:g} %")

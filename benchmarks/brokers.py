@@ -48,7 +48,7 @@ consumer.close()
 
 OURS = """
 import sys, time
-from panprivacy.hardening import start_hardened, started_as_program
+from panprivacy.memory.hardening import start_hardened, started_as_program
 started_as_program()
 start_hardened()
 from pathlib import Path
@@ -60,8 +60,8 @@ counter = {"kind": "density", "universe": 10**7, "epsilon": 1.0, "column": "user
 settings = settings_of({"service": {"anonymous": ["read"]}, "counters": {"flu": counter}}, folder)
 service = Service(settings)
 found, began = 0, None
-from panprivacy.serve.sources.pump import Pump
-hand_over, acknowledge = Pump._hand_over, Pump._acknowledge
+from panprivacy.brokers.consumer import BrokerConsumer
+hand_over, acknowledge = BrokerConsumer._hand_over, BrokerConsumer._acknowledge
 def handed_over(pump, messages, start, end):
     global began
     began = began or time.time()
@@ -70,7 +70,7 @@ def acknowledged(pump, messages):
     global found
     acknowledge(pump, messages)
     found += len(messages.payloads)
-Pump._hand_over, Pump._acknowledge = handed_over, acknowledged
+BrokerConsumer._hand_over, BrokerConsumer._acknowledge = handed_over, acknowledged
 with service:
     while found < wanted:
         time.sleep(0.005)

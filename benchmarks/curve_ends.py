@@ -15,7 +15,7 @@ from rich.table import Table
 from scipy.optimize import isotonic_regression
 
 import panprivacy as pp
-from panprivacy.release.rising import rising
+from panprivacy.estimates.isotonic import rising_curve
 from panprivacy.testing import SeededCoins
 
 Reals = NDArray[np.float64]
@@ -50,7 +50,7 @@ def of_densities() -> Table:
             made = truth + noise * draws.normal(size=(times, releases))
             same, width = np.ones(releases), np.full(releases, noise)
             plain = errors(np.array([isotonic_regression(each).x for each in made]) / noise, truth / noise)
-            ours = errors(np.array([rising(each, same, width) for each in made]) / noise, truth / noise)
+            ours = errors(np.array([rising_curve(each, same, width) for each in made]) / noise, truth / noise)
             last = (f"{bias:+.2f}, error {rms:.2f}" for bias, rms, _ in (plain, ours))
             table.add_row(f"{releases:,}", f"{noise:g}", name, *last, f"{plain[2]:.3f}", f"{ours[2]:.3f}")
     return table

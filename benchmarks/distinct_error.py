@@ -22,8 +22,8 @@ from rich.table import Table
 
 import panprivacy as pp
 from panprivacy import theory
-from panprivacy.drawing import COLOURS, GREY, NOT_PRIVATE, look, save
-from panprivacy.memory import Scratch
+from panprivacy.estimates.plots import COLOURS, GREY, NOT_PRIVATE, look, save
+from panprivacy.memory.scratch import Scratch
 from panprivacy.testing import SeededCoins
 
 EPSILON = 1.0

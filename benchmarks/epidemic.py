@@ -25,12 +25,12 @@ from rich.console import Console
 from rich.table import Table
 
 import panprivacy as pp
-from panprivacy.continual import Continual, Observation
-from panprivacy.drawing import BLUE, COLOURS, GREEN, GREY, look, save
+from panprivacy.estimates import Release
+from panprivacy.estimates.plots import BLUE, COLOURS, GREEN, GREY, look, save
+from panprivacy.estimators.continual import Continual, Observation
+from panprivacy.estimators.windows import Windows
 from panprivacy.privacy.noise import Gaussian
-from panprivacy.release import Release
 from panprivacy.testing import SeededCoins
-from panprivacy.windows import Windows
 
 PEOPLE, WEEKS, HOURS = 1_000_000, 52, 24
 DAYS = 7 * WEEKS
@@ -107,7 +107,7 @@ def watch_the_year() -> Year:
     for hour in epidemic():
         for est in (weekly, hourly, gaussian, watch):
             est.update_many(hour.visitors)
-        windows.update_many(hour.visitors, time_of(hour.number))
+        windows.update_many(hour.visitors, time=time_of(hour.number))
         year.ever.append(hour.ever)
         year.watched.append(watch.observe())
         year.hourly.append(hourly.release())

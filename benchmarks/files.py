@@ -28,9 +28,9 @@ from rich.progress import track
 from rich.table import Table
 
 import panprivacy as pp
-from panprivacy.distinct import DistinctCount
-from panprivacy.events import Columns, read
-from panprivacy.feeding import Feed
+from panprivacy.estimators.distinct import DistinctCount
+from panprivacy.ingest import Columns, read
+from panprivacy.ingest.feed import BatchFeeder
 
 USERS = 10_000_000
 LIMITS = {"ints.parquet": 1.1, "ints.csv": 1.1, "strings.parquet": 1.1}
@@ -60,7 +60,7 @@ def names(ids: pl.Series) -> pl.Series:
 def feed(est: Any, file: Path) -> Any:
     """Read a file into an estimator and release."""
     columns = Columns(("user",))
-    to = Feed(est, columns)
+    to = BatchFeeder(est, columns)
     for batch in read([str(file)], columns):
         to.take(batch)
     return est.release()

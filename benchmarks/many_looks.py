@@ -24,10 +24,10 @@ from rich.table import Table
 
 import panprivacy as pp
 from epidemic import DAYS, EPSILON, HOURS, PEOPLE, epidemic
+from panprivacy.estimates import Release
 from panprivacy.privacy import coins
 from panprivacy.privacy.noise import Gaussian
 from panprivacy.privacy.splitting import best_split
-from panprivacy.release import Release
 from panprivacy.testing import SeededCoins
 
 DELTA, STEP = 1e-9, 0.05

@@ -18,8 +18,8 @@ from rich.console import Console
 from rich.table import Table
 
 import panprivacy as pp
-from panprivacy.planning.noises import stderr_of_density
-from panprivacy.planning.terms import Terms
+from panprivacy.planning.planner import stderr_of_density
+from panprivacy.planning.search import Terms
 from panprivacy.privacy import gaussian
 from panprivacy.privacy.splitting import best_split
 from panprivacy.testing import gaussian_noise

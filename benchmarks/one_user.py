@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 
 import panprivacy as pp
-from panprivacy.serve.bodies import Body, Form
+from panprivacy.ingest.bodies import Body, ContentType
+from panprivacy.ingest.problems import Refused
 from panprivacy.serve.config import settings_of
 from panprivacy.serve.counter import Counter
-from panprivacy.serve.refusals import Refused
 
 USERS, ONE = 200_000, 0
 OTHERS = np.arange(1, 120_001)
@@ -41,7 +41,7 @@ def of_two_days(make: Callable[[], Any]) -> Callable[[bool], tuple[int, float]]:
     def run(beside: bool) -> tuple[int, float]:
         est, refused = make(), 0
         if beside:
-            _refused(lambda: est.update(ONE, "2030-01-01"))
+            _refused(lambda: est.update(ONE, time="2030-01-01"))
         for day, ids in (("2026-01-05", OTHERS[:60_000]), ("2026-01-06", OTHERS[60_000:])):
             refused += len(ids) * _refused(partial(est.update_many, ids, day))
         _refused(lambda: est.advance("2026-01-07"))
@@ -62,7 +62,7 @@ def in_the_service(bad: str, **more: Any) -> Callable[[bool], tuple[int, float]]
             counter = Counter(settings.counters[0], Path(folder))
             counter.start()
             rows = [f"{user},2026-01-06,flu" for user in OTHERS[:50_000]] + [bad] * beside
-            body = Body.copied("\n".join(["user,at,what", *rows]).encode(), Form.csv)
+            body = Body.copied("\n".join(["user,at,what", *rows]).encode(), ContentType.csv)
             refused = 50_000 * _refused(lambda: counter.take(body).result())
             release = counter.release().result()
             counter.close()
@@ -78,7 +78,7 @@ def in_a_pipe(bad: str) -> Callable[[bool], tuple[int, float]]:
         today = f"{datetime.now(UTC):%Y-%m-%d}"
         rows = [bad] * beside + [f"{user},{today},flu" for user in OTHERS[:50_000]]
         options = ["-c", "user", "-n", str(USERS), "-e", "60", "--by", "what", "--categories", "flu", "--json", "-q"]
-        series = ["--releases", "2", "--release-every", "1d", "--time", f"at@{today}"]
+        series = ["--releases", "2", "--release-every", "1d", "--time", "at", "--start", f"{today}"]
         command = [sys.executable, "-m", "panprivacy", "density", "-", *options, *series]
         text = "\n".join(["user,at,what", *rows, ""])
         done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)

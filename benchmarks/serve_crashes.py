@@ -30,9 +30,9 @@ from typing import Any
 import numpy as np
 
 import panprivacy as pp
+from panprivacy.ingest.bodies import Body, ContentType
 from panprivacy.privacy import coins
 from panprivacy.serve import config, server
-from panprivacy.serve.bodies import Body, Form
 from panprivacy.serve.service import Service
 from panprivacy.testing import CertainCoins
 
@@ -78,7 +78,7 @@ def _serve_when_asked(asked: Any, folder: Path, port: int) -> None:
     coins.system = Certain()  # type: ignore[assignment]
     settings = settings_in(folder, port)
     with Service(settings_in(folder / "first", port)) as first:
-        first.counter("flu").take(Body.copied(_lines([1]).encode(), Form.ndjson)).result()
+        first.counter("flu").take(Body.copied(_lines([1]).encode(), ContentType.ndjson)).result()
         first.counter("flu").release().result()
     while asked.recv() == "start":
         child = os.fork()

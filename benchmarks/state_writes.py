@@ -18,8 +18,8 @@ from rich.console import Console
 from rich.table import Table
 
 import panprivacy as pp
-from panprivacy.cli.keeping import Keeper
-from panprivacy.state import Sealed, StateFile
+from panprivacy.cli.kept import Keeper
+from panprivacy.state import Snapshot, StateFile
 
 _BATCH = 2**18
 
@@ -90,7 +90,7 @@ class _Timed(StateFile):
         super().__init__(file.path)
         self._file, self._took = file, took
 
-    def write(self, parts: Sealed) -> None:
+    def write(self, parts: Snapshot) -> None:
         self._took.append(milliseconds(lambda: self._file.write(parts)))
 
 

@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 import panprivacy as pp
-from panprivacy.threads import cores
+from panprivacy.memory.threads import cores
 
 USERS = 10**7
 LIMIT, SHORT_LIMIT = 1.6, 30.0  # times the speed of one thread at 10^7 users; microseconds of a call of 1,000 ids

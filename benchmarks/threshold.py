@@ -16,8 +16,8 @@ from rich.progress import track
 from rich.table import Table
 
 from panprivacy import audit
-from panprivacy.audit.adapters import Observer
-from panprivacy.continual.watch import Watch
+from panprivacy.audit.holders import Observer
+from panprivacy.estimators.continual.observed import DriftTest
 from panprivacy.privacy.coins import Coins
 from panprivacy.privacy.noise import Laplace
 
@@ -25,7 +25,7 @@ EPSILON = 8.0  # noise of a few counts, so that most of its outcomes can be foll
 OBSERVATIONS = (1, 2, 4, 6, 8)
 
 
-class Kept(Watch):
+class Kept(DriftTest):
     """The textbook's test."""
 
     def has_drifted(self, distance: NDArray[np.int64], coins: Coins) -> bool:
@@ -33,13 +33,14 @@ class Kept(Watch):
         return self._reached(distance, coins)
 
 
-def observer(kind: type[Watch]) -> Callable[[Coins], Observer]:
+def observer(kind: type[DriftTest]) -> Callable[[Coins], Observer]:
     """How to make an observer of one user, with a bar that the one bit can reach."""
 
     def make(coins: Coins) -> Observer:
         est = Observer(1, EPSILON, step=1.0, observations=1, coins=coins)
-        shares = est._observed.watch.shares
-        est._observed.watch = kind(shares, 1, coins.noisy_inside(0, Laplace(shares.threshold)) if kind is Kept else 0)
+        shares = est._observed.drift_test.shares
+        est._observed.drift_test = test = kind(shares, 1)
+        test.walk[0] = coins.noisy_inside(0, Laplace(shares.threshold)) if kind is Kept else 0
         return est
 
     return make
@@ -50,7 +51,7 @@ def main() -> None:
     console = Console()
     table = Table("observations", "threshold kept", "threshold walks", "claimed", title="worst loss found")
     for times in track(OBSERVATIONS, "auditing", console=Console(stderr=True)):
-        kept, walk = (audit.exact(observer(kind), users=1, length=2, releases=times) for kind in (Kept, Watch))
+        kept, walk = (audit.exact(observer(kind), users=1, length=2, releases=times) for kind in (Kept, DriftTest))
         table.add_row(str(times), f"{kept.worst_loss:.3f}", f"{walk.worst_loss:.3f}", f"{walk.claimed:.3f}")
     console.print(table)
 

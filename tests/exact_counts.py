@@ -4,10 +4,11 @@ from typing import Any
 
 import numpy as np
 
-from panprivacy.memory import Scratch
+from panprivacy.memory.scratch import Scratch
 from panprivacy.privacy.noise import Noise
 from panprivacy.privacy.noisy_counts import add_noise
 from panprivacy.table import Counters
+from panprivacy.testing import coins_of
 
 
 def counts_of(est: Any) -> list[int]:
@@ -20,7 +21,7 @@ def noisy_counts(est: Any, noise: Noise) -> tuple[int, ...]:
     """The counts of an estimator with noise of a law that it would not take itself."""
     with Scratch() as scratch:
         counts = est._counts(scratch)
-        add_noise(counts, noise, est._coins)
+        add_noise(counts, noise, coins_of(est))
         return tuple(counts.tolist())
 
 

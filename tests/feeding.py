@@ -7,15 +7,16 @@ import numpy as np
 import pytest
 
 import panprivacy as pp
+from panprivacy.testing import set_coins, table_of
 from sources import Always
 
 
 def touched(universe: int | pp.Users | pp.Edges, feed: Callable[[pp.Density], None]) -> list[int]:
     """Which bits an all-zero estimator has set after being fed with coins that always come out true."""
     est = pp.Density(universe, 1.0, coins=Always(False))
-    est._coins = Always(True)
+    set_coins(est, Always(True))
     feed(est)
-    return np.flatnonzero(est._table.bits(0, est._table.size)).tolist()
+    return np.flatnonzero(table_of(est).bits(0, table_of(est).size)).tolist()
 
 
 def refused(universe: int | pp.Users | pp.Edges, ids: Any, kind: type[Exception], words: str) -> None:

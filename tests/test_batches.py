@@ -13,9 +13,11 @@ import pytest
 
 import panprivacy as pp
 from feeding import refused, touched
-from panprivacy.memory import Scratch
-from panprivacy.privacy.coins import CHUNK
-from panprivacy.universe import batches
+from panprivacy import testing
+from panprivacy.memory.scratch import Scratch
+from panprivacy.memory.threads import CHUNK
+from panprivacy.testing import set_coins, table_of
+from panprivacy.universe import columns
 from panprivacy.universe.range import Range
 from sources import Always
 
@@ -35,7 +37,7 @@ def test_every_integer_type_is_read_right(dtype: str) -> None:
 def test_a_negative_number_of_any_width_is_outside_every_universe(dtype: str, size: int) -> None:
     """Read as unsigned, -1 of 8, 16 or 32 bits would be a user of a large universe."""
     ids = np.array([5, -1, 7, -2], dtype=dtype)
-    with pytest.raises(pp.OutsideUniverse, match="users -1, -2 are outside"):
+    with testing.refused("outside-universe", "-1", "-2"):
         Range(size).indices(ids, Scratch())
 
 
@@ -90,9 +92,12 @@ def test_one_bad_id_anywhere_in_a_long_batch_leaves_every_byte_as_it_was(univers
 @pytest.mark.parametrize(
     ("ids", "words"),
     [
-        ([1.0, 2.5], r"got 2\.5; a float is an id only if it is a whole number"),
-        (np.array([1, np.nan]), "got nan; a float"),
-        (np.array([1e300]), r"got 1e\+300; a float"),
+        ([1.0, 2.0], r"ids came as floats \(float\), which merge large ids"),
+        ([1, 2.0], "ids came as floats"),
+        ([2**64, 1.0], "ids came as floats"),
+        (np.array([1, np.nan]), r"ids came as floats \(float64\)"),
+        (np.array([1e300], dtype=">f8"), "ids came as floats"),
+        (np.array([1, 2], dtype=np.float32), r"ids came as floats \(float32\)"),
         (np.array([True, False]), "got bool"),
         ([True], "got bool"),
         ([5, True], "got a mixture with True or False"),
@@ -108,7 +113,7 @@ def test_one_bad_id_anywhere_in_a_long_batch_leaves_every_byte_as_it_was(univers
         (np.array([1, 2], dtype="M8[ns]"), "datetime64"),
         (np.array([1 + 1j]), "complex"),
         (np.zeros((2, 3), dtype=int), "one column"),
-        (pl.DataFrame({"a": [1, 2]}), r"a DataFrame has columns, and ids are one of them: .*frame\['user'\]"),
+        (pl.DataFrame({"a": [1], "b": [2]}), "a DataFrame has 2 columns, and ids are one of them"),
         (np.array(3), "use update"),
         (np.int64(3), "use update"),
         (3, "use update"),
@@ -116,7 +121,9 @@ def test_one_bad_id_anywhere_in_a_long_batch_leaves_every_byte_as_it_was(univers
         (b"12", "use update"),
         (None, "use update"),
         (pl.Series(["a"]), "got text"),
-        (pl.Series([1.5]), r"got 1\.5"),
+        (pl.Series([1.0]), "ids came as floats"),
+        (pa.array([1.0], pa.float32()), "ids came as floats"),
+        (pa.array([1.0]).dictionary_encode(), "ids came as floats"),
         (pl.Series([1], dtype=pl.Duration), "timedelta64"),
         (pa.array([True]), "bool"),
     ],
@@ -140,7 +147,7 @@ def test_missing_ids_are_refused(ids: object) -> None:
 
 @pytest.mark.parametrize("user", [True, 1.5, "1", None, np.True_, np.float32(0.5), float("nan"), float("inf"), (1,)])
 def test_one_user_that_is_no_integer_is_refused(user: object) -> None:
-    with pytest.raises(TypeError, match="ids must be integers"):
+    with pytest.raises(TypeError, match=r"ids (must be integers|came as floats)"):
         pp.Density(10, 1.0).update(user)
 
 
@@ -175,9 +182,9 @@ def test_any_container_of_ids_touches_the_same_bits(name: str, sampled: bool) ->
     found = []
     for feed in (lambda e: e.update_many(BATCHES[name](ids)), lambda e: [e.update(user) for user in ids]):
         est = pp.Density(1000, 1.0, coins=Always(False), **options)  # type: ignore[arg-type]
-        est._coins = Always(True)
+        set_coins(est, Always(True))
         feed(est)
-        found.append(est._table.words.tolist())
+        found.append(table_of(est).words.tolist())
     assert found[0] == found[1]
     assert sum(word.bit_count() for word in found[0]) >= 3
 
@@ -194,9 +201,9 @@ def test_an_empty_batch_changes_nothing(ids: pp.Ids) -> None:
 
 
 def test_long_chunks_of_a_column_of_text_are_pieces_and_short_ones_are_joined() -> None:
-    short, long = pl.Series(["ada"]), pl.Series(["ada"]).new_from_index(0, batches._SHORT)
+    short, long = pl.Series(["ada"]), pl.Series(["ada"]).new_from_index(0, columns._SHORT)
     for parts, lengths in (([long, long], [len(long)] * 2), ([short] * 3, [3]), ([long, short], [len(long) + 1])):
-        pieces = batches.pieces_of(pl.concat(parts, rechunk=False))
+        pieces = columns.pieces_of(pl.concat(parts, rechunk=False))
         assert pieces is not None
         assert [len(piece) for piece in pieces] == lengths
         assert all(piece.n_chunks() == 1 for piece in pieces)  # type: ignore[attr-defined]
@@ -204,7 +211,7 @@ def test_long_chunks_of_a_column_of_text_are_pieces_and_short_ones_are_joined() 
 
 def test_an_iterator_is_taken_in_batches_and_keeps_those_before_the_bad_one() -> None:
     """An iterator cannot be walked twice: what came before the batch with the bad id has been taken."""
-    long = batches._ITERATOR_BATCH
+    long = columns._ITERATOR_BATCH
 
     def stream() -> Iterator[int]:
         yield from (i % 500 for i in range(long))

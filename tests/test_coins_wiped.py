@@ -102,13 +102,12 @@ def test_no_descriptor_is_kept_that_others_could_close_and_reuse() -> None:
 MAY_SIMULATE = (
     "testing.py",
     "experiments/",
-    "cli/demo.py",
-    "cli/bench.py",
-    "audit/imaging/consumers.py",
-    "audit/imaging/crowd.py",
-    "audit/imaging/pipes.py",
-    "audit/imaging/refusals.py",
-    "audit/imaging/services.py",
+    "cli/commands/demo.py",
+    "cli/commands/bench.py",
+    "audit/memory/batches.py",
+    "audit/memory/pipes.py",
+    "audit/memory/refusals.py",
+    "audit/memory/services.py",
     "serve/demo.py",
 )
 

@@ -8,7 +8,9 @@ import pytest
 from numpy.typing import NDArray
 
 import panprivacy as pp
-from panprivacy.privacy.coins import CHUNK, Flips
+from panprivacy.memory.threads import CHUNK
+from panprivacy.privacy.coins import Flips
+from panprivacy.testing import ledger_of, lock_of, set_coins, table_of
 from sources import Always, Scripted
 from together import run_together
 
@@ -26,12 +28,12 @@ def feed_singly(est: pp.Density, users: range) -> None:
 @pytest.mark.parametrize("options", [{}, {"sample": 30_000}], ids=["all", "sampled"])
 def test_threads_with_disjoint_users_lose_no_bit(options: dict[str, int]) -> None:
     est = pp.Density(50_000, 1.0, coins=Always(False), **options)  # type: ignore[arg-type]
-    est._coins = Always(True)
+    set_coins(est, Always(True))
     quarters = [np.arange(i, 50_000, 4) for i in range(4)]  # neighbours share words
     singles = range(0, 50_000, 97)
     tasks = [partial(feed_often, est, ids) for ids in quarters]
     assert run_together(*tasks, partial(feed_singly, est, singles)) == []
-    assert est._table.ones() == est.users
+    assert table_of(est).ones() == est.users
 
 
 def test_as_many_releases_are_made_as_planned_however_many_threads_ask() -> None:
@@ -58,7 +60,7 @@ def test_whoever_waits_for_the_lock_finds_that_the_other_had_it(first: str) -> N
     """The same with the order fixed: the second one asked before the first was done."""
     est = pp.Density(1000, 9.0)
     tasks: dict[str, Callable[[], object]] = {"release": est.release, "observer": partial(pp.Continual, est)}
-    lock = est._lock
+    lock = lock_of(est)
 
     class Overtaken:
         """A lock that the other one gets just before whoever asks for it."""
@@ -81,7 +83,7 @@ def test_whoever_waits_for_the_lock_finds_that_the_other_had_it(first: str) -> N
 def test_a_batch_that_is_refused_takes_no_other_threads_events_with_it() -> None:
     """The bits are put back under the lock: what others drew meanwhile is drawn before or after."""
     est = pp.Density(20_000, 1.0, coins=Always(False))
-    est._coins = Always(True)
+    set_coins(est, Always(True))
     bad = np.append(np.zeros(CHUNK, dtype=np.int64), -1)  # too long to be looked up as a whole
 
     def refused() -> None:
@@ -90,7 +92,7 @@ def test_a_batch_that_is_refused_takes_no_other_threads_events_with_it() -> None
                 est.update_many(bad)
 
     assert run_together(refused, partial(feed_singly, est, range(1, 20_000))) == []
-    assert est._table.ones() == 19_999
+    assert table_of(est).ones() == 19_999
 
 
 def test_ids_that_another_thread_changes_meanwhile_are_never_written_beyond_the_table() -> None:
@@ -101,10 +103,10 @@ def test_ids_that_another_thread_changes_meanwhile_are_never_written_beyond_the_
         return np.ones(n, dtype=bool)
 
     est = pp.Density(100, 1.0, coins=Always(False))
-    est._coins = Scripted(meddle)
+    set_coins(est, Scripted(meddle))
     with pytest.raises(pp.PanPrivacyError, match="the ids changed while they were read"):
         est.update_many(ids)
-    assert est._table.ones() == 50
+    assert table_of(est).ones() == 50
 
 
 @pytest.mark.parametrize("many", [False, True])
@@ -117,8 +119,8 @@ def test_an_event_that_waits_for_a_redraw_is_drawn_from_the_pair_behind_it(many:
         return np.zeros(n, dtype=bool)
 
     est = pp.Density(100, 2.0, intrusions=1, coins=Scripted(note))
-    sure = est._ledger.pair.present
-    lock = est._lock
+    sure = ledger_of(est).pair.present
+    lock = lock_of(est)
 
     class Overtaken:
         """A lock that `rerandomize` gets just before whoever asks for it."""
@@ -136,4 +138,4 @@ def test_an_event_that_waits_for_a_redraw_is_drawn_from_the_pair_behind_it(many:
         est.update_many([7])
     else:
         est.update(7)
-    assert asked[-1] == est._ledger.pair.present < sure
+    assert asked[-1] == ledger_of(est).pair.present < sure

@@ -16,7 +16,8 @@ from panprivacy.privacy.budget import SQUARE_STEPS, Split
 from panprivacy.privacy.ledger import _LEDGER, Ledger
 from panprivacy.privacy.noise import Gaussian, Laplace
 from panprivacy.privacy.pairs import symmetric
-from panprivacy.state.sealed import VERSION
+from panprivacy.state.format import VERSION
+from panprivacy.testing import refused, split_of
 
 DELTA = 1e-9
 KEY = bytes(16)
@@ -45,14 +46,14 @@ every = pytest.mark.parametrize(
 def test_without_a_delta_noise_is_laplaces_and_nothing_is_ever_lost_beyond_epsilon(make: Callable[..., Any]) -> None:
     est = make(releases=100)
     release = est.release()
-    assert isinstance(est._ledger.split.noise, Laplace)
+    assert isinstance(split_of(est).noise, Laplace)
     assert (est.delta, est.budget.delta, est.budget.delta_spent, release.delta_spent) == (0, 0, 0, 0)
 
 
 @every
 def test_with_a_delta_noise_is_gaussian_and_the_delta_is_spent_by_the_first_release(make: Callable[..., Any]) -> None:
     est = make(releases=100, delta=DELTA)
-    assert isinstance(est._ledger.split.noise, Gaussian)
+    assert isinstance(split_of(est).noise, Gaussian)
     assert (est.delta, est.budget.delta, est.budget.delta_spent) == (DELTA, DELTA, 0)
     for number in (1, 2):
         release = est.release()
@@ -63,7 +64,7 @@ def test_with_a_delta_noise_is_gaussian_and_the_delta_is_spent_by_the_first_rele
 @every
 @pytest.mark.parametrize("delta", [0, 0.0, -1e-9, 1, 0.0011, float("nan"), float("inf")])
 def test_a_delta_that_is_none_is_refused(make: Callable[..., Any], delta: float) -> None:
-    with pytest.raises(ValueError, match=r"delta must be above 0 and at most 0\.001, got"):
+    with refused("delta-range", "0.001"):
         make(delta=delta)
 
 
@@ -118,7 +119,7 @@ def test_a_saved_state_keeps_its_delta_and_goes_on(make: Callable[..., Any]) -> 
     again = pp.load(blob)
     assert again.to_bytes() == blob
     assert (again.delta, again.budget, again.last) == (DELTA, est.budget, est.last)
-    assert again._ledger.split == est._ledger.split
+    assert split_of(again) == split_of(est)
     again.rerandomize()
     assert again.release().delta_spent == DELTA
 
@@ -205,7 +206,7 @@ def test_a_merge_keeps_the_delta_of_its_parts() -> None:
 @pytest.mark.parametrize("other", [None, 2e-9])
 def test_parts_of_different_deltas_cannot_be_merged(other: float | None) -> None:
     for parts in (shards(DELTA, other), counters(DELTA, other)):
-        with pytest.raises(pp.CannotMerge, match="different budgets"):
+        with refused("different-plans", "budgets"):
             pp.merge(parts)
 
 
@@ -242,14 +243,14 @@ def test_windows_that_are_not_read_cost_no_delta_of_their_own() -> None:
     assert closed.release.delta_spent == DELTA
     assert ", delta 1e-09" in repr(days)
     assert ", delta 1e-09" in days._repr_html_()
-    with pytest.raises(ValueError, match="from 0 on"):
+    with refused("readings-range"):
         days.delta(-1)
 
 
 def test_windows_with_a_delta_are_one_composition_beside_one_reading() -> None:
     """As one estimator with the releases of all of them, and far less than the sum of what each loses."""
     days = pp.Windows(lambda: pp.Density(1000, 1.0, releases=90, delta=DELTA), every="1d")
-    split = days.open._ledger.split
+    split = split_of(days.open)
     assert days.loss(windows=7, readings=1) == split.loss(7 * 90, 0)
     assert days.loss(windows=7, readings=1) < 0.8 * (days.open.budget.total + 6 * days.unread_loss)
     assert days.loss(windows=7, readings=0) < days.loss(windows=7, readings=1) - 0.5 * split.pair.loss
@@ -258,11 +259,11 @@ def test_windows_with_a_delta_are_one_composition_beside_one_reading() -> None:
 def test_an_intruder_may_choose_by_the_releases_which_windows_are_read() -> None:
     """Two readings lose more than in two windows that were fixed beforehand, and less than if every window is read."""
     days = pp.Windows(lambda: pp.Density(1000, 1.0, releases=90, delta=DELTA), every="1d")
-    split = days.open._ledger.split
+    split = split_of(days.open)
     fixed = split.loss(90, 0) + split.loss(6 * 90, 0)
     assert fixed < days.loss(windows=7, readings=2) < 1.2 * fixed
     paths = 2 * gaussian.log_choices(7 * 90)
-    released = gaussian.loss(split.noise.square, 7 * 90, 2 * DELTA, 1, paths)  # type: ignore[union-attr]
+    released = gaussian.loss(split.noise.square, 7 * 90, 2 * DELTA, 1, paths)
     assert days.loss(windows=7, readings=2) == pytest.approx(2 * split.pair.loss + released, rel=1e-12)
     losses = [days.loss(windows=7, readings=readings) for readings in range(8)]
     assert losses == sorted(losses)
@@ -281,7 +282,7 @@ def test_an_intruder_who_is_announced_may_choose_by_the_releases_when_that_is() 
 @every
 def test_where_laplace_noise_errs_less_there_is_no_delta(make: Callable[..., Any]) -> None:
     few = make(releases=2, delta=DELTA)
-    assert isinstance(few._ledger.split.noise, Laplace)
+    assert isinstance(split_of(few).noise, Laplace)
     assert (few.delta, few.budget, few.release().delta_spent) == (0.0, make(releases=2).budget, 0.0)
 
 

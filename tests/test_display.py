@@ -33,8 +33,9 @@ SHOWN: dict[str, Callable[[], Any]] = {
     "Observation": lambda: pp.Continual(100_000, 4.0, step=0.1).observe(),
     "Budget": lambda: pp.Density(1000, 2.0, intrusions=1).budget,
     "ContinualBudget": lambda: pp.Continual(100_000, 4.0, step=0.1).budget,
-    "CountsPlan": lambda: pp.plan(universe=1000, epsilon=1.0, up_to=4),
     "Plan": lambda: pp.plan(universe=1000, epsilon=1.0),
+    "Plan: Counts": lambda: pp.plan(universe=1000, epsilon=1.0, up_to=4),
+    "Plan: Retention": lambda: pp.plan_periods("Retention", 1000, 1.0),
 }
 
 

@@ -4,10 +4,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from panprivacy import drawing
-from panprivacy.cli import app
+from command_line import invoke
+from panprivacy.estimates import plots as drawing
 
 TO_INSTALL = "pictures need matplotlib: pip install 'panprivacy[plot]', or pip install '.[plot]' in a checkout"
 SERIES = ("--releases", "2", "--release-every", "7d", "--time", "when", "--plot", "series.png")
@@ -33,7 +32,7 @@ def test_without_matplotlib_one_line_says_what_to_install_and_nothing_is_done(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "visits.csv").write_text("user,when\n1,2026-01-05\n")
-    result = CliRunner().invoke(app, command)
+    result = invoke(command)
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr == f"panprivacy: {TO_INSTALL}\n"
     assert [file.name for file in tmp_path.iterdir()] == ["visits.csv"]
@@ -41,7 +40,7 @@ def test_without_matplotlib_one_line_says_what_to_install_and_nothing_is_done(
 
 @pytest.mark.usefixtures("_without_matplotlib")
 def test_a_plan_without_a_picture_needs_no_matplotlib() -> None:
-    assert CliRunner().invoke(app, ["plan", "-n", "1000", "-e", "1"]).exit_code == 0
+    assert invoke(["plan", "-n", "1000", "-e", "1"]).exit_code == 0
 
 
 @pytest.mark.parametrize(

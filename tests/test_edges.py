@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 import panprivacy as pp
 from feeding import refused, touched
-from panprivacy.memory import Scratch
+from panprivacy import testing
+from panprivacy.memory.scratch import Scratch
 
 
 @pytest.mark.parametrize("nodes", [2, 3, 5, 40])
@@ -70,7 +71,7 @@ def test_edges_come_as_pairs_or_columns(name: str) -> None:
         ((np.array([1, 2]), np.array([1, 3])), pp.OutsideUniverse, r"\(1, 1\)"),
         ([(1, 2, 3)], TypeError, "pairs"),
         ([5, 6], TypeError, "pairs"),
-        ([(1.0, 2.5)], TypeError, r"got 2\.5"),
+        ([(1.0, 2.0)], TypeError, "ids came as floats"),
         ([("a", "b")], TypeError, "got text"),
         ((np.array([1, 2]), np.array([1])), ValueError, "2 sources and 1 targets"),
     ],
@@ -80,7 +81,7 @@ def test_what_is_no_edge_of_the_graph_is_refused(ids: object, kind: type[Excepti
 
 
 def test_a_graph_has_two_nodes_at_least() -> None:
-    with pytest.raises(ValueError, match="at least 2 nodes"):
+    with testing.refused("nodes-number"):
         pp.Edges(1)
 
 
@@ -139,7 +140,7 @@ def test_names_of_nodes_are_a_universe_that_is_given_again() -> None:
     alone = pp.load(blob)
     assert alone.to_bytes() == blob
     assert alone.universe.describe() == "20 edges of listed nodes (list not loaded)"
-    with pytest.raises(pp.PanPrivacyError, match=r"pp\.load\(blob, universe=pp\.Edges\(nodes=\.\.\.\)\)"):
+    with testing.refused("users-not-loaded", "pp.Edges(nodes=...)"):
         alone.update(("JFK", "LAX"))
     for other in (pp.Edges(AIRPORTS), pp.Edges(5, directed=True), pp.Users(AIRPORTS), pp.Edges([*"abcde"], True)):
         with pytest.raises(pp.OtherUniverse):
@@ -149,5 +150,5 @@ def test_names_of_nodes_are_a_universe_that_is_given_again() -> None:
 def test_shards_of_different_graphs_are_not_merged() -> None:
     for one, other in ((pp.Edges(5), pp.Edges(6)), (pp.Edges(AIRPORTS), pp.Edges([*"abcde"])), (pp.Edges(5), 10)):
         parts = [pp.Density(universe, 1.0, shard=(i, 2)) for i, universe in enumerate((one, other))]
-        with pytest.raises(pp.CannotMerge, match="different universes"):
+        with testing.refused("different-plans", "universes"):
             pp.merge(parts)

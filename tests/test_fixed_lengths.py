@@ -8,7 +8,7 @@ import pytest
 
 import panprivacy as pp
 from panprivacy.paper import FixedLevelPPDS
-from panprivacy.paper.sparse import SparseTable
+from panprivacy.paper.fixed_level import SparseTable
 from panprivacy.privacy.coins import Coins
 from panprivacy.testing import SeededCoins
 

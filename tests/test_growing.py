@@ -15,6 +15,7 @@ from panprivacy import audit
 from panprivacy.paper import FixedLevelPPDS
 from panprivacy.privacy.coins import ONE, Coins
 from panprivacy.table import Table
+from panprivacy.testing import coins_of, slots_of, split_of, table_of
 from sources import Recorded, Scripted
 
 
@@ -24,7 +25,7 @@ def revealing(universe: Any) -> pp.Density:
 
 
 def bits(est: pp.Density) -> list[bool]:
-    found: list[bool] = est._table.bits(0, est._table.size).tolist()
+    found: list[bool] = table_of(est).bits(0, table_of(est).size).tolist()
     return found
 
 
@@ -81,19 +82,19 @@ def test_a_range_grows_behind_its_last_user(size: int, more: int) -> None:
 
 
 def test_the_new_bits_are_drawn_with_the_coin_of_an_absent_user_as_it_is_now() -> None:
-    coins = Recorded(pp.Density(2, 1.0)._coins)
+    coins = Recorded(coins_of(pp.Density(2, 1.0)))
     est = pp.Density(1000, 1.0, intrusions=1, coins=coins)
     est.rerandomize()
     coins.flips_asked.clear()
     est.grow(1500)
-    after = est._ledger.split.pair_after(1)
+    after = split_of(est).pair_after(1)
     assert {threshold for threshold, _ in coins.flips_asked} == {after.absent}
-    assert after.absent != est._ledger.split.pair.absent
+    assert after.absent != split_of(est).pair.absent
 
 
 def test_the_table_that_the_bits_have_left_holds_nothing() -> None:
     est = pp.Density(1000, 1.0)
-    before = est._table.words
+    before = table_of(est).words
     est.grow(2000)
     assert not before.any()
 
@@ -256,8 +257,8 @@ class StaysInPlace(pp.Density):
         numbered = pp.Density(self._universe.size, 1.0, coins=self._coins)
         numbered._table, numbered._ledger = self._table, self._ledger
         numbered.grow(universe.size)
-        self._table, self._slots = numbered._table, numbered._slots
-        self._know(universe)
+        self._table, self._slots = table_of(numbered), slots_of(numbered)
+        self._set_universe(universe)
 
 
 class StartsWithZeros(pp.Density):

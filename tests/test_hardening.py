@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from panprivacy import hardening
+from panprivacy.memory import hardening
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="what can be done depends on the system")
 
@@ -65,7 +65,7 @@ def test_polars_that_is_loaded_already_cannot_be_told() -> None:
 def test_what_is_freed_is_overwritten_and_this_test_could_tell() -> None:
     code = """
 import ctypes, panprivacy as pp
-from panprivacy import hardening
+from panprivacy.memory import hardening
 libc = ctypes.CDLL(None)
 print(hardening._is_overwritten(libc, 1000), hardening._is_overwritten(libc, 5000))
 pp.harden()

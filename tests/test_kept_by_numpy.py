@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 from panprivacy import periods
-from panprivacy.memory import Scratch, moved
+from panprivacy.memory.scratch import Scratch, moved
+from panprivacy.testing import refused
 from panprivacy.universe import Edges, Users, universe_of
-from panprivacy.universe.batches import plain_column
-from panprivacy.universe.rows import chosen_rows
+from panprivacy.universe.columns import chosen_rows, plain_column
 
 IDS = [7, 5, 900, 5]
 
@@ -93,7 +93,7 @@ def test_times_leave_no_array_but_the_moments(times: Any, least: int, monkeypatc
 def test_a_time_that_is_refused_leaves_no_array(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Noted, "seen", [], raising=False)
     monkeypatch.setattr(periods, "Scratch", Noted)
-    with pytest.raises(ValueError, match="missing"):
+    with refused("time-missing"):
         periods.moments_of(np.array(["2026-01-05", "NaT"], dtype="datetime64[s]"))
     assert not any(array.view(np.uint8).any() for array in Noted.seen)
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from checks import ALARM, assert_discrete_laplace
-from panprivacy.memory import Scratch
+from panprivacy.memory.scratch import Scratch
 from panprivacy.privacy import coins, exact, noise_kernels, noisy_counts
 from panprivacy.privacy.coins import SystemCoins
 from panprivacy.privacy.noise import Gaussian, Laplace, Noise

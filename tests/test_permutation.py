@@ -1,4 +1,4 @@
-"""Who is in a sample: the keyed permutation behind `Sampled`."""
+"""Who is in a sample: the keyed permutation behind `UserSample`."""
 
 from collections.abc import Callable
 from hashlib import blake2b
@@ -10,9 +10,9 @@ from scipy import stats
 
 from checks import assert_binomial, assert_variance
 from panprivacy.checks import KEY_BYTES
-from panprivacy.memory import Scratch
-from panprivacy.slots import kernels, places
-from panprivacy.slots.places import Every, Sampled, network
+from panprivacy.memory.scratch import Scratch
+from panprivacy.slots import kernels, users
+from panprivacy.slots.users import AllUsers, UserSample, network
 from panprivacy.universe import LARGEST_UNIVERSE
 
 Ids = NDArray[np.uint64]
@@ -75,7 +75,7 @@ def test_large_universes_waste_under_a_tenth_of_a_percent_and_collide_nowhere(un
 def test_one_index_has_the_slot_that_it_has_among_many(
     universe: int, first: int, size: int, dtype: type[np.unsignedinteger]
 ) -> None:
-    slots = Sampled(universe, first, size, key_of(1))
+    slots = UserSample(universe, first, size, key_of(1))
     ids = np.arange(5000, dtype=dtype)
     alone = [slots.slot(int(index)) for index in ids]
     assert slots.select(ids, Scratch()).tolist() == [slot for slot in alone if slot >= 0]
@@ -85,15 +85,15 @@ def test_one_index_has_the_slot_that_it_has_among_many(
 @pytest.mark.parametrize(("universe", "size"), [(3, 1), (10, 9), (37, 20), (1000, 999), (5000, 1), (100_000, 777)])
 def test_the_users_in_a_sample_are_counted_right(universe: int, size: int) -> None:
     for number in range(5):
-        slots = Sampled(universe, 0, size, key_of(number))
+        slots = UserSample(universe, 0, size, key_of(number))
         assert slots.users == len(slots.select(np.arange(universe, dtype=np.uint64), Scratch()))
         assert slots.users <= size
         assert slots.population == universe
 
 
 def test_shards_of_a_sample_part_its_users_among_them() -> None:
-    whole = Sampled(10_000, 0, 3_000, key_of(2))
-    parts = [Sampled(10_000, first, 1_000, key_of(2)) for first in (0, 1_000, 2_000)]
+    whole = UserSample(10_000, 0, 3_000, key_of(2))
+    parts = [UserSample(10_000, first, 1_000, key_of(2)) for first in (0, 1_000, 2_000)]
     everyone = np.arange(10_000, dtype=np.uint64)
     joined = [slot + part.first for part in parts for slot in part.select(everyone, Scratch()).tolist()]
     assert sorted(joined) == sorted(whole.select(everyone, Scratch()).tolist())
@@ -102,8 +102,8 @@ def test_shards_of_a_sample_part_its_users_among_them() -> None:
 
 def test_every_user_has_a_slot_and_a_shard_has_those_of_its_block() -> None:
     everyone = np.arange(100, dtype=np.uint64)
-    assert Every(100, 0, 100).select(everyone, Scratch()) is everyone
-    shard = Every(100, 30, 20)
+    assert AllUsers(100, 0, 100).select(everyone, Scratch()) is everyone
+    shard = AllUsers(100, 30, 20)
     assert shard.select(everyone, Scratch()).tolist() == list(range(20))
     assert [shard.slot(index) for index in (29, 30, 49, 50)] == [-1, 0, 19, -1]
 
@@ -160,7 +160,7 @@ def test_as_many_of_a_structured_set_are_sampled_as_by_chance(name: str) -> None
 
 
 def test_four_rounds_are_too_few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(places, "ROUNDS", 4)
+    monkeypatch.setattr(users, "ROUNDS", 4)
     with pytest.raises(AssertionError, match="variance"):
         assert_samples_like_chance(by_permutation, structured_sets()["middle block"])
 
@@ -185,12 +185,12 @@ def variance_in_half(universe: int, rounds: int) -> tuple[NDArray[np.float64], f
 @pytest.mark.parametrize("universe", [16, 24, 100, 400, 1000])
 def test_small_universes_are_permuted_well_enough(universe: int) -> None:
     """20,000 keys tell 5 % too much variance at 1e-6."""
-    assert_variance(*variance_in_half(universe, places.rounds_for(universe)))
+    assert_variance(*variance_in_half(universe, users.rounds_for(universe)))
 
 
 def test_six_rounds_are_too_few_for_a_small_universe() -> None:
     with pytest.raises(AssertionError, match="variance"):
-        assert_variance(*variance_in_half(24, places.ROUNDS))
+        assert_variance(*variance_in_half(24, users.ROUNDS))
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ from llvmlite import binding, ir
 from numba import njit, types
 from numba.extending import intrinsic
 
-from panprivacy.instructions import clear_vector_registers
+from panprivacy.memory.intrinsics import clear_vector_registers
 
 SECRET = 0x1234_5678_9ABC_DEF0
 

@@ -1,6 +1,8 @@
 """What is said from a noisy count."""
 
+from collections.abc import Callable
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,18 +12,19 @@ from rich.console import Console
 from scipy import integrate, stats
 
 import panprivacy as pp
+from panprivacy.estimates import ErrorModel
+from panprivacy.estimates.normal_laplace import normal_laplace_cdf
 from panprivacy.privacy.coins import ONE
 from panprivacy.privacy.noise import Gaussian, Laplace, Noise
 from panprivacy.privacy.pairs import symmetric
-from panprivacy.release import Spread
-from panprivacy.release.normal_laplace import normal_laplace_cdf
+from panprivacy.testing import ledger_of, refused
 from sources import Always
 
 LAPLACE, GAUSSIAN = Laplace(Fraction(1, 2)), Gaussian(Fraction(30))
 
 
-def spread(epsilon: float = 1.0, users: int = 1000, population: int = 1000, noise: Noise = LAPLACE) -> Spread:
-    return Spread(symmetric(epsilon), users, users, population, noise)
+def spread(epsilon: float = 1.0, users: int = 1000, population: int = 1000, noise: Noise = LAPLACE) -> ErrorModel:
+    return ErrorModel(symmetric(epsilon), users, users, population, noise)
 
 
 # --- the law of the estimate ----------------------------------------------------------------------------------------
@@ -79,7 +82,7 @@ def test_the_variance_adds_bits_sampling_and_noise(users: int, population: int, 
 
 def test_slots_that_are_nobodys_are_taken_for_absent() -> None:
     pair = symmetric(2.0)
-    law = Spread(pair, bits=1100, users=1000, population=5000, noise=LAPLACE)
+    law = ErrorModel(pair, bits=1100, users=1000, population=5000, noise=LAPLACE)
     expected_ones = 250 * float(pair.p1) + 850 * float(pair.p0)
     assert law.density(round(expected_ones)) == pytest.approx(0.25, abs=1e-3)
 
@@ -117,7 +120,7 @@ def test_an_interval_holds_the_densities_that_a_test_would_not_reject(
 def test_an_interval_narrows_with_the_level_and_with_more_users() -> None:
     def width(level: float, users: int) -> float:
         low, high = spread(users=users, population=users).interval(0.5, level)
-        return high - low
+        return float(high - low)
 
     assert width(0.5, 10**4) < width(0.95, 10**4) < width(0.999, 10**4)
     assert width(0.95, 10**6) < width(0.95, 10**4)
@@ -131,7 +134,7 @@ def test_sampling_widens_an_interval() -> None:
 
 @pytest.mark.parametrize("level", [0.0, 1.0, -0.5, 95, float("nan")])
 def test_a_level_outside_0_to_1_is_refused(level: float) -> None:
-    with pytest.raises(ValueError, match="level"):
+    with refused("level-range"):
         spread().interval(0.5, level)
 
 
@@ -142,7 +145,7 @@ def test_a_level_outside_0_to_1_is_refused(level: float) -> None:
 def test_a_raw_value_outside_0_to_1_is_kept_and_the_density_clamped(outcome: bool) -> None:
     est = pp.Density(1000, 1.0, coins=Always(outcome))
     release = est.release()
-    p0, gap = est._ledger.pair.absent / ONE, est._ledger.pair.gap
+    p0, gap = ledger_of(est).pair.absent / ONE, ledger_of(est).pair.gap
     assert release.raw_density == pytest.approx((outcome - p0) / gap)
     assert release.density == outcome
     low, high = release.density_interval
@@ -197,3 +200,37 @@ def test_a_release_reads_at_a_glance(level: float, shown: str) -> None:
         assert "(standard error)" in text
         assert "of 1,000" in text
         assert "seeded" not in text
+
+
+RELEASED: dict[str, tuple[Callable[[], Any], list[str]]] = {
+    "density": (lambda: pp.Density(1000, 9.0, groups=["a"] * 500 + ["b"] * 500), ["density", "count"]),
+    "count": (lambda: pp.DistinctCount(1.0, 64), ["count"]),
+    "frequency": (lambda: pp.Counts(1000, 9.0, 3), ["mean", "at_least", "exactly"]),
+    "categories": (lambda: pp.Density(1000, 9.0, categories=["a", "b"]), []),
+}
+
+
+@pytest.mark.parametrize("name", RELEASED)
+def test_a_release_is_named_estimates_a_cost_and_groups(name: str) -> None:
+    make, names = RELEASED[name]
+    r = make().release()
+    assert list(r.estimates) == names
+    for each, estimate in r.estimates.items():
+        assert estimate.value == getattr(r, each)
+        assert estimate.stderr == getattr(r, f"{each}_stderr")
+        assert estimate.interval == getattr(r, f"{each}_interval")
+        assert estimate.raw == getattr(r, f"raw_{each}")
+    assert (r.cost.number, r.cost.level, r.cost.epsilon_spent) == (r.number, r.level, r.epsilon_spent)
+    assert [row.group for row in r.groups] == (["a", "b"] if name in ("density", "categories") else [])
+    assert all(list(row.estimates) == ["density", "count"] and row.cost == r.cost for row in r.groups)
+    assert isinstance(hash(r), int)
+
+
+def test_a_release_has_only_the_attributes_of_its_estimates() -> None:
+    by_category = pp.Density(1000, 9.0, categories=["a", "b"]).release()
+    assert not hasattr(by_category, "density")
+    assert hasattr(by_category.groups[0], "density")
+    without_universe = pp.DistinctCount(1.0, 64).release()
+    assert not hasattr(without_universe, "density")
+    assert hasattr(without_universe.within(1000), "density")
+    assert not hasattr(pp.Counts(1000, 9.0, 3).release(), "density")

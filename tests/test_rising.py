@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 
 import panprivacy as pp
-from panprivacy.release import even, rising
-from panprivacy.testing import SeededCoins
+from panprivacy.estimates import isotonic
+from panprivacy.estimates.curve import AsinhScale
+from panprivacy.testing import SeededCoins, ledger_of
 
 Reals = NDArray[np.float64]
 RELEASES, SERIES, NOISE = 365, 1000, 0.041
@@ -24,7 +25,7 @@ def textbook(values: Reals) -> Reals:
 
 
 def ours(values: Reals) -> Reals:
-    return rising.rising(values, np.ones(len(values)), np.full(len(values), NOISE))
+    return isotonic.rising_curve(values, np.ones(len(values)), np.full(len(values), NOISE))
 
 
 SHAPES: dict[str, Callable[[Reals], Reals]] = {
@@ -71,13 +72,13 @@ def test_the_first_point_leans_no_more_than_the_last() -> None:
 
 def test_releases_that_clearly_rise_stay_as_they_are() -> None:
     values = np.arange(20.0)
-    fitted = rising.rising(values, np.ones(20), np.full(20, 0.1))
+    fitted = isotonic.rising_curve(values, np.ones(20), np.full(20, 0.1))
     assert fitted.tolist() == values.tolist()
 
 
 def test_a_value_far_off_hardly_moves_a_fit_among_wild_values() -> None:
     draws = np.random.default_rng(1).normal(size=400)
-    fit = partial(rising.rising_among_wild, weights=np.ones(400), noise=np.ones(400))
+    fit = partial(isotonic.robust_rising_curve, weights=np.ones(400), noise=np.ones(400))
     wild = np.where(np.arange(400) == 200, 1e6, draws)
     assert np.abs(fit(wild) - fit(draws)).max() < 0.5
     assert np.abs(textbook(wild) - textbook(draws)).max() > 1000, "squares would be noticed"
@@ -92,8 +93,8 @@ def test_the_fit_among_wild_values_has_the_least_sum_of_hubers_losses() -> None:
         return float(np.where(off <= reach, off**2 / 2, reach * (off - reach / 2)).sum())
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rising, "_PENALTY", 0.0)
-        fitted = rising.rising_among_wild(values, same, same)
+        patch.setattr(isotonic, "_PENALTY", 0.0)
+        fitted = isotonic.robust_rising_curve(values, same, same)
     draws = np.random.default_rng(4)
     others = (np.maximum.accumulate(fitted + 0.05 * draws.normal(size=60)) for _ in range(200))
     assert all(loss(fitted) <= loss(other) for other in others)
@@ -140,15 +141,15 @@ def test_a_curve_of_counts_by_squares_would_be_noticed() -> None:
 
 def test_the_noise_of_counts_is_the_same_everywhere_on_the_even_scale() -> None:
     est = pp.DistinctCount(1.0, 1024, releases=50, coins=SeededCoins(1))
-    noise = est._model(est._ledger.pair).noise_stderr
-    scale = even.EvenScale(noise(0.0) / est.relative_error, est.relative_error)
+    noise = est._model(ledger_of(est).pair).noise_stderr
+    scale = AsinhScale(noise(0.0) / est.relative_error, est.relative_error)
     for count in (0.0, 300.0, 3000.0, 30_000.0, 3e6):
         low, high = scale.scaled([count - 1, count + 1])
         assert noise(count) * (high - low) / 2 == pytest.approx(scale.relative, rel=0.35)
 
 
 def test_the_even_scale_leads_there_and_back() -> None:
-    scale = even.EvenScale(100.0, 0.3)
+    scale = AsinhScale(100.0, 0.3)
     counts = np.array([-50.0, 0.0, 10.0, 1e9])
     assert scale.users(scale.scaled(counts)) == pytest.approx(counts)
-    assert (scale.last, even.EvenScale(100.0, 0.1).last) == (2, 1)
+    assert (scale.last, AsinhScale(100.0, 0.1).last) == (2, 1)

@@ -13,8 +13,8 @@ import pytest
 from numpy.typing import NDArray
 
 from forking import in_child
-from panprivacy import memory
-from panprivacy.memory import Scratch
+from panprivacy.memory import scratch
+from panprivacy.memory.scratch import Scratch
 
 SMAPS = Path("/proc/self/smaps")
 linux = pytest.mark.skipif(not SMAPS.exists(), reason="the maps of a process are Linux's")
@@ -22,7 +22,7 @@ linux = pytest.mark.skipif(not SMAPS.exists(), reason="the maps of a process are
 
 def area_of(words: NDArray[np.uint64]) -> mmap.mmap:
     """The pages that words live in."""
-    return next(area for area in memory._areas if memory._holds(area, words))
+    return next(area for area in scratch._areas if scratch._holds(area, words))
 
 
 def shown_by_system(words: NDArray[np.uint64]) -> dict[str, str]:
@@ -44,7 +44,7 @@ def shown_by_system(words: NDArray[np.uint64]) -> dict[str, str]:
 
 @pytest.mark.parametrize("words", [0, 1, 3, 511, 512, 513, 600_000])
 def test_bits_are_zeros_that_can_be_written(words: int) -> None:
-    bits = memory.bits(words)
+    bits = scratch.bit_pages(words)
     assert len(bits) == words
     assert bits.dtype == np.uint64
     assert bits.flags.writeable
@@ -54,13 +54,13 @@ def test_bits_are_zeros_that_can_be_written(words: int) -> None:
 
 
 def test_two_tables_share_no_page() -> None:
-    one, other = memory.bits(3), memory.bits(3)
+    one, other = scratch.bit_pages(3), scratch.bit_pages(3)
     assert one.ctypes.data % mmap.PAGESIZE == other.ctypes.data % mmap.PAGESIZE == 0
     assert abs(one.ctypes.data - other.ctypes.data) >= mmap.PAGESIZE
 
 
 def test_the_pages_go_back_to_the_system_with_the_last_view_of_the_bits() -> None:
-    bits = memory.bits(1000)
+    bits = scratch.bit_pages(1000)
     area = weakref.ref(area_of(bits))
     view = bits[5:7]
     del bits
@@ -70,7 +70,7 @@ def test_the_pages_go_back_to_the_system_with_the_last_view_of_the_bits() -> Non
 
 
 def test_a_forked_child_finds_zeros_where_the_bits_were() -> None:
-    bits, heap = memory.bits(1000), np.zeros(1000, dtype=np.uint64)
+    bits, heap = scratch.bit_pages(1000), np.zeros(1000, dtype=np.uint64)
     bits.fill(7)
     heap.fill(7)
     assert in_child(bits.sum) == "0"
@@ -79,10 +79,10 @@ def test_a_forked_child_finds_zeros_where_the_bits_were() -> None:
 
 
 def test_bits_may_be_kept_for_one_child() -> None:
-    bits, other = memory.bits(1000), memory.bits(1000)
+    bits, other = scratch.bit_pages(1000), scratch.bit_pages(1000)
     bits.fill(7)
     other.fill(7)
-    with memory.kept_on_fork(bits):
+    with scratch.kept_on_fork(bits):
         assert in_child(bits.sum) == "7000"
         assert in_child(other.sum) == "0"
     assert in_child(bits.sum) == "0"
@@ -90,7 +90,7 @@ def test_bits_may_be_kept_for_one_child() -> None:
 
 @linux
 def test_bits_are_left_out_of_core_dumps() -> None:
-    bits, heap = memory.bits(1000), np.zeros(1000, dtype=np.uint64)
+    bits, heap = scratch.bit_pages(1000), np.zeros(1000, dtype=np.uint64)
     bits.fill(7)
     assert "dd" in shown_by_system(bits)["VmFlags"].split()
     assert "dd" not in shown_by_system(heap)["VmFlags"].split()
@@ -102,18 +102,18 @@ def test_bits_are_left_out_of_core_dumps() -> None:
 @pytest.fixture
 def _unlocked_again() -> Iterator[None]:
     yield
-    memory._locking = False
+    scratch._locking = False
 
 
 @linux
 @pytest.mark.usefixtures("_unlocked_again")
 def test_locked_bits_stay_in_memory_those_of_later_tables_too() -> None:
-    before = memory.bits(1000)
+    before = scratch.bit_pages(1000)
     assert shown_by_system(before)["Locked"] == "0 kB"
-    problem = memory.lock_bits()
+    problem = scratch.lock_bits()
     if problem is not None:
         pytest.skip(f"this system locks nothing: {problem}")
-    after = memory.bits(1000)
+    after = scratch.bit_pages(1000)
     for bits in (before, after):
         bits.fill(7)
         assert shown_by_system(bits)["Locked"] != "0 kB"
@@ -127,11 +127,11 @@ def test_why_bits_cannot_be_locked_is_said(monkeypatch: pytest.MonkeyPatch) -> N
             ctypes.set_errno(12)
             return -1
 
-    bits = memory.bits(10)
+    bits = scratch.bit_pages(10)
     monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: NoMemory)
-    assert memory.lock_bits() == "cannot allocate memory"
+    assert scratch.lock_bits() == "cannot allocate memory"
     monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: object())
-    assert memory.lock_bits() == "this system has no mlock"
+    assert scratch.lock_bits() == "this system has no mlock"
     assert not bits.any()
 
 

@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from checks import assert_flips
-from panprivacy.memory import Scratch
-from panprivacy.privacy.coins import CHUNK, ONE
+from panprivacy.memory.scratch import Scratch
+from panprivacy.memory.threads import CHUNK
+from panprivacy.privacy.coins import ONE
 from panprivacy.privacy.pairs import symmetric
 from panprivacy.table import Table
 from panprivacy.table import bits as table_module

@@ -17,11 +17,12 @@ from numpy.typing import NDArray
 
 import panprivacy as pp
 from feeding import touched
-from panprivacy.cli.universe import Asked
-from panprivacy.memory import Scratch
+from panprivacy.cli.users import UniverseOptions
+from panprivacy.memory.scratch import Scratch
+from panprivacy.testing import refused
 from panprivacy.universe import users as users_module
-from panprivacy.universe.anyone import Anyone
-from panprivacy.universe.directory import NOT_THERE, Directory
+from panprivacy.universe.hash_index import NOT_THERE, HashIndex
+from panprivacy.universe.open import OpenUniverse
 
 BIG = 2**62
 
@@ -36,8 +37,7 @@ LISTS: dict[str, list[Any]] = {
     "tuples": [("ward", 1), ("ward", 2)],
     "dates": [date(2024, 1, 1), date(2025, 1, 1)],
     "uuids": [UUID(int=1), UUID(int=2)],
-    "floats": [0.5, 1.5],
-    "a mixture": ["a", 1, b"c", (2, 3), 2.5],
+    "a mixture": ["a", 1, b"c", (2, 3)],
 }
 
 
@@ -72,7 +72,6 @@ def test_different_lists_have_different_fingerprints() -> None:
         ["1", "2"],
         [12],
         [1, "2"],
-        [1.0, 2.0],
         [2, 1, 0],
     ]
     assert len({pp.Users(ids).fingerprint for ids in lists}) == len(lists)
@@ -145,7 +144,6 @@ def test_large_neighbouring_ids_are_told_apart_whatever_their_sign(
         (NAMES, np.array(["ada", "ida", "eve"])),
         (NAMES, ["ada", 3, ["x"]]),
         (["1", "1.5", "true"], pl.Series([1])),
-        (["1", "1.5", "true"], pl.Series([1.5])),
         (["1", "1.5", "true"], pl.Series([True])),
         ([1, 2, 300], [1, 3]),
         ([1, 2, 300], np.array([44], dtype=np.uint8)),
@@ -159,9 +157,16 @@ def test_large_neighbouring_ids_are_told_apart_whatever_their_sign(
 def test_someone_who_is_not_listed_is_refused_and_nothing_changes(listed: object, bad: pp.Ids) -> None:
     est = pp.Density(pp.Users(listed), 1.0)
     before = est.to_bytes()
-    with pytest.raises(pp.OutsideUniverse, match="outside the listed users; nothing was changed"):
+    with pytest.raises(pp.OutsideUniverse, match=r"outside the listed users.*; nothing was changed"):
         est.update_many(bad)
     assert est.to_bytes() == before
+
+
+@pytest.mark.parametrize("separator", [";", "\t", "|", ","])
+def test_a_list_in_a_csv_file_may_have_other_separators(separator: str, tmp_path: Path) -> None:
+    file = tmp_path / "users.csv"
+    file.write_text("\n".join(separator.join(row) for row in (("id", "region"), ("ada", "north"), ("mary", "south"))))
+    assert list(pp.Users(file, "id", groups="region")) == ["ada", "mary"]
 
 
 def test_a_list_may_be_read_from_a_file(tmp_path: Path) -> None:
@@ -178,14 +183,14 @@ def test_a_list_may_be_read_from_a_file(tmp_path: Path) -> None:
         assert pp.Users(str(path), column="age").size == 4
         with pytest.raises(ValueError, match="which column"):
             pp.Users(path)
-        with pytest.raises(ValueError, match="no column 'who'"):
+        with refused("no-column", "'who'"):
             pp.Users(path, column="who")
     assert pp.Users(tmp_path / "a.txt").fingerprint == expected
     with pytest.raises(ValueError, match="no columns, so no column 'name'"):
         pp.Users(tmp_path / "a.txt", column="name")
     with pytest.raises(ValueError, match=r"a\.xlsx: there is no such file"):
         pp.Users(tmp_path / "a.xlsx")
-    with pytest.raises(TypeError, match="no file was given"):
+    with pytest.raises(TypeError, match="is of a file or a frame"):
         pp.Users(NAMES, column="name")
 
 
@@ -200,8 +205,8 @@ def test_a_list_in_a_file_is_the_same_universe_in_python_and_in_the_shell(
     text = "\n".join(ids) if suffix == "txt" else text
     path.write_bytes(gzip.compress(text.encode()) if suffix.endswith("gz") else text.encode())
     column = None if suffix == "txt" else "id"
-    asked = Asked(None, None, None, f"{path}:id" if column else str(path), None, directed=False)
-    there, here = asked.universe()[0], pp.Users(path, column)
+    asked = UniverseOptions(universe_file=f"{path}:id" if column else str(path))
+    there, here = asked.read()[0], pp.Users(path, column)
     assert isinstance(there, pp.Users)
     assert here.size == there.size == users
     assert here.fingerprint == there.fingerprint
@@ -210,20 +215,20 @@ def test_a_list_in_a_file_is_the_same_universe_in_python_and_in_the_shell(
 
 @pytest.mark.parametrize("ids", [[], np.array([]), pl.Series([]), set()])
 def test_an_empty_list_is_no_universe(ids: object) -> None:
-    with pytest.raises(ValueError, match="empty"):
+    with refused("no-users"):
         pp.Users(ids)
 
 
 @pytest.mark.parametrize("ids", [5, None, 2.5])
 def test_what_is_no_list_is_no_universe(ids: object) -> None:
-    with pytest.raises(TypeError, match="takes a list"):
+    with refused("users-type"):
         pp.Users(ids)
 
 
 def test_missing_ids_are_no_users() -> None:
-    with pytest.raises(ValueError, match="1 id is missing"):
+    with refused("missing-ids", "1"):
         pp.Users(pl.Series(["a", None]))
-    with pytest.raises(ValueError, match="2 ids are missing"):
+    with refused("missing-ids", "2"):
         pp.Users(["a", None, 3, None])
 
 
@@ -241,7 +246,7 @@ def assert_found(answer: tuple[NDArray[np.uint64], int], expected: list[int]) ->
 
 @given(st.lists(words, min_size=1, max_size=50, unique=True), st.lists(words, max_size=50))
 def test_a_directory_finds_every_hash_at_its_position_and_no_other(listed: list[int], others: list[int]) -> None:
-    directory = Directory(np.array(listed, dtype=np.uint64))
+    directory = HashIndex(np.array(listed, dtype=np.uint64))
     wanted = [*listed, *others]
     expected = [listed.index(each) if each in listed else -1 for each in wanted]
     assert_found(directory.find(np.array(wanted, dtype=np.uint64), None, Scratch()), expected)
@@ -253,7 +258,7 @@ def test_where_hashes_coincide_the_checks_decide(listed: list[tuple[int, int]]) 
     def columns(pairs: list[tuple[int, int]]) -> list[NDArray[np.uint64]]:
         return [np.array([pair[i] for pair in pairs], dtype=np.uint64) << np.uint64(62) for i in (0, 1)]
 
-    directory = Directory(*columns(listed))
+    directory = HashIndex(*columns(listed))
     wanted = [(i, j) for i in range(4) for j in range(4)]
     expected = [listed.index(pair) if pair in listed else -1 for pair in wanted]
     hashes, checks = columns(wanted)
@@ -261,7 +266,7 @@ def test_where_hashes_coincide_the_checks_decide(listed: list[tuple[int, int]]) 
     assert [directory.find_one(i << 62, j << 62) for i, j in wanted] == expected
 
 
-class Coarse(Anyone):
+class Coarse(OpenUniverse):
     """A hash that tells texts apart by one letter: the first or the last, as the key says."""
 
     def index(self, user: Any) -> int:
@@ -278,5 +283,5 @@ def test_both_hashes_must_be_those_of_the_same_user(monkeypatch: pytest.MonkeyPa
     assert users.indices(pl.Series(["grace", "ada", "anne"]), Scratch()).tolist() == [2, 0, 1]
     for stranger in ("greta", "mary", "avax"):
         for ask in (lambda user: users.indices(pl.Series(["ada", user]), Scratch()), users.index):
-            with pytest.raises(pp.OutsideUniverse, match=f"user '{stranger}' is outside"):
+            with refused("outside-universe", stranger):
                 ask(stranger)

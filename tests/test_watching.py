@@ -10,7 +10,7 @@ import pytest
 
 import panprivacy as pp
 from panprivacy.universe import progress
-from panprivacy.universe.batches import _ITERATOR_BATCH
+from panprivacy.universe.columns import _ITERATOR_BATCH
 
 EVENTS = 2 * _ITERATOR_BATCH + 10
 

@@ -12,11 +12,11 @@ import pytest
 from numpy.typing import NDArray
 
 import panprivacy as pp
-from panprivacy import memory
-from panprivacy.memory import Scratch
+from panprivacy.memory import scratch
+from panprivacy.memory.scratch import Scratch
+from panprivacy.memory.threads import CHUNK
 from panprivacy.paper import FixedLevelPPDS
-from panprivacy.privacy.coins import CHUNK
-from panprivacy.universe.anyone import Anyone
+from panprivacy.universe.open import OpenUniverse
 
 KEY = bytes(range(16))
 
@@ -151,8 +151,6 @@ INTEGERS: dict[str, Callable[[list[int]], Any]] = {
     "16 bits": lambda ids: np.array(ids, dtype=np.int16),
     "other end first": lambda ids: np.array(ids, dtype=">i8"),
     "unsigned": lambda ids: np.array(ids, dtype=np.uint64),
-    "floats": lambda ids: np.array(ids, dtype=float),
-    "listed floats": lambda ids: list(map(float, ids)),
     "128 bits": lambda ids: pl.Series(ids, dtype=pl.Int128),
     "nullable": lambda ids: pd.Series(ids, dtype="Int64"),
 }
@@ -161,7 +159,6 @@ EDGES: dict[str, Callable[[list[Any]], Any]] = {
     "generator": iter,
     "array": np.array,
     "16 bits": lambda ids: np.array(ids, dtype=np.int16),
-    "floats": lambda ids: np.array(ids, dtype=float),
     "two arrays": lambda ids: tuple(np.array(ids).T),
     "two columns": lambda ids: tuple(map(pl.Series, zip(*ids, strict=True))),
     "frame": lambda ids: pl.DataFrame(ids, schema=["from", "to"], orient="row"),
@@ -173,7 +170,7 @@ def containers_for(ids: list[Any]) -> dict[str, Callable[[list[Any]], Any]]:
     """The containers that ids of this kind come in."""
     kinds = set(map(type, ids))
     if kinds == {tuple}:
-        named = {how: make for how, make in EDGES.items() if how not in ("16 bits", "floats")}
+        named = {how: make for how, make in EDGES.items() if how != "16 bits"}
         return named if isinstance(ids[0][0], str) else EDGES
     return CONTAINERS | (COLUMNS if len(kinds) == 1 else {}) | (INTEGERS if kinds == {int} else {})
 
@@ -235,8 +232,8 @@ def test_no_chunk_of_hashes_that_polars_makes_is_left(chunks: int) -> None:
 
     with pytest.MonkeyPatch.context() as patch, Scratch() as scratch:
         patch.setattr(pl.DataFrame, "select", noted_select)
-        hashes = Anyone(KEY).hash_texts(texts, scratch)
-        assert hashes.tolist() == [Anyone(KEY).index(text) for text in texts]
+        hashes = OpenUniverse(KEY).hash_texts(texts, scratch)
+        assert hashes.tolist() == [OpenUniverse(KEY).index(text) for text in texts]
     (hashed,) = made
     assert hashed.to_series().n_chunks() == chunks
     assert hashed.to_series().to_list() == [0] * 3 * chunks
@@ -310,8 +307,8 @@ def distinct_parts() -> list[pp.DistinctCount]:
 
 def changed_windows() -> None:
     windows = pp.Windows(lambda: pp.Density(1024, 1.0), every="1d", start=0)
-    windows.update_many(np.array(NUMBERS), 10.0)
-    windows.update_many(np.array(NUMBERS), 86_400.0 * (np.arange(len(NUMBERS)) % 3))
+    windows.update_many(np.array(NUMBERS), time=10.0)
+    windows.update_many(np.array(NUMBERS), time=86_400.0 * (np.arange(len(NUMBERS)) % 3))
     windows.advance(5 * 86_400)
 
 
@@ -348,7 +345,7 @@ def test_nothing_that_takes_over_leaves_anything(name: str) -> None:
 def test_a_skipped_wipe_is_found(monkeypatch: pytest.MonkeyPatch, name: str, how: str) -> None:
     est, ids = SUBJECTS[name].make(), SUBJECTS[name].ids
     batch = containers_for(ids)[how](ids)
-    monkeypatch.setattr(memory, "wipe", lambda _: None)
+    monkeypatch.setattr(scratch, "wipe", lambda _: None)
     with kept_scratch() as kept:
         est.update_many(batch)
     assert kept.left
@@ -356,7 +353,7 @@ def test_a_skipped_wipe_is_found(monkeypatch: pytest.MonkeyPatch, name: str, how
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_a_skipped_wipe_of_what_takes_over_is_found(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    monkeypatch.setattr(memory, "wipe", lambda _: None)
+    monkeypatch.setattr(scratch, "wipe", lambda _: None)
     with kept_scratch() as kept:
         OTHERS[name]()
     assert kept.left

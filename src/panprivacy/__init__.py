@@ -11,112 +11,113 @@ True
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from panprivacy.counts import Counts
-from panprivacy.density import Density
-from panprivacy.distinct import DistinctCount
-from panprivacy.errors import (
-    BudgetExhausted,
-    CannotMerge,
-    CannotPlan,
-    CorruptState,
-    EarlyEvent,
-    LateEvent,
-    NotPrivate,
-    OtherUniverse,
-    OutsideUniverse,
-    PanPrivacyError,
-)
-from panprivacy.planning import CountsPlan, Plan, plan
-from panprivacy.privacy.budget import Budget
-from panprivacy.release import CategoryRelease, CountRelease, FrequencyRelease, MonotoneCurve, Release, monotone
-from panprivacy.state import StateFile
-from panprivacy.state.loading import load
-from panprivacy.state.merging import merge
-from panprivacy.threads import use_threads
-from panprivacy.universe import Edges, Ids, Users
+from panprivacy.kernels import load_late
+
+load_late()
 
 if TYPE_CHECKING:
     from panprivacy import audit as audit
     from panprivacy import paper as paper
     from panprivacy import theory as theory
-    from panprivacy.actives import ActiveUsers
-    from panprivacy.continual import Continual
-    from panprivacy.folder import StateFolder
-    from panprivacy.hardening import harden
-    from panprivacy.planning.periods import plan_periods
-    from panprivacy.release.actives import ActivesRelease
-    from panprivacy.release.retention import RetentionRelease
-    from panprivacy.retention import Retention
-    from panprivacy.windows import Windows
+    from panprivacy.errors import BudgetExhausted as BudgetExhausted
+    from panprivacy.errors import CannotMerge as CannotMerge
+    from panprivacy.errors import CannotPlan as CannotPlan
+    from panprivacy.errors import CorruptState as CorruptState
+    from panprivacy.errors import EarlyEvent as EarlyEvent
+    from panprivacy.errors import InvalidType as InvalidType
+    from panprivacy.errors import InvalidValue as InvalidValue
+    from panprivacy.errors import LateEvent as LateEvent
+    from panprivacy.errors import NotPrivate as NotPrivate
+    from panprivacy.errors import OtherUniverse as OtherUniverse
+    from panprivacy.errors import OutsideUniverse as OutsideUniverse
+    from panprivacy.errors import PanPrivacyError as PanPrivacyError
+    from panprivacy.estimates import CountRelease as CountRelease
+    from panprivacy.estimates import Estimate as Estimate
+    from panprivacy.estimates import FrequencyRelease as FrequencyRelease
+    from panprivacy.estimates import MonotoneCurve as MonotoneCurve
+    from panprivacy.estimates import Release as Release
+    from panprivacy.estimates import monotone as monotone
+    from panprivacy.estimates.actives import ActivesRelease as ActivesRelease
+    from panprivacy.estimates.retention import RetentionRelease as RetentionRelease
+    from panprivacy.estimators.actives import ActiveUsers as ActiveUsers
+    from panprivacy.estimators.continual import Continual as Continual
+    from panprivacy.estimators.counts import Counts as Counts
+    from panprivacy.estimators.density import Density as Density
+    from panprivacy.estimators.distinct import DistinctCount as DistinctCount
+    from panprivacy.estimators.merge import merge as merge
+    from panprivacy.estimators.retention import Retention as Retention
+    from panprivacy.estimators.windows import Windows as Windows
+    from panprivacy.folder import StateFolder as StateFolder
+    from panprivacy.memory.hardening import harden as harden
+    from panprivacy.memory.threads import use_threads as use_threads
+    from panprivacy.planning import Plan as Plan
+    from panprivacy.planning import plan as plan
+    from panprivacy.planning.periods import plan_periods as plan_periods
+    from panprivacy.privacy.budget import Budget as Budget
+    from panprivacy.state import StateFile as StateFile
+    from panprivacy.state import load as load
+    from panprivacy.universe import Edges as Edges
+    from panprivacy.universe import Ids as Ids
+    from panprivacy.universe import Users as Users
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "ActiveUsers",
-    "ActivesRelease",
-    "Budget",
-    "BudgetExhausted",
-    "CannotMerge",
-    "CannotPlan",
-    "CategoryRelease",
-    "Continual",
-    "CorruptState",
-    "CountRelease",
-    "Counts",
-    "CountsPlan",
-    "Density",
-    "DistinctCount",
-    "EarlyEvent",
-    "Edges",
-    "FrequencyRelease",
-    "Ids",
-    "LateEvent",
-    "MonotoneCurve",
-    "NotPrivate",
-    "OtherUniverse",
-    "OutsideUniverse",
-    "PanPrivacyError",
-    "Plan",
-    "Release",
-    "Retention",
-    "RetentionRelease",
-    "StateFile",
-    "StateFolder",
-    "Users",
-    "Windows",
-    "harden",
-    "load",
-    "merge",
-    "monotone",
-    "plan",
-    "plan_periods",
-    "use_threads",
-]
-
-_MODULES_ON_DEMAND = {"audit", "paper", "theory"}
-_ON_DEMAND = {
-    "ActiveUsers": "panprivacy.actives",
-    "ActivesRelease": "panprivacy.release.actives",
-    "Continual": "panprivacy.continual",
-    "Retention": "panprivacy.retention",
-    "RetentionRelease": "panprivacy.release.retention",
-    "StateFolder": "panprivacy.folder",
-    "Windows": "panprivacy.windows",
-    "harden": "panprivacy.hardening",
-    "plan_periods": "panprivacy.planning.periods",
+_MODULES = ("audit", "paper", "theory")
+_HOME = {  # each public name is imported when it is first used: kernels take a second to load
+    "ActiveUsers": "estimators.actives",
+    "ActivesRelease": "estimates.actives",
+    "Budget": "privacy.budget",
+    "BudgetExhausted": "errors",
+    "CannotMerge": "errors",
+    "CannotPlan": "errors",
+    "Continual": "estimators.continual",
+    "CorruptState": "errors",
+    "CountRelease": "estimates",
+    "Counts": "estimators.counts",
+    "Density": "estimators.density",
+    "DistinctCount": "estimators.distinct",
+    "EarlyEvent": "errors",
+    "Edges": "universe",
+    "Estimate": "estimates",
+    "FrequencyRelease": "estimates",
+    "Ids": "universe",
+    "InvalidType": "errors",
+    "InvalidValue": "errors",
+    "LateEvent": "errors",
+    "MonotoneCurve": "estimates",
+    "NotPrivate": "errors",
+    "OtherUniverse": "errors",
+    "OutsideUniverse": "errors",
+    "PanPrivacyError": "errors",
+    "Plan": "planning",
+    "Release": "estimates",
+    "Retention": "estimators.retention",
+    "RetentionRelease": "estimates.retention",
+    "StateFile": "state",
+    "StateFolder": "folder",
+    "Users": "universe",
+    "Windows": "estimators.windows",
+    "harden": "memory.hardening",
+    "load": "state",
+    "merge": "estimators.merge",
+    "monotone": "estimates",
+    "plan": "planning",
+    "plan_periods": "planning.periods",
+    "use_threads": "memory.threads",
 }
-
+__all__ = list(_HOME)
 
 if not TYPE_CHECKING:  # a type checker would take every name, misspelt ones too, for one that is found here
 
     def __getattr__(name: str) -> Any:
-        """Import the parts that few programs need when they are first used."""
-        if name in _MODULES_ON_DEMAND:
+        """Import what is asked for, and keep it."""
+        if name in _MODULES:
             return import_module(f"panprivacy.{name}")
-        if name in _ON_DEMAND:
-            return getattr(import_module(_ON_DEMAND[name]), name)
-        raise AttributeError(f"module 'panprivacy' has no attribute {name!r}")
+        if name not in _HOME:
+            raise AttributeError(f"module 'panprivacy' has no attribute {name!r}")
+        globals()[name] = found = getattr(import_module(f"panprivacy.{_HOME[name]}"), name)
+        return found
 
 
 def __dir__() -> list[str]:
-    return sorted({*__all__, *_MODULES_ON_DEMAND})
+    return sorted({*_HOME, *_MODULES, "__version__"})

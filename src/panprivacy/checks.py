@@ -1,7 +1,11 @@
 """What every constructor and release asks of its arguments, each said in one place."""
 
+from contextlib import suppress
+from operator import index
 from typing import Any
 from warnings import warn
+
+from panprivacy.errors import InvalidType, InvalidValue
 
 KEY_BYTES = 16
 """Length of a key that decides which bit a user owns."""
@@ -15,15 +19,45 @@ LARGEST_DELTA, TINY_DELTA = 1e-3, 1e-6
 """The largest delta there is, and the largest that is taken without a word."""
 
 
+def check_number(value: Any, name: str) -> float:
+    """A number as a float. Text is refused, and so is True, which Python takes for 1.
+
+    >>> check_number(1, "epsilon")
+    1.0
+    """
+    if not (isinstance(value, str | bytes) or is_truth(value)):
+        with suppress(TypeError, ValueError, OverflowError):
+            return float(value)
+    raise InvalidType(f"{name} must be a number, got {value!r:.40}", code="not-a-number")
+
+
+def check_whole(value: Any, name: str) -> int:
+    """A whole number as an integer. 1.5, text and True are refused.
+
+    >>> check_whole(3, "releases")
+    3
+    """
+    if is_truth(value) or not hasattr(value, "__index__"):
+        raise InvalidType(f"{name} must be a whole number, got {value!r:.40}", code="not-a-whole-number")
+    return index(value)
+
+
+def is_truth(value: Any) -> bool:
+    """Whether this is True or False, of Python or of NumPy."""
+    return type(value).__name__ in ("bool", "bool_")
+
+
 def check_epsilon(epsilon: Any) -> float:
     """A budget as a float, or `ValueError`.
 
     >>> check_epsilon(1)
     1.0
     """
-    checked = float(epsilon)
+    checked = check_number(epsilon, "epsilon")
     if not 0 < checked <= LARGEST_EPSILON:
-        raise ValueError(f"epsilon must be positive and at most {LARGEST_EPSILON:,.0f}, got {epsilon}")
+        raise InvalidValue(
+            f"epsilon must be positive and at most {LARGEST_EPSILON:,.0f}, got {epsilon}", code="epsilon-range"
+        )
     return checked
 
 
@@ -45,12 +79,13 @@ def check_delta(delta: Any) -> float:
 
 def bounded_delta(delta: Any) -> float:
     """A delta as a float, or `ValueError`, without a word about its size."""
-    checked = float(delta)
+    checked = check_number(delta, "delta")
     if not 0 < checked <= LARGEST_DELTA:
-        raise ValueError(f"delta must be above 0 and at most {LARGEST_DELTA:g}, got {delta}")
+        raise InvalidValue(f"delta must be above 0 and at most {LARGEST_DELTA:g}, got {delta}", code="delta-range")
     if checked < LEAST_DELTA:
-        raise ValueError(
-            f"delta {delta} is too small to compute with; leave it out, and nothing is lost beyond epsilon"
+        raise InvalidValue(
+            f"delta {delta} is too small to compute with; leave it out, and nothing is lost beyond epsilon",
+            code="delta-range",
         )
     return checked
 
@@ -79,12 +114,14 @@ def check_level(level: Any) -> float:
     except (TypeError, ValueError):
         checked = 0.0
     if not 0 < checked < 1:
-        raise ValueError(f"level must be between 0 and 1, got {level}")
+        raise InvalidValue(f"level must be between 0 and 1, got {level}", code="level-range")
     return checked
 
 
 def check_key(key: bytes | None) -> bytes | None:
     """A key of the right length, or none."""
+    if key is not None and not isinstance(key, bytes | bytearray | memoryview):
+        raise InvalidType(f"key must be {KEY_BYTES} bytes, got a {type(key).__name__}", code="key-type")
     if key is not None and len(key) != KEY_BYTES:
-        raise ValueError(f"key needs {KEY_BYTES} bytes, got {len(key)}")
+        raise InvalidValue(f"key needs {KEY_BYTES} bytes, got {len(key)}", code="key-length")
     return key

@@ -1,13 +1,25 @@
-"""Periods and moments as people write them."""
+"""Time: lengths and moments as people write them, periods of one length, and which period each row counts in.
+
+The number of the open period is a clock. `advance` and the wall clock move it freely. A row may move it, too, but by at
+most `ahead` periods: a row that is dated further ahead is *early*, and moves nothing. With ``ahead=0`` no row moves the
+clock, so the rows of one user cannot change what happens to the rows of others. Rows that are late or early are handled
+one by one.
+"""
 
 import re
+import time as clock
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from operator import index
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from panprivacy.memory import Scratch
+from panprivacy.errors import EarlyEvent, InvalidType, InvalidValue, LateEvent
+from panprivacy.memory.scratch import Scratch
 
 if TYPE_CHECKING:
     import polars as pl
@@ -17,6 +29,8 @@ _WRITTEN = "write it like 60s, 15m (minutes), 12h, 7d, 2w or 1mo (30 days)"
 SECOND = 1_000_000
 """Moments are whole microseconds since 1970, in UTC."""
 DAY = 24 * 3600 * SECOND
+MOST_DAYS = 1000
+"""The most days that make up a span: with more, hardly any user tells of each."""
 _LAST = 253_402_300_800  # seconds until the year 10000
 END_OF_TIME = _LAST * SECOND
 _BEGINNING = -62_135_596_800 * SECOND  # the year 1; `datetime` knows nothing before, and nothing after 9999
@@ -28,6 +42,19 @@ _ISO = (  # read by Python and by Polars alike
 )
 _TEN_DIGITS = "^[1-9][0-9]{9}$"
 
+LATE = ("count", "skip", "refuse")
+"""What can happen to a late row: it counts in the open period, is left out, or refuses its batch."""
+EARLY = ("skip", "refuse")
+"""What can happen to an early row: it is left out, or refuses its batch."""
+SKIPPED = -(2**63)
+"""The period of a row that is left out."""
+NO_TIME = 2**62
+"""The moment of a row that has no time: it is after all moments, so the row is early."""
+TOLERANCE = 60 * SECOND
+"""How far the clock of a sender may be ahead of the clock of this machine."""
+_CLOSE = 2**14  # periods that are counted, one by one, in less than the time that sorting would take
+_MOST_AT_ONCE = 10_000  # periods that `advance` may end; a time further ahead is a mistake
+
 
 def parse_period(text: str) -> float:
     """Read a period as people write it, in seconds.
@@ -37,22 +64,22 @@ def parse_period(text: str) -> float:
 
     >>> parse_period("60s"), parse_period("1.5h"), parse_period("2w") == parse_period("14d")
     (60.0, 5400.0, True)
-    >>> parse_period("1M")
+    >>> parse_period("7D")
     Traceback (most recent call last):
         ...
-    ValueError: period '1M': is that minutes or months? Write 1m for minutes, or 1mo for months of 30 days
+    panprivacy.errors.InvalidValue: period '7D': units are written in lower case, 7d
     """
     match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*", text)
     if match is None or float(match[1]) <= 0:
-        raise ValueError(f"period {text!r} is not understood; {_WRITTEN}")
+        raise InvalidValue(f"period {text!r} is not understood; {_WRITTEN}", code="period-format")
     number, unit = match.groups()
     if unit not in _UNITS:
-        raise ValueError(f"period {text!r}{_doubt(number, unit)}")
+        raise InvalidValue(f"period {text!r}{_doubt(number, unit)}", code="period-unit")
     return float(number) * _UNITS[unit]
 
 
 def _doubt(number: str, unit: str) -> str:
-    """What is unclear about a unit, and what to write instead."""
+    """The doubt about a unit, and what to write instead."""
     if not unit:
         return f" has no unit; {_WRITTEN}"
     if unit == "M":
@@ -71,8 +98,25 @@ def length_of(period: str | float | timedelta) -> int:
     seconds = period.total_seconds() if isinstance(period, timedelta) else period
     micros = (parse_period(seconds) if isinstance(seconds, str) else seconds) * SECOND
     if not 0.5 < micros < END_OF_TIME:
-        raise ValueError(f"a period must be longer than nothing and shorter than 8,000 years, got {period!r}")
+        raise InvalidValue(
+            f"a period must be longer than nothing and shorter than 8,000 years, got {period!r}", code="period-range"
+        )
     return round(micros)
+
+
+def days_of(span: str | float | timedelta, every: str | float | timedelta) -> tuple[int, int]:
+    """The length of a day, and how many days make up the span.
+
+    >>> days_of("4w", "1d")
+    (86400000000, 28)
+    """
+    length = length_of(every)
+    days, left = divmod(length_of(span), length)
+    if left or not 1 <= days <= MOST_DAYS:
+        raise InvalidValue(
+            f"span is a whole number of days, from 1 to {MOST_DAYS:,}, each of {every}, got {span}", code="span-range"
+        )
+    return length, days
 
 
 def told_length(length: int) -> str:
@@ -87,8 +131,8 @@ def told_length(length: int) -> str:
 def moments_of(times: Any) -> NDArray[np.int64]:
     """Moments of times as people have them: dates, `datetime`, columns of them, or seconds since 1970.
 
-    Times without a zone are taken as UTC. Text is ISO 8601, such as 2026-01-31 or 2026-01-31T12:00:00+01:00. The
-    caller wipes the moments; no other copy of the times is left, but for Python's objects and what Polars frees.
+    Times without a zone are UTC. Text is ISO 8601, such as 2026-01-31 or 2026-01-31T12:00:00+01:00. The caller wipes
+    the moments; no other copy of the times is left, but for Python's objects and memory that Polars frees.
 
     >>> moments_of([datetime(1970, 1, 2), datetime(1970, 1, 2, 1, tzinfo=UTC)])
     array([86400000000, 90000000000])
@@ -111,7 +155,7 @@ def moments_of(times: Any) -> NDArray[np.int64]:
         else:
             array = times
         if array.ndim != 1:
-            raise TypeError("times are one column")
+            raise InvalidType("times are one column", code="time-columns")
         return _of_seconds(array, scratch) if array.dtype.kind in "iuf" else _of_dates(array, scratch)
 
 
@@ -122,7 +166,7 @@ def _of_seconds(seconds: NDArray[Any], scratch: Scratch) -> NDArray[np.int64]:
     np.copyto(numbers, seconds, casting="unsafe")
     np.less(np.abs(numbers, out=sizes), _LAST, out=possible)
     if not possible.all():
-        raise ValueError("a time is missing, or is not in seconds since 1970")
+        raise InvalidValue("a time is missing, or is not in seconds since 1970", code="time-missing")
     numbers *= SECOND
     moments = np.empty(len(seconds), dtype=np.int64)
     np.copyto(moments, np.rint(numbers, out=numbers), casting="unsafe")
@@ -134,11 +178,11 @@ def _of_dates(dates: NDArray[Any], scratch: Scratch) -> NDArray[np.int64]:
     try:
         np.copyto(moments, dates, casting="unsafe")
     except (TypeError, ValueError) as error:
-        raise TypeError(f"times are dates, datetimes or seconds since 1970: {error}") from None
+        raise InvalidType(f"times are dates, datetimes or seconds since 1970: {error}", code="time-type") from None
     missing = np.isnat(moments, out=scratch.empty("missing", len(dates), np.bool_))
     if missing.any() or dates.dtype.kind not in "MOU":
         scratch.own(moments)
-        raise ValueError("a time is missing or not a time")
+        raise InvalidValue("a time is missing or not a time", code="time-missing")
     return moments.view(np.int64)
 
 
@@ -173,7 +217,9 @@ def moments_in(times: "pl.Series") -> "pl.Series":
     elif isinstance(times.dtype, pl.Date):
         moments = _between(times.to_physical().cast(pl.Int64), _BEGINNING // DAY, END_OF_TIME // DAY) * DAY
     elif isinstance(times.dtype, pl.Datetime):
-        moments = times.dt.timestamp("us")
+        step = {"ms": 1000}.get(times.dtype.time_unit or "", 1)  # bounded first: larger numbers would wrap around
+        bounded = _between(times.to_physical(), _BEGINNING // step, END_OF_TIME // step)
+        moments = bounded * step if times.dtype.time_unit != "ns" else times.dt.timestamp("us")
     else:
         moments = pl.Series(values=[None] * len(times), dtype=pl.Int64)
     return _between(moments, _BEGINNING, END_OF_TIME - 1)
@@ -211,21 +257,302 @@ def as_datetime(moment: int) -> datetime:
     try:
         return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=moment)
     except OverflowError:
-        raise ValueError("a time is not between the years 1 and 9999") from None
+        raise InvalidValue("a time is not between the years 1 and 9999", code="time-range") from None
 
 
 def _refuse_both(times: list[Any]) -> None:
     """Refuse numbers among dates: NumPy would take them for microseconds, and alone they are seconds."""
     numbers = sum(isinstance(time, int | float | np.integer | np.floating) for time in times)
     if 0 < numbers < len(times):
-        raise TypeError("times are all dates or all seconds since 1970: here are both, or one is missing")
+        raise InvalidType(
+            "times are all dates or all seconds since 1970: here are both, or one is missing", code="time-mixed"
+        )
 
 
 def _without_zone(time: Any) -> Any:
     if isinstance(time, str):
         if not re.fullmatch(_ISO, time):
-            raise ValueError(f"{time!r} is not a time; write it like 2026-01-31 or 2026-01-31T12:00")
+            raise InvalidValue(
+                f"{time!r} is not a time; write it like 2026-01-31 or 2026-01-31T12:00", code="time-format"
+            )
         time = datetime.fromisoformat(time)
     if isinstance(time, datetime) and time.tzinfo is not None:
         return time.astimezone(UTC).replace(tzinfo=None)
     return time
+
+
+# --- periods --------------------------------------------------------------------------------------------------------
+
+
+def wall_clock() -> int:
+    """The present moment by the clock of this machine."""
+    return clock.time_ns() // 1000
+
+
+@dataclass(frozen=True)
+class Periods:
+    """Periods of time of one length, numbered from 0: period 0 begins at the start.
+
+    >>> weeks = Periods(moment_of("2026-01-05"), length_of("7d"))
+    >>> weeks.number(moment_of("2026-01-13")), str(weeks.bounds(1)[0])
+    (1, '2026-01-12 00:00:00+00:00')
+    """
+
+    start: int
+    """The moment at which period 0 begins."""
+    length: int
+    """In microseconds."""
+
+    @classmethod
+    def around(cls, moment: int, length: int) -> Self:
+        """Periods of which the first begins at the midnight before a moment, or at a multiple of a shorter length."""
+        return cls(moment - moment % min(length, DAY), length)
+
+    def number(self, moment: int) -> int:
+        """The period that a moment is in; before the start, a negative number."""
+        return (moment - self.start) // self.length
+
+    def start_of(self, number: int) -> int:
+        """The moment at which a period begins."""
+        return self.start + self.length * number
+
+    def bounds(self, number: int) -> tuple[datetime, datetime]:
+        """When a period begins and ends."""
+        return as_datetime(self.start_of(number)), as_datetime(self.start_of(number + 1))
+
+    def cut(
+        self,
+        moments: NDArray[np.int64],
+        open_: int,
+        policy: "RowPolicy",
+        scratch: Scratch,
+        *,
+        now: int | None = None,
+        endless: int | None = None,
+        in_order: bool = False,
+    ) -> "PeriodRows":
+        """Find the period that each row of a batch counts in, or raise `Untimely`; the moments are overwritten.
+
+        Parameters
+        ----------
+        open_
+            The open period.
+        now
+            The wall clock, if events are of the present. No row ends a period that is not over by it, but for the
+            `TOLERANCE` of a sender's clock. Where no row moves the clock (``ahead=0``), a row of a period that has
+            begun counts in the open one at the latest, until the clock has moved.
+        endless
+            A period that never ends, if there is one: no row is after it.
+        in_order
+            Whether rows come in order of periods, so that a row is late if it is before the period of an earlier row.
+        """
+        numbers = moments
+        latest = None if now is None else now + TOLERANCE
+        begun = scratch.own(moments <= latest) if latest is not None and policy.ahead == 0 else None
+        numbers -= self.start
+        numbers //= self.length
+        if begun is not None:
+            np.minimum(numbers, open_, out=numbers, where=begun)
+        if in_order and len(numbers):
+            policy.check_order(numbers, open_, scratch, endless=endless)
+        counted = policy.place_all(
+            numbers,
+            open_,
+            scratch,
+            latest=self.number(latest) if latest is not None and begun is None else None,
+            endless=endless,
+        )
+        return PeriodRows(counted, numbers, scratch)
+
+    def to_advance_to(self, moment: int, open_: int, called: str = "period") -> int:
+        """The period of this moment, if `advance` may go there: it is not over, and not unlikely far ahead."""
+        number = self.number(moment)
+        if number < open_:
+            raise self.refusal(Untimely(0, number, open_, early=False), called)
+        if number - open_ > _MOST_AT_ONCE:
+            raise InvalidValue(
+                f"this time would end {number - open_:,} {called}s at once; are times in seconds?",
+                code="time-far-ahead",
+            )
+        return number
+
+    @contextmanager
+    def refusals(self, called: str) -> Iterator[None]:
+        """Raise errors for users of the library in the place of `Untimely`."""
+        try:
+            yield
+        except Untimely as row:
+            raise self.refusal(row, called) from None
+
+    def refusal(self, row: "Untimely", called: str) -> LateEvent | EarlyEvent:
+        """The error for a row that is late or early."""
+        period = f"the {called} from {as_datetime(self.start_of(row.period)):%Y-%m-%d %H:%M:%S} on"
+        if not row.early:
+            over = "is over" if row.period >= 0 else "is before the first one"
+            return LateEvent(f"{period} {over}; nothing was changed")
+        return EarlyEvent(
+            f"{period} is {row.period - row.reached:,} {called}s ahead; nothing was changed: advance() first, "
+            "or say ahead= (are times in seconds?)"
+        )
+
+
+@dataclass(frozen=True)
+class PeriodRows:
+    """The rows of a batch, by the period that they count in: iterate over it to feed the periods in order."""
+
+    periods: list[int]
+    """The periods in which rows count, in order."""
+    numbers: NDArray[np.int64]
+    """The period of each row; `SKIPPED` if it is left out."""
+    scratch: Scratch
+
+    @property
+    def last(self) -> int | None:
+        """The last period in which a row counts; None if no row counts."""
+        return self.periods[-1] if self.periods else None
+
+    def __iter__(self) -> Iterator[tuple[int, NDArray[np.bool_] | None]]:
+        """Each period with a mask of its rows; None in the place of a mask stands for all rows of the batch."""
+        for period in self.periods:
+            rows = self.scratch.own(self.numbers == period)
+            yield period, None if rows.all() else rows
+
+
+# --- which period a row counts in -----------------------------------------------------------------------------------
+
+
+class Untimely(Exception):
+    """A row that refuses its batch. The caller turns it into an error in its own words."""
+
+    def __init__(self, row: int, period: int, reached: int, *, early: bool) -> None:
+        super().__init__()
+        self.row, self.period, self.early = row, period, early
+        self.reached = reached
+        """The last period that the rows of the batch reach, or the open one if the row is late."""
+
+
+@dataclass(frozen=True)
+class RowPolicy:
+    """How far a row may move the clock, and what happens to rows that are late or early.
+
+    >>> RowPolicy(late="drop")
+    Traceback (most recent call last):
+        ...
+    panprivacy.errors.InvalidValue: late is one of count, skip, refuse, got 'drop'
+    """
+
+    ahead: int = 1
+    """By how many periods a row may move the clock; 0: rows never do."""
+    late: str = "refuse"
+    early: str = "refuse"
+
+    def __post_init__(self) -> None:
+        for name, allowed in (("late", LATE), ("early", EARLY)):
+            if getattr(self, name) not in allowed:
+                raise InvalidValue(
+                    f"{name} is one of {', '.join(allowed)}, got {getattr(self, name)!r}", code=f"{name}-policy"
+                )
+        if index(self.ahead) < 0:
+            raise InvalidValue(f"ahead is a number of periods from 0 on, got {self.ahead}", code="ahead-range")
+
+    def place(self, period: int, open_: int, latest: int | None = None) -> int | None:
+        """The period that one row counts in; None if it is left out.
+
+        `latest` is the last period that has begun by the wall clock, where there is one.
+
+        >>> RowPolicy(late="skip", early="skip").place(7, open_=5), RowPolicy().place(6, open_=5)
+        (None, 6)
+        """
+        if period < open_:
+            if self.late == "refuse":
+                raise Untimely(0, period, open_, early=False)
+            return open_ if self.late == "count" else None
+        if self._is_early(period, open_, latest):
+            if self.early == "refuse":
+                raise Untimely(0, period, open_, early=True)
+            return None
+        return period
+
+    def place_all(
+        self,
+        periods: NDArray[np.int64],
+        open_: int,
+        scratch: Scratch,
+        *,
+        latest: int | None = None,
+        endless: int | None = None,
+    ) -> list[int]:
+        """Put the period that each row counts in into its place, and return the periods that count, in order.
+
+        The rows of a batch have no order: they are counted period by period. So each of them may be `ahead` periods
+        after another one of the batch. `latest` is as in `place`; `endless` is a period that never ends, if there is
+        one: no row is after it.
+        """
+        different = different_periods(periods, scratch)
+        if not different:
+            return []
+        reached = open_
+        for period in different:
+            if period > reached and reached != endless:
+                if self._is_early(period, reached, latest):
+                    break
+                reached = period if endless is None else min(period, endless)
+        if reached == endless and different[-1] > reached:
+            np.minimum(periods, reached, out=periods)
+            different = [period for period in different if period < reached] + [reached]
+        if different[-1] > reached:
+            self._mark(periods, scratch.own(periods > reached), reached, early=True)
+        if different[0] < open_:
+            late = scratch.own(periods < open_)
+            if different[-1] > reached:
+                late &= scratch.own(periods != SKIPPED)
+            self._mark(periods, late, open_, early=False)
+        counted = {period for period in different if open_ <= period <= reached}
+        if different[0] < open_ and self.late == "count":
+            counted.add(open_)
+        return sorted(counted)
+
+    def check_order(
+        self, periods: NDArray[np.int64], open_: int, scratch: Scratch, *, endless: int | None = None
+    ) -> None:
+        """Refuse a batch whose rows are not in order of periods, or skip more than `ahead` of them."""
+        reached: NDArray[np.int64] = scratch.empty("reached periods", len(periods), np.int64)
+        reached[0], reached[1:] = open_, periods[:-1]
+        np.maximum.accumulate(reached, out=reached)
+        early = scratch.own(scratch.own(periods - reached) > self.ahead)
+        if endless is not None:
+            np.minimum(reached, endless, out=reached)
+            early &= scratch.own(reached < endless)
+        wrong = scratch.own(periods < reached)
+        wrong |= early
+        if wrong.any():
+            row = int(wrong.argmax())
+            raise Untimely(row, int(periods[row]), int(reached[row]), early=bool(early[row]))
+
+    def _is_early(self, period: int, reached: int, latest: int | None) -> bool:
+        return period - reached > self.ahead or (latest is not None and period > max(latest, reached))
+
+    def _mark(self, periods: NDArray[np.int64], rows: NDArray[np.bool_], reached: int, *, early: bool) -> None:
+        if (self.early if early else self.late) == "refuse":
+            row = int(rows.argmax())
+            raise Untimely(row, int(periods[row]), reached, early=early)
+        np.copyto(periods, SKIPPED if early or self.late == "skip" else reached, where=rows)
+
+
+def different_periods(periods: NDArray[np.int64], scratch: Scratch) -> list[int]:
+    """The different periods, in order.
+
+    Nearly always there is one, which two passes tell; periods that lie close to each other are counted, others sorted.
+    """
+    if not len(periods):
+        return []
+    lowest, highest = int(periods.min()), int(periods.max())
+    if lowest == highest:
+        return [lowest]
+    ordered: NDArray[np.int64] = scratch.empty("ordered periods", len(periods), np.int64)
+    np.subtract(periods, lowest, out=ordered)
+    if highest - lowest < _CLOSE:
+        return [lowest + int(at) for at in scratch.own(np.flatnonzero(scratch.own(np.bincount(ordered))))]
+    ordered.sort()
+    changes = scratch.own(np.flatnonzero(scratch.own(ordered[1:] != ordered[:-1])))
+    return [lowest, *(lowest + int(ordered[at + 1]) for at in changes)]

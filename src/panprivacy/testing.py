@@ -1,12 +1,15 @@
-"""Coins for tests and experiments only: whoever knows them can undo everything."""
+"""For tests and experiments only: coins that can be known beforehand, and refusals that are expected by their code."""
 
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from panprivacy.errors import PanPrivacyError
 from panprivacy.privacy.coins import ONE, Coins, Flips, Octets, check_threshold
 from panprivacy.privacy.noise import Noise
 from panprivacy.privacy.splitting import even_if_worse
@@ -26,6 +29,108 @@ def gaussian_noise() -> Iterator[None]:
         yield
     finally:
         even_if_worse.reset(before)
+
+
+@dataclass
+class Refusal:
+    """What `refused` caught."""
+
+    error: PanPrivacyError | None = None
+    """The error, once the `with` block is left."""
+
+    def __str__(self) -> str:
+        return str(self.error)
+
+
+@contextmanager
+def refused(code: str, *values: object) -> Iterator[Refusal]:
+    """Expect that the `with` block is refused with an error of this code, which mentions these values; give the error.
+
+    >>> import panprivacy as pp
+    >>> with refused("epsilon-range", -1.0) as refusal:
+    ...     pp.Density(1000, epsilon=-1.0)
+    >>> str(refusal)
+    'epsilon must be positive and at most 1,000,000, got -1.0'
+    """
+    refusal = Refusal()
+    try:
+        yield refusal
+    except PanPrivacyError as error:
+        refusal.error = error
+        if error.code != code:
+            raise AssertionError(f"refused with the code {error.code!r} instead of {code!r}: {error}") from error
+        missing = [value for value in values if str(value) not in str(error)]
+        if missing:
+            raise AssertionError(f"refused without a mention of {missing}: {error}") from error
+    else:
+        raise AssertionError(f"nothing was refused; {code!r} was expected")
+
+
+def estimator_of(est: Any) -> Any:
+    """The estimator that has the bits: of an observer the one that it watches, of windows the open one.
+
+    That of a state folder has the plan and the budget; its bits are in files (`folder_table`).
+    """
+    held = getattr(getattr(est, "_ledger", None), "est", None)
+    return held or getattr(est, "_density", None) or getattr(est, "open", est)
+
+
+def table_of(est: Any) -> Any:
+    """The bits of an estimator.
+
+    >>> import panprivacy as pp
+    >>> table_of(pp.Density(100, epsilon=1.0)).size
+    100
+    """
+    return estimator_of(est)._table
+
+
+def slots_of(est: Any) -> Any:
+    """Which bit each user of an estimator owns."""
+    return estimator_of(est)._slots
+
+
+def phases_of(est: Any) -> Any:
+    """The parts of the bits of an `ActiveUsers`, each of which is drawn anew on another day."""
+    return est._phases
+
+
+def split_of(est: Any) -> Any:
+    """The coins of an estimator, and the noise of its releases."""
+    return estimator_of(est)._ledger.split
+
+
+def ledger_of(est: Any) -> Any:
+    """What an estimator has spent, and of what."""
+    return estimator_of(est)._ledger
+
+
+def coins_of(est: Any) -> Any:
+    """Where an estimator draws from."""
+    return estimator_of(est)._coins
+
+
+def lock_of(est: Any) -> Any:
+    """The lock that an estimator holds while a call changes it."""
+    return est._lock
+
+
+def observed_of(est: Any) -> Any:
+    """What a `Continual` knows of its stream besides the bits: its drift test, and what it has published."""
+    return est._observed
+
+
+def folder_table(folder: Any) -> Any:
+    """The bits of all shards of a state folder, in one table."""
+    return folder._ledger.bits.gathered()
+
+
+def set_coins(est: Any, coins: Coins, *, claimed_secure: bool = False) -> None:
+    """Have an estimator draw from other coins; `claimed_secure` lets it be saved as if all its coins were secure."""
+    inner = getattr(est, "_density", est)
+    inner._coins = coins
+    if claimed_secure:
+        inner._drawn_securely = True
 
 
 class SeededCoins(Coins):

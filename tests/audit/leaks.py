@@ -10,14 +10,23 @@ from typing import Any
 
 import numpy as np
 
-from panprivacy import memory, periods, windows
-from panprivacy.actives import estimator as actives
-from panprivacy.estimator import Estimator
+from panprivacy import periods
+from panprivacy.estimators import timed
+from panprivacy.estimators.base import Estimator
+from panprivacy.memory import scratch
+from panprivacy.memory.scratch import Scratch
 from panprivacy.privacy import coins, noisy_counts
-from panprivacy.universe import batches
+from panprivacy.testing import table_of
+from panprivacy.universe import columns
 from panprivacy.universe import range as range_
 
 _kept: list[Any] = []
+
+
+def _replace(module: Any, name: str, leaking: Any) -> None:
+    """Put a leak in the place of a function, which must be there: else the leak would be planted nowhere."""
+    assert hasattr(module, name), f"{module.__name__} has no {name}"
+    setattr(module, name, leaking)
 
 
 def _before_each_batch(note: Callable[[Any, Any], None]) -> None:
@@ -32,14 +41,14 @@ def _before_each_batch(note: Callable[[Any, Any], None]) -> None:
 
 def a_copy_of_the_table() -> None:
     """A second version of the bits, packed."""
-    _before_each_batch(lambda est, _: _kept.append(est._table.words.copy()))
+    _before_each_batch(lambda est, _: _kept.append(table_of(est).words.copy()))
 
 
 def a_copy_of_the_table_shifted() -> None:
     """The same, some bits further on, at an odd address."""
 
     def shifted(est: Any, _: Any) -> None:
-        bits = np.unpackbits(est._table.words.view(np.uint8), bitorder="little")
+        bits = np.unpackbits(table_of(est).words.view(np.uint8), bitorder="little")
         _kept.append(b"x" + np.packbits(np.concatenate([np.ones(3, np.uint8), bits]), bitorder="little").tobytes())
 
     _before_each_batch(shifted)
@@ -48,7 +57,7 @@ def a_copy_of_the_table_shifted() -> None:
 def the_table_a_byte_a_bit() -> None:
     """A second version of the bits as truth values."""
     _before_each_batch(
-        lambda est, _: _kept.append(np.unpackbits(est._table.words.view(np.uint8), bitorder="little").astype(bool))
+        lambda est, _: _kept.append(np.unpackbits(table_of(est).words.view(np.uint8), bitorder="little").astype(bool))
     )
 
 
@@ -56,14 +65,14 @@ def counters_a_byte_each() -> None:
     """Where the counters of a `Counts` stood."""
 
     def counters(est: Any, _: Any) -> None:
-        _kept.append(np.array([counter for counter, _ in est._table.fields()], dtype=np.uint8))
+        _kept.append(np.array([counter for counter, _ in table_of(est).fields()], dtype=np.uint8))
 
     _before_each_batch(counters)
 
 
 def a_cache_of_times() -> None:
     """When the events of each batch came."""
-    from panprivacy.cli.calendar import Calendar
+    from panprivacy.cli.series import Calendar
 
     moments = Calendar.moments
 
@@ -76,7 +85,7 @@ def a_cache_of_times() -> None:
 
 def texts_of_times() -> None:
     """The same as text."""
-    from panprivacy.cli.calendar import Calendar
+    from panprivacy.cli.series import Calendar
 
     moments = Calendar.moments
 
@@ -89,26 +98,26 @@ def texts_of_times() -> None:
 
 def counts_of_ones() -> None:
     """How many bits of each word were one."""
-    _before_each_batch(lambda est, _: _kept.append(np.bitwise_count(est._table.words)))
+    _before_each_batch(lambda est, _: _kept.append(np.bitwise_count(table_of(est).words)))
 
 
 def wide_counts_of_ones() -> None:
     """The same as integers of 64 bits."""
-    _before_each_batch(lambda est, _: _kept.append(np.bitwise_count(est._table.words).astype(np.int64)))
+    _before_each_batch(lambda est, _: _kept.append(np.bitwise_count(table_of(est).words).astype(np.int64)))
 
 
 def the_table_in_a_file() -> None:
     """A second version of the bits in a hidden file beside the state."""
 
     def written(est: Any, _: Any) -> None:
-        Path(".state.pp.old").write_bytes(b"old" + est._table.words.tobytes())
+        Path(".state.pp.old").write_bytes(b"old" + table_of(est).words.tobytes())
 
     _before_each_batch(written)
 
 
 def a_copy_of_each_shard() -> None:
     """The bits of a shard as they were when it was loaded."""
-    from panprivacy.folder.bits import ShardedBits
+    from panprivacy.folder.shards import ShardedBits
 
     shard = ShardedBits._shard
 
@@ -143,15 +152,14 @@ def no_write_without_a_change() -> None:
 
 def only_shards_that_are_touched() -> None:
     """Shards in which nobody of a batch is, left as they are."""
-    from panprivacy.folder.bits import ShardedBits
+    from panprivacy.folder.shards import ShardedBits
 
-    redraw_in = ShardedBits.redraw_in
+    redrawn = ShardedBits._redrawn
 
-    def redraw_touched(self: Any, number: int, touched: Any, *arguments: Any, **options: Any) -> None:
-        if len(touched.slots):
-            redraw_in(self, number, touched, *arguments, **options)
+    def redraw_touched(self: Any, shard: Any, touched: Any, *arguments: Any, **options: Any) -> Any:
+        return redrawn(self, shard, touched, *arguments, **options) if len(touched.slots) else None
 
-    ShardedBits.redraw_in = redraw_touched  # type: ignore[method-assign]
+    ShardedBits._redrawn = redraw_touched  # type: ignore[method-assign]
 
 
 def marks_not_wiped() -> None:
@@ -205,16 +213,16 @@ def flips() -> None:
 
 def marks() -> None:
     """Who came in each batch that several threads gathered."""
-    from panprivacy.table.gathered import Gathered
+    from panprivacy.table.batch import BatchMarks
 
-    drawn = Gathered.drawn
+    drawn = BatchMarks.drawn
 
     def noted(self: Any, *arguments: Any) -> Any:
         found = drawn(self, *arguments)
         _kept.append(found[0].copy())
         return found
 
-    Gathered.drawn = noted  # type: ignore[method-assign,assignment]
+    BatchMarks.drawn = noted  # type: ignore[method-assign,assignment]
 
 
 def keys() -> None:
@@ -251,14 +259,14 @@ def _not_wiped(kind: str) -> Callable[[], None]:
     """A leak in which scratch of this name is not wiped."""
 
     def leak() -> None:
-        wipe_all = memory.Scratch.__exit__
+        wipe_all = scratch.Scratch.__exit__
 
         def leave_one(self: Any, *reason: Any) -> None:
             if kind in self._named:
                 _kept.append(self._named.pop(kind))
             wipe_all(self, *reason)
 
-        memory.Scratch.__exit__ = leave_one  # type: ignore[method-assign]
+        scratch.Scratch.__exit__ = leave_one  # type: ignore[method-assign]
 
     return leak
 
@@ -274,14 +282,14 @@ indices_not_wiped = _not_wiped("indices")
 
 def owned_not_wiped() -> None:
     """Arrays that others made for the library, such as packed flips and copies of the bits, are not wiped."""
-    wipe_all = memory.Scratch.sweep
+    wipe_all = scratch.Scratch.sweep
 
     def leave_them(self: Any) -> None:
         _kept.extend(self._owned)
         self._owned.clear()
         wipe_all(self)
 
-    memory.Scratch.sweep = leave_them  # type: ignore[method-assign]
+    scratch.Scratch.sweep = leave_them  # type: ignore[method-assign]
 
 
 # --- counts of releases -----------------------------------------------------------------------------------------------
@@ -291,7 +299,7 @@ def counts_that_were_integers() -> None:
     """Exact counts as integers of Python's, which are freed and not wiped: what releases did before."""
 
     def noisy_counts_(self: Any) -> tuple[int, ...]:
-        with memory.Scratch() as scratch:
+        with Scratch() as scratch:
             counts = self._counts(scratch)
             exact = tuple(counts.tolist())
             noisy_counts.add_noise(counts, self._ledger.split.noise, self._coins)
@@ -340,12 +348,12 @@ def _before_noise(note: Callable[[Any], None]) -> None:
 
 def masks_of_numpy() -> None:
     """Which rows are those of strangers, in arrays that NumPy keeps when they are freed: what was done before."""
-    range_.mask = lambda rows: np.empty(rows, dtype=np.bool_)  # type: ignore[attr-defined]
+    _replace(range_, "mask", lambda rows: np.empty(rows, dtype=np.bool_))
 
 
 def categoricals_of_numpy() -> None:
     """The values of pandas categoricals as pandas makes them: what was done before."""
-    batches._of_pandas = lambda column: column.to_numpy()
+    columns._of_pandas = lambda column, what: column.to_numpy()  # noqa: ARG005
 
 
 def times_of_numpy() -> None:
@@ -357,7 +365,7 @@ def times_of_numpy() -> None:
             return np.round(times.astype(np.float64) * periods.SECOND).astype(np.int64)
         return times.astype("datetime64[us]").astype(np.int64)
 
-    windows.moments_of = actives.moments_of = moments  # type: ignore[attr-defined]
+    _replace(timed, "moments_of", moments)
 
 
 def times_that_are_kept() -> None:
@@ -368,4 +376,4 @@ def times_that_are_kept() -> None:
         _kept.append(moments_of(times))
         return _kept[-1].copy()
 
-    windows.moments_of = actives.moments_of = kept  # type: ignore[attr-defined]
+    _replace(timed, "moments_of", kept)

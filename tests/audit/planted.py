@@ -67,7 +67,7 @@ class RedrawsZerosOnly(Density):
 class OneCoinForTheBatch(Density):
     """Flips one coin for all events of a batch."""
 
-    def update_many(self, ids: Any, categories: Any = None, *, threads: int | None = None) -> None:  # noqa: ARG002
+    def update_many(self, ids: Any, categories: Any = None, **_: Any) -> None:  # noqa: ARG002
         flip = self._coins.flip(self._ledger.pair.present)
         for user in ids:
             self._table.redraw_one(user, flip)

@@ -5,22 +5,18 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import typer
-from typer.testing import CliRunner
 
+from command_line import invoke
 from drawn import rows
 from panprivacy.audit import subjects
-from panprivacy.cli.audit import audit
 
-app = typer.Typer()
-app.command()(audit)
-RUN = CliRunner(env={"COLUMNS": "118", "NO_COLOR": "1", "TERM": "dumb"})
+ENVIRONMENT = {"COLUMNS": "118", "NO_COLOR": "1", "TERM": "dumb"}
 PAGE = Path(__file__).parents[2] / "docs" / "audit.md"
 
 
 @pytest.mark.slow
 def test_without_a_name_it_prints_the_table_of_the_documentation() -> None:
-    result = RUN.invoke(app, [])
+    result = invoke(["audit"], ENVIRONMENT)
 
     assert result.exit_code == 0
     printed = rows(result.stdout)
@@ -34,7 +30,7 @@ def test_without_a_name_it_prints_the_table_of_the_documentation() -> None:
 
 @pytest.mark.slow
 def test_one_estimator_is_shown_with_its_witness() -> None:
-    result = RUN.invoke(app, ["DistinctCount", "--epsilon", "1", "--users", "2", "--events", "2"])
+    result = invoke(["audit", "DistinctCount", "--epsilon", "1", "--users", "2", "--events", "2"], ENVIRONMENT)
 
     assert result.exit_code == 0
     assert "worst loss 1.000000, claimed 1.000000: the claim holds" in result.output
@@ -43,17 +39,19 @@ def test_one_estimator_is_shown_with_its_witness() -> None:
 
 @pytest.mark.slow
 def test_a_name_with_several_uses_prints_them_all() -> None:
-    result = RUN.invoke(app, ["optbern", "--users", "2", "--events", "1", "--json"])
+    result = invoke(["audit", "optbern", "--users", "2", "--events", "1", "--json"], ENVIRONMENT)
     rows = json.loads(result.output)
 
     assert [row["name"] for row in rows] == ["OptBern"]
-    several = json.loads(RUN.invoke(app, ["fixedlevelppds", "--users", "2", "--events", "1", "--json"]).output)
+    several = json.loads(
+        invoke(["audit", "fixedlevelppds", "--users", "2", "--events", "1", "--json"], ENVIRONMENT).output
+    )
     assert several[0]["private"] is True
 
 
 @pytest.mark.slow
 def test_json_has_the_witness_and_names_the_infinite() -> None:
-    result = RUN.invoke(app, ["PPDS", "--json"])
+    result = invoke(["audit", "PPDS", "--json"], ENVIRONMENT)
     (row,) = json.loads(result.output)
 
     assert row["worst_loss"] == "infinite"
@@ -65,7 +63,7 @@ def test_json_has_the_witness_and_names_the_infinite() -> None:
 @pytest.mark.slow
 def test_options_reach_the_audit() -> None:
     options = ["--releases", "2", "--intrusions", "1", "--deletions", "--users", "2", "--events", "2", "--json"]
-    (row, *_) = json.loads(RUN.invoke(app, ["Density, one shard", *options]).output)
+    (row, *_) = json.loads(invoke(["audit", "Density, one shard", *options], ENVIRONMENT).output)
 
     assert "redraw" in " ".join(row["witness"]["stream_a"])
     assert row["witness"]["release"].count(">=") == 2
@@ -73,15 +71,15 @@ def test_options_reach_the_audit() -> None:
 
 def test_the_exit_status_tells_of_a_private_one_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     dwork = next(subject for subject in subjects.SUBJECTS if subject.name == "Dwork")
-    monkeypatch.setattr(subjects, "SUBJECTS", (replace(dwork, private=True),))
-    result = RUN.invoke(app, ["--users", "2", "--events", "1"])
+    monkeypatch.setattr(subjects, "subjects", lambda: [replace(dwork, private=True)])
+    result = invoke(["audit", "--users", "2", "--events", "1"], ENVIRONMENT)
 
     assert result.exit_code == 1
     assert "FAILS" in result.output
 
 
 def test_an_unknown_name_is_an_error_in_one_line() -> None:
-    result = RUN.invoke(app, ["nobody"])
+    result = invoke(["audit", "nobody"], ENVIRONMENT)
 
     assert result.exit_code == 2
     assert result.stderr.startswith("panprivacy: there is no estimator 'nobody'")
@@ -89,7 +87,7 @@ def test_an_unknown_name_is_an_error_in_one_line() -> None:
 
 
 def test_an_impossible_budget_is_an_error_in_one_line() -> None:
-    result = RUN.invoke(app, ["Density", "--epsilon", "-1"])
+    result = invoke(["audit", "Density", "--epsilon", "-1"], ENVIRONMENT)
 
     assert result.exit_code == 2
     assert result.stderr.startswith("panprivacy: epsilon must be positive")
@@ -98,9 +96,9 @@ def test_an_impossible_budget_is_an_error_in_one_line() -> None:
 
 @pytest.mark.slow
 def test_an_epsilon_that_had_to_be_raised_is_told() -> None:
-    result = RUN.invoke(app, ["Continual", "--epsilon", "1", "--events", "1"])
+    result = invoke(["audit", "Continual", "--epsilon", "1", "--events", "1"], ENVIRONMENT)
 
     assert result.exit_code == 0
     assert "claimed 8.000000" in result.stdout
     assert result.stderr.startswith("panprivacy: Continual: audited at epsilon 8; ")
-    assert RUN.invoke(app, ["Continual", "--epsilon", "9", "--events", "1"]).stderr == ""
+    assert invoke(["audit", "Continual", "--epsilon", "9", "--events", "1"], ENVIRONMENT).stderr == ""

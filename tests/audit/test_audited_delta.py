@@ -10,16 +10,15 @@ import pytest
 from whole_runs import all_runs, law_of, without
 
 from panprivacy import Density, audit
-from panprivacy.audit.adapters import Observer
-from panprivacy.audit.contrasts import Contrast, contrast_of
-from panprivacy.audit.divergence import divergence, region
-from panprivacy.audit.likelihood import Hidden, Weights
-from panprivacy.audit.outcomes import Noised, RealLaplace
+from panprivacy.audit.enumeration.delta import Contrast, contrast_of, divergence, region
+from panprivacy.audit.enumeration.loss import Hidden, Weights
+from panprivacy.audit.enumeration.outcomes import Noised, RealLaplace
+from panprivacy.audit.holders import Observer
 from panprivacy.privacy import gaussian
 from panprivacy.privacy.coins import ONE, Coins
 from panprivacy.privacy.noise import Gaussian, Laplace, Noise
 from panprivacy.privacy.pairs import Pair, symmetric
-from panprivacy.testing import gaussian_noise
+from panprivacy.testing import gaussian_noise, observed_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::panprivacy.checks.LargeDelta")
 
@@ -310,7 +309,7 @@ def test_where_nothing_tells_more_than_epsilon_the_delta_is_what_was_not_followe
     def make(coins: Coins) -> Observer:
         with gaussian_noise():
             observer = Observer(1, 20.0, step=1.0, moves=1, delta=1e-3, observations=1, coins=coins)
-        observer._observed.watch.bar = 1
+        observed_of(observer).drift_test.bar = 1
         return observer
 
     result = audit.exact(make, users=1, length=1)

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from whole_runs import all_runs, law_of, without
 
 from panprivacy import Density, audit
-from panprivacy.audit.likelihood import Hidden, Weights, widest
-from panprivacy.audit.outcomes import Noised, RealLaplace
+from panprivacy.audit.enumeration.loss import Hidden, Weights, widest
+from panprivacy.audit.enumeration.outcomes import Noised, RealLaplace
 from panprivacy.errors import BudgetExhausted
 from panprivacy.privacy.coins import ONE, Coins
 from panprivacy.privacy.noise import Laplace

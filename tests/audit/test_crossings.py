@@ -4,18 +4,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
-from typer.testing import CliRunner
 
 import panprivacy
+from command_line import invoke
 from panprivacy.audit import crossings
-from panprivacy.audit.crossings import COLUMNS, MORE, Cell, Row, Verdict, rows
-from panprivacy.audit.crossings.holders import OneBit
+from panprivacy.audit.crossings import COLUMNS, MORE, Cell, Filled, Row, Verdict, line_of, rows, title_of
 from panprivacy.audit.crossings.measuring import Scenario, measure
-from panprivacy.audit.crossings.table import Filled, line_of, title_of
-from panprivacy.cli.audit import audit
-from panprivacy.density import Density
-from panprivacy.testing import SeededCoins
+from panprivacy.audit.holders import OneBit
+from panprivacy.estimators.density import Density
+from panprivacy.testing import SeededCoins, split_of
 
 PAGE = (Path(__file__).parents[2] / "docs" / "crossings.md").read_text(encoding="utf-8")
 CROSSINGS = crossings.crossings()
@@ -36,19 +33,6 @@ def test_every_exported_estimator_has_a_row() -> None:
         name for name in panprivacy.__all__ if hasattr(getattr(panprivacy, name), "update") and name[0].isupper()
     }
     assert {row.name for row in rows()} == takes_events >= {"Density", "Counts", "Windows", "StateFolder"}
-
-
-def test_an_estimator_gets_its_row_by_being_exported(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Novelty(Density):
-        """One more."""
-
-    monkeypatch.setattr(panprivacy, "Novelty", Novelty, raising=False)
-    monkeypatch.setattr(panprivacy, "__all__", [*panprivacy.__all__, "Novelty"])
-    (row,) = (row for row in rows() if row.name == "Novelty")
-    cells = {column.title: column.cell for column in COLUMNS}
-    assert cells["2 releases"](row).verdict is Verdict.AUDITED
-    assert cells["state folder"](row).verdict is Verdict.REFUSED
-    assert "Novelty" not in PAGE
 
 
 def test_an_estimator_with_an_option_that_nobody_knows_fails_the_audit() -> None:
@@ -87,6 +71,7 @@ def test_no_crossing_loses_more_than_is_stated(crossing: Any) -> None:
     assert line in section_of(crossing.estimator), f"python tests/audit/crossing_page.py writes another line: {line}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("readings", [0, 1])
 def test_the_abstract_machine_loses_what_the_code_loses_in_two_cycles(readings: int) -> None:
     """Those that are too large with a delta are replaced by one bit: without a delta the two can be compared."""
@@ -94,23 +79,21 @@ def test_the_abstract_machine_loses_what_the_code_loses_in_two_cycles(readings: 
     (cell,) = (
         column.cell(row) for column in COLUMNS if column.title == f"2 cycles, {'read once' if readings else 'unread'}"
     )
-    split = row.build(SeededCoins(0))._ledger.split
+    split = split_of(row.build(SeededCoins(0)))
     scenario = Scenario(range(1), 4, releases=4, readings=readings)
     machine = measure(lambda coins: OneBit(split, (cell.epsilon, 0.0), 2, coins), scenario)
     assert machine.found == pytest.approx(cell.found, abs=1e-12)
 
 
 def test_the_command_prints_crossings_and_fails_when_one_does_not_hold(monkeypatch: pytest.MonkeyPatch) -> None:
-    app = typer.Typer()
-    app.command()(audit)
     cells = [Cell(Verdict.AUDITED, epsilon=1.0, found=1.0), Cell(Verdict.AUDITED, epsilon=1.0, found=1.5)]
     made = [crossings.Crossing("Density", f"feature {i}", lambda cell=cell: cell) for i, cell in enumerate(cells)]  # type: ignore[misc]
     monkeypatch.setattr(crossings, "crossings", lambda estimator: made[: 1 if estimator else 2])
 
-    good = CliRunner().invoke(app, ["--crossings", "Density", "--json"])
+    good = invoke(["audit", "--crossings", "Density", "--json"])
     assert good.exit_code == 0
     assert '"found": 1.0' in good.stdout
-    bad = CliRunner(env={"COLUMNS": "118", "NO_COLOR": "1", "TERM": "dumb"}).invoke(app, ["--crossings"])
+    bad = invoke(["audit", "--crossings"], {"COLUMNS": "118", "NO_COLOR": "1", "TERM": "dumb"})
     assert bad.exit_code == 1
     assert "DOES NOT HOLD" in bad.stdout
 

@@ -9,29 +9,26 @@ from typing import Any
 
 import polars as pl
 import pytest
+from dated import DatedRows
 
 import panprivacy as pp
 from panprivacy import audit
 from panprivacy.audit import interference as audited
-from panprivacy.audit.dated import DatedRows
-from panprivacy.audit.interference import ADDITIONS, START, SUBJECTS, TIMED, USERS, Row, Seen, Step, Subject, Tick
+from panprivacy.audit.interference import ADDITIONS, START, TIMED, USERS, Row, Seen, Step, Subject, Tick
 from panprivacy.cli import days
-from panprivacy.cli.calendar import Calendar
 from panprivacy.cli.days import Days
-from panprivacy.cli.plainly import Speaker
+from panprivacy.cli.output import Output
 from panprivacy.cli.published import Published
 from panprivacy.cli.run import Run
-from panprivacy.cli.series import Series
-from panprivacy.cli.timed import once
-from panprivacy.clock import RowPolicy
-from panprivacy.events import Batch, Columns, Kind
-from panprivacy.feeding import Feed
-from panprivacy.periods import DAY, moment_of
+from panprivacy.cli.series import Calendar, Series, once
+from panprivacy.ingest import Batch, Columns, Kind
+from panprivacy.ingest.bodies import Body, ContentType
+from panprivacy.ingest.feed import BatchFeeder
+from panprivacy.ingest.problems import Refused
+from panprivacy.periods import DAY, RowPolicy, moment_of
 from panprivacy.serve import counter as counters
-from panprivacy.serve.bodies import Body, Form
 from panprivacy.serve.config import settings_of
 from panprivacy.serve.counter import Counter
-from panprivacy.serve.refusals import Refused
 
 EVERYTHING = tuple(ADDITIONS)
 LIVE = RowPolicy(ahead=0, late="count", early="skip")
@@ -50,7 +47,7 @@ def additions_found(subject: Subject) -> set[str]:
     "subject",
     [
         pytest.param(subject, marks=[pytest.mark.slow] if "Folder" in subject.name else [], id=subject.name)
-        for subject in SUBJECTS
+        for subject in audited.subjects()
     ],
 )
 def test_nobody_decides_over_others_in_python(subject: Subject) -> None:
@@ -78,7 +75,7 @@ def test_a_refusal_of_the_whole_batch_is_found() -> None:
 
 def test_a_length_that_depends_on_a_row_is_found() -> None:
     """The planted bug: the state is as long as who came."""
-    run = next(subject for subject in SUBJECTS if subject.name == "Density").run
+    run = audited.subjects_of(pp.Density)[0].run
 
     def longer(steps: Sequence[Step]) -> Seen:
         rows = sum(len(step) for step in steps if not isinstance(step, Tick))
@@ -120,17 +117,17 @@ class Pipe:
 
 
 def series(policy: RowPolicy = LIVE, *, clock: bool = True, skip_unlisted: bool = True) -> Callable[[Any], Seen]:
-    """`panprivacy density - --time at@START --release-every 1d --by what`."""
+    """`panprivacy density - --time at --start START --release-every 1d --by what`."""
 
     def run(steps: Sequence[Step]) -> Seen:
         coins, pipe = audited._Recording(), Pipe()
         est = pp.Density(USERS, 60.0, releases=3, categories=audited.CATEGORIES, coins=coins)
-        speaker = Speaker(as_json=True, quiet=True)
+        speaker = Output(as_json=True, quiet=True)
         calendar = Calendar(
             "at", "1d", moment_of(START), passed=0, planned=3, policy=policy, now=(lambda: pipe.now) if clock else None
         )
         feeding = Series(Run(est, None, 0.95, speaker), calendar, Published(speaker, None, deletions=False))
-        feed = Feed(est, COLUMNS, skip_unlisted=skip_unlisted, live=True)
+        feed = BatchFeeder(est, COLUMNS, skip_unlisted=skip_unlisted, live=True)
         refused = pipe.steps(steps, lambda batch: feeding._take(batch, feed, once))
         return Seen(refused, tuple(coins.released), ended=calendar.passed)
 
@@ -162,10 +159,10 @@ def actives_of_a_pipe(monkeypatch: pytest.MonkeyPatch, policy: RowPolicy) -> Cal
 
     def run(steps: Sequence[Step]) -> Seen:
         coins, pipe = audited._Recording(), Pipe()
-        monkeypatch.setattr(days, "_now", lambda: pipe.now)
+        monkeypatch.setattr(days, "wall_clock", lambda: pipe.now)
         est = pp.ActiveUsers(USERS, 1.0, span="2d", start=START, key=bytes(16), coins=coins)
-        feeding = Days(Run(est, None, 0.95, Speaker(as_json=True, quiet=True)), est, policy)
-        feed = Feed(est, Columns(("user",), Kind.integers, None, "at"), live=True)
+        feeding = Days(Run(est, None, 0.95, Output(as_json=True, quiet=True)), est, policy)
+        feed = BatchFeeder(est, Columns(("user",), Kind.integers, None, "at"), live=True)
         refused = pipe.steps(steps, lambda batch: feeding._take(batch, feed, "at", once, live=True))
         return Seen(refused, tuple(coins.released), str(est.day))
 
@@ -204,8 +201,8 @@ def service(folder: Path, monkeypatch: pytest.MonkeyPatch, **more: Any) -> Calla
                 refused.append(False)
             else:
                 refused.append(_is_refused(counter, step))
-        released = [round(each["groups"][0]["values"][0]["value"] * USERS) for each in counter.bulletin.records]
-        numbers = repr([each["period"]["number"] for each in counter.bulletin.records])
+        released = [round(each["groups"][0]["values"][0]["value"] * USERS) for each in counter.release_log.records]
+        numbers = repr([each["period"]["number"] for each in counter.release_log.records])
         counter.close()
         lengths = (("state", (folder / f"flu{runs}.pp").stat().st_size),)
         return Seen(tuple(refused), tuple(released), numbers, lengths=lengths)
@@ -224,7 +221,7 @@ def _is_refused(counter: Counter, rows: Sequence[Row]) -> bool:
     of_others = [row._replace(category="flu") if row.user else row for row in rows]  # one category: no key decides
     body = frame_of(of_others).rows.write_csv().encode()
     try:
-        counter.take(Body.copied(body, Form.csv)).result()
+        counter.take(Body.copied(body, ContentType.csv)).result()
     except Refused:
         return True
     return False
@@ -232,7 +229,7 @@ def _is_refused(counter: Counter, rows: Sequence[Row]) -> bool:
 
 def _wait_for(counter: Counter, releases: int) -> None:
     end = time.monotonic() + 30
-    while len(counter.bulletin.records) < releases and time.monotonic() < end:
+    while len(counter.release_log.records) < releases and time.monotonic() < end:
         time.sleep(0.002)
 
 

@@ -12,9 +12,8 @@ import polars as pl
 import pytest
 
 from panprivacy import Density, Users
-from panprivacy.audit.copying import clone
-from panprivacy.audit.memory import freeze, tombstones
-from panprivacy.audit.outcomes import EveryOutcome
+from panprivacy.audit.enumeration.memories import clone, freeze, tombstones
+from panprivacy.audit.enumeration.outcomes import EveryOutcome
 from panprivacy.testing import SeededCoins
 
 

@@ -6,8 +6,14 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from panprivacy.audit.chances import chance_from, chance_of
-from panprivacy.audit.outcomes import EveryOutcome, Noised, RealLaplace, TooManyOutcomes
+from panprivacy.audit.enumeration.outcomes import (
+    EveryOutcome,
+    Noised,
+    RealLaplace,
+    TooManyOutcomes,
+    chance_from,
+    chance_of,
+)
 from panprivacy.privacy.coins import ONE
 from panprivacy.privacy.noise import Gaussian, Laplace, Noise
 

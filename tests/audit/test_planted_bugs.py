@@ -10,10 +10,9 @@ import planted
 import pytest
 
 from panprivacy import Density, audit, paper, theory
-from panprivacy.audit.judge import Judge
-from panprivacy.audit.laws import Laws
-from panprivacy.audit.machine import Machine, Step
-from panprivacy.audit.search import READ, RELEASE, AllStreams, Left, Search
+from panprivacy.audit.enumeration.loss import Judge
+from panprivacy.audit.enumeration.machine import Laws, Machine, Step
+from panprivacy.audit.enumeration.search import READ, RELEASE, AllStreams, Left, Search
 from panprivacy.privacy.coins import Coins
 from panprivacy.privacy.noise import Laplace
 from panprivacy.privacy.pairs import symmetric

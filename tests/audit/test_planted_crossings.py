@@ -6,17 +6,17 @@ from typing import Any
 import pytest
 
 from panprivacy.audit.crossings import COLUMNS, MORE, Cell, Row
-from panprivacy.audit.crossings.columns import DELTA
-from panprivacy.audit.crossings.holders import InWindows, Maker
+from panprivacy.audit.crossings.columns import DELTA, windows
 from panprivacy.audit.crossings.measuring import Scenario, measure
-from panprivacy.audit.crossings.repeating import windows
-from panprivacy.counts import Counts
-from panprivacy.density import Density
+from panprivacy.audit.holders import InWindows, Maker
+from panprivacy.estimators.counts import Counts
+from panprivacy.estimators.density import Density
+from panprivacy.estimators.windows import Windows
 from panprivacy.folder.ledger import SharedLedger
 from panprivacy.privacy import composition, exact, gaussian
 from panprivacy.privacy.budget import Split
 from panprivacy.privacy.noise import Gaussian, Laplace
-from panprivacy.windows import Windows
+from panprivacy.testing import ledger_of, split_of
 
 CELLS = {column.title: column.cell for column in COLUMNS}
 
@@ -64,13 +64,13 @@ def test_a_folder_that_forgets_that_a_user_moves_two_counts_is_found(monkeypatch
 
     def with_half_the_noise(self: Any, act: Any) -> Any:
         def do(est: Any) -> Any:
-            split = est._ledger.split
-            est._ledger.split = forged = copy(split)
+            split = split_of(est)
+            ledger_of(est).split = forged = copy(split)
             object.__setattr__(forged, "noise", Laplace(split.sensitivity * split.noise.epsilon))
             try:
                 return act(est)
             finally:
-                est._ledger.split = split
+                ledger_of(est).split = split
 
         return change(self, do)
 

@@ -13,9 +13,9 @@ import planted
 import pytest
 
 from panprivacy import Density, audit, paper
-from panprivacy.audit.features import columns, snapshot
-from panprivacy.audit.proportions import clopper_pearson
+from panprivacy.audit.sampling import clopper_pearson, columns, snapshot
 from panprivacy.privacy.pairs import symmetric
+from panprivacy.testing import table_of
 
 pytestmark = pytest.mark.slow
 
@@ -135,7 +135,7 @@ def test_a_snapshot_is_not_changed_by_what_follows() -> None:
     shot = snapshot(est)
     before = shot["table.words"].copy()
     for user in range(8):
-        est._table.redraw_one(user, True)
+        table_of(est).redraw_one(user, True)
 
     assert shot["table.words"] == before
 

@@ -1,14 +1,16 @@
 """The search of an image finds what is there in whatever form, and nothing that is not."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from panprivacy.audit.imaging import needles
-from panprivacy.audit.imaging.crowd import letters
-from panprivacy.audit.imaging.images import Image, Segment
-from panprivacy.audit.imaging.needles import ASCENDING, IN_ORDER, Run, Windows
-from panprivacy.audit.imaging.searching import Haystack
+from panprivacy.audit.memory import patterns
+from panprivacy.audit.memory.batches import letters, opened, store
+from panprivacy.audit.memory.images import Image, Segment
+from panprivacy.audit.memory.patterns import ASCENDING, IN_ORDER, Run, Windows
+from panprivacy.audit.memory.search import ImageSearch
 
 RANDOM = np.random.default_rng(10)
 SIZE = 20_000
@@ -36,12 +38,12 @@ def image_of(*pieces: bytes) -> Image:
 def search(image: Image, *what: Windows | Run, before: Image | None = None) -> float:
     """Which share of what was looked for is there."""
     windows, runs = [w for w in what if isinstance(w, Windows)], [w for w in what if isinstance(w, Run)]
-    Haystack(image, before).look_for(windows, runs)
-    return float(np.concatenate([needle.found for needle in what]).mean())
+    ImageSearch(image, before).look_for(windows, runs)
+    return float(np.concatenate([pattern.found for pattern in what]).mean())
 
 
 def old_bits() -> list[Windows]:
-    return needles.of_bits("table", packed(OLD), SIZE, packed(NEW))
+    return patterns.of_bits("table", packed(OLD), SIZE, packed(NEW))
 
 
 @pytest.mark.slow
@@ -79,8 +81,8 @@ def test_counts_per_word_are_found_in_any_width(width: int) -> None:
     old, new = packed(OLD).view(np.uint64), packed(NEW).view(np.uint64)
     counts = np.bitwise_count(old).astype(f"u{width}").tobytes()
 
-    assert search(image_of(counts), needles.of_counts(old, new)) > 0.9
-    assert search(image_of(np.bitwise_count(new).tobytes()), needles.of_counts(old, new)) == 0
+    assert search(image_of(counts), patterns.of_counts(old, new)) > 0.9
+    assert search(image_of(np.bitwise_count(new).tobytes()), patterns.of_counts(old, new)) == 0
 
 
 @pytest.mark.slow
@@ -121,8 +123,8 @@ def test_what_stood_there_before_is_no_find() -> None:
 def test_texts_are_found_in_bytes_and_in_letters_of_four_bytes() -> None:
     texts = letters(RANDOM, 1000)
 
-    assert search(image_of(b"!" + texts.tobytes()), needles.of_texts("ids", texts)) == 1
-    assert search(image_of(texts.astype("U12").tobytes()), needles.of_texts("ids", texts)) == 1
+    assert search(image_of(b"!" + texts.tobytes()), patterns.of_texts("ids", texts)) == 1
+    assert search(image_of(texts.astype("U12").tobytes()), patterns.of_texts("ids", texts)) == 1
 
 
 def test_large_numbers_are_found_one_by_one_and_as_python_integers() -> None:
@@ -130,14 +132,14 @@ def test_large_numbers_are_found_one_by_one_and_as_python_integers() -> None:
     first = int(numbers[7])
     digits = b"".join((first >> 30 * i & 2**30 - 1).to_bytes(4, "little") for i in range(3))
 
-    assert search(image_of(numbers[7:8].tobytes()), needles.of_numbers("ids", numbers, new=True)) == 0.01
-    assert search(image_of(digits), needles.of_digits("ids", numbers)) == 0.01
+    assert search(image_of(numbers[7:8].tobytes()), patterns.of_numbers("ids", numbers, new=True)) == 0.01
+    assert search(image_of(digits), patterns.of_digits("ids", numbers)) == 0.01
 
 
 def test_random_memory_holds_nothing() -> None:
-    """Chance of a false alarm below 2**-40: see `needles`."""
+    """Chance of a false alarm below 2**-40: see `patterns`."""
     image = Image([Segment("[heap]", 1, 0, np.frombuffer(RANDOM.bytes(2**24), dtype=np.uint8))])
-    keys = needles.of_octets("keys", RANDOM.bytes(2**16))
+    keys = patterns.of_octets("keys", RANDOM.bytes(2**16))
 
     assert search(image, *old_bits(), keys, Run("ids", IDS, IN_ORDER)) == 0
 
@@ -149,7 +151,7 @@ def test_flips_of_a_batch_that_are_the_present_bits_are_no_find_and_others_are()
     since[: SIZE // 4] = NEW[: SIZE // 4]  # of which half were drawn again
     flips = packed(came & OLD)
 
-    sought = needles.of_marks(flips, SIZE, packed(since))
+    sought = patterns.of_marks(flips, SIZE, packed(since))
     assert search(image_of(packed(since).tobytes()), *sought) == 0.0
     assert search(image_of(flips.tobytes()), *sought) > 0.11
 
@@ -158,4 +160,10 @@ def test_marks_that_are_zeros_and_then_ones_are_not_looked_for() -> None:
     came = np.zeros(SIZE, np.uint8)
     came[SIZE // 2 + 7 :] = 1
 
-    assert not sum(len(windows.keys) for windows in needles.of_marks(packed(came), SIZE, None))
+    assert not sum(len(windows.keys) for windows in patterns.of_marks(packed(came), SIZE, None))
+
+
+def test_a_categorical_of_any_size_has_a_category_for_every_id(tmp_path: Path) -> None:
+    ids = np.array([3, 9_999_999])
+    with opened(store(ids, "pandas categorical", tmp_path / "batch")) as column:
+        assert column.tolist() == ids.tolist()

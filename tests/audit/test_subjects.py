@@ -8,8 +8,8 @@ import pytest
 import panprivacy
 from panprivacy import paper
 from panprivacy.audit.subjects import COMPOSED, SUBJECTS, Case, Subject
-from panprivacy.continual import Continual
-from panprivacy.continual.watch import Watch
+from panprivacy.estimators.continual import Continual
+from panprivacy.estimators.continual.observed import DriftTest
 
 PRIVATE = [subject for subject in SUBJECTS if subject.private]
 PRINTED = [subject for subject in SUBJECTS if not subject.private]
@@ -84,7 +84,7 @@ def test_a_claimed_delta_is_not_far_above_the_one_that_is_found(subject: Subject
 
 @pytest.mark.slow
 def test_an_observer_with_a_delta_whose_test_has_no_noise_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Watch, "has_drifted", lambda watch, distance, coins: distance >= watch.bar)  # noqa: ARG005
+    monkeypatch.setattr(DriftTest, "has_drifted", lambda watch, distance, coins: distance >= watch.bar)  # noqa: ARG005
     (subject,) = (subject for subject in SUBJECTS if subject.name == "Continual, delta")
     result = subject.audit(Case(events=1))
 

@@ -5,7 +5,7 @@ from fractions import Fraction
 from itertools import permutations, product
 from typing import Any
 
-from panprivacy.audit.outcomes import EveryOutcome
+from panprivacy.audit.enumeration.outcomes import EveryOutcome
 
 Run = tuple[Any, ...]
 

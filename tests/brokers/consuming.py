@@ -11,6 +11,7 @@ from servers import until
 
 import panprivacy as pp
 from panprivacy.errors import PanPrivacyError
+from panprivacy.testing import table_of
 
 CERTAIN = 80
 """An epsilon with which a bit is what its user did, but for a probability of 2.4e-10, the least there is.
@@ -37,7 +38,7 @@ def counted(state: Path) -> list[int]:
         est = pp.load(state) if state.exists() else None
     except PanPrivacyError:
         return []
-    return [] if est is None else np.flatnonzero(est._table.bits(0, est._table.size)).tolist()
+    return [] if est is None else np.flatnonzero(table_of(est).bits(0, table_of(est).size)).tolist()
 
 
 def wait_for(state: Path, users: int) -> None:

@@ -7,12 +7,11 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from functools import partial
 
-from panprivacy.events import Columns, Kind
-from panprivacy.serve.bodies import Body
-from panprivacy.serve.refusals import Refused, Why
-from panprivacy.serve.sources.block import Block
-from panprivacy.serve.sources.messages import Messages, Unreachable
-from panprivacy.serve.sources.pump import Pump
+from panprivacy.brokers.consumer import BrokerConsumer
+from panprivacy.brokers.messages import Block, Messages, Unreachable
+from panprivacy.ingest import Columns, Kind
+from panprivacy.ingest.bodies import Body
+from panprivacy.ingest.problems import ProblemType, Refused
 
 USERS = Columns(("user",), Kind.integers)
 
@@ -85,38 +84,38 @@ class FakeCounter:
     def _counted(self, lines: list[bytes]) -> int:
         if self.bodies > 1 and self._full_disks:
             self._full_disks -= 1
-            raise Refused(Why.disk, retry=0.001)
+            raise Refused(ProblemType.disk, retry=0.001)
         try:
             rows = [json.loads(line) for line in lines]
         except ValueError:
-            raise Refused(Why.unreadable) from None
+            raise Refused(ProblemType.unreadable) from None
         if any(row["user"] >= self._outside for row in rows):
-            raise Refused(Why.outside)
+            raise Refused(ProblemType.outside)
         self.on_disk |= {row["user"]: row.get("action", "insert") for row in rows}
         return len(rows)
 
 
 def pumped(broker: FakeBroker, counter: FakeCounter, *, batch: int = 10, skip_bad: bool = False) -> list[str]:
     """Read a broker until everything is acknowledged, or the pump stops; what it told."""
-    told: list[str] = []
+    payload_kind: list[str] = []
     done = threading.Event()
 
     def tell(word: str, cause: str) -> None:
-        told.append(f"{word}: {cause}")
+        payload_kind.append(f"{word}: {cause}")
         if word == "stopped":
             done.set()
 
-    pump = Pump(broker, USERS, batch=batch, skip_bad=skip_bad, tell=tell)
+    pump = BrokerConsumer(broker, USERS, batch=batch, skip_bad=skip_bad, tell=tell)
     pump.start(counter.take)
     wait_until(lambda: broker.acknowledged == len(broker.payloads) or done.is_set())
     pump.close()
     assert broker.closed
-    return told
+    return payload_kind
 
 
 def wait_until(holds: Callable[[], bool]) -> None:
     """Wait for what takes milliseconds."""
-    end = time.monotonic() + 30
+    end = time.monotonic() + 120
     while not holds():
         assert time.monotonic() < end
         time.sleep(0.001)

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from panprivacy.audit.imaging import servers
-from panprivacy.audit.imaging.servers import KINDS, KafkaServer, Server, until
+from panprivacy.audit.memory import brokers
+from panprivacy.audit.memory.brokers import KINDS, KafkaServer, Server, until
 
 __all__ = ["KINDS", "KafkaServer", "Server", "started", "until"]
 
 
 def started(kind: str, folder: Path) -> Server:
     """A broker that runs; where it is not installed, the test is skipped."""
-    if reason := servers.missing(kind):
+    if reason := brokers.missing(kind):
         pytest.skip(reason)
-    return servers.started(kind, folder)
+    return brokers.started(kind, folder)

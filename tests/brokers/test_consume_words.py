@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 from fakes import FakeBroker
-from typer.testing import CliRunner
 
-from panprivacy.cli import app
-from panprivacy.events import Columns
-from panprivacy.serve.sources.pump import Pump
+from command_line import invoke
+from panprivacy.brokers.consumer import BrokerConsumer
+from panprivacy.ingest import Columns
 
 ADDRESS = "redis://localhost:1/visits"
 
@@ -20,12 +19,12 @@ def said_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., li
     """The lines on standard error of a command that reads these messages from a broker in memory, and fails."""
 
     def lines(messages: list[bytes], *options: str) -> list[str]:
-        def pump(_table: Any, _name: str, columns: Columns, tell: Any, *, skip_bad: bool) -> Pump:
-            return Pump(FakeBroker(messages), columns, batch=1, skip_bad=skip_bad, tell=tell)
+        def consumer(source: Any, _name: str, columns: Columns, tell: Any) -> BrokerConsumer:
+            return BrokerConsumer(FakeBroker(messages), columns, batch=1, skip_bad=source.bad == "skip", tell=tell)
 
-        monkeypatch.setattr("panprivacy.serve.sources.brokers.pump_of", pump)
+        monkeypatch.setattr("panprivacy.brokers.settings.consumer_of", consumer)
         budget = ("-n", "1000", "-e", "1", "--state", str(tmp_path / "flu.pp"))
-        result = CliRunner().invoke(app, ["consume", ADDRESS, *budget, *options])
+        result = invoke(["consume", ADDRESS, *budget, *options])
         assert (result.exit_code, result.stdout) == (2, "")
         return [
             line for line in result.stderr.splitlines() if "not in force here" not in line and "reading" not in line

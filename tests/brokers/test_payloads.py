@@ -7,20 +7,19 @@ import numpy as np
 import polars as pl
 import pytest
 
-from panprivacy.events import Columns, Kind
-from panprivacy.serve.bodies import Form
-from panprivacy.serve.refusals import Refused
-from panprivacy.serve.sources import payloads
-from panprivacy.serve.sources.block import Block
-from panprivacy.serve.sources.payloads import Payload, bodies_of, told
-from panprivacy.serve.sources.weaving import woven
+from panprivacy.brokers import payloads
+from panprivacy.brokers.messages import Block
+from panprivacy.brokers.payloads import Payload, bodies_of, ids_to_ndjson, payload_kind
+from panprivacy.ingest import Columns, Kind
+from panprivacy.ingest.bodies import ContentType
+from panprivacy.ingest.problems import Refused
 
 NUMBERS, NAMES = Columns(("user",), Kind.integers), Columns(("user",), Kind.text)
 
 
 def _rows(given: list[bytes], columns: Columns, form: Payload | None = None) -> list[object]:
     (body,) = bodies_of(Block.of(given), columns, form)
-    assert body.form is Form.ndjson
+    assert body.content_type is ContentType.ndjson
     return [json.loads(line) for line in body.octets.tobytes().splitlines() if line.strip()]
 
 
@@ -64,7 +63,7 @@ def test_an_edge_is_no_bare_id() -> None:
 
 def test_each_arrow_stream_is_a_body_of_its_own_in_memory_that_can_be_wiped() -> None:
     one, two = bodies_of(Block.of([_arrow([1, 2]), _arrow([3])]), NUMBERS)
-    assert one.form is two.form is Form.arrow
+    assert one.content_type is two.content_type is ContentType.arrow
     assert pl.read_ipc_stream(one.octets.tobytes())["user"].to_list() == [1, 2]
     one.wipe()
     assert not one.octets.any()
@@ -85,7 +84,7 @@ def test_very_much_becomes_several_bodies(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_what_a_message_is_can_be_said() -> None:
-    assert told(b"{1234-abcd}") is Payload.json
+    assert payload_kind(b"{1234-abcd}") is Payload.json
     assert _rows([b"{1234-abcd}"], NAMES, Payload.id) == [{"user": "{1234-abcd}"}]
 
 
@@ -94,9 +93,9 @@ OTHERS = [b" 17", b"17 ", b'a"b', b"c\\d", "ä".encode(), b"a\nb", b"a\tb", b"\x
 
 
 def test_plain_ids_are_woven_and_others_take_the_long_way_to_the_same_lines() -> None:
-    assert woven(Block.of(PLAIN), b'{"user":"', b'"}') is not None
+    assert ids_to_ndjson(Block.of(PLAIN), b'{"user":"', b'"}') is not None
     for other in OTHERS:
-        assert woven(Block.of([*PLAIN, other]), b'{"user":"', b'"}') is None
+        assert ids_to_ndjson(Block.of([*PLAIN, other]), b'{"user":"', b'"}') is None
         assert _rows([*PLAIN, other], NAMES)[:-1] == _rows(PLAIN, NAMES)
     assert _rows(PLAIN, NAMES) == [{"user": each.decode()} for each in PLAIN]
 
@@ -105,7 +104,7 @@ def test_a_part_of_a_part_has_the_same_memory_and_no_copy_of_lengths() -> None:
     block = Block.of([b"alice", b"bob", b"carol", b"dave"])
     part = block.part(1, 4).part(1, 3)
     assert list(part) == [b"carol", b"dave"]
-    lines = woven(part, b"<", b">")
+    lines = ids_to_ndjson(part, b"<", b">")
     assert lines is not None
     assert lines.tobytes() == b"<carol>\n<dave>\n"
     block.wipe()

@@ -7,14 +7,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-from typer.testing import CliRunner, Result
-
-from panprivacy.cli import app
+from command_line import Result, invoke
 
 
 def run(*arguments: str | int | float | Path) -> Result:
     """Run a command here."""
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+    return invoke(arguments)
 
 
 def answer(*arguments: str | int | float | Path) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import pytest
 from commands import refused, run, start
 
 import panprivacy as pp
-from panprivacy.planning.rounding import rounded_up
+from panprivacy.planning.search import rounded_up
 
 USERS = 7000
 MONDAY = datetime(2026, 1, 5)

@@ -1,5 +1,6 @@
 """`panprivacy counts`: how often."""
 
+import json
 import signal
 from pathlib import Path
 
@@ -77,7 +78,7 @@ def test_a_pipe_releases_when_it_is_asked_and_keeps_what_it_counted(visits: Path
     process.stdin.flush()
     process.send_signal(signal.SIGUSR1)
     assert b'"number": 1' in process.stdout.readline()
-    out, errors = process.communicate(timeout=60)
+    out, errors = process.communicate(timeout=120)
     assert process.returncode == 0, errors
     assert b'"at_least"' in out
     kept = pp.load(state).last
@@ -93,7 +94,7 @@ def test_a_bad_row_in_a_pipe_says_that_rows_count_again(tmp_path: Path) -> None:
     process.stdin.write(b"who\n1\n2\n")
     process.stdin.flush()
     wait_until_written(state, process)
-    _, errors = process.communicate(b"100\n", timeout=60)
+    _, errors = process.communicate(b"100\n", timeout=120)
     assert process.returncode == 2
     assert b"a row that is fed again counts again" in errors
 
@@ -104,11 +105,6 @@ def test_shares_are_drawn(visits: Path, tmp_path: Path) -> None:
     assert run(*command, "--plot", tmp_path / "shares.png").exit_code == 0
     assert (tmp_path / "shares.png").read_bytes().startswith(b"\x89PNG")
     assert "cannot draw" in refused(*command, "--plot", "shares.doc")
-    assert "--only mean releases none" in refused(*command, "--only", "mean", "--plot", tmp_path / "x.png")
-    kept = tmp_path / "c.pp"
-    assert run(*command, "-s", kept, "--plot", tmp_path / "y.png").exit_code == 2
-    assert kept.exists(), "what was counted is lost"
-    assert not (tmp_path / "y.png").exists()
 
 
 def test_who_and_how_much_have_to_be_said(visits: Path) -> None:
@@ -178,3 +174,24 @@ def test_what_does_not_grow_says_why(visits: Path, tmp_path: Path) -> None:
     assert run("distinct", visits, "-c", "who", "-e", 8, "-s", distinct).exit_code == 0
     assert "its key would give other users the bits" in refused("grow", retained, "-n", 30_000)
     assert "it takes anybody" in refused("grow", distinct, "-n", 30_000)
+
+
+# --- series ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_a_series_by_times_counts_up_to_the_end_of_each_period(tmp_path: Path) -> None:
+    path = tmp_path / "days.csv"
+    path.write_text("who,day\n" + "".join(f"{user},2026-01-0{day}\n" for day in (5, 6, 7) for user in range(1000)))
+    asked = ("counts", path, "-c", "who", "-n", 2000, "-e", 30, "--up-to", 4, "--releases", 3)
+    daily = ("--release-every", "1d", "--time", "day", "--start", "2026-01-05")
+    lines = [json.loads(line) for line in run(*asked, *daily, "--json").stdout.splitlines()]
+    assert [line["until"][:10] for line in lines] == ["2026-01-06", "2026-01-07", "2026-01-08"]
+    assert [round(2 * line["mean"]) for line in lines] == [1, 2, 3]
+    assert not any("monotone" in line for line in lines), "a mean is no number of users that never falls"
+
+
+def test_a_series_by_times_is_kept_in_no_state(visits: Path, tmp_path: Path) -> None:
+    daily = ("--releases", 3, "--release-every", "1d", "--time", "day", "--state", tmp_path / "c.pp")
+    assert "leave --state or --time out" in refused("counts", visits, "-c", "who", "-n", 20_000, "-e", 1, *daily)
+    assert not (tmp_path / "c.pp").exists()

@@ -140,7 +140,8 @@ def test_the_note_says_the_two_standard_errors(visits: Path) -> None:
 def test_a_series_says_its_delta(tmp_path: Path) -> None:
     path = tmp_path / "visits.csv"
     path.write_text("user,day\n" + "".join(f"{i},2026-01-{1 + i // 100:02}\n" for i in range(900)))
-    asked = ("density", path, "-c", "user", "-n", 1000, "-e", 2, "--time", "day@2026-01-01", "--release-every", "1d")
+    daily = ("--time", "day", "--start", "2026-01-01", "--release-every", "1d")
+    asked = ("density", path, "-c", "user", "-n", 1000, "-e", 2, *daily)
     told = run(*asked, "--releases", 100, "--delta", "1e-9", "--json")
     lines = [json.loads(line) for line in told.stdout.splitlines() if "density_interval" in line]
     assert {line["delta_spent"] for line in lines} == {1e-9}

@@ -62,7 +62,7 @@ def test_an_epsilon_that_hardly_protects_is_put_in_words(visits: Path, epsilon: 
     command = ("density", visits, "-c", "user", "-n", 1000, "-e")
     (line,) = run(*command, epsilon).stderr.splitlines()
     assert f"epsilon {epsilon} protects hardly anybody" in line
-    assert f"multiplied by {times};" in line
+    assert f"appeared by {times};" in line
     assert run(*command, 10).stderr == ""
     assert run(*command, epsilon, "--quiet").stderr == ""
 

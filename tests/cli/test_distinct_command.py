@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 from commands import answer, refused, run
 
-from panprivacy.cli.plainly import Speaker
+from panprivacy.cli.output import Output
 
 KEY = "00112233445566778899aabbccddeeff"
 
@@ -26,7 +26,7 @@ def test_different_users_are_counted(visits: Path) -> None:
 
 def test_an_interval_without_end_has_none_in_json(capsys: pytest.CaptureFixture[str]) -> None:
     """Infinity is a word of Python's, and of no JSON reader's."""
-    Speaker(as_json=True, quiet=True).answer({"count": 3.5, "interval": (0.0, float("inf")), "last": {"x": [1e999]}})
+    Output(as_json=True, quiet=True).answer({"count": 3.5, "interval": (0.0, float("inf")), "last": {"x": [1e999]}})
     assert capsys.readouterr().out == '{"count": 3.5, "interval": [0.0, null], "last": {"x": [null]}}\n'
 
 
@@ -74,3 +74,10 @@ def test_no_row_of_a_pipe_decides_what_ids_are() -> None:
     assert "No row of a pipe decides that: say --ids integers, or --ids text" in refused(
         "distinct", "-", "-c", "user", "-e", 1, "--quiet"
     )
+
+
+def test_an_error_that_holds_for_more_users_only_is_told(visits: Path) -> None:
+    told = run("distinct", visits, "-c", "who", "-e", 1, "--error", 0.01).stderr
+
+    assert "this count has a standard error of " in told
+    assert "users: --error 0.01 holds from " in told

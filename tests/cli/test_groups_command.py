@@ -166,7 +166,6 @@ def test_deletions_are_of_one_category(tmp_path: Path) -> None:
         (("--by", "nothing", "--categories", "a,b"), "no column 'nothing'"),
         (("--by", "user", "--categories", "a,b"), "one role only"),
         (("--group", "region"), "say --universe-file FILE:COLUMN"),
-        (("--plot", "groups.png"), "or groups: say --by or --group"),
         ((*BY, "--plot", "groups.doc"), "ends in .png"),
         ((*BY, "--shard", "0/2"), "leave shard out"),
     ],
@@ -192,6 +191,6 @@ def test_groups_are_drawn(visits: Path, command: str) -> None:
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_release_without_groups_draws_nothing(tmp_path: Path) -> None:
-    with pytest.raises(pp.PanPrivacyError, match="has no groups"):
-        pp.Density(10, 1.0).release().plot(tmp_path / "groups.png")
+def test_a_release_without_groups_is_one_bar(tmp_path: Path) -> None:
+    pp.Density(10, 1.0).release().plot(tmp_path / "bar.png")
+    assert (tmp_path / "bar.png").read_bytes().startswith(b"\x89PNG")

@@ -10,9 +10,8 @@ import pytest
 from commands import start, wait_until_written
 
 import panprivacy as pp
-from panprivacy.cli.folders import KeptFolder
-from panprivacy.cli.keeping import Keeper
-from panprivacy.state import Sealed, StateFile
+from panprivacy.cli.kept import Keeper, KeptFolder
+from panprivacy.state import Snapshot, StateFile
 
 
 class Clock:
@@ -23,7 +22,7 @@ class Clock:
         self.writes: list[float] = []
         monkeypatch.setattr(time, "monotonic", lambda: self.now)
 
-        def write(_: StateFile, __: Sealed) -> None:
+        def write(_: StateFile, __: Snapshot) -> None:
             self.now += takes
             self.writes.append(self.now)
 
@@ -80,7 +79,7 @@ def test_a_batch_is_written_to_all_shards_whoever_is_in_it(
 ) -> None:
     written, write = [], StateFile.write
 
-    def noted(self: StateFile, parts: Sealed) -> None:
+    def noted(self: StateFile, parts: Snapshot) -> None:
         written.append(self.path.name)
         write(self, parts)
 

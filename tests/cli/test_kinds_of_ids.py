@@ -9,6 +9,7 @@ import pytest
 from commands import answer, refused, run
 
 import panprivacy as pp
+from panprivacy import testing
 
 FORMATS = ["csv", "ndjson", "parquet", "arrow"]
 USERS = 3000
@@ -50,8 +51,8 @@ def test_a_second_file_with_one_text_is_refused_and_counts_nobody_twice(
 
 
 @pytest.mark.parametrize("second", FORMATS)
-@pytest.mark.parametrize("first", FORMATS)
-def test_whole_floats_are_the_same_users_in_every_format(first: str, second: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("first", ["csv", "ndjson"])
+def test_whole_numbers_with_a_point_are_the_same_users_in_text(first: str, second: str, tmp_path: Path) -> None:
     assert run(*feed(written(tmp_path / f"a.{first}", [float(user) for user in range(USERS)]))).exit_code == 0
     assert run(*feed(written(tmp_path / f"b.{second}", list(range(USERS))))).exit_code == 0
     assert answer("release", tmp_path / "d.pp")["count"] == pytest.approx(USERS, rel=0.1)
@@ -127,7 +128,7 @@ def test_in_python_text_beside_integers_is_refused(given: Any) -> None:
     for ids in (given, pandas.Series(list(given)), pandas.Series(list(given), dtype="string")):
         with pytest.raises(TypeError, match="integers"):
             pp.Density(universe=10, epsilon=1.0).update_many(ids)
-        with pytest.raises(TypeError, match="declared to be integers"):
+        with testing.refused("ids-type", "integers"):
             pp.DistinctCount(epsilon=1.0, ids="integers").update_many(ids)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from commands import start, wait_until_written
 
-from imaged import image_of
+from imaged import image_of, until_idle
 
 BATCHES, ROWS = 20, 1000
 IDS = [[f"patient-{os.urandom(9).hex()}" for _ in range(ROWS)] for _ in range(BATCHES)]
@@ -33,17 +33,14 @@ def _left(process: subprocess.Popen[bytes], state: Path, json: bool) -> list[int
         process.stdin.flush()
         time.sleep(0.05)
     wait_until_written(state, process)
-    written = 0.0
-    while state.stat().st_mtime != written:  # until nothing comes any more
-        written = state.stat().st_mtime
-        time.sleep(2)
+    until_idle(process)
     tokens = {token for part in image_of(process.pid) for token in re.findall(rb"patient-[0-9a-f]{18}", part)}
     process.communicate()
     assert process.returncode == 0
     return [sum(user.encode() in tokens for user in batch) for batch in IDS]
 
 
-DAILY = ("--releases", BATCHES, "--release-every", "1d", "--time", "at@2026-01-01", "--ahead", 1)
+DAILY = ("--releases", BATCHES, "--release-every", "1d", "--time", "at", "--start", "2026-01-01", "--ahead", 1)
 
 
 @pytest.mark.parametrize("timed", [(), DAILY], ids=["by the clock", "by times"])

@@ -10,9 +10,8 @@ import polars as pl
 import pytest
 from terminal import screen, watched
 
-from panprivacy.cli.plainly import Speaker
-from panprivacy.cli.progress import Meter
-from panprivacy.events import Batch
+from panprivacy.cli.output import Meter, Output
+from panprivacy.ingest import Batch
 
 
 class Terminal(io.StringIO):
@@ -27,7 +26,7 @@ def _shown(files: list[str], batches: list[Batch], monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(sys, "stderr", terminal)
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "120")
-    with Meter(files, Speaker(as_json=False, quiet=False)) as meter:
+    with Meter(files, Output(as_json=False, quiet=False)) as meter:
         time.sleep(0.15)
         for batch in batches:
             meter.advance(batch)
@@ -55,11 +54,11 @@ def test_a_pipe_has_no_end_to_wait_for(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_nobody_looking_nothing_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     out = io.StringIO()
     monkeypatch.setattr(sys, "stderr", out)
-    with Meter([], Speaker(as_json=False, quiet=False)) as meter:
+    with Meter([], Output(as_json=False, quiet=False)) as meter:
         meter.advance(Batch("f", pl.DataFrame({"user": [1]}), 0, 1))
     assert out.getvalue() == ""
     monkeypatch.setattr(sys, "stderr", Terminal())
-    assert not Speaker(as_json=False, quiet=True).shows_progress
+    assert not Output(as_json=False, quiet=True).shows_progress
 
 
 def test_a_person_sees_a_table_and_a_program_a_line(
@@ -68,11 +67,11 @@ def test_a_person_sees_a_table_and_a_program_a_line(
     import panprivacy as pp
 
     release = pp.Density(1000, epsilon=1.0).release()
-    Speaker(as_json=False, quiet=False).answer(release)
+    Output(as_json=False, quiet=False).answer(release)
     assert capsys.readouterr().out == f"{release}\n"
     terminal = Terminal()
     monkeypatch.setattr(sys, "stdout", terminal)
-    Speaker(as_json=False, quiet=False).answer(release)
+    Output(as_json=False, quiet=False).answer(release)
     assert "Release 1" in terminal.getvalue()
 
 
@@ -82,7 +81,7 @@ def test_the_bar_makes_way_for_answers_and_notes(monkeypatch: pytest.MonkeyPatch
         monkeypatch.setattr(sys, stream, terminal)
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "120")
-    speaker = Speaker(as_json=False, quiet=False)
+    speaker = Output(as_json=False, quiet=False)
     with Meter([], speaker) as meter:
         for text in ("one", "two"):
             meter.advance(Batch("f", pl.DataFrame({"user": [1]}), 0, 1))
@@ -94,15 +93,18 @@ def test_the_bar_makes_way_for_answers_and_notes(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.slow
-def test_a_series_on_a_terminal_is_a_line_for_each_release_and_a_table_of_its_curve(tmp_path: Path) -> None:
+def test_a_series_on_a_terminal_is_a_row_for_each_release_and_a_table_of_its_curve(tmp_path: Path) -> None:
     when = [datetime(2026, 1, 5) + i * timedelta(days=28) / 200_000 for i in range(200_000)]
     pl.DataFrame({"user": [i % 100 for i in range(200_000)], "when": when}).write_csv(tmp_path / "visits.csv")
-    series = ("--releases", 4, "--release-every", "7d", "--time", "when@2026-01-05")
+    series = ("--releases", 4, "--release-every", "7d", "--time", "when", "--start", "2026-01-05")
     shown = watched("density", tmp_path / "visits.csv", "-c", "user", "-n", 100, "-e", 9, *series)
     until = [f"until 2026-{day}" for day in ("01-12", "01-19", "01-26")]
     until.append("until the events end, in the period to 2026-02-02")
-    title, edge, *table, other_edge = shown[5:-1]  # the line of the last release is longer than the terminal is wide
-    assert [line.split(":")[0] for line in shown[:4]] == until
+    header, *rows = shown[:5]
+    title, edge, *table, other_edge = shown[5:-1]
+    assert header.split()[:2] == ["until", "density"]
+    assert [line[:10] for line in rows] == ["2026-01-12", "2026-01-19", "2026-01-26", "2026-02-02"]
+    assert "(open)" in rows[-1]
     assert (title.strip(), edge[0], other_edge[0]) == ("monotone curve through 4 releases", "┌", "└")
     assert [line.split("│")[1].strip() for line in table] == until
     assert shown[-1].startswith("audit:")

@@ -28,7 +28,7 @@ def test_without_releases_nothing_is_spent_and_the_periods_of_the_files_are_name
 def test_the_periods_go_from_the_start_that_was_said(tmp_path: Path) -> None:
     file = rows(tmp_path / "visits.csv", "2026-01-05", "2026-01-18")
     for start, periods in (("2026-01-05", 2), ("2026-01-04", 3)):
-        message = refused("distinct", file, "-c", "user", "-e", 1, *WEEKLY, "--time", f"when@{start}")
+        message = refused("distinct", file, "-c", "user", "-e", 1, *WEEKLY, "--time", "when", "--start", start)
         assert message.endswith(f"from {start} on, these files have {periods} of 7d")
 
 
@@ -44,7 +44,7 @@ def test_of_a_pipe_the_number_of_periods_is_asked_for_and_no_folder_is_made(tmp_
 
 def test_a_state_that_is_there_knows_its_releases(tmp_path: Path) -> None:
     file, kept = rows(tmp_path / "visits.csv", "2026-01-05", "2026-01-12"), tmp_path / "flu.pp"
-    start = ("--time", "when@2026-01-05", "--state", kept)
+    start = ("--time", "when", "--start", "2026-01-05", "--state", kept)
     assert run("density", file, *BUDGET, "--releases", 3, *WEEKLY, *start).exit_code == 0
 
     later = rows(tmp_path / "later.csv", "2026-01-13", "2026-01-19")

@@ -40,7 +40,7 @@ def test_each_then_is_followed_by_a_release() -> None:
 
 
 WEEKS = {"2026-01-05": range(8000), "2026-01-12": range(6000, 9000), "2026-01-19": range(4000, 10_000)}
-BY_TIMES = ("-c", "user", "--time", "day@2026-01-05", "--release-every", "7d")
+BY_TIMES = ("-c", "user", "--time", "day", "--start", "2026-01-05", "--release-every", "7d")
 
 
 def timed(*starts: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 import pytest
 from commands import refused, run
-from weekly import BUDGET, USERS, WEEKLY, WEEKS, rows, visits
+from weekly import BUDGET, FROM, USERS, WEEKLY, WEEKS, rows, visits
 
 
 @pytest.fixture(params=["parquet", "csv", "ndjson", "seconds.csv", "zone.csv"])
@@ -62,7 +62,7 @@ def test_every_week_is_released_when_it_is_over(file: Path) -> None:
 
 
 def test_people_get_a_line_for_each_release_and_the_curve_and_the_audit_under_them(parquet: Path) -> None:
-    result = run("density", parquet, *BUDGET, "--releases", WEEKS, *WEEKLY, "--time", "when@2026-01-05")
+    result = run("density", parquet, *BUDGET, "--releases", WEEKS, *WEEKLY, *FROM)
     *weeks, last = result.stdout.splitlines()
     until = [f"until 2026-{day}" for day in ("01-12", "01-19", "01-26")]
     until.append("until the events end, in the period to 2026-02-02")
@@ -83,7 +83,7 @@ def test_a_start_that_only_the_data_tell_is_pointed_out(parquet: Path) -> None:
 
 
 def test_weeks_in_which_nothing_happened_are_released_too(parquet: Path) -> None:
-    weeks = lines(parquet, *BUDGET, "--releases", 6, *WEEKLY, "--time", "when@2025-12-22", "--ahead", 2)
+    weeks = lines(parquet, *BUDGET, "--releases", 6, *WEEKLY, "--time", "when", "--start", "2025-12-22", "--ahead", 2)
 
     assert [week["density"] for week in weeks] == pytest.approx([0, 0, 0.25, 0.5, 0.75, 1.0], abs=0.05)
 
@@ -92,7 +92,7 @@ def test_events_after_the_last_planned_release_are_counted_and_not_released(parq
     weeks = lines(parquet, *BUDGET, "--releases", 2, *WEEKLY, "--time", "when")
 
     assert [week["density"] for week in weeks] == pytest.approx([0.25, 0.5], abs=0.05)
-    result = run("density", parquet, *BUDGET, "--releases", 2, *WEEKLY, "--time", "when@2026-01-05")
+    result = run("density", parquet, *BUDGET, "--releases", 2, *WEEKLY, *FROM)
     assert "panprivacy: all planned releases are made: later events are counted and will never" in result.stderr
 
 
@@ -107,7 +107,7 @@ def test_a_file_that_is_not_sorted_is_refused_and_nothing_is_released(tmp_path: 
     path = tmp_path / "late.csv"
     pl.concat([frame[1000:], frame[:1000]]).write_csv(path)
 
-    message = refused("density", path, *BUDGET, "--releases", 4, *WEEKLY, "--time", "when@2026-01-05", "--state", kept)
+    message = refused("density", path, *BUDGET, "--releases", 4, *WEEKLY, *FROM, "--state", kept)
     assert "late.csv: row 3001: when 2026-01-05 00:10:01 comes after a row of the period from 2026-01-26 on" in message
     assert message.endswith("sort by when")
     assert not kept.exists()
@@ -118,7 +118,7 @@ def test_rows_of_one_period_come_in_any_order(tmp_path: Path) -> None:
     pl.concat(week.sample(fraction=1, shuffle=True, seed=1) for week in visits().iter_slices(USERS // WEEKS)).write_csv(
         path
     )
-    weeks = lines(path, *BUDGET, "--releases", WEEKS, *WEEKLY, "--time", "when@2026-01-05")
+    weeks = lines(path, *BUDGET, "--releases", WEEKS, *WEEKLY, *FROM)
 
     assert [week["density"] for week in weeks] == pytest.approx([0.25, 0.5, 0.75, 1.0], abs=0.05)
 
@@ -126,14 +126,14 @@ def test_rows_of_one_period_come_in_any_order(tmp_path: Path) -> None:
 def test_rows_after_the_last_release_come_in_any_order(tmp_path: Path) -> None:
     path = rows(tmp_path / "visits.csv", "2026-01-05", "2026-01-12", "2026-03-01", "2026-02-01")
 
-    assert len(lines(path, *BUDGET, "--releases", 1, *WEEKLY, "--time", "when@2026-01-05")) == 1
+    assert len(lines(path, *BUDGET, "--releases", 1, *WEEKLY, *FROM)) == 1
 
 
 def test_files_out_of_order_are_refused_and_what_was_released_stays(tmp_path: Path) -> None:
     first = rows(tmp_path / "b.csv", "2026-01-05", "2026-01-12")
     second = rows(tmp_path / "a.csv", "2026-01-06")
     kept = tmp_path / "flu.pp"
-    options = (*WEEKLY, "--time", "when@2026-01-05", "--state", kept)
+    options = (*WEEKLY, *FROM, "--state", kept)
 
     result = run("density", first, second, *BUDGET, "--releases", WEEKS, *options)
     assert result.exit_code == 2
@@ -143,11 +143,11 @@ def test_files_out_of_order_are_refused_and_what_was_released_stays(tmp_path: Pa
     assert "b.csv: row 1: when 2026-01-05 is before 2026-01-12, until which this state has released" in again
 
 
-@pytest.mark.parametrize("time", ["when", "when@2026-01-05"])
-def test_events_before_the_first_period_are_refused(tmp_path: Path, time: str) -> None:
+@pytest.mark.parametrize("time", [("--time", "when"), FROM])
+def test_events_before_the_first_period_are_refused(tmp_path: Path, time: tuple[str, ...]) -> None:
     path = rows(tmp_path / "visits.csv", "2026-01-05", "2026-01-04T23:59")
 
-    message = refused("density", path, *BUDGET, "--releases", WEEKS, *WEEKLY, "--time", time)
+    message = refused("density", path, *BUDGET, "--releases", WEEKS, *WEEKLY, *time)
     assert "row 2: when 2026-01-04 23:59:00 is before 2026-01-05, when the first period starts" in message
 
 
@@ -157,7 +157,7 @@ def test_events_before_the_first_period_are_refused(tmp_path: Path, time: str) -
 def test_a_row_ends_no_more_than_the_open_period(tmp_path: Path, times: tuple[str, ...], periods: int) -> None:
     path, kept = rows(tmp_path / "visits.csv", *times), tmp_path / "flu.pp"
 
-    message = refused("density", path, *BUDGET, "--releases", 4, *WEEKLY, "--time", "when@2026-01-05", "--state", kept)
+    message = refused("density", path, *BUDGET, "--releases", 4, *WEEKLY, *FROM, "--state", kept)
     assert f"row {len(times)}: when {times[-1]} is {periods} periods after the one from 2026-01-05 on" in message
     assert f"say --ahead {periods}" in message
     assert not kept.exists()
@@ -165,7 +165,7 @@ def test_a_row_ends_no_more_than_the_open_period(tmp_path: Path, times: tuple[st
 
 def test_a_row_far_ahead_is_counted_once_all_releases_are_spent(tmp_path: Path) -> None:
     path, kept = rows(tmp_path / "visits.csv", "2026-01-05"), tmp_path / "flu.pp"
-    options = (*WEEKLY, "--time", "when@2026-01-05", "--state", kept)
+    options = (*WEEKLY, *FROM, "--state", kept)
     lines(path, *BUDGET, "--releases", 1, *options)
     far = rows(tmp_path / "far.csv", "2027-01-06")
 
@@ -176,7 +176,7 @@ def test_a_row_far_ahead_is_counted_once_all_releases_are_spent(tmp_path: Path) 
 
 def test_as_many_quiet_weeks_are_taken_as_ahead_says(tmp_path: Path) -> None:
     path = rows(tmp_path / "visits.csv", "2026-01-05", "2026-01-26", "2026-02-02", "2027-01-01")
-    weeks = lines(path, *BUDGET, "--releases", WEEKS, *WEEKLY, "--time", "when@2026-01-05", "--ahead", 3)
+    weeks = lines(path, *BUDGET, "--releases", WEEKS, *WEEKLY, *FROM, "--ahead", 3)
 
     assert len(weeks) == 4, "what comes after the last planned release is one period that never ends"
 
@@ -187,7 +187,7 @@ def test_late_and_early_rows_are_left_out_one_by_one_where_that_is_asked_for(tmp
     bad = [(0, "2030-01-01"), (0, "2025-01-01"), (0, "never")]
     path = tmp_path / "visits.csv"
     path.write_text("user,when\n" + "".join(f"{user},{when}\n" for user, when in (*bad, *good, *bad)))
-    series = ("--releases", WEEKS, *WEEKLY, "--time", "when@2026-01-05", "--late", "skip", "--early", "skip")
+    series = ("--releases", WEEKS, *WEEKLY, *FROM, "--late", "skip", "--early", "skip")
     weeks = lines(path, *BUDGET, *series)
 
     assert [week["density"] for week in weeks] == pytest.approx([0.5, 1.0], abs=0.05)
@@ -199,7 +199,7 @@ def test_a_state_goes_on_with_the_series(tmp_path: Path) -> None:
     early, late = tmp_path / "early.csv", tmp_path / "late.csv"
     frame[:1500].write_csv(early)
     frame[1500:].write_csv(late)
-    options = (*WEEKLY, "--time", "when@2026-01-05", "--state", kept)
+    options = (*WEEKLY, *FROM, "--state", kept)
 
     first = lines(early, *BUDGET, "--releases", WEEKS, *options)
     second = lines(late, "-c", "user", *options)
@@ -248,19 +248,20 @@ def test_the_picture_says_what_it_shows_and_what_it_cost(parquet: Path, tmp_path
     ("options", "message"),
     [
         (("--time", "when"), "--time goes with --release-every"),
-        (("--plot", "a.png"), "--plot draws a series"),
+        (("--start", "2026-01-05"), "--start: about the times of rows"),
+        ((*WEEKLY, "--time", "when@2026-01-05"), "say --time when --start 2026-01-05"),
         (WEEKLY, "goes by the clock of standard input (-), or by --time COLUMN of events"),
         ((*WEEKLY, "--time", "then"), "no column 'then'"),
-        ((*WEEKLY, "--time", "when@soon"), "'soon' is not a time"),
+        ((*WEEKLY, "--time", "when", "--start", "soon"), "'soon' is not a time"),
         ((*WEEKLY, "--time", "user"), "a column has one role only"),
         (("--release-every", "soon", "--time", "when"), "period 'soon' is not understood"),
         (("--release-every", "7", "--time", "when"), "period '7' has no unit"),
         (("--release-every", "1M", "--time", "when"), "is that minutes or months?"),
         ((*WEEKLY, "--time", "when", "--plot", "a.txt"), "use a name that ends in .png, .svg or .pdf"),
         ((*WEEKLY, "--time", "when", "--plot", "a.jpg"), "use a name that ends in .png, .svg or .pdf"),
-        ((*WEEKLY, "--time", "when@05/01/2026"), "'05/01/2026' is not a time; write it like"),
+        ((*WEEKLY, "--time", "when", "--start", "05/01/2026"), "'05/01/2026' is not a time; write it like"),
         (("--release-every", "9999999999d", "--time", "when"), "a period must be"),
-        (("--release-every", "2920000d", "--time", "when@2026-01-05"), "ends after 9999"),
+        (("--release-every", "2920000d", *FROM), "ends after 9999"),
         ((*WEEKLY, "--time", "when", "--plot", "/nowhere/at/all.png"), "there is no folder /nowhere/at"),
     ],
 )
@@ -276,7 +277,7 @@ def test_what_makes_no_sense_is_refused_in_one_line(parquet: Path, options: tupl
 def test_a_row_without_a_time_is_named_whatever_came_before(tmp_path: Path, first: str, bad: str) -> None:
     path = rows(tmp_path / "visits.csv", first, bad)
 
-    message = refused("density", path, *BUDGET, *WEEKLY, "--time", "when@2026-01-05")
+    message = refused("density", path, *BUDGET, *WEEKLY, *FROM)
     assert f"visits.csv: row 2: when {bad or None!r} is not a time; write it like 2026-01-31" in message
 
 
@@ -294,7 +295,7 @@ def test_columns_of_other_types_are_not_times(tmp_path: Path, column: pl.Series)
     path = tmp_path / "visits.parquet"
     pl.DataFrame({"user": [1], "when": column}).write_parquet(path)
 
-    assert "row 1: when" in refused("density", path, *BUDGET, *WEEKLY, "--time", "when@2026-01-05")
+    assert "row 1: when" in refused("density", path, *BUDGET, *WEEKLY, *FROM)
 
 
 def test_without_events_a_start_is_needed(tmp_path: Path) -> None:
@@ -302,13 +303,13 @@ def test_without_events_a_start_is_needed(tmp_path: Path) -> None:
     path.write_text("user,when\n")
 
     assert "there are no events" in refused("density", path, *BUDGET, "--releases", 1, *WEEKLY, "--time", "when")
-    assert len(lines(path, *BUDGET, "--releases", 1, *WEEKLY, "--time", "when@2026-01-05")) == 1
+    assert len(lines(path, *BUDGET, "--releases", 1, *WEEKLY, *FROM)) == 1
 
 
 def test_a_bad_id_in_a_later_period_of_a_batch_is_found_before_anything_is_released(tmp_path: Path) -> None:
     state, file = tmp_path / "s.pp", tmp_path / "visits.csv"
     visits().with_columns(user=pl.when(pl.col("user") == USERS - 1).then(USERS).otherwise("user")).write_csv(file)
-    asked = ("density", file, *BUDGET, "--releases", WEEKS, *WEEKLY, "--time", "when@2026-01-05", "--state", state)
+    asked = ("density", file, *BUDGET, "--releases", WEEKS, *WEEKLY, *FROM, "--state", state)
     assert f"row {USERS}: user {USERS} is outside the universe" in refused(*asked)
     assert not state.exists()
     result = run(*asked, "--skip-outside")

@@ -2,7 +2,6 @@
 
 import json
 import re
-from dataclasses import replace
 from datetime import timedelta
 from itertools import pairwise
 from math import inf
@@ -13,14 +12,15 @@ import polars as pl
 import pytest
 from commands import run
 from rich.console import Console
-from weekly import BUDGET, MONDAY, USERS, WEEKLY, WEEKS, rows, visits
+from weekly import BUDGET, FROM, MONDAY, USERS, WEEKLY, WEEKS, rows, visits
 
 import panprivacy as pp
+from altered import altered
 from panprivacy.cli import published
-from panprivacy.cli.chart import Audited, draw
+from panprivacy.cli.chart import draw
 from panprivacy.periods import DAY
 
-NOISY = ("-c", "user", "-n", USERS, "-e", 1, "--releases", 28, "--release-every", "1d", "--time", "when@2026-01-05")
+NOISY = ("-c", "user", "-n", USERS, "-e", 1, "--releases", 28, "--release-every", "1d", *FROM)
 
 
 @pytest.fixture
@@ -98,7 +98,7 @@ def test_a_terminal_shows_the_curve_as_a_table() -> None:
 
 def test_one_release_is_its_own_curve_and_is_not_shown_twice(tmp_path: Path) -> None:
     path = rows(tmp_path / "visits.csv", "2026-01-05")
-    series = (path, *BUDGET, "--releases", 1, *WEEKLY, "--time", "when@2026-01-05")
+    series = (path, *BUDGET, "--releases", 1, *WEEKLY, *FROM)
 
     assert "monotone" not in run("density", *series).stdout
     (point,) = curve_of("density", *series)
@@ -154,9 +154,9 @@ def test_an_interval_without_end_is_drawn_to_the_edge(tmp_path: Path) -> None:
     est = pp.DistinctCount(1.0, releases=2)
     first, second = est.release(), est.release()
     shown = [
-        published.Dated(published.UNTIL, moment * DAY, replace(release, count_interval=(0.0, inf)))
+        published.Dated(published.UNTIL, moment * DAY, altered(release, count={"interval": (0.0, inf)}))
         for moment, release in ((1, first), (2, second))
     ]
-    draw(shown, {None: pp.monotone([first, second])}, str(tmp_path / "series.png"), est, Audited(est))
+    draw(shown, {None: pp.monotone([first, second])}, str(tmp_path / "series.png"), est, published.Audited(est))
 
     assert (tmp_path / "series.png").stat().st_size > 1000

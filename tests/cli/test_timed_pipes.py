@@ -11,13 +11,13 @@ from typing import IO, Any
 import polars as pl
 import pytest
 from commands import start, wait_until_written
-from weekly import USERS, WEEKS, visits
+from weekly import FROM, USERS, WEEKS, visits
 
 import panprivacy as pp
 
 pytestmark = pytest.mark.slow
 
-WEEKLY = ("--release-every", "7d", "--time", "when@2026-01-05", "--ahead", 1)
+WEEKLY = ("--release-every", "7d", *FROM, "--ahead", 1)
 DENSITY = ("density", "-", "-c", "user", "-n", USERS, "-e", 12, "--releases", WEEKS, *WEEKLY)
 PATIENCE = 600.0
 
@@ -135,14 +135,14 @@ BY_CLOCK = ("density", "-", "-c", "user", "-n", USERS, "-e", 12, "--releases", W
 CLOCK = """
 import os, panprivacy.cli.series as series
 from panprivacy.periods import moment_of
-series._now = lambda: moment_of("2026-01-12T00:00:01" if os.path.exists("over") else "2026-01-06")
+series.wall_clock = lambda: moment_of("2026-01-12T00:00:01" if os.path.exists("over") else "2026-01-06")
 from panprivacy.cli import app; app()
 """
 
 
 def test_the_clock_ends_the_periods_of_a_pipe_and_rows_do_not(tmp_path: Path) -> None:
     """The planted clock stands on the second day until a file says that the week is over."""
-    words = (*BY_CLOCK, "--time", "when@2026-01-05", "--state", "s.pp")
+    words = (*BY_CLOCK, *FROM, "--state", "s.pp")
     command = [sys.executable, "-c", CLOCK, *map(str, words)]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     process: Any = subprocess.Popen(command, cwd=tmp_path, **pipes)  # type: ignore[call-overload]
@@ -160,7 +160,7 @@ def test_the_clock_ends_the_periods_of_a_pipe_and_rows_do_not(tmp_path: Path) ->
 
 
 def test_a_live_pipe_does_not_begin_in_the_past() -> None:
-    lines, notes = ended(start(*BY_CLOCK, "--time", "when@2026-01-05"), b"user,when\n1,2026-01-06\n", status=2)
+    lines, notes = ended(start(*BY_CLOCK, *FROM), b"user,when\n1,2026-01-06\n", status=2)
 
     assert lines == []
     assert "periods are over by the clock and not released. If rows of the past are to end periods, say" in notes
@@ -199,12 +199,12 @@ def test_ctrl_c_in_the_midst_of_a_batch_releases_no_week_twice(tmp_path: Path) -
     """Polars raises where Ctrl-C finds it; what it did is done once more, and a release is not."""
     state = tmp_path / "s.pp"
     plant = (
-        "import panprivacy.feeding as f; take, calls = f.Feed.take, []\n"
+        "import panprivacy.ingest.feed as f; take, calls = f.BatchFeeder.take, []\n"
         "def broken(self, batch):\n"
         "    calls.append(batch)\n"
         "    if len(calls) in (1, 4): raise KeyboardInterrupt\n"
         "    take(self, batch)\n"
-        "f.Feed.take = broken\n"
+        "f.BatchFeeder.take = broken\n"
         "from panprivacy.cli import app; app()"
     )
     command = [sys.executable, "-c", plant, *map(str, DENSITY), "--json", "--state", str(state)]

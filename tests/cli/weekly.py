@@ -9,6 +9,7 @@ USERS, WEEKS = 4000, 4
 MONDAY = datetime(2026, 1, 5)  # files without a zone are in UTC
 BUDGET = ("-c", "user", "-n", USERS, "-e", 12)
 WEEKLY = ("--release-every", "7d")
+FROM = ("--time", "when", "--start", "2026-01-05")
 
 
 def visits() -> pl.DataFrame:

@@ -9,13 +9,12 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from checks import ALARM
-from panprivacy.continual import Continual
-from panprivacy.continual.accuracy import accuracy_of, bar_for, slack_of
-from panprivacy.continual.shares import Shares
-from panprivacy.continual.sharing import Plan, best_shares
+from panprivacy.estimates.errors import SampleDesign
+from panprivacy.estimators.continual import Continual
+from panprivacy.estimators.continual.accuracy import accuracy_of, bar_for, slack_of
+from panprivacy.estimators.continual.shares import Plan, Shares, best_shares
 from panprivacy.privacy.noise import Gaussian, Laplace
-from panprivacy.release.tracked import Tracked
-from panprivacy.testing import SeededCoins
+from panprivacy.testing import SeededCoins, observed_of
 
 USERS, OBSERVATIONS, RUNS = 100_000, 30, 40
 STEP, BETA = 0.1, 0.05
@@ -66,7 +65,7 @@ def test_an_observer_that_is_blind_to_drift_breaks_the_statement() -> None:
     blind = []
     for seed in range(8):
         est = observer(seed)
-        est._observed.watch.bar *= 3
+        observed_of(est).drift_test.bar *= 3
         true, published, _ = watched(est, seed)
         blind.append(np.abs(published - true).max() > observer(seed).accuracy().alpha)
 
@@ -166,7 +165,7 @@ def test_the_number_of_ones_stays_within_its_slack_whoever_appears() -> None:
 
 def test_a_sample_has_a_part_in_the_error_that_covers_the_sampling() -> None:
     shares = best_shares(1.0, replace(PLAN, size=5000))
-    scale = Tracked(shares.pair, 5000, 5000, 20_000)
+    scale = SampleDesign(shares.pair, 5000, 5000, 20_000)
     accuracy = accuracy_of(10, STEP, shares, scale, observations=1, beta=BETA)
     sampled = np.random.default_rng(6).hypergeometric(8000, 12_000, 5000, 50_000) / 5000
 
@@ -192,7 +191,7 @@ def test_the_statement_says_whether_the_planned_moves_suffice() -> None:
 
 def test_the_bar_is_the_step_and_what_noise_may_feign_of_it() -> None:
     shares = best_shares(1.0, PLAN)
-    scale = Tracked(shares.pair, USERS, USERS, USERS)
+    scale = SampleDesign(shares.pair, USERS, USERS, USERS)
     slack = slack_of(shares, USERS, OBSERVATIONS, BETA)
 
     assert bar_for(STEP, shares, scale, OBSERVATIONS, BETA) == pytest.approx(

@@ -15,10 +15,9 @@ from oracle import HIGH, LOW, NOT_YET, READ, Model, Unrefreshed, likelihoods, lo
 from watched import KeptThreshold, one_user
 
 from panprivacy import audit
-from panprivacy.audit.outcomes import EveryOutcome
-from panprivacy.continual.shares import Shares
-from panprivacy.continual.sharing import Plan, best_shares
+from panprivacy.audit.enumeration.outcomes import EveryOutcome
 from panprivacy.errors import NotPrivate
+from panprivacy.estimators.continual.shares import Plan, Shares, best_shares
 from panprivacy.privacy.noise import Laplace
 from panprivacy.privacy.pairs import symmetric
 

@@ -8,9 +8,8 @@ import pytest
 from scipy import stats
 from scipy.special import log_ndtr, ndtr
 
-from panprivacy.continual import epochs
-from panprivacy.continual.shares import Shares
-from panprivacy.continual.sharing import Plan, best_shares
+from panprivacy.estimators.continual import epochs
+from panprivacy.estimators.continual.shares import Plan, Shares, best_shares
 from panprivacy.privacy.noise import Gaussian, Laplace
 from panprivacy.privacy.pairs import symmetric
 

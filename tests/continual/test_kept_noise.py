@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from checks import laplace_pmf
-from panprivacy.audit.outcomes import EveryOutcome
+from panprivacy.audit.enumeration.outcomes import EveryOutcome
 from panprivacy.privacy.noise import Laplace
 from panprivacy.testing import SeededCoins
 from sources import Always

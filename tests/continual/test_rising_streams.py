@@ -10,9 +10,8 @@ from oracle import HIGH, LOW, NOT_YET, READ, Model, likelihoods, loss_of, worst_
 from watched import one_user
 
 from panprivacy import audit
-from panprivacy.audit.outcomes import EveryOutcome
-from panprivacy.continual.shares import Shares
-from panprivacy.continual.sharing import Plan, best_shares
+from panprivacy.audit.enumeration.outcomes import EveryOutcome
+from panprivacy.estimators.continual.shares import Plan, Shares, best_shares
 from panprivacy.privacy.noise import Laplace
 from panprivacy.privacy.pairs import symmetric
 

@@ -6,13 +6,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from panprivacy.audit.adapters import Observer
-from panprivacy.continual.watch import Watch
+from panprivacy.audit.holders import Observer
+from panprivacy.estimators.continual.observed import DriftTest
 from panprivacy.privacy.coins import Coins
 from panprivacy.privacy.noise import Laplace
+from panprivacy.testing import observed_of
 
 
-class KeptThreshold(Watch):
+class KeptThreshold(DriftTest):
     """Planted: the textbook's test, whose threshold noise is drawn once and kept."""
 
     def has_drifted(self, distance: NDArray[np.int64], coins: Coins) -> bool:
@@ -20,16 +21,17 @@ class KeptThreshold(Watch):
 
 
 def one_user(
-    epsilon: float, *, observations: int, moves: int | None = 1, bar: int = 1, watch: type[Watch] = Watch
+    epsilon: float, *, observations: int, moves: int | None = 1, bar: int = 1, watch: type[DriftTest] = DriftTest
 ) -> Callable[[Coins], Any]:
     """How to make an observer of a single user, with a bar that its one bit can reach; without deletions if no moves
     are given, and then for a single one."""
 
     def make(coins: Coins) -> Observer:
         observer = Observer(1, epsilon, step=1.0, moves=moves, observations=observations, coins=coins)
-        shares = observer._observed.watch.shares
+        shares = observed_of(observer).drift_test.shares
         walk = coins.noisy_inside(0, Laplace(shares.threshold)) if watch is KeptThreshold else 0
-        observer._observed.watch = watch(shares, bar, walk)
+        observed_of(observer).drift_test = watch(shares, bar)
+        observed_of(observer).drift_test.walk[:] = walk
         return observer
 
     return make

@@ -14,7 +14,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from contracted import USERS, Subject
+from contracted import DAY, USERS, Subject
 from rich.console import Console
 
 import panprivacy as pp
@@ -43,6 +43,14 @@ CONTAINERS: dict[str, Callable[[], object]] = {
     "generator": lambda: (user for user in SOME),
 }
 
+FRAMES: dict[str, Callable[[pl.DataFrame], Any]] = {
+    "Polars": lambda frame: frame,
+    "lazy": lambda frame: frame.lazy(),
+    "pandas": lambda frame: frame.to_pandas(),
+    "Arrow": lambda frame: frame.to_arrow(),
+    "reader": lambda frame: frame.to_arrow().to_reader(),
+}
+
 Check = Callable[[Subject], None]
 
 
@@ -59,8 +67,8 @@ def check_counts_of_a_release_are_wiped(subject: Subject) -> None:
         subject.feed(est, SOME)
         subject.released(est)
     kept = [counts for counts in counted if counts.any()]
-    watch = getattr(getattr(est, "_observed", None), "watch", None)
-    allowed = [] if watch is None else [watch._walk]  # which is part of the state
+    watch = getattr(getattr(est, "_observed", None), "drift_test", None)
+    allowed = [] if watch is None else [watch.walk]  # which is part of the state
     assert counted, "a release adds no noise to counts in scratch"
     assert all(any(counts is known for known in allowed) for counts in kept), "exact or noisy counts are left"
 
@@ -98,7 +106,7 @@ def check_a_batch_that_comes_twice_counts_once_or_twice(subject: Subject) -> Non
 def check_one_by_one_is_many_at_once(subject: Subject) -> None:
     single, _ = zeros(subject)
     for user in SOME:
-        single.update(user, *subject.times)
+        single.update(user, *subject.category, **subject.time)
     many, _ = zeros(subject)
     subject.feed(many, SOME)
     assert subject.state(single) == subject.state(many)
@@ -116,8 +124,8 @@ def check_who_is_removed_was_never_there(subject: Subject) -> None:
         return
     subject.feed(est, SOME)
     coins.outcome = False
-    est.remove_many(SOME[1:], *subject.times)
-    est.remove(SOME[0], *subject.times)
+    est.remove_many(SOME[1:], *subject.category, **subject.time)
+    est.remove(SOME[0], *subject.category, **subject.time)
     assert subject.state(est) == before
 
 
@@ -132,8 +140,8 @@ def check_a_bad_batch_changes_nothing(subject: Subject) -> None:
         7,
         None,
         pl.Series([1, None]),
-        pd.DataFrame({"user": [1, 2]}),
-        pl.DataFrame({"user": [1, 2]}),
+        pd.DataFrame({"user": [1, 2], "other": [3, 4]}),
+        pl.DataFrame({"user": [1, 2], "other": [3, 4]}),
         np.array([[1, 2], [3, 4]]),
         np.array([0.5]),
     ]
@@ -142,8 +150,63 @@ def check_a_bad_batch_changes_nothing(subject: Subject) -> None:
             subject.feed(est, ids)
         assert subject.state(est) == before, f"{str(ids)[:50]} was refused, and changed something"
     with pytest.raises((pp.PanPrivacyError, TypeError, ValueError)):
-        est.update(subject.stranger, *subject.times)
+        est.update(subject.stranger, *subject.category, **subject.time)
     assert subject.state(est) == before
+
+
+def check_strangers_are_left_out_if_asked(subject: Subject) -> None:
+    est, _ = zeros(subject)
+    if subject.stranger is None:
+        with pytest.raises(pp.InvalidValue) as error:
+            subject.feed(est, SOME, skip_outside=True)
+        assert error.value.code == "none-outside"
+        assert subject.state(est) == subject.state(zeros(subject)[0])
+        return
+    subject.feed(est, SOME)
+    expected, mixed = subject.state(est), [USERS, *SOME, USERS + 7, 2**40]
+    for made in (list, tuple, np.array, pl.Series, pa.array, pd.Series, iter):
+        some, coins = zeros(subject)
+        subject.feed(some, made(mixed), skip_outside=True)
+        assert subject.state(some) == expected, f"of a {made.__name__}, others are counted"
+        if subject.removes:
+            coins.outcome = False
+            some.remove_many(made(mixed), *subject.category, skip_outside=True)
+            assert subject.state(some) == subject.state(zeros(subject)[0])
+
+
+def check_a_listed_user_is_not_left_out_for_the_spelling(subject: Subject) -> None:
+    if subject.listing is None:
+        return
+    listed, coins = [f"{number:05}" for number in range(USERS)], Always(False)
+    users = pp.Users(listed)
+    est, alone = subject.listing(users, coins), subject.listing(users, coins)
+    before, coins.outcome = subject.state(est), True
+    for ids in (["00001", "nobody", "2"], iter(["00001", " 00002"]), pl.Series(["00001", "2.0"])):
+        with pytest.raises(pp.OutsideUniverse) as error:
+            subject.feed(est, ids, skip_outside=True)
+        assert error.value.code == "lookalike"
+        assert subject.state(est) == before, "it was refused, and changed something"
+    subject.feed(est, ["nobody", *listed[::3], "no body"], skip_outside=True)
+    subject.feed(alone, listed[::3])
+    assert subject.state(est) == subject.state(alone) != before
+
+
+def check_a_column_of_a_frame_is_a_column(subject: Subject) -> None:
+    kind = subject.category[0] if subject.category else "none"
+    frame = pl.DataFrame({"other": "x", "at": DAY, "user": SOME, "kind": kind})
+    expected = zeros(subject)[0]
+    subject.feed(expected, SOME)
+    for made in FRAMES.values():
+        est, _ = zeros(subject)
+        subject.feed_columns(est, made(frame))
+        assert subject.state(est) == subject.state(expected)
+        for wrong, code in (("User", "no-such-column"), (("user", "other"), "column-name")):
+            with pytest.raises(pp.PanPrivacyError) as error:
+                est.update_many(made(frame), *subject.category, **subject.time, column=wrong)
+            assert (error.value.code, subject.state(est)) == (code, subject.state(expected))
+    with pytest.raises(pp.InvalidType) as refused:
+        est.update_many(SOME, *subject.category, **subject.time, column="user")
+    assert refused.value.code == "not-a-frame"
 
 
 def check_nobody_is_a_batch_too(subject: Subject) -> None:
@@ -307,7 +370,7 @@ def check_what_is_ended_refuses_all_use(subject: Subject) -> None:
         getattr(subject.bits(est), "_density", subject.bits(est)).end("the study is over")
     uses: list[Callable[[], object]] = [
         lambda: subject.feed(est, SOME),
-        lambda: est.update(1, *subject.times),
+        lambda: est.update(1, *subject.category, **subject.time),
         lambda: subject.released(est),
         lambda: subject.state(est),
     ]

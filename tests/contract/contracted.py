@@ -1,17 +1,19 @@
-"""Every exported estimator, and how to build one: a new estimator gets its line here, and all checks with it."""
+"""Every estimator, and how to use one: a registered estimator gets its entry, and all checks, from its `TRAITS`."""
 
 import atexit
 import shutil
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import panprivacy as pp
-from panprivacy import paper
+from panprivacy import paper, registry
+from panprivacy.estimators.traits import example, options_of
 from panprivacy.paper.printed import Printed
 from panprivacy.privacy.coins import Coins
+from panprivacy.testing import folder_table
 
 KEY = bytes(range(16))
 USERS = 3000
@@ -29,8 +31,10 @@ class Subject:
     """Ask it for what it tells."""
     bits: Callable[[Any], Any] = lambda est: est
     """What holds the bits."""
-    times: tuple[str, ...] = ()
-    """What events need besides ids: a time, or a category."""
+    category: tuple[str, ...] = ()
+    """The category of all events, where they need one."""
+    time: dict[str, str] = field(default_factory=dict)
+    """The time of all events, where they need one."""
     removes: bool = True
     saves: bool = True
     ends: bool = True
@@ -40,6 +44,8 @@ class Subject:
     """Whether a batch that is fed twice is as good as fed once."""
     parts: Callable[[], list[Any]] | None = None
     """What can be merged to one; None where nothing can."""
+    listing: Callable[[Any, Coins | None], Any] | None = None
+    """Build it for listed users; None where any id is a user."""
     elsewhere: bool = False
     """Whether the bits are not in this process, so that none can be taken from it."""
 
@@ -48,9 +54,14 @@ class Subject:
         saved: bytes = self.bits(est).to_bytes(insecure=True)
         return saved
 
-    def feed(self, est: Any, ids: object) -> None:
+    def feed_columns(self, est: Any, frame: object) -> None:
+        """The same with a frame that names its columns."""
+        named = {"categories": "kind"} if self.category else {}
+        est.update_many(frame, column="user", **named, **({"time": "at"} if self.time else {}))
+
+    def feed(self, est: Any, ids: object, **options: Any) -> None:
         """Note that these users appeared."""
-        est.update_many(ids, *self.times)
+        est.update_many(ids, *self.category, **self.time, **options)
 
 
 class InAFolder(Subject):
@@ -58,67 +69,62 @@ class InAFolder(Subject):
 
     def state(self, est: Any) -> bytes:
         """All that is kept of users."""
-        return bytes(est._bits.gathered().words.tobytes())
+        return bytes(folder_table(est).words.tobytes())
 
 
-def _folder(coins: Coins | None) -> pp.StateFolder:
+def _folder(coins: Coins | None, universe: Any = USERS) -> pp.StateFolder:
     place = Path(tempfile.mkdtemp(prefix="panprivacy-contract-"))
     atexit.register(shutil.rmtree, place, ignore_errors=True)
-    return pp.StateFolder.create(place / "folder", USERS, 2.0, shards=3, releases=2, coins=coins)
+    return pp.StateFolder.create(place / "folder", universe, 2.0, shards=3, releases=2, coins=coins)
 
 
 def _distinct(coins: Coins | None, **more: Any) -> pp.DistinctCount:
     return pp.DistinctCount(2.0, 256, releases=2, key=KEY, coins=coins, **more)
 
 
-def _windows(coins: Coins | None) -> pp.Windows[pp.Release]:
-    return pp.Windows(lambda: pp.Density(USERS, 2.0, releases=2, coins=coins), every="7d", start="2026-01-05")
+def _windows(coins: Coins | None, universe: Any = USERS) -> pp.Windows[pp.Release]:
+    return pp.Windows(lambda: pp.Density(universe, 2.0, releases=2, coins=coins), every="7d", start="2026-01-05")
 
 
-SUBJECTS: dict[type, Subject] = {
-    pp.Density: Subject(
-        lambda coins: pp.Density(USERS, 2.0, releases=2, coins=coins),
-        parts=lambda: [pp.Density(USERS, 2.0, shard=(i, 2)) for i in range(2)],
-    ),
-    pp.DistinctCount: Subject(
-        _distinct,
-        stranger=None,
-        removes=False,
-        parts=lambda: [_distinct(None) for _ in range(2)],
-    ),
-    pp.Counts: Subject(
-        lambda coins: pp.Counts(USERS, 2.0, up_to=5, releases=2, coins=coins),
-        repeatable=False,
-        parts=lambda: [pp.Counts(USERS, 2.0, shard=(i, 2)) for i in range(2)],
-    ),
-    pp.Continual: Subject(
-        lambda coins: pp.Continual(USERS, 9.0, moves=5, coins=coins),
-        released=lambda est: est.observe(),
-        ends=False,
-        spends=False,
-    ),
-    pp.ActiveUsers: Subject(
-        lambda coins: pp.ActiveUsers(USERS, 2.0, span="7d", start=DAY, key=KEY, coins=coins),
-        spends=False,
-    ),
-    pp.Retention: Subject(
-        lambda coins: pp.Retention(USERS, 2.0, key=KEY, coins=coins),
-        released=lambda est: est.release() if est.closed else est.close(),
-    ),
+def described(kind: Any) -> Subject:
+    """How to use an estimator, from what its class says about itself."""
+    taken = options_of(kind)
+    epsilon = 9.0 if kind.TRAITS.unit == "moves" else 2.0  # a bar within the universe needs more
+
+    planned = 1 if hasattr(kind, "close") else 2  # of two periods, the cohort has one more
+
+    def make(coins: Coins | None, universe: Any = USERS, **more: Any) -> Any:
+        return example(kind, universe, epsilon, releases=planned, key=KEY, coins=coins, **more)
+
+    return Subject(
+        make,
+        stranger=USERS if "universe" in taken else None,
+        released=lambda est: est.next_release(),
+        removes=kind.TRAITS.removes,
+        ends=hasattr(kind, "end"),
+        spends="releases" in taken,
+        repeatable=kind.REPEATABLE,
+        listing=(lambda users, coins: make(coins, users)) if "universe" in taken else None,
+        parts=(lambda: [make(None, shard=(i, 2)) for i in range(2)]) if "shard" in taken else None,
+    )
+
+
+SUBJECTS: dict[type, Subject] = {kind: described(kind) for kind in registry.estimators()} | {
     pp.Windows: Subject(
         _windows,
         released=lambda est: est.open.release(),
         bits=lambda est: est.open,
-        times=(DAY,),
+        time={"time": DAY},
+        listing=lambda users, coins: _windows(coins, users),
         removes=False,
         saves=False,
         ends=False,
     ),
-    pp.StateFolder: InAFolder(_folder, saves=False, ends=False, elsewhere=True),
-    paper.FixedLevelPPDS: Subject(
-        lambda coins: paper.FixedLevelPPDS(USERS, 2.0, 1000, releases=2, key=KEY, coins=coins),
+    pp.StateFolder: InAFolder(
+        _folder, saves=False, ends=False, elsewhere=True, listing=lambda users, coins: _folder(coins, users)
     ),
 }
+SUBJECTS[pp.DistinctCount] = replace(SUBJECTS[pp.DistinctCount], parts=lambda: [_distinct(None) for _ in range(2)])
 
 
 CATEGORIES = ["a", "b", "c"]
@@ -129,7 +135,8 @@ VARIANTS: dict[str, Subject] = {
     ),
     "Density with categories": Subject(
         lambda coins: pp.Density(USERS, 2.0, releases=2, categories=CATEGORIES, key=KEY, coins=coins),
-        times=("a",),
+        category=("a",),
+        listing=lambda users, coins: pp.Density(users, 2.0, categories=CATEGORIES, key=KEY, coins=coins),
     ),
     "Counts with groups": Subject(
         lambda coins: pp.Counts(USERS, 2.0, 5, releases=2, groups=[i // 1000 for i in range(USERS)], coins=coins),
@@ -137,13 +144,13 @@ VARIANTS: dict[str, Subject] = {
     ),
     "Counts with categories": Subject(
         lambda coins: pp.Counts(USERS, 2.0, 5, releases=2, categories=CATEGORIES, key=KEY, coins=coins),
-        times=("a",),
+        category=("a",),
         repeatable=False,
     ),
     "DistinctCount with categories": Subject(
         lambda coins: _distinct(coins, categories=CATEGORIES),
         stranger=None,
-        times=("a",),
+        category=("a",),
         removes=False,
         parts=lambda: [_distinct(None, categories=CATEGORIES) for _ in range(2)],
     ),

@@ -6,7 +6,8 @@ import numpy as np
 
 from exact_counts import noisy_counts
 from panprivacy import Counts
-from panprivacy.memory import Scratch
+from panprivacy.memory.scratch import Scratch
+from panprivacy.privacy.coins import Coins
 from panprivacy.privacy.noise import Laplace
 from panprivacy.table import Counters
 
@@ -38,13 +39,15 @@ class NoiseForOne(Counts):
         return self._interpret(self._ledger.publish(noisy, level))
 
 
+class _KeptOnes(Counters):
+    def redraw_one(self, slot: int, flip: bool, back: bool = False) -> None:
+        super().redraw_one(slot, bool(self.fields()[slot][1]) or flip, back=back)
+
+
 class KeepsTheBit(Counts):
     """Redraws a bit at a wrap only if it is 0."""
 
-    def _redraw_slot(self, slot: int, flip: bool, remove: bool) -> None:
-        kept = self._table.fields()[slot][1]
-        super()._redraw_slot(slot, bool(kept) or flip, remove)
-
+    TABLE = _KeptOnes
     update_many = None  # type: ignore[assignment]
 
 
@@ -56,20 +59,28 @@ class KeepsWhereItBegan(Counts):
         self.began = [counter for counter, _ in self._table.fields()]
 
 
+class _OneOfEach(Counters):
+    def redraw(self, slots: Any, threshold: int, coins: Coins, scratch: Scratch, *, back: bool = False) -> None:
+        super().redraw(np.unique(slots), threshold, coins, scratch, back=back)
+
+
 class OnceABatch(Counts):
     """Counts a user who is twice in a batch once."""
 
-    def _redraw_slots(self, table: Any, slots: Any, remove: bool, scratch: Scratch) -> None:
-        super()._redraw_slots(table, np.unique(slots), remove, scratch)
+    TABLE = _OneOfEach
+
+
+class _RedrawnAlways(Counters):
+    def redraw(self, slots: Any, threshold: int, coins: Coins, scratch: Scratch, *, back: bool = False) -> None:
+        super().redraw(slots, threshold, coins, scratch, back=back)
+        for slot in slots.tolist():
+            counter = self.fields()[slot][0]
+            for event in range(self.up_to):  # all around, so that it wraps once
+                wraps = (counter + event + 1) % self.up_to == 0
+                self.redraw_one(slot, wraps and coins.flip(threshold))
 
 
 class RedrawsAtEveryEvent(Counts):
     """Redraws the bit at every event, as a `Density` does: private, and wrong."""
 
-    def _redraw_slots(self, table: Any, slots: Any, remove: bool, scratch: Scratch) -> None:
-        super()._redraw_slots(table, slots, remove, scratch)
-        for slot in slots.tolist():
-            counter = self._table.fields()[slot][0]
-            for event in range(self.up_to):  # all around, so that it wraps once
-                wraps = (counter + event + 1) % self.up_to == 0
-                self._table.redraw_one(slot, wraps and self._coins.flip(self._threshold(remove)))
+    TABLE = _RedrawnAlways

@@ -4,9 +4,9 @@ from dataclasses import replace
 from typing import Any
 
 from panprivacy import Counts
+from panprivacy.estimates import FrequencyRelease
+from panprivacy.estimates.frequency import ShareErrors
 from panprivacy.privacy.ledger import Published
-from panprivacy.release import FrequencyRelease
-from panprivacy.release.appearing import ShareSpreads
 
 
 class ForgetsAGroup(Counts):
@@ -23,7 +23,7 @@ class OneNoiseForTheTotal(Counts):
 
     def _law(self, ranges: Any = None) -> Any:
         law = super()._law(ranges)
-        assert isinstance(law, ShareSpreads)
+        assert isinstance(law, ShareErrors)
         return replace(law, times=1)
 
 
@@ -33,12 +33,13 @@ class CounterInEveryCategory(Counts):
     def _redraw_one(self, user: Any, remove: bool) -> None:
         user, category = user
         flip = self._coins.flip(self._threshold(remove))
-        self._redraw_slot(2 * self.groups.index(category) + user, flip, remove)
+        self._table.redraw_one(2 * self.groups.index(category) + user, flip, back=remove)
 
 
 class MovesTheNextGroup(Counts):
     """Counts an event in the next group as well."""
 
-    def _redraw_slot(self, slot: int, flip: bool, remove: bool) -> None:
-        super()._redraw_slot(slot, flip, remove)
-        super()._redraw_slot((slot + 1) % self._slots.size, self._coins.flip(self._threshold(remove)), remove)
+    def _redraw_one(self, user: Any, remove: bool) -> None:
+        super()._redraw_one(user, remove)
+        slot = (self._slots.slot(self._events.index(user)) + 1) % self._slots.size
+        self._table.redraw_one(slot, self._coins.flip(self._threshold(remove)), back=remove)

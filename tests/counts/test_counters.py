@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 import panprivacy as pp
 from checks import assert_binomial, assert_flips
 from exact_counts import excesses_of, ones_of
-from panprivacy.audit.outcomes import EveryOutcome
-from panprivacy.memory import Scratch
-from panprivacy.privacy.coins import CHUNK, system
+from panprivacy.audit.enumeration.outcomes import EveryOutcome
+from panprivacy.memory.scratch import Scratch
+from panprivacy.memory.threads import CHUNK
+from panprivacy.privacy.coins import system
 from panprivacy.privacy.pairs import symmetric
 from panprivacy.table import Counters
 from panprivacy.table.counters import width_of

@@ -1,6 +1,7 @@
 """The error of `Counts`: its formulas by enumeration, its releases by simulation."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,11 @@ from scipy import stats
 from checks import ALARM, assert_binomial
 from exact_counts import excesses_of, ones_of
 from panprivacy import Counts
-from panprivacy.audit.outcomes import EveryOutcome
+from panprivacy.audit.enumeration.outcomes import EveryOutcome
+from panprivacy.estimates.frequency import MeanErrors, ShareErrors
+from panprivacy.estimates.isotonic import ordered_shares
 from panprivacy.privacy.coins import Coins
-from panprivacy.release.appearing import MeanSpread, ShareSpread, ShareSpreads
-from panprivacy.release.frequencies import falling
-from panprivacy.testing import SeededCoins, gaussian_noise
+from panprivacy.testing import SeededCoins, gaussian_noise, split_of, table_of
 
 RUNS = 400
 
@@ -37,7 +38,7 @@ def test_means_and_covariances_are_those_of_the_formulas(up_to: int, times: tupl
         for user, often in enumerate(times):
             for _ in range(often):
                 est.update(user)
-        return excesses_of(est._table), ones_of(est._table)
+        return excesses_of(table_of(est)), ones_of(table_of(est))
 
     first = np.zeros(up_to)
     second = np.zeros((up_to, up_to))
@@ -48,21 +49,21 @@ def test_means_and_covariances_are_those_of_the_formulas(up_to: int, times: tupl
         first += weight * np.array(each)
         second += weight * np.outer(each, each)
         ones, ones_squared = ones + weight * bits, ones_squared + weight * bits**2
-    split = Counts(users, 1.0, up_to)._ledger.split
-    share = ShareSpread(split.pair, users, users, users, split.noise, up_to=up_to)
+    split = split_of(Counts(users, 1.0, up_to))
+    share = ShareErrors(split.pair, users, users, users, split.noise, up_to=up_to)
     truth = shares_at_least(np.array(times), up_to)
     assert np.allclose(first / share.whole + 0.5, truth)
     expected = share.covariance(np.maximum.outer(truth, truth), np.minimum.outer(truth, truth))
     np.fill_diagonal(expected, share.bit_variance(truth) / share.whole**2)
     assert np.allclose((second - np.outer(first, first)) / share.whole**2, expected)
-    alone = MeanSpread(split.pair, users, users, users, split.noise)
+    alone = MeanErrors(split.pair, users, users, users, split.noise)
     assert np.isclose((ones - users * float(split.pair.p0)) / alone.whole * up_to, np.minimum(times, up_to).mean())
     assert ones_squared - ones**2 <= alone.bit_variance(np.minimum(times, up_to).mean() / up_to) + 1e-12
 
 
 def test_the_mean_varies_most_if_all_appeared_alike() -> None:
-    split = Counts(1000, 1.0, 8, only="mean")._ledger.split
-    alone = MeanSpread(split.pair, 1000, 1000, 1000, split.noise)
+    split = split_of(Counts(1000, 1.0, 8, only="mean"))
+    alone = MeanErrors(split.pair, 1000, 1000, 1000, split.noise)
     p0, gap = float(split.pair.p0), split.pair.gap
     for times in ([4] * 1000, [0] * 500 + [8] * 500, [2] * 500 + [6] * 500):
         q = p0 + gap * np.array(times) / 8
@@ -173,9 +174,10 @@ def test_without_a_bug_the_same_check_passes() -> None:
 
 
 def test_shares_that_rise_are_made_to_fall_and_nothing_else_is_changed() -> None:
-    assert falling([0.9, 0.5, 0.2]) == [0.9, 0.5, 0.2]
-    assert falling([0.2, 0.4, 0.9]) == pytest.approx([0.5, 0.5, 0.5])
-    assert falling([1.2, 0.5, -0.2]) == [1.0, 0.5, 0.0]
+    fall = partial(ordered_shares, weights=[1.0] * 3, rising=False)
+    assert fall([0.9, 0.5, 0.2]) == (0.9, 0.5, 0.2)
+    assert fall([0.2, 0.4, 0.9]) == pytest.approx((0.5, 0.5, 0.5))
+    assert fall([1.2, 0.5, -0.2]) == (1.0, 0.5, 0.0)
 
 
 @pytest.mark.parametrize(("up_to", "designed"), [(4, 0.0022), (8, 0.0032), (16, 0.0046)])
@@ -189,10 +191,10 @@ def test_the_errors_of_the_design_come_out(up_to: int, designed: float) -> None:
 @pytest.mark.parametrize(("bits", "users", "population"), [(1000, 1000, 1000), (1010, 1000, 4000)])
 def test_sums_and_differences_of_shares_err_as_their_covariances_say(bits: int, users: int, population: int) -> None:
     """The closed forms for many tables at once, against a matrix of covariances."""
-    split = Counts(1000, 1.0, 5)._ledger.split
-    one = ShareSpread(split.pair, bits, users, population, split.noise, up_to=5)
+    split = split_of(Counts(1000, 1.0, 5))
+    one = ShareErrors(split.pair, bits, users, population, split.noise, up_to=5)
     sizes: list[Any] = [np.array([[size], [2 * size]]) for size in (bits, users, population)]
-    many = ShareSpreads(split.pair, sizes[0], sizes[1], sizes[2], split.noise, up_to=5)
+    many = ShareErrors(split.pair, sizes[0], sizes[1], sizes[2], split.noise, up_to=5)
     shares = np.array([0.9, 0.5, 0.45, 0.2, 0.0])
     matrix = one.covariance(np.maximum.outer(shares, shares), np.minimum.outer(shares, shares))
     np.fill_diagonal(matrix, [one.stderr(share) ** 2 for share in shares])
@@ -201,7 +203,7 @@ def test_sums_and_differences_of_shares_err_as_their_covariances_say(bits: int, 
     assert many.sum_stderr(np.array([shares, shares]))[0, 0] == pytest.approx(np.sqrt(matrix.sum()))
     found = many.difference_stderr(np.array([shares, shares]))[0]
     assert found == pytest.approx(np.sqrt((steps @ matrix @ steps.T).diagonal()))
-    assert many.densities([[7] * 5] * 2)[0, 0] == pytest.approx(one.density(7))
+    assert many.density([[7] * 5] * 2)[0, 0] == pytest.approx(one.density(7))
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ import planted_groups
 import pytest
 
 from panprivacy import Counts, audit
-from panprivacy.audit.adapters import TwoCategories
+from panprivacy.audit.holders import TwoCategories
 from panprivacy.privacy.coins import Coins
 
 VERBS = ["update", "update_other"]

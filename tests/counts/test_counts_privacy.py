@@ -12,12 +12,12 @@ import pytest
 from numpy.typing import NDArray
 
 from panprivacy import Counts, audit, theory
-from panprivacy.audit.delivery import batches_agree
-from panprivacy.audit.machine import Machine
+from panprivacy.audit.enumeration.auditor import batches_agree
+from panprivacy.audit.enumeration.machine import Machine
 from panprivacy.privacy import gaussian
 from panprivacy.privacy.coins import Coins
 from panprivacy.privacy.noise import Gaussian, Laplace
-from panprivacy.testing import gaussian_noise
+from panprivacy.testing import gaussian_noise, split_of
 
 
 def counts(kind: type[Counts] = Counts, users: int = 1, up_to: int = 2, **more: Any) -> Callable[[Coins], Counts]:
@@ -157,7 +157,7 @@ def _seen(p1: float, square: float, before: int, after: int) -> NDArray[np.float
 
 def _worst_delta(est: Counts, narrower: int) -> float:
     """Enumerated: every number of events before and after the reading, up to two rounds of the counter."""
-    split = est._ledger.split
+    split = split_of(est)
     assert isinstance(split.noise, Gaussian)
     schedules = product(range(5), repeat=2)
     laws = [_seen(float(split.pair.p1), float(split.noise.square) / narrower**2, *each) for each in schedules]
@@ -178,7 +178,7 @@ def test_gaussian_releases_keep_epsilon_and_delta(epsilon: float, delta: float) 
 
 def test_laplace_noise_is_half_of_what_a_release_may_lose() -> None:
     est = Counts(1000, 1.0)
-    noise = est._ledger.split.noise
+    noise = split_of(est).noise
     assert isinstance(noise, Laplace)
     assert est.budget.release_epsilon == float(2 * noise.epsilon)
     alone = Counts(1000, 1.0, only="mean")

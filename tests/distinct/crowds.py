@@ -4,8 +4,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import panprivacy as pp
-from panprivacy.memory import Scratch
-from panprivacy.testing import SeededCoins
+from panprivacy.memory.scratch import Scratch
+from panprivacy.testing import SeededCoins, coins_of, ledger_of, table_of
 
 Rng = np.random.Generator
 
@@ -37,4 +37,4 @@ def crowd(users: int, levels: int, buckets: int, rng: Rng) -> NDArray[np.int64]:
 
 def visit(est: pp.DistinctCount, cells: NDArray[np.int64]) -> None:
     """Let a crowd appear."""
-    est._table.redraw(cells.astype(np.uint64), est._ledger.pair.present, est._coins, Scratch())
+    table_of(est).redraw(cells.astype(np.uint64), ledger_of(est).pair.present, coins_of(est), Scratch())

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import panprivacy as pp
+from panprivacy.testing import refused
 
 KEY = bytes(range(16))
 NUMBERS: list[Any] = [1, 2, 3]
@@ -54,14 +55,14 @@ def test_one_user_of_the_other_kind_is_refused(user: Any) -> None:
     assert not changed(integers, lambda: integers.update(user))
     assert not changed(integers, lambda: integers.update_many([5, user]))
     assert changed(text, lambda: text.update(user))
-    for number in (5, np.int8(5), 5.0):
+    for number in (5, np.int8(5)):
         assert changed(integers, lambda number=number: integers.update(number))  # type: ignore[misc]
         assert not changed(text, lambda number=number: text.update_many([user, number]))  # type: ignore[misc]
 
 
 def test_where_nothing_is_declared_numbers_and_texts_are_different_users() -> None:
     est = pp.DistinctCount(60.0, key=KEY)  # next to no noise
-    est.update_many([5, 5.0, "5", b"5"])
+    est.update_many([5, np.int8(5), "5", b"5"])
     assert (est.ids, round(est.release().count)) == (None, 2)
 
 
@@ -83,13 +84,13 @@ def test_the_state_has_the_same_length_whoever_came() -> None:
 
 def test_what_ids_are_is_declared_once() -> None:
     est = pp.DistinctCount(1.0)
-    with pytest.raises(ValueError, match="ids are integers or text, got 'numbers'"):
+    with refused("ids-declared", "integers", "text", "'numbers'"):
         est.declare_ids("numbers")
     est.declare_ids("text")
     est.declare_ids("text")
-    with pytest.raises(ValueError, match="are text, and cannot be declared integers"):
+    with refused("ids-declared", "text", "integers"):
         est.declare_ids("integers")
-    with pytest.raises(ValueError, match="ids are integers or text"):
+    with refused("ids-declared", "integers", "text"):
         pp.DistinctCount(1.0, ids="int")
 
 
@@ -98,7 +99,7 @@ def test_tables_are_merged_only_if_their_ids_are_alike(overlapping: bool) -> Non
     def part(ids: str | None) -> pp.DistinctCount:
         return pp.DistinctCount(1.0, 64, key=KEY, ids=ids)
 
-    with pytest.raises(pp.CannotMerge, match="ids of some parts are integers"):
+    with refused("different-ids"):
         pp.merge([part("text"), part("integers")], overlapping=overlapping)
     assert pp.merge([part("text"), part("text")], overlapping=overlapping).ids == "text"
     assert pp.merge([part(None), part("text")], overlapping=overlapping).ids == "text"

@@ -14,7 +14,7 @@ from exact_counts import counts_of
 from panprivacy import state
 from panprivacy.errors import PanPrivacyError
 from panprivacy.privacy.coins import Coins
-from panprivacy.testing import SeededCoins
+from panprivacy.testing import SeededCoins, ledger_of, refused, slots_of, table_of
 
 
 def shown(thing: object) -> str:
@@ -80,9 +80,9 @@ def test_a_density_without_a_universe_is_refused() -> None:
 
 def test_a_bad_universe_or_level_spends_nothing() -> None:
     est = seeded(1)
-    with pytest.raises(ValueError, match="at least one user"):
+    with refused("universe-range"):
         est.release(universe=0)
-    with pytest.raises(ValueError, match="between 0 and 1"):
+    with refused("level-range"):
         est.release(level=1.0)
     assert est.budget.releases_made == 0
 
@@ -135,33 +135,33 @@ def test_the_smallest_tables_work(levels: int, buckets: int) -> None:
     r = est.release()
     assert 0 <= r.count_interval[0] <= r.count <= r.count_interval[1]
     assert len(counts_of(est)) == levels
-    assert sum(counts_of(est)) == est._table.ones()
+    assert sum(counts_of(est)) == table_of(est).ones()
 
 
 def test_nobody_can_be_removed() -> None:
     est = seeded(1)
-    with pytest.raises(PanPrivacyError, match="users share bits"):
+    with refused("no-deletions"):
         est.remove(5)
-    with pytest.raises(PanPrivacyError, match="users share bits"):
+    with refused("no-deletions"):
         est.remove_many([5])
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "code"),
     [
-        ({"buckets": 1}, "buckets must be"),
-        ({"buckets": 2**25}, "buckets must be"),
-        ({"levels": 0}, "levels must be"),
-        ({"levels": 33}, "levels must be"),
-        ({"buckets": 64, "error": 0.1}, "not both"),
-        ({"error": 0.0}, "error is"),
-        ({"error": 1e-7}, "allow more error"),
-        ({"key": b"short"}, "key needs 16 bytes"),
-        ({"epsilon": 0.0}, "epsilon must be positive"),
+        ({"buckets": 1}, "buckets-range"),
+        ({"buckets": 2**25}, "buckets-range"),
+        ({"levels": 0}, "levels-range"),
+        ({"levels": 33}, "levels-range"),
+        ({"buckets": 64, "error": 0.1}, "buckets-and-error"),
+        ({"error": 0.0}, "error-range"),
+        ({"error": 1e-7}, "error-too-small"),
+        ({"key": b"short"}, "key-length"),
+        ({"epsilon": 0.0}, "epsilon-range"),
     ],
 )
-def test_what_makes_no_sense_is_refused(options: dict[str, object], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+def test_what_makes_no_sense_is_refused(options: dict[str, object], code: str) -> None:
+    with refused(code):
         pp.DistinctCount(**{"epsilon": 1.0, **options})  # type: ignore[arg-type]
 
 
@@ -197,8 +197,8 @@ def test_the_key_decides_who_owns_which_bit() -> None:
 
 def test_a_drawn_key_comes_from_the_coins() -> None:
     first, second = (pp.DistinctCount(1.0, coins=SeededCoins(seed)) for seed in (1, 2))
-    assert first._universe != second._universe
-    assert pp.DistinctCount(1.0)._universe != pp.DistinctCount(1.0)._universe
+    assert first.universe != second.universe
+    assert pp.DistinctCount(1.0).universe != pp.DistinctCount(1.0).universe
 
 
 # --- bytes ------------------------------------------------------------------------------------------------------
@@ -230,9 +230,9 @@ def test_pickles_are_copies() -> None:
 
 
 def test_bytes_of_one_estimator_are_not_another() -> None:
-    with pytest.raises(pp.CorruptState, match="not that of a DistinctCount"):
+    with refused("other-estimator", "DistinctCount"):
         pp.DistinctCount.from_bytes(pp.Density(100, 1.0).to_bytes())
-    with pytest.raises(pp.CorruptState, match="not that of a Density"):
+    with refused("other-estimator", "Density"):
         pp.Density.from_bytes(pp.DistinctCount(1.0).to_bytes())
 
 
@@ -262,7 +262,7 @@ def test_nothing_is_remembered_but_the_bits() -> None:
     """After any stream the same attributes hold the same things, but for the words of the table."""
 
     def memory(est: pp.DistinctCount) -> dict[str, object]:
-        held = {**vars(est), **vars(est._universe), **vars(est._slots), **vars(est._ledger)}
+        held = {**vars(est), **vars(est.universe), **vars(slots_of(est)), **vars(ledger_of(est))}
         return {name: value for name, value in held.items() if name not in ("_table", "_lock", "_coins", "coins")}
 
     class Zeros(SeededCoins):
@@ -275,4 +275,4 @@ def test_nothing_is_remembered_but_the_bits() -> None:
     busy.update_many(range(5000))
     busy.update(7)
     assert repr(memory(quiet)) == repr(memory(busy))
-    assert (quiet._table.words == busy._table.words).all()
+    assert (table_of(quiet).words == table_of(busy).words).all()

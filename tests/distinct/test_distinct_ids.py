@@ -16,11 +16,11 @@ from scipy import stats
 
 import panprivacy as pp
 from checks import ALARM, assert_variance
-from panprivacy.memory import Scratch
+from panprivacy.memory.scratch import Scratch
 from panprivacy.slots.hashed import Hashed
-from panprivacy.testing import SeededCoins
-from panprivacy.universe.anyone import Anyone
-from panprivacy.universe.batches import batches, chunks
+from panprivacy.testing import SeededCoins, refused
+from panprivacy.universe.columns import batches, chunks
+from panprivacy.universe.open import OpenUniverse
 
 NUMBERS = [0, 1, 5, 117, 2**31 - 1, 2**62]
 TEXTS = ["", "5", "ada", "grace", "é" * 40, "x" * 300]
@@ -29,7 +29,7 @@ UUIDS = [UUID(int=i * 2**120 + i) for i in range(6)]
 
 def hashes(ids: Any, key: bytes = KEY) -> list[int]:
     """The hashes of a batch, as an estimator would make them."""
-    anyone, found = Anyone(key), []
+    anyone, found = OpenUniverse(key), []
     for pieces in batches(anyone.as_column(ids)):
         for chunk in chunks(pieces):
             found += anyone.indices(chunk, Scratch()).tolist()
@@ -38,7 +38,7 @@ def hashes(ids: Any, key: bytes = KEY) -> list[int]:
 
 def one_by_one(ids: Any) -> list[int]:
     """The hashes of single users."""
-    return [Anyone(KEY).index(user) for user in ids]
+    return [OpenUniverse(KEY).index(user) for user in ids]
 
 
 @pytest.mark.parametrize(
@@ -119,13 +119,7 @@ def test_ids_of_several_kinds_may_come_in_one_list() -> None:
     assert hashes(mixed) == one_by_one([5, "5", "ada", str(UUIDS[1]), 5])
 
 
-def test_a_float_that_is_a_whole_number_is_that_number() -> None:
-    whole = [0.0, 5.0, -1.0, 2.0**52]
-    for ids in (whole, np.array(whole), np.array(whole, dtype=object), pl.Series(whole), pa.array(whole)):
-        assert hashes(ids) == one_by_one(whole) == one_by_one([0, 5, -1, 2**52])
-
-
-@pytest.mark.parametrize("ids", [[1.5], [True], [None], ["ada", None], [(1, 2)], np.array([0.5]), pl.Series([0.5])])
+@pytest.mark.parametrize("ids", [[True], [None], ["ada", None], [(1, 2)]])
 def test_what_is_no_id_is_refused_and_changes_nothing(ids: Any) -> None:
     est = seeded(1)
     before = est.to_bytes(insecure=True)
@@ -138,16 +132,16 @@ def test_what_is_no_id_is_refused_and_changes_nothing(ids: Any) -> None:
 
 @pytest.mark.parametrize("user", [2**64, -(2**63) - 1, UUIDS[5].int])
 def test_an_integer_beyond_64_bits_is_refused_by_name(user: int) -> None:
-    with pytest.raises(pp.OutsideUniverse, match=f"user {user} does not fit 64 bits"):
+    with refused("outside-universe", user):
         seeded(1).update(user)
-    with pytest.raises(pp.OutsideUniverse, match=f"user {user} does not fit 64 bits"):
+    with refused("outside-universe", user):
         seeded(1).update_many([1, user])
 
 
 def test_missing_ids_and_tables_are_refused() -> None:
-    with pytest.raises(ValueError, match="missing"):
+    with refused("missing-ids"):
         seeded(1).update_many(pl.Series(["ada", None]))
-    with pytest.raises(TypeError, match="one column"):
+    with refused("ids-shape"):
         seeded(1).update_many(np.zeros((3, 2), dtype=np.int64))
 
 
@@ -157,7 +151,7 @@ def test_another_key_is_another_hash() -> None:
 
 
 def test_the_key_is_not_shown() -> None:
-    assert repr(KEY) not in repr(Anyone(KEY))
+    assert repr(KEY) not in repr(OpenUniverse(KEY))
 
 
 @pytest.mark.parametrize(("levels", "buckets"), [(1, 2), (2, 2), (29, 4096), (32, 1000), (17, 2**24)])
@@ -194,14 +188,14 @@ def cell_chance(hashed: NDArray[Any]) -> float:
 @pytest.mark.parametrize("name", PATTERNS)
 def test_patterns_of_numbers_spread_evenly_over_the_cells(name: str) -> None:
     for key in range(10):
-        anyone = Anyone(key.to_bytes(16, "little"))
+        anyone = OpenUniverse(key.to_bytes(16, "little"))
         assert cell_chance(anyone.indices(PATTERNS[name], Scratch())) > ALARM / 10
 
 
 def test_numbered_texts_spread_evenly_over_the_cells() -> None:
     texts = pl.Series([f"user-{i}" for i in range(100_000)])
     for key in range(5):
-        assert cell_chance(Anyone(key.to_bytes(16, "little")).indices(texts, Scratch())) > ALARM / 10
+        assert cell_chance(OpenUniverse(key.to_bytes(16, "little")).indices(texts, Scratch())) > ALARM / 10
 
 
 def test_the_papers_linear_hash_would_not_pass() -> None:
@@ -224,7 +218,7 @@ def test_every_bit_of_an_id_moves_every_bit_of_its_hash() -> None:
     ids = np.random.default_rng(3).integers(0, 2**64, 30_000, dtype=np.uint64)
 
     def hash_of(some: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        return Anyone(KEY).indices(some, Scratch())
+        return OpenUniverse(KEY).indices(some, Scratch())
 
     assert avalanche(ids, hash_of) < 6.5
     assert avalanche(np.arange(30_000, dtype=np.uint64), hash_of) < 6.5

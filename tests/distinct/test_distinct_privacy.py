@@ -9,10 +9,11 @@ from crowds import KEY
 
 import panprivacy as pp
 from panprivacy import audit
-from panprivacy.distinct.overlap import kernel
+from panprivacy.estimators.distinct.overlap import kernel
 from panprivacy.privacy.budget import Budget
 from panprivacy.privacy.coins import ONE, Coins
 from panprivacy.privacy.noise import Laplace
+from panprivacy.testing import slots_of, split_of
 
 SHARING = [3, 4]
 """Two users that own the same bit of a table with two levels and two buckets."""
@@ -49,7 +50,7 @@ class Parts:
 
 def test_the_two_users_do_share_a_bit() -> None:
     est = pp.DistinctCount(1.0, buckets=2, levels=2, key=bytes(16))
-    first, second = (est._slots.slot(est._universe.index(user)) for user in SHARING)
+    first, second = (slots_of(est).slot(est.universe.index(user)) for user in SHARING)
     assert first == second
 
 
@@ -87,7 +88,7 @@ def test_a_user_in_two_tables_that_are_read_together_loses_less_than_twice_as_mu
 def test_a_user_in_two_tables_of_which_one_is_read_loses_no_more_than_is_claimed() -> None:
     """By enumeration of the two bits: one table read before the merge, or the merge read; three releases in all."""
     coins = pp.DistinctCount(1.0, buckets=2, levels=1, key=KEY, releases=3)
-    split = coins._ledger.split
+    split = split_of(coins)
     assert isinstance(split.noise, Laplace)
     pair, each = split.pair, float(split.noise.epsilon)
     keep = kernel(pair, pair)

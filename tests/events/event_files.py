@@ -10,10 +10,11 @@ import polars as pl
 from backports import zstd
 
 import panprivacy as pp
-from panprivacy.estimator import Estimator
-from panprivacy.events import Columns, Kind, read
-from panprivacy.feeding import Feed
+from panprivacy.estimators.base import Estimator
+from panprivacy.ingest import Columns, Kind, read
+from panprivacy.ingest.feed import BatchFeeder
 from panprivacy.privacy.coins import ONE
+from panprivacy.testing import table_of
 from sources import Scripted
 
 SUFFIXES = [
@@ -75,13 +76,13 @@ def revealing(universe: Any) -> pp.Density:
 
 def seen(est: pp.Density) -> set[int]:
     """Who is in a revealing estimator."""
-    return set(np.flatnonzero(est._table.bits(0, est._table.size)).tolist())
+    return set(np.flatnonzero(table_of(est).bits(0, table_of(est).size)).tolist())
 
 
 def fed(est: Estimator[Any], files: list[Path] | Path, columns: Columns | None = None, **options: Any) -> None:
     """Feed whole files to an estimator."""
     columns = columns or Columns(("user",), Kind.integers)
     skip = options.pop("skip_missing", False)
-    feed = Feed(est, columns, skip_missing=skip)
+    feed = BatchFeeder(est, columns, skip_missing=skip)
     for batch in read([str(file) for file in (files if isinstance(files, list) else [files])], columns, **options):
         feed.take(batch)

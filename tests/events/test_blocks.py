@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from panprivacy.events.blocks import Cutter, record_ends
-from panprivacy.events.fields import first_refused
+from panprivacy.ingest.csv_kernels import first_refused
+from panprivacy.ingest.delimited import Cutter, record_ends
 
 texts = st.text(alphabet='a1,"\n;', max_size=8)
 tables = st.lists(st.lists(texts, min_size=2, max_size=2), min_size=1, max_size=12)

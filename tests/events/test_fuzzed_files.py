@@ -9,8 +9,8 @@ from event_files import SUFFIXES, revealing, write
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from panprivacy.events import BadInput, Columns, Kind, expand, read
-from panprivacy.feeding import Feed
+from panprivacy.ingest import BadInput, Columns, Kind, expand, read
+from panprivacy.ingest.feed import BatchFeeder
 
 FRAME = pl.DataFrame({"user": [3, None, 5] * 20, "note": ["a,b", 'c"d', "e\nf"] * 20})
 
@@ -19,7 +19,7 @@ edits = st.lists(st.tuples(st.integers(0, 2**16), st.binary(min_size=0, max_size
 
 def _survives(path: Path) -> None:
     columns = Columns(("user",), Kind.integers)
-    feed = Feed(revealing(10), columns, skip_missing=True)
+    feed = BatchFeeder(revealing(10), columns, skip_missing=True)
     problem = ""
     try:
         for batch in read(expand([str(path)]), columns):

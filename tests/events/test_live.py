@@ -12,8 +12,8 @@ import polars as pl
 import pytest
 from event_files import arrow_stream
 
-from panprivacy.events import BadInput, Bell, Columns, Format, Kind, Layout, Live
-from panprivacy.events.text import Text
+from panprivacy.ingest import BadInput, Columns, Format, Kind, Layout, Live, SignalTimer
+from panprivacy.ingest.text import Text
 
 USER = Columns(("user",), Kind.integers)
 
@@ -30,13 +30,13 @@ def _ids(live: Live) -> list[list[int]]:
     return [batch.rows["user"].to_list() for batch in live.batches() if batch is not None]
 
 
-def _live(handle: int, bell: Bell, kind: Format | None = None, layout: Layout | None = None) -> Live:
+def _live(handle: int, bell: SignalTimer, kind: Format | None = None, layout: Layout | None = None) -> Live:
     return Live(handle, USER, kind, layout, bell)
 
 
 def test_lines_are_counted_as_they_arrive_and_halves_when_they_are_whole(pipe: tuple[int, int]) -> None:
     read, write = pipe
-    with Bell() as bell:
+    with SignalTimer() as bell:
         batches = (batch for batch in _live(read, bell).batches() if batch is not None)
         for data, expected in ((b"user\n1\n2\n3", [1, 2]), (b"4\n", [34]), (b"5\n6", [5])):
             os.write(write, data)
@@ -62,7 +62,7 @@ def test_formats_are_guessed_or_told(
     os.write(write, data)
     os.close(write)
     columns = Columns(("1",), Kind.integers) if layout else USER
-    with Bell() as bell:
+    with SignalTimer() as bell:
         batches = [batch for batch in Live(read, columns, kind, layout, bell).batches() if batch is not None]
     assert [batch.rows.to_series().to_list() for batch in batches] == [[1, 2]]
 
@@ -80,12 +80,12 @@ def test_what_cannot_be_counted_is_named(data: bytes, cause: str, pipe: tuple[in
     read, write = pipe
     os.write(write, data)
     os.close(write)
-    with Bell() as bell, pytest.raises(BadInput, match=cause):
+    with SignalTimer() as bell, pytest.raises(BadInput, match=cause):
         _ids(_live(read, bell))
 
 
 def test_parquet_is_refused_before_anybody_waits_for_it(pipe: tuple[int, int]) -> None:
-    with Bell() as bell, pytest.raises(BadInput, match="standard input: Parquet cannot be piped, since"):
+    with SignalTimer() as bell, pytest.raises(BadInput, match="standard input: Parquet cannot be piped, since"):
         _live(pipe[0], bell, Format.parquet)
     os.close(pipe[1])
 
@@ -96,7 +96,7 @@ def test_record_batches_of_an_arrow_stream_are_counted_as_they_arrive(
 ) -> None:
     read, write = pipe
     stream = arrow_stream(pl.DataFrame({"user": [1, 2]}), pl.DataFrame({"user": [3]}))
-    with Bell() as bell:
+    with SignalTimer() as bell:
         batches = (batch for batch in _live(read, bell, kind).batches() if batch is not None)
         os.write(write, stream[:-100])  # which is inside the second record batch
         assert next(batches).rows["user"].to_list() == [1, 2]
@@ -107,7 +107,7 @@ def test_record_batches_of_an_arrow_stream_are_counted_as_they_arrive(
 
 def test_a_signal_wakes_the_wait_and_rings_once(pipe: tuple[int, int]) -> None:
     read, write = pipe
-    with Bell() as bell:
+    with SignalTimer() as bell:
         for _ in range(2):
             timer = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGUSR1))
             timer.start()
@@ -119,7 +119,7 @@ def test_a_signal_wakes_the_wait_and_rings_once(pipe: tuple[int, int]) -> None:
 
 def test_what_was_in_the_pipe_before_the_signal_is_counted_before_it_ends(pipe: tuple[int, int]) -> None:
     read, write = pipe
-    with Bell() as bell:
+    with SignalTimer() as bell:
         os.write(write, b"user\n1\n2\n")
         os.kill(os.getpid(), signal.SIGTERM)
         assert _ids(_live(read, bell)) == [[1, 2]]
@@ -129,14 +129,14 @@ def test_what_was_in_the_pipe_before_the_signal_is_counted_before_it_ends(pipe: 
 
 def test_handlers_are_put_back() -> None:
     before = [signal.getsignal(number) for number in (signal.SIGUSR1, signal.SIGINT, signal.SIGTERM)]
-    with Bell():
+    with SignalTimer():
         assert signal.getsignal(signal.SIGUSR1) != before[0]
     assert [signal.getsignal(number) for number in (signal.SIGUSR1, signal.SIGINT, signal.SIGTERM)] == before
 
 
 def test_periods_that_were_missed_are_not_made_up_for(pipe: tuple[int, int]) -> None:
     read, write = pipe
-    with Bell(1000.0) as bell:
+    with SignalTimer(1000.0) as bell:
         assert not bell.rings()
         bell._next = time.monotonic() - 2500.0
         assert not bell.wait(read)
@@ -153,7 +153,7 @@ def test_what_ctrl_c_breaks_off_is_done_again_and_ends_the_input() -> None:
             raise KeyboardInterrupt
         return "done"
 
-    with Bell() as bell:
+    with SignalTimer() as bell:
         assert bell.undisturbed(lambda: "at once") == "at once"
         assert not bell.over
         assert bell.undisturbed(work) == "done"
@@ -178,7 +178,7 @@ def test_nothing_is_left_of_what_was_counted_while_more_is_waited_for(
     read_bytes = os.read
     monkeypatch.setattr(Live, "_arrived", lambda *_, **__: (False, _Traced(read_bytes(read, 2**16))))
     _Traced.gone.clear()
-    with Bell() as bell:
+    with SignalTimer() as bell:
         batches = _live(read, bell).batches()
         os.write(write, b"user\n1\n2\n")
         batch = next(batches)
@@ -193,7 +193,7 @@ def test_nothing_is_left_of_what_was_counted_while_more_is_waited_for(
 
 def test_a_wait_ends_when_there_is_something_else_to_do(pipe: tuple[int, int]) -> None:
     read, write = pipe
-    with Bell() as bell:
+    with SignalTimer() as bell:
         bell.wake_at = time.monotonic() + 0.05
         assert not bell.wait(read)
         assert time.monotonic() >= bell.wake_at

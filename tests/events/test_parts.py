@@ -4,7 +4,7 @@ from typing import Any
 
 import polars as pl
 
-from panprivacy.events import columnar
+from panprivacy.ingest import columnar
 
 
 def test_batches_of_all_parts_come_in_order(monkeypatch: Any) -> None:

@@ -8,6 +8,7 @@ from polars.testing import assert_frame_equal
 from panprivacy import theory
 from panprivacy.experiments.cells import (
     ALGORITHMS,
+    KINDS,
     CoinCount,
     Runs,
     SampleSize,
@@ -17,7 +18,6 @@ from panprivacy.experiments.cells import (
     TrueLoss,
     runs,
 )
-from panprivacy.experiments.cells.streams import KINDS
 from panprivacy.testing import SeededCoins
 
 DENSITIES = {"uniform": 1 - np.exp(-1), "zipf": 0.2441, "random half": 0.5, "even ids": 0.5, "one block": 0.5}

@@ -9,7 +9,7 @@ from synthetic_runs import Distortion, right, table
 
 from panprivacy.experiments import claims
 from panprivacy.experiments.cells import Stream, Trial
-from panprivacy.experiments.claims import Claim, Of, Verdict, coins, errors, ours, privacy, squares
+from panprivacy.experiments.claims import Claim, Of, Verdict, errors, privacy
 from panprivacy.experiments.claims.claim import inside, not_outside, together
 from panprivacy.experiments.scale import FULL, QUICK
 from panprivacy.experiments.statistics import Interval
@@ -22,16 +22,16 @@ OF_RUNS: list[tuple[int, Judge]] = [
     (4, errors.densities),
     (4, errors.optbern_errs_less),
     (4, errors.bounds_are_loose),
-    (5, squares.theory_coincides),
-    (6, squares.both_beat_dwork),
-    (6, squares.robust_to_the_stream),
-    (6, squares.ppds_on_sparse_streams),
-    (7, squares.small_samples),
-    (7, squares.ppds_in_the_middle),
-    (7, squares.optbern_improves),
-    (7, squares.identical_without_sampling),
-    (8, ours.thirty_times_less),
-    (10, ours.structure_does_not_matter),
+    (5, errors.theory_coincides),
+    (6, errors.both_beat_dwork),
+    (6, errors.robust_to_the_stream),
+    (6, errors.ppds_on_sparse_streams),
+    (7, errors.small_samples),
+    (7, errors.ppds_in_the_middle),
+    (7, errors.optbern_improves),
+    (7, errors.identical_without_sampling),
+    (8, errors.thirty_times_less),
+    (10, errors.structure_does_not_matter),
 ]
 
 
@@ -65,17 +65,17 @@ def test_chance_does_not_refute_a_claim_with_few_repetitions(number: int) -> Non
     [
         (4, errors.optbern_errs_less, times(9, "OptBern")),
         (4, errors.bounds_are_loose, times(25, "OptBern")),
-        (5, squares.theory_coincides, times(1.3, "Dwork")),
-        (5, squares.theory_coincides, times(0.7, "OptBern")),
-        (6, squares.both_beat_dwork, times(3, "OptBern")),
-        (6, squares.both_beat_dwork, times(0.2, "Dwork", "zipf")),
-        (6, squares.robust_to_the_stream, times(3, "PPDS", "zipf")),
-        (6, squares.ppds_on_sparse_streams, times(3, "PPDS", "zipf")),
-        (7, squares.small_samples, times(4, "OptBern")),
-        (7, squares.ppds_in_the_middle, times(2.5, "PPDS")),
-        (7, squares.identical_without_sampling, times(3, "PPDS")),
-        (8, ours.thirty_times_less, times(1.6, "Density")),
-        (10, ours.structure_does_not_matter, times(4, "Density", "even ids")),
+        (5, errors.theory_coincides, times(1.3, "Dwork")),
+        (5, errors.theory_coincides, times(0.7, "OptBern")),
+        (6, errors.both_beat_dwork, times(3, "OptBern")),
+        (6, errors.both_beat_dwork, times(0.2, "Dwork", "zipf")),
+        (6, errors.robust_to_the_stream, times(3, "PPDS", "zipf")),
+        (6, errors.ppds_on_sparse_streams, times(3, "PPDS", "zipf")),
+        (7, errors.small_samples, times(4, "OptBern")),
+        (7, errors.ppds_in_the_middle, times(2.5, "PPDS")),
+        (7, errors.identical_without_sampling, times(3, "PPDS")),
+        (8, errors.thirty_times_less, times(1.6, "Density")),
+        (10, errors.structure_does_not_matter, times(4, "Density", "even ids")),
     ],
 )
 def test_data_of_a_wrong_law_refute_a_claim(number: int, judge: Judge, wrong: Distortion) -> None:
@@ -85,16 +85,16 @@ def test_data_of_a_wrong_law_refute_a_claim(number: int, judge: Judge, wrong: Di
 def test_an_error_of_30_percent_in_a_scale_is_found_even_by_the_quick_reproduction() -> None:
     # Both algorithms' errors 30 % too wide, squares 1.69 times.
     data = table(5, QUICK, 3, lambda trial, stream: 1.69)  # noqa: ARG005
-    assert squares.theory_coincides(data).verdict is Verdict.FAILS
+    assert errors.theory_coincides(data).verdict is Verdict.FAILS
 
 
 def test_an_algorithm_that_does_not_improve_with_its_sample_is_found() -> None:
     data = table(7, FULL, 3, lambda trial, stream: trial.size**1.3 if trial.algorithm == "OptBern" else 1.0)  # noqa: ARG005
-    assert squares.optbern_improves(data).verdict is Verdict.FAILS
+    assert errors.optbern_improves(data).verdict is Verdict.FAILS
 
 
 def test_few_repetitions_leave_a_small_difference_open() -> None:
-    assert squares.ppds_in_the_middle(table(7, QUICK, 3, right)).verdict is Verdict.OPEN
+    assert errors.ppds_in_the_middle(table(7, QUICK, 3, right)).verdict is Verdict.OPEN
 
 
 def test_streams_of_another_density_are_found() -> None:
@@ -108,7 +108,7 @@ def sizes(factor: float) -> pl.DataFrame:
 
 
 def test_half_an_order_of_magnitude_is_neither_two_nor_five() -> None:
-    verdicts = [coins.half_an_order(sizes(factor)).verdict for factor in (2, 3.2, 5)]
+    verdicts = [privacy.half_an_order(sizes(factor)).verdict for factor in (2, 3.2, 5)]
     assert verdicts == [Verdict.FAILS, Verdict.HOLDS, Verdict.FAILS]
 
 
@@ -120,13 +120,13 @@ def counted(used: float) -> pl.DataFrame:
 
 
 def test_a_pair_that_leaves_budget_unused_or_overspends_is_found() -> None:
-    verdicts = [coins.optbern_uses_all(counted(used)).verdict for used in (0.8, 1.0, 1.2)]
+    verdicts = [privacy.optbern_uses_all(counted(used)).verdict for used in (0.8, 1.0, 1.2)]
     assert verdicts == [Verdict.FAILS, Verdict.HOLDS, Verdict.FAILS]
 
 
 def test_a_dwork_that_uses_its_budget_is_found() -> None:
     data = pl.DataFrame({"epsilon": [0.1, 0.5], "audited": [0.05, 0.49]})
-    assert coins.dwork_wastes(data).verdict is Verdict.FAILS
+    assert privacy.dwork_wastes(data).verdict is Verdict.FAILS
 
 
 def losses(name: str, loss: float, *, settled: bool = True) -> pl.DataFrame:

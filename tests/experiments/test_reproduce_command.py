@@ -3,19 +3,13 @@
 from pathlib import Path
 
 import pytest
-import typer
-from typer.testing import CliRunner
 
-from panprivacy.cli.reproduce import reproduce
+from command_line import invoke
 from panprivacy.experiments import claims
 from panprivacy.experiments.claims import Claim, Of, Verdict
 from panprivacy.experiments.reproduce import Reproduction
 
 pytestmark = pytest.mark.slow
-
-app = typer.Typer()
-app.command()(reproduce)
-runner = CliRunner()
 
 
 def with_claim(of: Of, verdict: Verdict, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -23,7 +17,7 @@ def with_claim(of: Of, verdict: Verdict, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_one_figure_is_reproduced_and_its_claims_are_shown(tmp_path: Path) -> None:
-    done = runner.invoke(app, ["--quick", "--figure", "1", "--jobs", "1", "--out", str(tmp_path / "new" / "folder")])
+    done = invoke(["reproduce", "--quick", "--figure", "1", "--jobs", "1", "--out", str(tmp_path / "new" / "folder")])
     assert done.exit_code == 0
     assert "holds" in done.output
     assert (tmp_path / "new" / "folder" / "report.html").exists()
@@ -44,7 +38,7 @@ def test_the_exit_status_is_1_if_a_claim_of_the_papers_experiments_fails(
     of: Of, verdict: Verdict, status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with_claim(of, verdict, monkeypatch)
-    done = runner.invoke(app, ["--quick", "-f", "1", "-j", "1", "-o", str(tmp_path)])
+    done = invoke(["reproduce", "--quick", "-f", "1", "-j", "1", "-o", str(tmp_path)])
     assert done.exit_code == status
     assert verdict in done.output
 
@@ -54,17 +48,17 @@ def test_an_interruption_says_that_nothing_is_lost(tmp_path: Path, monkeypatch: 
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Reproduction, "compute", interrupted)
-    done = runner.invoke(app, ["--quick", "-f", "1", "-o", str(tmp_path)])
+    done = invoke(["reproduce", "--quick", "-f", "1", "-o", str(tmp_path)])
     assert done.exit_code == 130
     assert "goes on from there" in " ".join(done.output.split())
 
 
 def test_a_folder_that_cannot_be_written_is_one_line_and_no_traceback(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    done = runner.invoke(app, ["--quick", "-f", "1", "-j", "1", "-o", str(tmp_path / "file")])
+    done = invoke(["reproduce", "--quick", "-f", "1", "-j", "1", "-o", str(tmp_path / "file")])
     assert done.exit_code == 2
     assert "Traceback" not in done.output
 
 
 def test_a_figure_that_does_not_exist_is_refused() -> None:
-    assert runner.invoke(app, ["--figure", "11"]).exit_code == 2
+    assert invoke(["reproduce", "--figure", "11"]).exit_code == 2

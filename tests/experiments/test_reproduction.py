@@ -13,8 +13,7 @@ from polars.testing import assert_frame_equal
 
 from panprivacy.experiments.cells import Cell
 from panprivacy.experiments.figures import STUDIES
-from panprivacy.experiments.reproduce import Reproduction
-from panprivacy.experiments.store import Store
+from panprivacy.experiments.reproduce import Reproduction, Store
 
 pytestmark = pytest.mark.slow
 

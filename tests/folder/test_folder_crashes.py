@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from panprivacy.folder.bits import ShardedBits
-from panprivacy.folder.noted import Noted
-from panprivacy.state.sealed import Sealed
-from panprivacy.state.stores import Files
+from panprivacy.folder.batch_log import BatchLog
+from panprivacy.folder.shards import ShardedBits
+from panprivacy.folder.stores import Files
+from panprivacy.state.format import Snapshot
 
 pytestmark = pytest.mark.slow
 
@@ -44,7 +44,7 @@ def test_counters_move_exactly_as_often_as_their_users_came(crashes: Any, tmp_pa
 def test_batches_that_are_not_noted_would_count_twice(
     crashes: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Noted, "has", lambda *_: False)
+    monkeypatch.setattr(BatchLog, "has", lambda *_: False)
     monkeypatch.setattr(ShardedBits, "check_whole", lambda *_: None)  # which would refuse
     assert crashes.run(str(tmp_path / "folder"), kills=20, seed=6, counts=True).counted_twice
 
@@ -72,10 +72,10 @@ class _Unlocked:
     def exists(self) -> bool:
         return self._file.exists
 
-    def read(self) -> Sealed:
+    def read(self) -> Snapshot:
         return self._file.read()
 
-    def write(self, parts: Sealed) -> None:
+    def write(self, parts: Snapshot) -> None:
         from panprivacy.state import seal
 
         self.path.write_bytes(seal(parts))

@@ -1,6 +1,7 @@
 """A state folder behind a URL: an S3-compatible server, several writers, none of whom undoes another."""
 
 import random
+import re
 import socket
 from collections.abc import Iterator
 from threading import Thread
@@ -10,11 +11,13 @@ import numpy as np
 import pytest
 
 import panprivacy as pp
-from panprivacy.folder.bits import ShardedBits
-from panprivacy.folder.noted import Noted
-from panprivacy.state.sealed import unseal
-from panprivacy.state.stores import Objects
-from panprivacy.testing import CertainCoins
+from panprivacy import testing
+from panprivacy.folder import stores
+from panprivacy.folder.batch_log import BatchLog
+from panprivacy.folder.shards import ShardedBits
+from panprivacy.folder.stores import Objects, store_at
+from panprivacy.state.format import unseal
+from panprivacy.testing import CertainCoins, folder_table
 
 fsspec = pytest.importorskip("fsspec")
 pytest.importorskip("s3fs")
@@ -46,7 +49,7 @@ def store(server: str, monkeypatch: pytest.MonkeyPatch) -> str:
 
 def present(folder: pp.StateFolder) -> set[int]:
     """Who came."""
-    table = folder._bits.gathered()
+    table = folder_table(folder)
     return set(np.flatnonzero(table.bits(0, table.size)).tolist())
 
 
@@ -89,8 +92,9 @@ def test_names_and_lengths_of_objects_do_not_tell_of_one_user(store: str) -> Non
             pending.estimator.update_many([999])
             pending.write()
         found = fsspec.filesystem("s3").ls(f"{store}/{world}", detail=True, refresh=True)
-        shown.append(sorted((each["name"].rsplit("/", 1)[-1], each["size"]) for each in found))
-    assert len(shown[0]) == 4
+        own = re.compile(r"\.[0-9a-f]{32}\.")  # the name of the folder
+        shown.append(sorted((own.sub(".", each["name"].rsplit("/", 1)[-1]), each["size"]) for each in found))
+    assert len(shown[0]) == 5
     assert shown[0] == shown[1]
 
 
@@ -123,19 +127,19 @@ def test_a_writer_that_is_long_past_undoes_nothing(store: str) -> None:
     late = pp.StateFolder(store, coins=CertainCoins())
     objects = late._store
     assert isinstance(objects, Objects)
-    newest = objects._newest
+    newest = objects.newest
     tries: list[str] = []
 
-    def stale(name: str) -> Any:
+    def stale(name: str, *arguments: Any) -> Any:
         """What was read before others wrote three times; only the first look is late."""
-        found = newest(name)
+        found = newest(name, *arguments)
         if not tries:
             tries.append(name)
             for user in (1, 2, 3):
                 folder.update(user)
         return found
 
-    objects._newest = stale  # type: ignore[method-assign]
+    objects.newest = stale  # type: ignore[method-assign,assignment]
     late.update(0)
     assert tries
     assert present(folder) == {0, 1, 2, 3}
@@ -147,24 +151,25 @@ def test_a_change_that_is_made_again_moves_no_counter_twice(
 ) -> None:
     folder = made(store, up_to=200)
     built_upon: list[str] = []
-    put = Objects._put
+    created = Objects.create_object
 
-    def put_and_wait(objects: Objects, name: str, epoch: int, parts: Any) -> None:
+    def create_and_wait(objects: Objects, path: str, blob: bytes) -> bool:
         """Let another build on a version before its writer looks whether it is the newest."""
-        put(objects, name, epoch, parts)
-        if not built_upon and name == "shard-00001":
-            built_upon.append(name)
+        done = created(objects, path, blob)
+        if not built_upon and "/shard-00001" in path:
+            built_upon.append(path)
             other.update_many(range(0, 1000, 2), batch=("other", 1))
+        return done
 
     other = pp.StateFolder(store, coins=CertainCoins())
     with monkeypatch.context() as patch:
-        patch.setattr(Objects, "_put", put_and_wait)
+        patch.setattr(Objects, "create_object", create_and_wait)
         if not noted:  # a bug that has to be found
-            patch.setattr(Noted, "has", lambda *_: False)
+            patch.setattr(BatchLog, "has", lambda *_: False)
             patch.setattr(ShardedBits, "check_whole", lambda *_: None)  # which would refuse
         folder.update_many([*range(1000)] * 3, batch=("one", 1))
     assert built_upon
-    assert ([counter for counter, _ in folder._bits.gathered().fields()] == [4, 3] * 500) is noted
+    assert ([counter for counter, _ in folder_table(folder).fields()] == [4, 3] * 500) is noted
 
 
 def test_what_a_crash_leaves_behind_is_deleted_by_the_next_writer(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,12 +184,191 @@ def test_what_a_crash_leaves_behind_is_deleted_by_the_next_writer(store: str, mo
     files = fsspec.filesystem("s3")
     shards = [path for path in files.ls(store, detail=False, refresh=True) if "shard-00000" in path]
     assert len(shards) == 1
-    assert unseal(files.cat_file(shards[0])).kind == 9
+    assert unseal(files.cat_file(shards[0])[:-16]).kind == 9
 
 
 def test_a_store_that_cannot_create_exclusively_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     memory = fsspec.filesystem("memory")
     pipe = type(memory).pipe_file
     monkeypatch.setattr(type(memory), "pipe_file", lambda self, path, value, mode=None: pipe(self, path, value))  # noqa: ARG005
-    with pytest.raises(pp.PanPrivacyError, match="two writers"):
+    with testing.refused("store-not-exclusive"):
         made("memory://flu")
+
+
+@pytest.mark.parametrize("protocol", ["hdfs", "webhdfs", "dbfs", "sftp", "smb", "ftp"])
+def test_stores_that_look_and_then_write_are_refused(protocol: str) -> None:
+    try:
+        kind = fsspec.get_filesystem_class(protocol)
+    except ImportError as missing:
+        pytest.skip(str(missing))
+    assert not stores.creates_atomically(kind)
+
+
+def test_a_store_that_looks_and_then_writes_is_refused_when_a_folder_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(type(fsspec.filesystem("memory")), "pipe_file")
+    with testing.refused("store-not-exclusive"):
+        made("memory://looks-first")
+
+
+@pytest.mark.parametrize("url", ["dbfs:/flu", "simplecache::s3://bucket/flu", "s3:/bucket"])
+def test_what_looks_like_a_url_is_no_path(url: str) -> None:
+    with testing.refused("not-a-url"):
+        store_at(url)
+
+
+# --- stores that may lie --------------------------------------------------------------------------------------------
+
+
+class Unreliable:
+    """Makes a file system answer wrongly at random, before or after it has done what was asked."""
+
+    def __init__(self, files: Any, seed: int, share: float) -> None:
+        self._draw = random.Random(seed)
+        self._share = share
+        self.wrong = 0
+        self._asked = {name: getattr(files, name) for name in ("pipe_file", "cat_file", "ls", "rm")}
+
+    def answer(self, name: str) -> Any:
+        def asked(*arguments: Any, **options: Any) -> Any:
+            kind = self._draw.random() / self._share
+            if kind < 0.5:
+                self.wrong += 1
+                raise OSError(121, "500 Internal Error, and nothing was done")
+            answer = self._asked[name](*arguments, **options)
+            if kind < 1:
+                self.wrong += 1
+                raise self._draw.choice(
+                    [
+                        OSError(121, "500 Internal Error, and it was done"),
+                        OSError(16, "409 Conditional Request Conflict"),
+                        OSError(22, "412 Precondition Failed, without a condition"),
+                        TimeoutError("503"),
+                    ]
+                )
+            return answer
+
+        return asked
+
+
+def unreliable(folder: pp.StateFolder, monkeypatch: pytest.MonkeyPatch, seed: int, share: float) -> Unreliable:
+    files = folder._store.files  # type: ignore[attr-defined]
+    wrong = Unreliable(files, seed, share)
+    for name in ("pipe_file", "cat_file", "ls", "rm"):
+        monkeypatch.setattr(files, name, wrong.answer(name), raising=False)
+    monkeypatch.setattr(stores, "sleep", lambda _: None)
+    return wrong
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_answers_that_are_wrong_lose_nothing_and_burn_no_release(
+    store: str, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    folder = made(store, releases=20, up_to=50)
+    with monkeypatch.context() as patch:
+        wrong = unreliable(folder, patch, seed, 0.25)
+        for number in range(10):
+            folder.update_many(range(number, 1000, 10), batch=("writer", number))
+            assert folder.release().number == number + 1
+    assert wrong.wrong > 50
+    assert [counter for counter, _ in folder._ledger.bits.gathered().fields()] == [1] * 1000
+    assert folder.budget.releases_made == 10
+
+
+def test_a_writer_that_believes_every_answer_would_burn_releases(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = made(store, releases=40)
+
+    def believing(objects: Objects, path: str, blob: bytes) -> bool:
+        for _ in range(8):
+            try:
+                objects.files.pipe_file(path, blob, mode="create")
+            except FileExistsError:
+                return False
+            except OSError:
+                continue
+            return True
+        raise AssertionError
+
+    with monkeypatch.context() as patch:
+        unreliable(folder, patch, 1, 0.25)
+        patch.setattr(Objects, "create_object", believing)
+        made_here = 0
+        for _ in range(10):
+            folder.release()
+            made_here += 1
+    assert folder.budget.releases_made > made_here
+
+
+def test_a_writer_of_a_deleted_folder_harms_no_new_one(store: str) -> None:
+    late = made(store)
+    late.update(1)
+    files = fsspec.filesystem("s3")
+    files.rm(store, recursive=True)
+    new = made(store)
+    new.update(2)
+    with pytest.raises((pp.PanPrivacyError, FileNotFoundError)):
+        late.update(3)
+    assert present(pp.StateFolder(store, coins=CertainCoins())) == {2}
+    left = [path for path in files.ls(store, detail=False, refresh=True) if "shard" in path]
+    assert len(left) == new.shards  # nothing of the old one
+
+
+def test_a_folder_without_names_in_its_objects_is_still_read(store: str) -> None:
+    folder = made(store)
+    folder.update_many(range(10))
+    files = fsspec.filesystem("s3")
+    own = folder._store.own_name  # type: ignore[attr-defined]
+    for path in files.ls(store, detail=False, refresh=True):
+        if own in path:  # as they were written before: no name, and no mark
+            files.pipe_file(path.replace(f".{own}", ""), files.cat_file(path)[:-16])
+        files.rm_file(path)
+    old = pp.StateFolder(store, coins=CertainCoins())
+    old.update_many(range(10, 20))
+    assert present(pp.StateFolder(store, coins=CertainCoins())) == set(range(20))
+    with pytest.raises(FileExistsError):
+        made(store)
+
+
+def test_a_batch_takes_two_requests_a_shard_and_a_few_more(store: str) -> None:
+    folder = pp.StateFolder.create(store, universe=100_000, epsilon=1.0, shards=16)
+    folder.update(1)
+    files = folder._store.files  # type: ignore[attr-defined]
+    asked: list[str] = []
+    call = files._call_s3
+
+    async def counted(method: str, *arguments: Any, **options: Any) -> Any:
+        asked.append(method)
+        return await call(method, *arguments, **options)
+
+    files._call_s3 = counted
+    try:
+        folder.update_many(range(100))
+        assert len(asked) <= 2 * 16 + 6, asked
+        asked.clear()
+        folder.release()
+        assert asked.count("get_object") <= 16 + 3
+    finally:
+        files._call_s3 = call
+
+
+def test_a_bucket_that_keeps_versions_is_refused_unless_told(store: str) -> None:
+    files = fsspec.filesystem("s3")
+    files.call_s3("put_bucket_versioning", Bucket=store.split("/")[2], VersioningConfiguration={"Status": "Enabled"})
+    with testing.refused("versioned"):
+        made(store)
+    made(store, versioned=True)
+
+
+def test_a_lost_shard_is_replaced_and_a_whole_one_stays(store: str) -> None:
+    folder = made(store)
+    folder.update_many(range(1000))
+    files = fsspec.filesystem("s3")
+    for path in files.ls(store, detail=False, refresh=True):
+        if "shard-00001" in path:
+            files.rm_file(path)
+    with pytest.raises(FileNotFoundError):
+        folder.update(5)
+    with testing.refused("shard-whole"):
+        folder.replace_shard(0)
+    assert folder.replace_shard(1) == pytest.approx(1 / 3, abs=0.01)
+    folder.update(5)
+    assert len(present(folder)) == pytest.approx(667, abs=2)

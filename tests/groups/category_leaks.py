@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from panprivacy.memory import Scratch
+from panprivacy.memory.scratch import Scratch
 from panprivacy.universe.categories import Categories
 
 _kept: list[Any] = []

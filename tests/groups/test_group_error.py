@@ -12,9 +12,9 @@ from scipy import stats
 
 import panprivacy as pp
 from checks import ALARM, assert_variance
-from panprivacy.release import Spread
-from panprivacy.release.normal_laplace import normal_laplaces_cdf
-from panprivacy.testing import SeededCoins
+from panprivacy.estimates import ErrorModel
+from panprivacy.estimates.normal_laplace import normal_laplaces_cdf
+from panprivacy.testing import SeededCoins, ledger_of
 
 pytestmark = pytest.mark.slow
 
@@ -101,8 +101,8 @@ def test_a_standard_error_without_the_sampling_would_be_noticed() -> None:
         est = pp.Density(universe, 20.0, categories=range(20), coins=coins)
         est.update_many(np.arange(universe // 2), 3)
         row = est.release().groups[3]
-        ledger = est._ledger
-        without = Spread(ledger.pair, row.users, row.users, row.users, ledger.split.noise).stderr(0.5)
+        ledger = ledger_of(est)
+        without = ErrorModel(ledger.pair, row.users, row.users, row.users, ledger.split.noise).stderr(0.5)
         errors.append((row.raw_density - 0.5) / without)
     with pytest.raises(AssertionError, match="variance"):
         assert_variance(errors, 1.0)

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 import panprivacy as pp
 from panprivacy import audit
-from panprivacy.audit.adapters import TwoCategories
-from panprivacy.memory import Scratch
+from panprivacy.audit.holders import TwoCategories
+from panprivacy.memory.scratch import Scratch
 from panprivacy.privacy.coins import Coins
 
 pytestmark = pytest.mark.slow

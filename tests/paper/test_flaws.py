@@ -9,7 +9,7 @@ from math import inf
 import pytest
 
 from panprivacy import paper, theory
-from panprivacy.paper import flaws
+from panprivacy.paper import printed
 from panprivacy.paper.printed import Printed
 
 MAKERS: dict[str, Callable[[], Printed]] = {
@@ -24,7 +24,7 @@ EACH = pytest.mark.parametrize("name", MAKERS)
 
 @pytest.fixture(autouse=True)
 def _nothing_warned_yet(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flaws, "_warned", set())
+    monkeypatch.setattr(printed, "_warned", set())
 
 
 @EACH

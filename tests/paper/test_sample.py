@@ -3,16 +3,16 @@
 import numpy as np
 import pytest
 
-from panprivacy.memory import Scratch
-from panprivacy.paper import sample
-from panprivacy.paper.sample import Sample, drawn, members
-from panprivacy.slots import Every
+from panprivacy.memory.scratch import Scratch
+from panprivacy.paper import density
+from panprivacy.paper.density import Sample, draw_sample, sampled_users
+from panprivacy.slots import AllUsers
 from panprivacy.testing import SeededCoins
 
 
 @pytest.fixture(params=["table", "bisection"])
 def _way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sample, "_LARGEST_TABLE", 10**7 if request.param == "table" else 0)
+    monkeypatch.setattr(density, "_LARGEST_TABLE", 10**7 if request.param == "table" else 0)
 
 
 @pytest.mark.usefixtures("_way")
@@ -27,10 +27,13 @@ def test_users_have_their_rank_as_place_and_others_have_none(users: list[int]) -
 
 @pytest.mark.usefixtures("_way")
 def test_a_random_sample_is_found_again() -> None:
-    chosen = drawn(5000, 700, SeededCoins(1))
+    chosen = draw_sample(5000, 700, SeededCoins(1))
     assert chosen.select(np.arange(5000, dtype=np.uint64), Scratch()).tolist() == list(range(700))
-    assert chosen.select(np.array(members(chosen)[::-1], dtype=np.uint64), Scratch()).tolist() == list(range(700))[::-1]
+    assert (
+        chosen.select(np.array(sampled_users(chosen)[::-1], dtype=np.uint64), Scratch()).tolist()
+        == list(range(700))[::-1]
+    )
 
 
 def test_a_sample_of_everybody_needs_no_list() -> None:
-    assert isinstance(drawn(50, 50, SeededCoins(1)), Every)
+    assert isinstance(draw_sample(50, 50, SeededCoins(1)), AllUsers)

@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
-from panprivacy.memory import Scratch
+from panprivacy.memory.scratch import Scratch
 from panprivacy.privacy.coins import system
 from panprivacy.privacy.pairs import symmetric
-from panprivacy.slots.dealt import Dealt, deal, slots_of_all
+from panprivacy.slots.parts import PermutedParts, choose_parts
+from panprivacy.slots.users import places_for
 from panprivacy.table import Table
 
 KEY = bytes(range(16))
@@ -15,7 +16,7 @@ KEY = bytes(range(16))
 @pytest.mark.parametrize("universe", [2, 3, 10, 999, 4096, 100_001])
 @pytest.mark.parametrize("parts", [1, 2, 7])
 def test_everybody_has_a_slot_in_exactly_one_part(universe: int, parts: int) -> None:
-    dealt = Dealt(universe, slots_of_all(universe), parts, KEY)
+    dealt = PermutedParts(universe, places_for(universe), parts, KEY)
     with Scratch() as scratch:
         slots = np.array(dealt.select(np.arange(universe, dtype=np.uint64), scratch))
     assert len(np.unique(slots)) == universe == dealt.users
@@ -29,16 +30,16 @@ def test_everybody_has_a_slot_in_exactly_one_part(universe: int, parts: int) -> 
 
 def test_neighbours_are_dealt_to_all_parts_alike() -> None:
     """A false alarm once in a million: 1,000 ids in 10 parts, each of 100 expected and 5.6 standard deviations."""
-    dealt = Dealt(100_000, slots_of_all(100_000), 10, KEY)
+    dealt = PermutedParts(100_000, places_for(100_000), 10, KEY)
     parts = np.array([dealt.slot(user) * 10 // dealt.size for user in range(1000)])
     assert (np.abs(np.bincount(parts, minlength=10) - 100) < 5.6 * np.sqrt(90)).all()
 
 
 def test_bytes_bring_it_back_and_nonsense_is_refused() -> None:
-    dealt = deal(1000, 1000, 7, None, system, groups=[(i, i + 1) for i in range(7)])
-    assert Dealt.from_bytes(dealt.to_bytes() + b"rest", 1000) == (dealt, b"rest")
+    dealt = choose_parts(1000, 1000, 7, None, system, groups=[(i, i + 1) for i in range(7)])
+    assert PermutedParts.from_bytes(dealt.to_bytes() + b"rest", 1000) == (dealt, b"rest")
     with pytest.raises(ValueError, match="are not possible for 10 users"):
-        Dealt.from_bytes(dealt.to_bytes(), 10)
+        PermutedParts.from_bytes(dealt.to_bytes(), 10)
 
 
 @pytest.mark.parametrize("size", [1, 63, 64, 65, 200])

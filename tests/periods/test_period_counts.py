@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import panprivacy as pp
-from panprivacy.drawing import CannotDraw
+from panprivacy.estimates.plots import CannotDraw
 
 USERS = 30_000
 
@@ -14,8 +14,8 @@ USERS = 30_000
 def active() -> pp.ActiveUsers:
     users = pp.ActiveUsers(USERS, 20.0, span="28d", start="2026-01-05")
     for day in range(5, 31):
-        users.update_many(range(600 * day), f"2026-01-{day:02}T12:00")
-    users.update_many(range(6000), "2026-02-03", ahead=4)
+        users.update_many(range(600 * day), time=f"2026-01-{day:02}T12:00")
+    users.update_many(range(6000), time="2026-02-03", ahead=4)
     users.advance("2026-02-04")
     return users
 
@@ -103,6 +103,6 @@ def test_pictures_are_drawn_from_python_as_from_a_shell(
 def test_without_matplotlib_a_picture_says_what_to_install(
     active: pp.ActiveUsers, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("panprivacy.drawing.find_spec", lambda _: None)
+    monkeypatch.setattr("panprivacy.estimates.plots.find_spec", lambda _: None)
     with pytest.raises(CannotDraw, match="pip install"):
         active.plot(tmp_path / "a.png")

@@ -8,13 +8,11 @@ from fractions import Fraction
 
 import numpy as np
 
+from panprivacy.estimates import ErrorModel
 from panprivacy.planning import plan
-from panprivacy.planning.law import Design
-from panprivacy.planning.search import smallest_size
-from panprivacy.planning.terms import Terms
-from panprivacy.planning.worst import worst_case
+from panprivacy.planning.law import Design, worst_case
+from panprivacy.planning.search import Terms, smallest_size
 from panprivacy.privacy.splitting import best_split
-from panprivacy.release import Spread
 from panprivacy.theory import sample_size
 
 _DESIGNS, _SIZES = 150, 100
@@ -27,7 +25,7 @@ def random_design(generator: np.random.Generator) -> tuple[Design, Fraction]:
     bits = users + (int(generator.integers(0, 5)) if users < population else 0)
     split = best_split(float(generator.choice([0.2, 0.4, 1, 2, 3, 5, 8])), bits)
     design = Design(split.pair, bits, users, population, split.noise)
-    stderr = Spread(design.pair, bits, users, population, design.noise).stderr(0.5)
+    stderr = ErrorModel(design.pair, bits, users, population, design.noise).stderr(0.5)
     return design, Fraction(round(float(generator.uniform(1, 3.5)) * stderr, 4)).limit_denominator(10**4)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 import panprivacy as pp
+from panprivacy.testing import refused
 
 
 @pytest.mark.parametrize(("delta", "span", "releases"), [(None, "7d", 5), (1e-9, "56d", 100)])
@@ -63,15 +64,24 @@ def test_what_cannot_be_planned_is_said() -> None:
         pp.plan_periods("ActiveUsers", 50, alpha=0.001)
     with pytest.raises(ValueError, match="give epsilon, or alpha"):
         pp.plan_periods("Retention", 1000)
-    with pytest.raises(ValueError, match="not for 'Density'"):
+    with refused("plan-estimator", "'Density'"):
         pp.plan_periods("Density", 1000, 1.0)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="when does the first day start"):
+    with refused("no-start"):
         pp.plan_periods("ActiveUsers", 1000, 1.0).build()
 
 
 def test_a_plan_shows_itself() -> None:
     found = pp.plan_periods("ActiveUsers", 1000, 1.0, span="2d", every="12h")
-    assert found.code == 'pp.ActiveUsers(1000, epsilon=1, span="2d", every="12h", start=...)'
+    assert found.code == 'pp.ActiveUsers(1000, epsilon=1.0, span="2d", every="12h", start=...)'
     assert "in a cycle of 4 days" in found.card().text
     assert found.to_dict()["releases"] == 4
-    assert repr(found).startswith("<Plan: ActiveUsers of 1,000 users; epsilon 1; standard error ")
+    assert repr(found).startswith(
+        "<Plan: ActiveUsers of 1,000 users, a bit for each in 128 B; epsilon 1; standard error "
+    )
+
+
+@pytest.mark.parametrize("estimator", ["Retention", "ActiveUsers"])
+@pytest.mark.parametrize("touched", [0.0, -0.1, 1.5, float("nan")])
+def test_who_comes_at_all_is_a_share_whatever_is_planned(estimator: Any, touched: float) -> None:
+    with refused("touched-range"):
+        pp.plan_periods(estimator, 1000, 1.0, touched=touched)

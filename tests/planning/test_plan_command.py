@@ -6,19 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 from rich.console import Console
-from typer.testing import CliRunner, Result
 
-from panprivacy.cli.plan import plan
+from command_line import Result, invoke
 from panprivacy.planning import plan as planned
 from panprivacy.universe import Users
 
 
 def run(*arguments: str) -> Result:
-    app = typer.Typer(rich_markup_mode="rich")
-    app.command()(plan)
-    return CliRunner().invoke(app, arguments)
+    return invoke(["plan", *arguments])
 
 
 ASKED = ("--universe", "1000000", "--epsilon", "0.4", "--alpha", "0.1")

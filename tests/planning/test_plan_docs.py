@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
-from typer.testing import CliRunner
 
 import panprivacy as pp
+from command_line import invoke
 from drawn import rows
-from panprivacy.cli import app
 
 pytestmark = pytest.mark.slow
 
@@ -21,7 +20,7 @@ BLOCKS = re.findall(r"```console\n\$ panprivacy (plan .*?)\n(.*?)```", TEXT, fla
 
 @pytest.mark.parametrize(("command", "shown"), BLOCKS[1:], ids=[command for command, _ in BLOCKS[1:]])
 def test_a_command_prints_what_the_page_shows(command: str, shown: str) -> None:
-    result = CliRunner().invoke(app, shlex.split(command))
+    result = invoke(shlex.split(command))
     assert result.output.split() == shown.split()
 
 

@@ -5,7 +5,7 @@ from math import comb, fsum, log
 import numpy as np
 import pytest
 
-from panprivacy.planning.factorials import log_hypergeometric
+from panprivacy.planning.law import log_hypergeometric
 
 
 @pytest.mark.parametrize(

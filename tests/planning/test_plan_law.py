@@ -10,11 +10,12 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
+from panprivacy.estimates import ErrorModel
 from panprivacy.planning.law import Design, Ones
 from panprivacy.privacy.noise import Laplace, Noise
 from panprivacy.privacy.pairs import Pair, dwork
 from panprivacy.privacy.splitting import best_split
-from panprivacy.release import Spread
+from panprivacy.testing import refused
 
 DELTAS = pytest.mark.parametrize("delta", [None, 1e-6], ids=["Laplace", "Gaussian"])
 
@@ -41,7 +42,7 @@ def law_of_the_noise(noise: Noise) -> tuple[NDArray[np.int64], NDArray[np.float6
 
 def every_outcome(design: Design, seen: int) -> Iterator[tuple[float, float]]:
     """Released density and its probability, for every sample, every bit and every noise that matters."""
-    spread = Spread(design.pair, design.bits, design.users, design.population, design.noise)
+    spread = ErrorModel(design.pair, design.bits, design.users, design.population, design.noise)
     law = [each.tolist() for each in law_of_the_noise(design.noise)]
     samples = list(combinations(range(design.population), design.users))
     for sample, bits in product(samples, product((0, 1), repeat=design.bits)):
@@ -153,15 +154,15 @@ def test_an_error_beyond_the_ends_is_impossible_because_a_released_density_is_wi
 
 
 @pytest.mark.parametrize(
-    ("pair", "bits", "users", "population", "words"),
+    ("pair", "bits", "users", "population", "code"),
     [
-        (dwork(0.5), 10, 10, 10, "symmetric"),
-        (Pair(2**31, 2**31), 10, 10, 10, "alike"),
-        (best_split(1.0, 10).pair, 10, 11, 20, "cannot own"),
-        (best_split(1.0, 10).pair, 10, 10, 9, "cannot own"),
-        (best_split(1.0, 10).pair, 10, 0, 9, "cannot own"),
+        (dwork(0.5), 10, 10, 10, "design-pair"),
+        (Pair(2**31, 2**31), 10, 10, 10, "design-pair"),
+        (best_split(1.0, 10).pair, 10, 11, 20, "design-size"),
+        (best_split(1.0, 10).pair, 10, 10, 9, "design-size"),
+        (best_split(1.0, 10).pair, 10, 0, 9, "design-size"),
     ],
 )
-def test_a_design_that_is_none_is_refused(pair: Pair, bits: int, users: int, population: int, words: str) -> None:
-    with pytest.raises(ValueError, match=words):
+def test_a_design_that_is_none_is_refused(pair: Pair, bits: int, users: int, population: int, code: str) -> None:
+    with refused(code):
         Design(pair, bits, users, population, Laplace(Fraction(1, 10)))

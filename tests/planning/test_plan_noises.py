@@ -6,12 +6,14 @@ from typing import Any
 import pytest
 
 from panprivacy.checks import LargeDelta
-from panprivacy.density import Density
-from panprivacy.distinct import DistinctCount
 from panprivacy.errors import CannotPlan
-from panprivacy.planning import Plan, plan
+from panprivacy.estimators.density import Density
+from panprivacy.estimators.distinct import DistinctCount
+from panprivacy.planning import plan
 from panprivacy.planning.picture import draw
+from panprivacy.planning.result import DensityPlan
 from panprivacy.privacy import splitting
+from panprivacy.testing import split_of
 
 pytestmark = pytest.mark.slow
 
@@ -27,12 +29,12 @@ WISHES: dict[str, dict[str, Any]] = {
 }
 
 
-def stderr(planned: Plan) -> float:
+def stderr(planned: DensityPlan) -> float:
     """The standard error of a plan in its own unit."""
     return planned.density_stderr or planned.relative_stderr or 0.0
 
 
-def free(planned: Plan) -> tuple[float, float, int]:
+def free(planned: DensityPlan) -> tuple[float, float, int]:
     return planned.epsilon, planned.alpha, planned.size
 
 
@@ -63,7 +65,7 @@ def test_what_is_built_has_the_delta_of_the_plan(releases: int) -> None:
         planned = plan(**wish, releases=releases, delta=1e-9)
         est = planned.build()
         assert est.delta == planned.delta
-        assert est._ledger.split == planned.split
+        assert split_of(est) == planned.split
         if isinstance(est, Density):  # a sample has a few users more or fewer than planned
             assert est.density_stderr_at(0.5) == pytest.approx(stderr(planned), rel=0.02)
         else:

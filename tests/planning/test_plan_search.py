@@ -5,10 +5,9 @@ from fractions import Fraction
 
 import pytest
 
-from panprivacy.density import Density
-from panprivacy.planning.search import first_true, smallest_alpha, smallest_epsilon, smallest_size
-from panprivacy.planning.terms import Terms, owners
-from panprivacy.planning.worst import worst_case
+from panprivacy.estimators.density import Density
+from panprivacy.planning.law import worst_case
+from panprivacy.planning.search import Terms, first_true, owners, smallest_alpha, smallest_epsilon, smallest_size
 from panprivacy.testing import SeededCoins
 from panprivacy.theory import sample_size
 

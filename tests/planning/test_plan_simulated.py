@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from panprivacy.density import Density
-from panprivacy.planning import Plan, plan
+from panprivacy.estimators.density import Density
+from panprivacy.planning import plan
 from panprivacy.planning.law import Design
-from panprivacy.testing import SeededCoins
+from panprivacy.planning.result import DensityPlan
+from panprivacy.testing import SeededCoins, slots_of, split_of
 
 pytestmark = pytest.mark.slow
 
@@ -28,11 +29,11 @@ def refused(errors: int, runs: int, probability: float) -> bool:
 
 def law_of(est: Density) -> Design:
     """The law of the next release of an estimator as it was built, with as many users as it got."""
-    split = est._ledger.split
-    return Design(split.pair_after(split.intrusions), est._slots.size, est.users, est.universe.size, split.noise)
+    split = split_of(est)
+    return Design(split.pair_after(split.intrusions), slots_of(est).size, est.users, est.universe.size, split.noise)
 
 
-def simulate(planned: Plan, seen: int, runs: int, seed: int) -> tuple[list[float], float]:
+def simulate(planned: DensityPlan, seen: int, runs: int, seed: int) -> tuple[list[float], float]:
     """Errors of so many builds, and the mean of what the law says of each; users differ a little between builds."""
     coins = SeededCoins(seed)
     assert planned.universe is not None
@@ -52,7 +53,7 @@ def simulate(planned: Plan, seen: int, runs: int, seed: int) -> tuple[list[float
     return errors, total / runs
 
 
-CASES: dict[str, tuple[Callable[[], Plan], float]] = {
+CASES: dict[str, tuple[Callable[[], DensityPlan], float]] = {
     "a bit for each user": (lambda: plan(universe=700, epsilon=1.0), 0.3),
     "a sample": (lambda: plan(universe=3_000, epsilon=2.0, alpha=0.08), 0.5),
     "a sample with noise that matters": (lambda: plan(universe=2_000, epsilon=0.7, alpha=0.25, releases=2), 0.6),
@@ -113,7 +114,7 @@ ABOUT = 1.3
 """What is said of an open universe is approximate: up to this multiple of beta is let pass."""
 
 
-def relative_errors(planned: Plan, count: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def relative_errors(planned: DensityPlan, count: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     """Relative errors of so many builds, each of which sees another crowd of this many users."""
     coins, errors = SeededCoins(7), []
     for run in range(RUNS):
@@ -125,13 +126,13 @@ def relative_errors(planned: Plan, count: int) -> np.ndarray[tuple[int], np.dtyp
     return np.array(errors)
 
 
-def too_many(errors: np.ndarray[tuple[int], np.dtype[np.float64]], planned: Plan) -> bool:
+def too_many(errors: np.ndarray[tuple[int], np.dtype[np.float64]], planned: DensityPlan) -> bool:
     """Whether more errors reach alpha than beta allows; false alarm 1e-6."""
     wrong = int((errors >= planned.alpha).sum())
     return bool(stats.binomtest(wrong, RUNS, ABOUT * planned.beta, "greater").pvalue < FALSE_ALARM)
 
 
-OPEN: dict[str, Callable[[], Plan]] = {
+OPEN: dict[str, Callable[[], DensityPlan]] = {
     "a count that is just enough": lambda: plan(epsilon=1.0, alpha=0.1, count=5_000),
     "the last of two releases": lambda: plan(epsilon=2.0, alpha=0.1, count=3_000, releases=2),
     "after an intrusion": lambda: plan(epsilon=4.0, alpha=0.1, count=3_000, intrusions=1),

@@ -4,8 +4,7 @@ from fractions import Fraction
 
 import pytest
 
-from panprivacy.planning.law import Design
-from panprivacy.planning.worst import worst_case
+from panprivacy.planning.law import Design, worst_case
 from panprivacy.privacy.splitting import best_split
 
 pytestmark = pytest.mark.slow

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 _FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-quic", "--disable-sync"]
 _FLAGS += ["--disable-background-networking", "--disable-component-update"]
-_PATIENCE = 30.0  # seconds; a busy machine takes a while to read 4.8 MB of Plotly
+_PATIENCE = 90.0  # seconds; a busy machine takes a while to read 4.8 MB of Plotly
 _DRAWN = """() => {
   const shown = [...document.querySelectorAll("figure")].filter((figure) => figure.offsetParent);
   return shown.length > 0 && shown.every((figure) => figure.querySelector(".main-svg"));

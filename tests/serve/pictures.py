@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from served import Served, served
 
-from panprivacy.serve.bodies import Body, Form
+from panprivacy.ingest.bodies import Body, ContentType
 from panprivacy.serve.config import settings_of
 from panprivacy.serve.counter import Counter
 
@@ -78,7 +78,7 @@ def feed(counter: Counter, start: datetime, days: int) -> None:
         at, users = (start + timedelta(days=day, minutes=1)).isoformat(), visitors_of(day, draw)
         clinics = draw.choice(CLINICS, len(users), p=(0.2, 0.5, 0.3))
         rows = "".join(f"{user},{at},{clinic}\n" for user, clinic in zip(users, clinics, strict=True))
-        counter.take(Body.copied(f"user,at,clinic\n{rows}".encode(), Form.csv)).result()
+        counter.take(Body.copied(f"user,at,clinic\n{rows}".encode(), ContentType.csv)).result()
 
 
 @contextmanager

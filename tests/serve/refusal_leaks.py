@@ -4,8 +4,8 @@ import gc
 from typing import Any
 from urllib.parse import urlsplit
 
-from panprivacy.serve import connections, worker
-from panprivacy.serve.http import guard, rates, sites
+from panprivacy.serve import worker
+from panprivacy.serve.http import connections, guard, rates
 
 
 def _keep(*_: Any) -> None:
@@ -20,8 +20,8 @@ def _replace(owner: Any, name: str, by: Any) -> None:
 def frames_of_refusals() -> None:
     """Exceptions keep the calls that raised them, with the rows in their variables, until the collector comes by."""
     gc.disable()  # when it comes by is chance
-    _replace(worker, "without_frames", _keep)
-    _replace(guard, "without_frames", _keep)
+    _replace(worker, "drop_frames", _keep)
+    _replace(guard, "drop_frames", _keep)
 
 
 def requests() -> None:
@@ -51,4 +51,4 @@ def addresses_of_senders() -> None:
 
 def names_of_hosts() -> None:
     """The parser of addresses keeps the last ones in a cache."""
-    _replace(sites, "_parsed", urlsplit)
+    _replace(guard, "_parse_url", urlsplit)

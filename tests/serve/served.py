@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import uvicorn
 
 from panprivacy.serve.config import Settings
-from panprivacy.serve.connections import protocol_for
-from panprivacy.serve.http import Desk, make_app
+from panprivacy.serve.http import AppContext, make_app
+from panprivacy.serve.http.connections import protocol_for
 from panprivacy.serve.service import Service
 
 
@@ -20,6 +20,7 @@ class Served:
 
     service: Service
     port: int
+    server: uvicorn.Server
 
     @property
     def address(self) -> str:
@@ -30,16 +31,18 @@ class Served:
 def served(settings: Settings, port: int = 0) -> Iterator[Served]:
     """Serve until the block ends, on any free port unless one is asked for."""
     with Service(settings) as service:
-        desk = Desk(service)
+        context, tls = AppContext(service), settings.service.tls
         config = uvicorn.Config(
-            make_app(desk),
+            make_app(context),
             port=port,
             loop="asyncio",
-            http=protocol_for(desk.settings.limits),
+            http=protocol_for(context.limits),
             ws="none",
             lifespan="on",
             log_config=None,
             access_log=False,
+            ssl_certfile=tls.certificate if tls else None,
+            ssl_keyfile=tls.key if tls else None,
         )
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, name="server")
@@ -48,8 +51,8 @@ def served(settings: Settings, port: int = 0) -> Iterator[Served]:
             while not server.started:
                 time.sleep(0.01)
                 assert thread.is_alive(), "the server did not start"
-            yield Served(service, server.servers[0].sockets[0].getsockname()[1])
+            yield Served(service, server.servers[0].sockets[0].getsockname()[1], server)
         finally:
-            desk.board.close()
+            context.notifier.close()
             server.should_exit = True
             thread.join()

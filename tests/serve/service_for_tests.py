@@ -8,7 +8,7 @@ from typing import Any
 from starlette.testclient import TestClient
 
 from panprivacy.serve.config import Settings, settings_of
-from panprivacy.serve.http import Desk, make_app
+from panprivacy.serve.http import AppContext, make_app
 from panprivacy.serve.service import Service
 
 EVERYTHING = ("feed", "read", "release", "admin")
@@ -32,5 +32,5 @@ def client_of(settings: Settings) -> Iterator[TestClient]:
 @contextmanager
 def client_for(service: Service) -> Iterator[TestClient]:
     """A client of a service that runs."""
-    with TestClient(make_app(Desk(service)), base_url="http://127.0.0.1") as client:
+    with TestClient(make_app(AppContext(service)), base_url="http://127.0.0.1") as client:
         yield client

@@ -9,8 +9,8 @@ from served import served
 from service_for_tests import FLU, client_of, settings_for
 from starlette.testclient import TestClient
 
-from panprivacy.serve.http.reception import Room
-from panprivacy.serve.refusals import Refused
+from panprivacy.ingest.problems import Refused
+from panprivacy.serve.http.bodies import BodyQuota
 from panprivacy.serve.tokens import ROLES, Token, hash_of, holder_of, new_token, written_hash
 
 TOKENS = {role: new_token() for role in ROLES}
@@ -22,7 +22,7 @@ CALLS = {
     "feed": ("POST", "/counters/flu/events"),
     "read": ("GET", "/counters/flu"),
     "release": ("POST", "/counters/flu/releases"),
-    "admin": ("GET", "/metrics"),
+    "metrics": ("GET", "/metrics"),
 }
 
 
@@ -112,6 +112,21 @@ def test_only_its_own_names_lead_to_the_service(host: str, origin: str | None, s
         assert ask(client, "release", **headers).status_code == status
 
 
+@pytest.mark.parametrize(
+    ("hosts", "status"),
+    [([], 421), (["127.0.0.1"], 200), (["127.0.0.1", "127.0.0.1"], 421), (["localhost", "evil"], 421)],
+)
+@pytest.mark.parametrize("version", ["1.0", "1.1"])
+def test_a_request_has_one_host_header(hosts: list[str], status: int, version: str, tmp_path: Path) -> None:
+    head = "".join(f"host: {host}\r\n" for host in hosts)
+    with (
+        served(settings_for(tmp_path)) as here,
+        socket.create_connection(("127.0.0.1", here.port), timeout=5) as connection,
+    ):
+        connection.sendall(f"GET /health HTTP/{version}\r\n{head}\r\n".encode())
+        assert connection.recv(1000).split()[1] == str(status).encode()
+
+
 def test_a_body_that_is_too_large_is_refused_whether_it_says_so_or_not(tmp_path: Path) -> None:
     with client_of(settings_for(tmp_path, {"limits": {"body": "1 KiB", "waiting": "1 KiB"}})) as client:
         for content in ("[1]" + " " * 2000, (piece for piece in [b"[1]", b" " * 2000])):
@@ -148,22 +163,27 @@ def test_a_refusal_does_not_repeat_the_name_that_was_asked_for(tmp_path: Path) -
 
 
 def test_bodies_take_room_as_they_come_and_not_as_they_are_announced() -> None:
-    room = Room(1000)
-    with room.for_body() as one, room.for_body() as other:
+    quota = BodyQuota(1000)
+    with quota.reserve() as one, quota.reserve() as other:
         one.grow(600)
         with pytest.raises(Refused):
             other.grow(500)
         other.grow(400)
-        assert room.taken == 1000
-    assert room.taken == 0
+        assert quota.taken == 1000
+    assert quota.taken == 0
 
 
 def test_connections_on_which_nobody_asks_for_anything_are_closed_and_readers_are_not(tmp_path: Path) -> None:
-    with served(settings_for(tmp_path, {"limits": {"seconds": 0.2}})) as here:
-        said = {"silent": b"", "slow": b"GET /health HTTP/1.1\r\nHost: ", "reader": b"GET /stream HTTP/1.1\r\n\r\n"}
-        connections = {name: socket.create_connection(("127.0.0.1", here.port), timeout=5) for name in said}
-        for name, connection in connections.items():
-            connection.sendall(said[name])
+    with served(settings_for(tmp_path, {"limits": {"seconds": 1}})) as here:
+        said = {
+            "silent": b"",
+            "slow": b"GET /health HTTP/1.1\r\nHost: ",
+            "reader": b"GET /stream HTTP/1.1\r\nhost: localhost\r\n\r\n",
+        }
+        connections = {}
+        for name, begun in said.items():
+            connections[name] = socket.create_connection(("127.0.0.1", here.port), timeout=60)
+            connections[name].sendall(begun)
         for name in ("silent", "slow"):
             assert connections[name].recv(1000) == b"", name
         reader = connections["reader"]
@@ -178,13 +198,13 @@ def test_connections_on_which_nobody_asks_for_anything_are_closed_and_readers_ar
 
 def test_what_is_no_http_and_who_comes_when_it_is_crowded_gets_a_problem_too(tmp_path: Path) -> None:
     with served(settings_for(tmp_path, {"limits": {"readers": 1}})) as here:
-        with socket.create_connection(("127.0.0.1", here.port), timeout=5) as alone:
+        with socket.create_connection(("127.0.0.1", here.port), timeout=60) as alone:
             alone.sendall(b"7654321 what is this\r\n\r\n")
             answer = alone.recv(1000)
             assert answer.startswith(b"HTTP/1.1 400")
             assert b"/problems#bad-request" in answer
             assert b"7654321" not in answer
-        first, second = (socket.create_connection(("127.0.0.1", here.port), timeout=5) for _ in range(2))
+        first, second = (socket.create_connection(("127.0.0.1", here.port), timeout=60) for _ in range(2))
         with first, second:
             second.sendall(b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n")
             answer = second.recv(1000)

@@ -1,5 +1,6 @@
 """The file of a service is checked whole, and every error names its key."""
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -7,13 +8,14 @@ import pytest
 from service_for_tests import FLU, settings_for
 
 from panprivacy.serve import server
-from panprivacy.serve.config import BadConfig, read_settings, settings_of
+from panprivacy.serve.config import read_settings, settings_of
 from panprivacy.serve.service import Service
 from panprivacy.serve.tokens import new_token, written_hash
+from panprivacy.settings import InvalidSettings
 
 
 def problems_of(folder: Path, values: dict[str, Any]) -> tuple[str, ...]:
-    with pytest.raises(BadConfig) as caught:
+    with pytest.raises(InvalidSettings) as caught:
         settings_of(values, folder)
     return caught.value.problems
 
@@ -21,25 +23,25 @@ def problems_of(folder: Path, values: dict[str, Any]) -> tuple[str, ...]:
 @pytest.mark.parametrize(
     ("key", "wrong", "said"),
     [
-        ("kind", "densty", "counters.flu.kind: one of density"),
-        ("epsilon", "one", "counters.flu.epsilon: a number, not 'one'"),
-        ("epsilon", -1.0, "counters.flu.epsilon: "),
-        ("epsilon", float("inf"), "counters.flu.epsilon: a number, not inf"),
+        ("kind", "densty", "counters.flu.kind: must be one of density"),
+        ("epsilon", "one", "counters.flu.epsilon: must be a number, got 'one'"),
+        ("epsilon", -1.0, "counters.flu.epsilon: must be above 0, got -1.0"),
+        ("epsilon", float("inf"), "counters.flu.epsilon: must be a finite number, got inf"),
         ("delta", 0.5, "counters.flu.delta: "),
         ("releases", 0, "counters.flu.releases: "),
-        ("universe", 0, "counters.flu.universe: a whole number, 1 or more, not 0"),
+        ("universe", 0, "counters.flu.universe: must be at least 1, got 0"),
         ("sample", 2000, "counters.flu.sample: "),
         ("relases", 3, "counters.flu.relases: there is no such key; is it releases?"),
-        ("column", 7, "counters.flu.column: a text, not 7"),
+        ("column", 7, "counters.flu.column: must be a text, got 7"),
         ("by", "clinic", "counters.flu.by: "),
-        ("level", 1.5, "counters.flu.level: between 0 and 1, not 1.5"),
+        ("level", 1.5, "counters.flu.level: must be below 1, got 1.5"),
         ("schedule", {"every": "1M"}, "counters.flu.schedule.every: period '1M': is that minutes or months?"),
         ("schedule", {"every": "1d", "ahead": 1}, "counters.flu.schedule.ahead: is about the times of events"),
         ("schedule", {"every": "1d", "early": "skip"}, "counters.flu.schedule.early: is about the times of events"),
-        ("unlisted", "count", "counters.flu.unlisted: one of skip, refuse"),
-        ("schedule", {"start": "2026-01-05"}, "counters.flu.schedule.every: how long is a period?"),
-        ("universe_file", "users.csv:id", "counters.flu.universe: who could appear? One of"),
-        ("source", 3, "counters.flu.source: a table"),
+        ("unlisted", "count", "counters.flu.unlisted: must be skip or refuse, got 'count'"),
+        ("schedule", {"start": "2026-01-05"}, "counters.flu.schedule.every: is missing: the length of a period"),
+        ("universe_file", "users.csv:id", "counters.flu.universe: which users could appear? Give one of"),
+        ("source", 3, "counters.flu.source: must be a table"),
     ],
 )
 def test_an_error_names_its_key(key: str, wrong: Any, said: str, tmp_path: Path) -> None:
@@ -57,6 +59,32 @@ def test_all_errors_are_said_at_once(tmp_path: Path) -> None:
     keys = {problem.partition(":")[0] for problem in problems_of(tmp_path, values)}
     expected = "servce, counters.flu.epsilon, counters.Bad Name, limits.body, tokens.a.hash, tokens.a.roles, "
     assert keys == {*(expected + "tokens.a.counters").split(", ")}
+
+
+@pytest.mark.parametrize("junk", [-1, float("nan"), 10**30, "", "pp_secret", [], ["a", 1], [[]], {}, {"a": 1}, True])
+def test_whatever_a_key_holds_is_taken_or_refused_by_its_name(junk: Any, tmp_path: Path) -> None:
+    """And what could be a token, or a password of a broker, is never repeated."""
+    source: dict[str, Any] = {"kind": "redis", "servers": "h:1", "stream": "s", "options": {"password": "x"}}
+    full = FLU | {"level": 0.9, "schedule": {"every": "1d", "start": "2026-01-05"}, "source": source}
+    token: dict[str, Any] = {"hash": written_hash("pp_x"), "roles": ["read"], "counters": ["flu"]}
+    tables: dict[str, Any] = {
+        "service": {"port": 1, "folder": "f"},
+        "limits": {"body": 1},
+        "tokens": {"a": token},
+        "counters": {"flu": full},
+    }
+    inside: list[tuple[dict[str, Any], str]] = [(token, "hash"), (token, "roles"), (token, "counters")]
+    inside += [(holder, key) for holder in (tables, full, source, full["schedule"]) for key in list(holder)]
+    for holder, key in inside:
+        before, holder[key] = holder[key], junk
+        lines: tuple[str, ...] = ()
+        with suppress(InvalidSettings):
+            settings_of(tables, tmp_path)
+            lines = ("taken: all of it",)
+        lines = lines or problems_of(tmp_path, tables)
+        assert all(": " in line for line in lines), key
+        assert key not in ("hash", "options") or "secret" not in str(lines)
+        holder[key] = before
 
 
 def test_without_tls_only_loopback_is_listened_to_unless_told_otherwise(tmp_path: Path) -> None:
@@ -78,19 +106,21 @@ def test_a_token_itself_is_no_hash(tmp_path: Path) -> None:
     assert problem.startswith("tokens.a.hash: ")
     assert token not in problem
     values["tokens"]["a"]["hash"] = written_hash(token)
-    assert settings_of(values, tmp_path).service.tokens[0].name == "a"
+    assert settings_of(values, tmp_path).tokens[0].name == "a"
 
 
 def test_a_promise_cannot_change_while_its_counter_lives(tmp_path: Path) -> None:
     with Service(settings_for(tmp_path)):
         pass
     changed = settings_for(tmp_path, flu=FLU | {"epsilon": 2.0, "releases": 4})
-    with pytest.raises(BadConfig, match=r"counters.flu.epsilon: the running counter has 1.0, and the file says 2.0"):
+    with pytest.raises(
+        InvalidSettings, match=r"counters.flu.epsilon: the running counter has 1.0, and the file says 2.0"
+    ):
         Service(changed).__enter__()
-    with pytest.raises(BadConfig, match=r"counters.flu.releases: the running counter has 3, and the file says 4"):
+    with pytest.raises(InvalidSettings, match=r"counters.flu.releases: the running counter has 3, and the file says 4"):
         server.check(changed)
     with Service(settings_for(tmp_path, flu=FLU | {"title": "Flu", "level": 0.9})) as service:
-        assert service.counter("flu").standing["title"] == "Flu"
+        assert service.counter("flu").status["title"] == "Flu"
 
 
 def test_counters_are_added_and_left_out_by_a_restart_that_loses_nothing(tmp_path: Path) -> None:
@@ -99,8 +129,8 @@ def test_counters_are_added_and_left_out_by_a_restart_that_loses_nothing(tmp_pat
     with Service(settings_for(tmp_path, cold=FLU)) as service:
         assert set(service.counters) == {"cold"}
     with Service(settings_for(tmp_path, cold=FLU, flu=FLU)) as service:
-        assert service.counter("flu").bulletin.records == [first]
-        assert service.counter("flu").standing["budget"]["releases_left"] == 2
+        assert service.counter("flu").release_log.records == [first]
+        assert service.counter("flu").status["budget"]["releases_left"] == 2
 
 
 def test_a_state_of_another_list_of_users_is_refused(tmp_path: Path) -> None:
@@ -122,10 +152,10 @@ def test_a_file_is_read_and_other_files_are_named_from_its_folder(tmp_path: Path
         'universe_file = "users.txt"\ncolumn = "user"\n[counters.flu.schedule]\nevery = "7d"\nstart = 2026-01-05\n'
     )
     settings = read_settings(file)
-    assert settings.service.folder == tmp_path / "kept"
+    assert settings.folder == tmp_path / "kept"
     assert settings.counters[0].make().universe.size == 2
     file.write_text("[counters\n")
-    with pytest.raises(BadConfig, match=r"counters.toml: not TOML"):
+    with pytest.raises(InvalidSettings, match=r"counters.toml: not TOML"):
         read_settings(file)
 
 
@@ -149,11 +179,10 @@ def test_a_file_that_is_damaged_is_named_with_its_counter(name: str, tmp_path: P
         service.counter("flu").release().result()
     damaged = tmp_path / "states" / name
     damaged.write_bytes(damaged.read_bytes()[: len(damaged.read_bytes()) // 2] + b"\n")
-    with pytest.raises(BadConfig, match=rf"counters.flu: .*{name}"):
+    with pytest.raises(InvalidSettings, match=rf"counters.flu: .*{name}"):
         Service(settings_for(tmp_path)).__enter__()
-    if name != "flu.releases.ndjson":
-        with pytest.raises(BadConfig, match=rf"counters.flu: .*{name}"):
-            server.check_all(settings_for(tmp_path))
+    with pytest.raises(InvalidSettings, match=rf"counters.flu: .*{name}"):
+        server.check_all(settings_for(tmp_path))
 
 
 def test_a_state_whose_promise_is_lost_is_not_served_with_another(tmp_path: Path) -> None:
@@ -161,5 +190,5 @@ def test_a_state_whose_promise_is_lost_is_not_served_with_another(tmp_path: Path
         pass
     (tmp_path / "states" / "flu.json").unlink()
     for start in (server.check, lambda settings: Service(settings).__enter__()):
-        with pytest.raises(BadConfig, match=r"flu.json is missing"):
+        with pytest.raises(InvalidSettings, match=r"flu.json is missing"):
             start(settings_for(tmp_path, flu=FLU | {"epsilon": 2.0}))

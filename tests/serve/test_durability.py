@@ -15,15 +15,14 @@ import pytest
 from service_for_tests import FLU, client_for, settings_for
 
 import panprivacy as pp
+from panprivacy.ingest.bodies import Body, ContentType
+from panprivacy.ingest.problems import Refused
 from panprivacy.privacy import coins
-from panprivacy.serve.bodies import Body, Form
-from panprivacy.serve.config import BadConfig
-from panprivacy.serve.keeping import Kept
-from panprivacy.serve.refusals import Refused
 from panprivacy.serve.service import Service
-from panprivacy.serve.worker import Worker
+from panprivacy.serve.worker import KeptEstimator, Worker
+from panprivacy.settings import InvalidSettings
 from panprivacy.state import StateFile
-from panprivacy.testing import CertainCoins
+from panprivacy.testing import CertainCoins, table_of
 
 
 class Certain(CertainCoins):
@@ -42,17 +41,17 @@ def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Service
 
 
 def body(*users: int) -> Body:
-    return Body.copied(json.dumps(users).encode(), Form.json)
+    return Body.copied(json.dumps(users).encode(), ContentType.json)
 
 
 def on_disk(tmp_path: Path) -> set[int]:
     est: Any = pp.load(tmp_path / "states" / "flu.pp")
-    return set(np.flatnonzero(est._table.bits(0, 1000)).tolist())
+    return set(np.flatnonzero(table_of(est).bits(0, 1000)).tolist())
 
 
 def in_memory(service: Service, counter: str = "flu") -> bytes:
     est = service.counter(counter)._kept.est
-    return bytes(est._table.words.tobytes())
+    return bytes(table_of(est).words.tobytes())
 
 
 def test_what_is_acknowledged_is_on_disk(service: Service, tmp_path: Path) -> None:
@@ -67,7 +66,7 @@ def test_a_worker_that_confirms_before_it_writes_would_be_found(
     save, held = StateFile.write, threading.Event()
 
     def late(self: StateFile, parts: Any) -> None:
-        held.wait(5)
+        held.wait(60)
         save(self, parts)
 
     def hasty(_self: Worker, job: Any) -> None:
@@ -86,13 +85,13 @@ def test_batches_that_wait_together_are_written_once(service: Service, monkeypat
     def counted(self: StateFile, parts: Any) -> None:
         nonlocal writes
         writes += 1
-        first.wait(5)
+        first.wait(60)
         save(self, parts)
 
     monkeypatch.setattr(StateFile, "write", counted)
     waiting = [service.counter("flu").take(body(user)) for user in range(100)]
     first.set()
-    assert [each.result(10) for each in waiting] == [1] * 100
+    assert [each.result(60) for each in waiting] == [1] * 100
     assert writes <= 3
 
 
@@ -116,7 +115,7 @@ def full(monkeypatch: pytest.MonkeyPatch) -> dict[str, bool]:
         return write(handle, data, at)
 
     monkeypatch.setattr(os, "pwrite", pwrite)
-    monkeypatch.setattr("panprivacy.serve.keeping._PAUSE", 0.0)
+    monkeypatch.setattr("panprivacy.serve.worker._PAUSE", 0.0)
     return state
 
 
@@ -146,7 +145,7 @@ def test_a_full_disk_answers_507_keeps_serving_reads_and_undoes_what_it_could_no
 def test_a_file_that_was_written_in_part_is_mended(
     service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("panprivacy.serve.keeping._PAUSE", 0.0)
+    monkeypatch.setattr("panprivacy.serve.worker._PAUSE", 0.0)
     file: Any = import_module("panprivacy.state.file")
     apply, failing = file.apply, True
 
@@ -172,7 +171,7 @@ def test_a_job_that_fails_is_undone_and_nobody_hears_why(
 
     service.counter("flu").take(body(1)).result()
     with monkeypatch.context() as patched:
-        patched.setattr("panprivacy.serve.counting.Counting.take", fails)
+        patched.setattr("panprivacy.serve.feeding.BodyFeeder.take", fails)
         with pytest.raises(Refused, match="failed"):
             service.counter("flu").take(body(2)).result()
     service.counter("flu").take(body(3)).result()
@@ -186,30 +185,31 @@ def test_a_release_that_a_crash_kept_from_being_published_is_published_at_the_ne
     scheduled = FLU | {"schedule": {"every": "1d", "start": "2026-01-05", "time": "at", "ahead": 30}}
     rows = b"user,at\n1,2026-01-05\n2,2026-01-06\n"
     with Service(settings_for(tmp_path, flu=scheduled)) as service, monkeypatch.context() as crashing:
-        crashing.setattr("panprivacy.serve.published.Bulletin.publish", _crash)
+        crashing.setattr("panprivacy.serve.releases.ReleaseLog.publish", _crash)
         with pytest.raises(Refused):
-            service.counter("flu").take(Body.copied(rows, Form.csv)).result()
+            service.counter("flu").take(Body.copied(rows, ContentType.csv)).result()
     with Service(settings_for(tmp_path, flu=scheduled)) as service:
         counter = service.counter("flu")
-        (record,) = counter.bulletin.records
+        (record,) = counter.release_log.records
         assert record["period"] == {"number": 0, "until": "2026-01-06T00:00:00+00:00", "missed": 0}
-        counter.take(Body.copied(rows, Form.csv)).result()
-        assert len(counter.bulletin.records) == 1, "the period that was released is not released again"
-        assert counter.standing["budget"]["releases_left"] == 2
+        counter.take(Body.copied(rows, ContentType.csv)).result()
+        assert len(counter.release_log.records) == 1, "the period that was released is not released again"
+        assert counter.status["budget"]["releases_left"] == 2
 
 
 def test_a_release_that_the_disk_kept_from_being_published_is_given_to_who_asks_again(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as failing:
-        failing.setattr("panprivacy.serve.published.Bulletin.publish", _crash)
-        with pytest.raises(Refused, match="is spent, and whoever asks next will get it"):
+        failing.setattr("panprivacy.serve.releases.ReleaseLog.publish", _crash)
+        with pytest.raises(Refused) as caught:
             service.counter("flu").release().result()
-        assert service.counter("flu").failing
+        assert caught.value.code == "unlisted"
+        assert service.counter("flu").trouble
     assert service.counter("flu").release().result()["release"]["number"] == 1
-    assert not service.counter("flu").failing
+    assert not service.counter("flu").trouble
     assert service.counter("flu").release().result()["release"]["number"] == 2
-    assert [record["id"] for record in service.counter("flu").bulletin.records] == [1, 2]
+    assert [record["id"] for record in service.counter("flu").release_log.records] == [1, 2]
 
 
 def _crash(*_: Any) -> None:
@@ -219,7 +219,7 @@ def _crash(*_: Any) -> None:
 def test_who_gives_up_waiting_for_a_release_does_not_end_the_thread_of_the_counter(service: Service) -> None:
     given_up = service.counter("flu").release()
     assert not given_up.cancel()
-    assert service.counter("flu").release().result(10)["release"]["number"] == 2
+    assert service.counter("flu").release().result(60)["release"]["number"] == 2
 
 
 def test_a_line_that_a_crash_cut_short_is_taken_off(tmp_path: Path) -> None:
@@ -228,7 +228,7 @@ def test_a_line_that_a_crash_cut_short_is_taken_off(tmp_path: Path) -> None:
     listed = tmp_path / "states" / "flu.releases.ndjson"
     listed.write_bytes(listed.read_bytes() + b'{"id": 2, "at"')
     with Service(settings_for(tmp_path)) as service:
-        assert service.counter("flu").bulletin.records == [first]
+        assert service.counter("flu").release_log.records == [first]
         second = service.counter("flu").release().result()
     assert [json.loads(line) for line in listed.read_text().splitlines()] == [first, second]
 
@@ -252,7 +252,7 @@ def test_a_counter_whose_state_is_lost_does_not_begin_again_with_the_whole_budge
         service.counter("flu").release().result()
     for name in ("flu.pp", *also):
         (tmp_path / "states" / name).unlink()
-    with pytest.raises(BadConfig, match=r"counters.flu: its state .*flu.pp is missing.* put the file back"):
+    with pytest.raises(InvalidSettings, match=r"counters.flu: its state .*flu.pp is missing.* put the file back"):
         Service(settings_for(tmp_path)).__enter__()
     assert not (tmp_path / "states" / "flu.pp").exists()
 
@@ -265,7 +265,7 @@ def test_an_older_copy_of_a_state_is_refused(tmp_path: Path) -> None:
     with Service(settings_for(tmp_path)) as service:
         service.counter("flu").release().result()
     state.write_bytes(older)
-    with pytest.raises(BadConfig, match=r"counters.flu: its state .* lacks releases that are published"):
+    with pytest.raises(InvalidSettings, match=r"counters.flu: its state .* lacks releases that are published"):
         Service(settings_for(tmp_path)).__enter__()
 
 
@@ -273,8 +273,8 @@ def test_a_counter_that_a_crash_kept_from_being_made_is_made_at_the_next_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as crashing:
-        crashing.setattr(Kept, "open", _crash)
-        with pytest.raises(BadConfig, match=r"counters.flu: .*ended here"):
+        crashing.setattr(KeptEstimator, "open", _crash)
+        with pytest.raises(InvalidSettings, match=r"counters.flu: .*ended here"):
             Service(settings_for(tmp_path)).__enter__()
     assert (tmp_path / "states" / "flu.json").exists()
     with Service(settings_for(tmp_path)) as service:
@@ -292,7 +292,7 @@ def test_a_service_that_ends_counts_what_waits(tmp_path: Path) -> None:
 
 
 def test_kept_tells_who_waits(tmp_path: Path) -> None:
-    kept = Kept(StateFile(tmp_path / "x.pp"), None)
+    kept = KeptEstimator(StateFile(tmp_path / "x.pp"), None)
     kept.open(lambda: pp.Density(100, 1.0))
     told: list[str] = []
     kept.saved = lambda: told.append("saved")

@@ -8,15 +8,14 @@ from service_for_tests import FLU, settings_for
 from starlette.requests import Request
 from starlette.types import Message
 
-from panprivacy.serve.http.board import Board
-from panprivacy.serve.http.stream import EventStream, seen_by
+from panprivacy.serve.http.stream import EventStream, ReleaseNotifier, seen_by
 from panprivacy.serve.service import Service
 
 
 async def read(service: Service, since: dict[str, int], enough: int, act: Any = None) -> str:
     """What a reader is sent, until it has seen enough releases, or the service stops."""
-    board, said, gone = Board(service.counters), b"", asyncio.Event()
-    board.open()
+    notifier, said, gone = ReleaseNotifier(service.counters), b"", asyncio.Event()
+    notifier.open()
 
     async def receive() -> Message:
         await gone.wait()
@@ -28,13 +27,14 @@ async def read(service: Service, since: dict[str, int], enough: int, act: Any = 
         if said.count(b"event: release") >= enough:
             gone.set()
 
-    stream = EventStream(board, list(service.counters.values()), since)
+    stream = EventStream(notifier, list(service.counters.values()), since)
     reading = asyncio.create_task(stream({}, receive, send))
-    await asyncio.sleep(0.05)
+    while not (notifier.readers or reading.done()):
+        await asyncio.sleep(0.001)
     if act is not None:
-        await asyncio.to_thread(act, board)
-    await asyncio.wait_for(reading, 10)
-    assert board.readers == 0
+        await asyncio.to_thread(act, notifier)
+    await asyncio.wait_for(reading, 60)
+    assert notifier.readers == 0
     return said.decode()
 
 
@@ -71,6 +71,6 @@ def test_a_service_that_stops_lets_its_readers_go(tmp_path: Path) -> None:
 
         async def stopped() -> str:
             loop = asyncio.get_running_loop()
-            return await read(service, {}, 1, lambda board: loop.call_soon_threadsafe(board.close))
+            return await read(service, {}, 1, lambda notifier: loop.call_soon_threadsafe(notifier.close))
 
         assert "event: release" not in asyncio.run(stopped())

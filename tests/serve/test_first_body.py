@@ -81,13 +81,12 @@ def test_what_bodies_and_releases_need_is_there_before_the_service_listens(tmp_p
 
 def test_a_service_that_leaves_its_readers_to_the_first_body_would_be_noticed(tmp_path: Path) -> None:
     late = _loaded_later(tmp_path, "server.load_readers = lambda: None")
-    assert "panprivacy.serve.plain.lines" in late["flu application/x-ndjson"]
-    assert "panprivacy.events.fields" in late["flu text/csv"]
+    assert "panprivacy.ingest.csv_kernels" in late["flu text/csv"]
 
 
 def test_whoever_waits_for_a_compilation_is_told_once() -> None:
     code = """
-from panprivacy.serve.compiled import told
+from panprivacy.serve.logs import compiling_told as told
 from numba import njit
 with told(print):
     for make in (lambda x: x + 1, lambda x: x + 2):

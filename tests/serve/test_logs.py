@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from panprivacy.serve.logs import libraries_unquoted, log, only_what_is_wrong
+from panprivacy.serve.logs import libraries_unquoted, log, warnings_only
 
 
 def _say_things(panic: bytes) -> None:
@@ -40,8 +40,8 @@ def test_what_libraries_say_is_not_quoted_however_they_say_it(
     assert not any("7654321" in line for line in lines)
 
 
-def test_where_somebody_reads_the_terminal_only_what_is_wrong_is_said(capsys: pytest.CaptureFixture[str]) -> None:
-    with only_what_is_wrong():
+def test_where_somebody_reads_the_terminal_warnings_only_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    with warnings_only():
         log("released", counter="demo")
         log("a measure is not in force", level="warning")
     log("released", counter="flu")

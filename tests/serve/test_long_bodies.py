@@ -43,7 +43,7 @@ def head(length: int, *more: str) -> bytes:
 
 
 def connected(here: Served) -> "closing[socket.socket]":
-    return closing(socket.create_connection(("127.0.0.1", here.port), timeout=20))
+    return closing(socket.create_connection(("127.0.0.1", here.port), timeout=60))
 
 
 def until(connection: socket.socket, said: bytes, times: int = 1) -> bytes:
@@ -86,7 +86,7 @@ def test_a_sender_that_asks_first_is_told_to_go_on(here: Served) -> None:
 
 def test_a_long_body_that_does_not_come_in_time_is_refused(tmp_path: Path) -> None:
     body = stream_of(0, USERS)
-    settings = settings_for(tmp_path, {"limits": LIMITS | {"seconds": 0.3}, "count_events": True}, flu=CERTAIN)
+    settings = settings_for(tmp_path, {"limits": LIMITS | {"seconds": 1}, "count_events": True}, flu=CERTAIN)
     with served(settings) as here, connected(here) as connection:
         connection.sendall(head(len(body)) + body[:-1])
         answer = until(connection, b"}")

@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from panprivacy.audit.imaging.imaging import image
-from panprivacy.audit.imaging.scenarios import named
+from panprivacy.audit.memory import image
+from panprivacy.audit.memory.scenarios import named
 
 pytestmark = [
     pytest.mark.slow,
@@ -22,12 +22,7 @@ pytestmark = [
         "service, NDJSON",
         "service, DistinctCount, TLS",
         "service, refused",
-        pytest.param(
-            "service, refused, TLS",
-            marks=pytest.mark.xfail(
-                strict=False, reason="addresses of three TLS senders of a 408 have stayed until the collector came by"
-            ),
-        ),
+        "service, refused, TLS",
     ],
 )
 def test_a_service_keeps_nothing_of_earlier_bodies(scenario: str) -> None:

@@ -9,16 +9,15 @@ import schemathesis
 from hypothesis import HealthCheck, settings
 from service_for_tests import FLU, client_for, settings_for
 
-from panprivacy.serve.bodies import Form
-from panprivacy.serve.http import Desk, make_app
-from panprivacy.serve.http.openapi import description
-from panprivacy.serve.http.shapes import COUNTER_EXAMPLE, RELEASE_EXAMPLE
+from panprivacy.ingest.bodies import ContentType
+from panprivacy.serve.http import AppContext, make_app
+from panprivacy.serve.http.openapi import Counter, Counters, Health, Release, Releases, description
 from panprivacy.serve.service import Service
 
 SCHEMA = schemathesis.openapi.from_dict(description()).exclude(path_regex="stream")
 
 
-@schemathesis.serializer(Form.ndjson.value, Form.csv.value, Form.arrow.value)
+@schemathesis.serializer(ContentType.ndjson.value, ContentType.csv.value, ContentType.arrow.value)
 def as_bytes(_context: Any, value: Any) -> bytes:
     """A body as it is sent."""
     return value if isinstance(value, bytes) else str(value).encode(errors="replace")
@@ -29,7 +28,7 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """An application with one counter that many releases are planned for."""
     folder = tmp_path_factory.mktemp("openapi")
     with Service(settings_for(folder, flu=FLU | {"releases": 1000, "delta": 1e-9})) as service:
-        yield make_app(Desk(service))
+        yield make_app(AppContext(service))
 
 
 @pytest.mark.slow
@@ -47,10 +46,12 @@ _UNFIT = [
 
 def test_what_is_described_is_what_is_answered(tmp_path: Path) -> None:
     with Service(settings_for(tmp_path)) as service, client_for(service) as client:
-        made = client.post("/counters/flu/releases").json()
+        Release.model_validate_json(client.post("/counters/flu/releases").text)
+        Releases.model_validate_json(client.get("/counters/flu/releases").text)
+        Counter.model_validate_json(client.get("/counters/flu").text)
+        Counters.model_validate_json(client.get("/counters").text)
+        Health.model_validate_json(client.get("/health").text)
         described = client.get("/openapi.json").json()
-        assert set(made) == set(RELEASE_EXAMPLE)
-        assert set(client.get("/counters/flu").json()) == set(COUNTER_EXAMPLE)
         assert described["openapi"] == "3.1.0"
         routes = {route.path for route in client.app.routes if not route.path.startswith(("/static", "/openapi"))}  # type: ignore[attr-defined]
         assert routes - {"/", "/problems"} == set(described["paths"])

@@ -12,8 +12,8 @@ from browsing import chromium, opened, until, until_drawn
 from served import Served, served
 from service_for_tests import settings_for
 
-from panprivacy.serve.bodies import Body, Form
-from panprivacy.serve.http.app import STATIC
+from panprivacy.ingest.bodies import Body, ContentType
+from panprivacy.serve.http.assets import STATIC
 from panprivacy.serve.tokens import new_token, written_hash
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def counting(folder: Path, service: dict[str, Any] | None = None, port: int = 0)
 
 
 def feed(running: Served, name: str, users: range) -> None:
-    running.service.counter(name).take(Body.copied(json.dumps(list(users)).encode(), Form.json)).result()
+    running.service.counter(name).take(Body.copied(json.dumps(list(users)).encode(), ContentType.json)).result()
 
 
 def release(running: Served, name: str = "flu") -> dict[str, Any]:
@@ -106,7 +106,7 @@ def left_after_looking(running: Served, page: "Page") -> tuple[int, set[str]]:
     for _ in range(3):
         page.reload()
         page.wait_for_selector("#counter-flu")
-    return running.service.counter("flu").standing["budget"]["releases_left"], asked
+    return running.service.counter("flu").status["budget"]["releases_left"], asked
 
 
 def test_looking_again_and_again_spends_nothing(browser: "Browser", tmp_path: Path) -> None:
@@ -165,11 +165,11 @@ def test_a_release_is_spent_after_a_question_and_not_before(browser: "Browser", 
         page.get_by_role("button", name="Keep it").click()
         button.click()
         page.keyboard.press("Escape")
-        assert flu.standing["budget"]["releases_left"] == 9
+        assert flu.status["budget"]["releases_left"] == 9
         button.click()
         page.get_by_role("button", name="Spend it").click()
         page.locator("#counter-flu", has_text="1 release made").wait_for()
-        assert flu.standing["budget"]["releases_left"] == 8
+        assert flu.status["budget"]["releases_left"] == 8
 
 
 def test_a_reader_is_asked_for_a_token_which_never_is_part_of_an_address(browser: "Browser", tmp_path: Path) -> None:
@@ -285,6 +285,8 @@ def test_numbers_have_the_digits_that_their_error_lets_mean_something(browser: "
         ("appearances", 0.0066, 0.01216, "0.0122"),
         ("share", 0.01, -1e-12, "0.0 %"),
         ("share", None, 0.25, "25.0 %"),
+        ("share", 1.5, 0.37, "40 %"),  # whose error is above 100 %
+        ("share", 1.5, 1.5, "150 %"),
     ]
     with counting(tmp_path) as running, opened(browser, running.address, charts=False) as page:
         for unit, error, number, words in cases:

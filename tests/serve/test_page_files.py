@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 from service_for_tests import client_of, settings_for
 
-from panprivacy.serve.http.app import STATIC
-from panprivacy.serve.http.charts import script_path
+from panprivacy.serve.http.assets import STATIC, script_path
 from panprivacy.serve.service import Service
 
 FILES = sorted(path for path in STATIC.iterdir() if path.is_file())
@@ -95,7 +94,7 @@ def test_plotly_comes_from_its_package_compressed_and_only_once(tmp_path: Path) 
 
 
 def test_without_plotly_the_script_is_not_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("panprivacy.serve.http.charts.script_path", lambda: None)
+    monkeypatch.setattr("panprivacy.serve.http.assets.script_path", lambda: None)
     with client_of(settings_for(tmp_path)) as client:
         assert client.get("/static/plotly.min.js").status_code == 404
 
@@ -104,6 +103,6 @@ def test_whoever_hears_of_a_release_finds_the_budget_after_it(tmp_path: Path) ->
     with Service(settings_for(tmp_path)) as service:
         counter = service.counter("flu")
         left: list[int] = []
-        counter.bulletin.hear(lambda _: left.append(counter.standing["budget"]["releases_left"]))
+        counter.release_log.listen(lambda _: left.append(counter.status["budget"]["releases_left"]))
         counter.release().result()
     assert left == [2]

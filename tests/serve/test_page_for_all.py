@@ -8,7 +8,7 @@ from browsing import chromium, opened, until, until_drawn
 from pictures import VIEWS, winter
 from served import Served
 
-from panprivacy.serve.kinds import KINDS
+from panprivacy.serve.config import KINDS
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Locator, Page

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
+from panprivacy.ingest.problems import Refused
 from panprivacy.serve.http.rates import Rates
-from panprivacy.serve.refusals import Refused
 
 SENDER = "@203.0.113.77"
 

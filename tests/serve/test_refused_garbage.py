@@ -1,38 +1,53 @@
 """Refused requests leave nothing to Python's collector of cycles: what only it would free stays for a while."""
 
 import gc
+import time
 import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import refusal_leaks
+import uvicorn
 from served import Served, served
 
-from panprivacy.audit.imaging import refusals, refused
-from panprivacy.audit.imaging.refusals import Refusals
-from panprivacy.serve import connections, worker
-from panprivacy.serve.bodies import Body
-from panprivacy.serve.config import settings_of
-from panprivacy.serve.http import guard
-from panprivacy.serve.refusals import Refused, Why
+from panprivacy.audit.memory import refusals
+from panprivacy.audit.memory.refusals import RefusedRequests
+from panprivacy.audit.memory.services import write_certificate
+from panprivacy.ingest.bodies import Body
+from panprivacy.ingest.problems import ProblemType, Refused
+from panprivacy.serve import worker
+from panprivacy.serve.config import Settings, settings_of
+from panprivacy.serve.http import connections, guard
 
 
 @pytest.fixture
 def here(tmp_path: Path) -> Iterator[Served]:
-    said = tomllib.loads(refused.settings('kind = "distinct"\nids = "text"', tmp_path / "states", ""))
-    with served(settings_of(said, tmp_path)) as running:
+    with served(settings(tmp_path)) as running:
         yield running
 
 
+@pytest.fixture
+def encrypted(tmp_path: Path) -> Iterator[Served]:
+    certificate, key = write_certificate(tmp_path)
+    with served(settings(tmp_path, f'[service.tls]\ncertificate = "{certificate}"\nkey = "{key}"\n')) as running:
+        yield running
+
+
+def settings(folder: Path, tls: str = "") -> Settings:
+    said = tomllib.loads(refusals.settings('kind = "distinct"\nids = "text"', folder / "states", tls))
+    return settings_of(said, folder)
+
+
 def garbage_of(here: Served) -> set[str]:
-    """Which requests are still there when all is done but the collecting of cycles: any ids of theirs."""
+    """Which requests are still there when all is done but the collecting of cycles: any ids or addresses of theirs."""
     gc.collect()
     gc.disable()
     gc.set_debug(gc.DEBUG_SAVEALL)
-    sender = Refusals(here.port, encrypted=False)
+    sender = RefusedRequests(here.port, encrypted=here.server.config.is_ssl)
     try:
         sender.send_quickly()
+        _wait_for_the_end(here.server)
         gc.collect()
         held = b"".join(_octets(thing) for found in gc.garbage for thing in (found, *gc.get_referents(found)))
     finally:
@@ -40,7 +55,16 @@ def garbage_of(here: Served) -> set[str]:
         gc.set_debug(0)
         gc.garbage.clear()
         gc.enable()
-    return {name for name, ids in sender.sent if any(text in held for text in ids.tolist())}
+    sent = zip(sender.sent, sender.addresses, strict=True)  # each request has a connection of its own
+    return {name for (name, ids), address in sent if any(text in held for text in (*ids.tolist(), address.encode()))}
+
+
+def _wait_for_the_end(server: uvicorn.Server) -> None:
+    """Wait until all connections are closed."""
+    patience = time.monotonic() + 60
+    while server.server_state.connections and time.monotonic() < patience:
+        time.sleep(0.05)
+    assert not server.server_state.connections
 
 
 def _octets(thing: object) -> bytes:
@@ -53,6 +77,16 @@ def test_a_refused_request_is_no_garbage(here: Served) -> None:
     assert garbage_of(here) == set()
 
 
+def test_a_refused_request_over_tls_is_no_garbage(encrypted: Served) -> None:
+    assert garbage_of(encrypted) == set()
+
+
+def test_a_transport_that_refers_to_itself_is_found(encrypted: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The planted bug: asyncio's transports keep the addresses of their peers, and refer to themselves."""
+    monkeypatch.setattr(connections, "_forget_address", lambda _: None)
+    assert len(garbage_of(encrypted)) > 1
+
+
 @pytest.mark.parametrize("leak", [refusal_leaks.frames_of_refusals, refusal_leaks.requests])
 def test_what_refers_to_itself_is_found(
     here: Served, leak: Callable[[], None], monkeypatch: pytest.MonkeyPatch
@@ -60,8 +94,8 @@ def test_what_refers_to_itself_is_found(
     """So the test above would find it."""
     connection = connections._Connection
     for owner, name in (
-        (worker, "without_frames"),
-        (guard, "without_frames"),
+        (worker, "drop_frames"),
+        (guard, "drop_frames"),
         (connection, "forget"),
         (connection, "_forget_head"),
     ):
@@ -79,7 +113,7 @@ def _fill_the_disk(*_: object) -> None:
     raise OSError
 
 
-def _refuse(why: Why) -> Callable[..., None]:
+def _refuse(why: ProblemType) -> Callable[..., None]:
     def refuse(*_: object) -> None:
         raise Refused(why)
 
@@ -87,10 +121,10 @@ def _refuse(why: Why) -> Callable[..., None]:
 
 
 FAILURES = [
-    (500, "panprivacy.serve.counting.Counting.take", _fail),
-    (507, "panprivacy.serve.keeping.Kept.check_free", _refuse(Why.disk)),
-    (507, "panprivacy.estimator.Estimator.save", _fill_the_disk),
-    (503, "panprivacy.serve.worker.Worker.submit", _refuse(Why.closing)),
+    (500, "panprivacy.serve.feeding.BodyFeeder.take", _fail),
+    (507, "panprivacy.serve.worker.KeptEstimator.check_free", _refuse(ProblemType.disk)),
+    (507, "panprivacy.estimators.base.Estimator.save", _fill_the_disk),
+    (503, "panprivacy.serve.worker.Worker.submit", _refuse(ProblemType.closing)),
 ]
 
 
@@ -99,6 +133,6 @@ def test_a_request_that_fails_is_no_garbage(
     here: Served, status: int, function: str, fails: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(function, fails)
-    monkeypatch.setattr(refusals, "REQUESTS", [refused.refused(str(status), status, refused.post)] * 3)
+    monkeypatch.setattr(refusals, "REQUESTS", [refusals.refused(str(status), status, refusals.post)] * 3)
     assert garbage_of(here) == set()
     monkeypatch.undo()

@@ -109,7 +109,7 @@ def arrow_file(frame: pl.DataFrame) -> bytes:
         (CSV, "user\n017\n", f"this row is malformed, or its id is not what ids are here: {IDS}"),
         (JSON, '["17"]', IDS),
         (ARROW, arrow(pl.DataFrame({"user": ["17"]})), IDS),
-        (ARROW, arrow(pl.DataFrame({"user": [1.5]})), IDS),
+        (ARROW, arrow(pl.DataFrame({"user": [1.0]})), f"ids or categories are floats, which merge large ids: {IDS}"),
         (ARROW, arrow_file(pl.DataFrame({"user": [17]})), "this is an Arrow file; send an IPC stream"),
         (CSV, "patient,visited_at\n17,3\n", "there is no column user; there are patient, visited_at"),
         (NDJSON, '{"patient": {"id": 17}}\n', "there is no column user; there are patient.id"),

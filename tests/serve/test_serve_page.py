@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from panprivacy.serve.config import settings_of
-from panprivacy.serve.kinds import KINDS
+from panprivacy.serve.config import KINDS, settings_of
 from panprivacy.serve.tokens import new_token, written_hash
 
 ROOT = Path(__file__).parents[2]
@@ -19,13 +18,13 @@ def test_the_file_on_the_page_is_a_good_one(tmp_path: Path) -> None:
     values = tomllib.loads(re.sub(r"sha256:\.\.\.", lambda _: written_hash(new_token()), block))
     settings = settings_of(values, tmp_path)
     assert settings.counters[0].schedule is not None
-    assert [token.roles for token in settings.service.tokens] == [{"feed"}, {"read", "release"}]
+    assert [token.roles for token in settings.tokens] == [{"feed"}, {"read", "release"}]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_keys_of_every_kind_are_on_the_page(kind: str) -> None:
     row = next(line for line in PAGE.splitlines() if line.startswith(f"| `{kind}` |"))
-    missing = {key for key in KINDS[kind].keys if f"`{key}`" not in row} - {"every"}
+    missing = {key for key in KINDS[kind].TRAITS.options if f"`{key}`" not in row} - {"every"}
     assert not missing
 
 

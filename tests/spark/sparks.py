@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import panprivacy as pp
-from panprivacy.spark.session import NEEDED
-from panprivacy.testing import CertainCoins
+from panprivacy.spark.feeding import NEEDED
+from panprivacy.testing import CertainCoins, folder_table
 
 UNIVERSE = 4000
 HERE = Path(__file__).parent
@@ -66,12 +66,12 @@ def density(place: Path, *, shards: int = 3, universe: Any = UNIVERSE, **options
 
 def present(folder: pp.StateFolder) -> set[int]:
     """The slots that are touched."""
-    table = folder._bits.gathered()
+    table = folder_table(folder)
     return set(np.flatnonzero(table.bits(0, table.size)).tolist())
 
 
 def counted(folder: pp.StateFolder) -> dict[int, int]:
     """How many counters stand where, of those that have moved; none may have wrapped."""
-    fields = folder._bits.gathered().fields()
+    fields = folder_table(folder).fields()
     assert not any(bit for _, bit in fields)
     return dict(Counter(place for place, _ in fields if place))

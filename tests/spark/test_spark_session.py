@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 import panprivacy as pp
-from panprivacy.spark.session import NEEDED, check_session
+from panprivacy import testing
+from panprivacy.spark.feeding import NEEDED, check_session
 
 
 class Session:
@@ -39,11 +40,11 @@ def test_the_setting_that_is_lacking_is_named(lacking: str) -> None:
 
 
 def test_a_shuffle_of_somebody_else_is_refused() -> None:
-    with pytest.raises(pp.NotPrivate, match="Celeborn"):
+    with testing.refused("plain-shuffle", "Celeborn"):
         check_session(safe(spark_shuffle_manager="org.apache.Celeborn"), allow_plain_shuffle=False)
 
 
 def test_a_remote_session_is_refused_even_so() -> None:
     remote = type("SparkSession", (Session,), {"__module__": "pyspark.sql.connect.session"})()
-    with pytest.raises(pp.PanPrivacyError, match="where the driver runs"):
+    with testing.refused("spark-connect"):
         check_session(remote, allow_plain_shuffle=True)

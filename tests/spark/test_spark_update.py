@@ -53,6 +53,15 @@ def test_a_bad_id_is_named_and_the_folder_is_as_it_was(spark: Any, tmp_path: Pat
     assert {path: path.read_bytes() for path in (tmp_path / "folder").iterdir()} == before
 
 
+@pytest.mark.parametrize("numbers", [False, True], ids=["text", "numbers"])
+def test_a_long_list_of_users_is_sent_in_an_encrypted_session(spark: Any, tmp_path: Path, numbers: bool) -> None:
+    listed: Any = range(0, 240_000, 4) if numbers else [f"user {number:06d}" for number in range(60_000)]
+    folder = density(tmp_path / "folder", universe=pp.Users(list(listed)))
+    came = [[each] for each in listed[::20]]
+    pps.update(spark.createDataFrame(came, "id bigint" if numbers else "id string"), "id", folder)
+    assert len(present(folder)) == 3000
+
+
 def test_bad_ids_are_left_out_if_that_is_asked(spark: Any, tmp_path: Path) -> None:
     folder = density(tmp_path / "folder")
     frame = spark.createDataFrame([(5,), (None,), (UNIVERSE,), (-1,), (7,)], "id bigint")

@@ -17,17 +17,17 @@ import pytest
 from crashing import Disk, Failure
 
 import panprivacy as pp
-from panprivacy.state import Sealed, StateFile, StateFileError, disk, journal, seal
+from panprivacy.state import Snapshot, StateFile, StateFileError, disk, journal, seal
 
 MOST_STEPS = 100
 
 
-def _state(blocks: int, *changed: int) -> Sealed:
+def _state(blocks: int, *changed: int) -> Snapshot:
     """A state of so many blocks of 4 KiB; two of the same length differ in the blocks that are named."""
     words = np.arange(512 * blocks - 64, dtype=np.uint64)
     for block in changed:
         words[512 * block + 7] ^= np.uint64(1)
-    return Sealed(1, True, b"parameters", words)
+    return Snapshot(1, True, b"parameters", words)
 
 
 CHANGES = {
@@ -40,7 +40,9 @@ CHANGES = {
 }
 
 
-def outcome(before: Sealed | None, after: Sealed, failure: Failure, at: int, folder: Path) -> tuple[bool, str | None]:
+def outcome(
+    before: Snapshot | None, after: Snapshot, failure: Failure, at: int, folder: Path
+) -> tuple[bool, str | None]:
     """Write one state over another with a disk that fails at a step, and check what is left.
 
     Returns whether it failed at all, and what the error said.
@@ -123,7 +125,7 @@ def test_a_disk_that_fails_in_the_middle_is_completed_by_whoever_comes_next(
         patch.setattr("panprivacy.state.file.apply", fails)
         patch.setattr(StateFile, "_mend", _nothing)
         with pytest.raises(
-            StateFileError, match="is written in part, and whoever uses it next completes it: input/output"
+            StateFileError, match="is written in part; the next process that uses it completes it: input/output"
         ):
             file.write(after)
     assert StateFile._mend is mend
@@ -195,7 +197,7 @@ _WRITER = """
 import sys
 import panprivacy as pp
 from panprivacy.state import StateFile
-states = [pp.load(path) for path in sys.argv[2:]]
+states = [pp.load(path, detached=True) for path in sys.argv[2:]]
 with StateFile(sys.argv[1]).locked() as file:
     print("started", flush=True)
     while True:

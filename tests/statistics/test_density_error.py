@@ -5,7 +5,7 @@ import pytest
 from density_runs import Setting, coverage_of, errors_of, releases_of
 
 import panprivacy as pp
-from panprivacy.testing import SeededCoins
+from panprivacy.testing import SeededCoins, ledger_of, split_of
 
 pytestmark = pytest.mark.slow
 
@@ -135,7 +135,7 @@ def test_every_planned_release_has_noise_of_its_own(delta: float | None) -> None
     """
     est = pp.Density(1000, 1.0, releases=2000, delta=delta, coins=SeededCoins(10))
     raws = np.array([est.release().raw_density for _ in range(2000)])
-    ones = raws * 1000 * est._ledger.pair.gap
-    expected = est._ledger.split.noise.variance
+    ones = raws * 1000 * ledger_of(est).pair.gap
+    expected = split_of(est).noise.variance
     assert np.var(ones) == pytest.approx(expected, rel=0.3)
     assert abs(np.corrcoef(ones[:-1], ones[1:])[0, 1]) < 5 / np.sqrt(2000)

@@ -17,9 +17,9 @@ from scipy import signal, stats
 
 import panprivacy as pp
 from checks import laplace_pmf
+from panprivacy.estimates import ErrorModel
 from panprivacy.privacy.noise import Gaussian, Laplace, Noise
-from panprivacy.release import Spread
-from panprivacy.testing import gaussian_noise
+from panprivacy.testing import gaussian_noise, ledger_of
 
 pytestmark = pytest.mark.slow
 
@@ -28,7 +28,7 @@ NEAR = 2.1  # standard errors from 0 or 1
 KEY = bytes(range(16))
 
 
-def law_of_ones(law: Spread, seen: int) -> NDArray[np.float64]:
+def law_of_ones(law: ErrorModel, seen: int) -> NDArray[np.float64]:
     """Probability of each number of ones when so many users of the population have appeared."""
     p0, p1 = float(law.pair.p0), float(law.pair.p1)
     sampled = stats.hypergeom(law.population, seen, law.users)
@@ -49,7 +49,7 @@ def law_of_noise(noise: Noise, numbers: NDArray[np.int64]) -> NDArray[np.float64
     return np.asarray(weights / weights.sum())
 
 
-def misses(law: Spread, stated: Spread, density: float) -> tuple[float, float]:
+def misses(law: ErrorModel, stated: ErrorModel, density: float) -> tuple[float, float]:
     """Probability that the truth is below and above the interval that `stated` gives."""
     reach = int(20 * sqrt(law.noise.variance / 2)) + 2
     noise = law_of_noise(law.noise, np.arange(-reach, reach + 1))
@@ -66,10 +66,10 @@ def assert_covers(
     *,
     least: float = 0.93,
     most: float = 0.97,
-    spoil: Callable[[Spread], Spread] = lambda law: law,
+    spoil: Callable[[ErrorModel], ErrorModel] = lambda law: law,
 ) -> None:
     """Assert that the interval of the next release holds the truth as often as it says; near the ends, more often."""
-    law = est._spread_under(est._ledger.pair)
+    law = est._errors_under(ledger_of(est).pair)
     below, above = misses(law, spoil(law), density)
     if density in (0, 1):  # there one side cannot miss
         least = (1 + least) / 2
@@ -121,7 +121,7 @@ def narrower(noise: Noise) -> Noise:
     return Gaussian(noise.square * 100 / 169)
 
 
-BUGS: dict[str, tuple[int, Callable[[Spread], Spread]]] = {
+BUGS: dict[str, tuple[int, Callable[[ErrorModel], ErrorModel]]] = {
     "noise 30 % too small": (60, lambda law: replace(law, noise=narrower(law.noise))),
     "sampling left out": (1, lambda law: replace(law, population=law.users)),
     "users miscounted": (1, lambda law: replace(law, users=round(law.users * 1.05), bits=round(law.bits * 1.05))),

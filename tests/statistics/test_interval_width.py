@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import panprivacy as pp
-from panprivacy.release import Release, Spread
+from panprivacy.estimates import ErrorModel, Release
 from panprivacy.testing import SeededCoins
 
 pytestmark = pytest.mark.slow
@@ -38,10 +38,10 @@ def test_no_interval_is_without_width_and_all_hold_the_truth_as_often_as_they_sa
 
 
 def test_intervals_of_estimates_as_they_come_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    def of_the_raw_estimate(self: Spread, estimate: float, level: float) -> tuple[float, float]:
+    def of_the_raw_estimate(self: ErrorModel, estimate: float, level: float) -> tuple[float, float]:
         low, high = self._unbounded(estimate, level)
         return min(max(low, 0.0), 1.0), min(max(high, 0.0), 1.0)
 
-    monkeypatch.setattr(Spread, "interval", of_the_raw_estimate)
+    monkeypatch.setattr(ErrorModel, "interval", of_the_raw_estimate)
     with pytest.raises(AssertionError, match="without width"):
         held(releases_at(0.0), 0.0)

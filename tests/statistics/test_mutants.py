@@ -9,11 +9,11 @@ import pytest
 import panprivacy as pp
 from checks import assert_discrete_laplace
 from panprivacy import table
-from panprivacy.memory import Scratch
+from panprivacy.memory.scratch import Scratch
 from panprivacy.privacy import noise, pairs
 from panprivacy.privacy.coins import Coins, Flips
 from panprivacy.privacy.noise import Laplace, Noise, discrete_laplace
-from panprivacy.testing import SeededCoins
+from panprivacy.testing import SeededCoins, ledger_of, table_of
 
 pytestmark = pytest.mark.slow
 
@@ -54,8 +54,8 @@ def bits_are_independent() -> None:
     for _ in range(800):
         est = pp.Density(3000, 2.0, coins=source)
         est.update_many(np.arange(3000))
-        ones.append(est._table.ones())
-    p = float(est._ledger.pair.p1)
+        ones.append(table_of(est).ones())
+    p = float(ledger_of(est).pair.p1)
     assert np.var(ones) == pytest.approx(3000 * p * (1 - p), rel=5 * np.sqrt(2 / 800))
 
 
@@ -68,9 +68,11 @@ def skipped_redraw(patch: pytest.MonkeyPatch) -> None:
     """An event of a user whose bit is 1 already is taken for a repetition and left out."""
     right = table.Table.redraw
 
-    def redraw(self: table.Table, slots: np.ndarray, threshold: int, source: Coins, scratch: Scratch) -> None:
+    def redraw(
+        self: table.Table, slots: np.ndarray, threshold: int, source: Coins, scratch: Scratch, **kind: bool
+    ) -> None:
         zero = np.array([int(self.words[int(slot) >> 6]) >> (int(slot) & 63) & 1 == 0 for slot in slots], dtype=bool)
-        right(self, slots[zero], threshold, source, scratch)
+        right(self, slots[zero], threshold, source, scratch, **kind)
 
     patch.setattr(table.Table, "redraw", redraw)
 

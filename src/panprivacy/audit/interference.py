@@ -11,19 +11,19 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
-from panprivacy.actives import ActiveUsers
-from panprivacy.continual import Continual
-from panprivacy.counts import Counts
-from panprivacy.density import Density
-from panprivacy.distinct import DistinctCount
+from panprivacy import registry
+from panprivacy.estimators.actives import ActiveUsers
+from panprivacy.estimators.density import Density
+from panprivacy.estimators.retention import Retention
+from panprivacy.estimators.traits import example
+from panprivacy.estimators.windows import Windows
 from panprivacy.folder import StateFolder
 from panprivacy.privacy.noise import Noise
-from panprivacy.retention import Retention
 from panprivacy.testing import CertainCoins
-from panprivacy.windows import Windows
 
 START = datetime(2026, 1, 5, tzinfo=UTC)
 USERS = 61
@@ -209,7 +209,7 @@ def timed(make: Callable[[Any], Any], **policy: Any) -> Callable[[Sequence[Step]
         def do(step: Step) -> object:
             if isinstance(step, Tick):
                 return est.advance(step.time)
-            return est.update_many([row.user for row in step], [row.time for row in step], **policy)
+            return est.update_many([row.user for row in step], time=[row.time for row in step], **policy)
 
         refused = tuple(_refused(lambda step=step: do(step)) for step in steps)  # type: ignore[misc]
         windows = isinstance(est, Windows)
@@ -294,22 +294,32 @@ SUBJECTS: tuple[Subject, ...] = (
     Subject("Windows", windows(), TIMED, mixed=False, exempt=_BY_ROWS),
     Subject("ActiveUsers, row by row", actives(**_ROW_BY_ROW), TIMED),
     Subject("ActiveUsers", actives(), TIMED, mixed=False, exempt=_BY_ROWS),
-    Subject("Density", _untimed(_counted(Density), _release), TIMED[:1]),
     Subject(
         "Density, categories",
         _untimed(_counted(Density, categories=CATEGORIES), _release, categories=True),
         CATEGORISED,
         mixed=False,
     ),
-    Subject("Counts", _untimed(_counted(Counts, up_to=2), _release), TIMED[:1]),
-    Subject(
-        "DistinctCount",
-        _untimed(lambda coins: DistinctCount(1.0, buckets=64, key=_KEY, coins=coins), _release),
-        TIMED[:1],
-    ),
     Subject("Retention", _untimed(_counted(Retention, key=_KEY), _release, _end_first_period), TIMED[:1]),
-    Subject("Continual", _untimed(_counted(Continual, step=0.5), lambda est: est.observe()), TIMED[:1]),
     Subject("StateFolder, categories", _in_a_folder, CATEGORISED[:1]),
     Subject("StateFolder, categories, refusals", _in_a_folder, CATEGORISED[1:], mixed=False),
 )
-"""All that takes rows in Python. Pipes, brokers and the service are checked by the tests in the same way."""
+"""Uses of estimators that need words of their own. Pipes, brokers and the service are checked by the tests alike."""
+
+
+def subjects_of(kind: Any) -> list[Subject]:
+    """What is checked of an estimator or a container: by default an estimator of `USERS`, fed without times."""
+    name = kind.__name__
+    written = [subject for subject in SUBJECTS if subject.name.split(",")[0] == name]
+    if any(subject.name == name for subject in written) or not hasattr(kind, "TRAITS"):
+        return written
+    build = partial(example, kind, USERS, 1.0, key=_KEY)
+    return [
+        Subject(name, _untimed(lambda coins: build(coins=coins), lambda est: est.next_release()), TIMED[:1]),
+        *written,
+    ]
+
+
+def subjects() -> list[Subject]:
+    """What is checked of all estimators and containers."""
+    return [subject for kind in (*registry.estimators(), Windows, StateFolder) for subject in subjects_of(kind)]

@@ -1,19 +1,203 @@
-"""The statistical auditor, for sizes that no enumeration reaches."""
+"""The statistical auditor, for sizes that no enumeration reaches: it can disprove a claim, and never prove one.
 
-from collections.abc import Callable, Iterable, Sequence
+`sampled` runs an estimator many times on two adjacent streams. The states and releases of the runs become rows of
+numbers; half of the rows choose the event that tells the streams apart best, and the other half bound its
+probabilities.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import product
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
-from panprivacy.audit.auditor import Removal, claim_of
-from panprivacy.audit.events import Runs, choose, lower_bound
-from panprivacy.audit.features import Snapshot, columns, snapshot
-from panprivacy.audit.machine import Make
-from panprivacy.audit.search import READ, REDRAW, RELEASE
+from panprivacy.audit.enumeration.auditor import Removal, claim_of
+from panprivacy.audit.enumeration.machine import Make
+from panprivacy.audit.enumeration.search import READ, REDRAW, RELEASE
+from panprivacy.audit.enumeration.wording import leaves
 from panprivacy.testing import SeededCoins
 
+Counts: TypeAlias = NDArray[np.int64]
+Reals: TypeAlias = NDArray[np.float64]
+Snapshot: TypeAlias = dict[str, NDArray[Any]]
+"""The numbers in a memory or a release, by name."""
+
 _NOBODY = object()
+_THRESHOLDS = 200
+_STATE_FEATURES = 8
+
+
+class Columns(NamedTuple):
+    """Features of many runs: a name and a column for each."""
+
+    names: list[str]
+    values: NDArray[np.float64]
+
+
+def snapshot(thing: Any) -> Snapshot:
+    """Copy the numbers out of an object.
+
+    >>> snapshot({"level": 3, "bits": [0, 1]})
+    {'level': array(3), 'bits': array([0, 1])}
+    """
+    if isinstance(thing, bool | int | float):
+        return {"value": np.array(thing)}
+    found = ((name, _as_array(value)) for name, value in leaves(thing))
+    return {name: array for name, array in found if array is not None}
+
+
+def columns(snapshots: Sequence[Snapshot]) -> Columns:
+    """Lay the snapshots of many runs side by side, without what never varies; packed bits are unpacked."""
+    names: list[str] = []
+    parts: list[NDArray[np.float64]] = []
+    for name in dict.fromkeys(name for shot in snapshots for name in shot):
+        block = _block([shot.get(name, np.empty(0)) for shot in snapshots])
+        varies = (block != block[0]).any(axis=0)
+        names += [f"{name}[{i}]" for i in np.flatnonzero(varies)]
+        parts.append(block[:, varies])
+        if varies.sum() > 1:
+            names.append(f"sum of {name}")
+            parts.append(block.sum(axis=1, keepdims=True))
+    return Columns(names, np.hstack(parts) if parts else np.empty((len(snapshots), 0)))
+
+
+def _as_array(value: Any) -> NDArray[Any] | None:
+    try:
+        array = np.array(value)  # a copy: the estimator goes on
+    except ValueError:  # a list of lists of different lengths
+        return None
+    return array if array.dtype.kind in "biuf" else None
+
+
+def _block(arrays: list[NDArray[Any]]) -> NDArray[np.float64]:
+    flat = [np.ravel(array) for array in arrays]
+    if len({array.shape for array in flat}) > 1:  # a list of changing length: its length and sum
+        return np.array([[len(array), array.sum()] for array in flat], dtype=np.float64)
+    block = np.stack(flat)
+    if block.size and all(array.dtype == np.uint64 for array in arrays):
+        block = np.unpackbits(block.astype("<u8").view(np.uint8), axis=1, bitorder="little")
+    return block.astype(np.float64)
+
+
+@dataclass(frozen=True)
+class Runs:
+    """What was seen in many runs: named features, those of states first, those of releases last."""
+
+    names: tuple[str, ...]
+    states: int
+    """How many features are of states."""
+    a: Reals
+    b: Reals
+    """One row for each run of the one stream and of the other."""
+
+    def telling(self) -> list[int]:
+        """The features to work with: all sums and releases, and of the others those whose means differ most."""
+        plain = [i for i in range(self.states) if not self.names[i].startswith("sum of")]
+        spread = np.abs(self.a.mean(axis=0) - self.b.mean(axis=0))
+        chosen = sorted(plain, key=lambda i: -spread[i])[:_STATE_FEATURES]
+        return [i for i in range(len(self.names)) if i in chosen or i not in plain]
+
+    def only(self, chosen: list[int]) -> "Runs":
+        """The same runs with these features only."""
+        states = sum(i < self.states for i in chosen)
+        return Runs(tuple(self.names[i] for i in chosen), states, self.a[:, chosen], self.b[:, chosen])
+
+
+@dataclass(frozen=True)
+class Event:
+    """``sum of coefficient * feature > threshold``, where one more feature has a given value."""
+
+    coefficients: Reals
+    threshold: float
+    feature: int | None
+    value: float
+    name: str
+
+    def hits(self, values: Reals) -> int:
+        """In how many runs it happened."""
+        beyond = values @ self.coefficients > self.threshold
+        if self.feature is not None:
+            beyond &= values[:, self.feature] == self.value
+        return int(beyond.sum())
+
+
+def lower_bound(hits_a: Counts, hits_b: Counts, runs: int, error: float, delta: float = 0.0) -> Reals:
+    """What ``ln((P_a - delta) / P_b)`` is at least, but for a probability of `error`; 0 says nothing."""
+    low, _ = clopper_pearson(hits_a, runs, error / 2)
+    _, high = clopper_pearson(hits_b, runs, error / 2)
+    return np.maximum(np.log(np.maximum(low - delta, 1e-300) / high), 0.0)
+
+
+def choose(runs: Runs, error: float) -> tuple[float, Event]:
+    """The event that promises the largest bound on ``ln(P_a / P_b)``, and that promise.
+
+    Tried are all single features, and every released number less what the state seen predicts of it; beyond any
+    threshold, alone and together with either value of a two-valued feature of the state.
+    """
+    best = 0.0, Event(np.zeros(len(runs.names)), 0.0, None, 0.0, "nothing")
+    wheres = [(None, 0.0), *_conditions(runs)]
+    for (coefficients, centre, name), sign, (feature, value) in product(_statistics(runs), (1, -1), wheres):
+        beyond = sign * coefficients
+        loss, threshold = _best_threshold(runs, beyond, feature, value, error)
+        if loss > best[0]:
+            text = f"{name} {'>' if sign > 0 else '<'} {sign * threshold - centre:.6g}"
+            where = "" if feature is None else f", where {runs.names[feature]} = {value:g}"
+            best = loss, Event(beyond, threshold, feature, value, text + where)
+    return best
+
+
+def _statistics(runs: Runs) -> Iterator[tuple[Reals, float, str]]:
+    """Coefficients, where zero lies, and a name."""
+    units = np.eye(len(runs.names))
+    yield from ((unit, 0.0, name) for unit, name in zip(units, runs.names, strict=True))
+    both = np.vstack([runs.a, runs.b])
+    known = np.column_stack([both[:, : runs.states], np.ones(len(both))])
+    for i in range(runs.states, len(runs.names)):
+        slopes = np.linalg.lstsq(known, both[:, i], rcond=None)[0]
+        rest = units[i].copy()
+        rest[: runs.states] = -slopes[:-1]
+        yield rest, float(slopes[-1]), f"{runs.names[i]} less what the state predicts"
+
+
+def _conditions(runs: Runs) -> Iterator[tuple[int | None, float]]:
+    for i in range(runs.states):
+        values = np.unique(runs.a[:, i])
+        if len(values) == 2:
+            yield from ((i, float(value)) for value in values)
+
+
+def _best_threshold(
+    runs: Runs, coefficients: Reals, feature: int | None, value: float, error: float
+) -> tuple[float, float]:
+    chosen = (rows if feature is None else rows[rows[:, feature] == value] for rows in (runs.a, runs.b))
+    stat_a, stat_b = (np.sort(rows @ coefficients) for rows in chosen)
+    if not len(stat_a):
+        return 0.0, 0.0
+    cuts = np.unique(np.quantile(stat_a, np.linspace(0, 1, _THRESHOLDS)))
+    middles = np.concatenate([[cuts[0] - 1], (cuts[1:] + cuts[:-1]) / 2])
+    hits_a, hits_b = (len(stat) - np.searchsorted(stat, middles, side="right") for stat in (stat_a, stat_b))
+    losses = lower_bound(hits_a, hits_b, len(runs.a), error)
+    top = int(np.argmax(losses))
+    return float(losses[top]), float(middles[top])
+
+
+def clopper_pearson(hits: Counts, runs: int, error: float) -> tuple[Reals, Reals]:
+    """A lower and an upper bound of a probability, each wrong with probability at most `error`.
+
+    They are exact (Clopper and Pearson 1934): the probabilities at which as many hits or more, or as many or fewer,
+    come with probability `error`.
+
+    >>> low, high = clopper_pearson(np.array([50]), 100, 0.025)
+    >>> round(float(low[0]), 4), round(float(high[0]), 4)
+    (0.3983, 0.6017)
+    """
+    from scipy.special import betaincinv
+
+    low = np.where(hits > 0, betaincinv(np.maximum(hits, 1), runs - hits + 1, error), 0.0)
+    high = np.where(hits < runs, betaincinv(hits + 1, np.maximum(runs - hits, 1), 1 - error), 1.0)
+    return low, high
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
-"""Whom the auditor knows: every estimator of the package, small enough to be enumerated.
+"""The estimators that the exact auditor enumerates, each small enough for it.
 
-An estimator that the package exports and that has no entry here fails the tests.
+An estimator that is registered and has no entry here gets one from its `TRAITS`.
 """
 
 import warnings
@@ -9,21 +9,22 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from panprivacy import paper
-from panprivacy.actives import ActiveUsers
-from panprivacy.audit.adapters import Mechanism, Observer, Periods, Shards, TwoCategories
-from panprivacy.audit.auditor import exact
-from panprivacy.audit.result import Result
+from panprivacy import paper, registry
+from panprivacy.audit.enumeration.auditor import exact
+from panprivacy.audit.enumeration.result import Result
+from panprivacy.audit.holders import Alone, Mechanism, Observer, Periods, Shards, TwoCategories
 from panprivacy.checks import LargeDelta
-from panprivacy.continual import Continual, epochs
-from panprivacy.continual.shares import Shares
-from panprivacy.counts import Counts
-from panprivacy.density import Density
-from panprivacy.distinct import DistinctCount
+from panprivacy.estimators.actives import ActiveUsers
+from panprivacy.estimators.continual import Continual, epochs
+from panprivacy.estimators.continual.shares import Shares
+from panprivacy.estimators.counts import Counts
+from panprivacy.estimators.density import Density
+from panprivacy.estimators.distinct import DistinctCount
+from panprivacy.estimators.retention import Retention
+from panprivacy.estimators.traits import build, options_of
 from panprivacy.privacy.coins import Coins
 from panprivacy.privacy.noise import Gaussian
 from panprivacy.privacy.pairs import symmetric
-from panprivacy.retention import Retention
 from panprivacy.testing import gaussian_noise
 from panprivacy.universe import Edges, Users
 
@@ -197,9 +198,8 @@ def _counts_by_category(case: Case, coins: Coins) -> TwoCategories:
 
 def _continual(case: Case, coins: Coins) -> Observer:
     # The bar is beyond so few users.
-    observer = Observer(2, case.epsilon, step=1.0, moves=1, observations=case.releases, coins=coins)
-    observer._observed.watch.bar = 1
-    return observer
+    options: dict[str, Any] = {"step": 1.0, "moves": 1, "observations": case.releases}
+    return Observer(2, case.epsilon, **options, coins=coins).with_low_threshold()
 
 
 def _continual_with_delta(case: Case, coins: Coins) -> Observer:
@@ -233,8 +233,13 @@ def _fixed_level(case: Case, coins: Coins) -> paper.FixedLevelPPDS:
     )
 
 
-def _printed(kind: Any, *, sample: int, **more: Any) -> Callable[[Case, Coins], Any]:
-    return lambda case, coins: kind(case.users, case.epsilon / 2, sample, coins=coins, **more)
+def _printed(name: str, kind: Any, *, sample: int, least: float = 0.0, **more: Any) -> Subject:
+    """An algorithm as the paper prints it, which plans one release, and which the audit is expected to refute."""
+
+    def build(case: Case, coins: Coins) -> Any:
+        return kind(case.users, case.epsilon / 2, sample, coins=coins, **more)
+
+    return Subject(name, kind, build, private=False, releases=False, redraws=False, least=least)
 
 
 def _with_delta(name: str, kind: type, build: Callable[[Case, Coins], Any], **more: Any) -> Subject:
@@ -337,27 +342,12 @@ SUBJECTS: tuple[Subject, ...] = (
         releases=False,
         redraws=False,
     ),
-    Subject("Dwork", paper.Dwork, _printed(paper.Dwork, sample=2), private=False, releases=False, redraws=False),
-    Subject("OptBern", paper.OptBern, _printed(paper.OptBern, sample=2), private=False, releases=False, redraws=False),
-    Subject(
-        "OptBern, c = 0.8",
-        paper.OptBern,
-        _printed(paper.OptBern, sample=2, c=0.8),
-        private=False,
-        releases=False,
-        redraws=False,
-    ),
+    _printed("Dwork", paper.Dwork, sample=2),
+    _printed("OptBern", paper.OptBern, sample=2),
+    _printed("OptBern, c = 0.8", paper.OptBern, sample=2, c=0.8),
     # With a small epsilon its numbers have too many values to enumerate.
-    Subject(
-        "Continuous",
-        paper.Continuous,
-        _printed(paper.Continuous, sample=1, grid=1),
-        private=False,
-        releases=False,
-        redraws=False,
-        least=8.0,
-    ),
-    Subject("PPDS", paper.PPDS, _printed(paper.PPDS, sample=2), private=False, releases=False, redraws=False),
+    _printed("Continuous", paper.Continuous, sample=1, grid=1, least=8.0),
+    _printed("PPDS", paper.PPDS, sample=2),
     Subject(
         "DistinctSampling",
         paper.DistinctSampling,
@@ -373,3 +363,31 @@ COMPOSED = {
     "Windows": "each window is one of the estimators above, and `Windows.loss` adds up what they lose",
 }
 """What holds estimators and no state of its own: `panprivacy.audit.crossings` audits it while it holds one."""
+
+
+def subjects() -> list[Subject]:
+    """All of these, and one for each registered estimator that is not among them."""
+    known = {subject.kind for subject in SUBJECTS}
+    return [*SUBJECTS, *(described(kind) for kind in registry.estimators() if kind not in known)]
+
+
+def described(kind: Any) -> Subject:
+    """The subject of an estimator, from what its class says about itself."""
+    options, periods, days = options_of(kind), hasattr(kind, "close"), hasattr(kind, "advance")
+    keyed = {"key": _KEY} if "key" in options else {}
+
+    def make(case: Case, coins: Coins) -> Alone:
+        asked = {"releases": case.releases, "intrusions": case.intrusions, "delta": case.delta}
+        taken = {name: value for name, value in asked.items() if name in options}
+        return Alone(build(kind, case.users, case.epsilon, **keyed, **taken, **kind.TRAITS.small, coins=coins))
+
+    return Subject(
+        kind.__name__,
+        kind,
+        make,
+        deletes=kind.TRAITS.removes and not periods,
+        releases="releases" in options,
+        beside=int(periods or days),
+        redraws="intrusions" in options,
+        tight=False,
+    )

@@ -1,73 +1,116 @@
 """The `panprivacy` command."""
 
 import sys
+from collections.abc import Sequence
+from importlib import import_module
+from inspect import cleandoc
 from io import TextIOWrapper
-from typing import Annotated
+from typing import Any, Literal
 
-import typer
+from cyclopts import App, Group, Parameter
 
-from panprivacy import __version__, hardening
-from panprivacy.cli.actives import actives
-from panprivacy.cli.audit import audit
-from panprivacy.cli.bench import bench
-from panprivacy.cli.consume import OfMessages, consume
-from panprivacy.cli.counts import counts
-from panprivacy.cli.demo import demo
-from panprivacy.cli.density import density
-from panprivacy.cli.distinct import distinct
-from panprivacy.cli.grow import grow
-from panprivacy.cli.plan import plan
-from panprivacy.cli.reproduce import reproduce
-from panprivacy.cli.retention import retention
-from panprivacy.cli.serve import serve, token
-from panprivacy.cli.states import merge, release, rerandomize, show
-
-app = typer.Typer(
-    help="Count how many users showed up in a stream of events, while the memory never holds who they were.\n\n"
-    "Example: [bold]panprivacy distinct visits.csv --column patient --epsilon 1[/bold]",
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-)
+from panprivacy import __version__
+from panprivacy.cli.options import DASH, OPTIONS
+from panprivacy.cli.output import plain_errors
+from panprivacy.ingest.files import STDIN
+from panprivacy.memory import hardening
 
 
-def _version(asked: bool) -> None:
-    if asked:
-        typer.echo(f"panprivacy {__version__}")
-        raise typer.Exit
+def _worth_showing(default: Any) -> Any:
+    """A default that help shows; flags have none."""
+    return default if default not in (None, False) else None
 
 
-@app.callback()
-def _options(
-    version: Annotated[  # noqa: ARG001 (its callback does it)
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and stop.")
-    ] = False,
-) -> None:
+COMMANDS = {
+    "Count events": {
+        "density": ("density", "FILE...", "Estimate what share of known users appears in the events."),
+        "distinct": ("distinct", "FILE...", "Estimate how many different users appear in the events."),
+        "counts": ("counts", "FILE...", "Estimate how often users appear in the events."),
+        "actives": ("actives", "FILE...", "Estimate every day how many users were active in the last 1, 2, ... days."),
+        "retention": ("retention", "FILE...", "Estimate how many users of a first period came back in a second one."),
+        "consume": ("consume", "ADDRESS", "Count the messages of a broker."),
+    },
+    "Use a saved state": {
+        "show": ("states", "STATE.pp", "Show what a state counts, what it has spent, and its last release."),
+        "release": ("states", "STATE.pp", "Make one of the planned releases of a state, and print the answer."),
+        "merge": ("states", "STATE.pp...", "Join state files into one."),
+        "grow": ("states", "STATE.pp", "Add users to the universe of a state."),
+        "rerandomize": ("states", "STATE.pp", "Redraw the bits of a state after an announced reading."),
+    },
+    "Run a service": {
+        "serve": ("serve", "[FILE.toml]", "Serve counters over HTTP, with a page that shows their releases."),
+        "token": ("serve", "", "Make a token for a user of the service."),
+    },
+    "Plan, check and try": {
+        "plan": ("plan", "", "Say which estimator to build, how large, and how much it will err."),
+        "audit": ("audit", "[ESTIMATOR]", "Check the privacy of estimators."),
+        "demo": ("demo", "", "Count simulated clinic visits, and compare the answer with the truth."),
+        "bench": ("bench", "", "Time panprivacy beside sketches that are not private."),
+        "reproduce": ("reproduce", "", "Run the experiments of the paper again, and draw its figures."),
+    },
+}
+"""The panels of `panprivacy --help`: the file of each command, its arguments, and the line that says what it does.
+
+The file is imported when the command is called."""
+
+
+def _in_paragraphs(text: str) -> str:
+    """A docstring whose paragraphs are lines, which a terminal breaks where it ends."""
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in cleandoc(text).split("\n\n"))
+
+
+def all_commands(called: str | None = None) -> App:
+    """All commands, of which the one that is called shows its whole help, and the others the line above."""
+    made = App(
+        name="panprivacy",
+        help="Count how many users appear in a stream of events, with a memory that never holds who they are.\n\n"
+        "Example: [bold]panprivacy distinct visits.csv --column patient --epsilon 1[/bold]",
+        help_format="rich",
+        help_flags=["--help"],
+        version=f"panprivacy {__version__}",
+        version_format="plaintext",
+        group_commands=Group("Options", sort_key=9),
+        group_parameters=OPTIONS,
+        group_arguments="Arguments",
+        default_parameter=Parameter(negative=(), allow_repeating=True, show_default=_worth_showing),
+        exit_on_error=False,
+        print_error=False,
+        suppress_keyboard_interrupt=False,
+        result_action="return_value",
+    )
+    for place, (panel, described) in enumerate(COMMANDS.items()):
+        group = Group(panel, sort_key=place)
+        for order, (name, (module, arguments, line)) in enumerate(described.items()):
+            path = f"panprivacy.cli.commands.{module}"
+            shown: Any = {
+                "name": name,
+                "group": group,
+                "sort_key": order,
+                "usage": f"Usage: panprivacy {name} [OPTIONS] {arguments}".rstrip(),
+            }
+            if name == called:
+                command = getattr(import_module(path), name)
+                made.command(command, **shown, help=_in_paragraphs(command.__doc__))
+            else:
+                made.command(f"{path}:{name}", **shown, help=line)
+    made.register_install_completion_command(help="Install completion of commands and options for this shell.")
+    made.command(_show_completion, name="--show-completion", help="Print the script of that completion.")
+    made["--help"].help, made["--version"].help = "Show this help, or the help of a command.", "Show the version."
+    return made
+
+
+def _show_completion(shell: Literal["bash", "zsh", "fish", "powershell"] = "bash", /) -> None:
+    print(all_commands().generate_completion(shell=shell))
+
+
+def app(words: Sequence[str] | None = None) -> None:
+    """Run a command, or show help; what a user can mend is one line on standard error and exit status 2."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without ± shows ? instead
-
-
-for command in (
-    density,
-    distinct,
-    actives,
-    retention,
-    counts,
-    show,
-    release,
-    merge,
-    rerandomize,
-    grow,
-    consume,
-    serve,
-    token,
-    plan,
-    audit,
-    reproduce,
-    bench,
-    demo,
-):
-    app.command(cls=OfMessages if command is consume else None)(command)
+    with plain_errors():
+        given = list(sys.argv[1:] if words is None else words)
+        all_commands(given[0] if given else None)([DASH if word == STDIN else word for word in given])
 
 
 def main() -> None:

@@ -1,6 +1,5 @@
 """Feeds events to an `ActiveUsers` day by day: by a column of times, or by the clock."""
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -9,21 +8,31 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from panprivacy.actives import ActiveUsers
-from panprivacy.cli.calendar import TOLERANCE
-from panprivacy.cli.noisy import note_noise_of_series
+from panprivacy.cli.notes import note_epsilon, note_noise_of_series
+from panprivacy.cli.output import cause_of
 from panprivacy.cli.published import UNTIL, Dated, shown
 from panprivacy.cli.run import Run
-from panprivacy.cli.source import Events, Files, Listened
-from panprivacy.cli.timed import Whole, bad_row, moments_of_rows, once
-from panprivacy.clock import NO_TIME, RowPolicy, Untimely, rows_of
-from panprivacy.errors import PanPrivacyError
-from panprivacy.events import BadInput, Batch, Bell
-from panprivacy.feeding import Feed
-from panprivacy.memory import Scratch
-from panprivacy.periods import DAY, as_datetime, moment_of, told_length
-from panprivacy.planning.rounding import rounded_up
-from panprivacy.release.actives import ActivesRelease
+from panprivacy.cli.series import Whole, once
+from panprivacy.cli.sources import Counting, Events, Files, Listened
+from panprivacy.errors import InvalidValue, PanPrivacyError
+from panprivacy.estimates.actives import ActivesRelease
+from panprivacy.estimates.plots import draw_actives
+from panprivacy.estimators.actives import ActiveUsers
+from panprivacy.ingest import BadInput, Batch, SignalTimer
+from panprivacy.ingest.feed import BatchFeeder, bad_row, chosen_rows, moments_of_rows
+from panprivacy.memory.scratch import Scratch
+from panprivacy.periods import (
+    NO_TIME,
+    PeriodRows,
+    Periods,
+    RowPolicy,
+    Untimely,
+    as_datetime,
+    moment_of,
+    told_length,
+    wall_clock,
+)
+from panprivacy.planning.search import rounded_up
 
 _CYCLES = 13  # of 28 days, a year
 _LOOK = 1.0  # seconds between two looks at the clock while nothing comes
@@ -47,7 +56,7 @@ class Days:
         """Count everything, and end the days that are over; also the last one, if that is wanted."""
         with self._saying_what_is_released():
             if column is None:
-                assert not isinstance(source, Files), "the clock is that of a pipe"
+                assert not isinstance(source, Files), "only a pipe has a clock"
                 self._feed_by_the_clock(source)
             else:
                 self._feed_by_their_times(source, column)
@@ -55,10 +64,12 @@ class Days:
             self._show([self.est.release(self.run.level)])
         elif self.run.kept is not None:
             self.run.keeper.write()
-            self.run.speaker.note(f"{self.run.kept.path}: saved; the day from {shown(self._open)} on is not over")
-        note_noise_of_series(self.released, self.run.speaker)
+            self.run.output.note(f"{self.run.kept.path}: saved; the day from {shown(self._open)} on is not over")
+        note_noise_of_series(self.released, self.run.output)
+        if self.run.picture is not None:
+            self._draw(self.run.picture)
         self._note_loss()
-        self.run.note_epsilon()
+        note_epsilon(self.est, self.run.output)
 
     @contextmanager
     def _saying_what_is_released(self) -> Iterator[None]:
@@ -69,10 +80,12 @@ class Days:
             if self.run.kept is None or not self.run.keeper.used:
                 raise
             self.run.keeper.write_what_is_left()
-            raise PanPrivacyError(f"{error}; what comes before it is counted and saved: {self._go_on}") from None
+            raise PanPrivacyError(
+                f"{cause_of(error)}; what comes before it is counted and saved: {self._go_on}", code="bad-row"
+            ) from None
         except BrokenPipeError:
             if self.run.kept is not None:
-                self.run.speaker.note(f"whoever read the answers has gone; what they show is saved: {self._go_on}")
+                self.run.output.note(f"the reader of the answers has gone; what they show is saved: {self._go_on}")
             raise
 
     @property
@@ -85,77 +98,53 @@ class Days:
         feed, run = source.feed_to(self.est, columns), self.run
         if isinstance(source, Files):
             take = partial(self._take, feed=feed, column=column, whole=once, live=False)
-            source.read(columns, run.keeper, run.speaker, take)
+            source.read(columns, run.keeper, run.output, take)
             return
-        by_clock, note = self.policy.ahead == 0, run.speaker.note
-        if by_clock and not self._begun and _now() >= self._open + self._length:
-            raise ValueError(
+        by_clock, note = self.policy.ahead == 0, run.output.note
+        if by_clock and not self._begun and wall_clock() >= self._open + self._length:
+            raise InvalidValue(
                 f"the first day, from {shown(self._open)} on, is over by the clock. If rows of the past are to end "
-                "days, say --ahead 1; else give a later --start"
+                "days, say --ahead 1; else give a later --start",
+                code="days-over",
             )
         going_by = "the clock (UTC)" if by_clock else "the times of the events"
         note(f"reading standard input; days go by {going_by}, and Ctrl-C ends the input")
         refused = f"SIGUSR1 spends nothing here: days go by {going_by}"
-        with Bell(_LOOK if by_clock else None) as bell:
+        with SignalTimer(_LOOK if by_clock else None) as bell:
             take = partial(self._take, feed=feed, column=column, whole=bell.undisturbed, live=True)
-            ring = (lambda: self._advance(_now())) if by_clock else (lambda: note(refused))
-            source.listen(columns, run.keeper, run.speaker, bell, take=take, ring=ring)
+            ring = (lambda: self._advance(wall_clock())) if by_clock else (lambda: note(refused))
+            source.listen(Counting(columns, run.keeper, run.output, bell, take, ring))
 
-    def _take(self, batch: Batch, feed: Feed, column: str, whole: Whole, live: bool) -> None:
+    def _take(self, batch: Batch, feed: BatchFeeder, column: str, whole: Whole, live: bool) -> None:
         """Feed a batch day by day; its times are checked before anything of it is counted.
 
         A release is made once, so `whole`, which makes a call again that Ctrl-C breaks off, is for the rest.
         """
         if live and self.policy.ahead == 0:
-            self._advance(_now())
+            self._advance(wall_clock())
         with Scratch() as scratch:
             without = NO_TIME if self.policy.early == "skip" else None
             moments = whole(partial(moments_of_rows, batch, column, scratch, without))
             if not len(moments):
                 return
-            first, days = self._open, scratch.own(moments - self._open)
-            days //= self._length  # from the open one on
-            counted = self._placed(batch, column, moments, days, live, scratch)
+            days = Periods(self._open, self._length)  # from the open one on
+            cut = self._cut(days, batch, column, moments, scratch, live=live)
             whole(partial(feed.check, batch))
             self.run.forewarn()
-            for day in counted:
-                self._advance(first + day * self._length)
-                rows = rows_of(days, day, scratch)
-                some = batch if rows.all() else replace(batch, rows=batch.rows[scratch.own(np.flatnonzero(rows))])
-                whole(partial(feed.take, some))
+            for day, rows in cut:
+                self._advance(days.start_of(day))
+                whole(partial(feed.take, chosen_rows(batch, rows, scratch)))
 
-    def _placed(
-        self,
-        batch: Batch,
-        column: str,
-        moments: NDArray[np.int64],
-        days: NDArray[np.int64],
-        live: bool,
-        scratch: Scratch,
-    ) -> list[int]:
-        """The days that rows count on, in order; `days` has afterwards on which one each row counts."""
-        latest = (_now() + TOLERANCE - self._open) // self._length if live else None
-        if latest is not None and self.policy.ahead == 0:  # a clock of a sender is a little ahead
-            np.minimum(days, 0, out=days, where=scratch.own(days <= latest))
-        elif self.policy.late == self.policy.early == "refuse":
-            self._check(batch, column, moments, days, scratch)
+    def _cut(
+        self, days: Periods, batch: Batch, column: str, moments: NDArray[np.int64], scratch: Scratch, *, live: bool
+    ) -> PeriodRows:
+        """The day that each row counts on, or which row is wrong; the moments are overwritten."""
+        times, policy = scratch.own(moments.copy()), self.policy
+        in_order = policy.late == policy.early == "refuse" and not (live and policy.ahead == 0)
         try:
-            return self.policy.place_all(days, 0, scratch, latest=latest)
+            return days.cut(moments, 0, policy, scratch, now=wall_clock() if live else None, in_order=in_order)
         except Untimely as row:
-            raise bad_row(batch, row.row, self._wrong(column, int(moments[row.row]), row.reached)) from None
-
-    def _check(
-        self, batch: Batch, column: str, moments: NDArray[np.int64], days: NDArray[np.int64], scratch: Scratch
-    ) -> None:
-        """Refuse a batch with a time before the day that is open by then, or too far after it."""
-        reached: NDArray[np.int64] = scratch.empty("reached", len(days), np.int64)
-        reached[0], reached[1:] = 0, days[:-1]
-        np.maximum.accumulate(reached, out=reached)
-        wrong = scratch.own(days < reached)
-        wrong |= scratch.own(scratch.own(days - reached) > self.policy.ahead)
-        if wrong.any():
-            row = int(wrong.argmax())
-            raise bad_row(batch, row, self._wrong(column, int(moments[row]), int(reached[row])))
+            raise bad_row(batch, row.row, self._wrong(column, int(times[row.row]), row.reached)) from None
 
     def _wrong(self, column: str, moment: int, reached: int) -> str:
         opened = self._open + reached * self._length
@@ -180,25 +169,19 @@ class Days:
 
     def _feed_by_the_clock(self, source: Listened) -> None:
         """Count what comes on the day that it comes on."""
-        feed, note = source.feed_to(self.est), self.run.speaker.note
+        feed, note = source.feed_to(self.est), self.run.output.note
         note("reading standard input; days end by the clock (UTC), and Ctrl-C ends the input")
-        with Bell(_LOOK) as bell:
+        with SignalTimer(_LOOK) as bell:
 
             def take(batch: Batch) -> None:
-                self._advance(_now())
+                self._advance(wall_clock())
                 bell.undisturbed(partial(feed.take, batch))  # counting a batch twice is counting it once
 
-            source.listen(
-                source.columns,
-                self.run.keeper,
-                self.run.speaker,
-                bell,
-                take=take,
-                ring=lambda: self._advance(_now()),
-            )
+            ring = lambda: self._advance(wall_clock())  # noqa: E731
+            source.listen(Counting(source.columns, self.run.keeper, self.run.output, bell, take, ring))
 
     def _advance(self, moment: int) -> None:
-        """End the days that are over at a moment. What they spent is on disk before anybody can show it."""
+        """End the days that are over at a moment. What they spent is on disk before it is shown."""
         if moment >= self._open + self._length:
             self._show(self.est.advance(as_datetime(moment)))
 
@@ -206,7 +189,13 @@ class Days:
         self.run.keeper.write()
         self.released += released
         for each in released:
-            self.run.speaker.answer(Dated(UNTIL, moment_of(each.end), each))
+            self.run.output.answer(Dated(UNTIL, moment_of(each.end), each))
+
+    def _draw(self, picture: str) -> None:
+        if self.released:
+            draw_actives(self.released, picture)
+        else:
+            self.run.output.note(f"no day was over, so {picture} is not drawn")
 
     def _note_loss(self) -> None:
         est = self.est
@@ -214,12 +203,12 @@ class Days:
         first = f"loss per user: at most {rounded_up(est.loss()):g} in {cycle}"
         if est.delta:  # cycles do not just add up: they are one law
             several = rounded_up(est.loss(_CYCLES, readings=1))
-            self.run.speaker.note(
+            self.run.output.note(
                 f"{first}, with a failure probability of at most {est.delta:g}; at most {several:g} in {_CYCLES} "
                 "cycles if it is read in one of them, with the same failure probability"
             )
         else:
-            self.run.speaker.note(f"{first}; at most {rounded_up(est.unread_loss):g} in each cycle without a reading")
+            self.run.output.note(f"{first}; at most {rounded_up(est.unread_loss):g} in each cycle without a reading")
 
     @property
     def _open(self) -> int:
@@ -228,13 +217,3 @@ class Days:
     @property
     def _length(self) -> int:
         return self.est.every // type(self.est.every)(microseconds=1)
-
-    @staticmethod
-    def last_midnight() -> int:
-        """The midnight before now, UTC."""
-        return _now() // DAY * DAY
-
-
-def _now() -> int:
-    """The wall clock, in microseconds since 1970."""
-    return time.time_ns() // 1000

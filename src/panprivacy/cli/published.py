@@ -1,27 +1,41 @@
-"""What a series has released: its rows as they came, and, when it is over, the curve through them that never falls."""
+"""What a series has released: its rows, the curve through them that never falls, and what it has cost by an audit."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
-from panprivacy.cli.chart import Audited, draw
-from panprivacy.cli.divided import ALL, by_group
-from panprivacy.cli.noisy import note_noise_of_series
-from panprivacy.cli.plainly import Speaker, as_fields, lines_of
+from panprivacy.cli.notes import note_noise_of_series
+from panprivacy.cli.output import Output, as_fields, csv_rows, lines_of
+from panprivacy.estimates import MonotoneCurve, monotone
+from panprivacy.estimates.actives import ActivesRelease
+from panprivacy.estimates.estimate import Estimate
+from panprivacy.estimates.plots import draw_retention
+from panprivacy.estimates.release import MOST_SHOWN
+from panprivacy.estimates.retention import RetentionRelease
+from panprivacy.estimators.base import Estimator
 from panprivacy.periods import as_datetime
-from panprivacy.release import MonotoneCurve, monotone
-from panprivacy.release.groups import MOST_SHOWN
-from panprivacy.retention import Retention
-from panprivacy.sizes import counted
+from panprivacy.privacy.budget import and_delta
+from panprivacy.units import counted
 
 if TYPE_CHECKING:
     from rich.table import Table
-    from rich.text import Text
 
-    from panprivacy.estimator import Estimator
+    from panprivacy.privacy.budget import Split
+
+_MOST_ENUMERATED = 10  # releases; the outcomes to compare double with each
+
+_OPEN = " (open)"  # of a period that is not over
+_NAMED = ("daily", "weekly", "monthly")
+_OF_RETENTION = ("cohort", "returned", "newcomers", "rate")
+_COLUMNS = {"count": "users"}  # what the column of an estimate is called in a table for people
 
 AT, UNTIL = "at", "until"
-"""What the time of a row is: that of the release by the clock, or that until which events count."""
+"""What the time of a row is: when the release was made, or until when events count."""
+
+ALL = None
+"""Stands for all users, where groups stand by their labels: a group may be called anything."""
 
 
 class Dated(dict[str, Any]):
@@ -50,15 +64,51 @@ class Dated(dict[str, Any]):
     def __str__(self) -> str:
         return "\n".join(self._lines())
 
-    def __rich__(self) -> "Text":
-        from rich.text import Text
-
-        head, *groups = self._lines()
-        more = [f"... and {len(groups) - MOST_SHOWN:,} more"] if len(groups) > MOST_SHOWN else []
-        return Text("\n".join([head, *groups[:MOST_SHOWN], *more]))
-
     def _lines(self) -> list[str]:
         return [f"{self.when}: {line}" for line in lines_of(self.release)]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The rows of the release's frame, with the moment. Rows of earlier releases, of a retention, have none."""
+        found = csv_rows(self.release)
+        if "end" in found[-1]:  # each row has its times
+            return found
+        when = {name: self[name] for name in (self.named, "period_over") if name in self}
+        earlier = dict.fromkeys(when) if "release" in found[-1] else when
+        return [*(earlier | row for row in found[:-1]), when | found[-1]]
+
+    def cells(self) -> list[dict[str, str]]:
+        """A row for a terminal, or one for each of the first groups, and one for all users."""
+        is_open = {None: "", True: " " * len(_OPEN), False: _OPEN}[self.over]  # spaces, so that columns stay as wide
+        when = str(self[AT]) if self.named == AT else shown(self.moment) + is_open
+        groups = self.release.groups
+        if not groups:
+            return [{self.named: when} | _cells(self.release)]
+        rows = [{"group": str(row.group)} | _cells(row) for row in groups[:MOST_SHOWN]]
+        if len(groups) > MOST_SHOWN:
+            rows.append({"group": f"... and {len(groups) - MOST_SHOWN:,} more"} | dict.fromkeys(_cells(groups[0]), ""))
+        if self.release.estimates:
+            rows.append({"group": "all users"} | _cells(self.release))
+        return [{self.named: when} | row for row in rows]
+
+
+def _cells(release: Any) -> dict[str, str]:
+    """What a row of a table shows of a release: its shares that have names, or its main estimate with an interval."""
+    found: dict[str, Estimate] = release.singles()
+    if isinstance(release, ActivesRelease):
+        return {name: found[name].short if name in found else "" for name in (*_NAMED, "stickiness")}
+    if isinstance(release, RetentionRelease):
+        return {name: found[name].short if isfinite(found[name].value) else "" for name in _OF_RETENTION}
+    main = release.main
+    cells = {_COLUMNS.get(release.main_name, release.main_name): main.short, release.interval_name: main.bounds}
+    return cells | ({"users": found["count"].short} if release.main_name == "density" else {})
+
+
+def by_group(releases: Sequence[Any]) -> dict[str | None, list[Any]]:
+    """The releases of each group by its label, after those of all users, which a series by category lacks."""
+    found: dict[str | None, list[Any]] = {} if releases and releases[0].by_category else {ALL: list(releases)}
+    for place, row in enumerate(releases[0].groups if releases else ()):
+        found[str(row.group)] = [release.groups[place] for release in releases]
+    return found
 
 
 class Curve(dict[str, Any]):
@@ -91,14 +141,51 @@ class Curve(dict[str, Any]):
 
 
 def _point(row: Dated, release: Any, density: float | None, count: float) -> dict[str, Any]:
-    released = as_fields(release)
-    raw = {row.named: row[row.named]} | {name: released[name] for name in ("number", "density", "count")}
-    return raw | {"monotone_density": density, "monotone_count": count}
+    released = {name: getattr(release, name, None) for name in ("number", "density", "count")}
+    return {row.named: row[row.named]} | released | {"monotone_density": density, "monotone_count": count}
 
 
 def _shown_point(density: float | None, count: float) -> list[str]:
     users = f"users {count:,.0f}"
     return [users] if density is None else [f"density {density:.4f}", users]
+
+
+class Audited(dict[str, Any]):
+    """How much epsilon any one user can have lost so far, and whether the auditor agrees: as JSON, and as a line.
+
+    The exact auditor runs the bit of one user under the plan of this estimator, through every outcome of its coins. A
+    user touches no other bit, so what the auditor finds for one user holds for each of many.
+    """
+
+    def __init__(self, est: Estimator[Any]) -> None:
+        budget, split = est.budget, est.split
+        super().__init__(epsilon=budget.epsilon, epsilon_spent=budget.spent, epsilon_total=budget.total)
+        self.update(delta=budget.delta, delta_spent=budget.delta_spent)
+        self.made = f"{budget.releases_made} of {budget.releases} releases"
+        of_bits = est.REPEATABLE  # a user of `Counts` has more than one bit
+        enumerable = of_bits and split.releases <= _MOST_ENUMERATED and not split.intrusions and not split.delta
+        self["exact_total"] = _exact_total(split) if enumerable else None
+        self["holds"] = budget.total <= budget.epsilon and (self["exact_total"] or 0.0) <= budget.total * (1 + 1e-12)
+
+    def __str__(self) -> str:
+        found = self["exact_total"]
+        by = "by the exact formula" if found is None else f"by enumeration {found:.6f} in all"
+        by = "by a proven bound" if self["delta"] else by
+        verdict = "holds" if self["holds"] else "DOES NOT HOLD"
+        return (
+            f"audit: {self.made}, one reading of the state: nobody has lost more than {self['epsilon_spent']:.6f} "
+            f"of epsilon {self['epsilon']:g}{and_delta(self['delta'])} ({by}): {verdict}"
+        )
+
+    __rich__ = __str__
+
+
+def _exact_total(split: "Split") -> float:
+    from panprivacy import audit
+    from panprivacy.estimators.density import Density
+
+    one_user = partial(Density.of_one_user, split)
+    return audit.exact(one_user, users=1, length=2, releases=split.releases).worst_loss
 
 
 @dataclass
@@ -107,34 +194,54 @@ class Published:
 
     The curve is fitted to all releases of this command: the next one moves earlier points, so it is shown at the end.
     Groups have a curve each, of which people see some. Where events are read that delete users, the truth may fall, and
-    there is no curve; nor is there one through a cohort and those of it who came back.
+    there is no curve; nor is there one through a cohort and its users who came back, or through means of `Counts`.
     """
 
-    speaker: Speaker
+    output: Output
     picture: str | None = None
     deletions: bool = False
     rows: list[Dated] = field(default_factory=list)
 
-    def close(self, est: "Estimator[Any]", audited: Audited | None = None) -> None:
+    def close(self, est: Estimator[Any], audited: Audited | None = None) -> None:
         """Show the curve, and what ends the series if something does; draw the picture."""
-        curves, left_out = ({}, 0) if self.deletions or isinstance(est, Retention) else self._curves()
-        if self.speaker.as_json or len(self.rows) > 1:
+        may_fall = self.deletions or est.TRAITS.own_periods or not est.REPEATABLE
+        curves, left_out = ({}, 0) if may_fall else self._curves()
+        if self.output.as_json or (len(self.rows) > 1 and not self.output.as_csv):
             for curve in curves.values():
-                self.speaker.answer(curve)
+                self.output.answer(curve)
             if left_out:
-                self.speaker.note(f"{counted(left_out, 'more group')}, whose curves --json prints")
+                self.output.note(f"{counted(left_out, 'more group')}, whose curves --json prints")
         if audited is not None:
-            self.speaker.close(audited)
-        note_noise_of_series([row.release for row in self.rows], self.speaker)
-        if self.picture is not None and self.rows:
-            fitted = {group: curve.fitted for group, curve in curves.items()}
-            draw(self.rows, fitted, self.picture, est, audited or Audited(est), falls=self.deletions)
+            self.output.close(audited)
+        note_noise_of_series([row.release for row in self.rows], self.output)
+        if self.picture is not None:
+            self._draw(self.picture, est, {group: curve.fitted for group, curve in curves.items()}, audited)
+
+    def _draw(
+        self, picture: str, est: Estimator[Any], fitted: dict[str | None, MonotoneCurve[Any]], audited: Audited | None
+    ) -> None:
+        """Draw what was released. Of a retention, it is who came back, at the ends of periods if all are known."""
+        if not self.rows:
+            self.output.note(f"no release was made, so {picture} is not drawn")
+            return
+        last = self.rows[-1].release
+        if est.TRAITS.own_periods:
+            ends = [as_datetime(row.moment) for row in self.rows if isinstance(row.release, type(last))]
+            known = isinstance(last, RetentionRelease) and len(ends) == len(last.curve)
+            if known:
+                draw_retention(last, picture, ends=ends)
+            else:
+                last.plot(picture)
+            return
+        from panprivacy.cli.chart import draw
+
+        draw(self.rows, fitted, picture, est, audited or Audited(est), falls=self.deletions)
 
     def _curves(self) -> tuple[dict[str | None, Curve], int]:
-        """Those of groups, and at last that of all; of many groups people see some, and how many were left out."""
+        """The curves of groups, then the curve of all users; and how many groups a person is not shown."""
         series = by_group([row.release for row in self.rows])
         groups = [group for group in series if group is not ALL]
-        fitted = groups if self.speaker.as_json else groups[:MOST_SHOWN]
+        fitted = groups if self.output.as_json else groups[:MOST_SHOWN]
         curves = {group: Curve(self.rows, series[group], group) for group in [*fitted, ALL] if group in series}
         return curves, len(groups) - len(fitted)
 

@@ -1,71 +1,280 @@
 """`--release-every 7d --time COLUMN`: a series of releases, one whenever a period of the events' own time is over."""
 
-import time as clock
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
+from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from panprivacy.cli.calendar import START, Calendar
-from panprivacy.cli.chart import Audited
-from panprivacy.cli.groups import check_series_picture
-from panprivacy.cli.published import UNTIL, Dated, Published, shown
-from panprivacy.cli.rows import TimeOptions
+from panprivacy.cli.notes import note_epsilon
+from panprivacy.cli.options import FileOptions, SeriesOptions
+from panprivacy.cli.published import UNTIL, Audited, Dated, Published, shown
 from panprivacy.cli.run import Run
-from panprivacy.cli.source import Events, Files, Listened
-from panprivacy.cli.timed import Whole, once
-from panprivacy.clock import rows_of
-from panprivacy.events import Batch, Bell, Columns
-from panprivacy.feeding import Feed
-from panprivacy.memory import Scratch
-from panprivacy.retention import Retention
+from panprivacy.cli.sources import Counting, Events, Files, Listened
+from panprivacy.errors import InvalidValue
+from panprivacy.ingest import STDIN, Batch, Columns, Kind, SignalTimer, expand, is_pipe, read
+from panprivacy.ingest.feed import WRITTEN, BatchFeeder, bad_row, chosen_rows, moments_of_rows
+from panprivacy.memory.scratch import Scratch
+from panprivacy.periods import (
+    END_OF_TIME,
+    NO_TIME,
+    PeriodRows,
+    Periods,
+    RowPolicy,
+    Untimely,
+    length_of,
+    moments_in,
+    parse_period,
+    wall_clock,
+)
 
-_NOTHING_SAID = TimeOptions()
+MOST_DRAWN = 8
+"""Groups that a picture of a series has room for, a panel each."""
+START = "--start 2026-01-05"
+"""How the start of the first period is said."""
+_OF_FILES = RowPolicy()
 _LOOK = 1.0  # seconds between two looks at the clock while nothing comes
+_LITTLE = 2**26  # bytes of files that are read in a moment, only to name a number of periods
+_EVER = 2**40  # more periods than there are
+
+T = TypeVar("T")
 
 
-def feed_series(
-    run: Run,
-    source: Events,
-    final: bool | None,
-    *,
-    time: str | None,
-    every: str | None,
-    picture: str | None,
-    rows: TimeOptions = _NOTHING_SAID,
-) -> None:
-    """Feed events and show what was asked for: one answer, or a series, by the clock or by ``--time NAME[@START]``."""
-    if picture is not None:
-        if every is None:
-            raise ValueError("--plot draws a series of releases: say --release-every 7d, and for files --time NAME")
-        check_series_picture(run.est, picture)
-    published = Published(run.speaker, picture, deletions=source.columns.action is not None)
+class Whole(Protocol):
+    """Makes a call, and makes it once more if Ctrl-C breaks it off where that only ends the input."""
+
+    def __call__(self, call: Callable[[], T]) -> T: ...
+
+
+def once(call: Callable[[], T]) -> T:
+    """Make a call that Ctrl-C may break off, as it does where files are read."""
+    return call()
+
+
+def column_of_times(option: str) -> str:
+    """The column that `--time` names; an error for the start of the first period behind it, which is `--start`."""
+    import polars as pl
+
+    name, at, start = option.rpartition("@")
+    if at and moments_in(pl.Series([start]))[0] is not None:
+        raise InvalidValue(f"--time {option}: say --time {name} --start {start}", code="start-option")
+    return option
+
+
+def parsed_moment(option: str, text: str) -> int:
+    """The moment that an option names."""
+    import polars as pl
+
+    moment: int | None = moments_in(pl.Series([text]))[0]
+    if moment is None:
+        raise InvalidValue(f"{option}: {text!r} is not a time; {WRITTEN}", code="time-spelling")
+    return moment
+
+
+class Calendar:
+    """Periods of one length, numbered from 0, of which each is released when it is over, as long as that is planned.
+
+    Times depend on people as ids do, so what is made of them is scratch. `now` is the wall clock, in microseconds since
+    1970, of a pipe or a broker; files have none.
+    """
+
+    def __init__(
+        self,
+        column: str,
+        every: str,
+        start: int | None,
+        *,
+        passed: int,
+        planned: int,
+        policy: RowPolicy = _OF_FILES,
+        now: Callable[[], int] | None = None,
+    ) -> None:
+        self.column = column
+        self.policy = policy
+        self._now = now
+        self.passed = passed
+        """How many periods have been released. A state that has released before goes on where it was."""
+        self._passed_before = passed
+        self._planned = planned  # all that comes after the last planned release is one period that never ends
+        self._every = every
+        self._length = length_of(every)
+        self._grid = None if start is None else Periods(start, self._length)
+
+    @classmethod
+    def parsed(
+        cls,
+        column: str,
+        every: str,
+        start: str | None,
+        *,
+        passed: int,
+        planned: int,
+        policy: RowPolicy = _OF_FILES,
+        now: Callable[[], int] | None = None,
+    ) -> Self:
+        """Read the options ``--time``, ``--release-every`` and ``--start``."""
+        moment = None if start is None else parsed_moment("--start", start)
+        return cls(column_of_times(column), every, moment, passed=passed, planned=planned, policy=policy, now=now)
+
+    @property
+    def start(self) -> int | None:
+        """When the first period starts; None if that is not given, and no event has come yet."""
+        return None if self._grid is None else self._grid.start
+
+    @property
+    def due(self) -> int:
+        """When the period ends that is not over yet."""
+        due = self._periods.start_of(self.passed + 1)
+        if due >= END_OF_TIME:
+            raise InvalidValue(
+                f"a period of {self._every} from {shown(self._periods.start_of(self.passed))} on ends after 9999",
+                code="period-range",
+            )
+        return due
+
+    @property
+    def by_clock(self) -> bool:
+        """Whether the wall clock ends periods, and rows never do."""
+        return self._now is not None and self.policy.ahead == 0
+
+    @property
+    def over(self) -> int:
+        """How many periods are over by the wall clock, and not released yet."""
+        assert self._now is not None
+        return min(self._periods.number(self._now()), self._planned) - self.passed
+
+    def moments(self, batch: Batch, scratch: Scratch) -> NDArray[np.int64]:
+        """The times of a batch, or which row has none."""
+        return moments_of_rows(batch, self.column, scratch, NO_TIME if self.policy.early == "skip" else None)
+
+    def cut(self, batch: Batch, moments: NDArray[np.int64], scratch: Scratch) -> PeriodRows:
+        """The period that each row of a batch counts in, or which row is wrong; the moments are overwritten.
+
+        Rows of a file come in order of periods where late and early ones are refused. Elsewhere the rows of a batch
+        have no order.
+        """
+        if self._grid is None:
+            self._grid = Periods.around(int(moments[0]), self._length)
+        times = scratch.own(moments.copy())
+        now = None if self._now is None else self._now()
+        in_order = now is None and self.policy.late == self.policy.early == "refuse"
+        try:
+            return self._grid.cut(
+                moments, self.passed, self.policy, scratch, now=now, endless=self._planned, in_order=in_order
+            )
+        except Untimely as row:
+            time = f"{self.column} {shown(int(times[row.row]))}"
+            raise bad_row(batch, row.row, self._wrong(time, row.period, row.reached)) from None
+
+    def _wrong(self, time: str, period: int, open_: int) -> str:
+        """What is wrong with a time of one period, when another is open."""
+        opened, sort = shown(self._periods.start_of(open_)), f"sort by {self.column}"
+        if self._passed_before and period < self._passed_before:
+            until = shown(self._periods.start_of(self._passed_before))
+            return f"{time} is before {until}, until which this state has released; feed later events only"
+        if period < 0:
+            first = shown(self._periods.start_of(0))
+            return f"{time} is before {first}, when the first period starts; {sort}, or give an earlier --start"
+        if period < open_:
+            return f"{time} comes after a row of the period from {opened} on; {sort}"
+        ahead = f"{period - open_:,} periods after the one from {opened} on, which is open by then"
+        return f"{time} is {ahead}; mend the time, or, if nothing came in between, say --ahead {period - open_}"
+
+    @property
+    def _periods(self) -> Periods:
+        if self._grid is None:
+            raise InvalidValue(
+                f"there are no events, so the start of a period is not known: say {START}", code="which-start"
+            )
+        return self._grid
+
+
+def plan_series(
+    plan: dict[str, Any], series: Any, files: Sequence[str] = (), reading: FileOptions | None = None
+) -> dict[str, Any]:
+    """The plan of a new state, or an error if `--release-every` leaves open how many periods share the budget.
+
+    A state plans for one release if the command does not say more, and the first period would spend all of epsilon.
+    """
+    every, time = series.release_every, getattr(series, "time", None)
+    of_files = bool(files) and list(files) != [STDIN]  # files have no clock to go by
+    if every is not None and plan["releases"] is None and (time is not None or not of_files):
+        parse_period(every)
+        found = _periods_found(series, files, reading) if of_files and time and reading else ""
+        raise InvalidValue(
+            f"how many periods? Say --releases K, of which one is spent after each{found}", code="which-releases"
+        )
+    return plan
+
+
+def _periods_found(series: Any, given: Sequence[str], reading: FileOptions) -> str:
+    """How many periods there are in the files, if that is found out in a moment."""
+    files = expand(given)
+    if any(map(is_pipe, files)) or sum(Path(file).stat().st_size for file in files) > _LITTLE:
+        return ""
+    every, policy = series.release_every, RowPolicy(ahead=_EVER)
+    calendar = Calendar.parsed(series.time, every, series.start, passed=0, planned=_EVER, policy=policy)
+    columns = Columns((), Kind.integers, time=calendar.column)
+    last = -1
+    with Scratch() as scratch:
+        for batch in read(files, columns, format_=reading.format, layout=reading.layout):
+            moments = calendar.moments(batch, scratch)
+            if len(moments):
+                last = max(last, calendar.cut(batch, moments, scratch).periods[-1])
+    if last < 0 or calendar.start is None:
+        return ""
+    return f"; from {shown(calendar.start)} on, these files have {last + 1:,} of {every}"
+
+
+def feed_series(run: Run, source: Events, options: SeriesOptions) -> None:
+    """Feed events and show what was asked for: one answer, or a series, by the clock or by the times of rows."""
+    time, every, final = options.time, options.release_every, options.release
+    if run.picture is not None and every is not None:
+        _check_picture(run.est)
+    published = Published(run.output, run.picture, deletions=source.columns.action is not None)
+    options.check_given(time)
     if time is None:
-        if rows.given:
-            raise ValueError(f"{' and '.join(rows.given)}: about the times of rows; say --time NAME")
+        if every is not None and isinstance(source, Files):
+            raise InvalidValue(
+                "--release-every goes by the clock of standard input (-), or by --time COLUMN of events",
+                code="which-time",
+            )
         run.feed(source, every, final, published if every is not None else None)
         return
     if every is None:
-        raise ValueError("--time goes with --release-every, such as 7d")
+        raise InvalidValue("--time goes with --release-every, such as 7d", code="which-period")
     budget, live = run.est.budget, not isinstance(source, Files)
     calendar = Calendar.parsed(
         time,
         every,
+        options.start,
         passed=budget.releases_made,
         planned=budget.releases,
-        policy=rows.policy(live=live, in_own_period=isinstance(run.est, Retention)),
-        now=_now if live else None,
+        policy=options.policy(live=live, in_own_period=run.est.TRAITS.own_periods),
+        now=wall_clock if live else None,
     )
     if run.kept is not None and run.kept.exists and calendar.start is None:
-        raise ValueError(f"{run.kept.path} is there already: say when its first period started, --time {START}")
+        raise InvalidValue(
+            f"{run.kept.path} is there already: say when its first period started, {START}", code="which-start"
+        )
     if live and calendar.start is None:
-        raise ValueError(f"when does the first period start? No row of a pipe decides that: say --time {START}")
+        raise InvalidValue(
+            f"when does the first period start? No row of a pipe decides that: say {START}", code="which-start"
+        )
     Series(run, calendar, published).feed(source, final)
 
 
-def _now() -> int:
-    """The wall clock, in microseconds since 1970."""
-    return clock.time_ns() // 1000
+def _check_picture(est: Any) -> None:
+    """Refuse a picture of a series that has no room for all groups, before anything is read or spent."""
+    if len(getattr(est, "groups", ())) > MOST_DRAWN:
+        raise InvalidValue(
+            f"a series of {len(est.groups):,} groups is not drawn, since there is room for {MOST_DRAWN}: leave --plot "
+            "out, and draw what --json prints",
+            code="too-many-groups",
+        )
 
 
 @dataclass
@@ -91,7 +300,7 @@ class Series:
         feed = source.feed_to(self.run.est, columns)
         with self.run.keeping_what_was_counted():
             if isinstance(source, Files):
-                source.read(columns, self.run.keeper, self.run.speaker, lambda batch: self._take(batch, feed, once))
+                source.read(columns, self.run.keeper, self.run.output, lambda batch: self._take(batch, feed, once))
             else:
                 self._listen(source, columns, feed)
         if final and self.run.left:
@@ -99,29 +308,25 @@ class Series:
         elif self.run.kept is not None:
             self.run.save(self.run.kept)
         self.published.close(self.run.est, Audited(self.run.est))
-        self.run.note_epsilon()
+        note_epsilon(self.run.est, self.run.output)
 
-    def _listen(self, source: Listened, columns: Columns, feed: Feed) -> None:
-        note, by_clock = self.run.speaker.note, self.calendar.by_clock
+    def _listen(self, source: Listened, columns: Columns, feed: BatchFeeder) -> None:
+        note, by_clock = self.run.output.note, self.calendar.by_clock
         going_by = "the clock (UTC)" if by_clock else "the times of the events"
         if by_clock and self.calendar.over > 1:
-            raise ValueError(
+            raise InvalidValue(
                 f"{self.calendar.over:,} periods are over by the clock and not released. If rows of the past are to "
-                "end periods, say --ahead 1; else give a later start, or spend releases first (panprivacy release)"
+                "end periods, say --ahead 1; else give a later --start, or spend releases first (panprivacy release)",
+                code="periods-over",
             )
         note(f"reading {source.name}; releases go by {going_by}, and Ctrl-C ends the input")
         refused = f"SIGUSR1 spends nothing here: releases go by {going_by}"
-        with Bell(_LOOK if by_clock else None) as bell:
-            source.listen(
-                columns,
-                self.run.keeper,
-                self.run.speaker,
-                bell,
-                take=lambda batch: self._take(batch, feed, bell.undisturbed),
-                ring=self._release_what_is_over if by_clock else lambda: note(refused),
-            )
+        with SignalTimer(_LOOK if by_clock else None) as bell:
+            take = partial(self._take, feed=feed, whole=bell.undisturbed)
+            ring = self._release_what_is_over if by_clock else partial(note, refused)
+            source.listen(Counting(columns, self.run.keeper, self.run.output, bell, take, ring))
 
-    def _take(self, batch: Batch, feed: Feed, whole: Whole) -> None:
+    def _take(self, batch: Batch, feed: BatchFeeder, whole: Whole) -> None:
         """Check the times and ids of a batch, and feed it. A release is made once, so `whole` is for the rest."""
         with Scratch() as scratch:
             moments, started = whole(partial(self.calendar.moments, batch, scratch)), self.calendar.start is not None
@@ -129,22 +334,20 @@ class Series:
                 return
             if self.calendar.by_clock:
                 self._release_what_is_over()
-            periods, counted = self.calendar.periods(batch, moments, scratch)
+            cut = self.calendar.cut(batch, moments, scratch)
             whole(partial(feed.check, batch))  # before anything is released on account of its first rows
             if not started:
                 self._note_start()
-            for period in counted:
+            for period, rows in cut:
                 self._release_before(period)
-                rows = rows_of(periods, period, scratch)
-                some = batch if rows.all() else replace(batch, rows=batch.rows[scratch.own(np.flatnonzero(rows))])
-                whole(partial(feed.take, some))
+                whole(partial(feed.take, chosen_rows(batch, rows, scratch)))
 
     def _release_before(self, period: int) -> None:
         """Release all periods before this one, as far as that is planned."""
         while self.calendar.passed < period:
             self._release()
             if not self.run.left:
-                self.run.speaker.note(
+                self.run.output.note(
                     "all planned releases are made: later events are counted and will never be released; "
                     "a new state with --releases K plans for more"
                 )
@@ -154,9 +357,9 @@ class Series:
 
     def _note_start(self) -> None:
         assert self.calendar.start is not None
-        self.run.speaker.note(
+        self.run.output.note(
             f"the first period starts on {shown(self.calendar.start)}, which shows when the first event came; "
-            f"--time {START} says it beforehand"
+            f"{START} says it beforehand"
         )
 
     def _release(self, *, over: bool = True) -> None:
@@ -164,4 +367,4 @@ class Series:
         row = Dated(UNTIL, due, self.run.spend(), over=over)
         self.calendar.passed += 1
         self.published.rows.append(row)
-        self.run.speaker.answer(row)
+        self.run.show(row)

@@ -2,7 +2,7 @@
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -12,23 +12,18 @@ from typing import Self
 
 import numpy as np
 
-from panprivacy.cli.keeping import Keeper
-from panprivacy.cli.plainly import Speaker
-from panprivacy.cli.progress import Meter
-from panprivacy.cli.source import Rows
+from panprivacy.brokers.consumer import BrokerConsumer
+from panprivacy.cli.output import Meter
+from panprivacy.cli.sources import Counting, Rows
 from panprivacy.errors import PanPrivacyError
-from panprivacy.events import BadInput, Batch, Bell, Columns
-from panprivacy.memory import Scratch
-from panprivacy.serve.bodies import Body
-from panprivacy.serve.faults import sort_of
-from panprivacy.serve.plain import plain_ids
-from panprivacy.serve.refusals import Refused, Why
-from panprivacy.serve.rows import NAME, batch_of
-from panprivacy.serve.sources.pump import Pump
+from panprivacy.ingest import BadInput, Batch, Columns, SignalTimer
+from panprivacy.ingest.bodies import NAME, Body, plain_ids, problem_type_of, rows_of_body
+from panprivacy.ingest.problems import ProblemType, Refused
+from panprivacy.memory.scratch import Scratch
 
 
-class Hatch:
-    """Where the thread of a pump leaves bodies, and what it has to say, for the main thread to take."""
+class MainThreadQueue:
+    """Where the thread of a consumer leaves bodies, and what it has to say, for the main thread to take."""
 
     def __init__(self) -> None:
         self._waiting: deque[tuple[Body, Future[int]]] = deque()
@@ -52,12 +47,12 @@ class Hatch:
         self._closed = True
         for body, future in self.waiting():
             body.wipe()
-            future.set_exception(Refused(Why.closing))
+            future.set_exception(Refused(ProblemType.closing))
 
     def take(self, body: Body) -> "Future[int]":
         """Leave a body."""
         if self._closed:
-            raise Refused(Why.closing)
+            raise Refused(ProblemType.closing)
         future: Future[int] = Future()
         self._waiting.append((body, future))
         self._wake()
@@ -83,7 +78,7 @@ class Hatch:
         while self._news:
             yield self._news.popleft()
 
-    def sleep(self, bell: Bell) -> None:
+    def sleep(self, bell: SignalTimer) -> None:
         """Wait until something is left here, or the bell rings."""
         if bell.wait(self.handle):
             os.read(self.handle, 4096)
@@ -93,60 +88,53 @@ class Hatch:
 class Topic(Rows):
     """What is read from a broker. It is `Listened`."""
 
-    pump: Pump
-    hatch: Hatch
+    consumer: BrokerConsumer
+    queue: MainThreadQueue
 
     @property
     def name(self) -> str:
         """The address of the broker, without credentials."""
-        return self.pump.name
+        return self.consumer.name
 
-    def listen(
-        self,
-        columns: Columns,
-        keeper: Keeper,
-        speaker: Speaker,
-        bell: Bell,
-        *,
-        take: Callable[[Batch], None],
-        ring: Callable[[], None],
-    ) -> None:
-        """Count what comes, and have it acknowledged when it is on disk; do something when the bell rings."""
-        with self.hatch as hatch, Meter([], speaker) as meter:
-            counting = _Counting(columns, keeper, meter, bell, take, self.name)
-            self.pump.start(hatch.take)
+    def listen(self, counting: Counting) -> None:
+        """Count what arrives, and have it acknowledged when it is on disk, until a signal ends the input."""
+        timer, output = counting.timer, counting.output
+        with self.queue as queue, Meter([], output) as meter:
+            bodies = _Bodies(counting, meter, self.name)
+            self.consumer.start(queue.take)
             try:
-                while not bell.over and self.pump.stopped is None:
-                    hatch.sleep(bell)
-                    counting.count(hatch)
-                    for note in hatch.news():
-                        speaker.note(f"{self.name}: {note}")
-                    if bell.rings():
-                        ring()
+                while not timer.over and self.consumer.stopped is None:
+                    queue.sleep(timer)
+                    bodies.count(queue)
+                    for note in queue.news():
+                        output.note(f"{self.name}: {note}")
+                    if timer.rings():
+                        counting.ring()
             finally:
-                hatch.close()
-                self.pump.close()
-        if self.pump.stopped is not None:
-            before = "; what came before is counted and saved" if keeper.used else ""
+                queue.close()
+                self.consumer.close()
+        if self.consumer.stopped is not None:
+            before = "; what came before is counted and saved" if counting.keeper.used else ""
             raise PanPrivacyError(
-                f"{self.name}: {self.pump.stopped.rstrip('.')}{before}; --skip-bad would leave out messages that "
-                "cannot be counted"
+                f"{self.name}: {self.consumer.stopped.rstrip('.')}{before}; --skip-bad would leave out messages that "
+                "cannot be counted",
+                code="bad-message",
             )
 
 
 _WORDS = {
-    Why.missing: "no field {fields}, or nothing in it; --skip-missing leaves such messages out",
-    Why.outside: "its user is not in the universe; --skip-outside leaves such messages out",
-    Why.category: "its category is none of those listed; --unlisted skip leaves such messages out",
-    Why.action: "its action is neither insert nor delete",
-    Why.unreadable: "it is no JSON object, bare id or Arrow stream with ids that are {kind}",
+    ProblemType.missing: "no field {fields}, or nothing in it; --skip-missing leaves such messages out",
+    ProblemType.outside: "its user is not in the universe; --skip-outside leaves such messages out",
+    ProblemType.category: "its category is none of those listed; --unlisted skip leaves such messages out",
+    ProblemType.action: "its action is neither insert nor delete",
+    ProblemType.unreadable: "it is no JSON object, bare id or Arrow stream with ids that are {kind}",
 }
 
 
 def in_words(error: BadInput, columns: Columns) -> Refused:
     """The refusal of a message, in the words of a command: they name its fields, and never what is in them."""
-    why, said = sort_of(error), ""
-    if why is Why.no_column:
+    why, said = problem_type_of(error), ""
+    if why is ProblemType.no_column:
         said = str(error).removeprefix(f"{NAME}: ").replace("no column", "no field", 1)
     return _worded(Refused(why, said, row=error.row), columns)
 
@@ -154,54 +142,51 @@ def in_words(error: BadInput, columns: Columns) -> Refused:
 def _worded(refused: Refused, columns: Columns) -> Refused:
     """The same refusal; if it says no more than its sort, in the words of a command."""
     fields = " or ".join(map(repr, columns.needed))
-    said = refused.detail or _WORDS.get(refused.why, "").format(kind=columns.kind, fields=fields)
-    return Refused(refused.why, said, row=refused.row, retry=refused.retry)
+    said = refused.detail or _WORDS.get(refused.type, "").format(kind=columns.kind, fields=fields)
+    return Refused(refused.type, said, row=refused.row, retry=refused.retry)
 
 
-class _Counting:
+class _Bodies:
     """Counts bodies as they come, and writes the state once for all that waited."""
 
-    def __init__(
-        self, columns: Columns, keeper: Keeper, meter: Meter, bell: Bell, take: Callable[[Batch], None], name: str
-    ) -> None:
-        self._columns, self._keeper, self._meter = columns, keeper, meter
-        self._bell, self._take, self._name = bell, take, name
+    def __init__(self, counting: Counting, meter: Meter, name: str) -> None:
+        self._counting, self._meter, self._name = counting, meter, name
         self._octets = 0
 
-    def count(self, hatch: Hatch) -> None:
+    def count(self, queue: MainThreadQueue) -> None:
         done: list[tuple[Future[int], int]] = []
-        for body, future in hatch.waiting():
+        for body, future in queue.waiting():
             try:
                 done.append((future, self._counted(body)))
             except Refused as refused:
-                future.set_exception(_worded(refused, self._columns))
+                future.set_exception(_worded(refused, self._counting.columns))
             except BadInput as error:
-                future.set_exception(in_words(error, self._columns))
+                future.set_exception(in_words(error, self._counting.columns))
             finally:
                 body.wipe()
-        self._keeper.write_what_is_left()
+        self._counting.keeper.write_what_is_left()
         for future, rows in done:
             future.set_result(rows)
 
     def _counted(self, body: Body) -> int:
         self._octets += len(body.octets)
-        with _batch(body, self._columns, self._bell) as found:
+        with _batch(body, self._counting.columns, self._counting.timer) as found:
             batch = replace(found, file=self._name, position=self._octets)
-            self._take(batch)
+            self._counting.take(batch)
             self._meter.advance(batch)
-            self._keeper.counted()
+            self._counting.keeper.counted()
             return len(batch.rows)
 
 
 @contextmanager
-def _batch(body: Body, columns: Columns, bell: Bell) -> Iterator[Batch]:
+def _batch(body: Body, columns: Columns, bell: SignalTimer) -> Iterator[Batch]:
     """The rows of a body; those that are nothing but integers are read where they lie."""
     import polars as pl
 
     with Scratch() as scratch:
         pieces = bell.undisturbed(partial(plain_ids, body, columns, scratch))
         if pieces is None:
-            yield bell.undisturbed(partial(batch_of, body, columns, in_words))
+            yield bell.undisturbed(partial(rows_of_body, body, columns, in_words))
             return
         ids = pieces[0] if len(pieces) == 1 else scratch.own(np.concatenate(pieces))
         yield Batch("", pl.DataFrame({columns.ids[0]: ids}), 0, 0)

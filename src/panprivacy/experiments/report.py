@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from panprivacy.experiments.claims import Claim, Of, Verdict
 from panprivacy.experiments.figures import Study
-from panprivacy.experiments.figures.saving import DATA, PICTURES
+from panprivacy.experiments.figures.study import DATA, PICTURES
 
 if TYPE_CHECKING:
     from panprivacy.experiments.reproduce import Reproduction

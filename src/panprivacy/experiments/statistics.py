@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from panprivacy.audit.proportions import clopper_pearson
+from panprivacy.audit.sampling import clopper_pearson
 
 BAND = 0.05
 """The error probability of the bands in the figures: 95 % each."""

@@ -1,6 +1,6 @@
 """State folders: one estimator whose bits are shards in files or objects, fed from many processes."""
 
+from panprivacy.folder.batch_log import LateBatch
 from panprivacy.folder.folder import StateFolder
-from panprivacy.folder.noted import LateBatch
 
 __all__ = ["LateBatch", "StateFolder"]

@@ -1,42 +1,36 @@
 """`StateFolder`: one estimator in a folder, fed and released from many processes."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self, TypeAlias
 
-from panprivacy import lifetime
 from panprivacy.checks import check_level
-from panprivacy.counts import Counts
-from panprivacy.density import Density
 from panprivacy.display import Card, grid_of, html_of
-from panprivacy.distinct import DistinctCount
-from panprivacy.errors import PanPrivacyError
-from panprivacy.estimator import Estimator
-from panprivacy.folder.bits import ShardedBits
-from panprivacy.folder.gathered import Gathered, Received
-from panprivacy.folder.ledger import SharedLedger
-from panprivacy.folder.making import UNFINISHED, check_kind, is_unfinished, lay_out
-from panprivacy.folder.noted import BatchId
-from panprivacy.folder.pending import Pending
+from panprivacy.errors import InvalidValue, PanPrivacyError
+from panprivacy.estimators.base import Estimator
+from panprivacy.folder.batch_log import BatchId
+from panprivacy.folder.batches import Pending, Received, SlotMarks
+from panprivacy.folder.ledger import UNFINISHED, SharedLedger, check_kind, is_unfinished, kind_for, lay_out
+from panprivacy.folder.stores import Store, store_at
+from panprivacy.memory import ownership
+from panprivacy.memory.stack import wipe_stack
 from panprivacy.privacy import coins as coin_sources
 from panprivacy.privacy.budget import Budget
 from panprivacy.privacy.coins import Coins
-from panprivacy.privacy.stack import wipe_stack
-from panprivacy.state.stores import Store, store_at
 from panprivacy.universe import Edges, Ids, Universe, Users
 
 BatchLike: TypeAlias = tuple[str, int] | None
 """How a caller says which batch it is: not at all, or by the name of a writer and a number."""
 
 
-class StateFolder:
+class StateFolder(ownership.Locked):
     """One estimator whose bits are shards in a folder, or in objects behind a URL, shared by many processes.
 
-    The folder holds one ledger and n shards of bits, and nothing else. Whoever feeds it loads one shard after the
-    other, redraws there what a batch touches, and puts it back; whoever releases adds the shards up, notes the release
-    in the ledger, and then shows it. Feeding a batch twice does no harm, so a batch whose writer died is fed again.
+    The folder holds one ledger and n shards of bits, and nothing else. To feed it is to load one shard after the other,
+    redraw the bits that a batch touches, and put the shard back. To release is to add the shards up, note the release
+    in the ledger, and then show it. Feeding a batch twice does no harm, so a batch whose writer died is fed again.
 
     Of a `Counts` a batch that is fed twice counts twice, unless it says which it is: ``batch=("till 3", 17)``, the name
     of a writer and a number that rises. Every shard notes the last number of every writer in the same write as its
@@ -49,6 +43,8 @@ class StateFolder:
         A folder of this machine (or of a network file system with locks), or an fsspec URL such as ``s3://...``.
     universe
         The list of users, if the folder was made for one: a folder holds no ids.
+    storage_options
+        Options of the fsspec file system behind a URL: credentials, an endpoint and so on.
 
     Examples
     --------
@@ -74,24 +70,23 @@ class StateFolder:
     next batch, there are two; and a store that keeps deleted versions keeps them all. See docs/folder.md.
     """
 
-    _lock: Any
+    def __init__(
+        self,
+        url: str | Path,
+        universe: Any = None,
+        *,
+        coins: Coins | None = None,
+        storage_options: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._open(store_at(url, storage_options), str(url), universe, coins or coin_sources.system, storage_options)
 
-    def __init__(self, url: str | Path, universe: Any = None, *, coins: Coins | None = None) -> None:
-        self._open(store_at(url), str(url), universe, coins or coin_sources.system)
-
-    def _open(self, store: Store, url: str, universe: Any, coins: Coins) -> None:
+    def _open(
+        self, store: Store, url: str, universe: Any, coins: Coins, storage_options: Mapping[str, Any] | None
+    ) -> None:
         self.url = url
-        self._store, self._coins = store, coins
+        self._store, self._coins, self._storage_options = store, coins, storage_options
         self._ledger = SharedLedger(store, url, universe, coins)
-        lifetime.give_lock(self, rank=0)
-
-    @property
-    def _est(self) -> Any:
-        return self._ledger.est
-
-    @property
-    def _bits(self) -> ShardedBits:
-        return self._ledger.bits
+        ownership.give_lock(self, rank=0)
 
     @classmethod
     def create(
@@ -103,39 +98,50 @@ class StateFolder:
         estimator: type[Estimator[Any]] | None = None,
         shards: int | None = None,
         coins: Coins | None = None,
+        storage_options: Mapping[str, Any] | None = None,
+        versioned: bool = False,
         **options: Any,
     ) -> Self:
         """Make a folder for a new estimator: `pp.Density`, `pp.DistinctCount` or `pp.Counts`.
 
         Unless told which, it is a `DistinctCount` where there is no universe, a `Counts` where `up_to` is given, and
-        else a `Density`. There are 64 shards unless told, or fewer if those would be tiny. `options` are those
-        of the estimator: sample, memory, releases, intrusions, delta, groups, categories, buckets, up_to and so on.
+        else a `Density`. There are 64 shards unless told, or fewer if those would be smaller than 16 KiB. A bucket
+        that keeps deleted versions is refused unless ``versioned=True`` says that all versions may be read. `options`
+        are those of the estimator: sample, memory, releases, intrusions, delta, groups, categories, buckets, up_to and
+        so on.
         """
         if epsilon is None:
-            raise ValueError("say how much may be lost in all: epsilon=1.0")
-        usual = DistinctCount if universe is None else Counts if "up_to" in options else Density
-        kind: Any = estimator or usual
+            raise InvalidValue("say how much may be lost in all: epsilon=1.0", code="epsilon-missing")
+        kind: Any = estimator or kind_for(universe, options)
         check_kind(kind)
-        return cls.holding(
-            kind(*([] if universe is None else [universe]), epsilon=epsilon, coins=coins, **options), url, shards=shards
-        )
+        est = kind(*([] if universe is None else [universe]), epsilon=epsilon, coins=coins, **options)
+        return cls.holding(est, url, shards=shards, storage_options=storage_options, versioned=versioned)
 
     @classmethod
-    def holding(cls, est: Any, url: str | Path, *, shards: int | None = None) -> Self:
+    def holding(
+        cls,
+        est: Any,
+        url: str | Path,
+        *,
+        shards: int | None = None,
+        storage_options: Mapping[str, Any] | None = None,
+        versioned: bool = False,
+    ) -> Self:
         """Make a folder that goes on with an estimator, which then holds nothing any more."""
-        store = store_at(url)
+        store = store_at(url, storage_options, versioned=versioned)
         try:
             lay_out(est, store, shards)
         except FileExistsError:
             there = "there is a state folder already; pp.StateFolder(url) opens it"
             raise FileExistsError(f"{url}: {UNFINISHED if is_unfinished(store) else there}") from None
         folder = cls.__new__(cls)
-        folder._open(store, str(url), _listed(est.universe), est._coins)
+        folder._open(store, str(url), _listed(est.universe), est._coins, storage_options)
         return folder
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Where it is, and the list of its users, if there is one: whoever unpickles it opens it."""
-        return _opened, (self._ledger.place, self._ledger.given, None if self._coins.secure else self._coins)
+        """The place of the folder, and the list of its users, if there is one: unpickling opens it."""
+        coins = None if self._coins.secure else self._coins
+        return _opened, (self._ledger.place, self._ledger.given, coins, self._storage_options)
 
     # --- events -------------------------------------------------------------------------------------------------
 
@@ -147,7 +153,15 @@ class StateFolder:
         """Note that a user was deleted; of a `Counts`, that it appeared once less."""
         self.remove_many([user], None if category is None else [category], batch=batch)
 
-    def update_many(self, ids: Ids, categories: Any = None, *, batch: BatchLike = None) -> None:
+    def update_many(
+        self,
+        ids: Ids,
+        categories: Any = None,
+        *,
+        column: str | tuple[str, str] | None = None,
+        skip_outside: bool = False,
+        batch: BatchLike = None,
+    ) -> None:
         """Note that these users appeared; when this returns, that is on disk. Takes what an estimator takes.
 
         A batch with an id that is none is refused whole; also an iterator is one batch here. `batch` says which batch
@@ -155,23 +169,31 @@ class StateFolder:
         as it is. A number that is lower than the last one is refused, and so is the next batch until all shards have
         the one before: of two batches of one writer at the same time, one is refused.
         """
-        self._take(ids, categories, batch, remove=False)
+        self._take(ids, categories, batch, remove=False, column=column, skip_outside=skip_outside)
 
-    def remove_many(self, ids: Ids, categories: Any = None, *, batch: BatchLike = None) -> None:
+    def remove_many(
+        self,
+        ids: Ids,
+        categories: Any = None,
+        *,
+        column: str | tuple[str, str] | None = None,
+        skip_outside: bool = False,
+        batch: BatchLike = None,
+    ) -> None:
         """Note that these users were deleted; takes what `update_many` takes."""
-        if isinstance(self._est, DistinctCount):
-            self._est.remove_many(ids)  # which says why not
-        self._take(ids, categories, batch, remove=True)
+        if not self._ledger.est.TRAITS.removes:
+            self._ledger.est.remove_many(ids)  # which says why not
+        self._take(ids, categories, batch, remove=True, column=column, skip_outside=skip_outside)
 
-    def _take(self, ids: Ids, categories: Any, batch: BatchLike, *, remove: bool) -> None:
+    def _take(self, ids: Ids, categories: Any, batch: BatchLike, *, remove: bool, **which_rows: Any) -> None:
         which = self._identified(batch)
         with self._lock, self.gather() as gathered:
-            gathered.add(ids, categories)
+            gathered.add(ids, categories, **which_rows)
             self._ledger.read()
-            self._bits.redraw_marked(gathered.marks, self._coins, batch=which, remove=remove)
+            self._ledger.bits.redraw_marked(gathered.marks, self._coins, batch=which, remove=remove)
 
     @contextmanager
-    def gather(self) -> Iterator[Gathered]:
+    def gather(self) -> Iterator[SlotMarks]:
         """Look up in this process which slots users own, for other processes to `take`: no shard is read or changed.
 
         >>> import tempfile, panprivacy as pp
@@ -186,20 +208,19 @@ class StateFolder:
         >>> place.cleanup()
         """
         self._ledger.check_process()
-        gathered = Gathered(self._ledger.frame, self._bits, self._est, self._lock)
+        gathered = SlotMarks(self._ledger.frame, self._ledger.bits, self._ledger.est, self._lock)
         try:
             yield gathered
         finally:
             gathered.wipe()
 
     def take(self, number: int, packed: Iterable[Any], *, batch: BatchLike = None, remove: bool = False) -> None:
-        """Note in one shard what `Gathered.packed` packed for it, in however many processes; then that is on disk.
+        """Note in one shard what `SlotMarks.packed` packed for it, in however many processes; then that is on disk.
 
-        `packed` are arrays, bytes or other buffers. Whoever cuts a batch into shards lets every shard take its part,
-        also where that is empty: which shards have a batch must not tell who is in it. The parts of one shard are taken
-        in one call, since the next call with the same `batch` changes nothing. A shard that has a higher number of the
-        same writer refuses. What other shards have, no shard knows: whoever lets them take batches asks `check_batch`
-        before the first of them takes the next one.
+        `packed` are arrays, bytes or other buffers. Let every shard take its part of a batch, also an empty one: which
+        shards have a batch must not tell who is in it. The parts of one shard are taken in one call, since the next
+        call with the same `batch` changes nothing. A shard that has a higher number of the same writer refuses. No
+        shard knows the batches of the others: call `check_batch` before the first of them takes the next batch.
         """
         with self.receive([number], batch=batch) as received:
             for each in packed:
@@ -211,7 +232,7 @@ class StateFolder:
         """Let several shards `take` what was packed for them, as it comes in, in any order."""
         with self._lock:
             self._ledger.read()
-        received = Received(self._ledger.frame, self._bits, self._coins, shards, self._identified(batch))
+        received = Received(self._ledger.frame, self._ledger.bits, self._coins, shards, self._identified(batch))
         try:
             yield received
         finally:
@@ -221,9 +242,9 @@ class StateFolder:
     def pending(self) -> Iterator[Pending]:
         """Let `Pending.estimator` be fed by its own verbs in the `with` block; what it is fed waits to be written."""
         self._ledger.check_process()
-        pending = Pending(self._est, self._bits, self._coins, self._ledger.read)
+        pending = Pending(self._ledger.est, self._ledger.bits, self._coins, self._ledger.read)
         try:
-            with self._bits.fed_to(pending):
+            with self._ledger.bits.fed_to(pending):
                 yield pending
         finally:
             pending.wipe()
@@ -239,7 +260,7 @@ class StateFolder:
             return True
 
         with self._lock:
-            self._est.declare_ids(kind)
+            self._ledger.est.declare_ids(kind)
             self._ledger.change(declare)
 
     def _identified(self, batch: BatchLike) -> BatchId | None:
@@ -248,7 +269,8 @@ class StateFolder:
         if which is None and self.needs_names:
             raise PanPrivacyError(
                 "in a store of objects a change may be made twice, and counters would move twice: say which batch it "
-                "is, as in update_many(ids, batch=('writer', 1))"
+                "is, as in update_many(ids, batch=('writer', 1))",
+                code="batch-unnamed",
             )
         return which
 
@@ -256,11 +278,11 @@ class StateFolder:
         """Refuse a batch if the one before, of the same writer, broke off, or if a later one was fed."""
         which = self._identified(batch)
         if which is not None:
-            self._bits.check_whole(which)
+            self._ledger.bits.check_whole(which)
 
     def last_batch(self, writer: str) -> int | None:
         """The number of the last batch of a writer that every shard has; None if there is none."""
-        numbers = [self._bits.last_batch(number, writer) for number in range(self.shards)]
+        numbers = self._ledger.bits.last_batches(writer)
         known = [number for number in numbers if number is not None]
         return min(known) if len(known) == len(numbers) else None
 
@@ -269,7 +291,7 @@ class StateFolder:
 
         If it breaks off, nothing is taken under this name until it is called again.
         """
-        self._bits.forget(writer)
+        self._ledger.bits.forget(writer)
 
     # --- what leaves --------------------------------------------------------------------------------------------
 
@@ -279,8 +301,7 @@ class StateFolder:
         released: list[Any] = []
 
         def spend(est: Any) -> bool:
-            self._bits.catch_up(est._ledger.redraws, self._coins)
-            whole = self._bits.gathered()
+            whole = self._ledger.bits.gathered(est._ledger.redraws, self._coins)
             try:
                 est._table = whole
                 released.append(est.release(level, **options))
@@ -294,37 +315,50 @@ class StateFolder:
 
     @property
     def last(self) -> Any:
-        """The last release again, whoever made it, at no cost; None before the first."""
+        """The last release of any process again, at no cost; None before the first."""
         with self._lock:
             self._ledger.read()
-            return self._est.last
+            return self._ledger.est.last
 
     def rerandomize(self) -> None:
         """After an announced reading of the state: redraw every bit through randomised response.
 
-        The ledger is told first. A crash in between leaves some shards behind, and whoever feeds, releases or
-        rerandomises next catches up with them: `rerandomize` after a crash, or while another process is at it, finishes
+        The ledger is written first. A crash in between leaves some shards behind; the next batch, release or
+        rerandomisation catches up with them. `rerandomize` after a crash, or while another process is at it, finishes
         that one, and spends none.
         """
 
         def note(est: Any) -> bool:
-            if self._bits.behind(est._ledger.redraws):
+            if self._ledger.bits.behind(est._ledger.redraws):
                 return False
             est._ledger.note_redraw()
             return True
 
-        if isinstance(self._est, Counts):
-            self._est.rerandomize()  # which says why not
+        if "intrusions" not in self._ledger.est.TRAITS.options:
+            self._ledger.est.rerandomize()  # which says why not
         with self._lock:
             self._ledger.change(note)
-            self._bits.catch_up(self._bits.redraws, self._coins)
+            self._ledger.bits.catch_up(self._ledger.bits.redraws, self._coins)
+
+    def replace_shard(self, number: int) -> float:
+        """Put a new shard in the place of one that is lost or corrupt; return the share of all slots that it holds.
+
+        The users of that shard count as not having come, until they come again. So if the share is s, later releases
+        are too low by about s of the truth, and a `Counts` forgets their appearances. A shard that is whole stays.
+        """
+        with self._lock:
+            self._ledger.read()
+            number = self._ledger.frame.checked(number)
+            self._ledger.bits.replace(number, self._coins)
+        first, end = self._ledger.bits.bounds(number)
+        return (end - first) / self._ledger.bits.size
 
     @property
     def shards_behind(self) -> int:
         """How many shards a rerandomisation that broke off has left as they were."""
         with self._lock:
             self._ledger.read()
-            return len(self._bits.behind(self._bits.redraws)) if self._bits.redraws else 0
+            return len(self._ledger.bits.behind(self._ledger.bits.redraws)) if self._ledger.bits.redraws else 0
 
     # --- what it says of itself ---------------------------------------------------------------------------------
 
@@ -333,29 +367,29 @@ class StateFolder:
         """Where epsilon goes, by the ledger as it is now."""
         with self._lock:
             self._ledger.read()
-            budget: Budget = self._est.budget
+            budget: Budget = self._ledger.est.budget
             return budget
 
     @property
     def epsilon(self) -> float:
         """The total budget."""
-        return float(self._est.epsilon)
+        return float(self._ledger.est.epsilon)
 
     @property
     def delta(self) -> float:
         """The probability, at most, with which more than epsilon is lost: 0 unless it was given."""
-        return float(self._est.delta)
+        return float(self._ledger.est.delta)
 
     @property
     def universe(self) -> Universe:
         """The users there could be."""
-        users: Universe = self._est.universe
+        users: Universe = self._ledger.est.universe
         return users
 
     @property
     def categories(self) -> Any:
         """The categories that events can be in; None if they are in none."""
-        return getattr(self._est, "categories", None)
+        return getattr(self._ledger.est, "categories", None)
 
     @property
     def secure(self) -> bool:
@@ -365,17 +399,22 @@ class StateFolder:
     @property
     def repeatable(self) -> bool:
         """Whether a batch that is fed twice is as good as fed once."""
-        return bool(self._est.REPEATABLE)
+        return bool(self._ledger.est.REPEATABLE)
 
     @property
     def memory(self) -> int:
         """Bytes that the bits take, in all shards."""
-        return int(self._bits.nbytes)
+        return int(self._ledger.bits.nbytes)
 
     @property
     def needs_names(self) -> bool:
-        """Whether a batch has to say which it is: it must not be taken twice, and this store may take it twice."""
+        """Whether a batch needs an identity: it must not be taken twice, and this store may take it twice."""
         return not (self.repeatable or self._store.ONCE)
+
+    def empty_shard(self, number: int) -> tuple[int, Any]:
+        """The first slot of a shard, and a table of zeros of its size, for auditors that look for its bits."""
+        first, end = self._ledger.bits.bounds(number)
+        return first, self._ledger.bits.cells.empty(end - first)
 
     @property
     def shards(self) -> int:
@@ -383,21 +422,21 @@ class StateFolder:
         return self._ledger.frame.shards
 
     def __repr__(self) -> str:
-        return f"<StateFolder {Path(self.url).name} of {self.shards:,} shards: {self._est!r}>"
+        return f"<StateFolder {Path(self.url).name} of {self.shards:,} shards: {self._ledger.est!r}>"
 
     def card(self) -> Card:
         """What is shown of it."""
         with self._lock:
             self._ledger.read()
-            card: Card = self._est.card()
+            card: Card = self._ledger.est.card()
         return replace(card, title=f"StateFolder of a {card.title}", rows=(("shards", f"{self.shards:,}"), *card.rows))
 
     __rich__ = grid_of
     _repr_html_ = html_of
 
 
-def _opened(url: str, universe: Any, coins: Coins | None) -> StateFolder:
-    return StateFolder(url, universe, coins=coins)
+def _opened(url: str, universe: Any, coins: Coins | None, storage_options: Mapping[str, Any] | None) -> StateFolder:
+    return StateFolder(url, universe, coins=coins, storage_options=storage_options)
 
 
 def _listed(universe: Any) -> Any:

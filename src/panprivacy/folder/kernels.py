@@ -55,7 +55,7 @@ def _write(octets, at, length, number):
     cache=True,
 )
 def tally(times, size, up_to, slots):
-    """Count every slot once more; stop, and return False, at one that is outside."""
+    """Count every slot once more; stop, and return False, at a slot outside the table."""
     for i in range(len(slots)):
         slot = u64(slots[i])
         if slot >= size:
@@ -101,7 +101,7 @@ def pack_tally(slots, often, octets):
 
 @njit(types.boolean(WORDS, types.uint64, READ_OCTETS), nogil=True, cache=True)
 def touch_listed(words, size, octets):
-    """Set the bits of listed slots; stop, and return False, at one that is outside."""
+    """Set the bits of listed slots; stop, and return False, at a slot outside the table."""
     for at in range(0, len(octets), SLOT):
         slot = _number(octets, at, SLOT)
         if slot >= size:
@@ -112,7 +112,7 @@ def touch_listed(words, size, octets):
 
 @njit(types.boolean(TIMES, types.uint64, types.uint64, READ_OCTETS), nogil=True, cache=True)
 def tally_listed(times, size, up_to, octets):
-    """Add listed slots, each so often as it is touched; stop, and return False, at one that is outside."""
+    """Count listed slots, each as often as it is touched; stop, and return False, at a slot outside the table."""
     for at in range(0, len(octets), SLOT_AND_TIMES):
         slot = _number(octets, at, SLOT)
         if slot >= size:

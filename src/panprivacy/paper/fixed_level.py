@@ -1,16 +1,139 @@
-"""PPDS repaired: the level is chosen before the stream, and what leaves is noised exactly."""
+"""PPDS repaired: the level is chosen before the stream, and the release has exact noise.
+
+Its table is a list: the slots whose bit is 1, instead of a bit for each slot.
+"""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import count
 from math import sqrt
 from typing import Any, NamedTuple, Self
 
-from panprivacy.density import Density
-from panprivacy.errors import CannotMerge, PanPrivacyError
-from panprivacy.paper.sparse import SparseTable
+import numpy as np
+from numpy.typing import NDArray
+
+from panprivacy.errors import CannotMerge, InvalidValue, PanPrivacyError
+from panprivacy.estimators.density import Density
+from panprivacy.estimators.traits import Traits
+from panprivacy.memory.scratch import Scratch, bit_pages, wipe
+from panprivacy.paper import kernels
 from panprivacy.privacy.coins import Coins
+from panprivacy.privacy.pairs import Pair
 from panprivacy.privacy.splitting import best_split
+from panprivacy.table import Table
+from panprivacy.table import kernels as table_kernels
+from panprivacy.table.bits import Bits, Slots, drawn_words
 from panprivacy.universe import Universe, universe_of
+
+_NOBODY = 2**64 - 1
+"""Fills the places of the list that no slot takes."""
+
+
+@dataclass
+class SparseTable(Bits):
+    """The same bits as a `Table` of that size, kept as the ascending list of the slots whose bit is 1.
+
+    The list has room for every slot, so its length tells nothing. The list is all that is kept: a hash table of the
+    slots would also show in which order they came. A change spreads the list out into bits in scratch, sets those,
+    and writes the list anew over the old one.
+
+    Examples
+    --------
+    >>> table = SparseTable.empty(4)
+    >>> table.redraw_one(3, True); table.redraw_one(1, True); table.redraw_one(3, False)
+    >>> table.slots(), table.ones(), len(table.words)
+    ([1], 1, 4)
+
+    Notes
+    -----
+    The paper's M_DS, at a level that never changes. A slot takes 64 bits where `Table` takes one.
+    """
+
+    threaded = False
+    repeatable = True
+
+    size: int
+    words: NDArray[np.uint64]
+
+    @classmethod
+    def drawn(cls, size: int, pair: Pair, coins: Coins) -> Self:
+        """A table in which nobody has appeared: every bit a flip of p0."""
+        table = cls.empty(size)
+        with Scratch() as scratch:
+            bits = table._spread(scratch)
+            for place, flips in drawn_words(size, pair.absent, coins):
+                bits[place] = flips
+            table._list(bits)
+        return table
+
+    @classmethod
+    def empty(cls, size: int) -> Self:
+        """A table of zeros."""
+        words = bit_pages(size)
+        words.fill(_NOBODY)
+        return cls(size, words)
+
+    @classmethod
+    def from_words(cls, size: int, words: NDArray[np.uint64]) -> Self:
+        """A table that was saved; of older states, the list ends with its last slot."""
+        table = cls.empty(size)
+        if len(words) > size or not kernels.is_list(words, size):
+            raise ValueError(f"these words are not an ascending list of slots below {size}")
+        table.words[: len(words)] = words
+        wipe(words)
+        return table
+
+    def redraw_one(self, slot: int, flip: bool, back: bool = False) -> None:  # noqa: ARG002 - for counters
+        """Set one bit to a flip."""
+        with Scratch() as scratch:
+            slots, flips = scratch.empty("slots", 1, np.uint64), scratch.empty("flips", 1, np.uint8)
+            slots[0], flips[0] = slot, flip
+            self._set(slots, flips)
+
+    def redraw(self, slots: Slots, threshold: int, coins: Coins, scratch: Scratch, *, back: bool = False) -> None:  # noqa: ARG002 - for counters
+        """Redraw the bits of these slots, each with a coin of its own; `IndexError` if one is outside the table."""
+        flips = scratch.empty("flips", len(slots), np.uint8)
+        coins.draw(threshold, flips)
+        self._set(slots, flips)
+
+    def _set(self, slots: Slots, flips: NDArray[np.uint8]) -> None:
+        with Scratch() as scratch:
+            bits = self._spread(scratch)
+            if not table_kernels.redraw(bits, np.uint64(self.size), slots, flips):
+                raise IndexError(f"a slot is outside this table of {self.size}")
+            self._list(bits)
+
+    def flip_each(self, threshold: int, coins: Coins) -> None:
+        """Flip every bit with the same probability: randomised response on the whole table."""
+        with Scratch() as scratch:
+            bits = self._spread(scratch)
+            for place, flips in drawn_words(self.size, threshold, coins):
+                bits[place] ^= flips
+            self._list(bits)
+
+    def count_ones(self, edges: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
+        """Write how many bits are 1 between each edge and the next one; the caller wipes the counts."""
+        kernels.count_ones(self.words, edges, counts)
+
+    def ones(self) -> int:
+        """How many bits are 1."""
+        return int(np.searchsorted(self.words, self.size))
+
+    def slots(self) -> list[int]:
+        """A copy of the list, for experiments: it is not wiped."""
+        slots: list[int] = self.words[: self.ones()].tolist()
+        return slots
+
+    def _spread(self, scratch: Scratch) -> NDArray[np.uint64]:
+        """The list as bits."""
+        bits: NDArray[np.uint64] = scratch.empty("bits", Table.words_for(self.size), np.uint64)
+        kernels.spread(self.words, np.uint64(self.size), bits)
+        return bits
+
+    def _list(self, bits: NDArray[np.uint64]) -> None:
+        """Write the list anew."""
+        kernels.gather(bits, self.words)
+
 
 _RARELY = 4.0
 """By how many standard deviations the set is expected to stay below `sample`, even if everyone comes."""
@@ -66,6 +189,7 @@ class FixedLevelPPDS(Density):
     """
 
     KIND = 3
+    TRAITS = Traits(small={"sample": 2}, example={"sample": 1000})
     TABLE = SparseTable
     _table: SparseTable  # type: ignore[assignment]
 
@@ -81,7 +205,7 @@ class FixedLevelPPDS(Density):
         coins: Coins | None = None,
     ) -> None:
         if sample < 1:
-            raise ValueError(f"sample must be at least 1, got {sample}")
+            raise InvalidValue(f"sample must be at least 1, got {sample}", code="sample-range")
         size = universe_of(universe).size
         level = fitting_level(size, sample, float(epsilon), releases, intrusions)
         super().__init__(
@@ -97,11 +221,15 @@ class FixedLevelPPDS(Density):
     @classmethod
     def _merged(cls, parts: Sequence[Self], *, overlapping: bool) -> Self:  # noqa: ARG003
         """Refuse: a list of places has no shards."""
-        raise CannotMerge("a FixedLevelPPDS keeps its bits as a list of places, and has no shards to be merged")
+        raise CannotMerge(
+            "a FixedLevelPPDS keeps its bits as a list of places, and has no shards to be merged", code="not-mergeable"
+        )
 
     def grow(self, more: Any) -> None:  # noqa: ARG002
         """Refuse: the level was chosen for the universe as it was."""
-        raise PanPrivacyError("a FixedLevelPPDS cannot grow: its level was chosen for this universe; use pp.Density")
+        raise PanPrivacyError(
+            "a FixedLevelPPDS cannot grow: its level was chosen for this universe; use pp.Density", code="cannot-grow"
+        )
 
     @property
     def level(self) -> int:

@@ -8,7 +8,8 @@ from operator import index
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from panprivacy.checks import check_epsilon
+from panprivacy.checks import check_epsilon, check_whole
+from panprivacy.errors import InvalidValue
 from panprivacy.privacy import coins as coin_sources
 from panprivacy.privacy.coins import ONE, Coins
 from panprivacy.privacy.noise import Laplace
@@ -42,7 +43,7 @@ class RandomizedResponse:
         """One answer for each true value, 0 or 1."""
         truth = np.asarray(values)
         if not np.isin(truth, (0, 1)).all():
-            raise ValueError("randomized response answers for values that are 0 or 1")
+            raise InvalidValue("randomized response answers for values that are 0 or 1", code="not-a-bit")
         use_truth, other = (self._coins.below(ONE // 2, truth.size).reshape(truth.shape) for _ in range(2))
         return np.where(use_truth, truth.astype(np.bool_), other)
 
@@ -82,9 +83,9 @@ class LaplaceMechanism:
 
     def __init__(self, epsilon: float, sensitivity: int = 1, *, coins: Coins | None = None) -> None:
         self.epsilon = check_epsilon(epsilon)
-        if index(sensitivity) < 1:
-            raise ValueError(f"sensitivity must be at least 1, got {sensitivity}")
-        self.sensitivity = index(sensitivity)
+        if check_whole(sensitivity, "sensitivity") < 1:
+            raise InvalidValue(f"sensitivity must be at least 1, got {sensitivity}", code="sensitivity-range")
+        self.sensitivity = int(sensitivity)
         self._coins = coins or coin_sources.system
 
     def release(self, values: Sequence[int]) -> tuple[int, ...]:

@@ -1,18 +1,108 @@
-"""Alg. 3: pan-private distinct sampling."""
+"""Alg. 3, pan-private distinct sampling (PPDS), and Distinct Sampling, the original, which is not private."""
 
+import math
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
 import numpy as np
 
-from panprivacy.paper import flaws, printed_pairs
-from panprivacy.paper.hashing import FMHash
-from panprivacy.paper.levels import LevelledSet, LevelState
+from panprivacy.errors import InvalidValue
+from panprivacy.memory.threads import CHUNK
+from panprivacy.paper import printed
+from panprivacy.paper.density import PrintedPair, dwork_pair, optbern_pair
+from panprivacy.paper.levels import FMHash, LevelledSet, LevelState
 from panprivacy.paper.printed import Printed
-from panprivacy.privacy.coins import CHUNK, Coins
+from panprivacy.privacy.coins import Coins, Flips
 from panprivacy.universe import Universe
-from panprivacy.universe.words import Words
+from panprivacy.universe.integers import Words
+
+
+class DistinctSampling(Printed):
+    r"""Gibbons' Distinct Sampling (2001): the ids of those who came, thinned by half whenever they are too many.
+
+    A user who appears enters the set if its hash is at least the level L. When the set holds `sample` users, L rises
+    and those of the old level leave. The estimate is ``2^L |set| / |U|``, without noise.
+
+    Parameters
+    ----------
+    universe
+        As in `Dwork`.
+    sample
+        The size m at which the set is full.
+    hashing, coins
+        The hash; if left out, it is drawn from the coins. Nothing else is random.
+
+    Examples
+    --------
+    >>> est = DistinctSampling(universe=100_000, sample=5_000)
+    >>> est.update_many(range(25_000))
+    >>> abs(est.estimate() - 0.25) < 0.01
+    True
+
+    Notes
+    -----
+    Section 5, "Distinct Sampling: An Overview": PPDS with the coins 0 and 1. **Not private, and not meant to be.**
+    A deletion takes a user out of the set; the level never falls.
+    """
+
+    def __init__(
+        self,
+        universe: int | Universe,
+        sample: int,
+        *,
+        hashing: FMHash | None = None,
+        coins: Coins | None = None,
+    ) -> None:
+        super().__init__(
+            universe,
+            math.inf,
+            coins,
+            lambda users, coins: PlainSet(LevelledSet(hashing or FMHash.drawn(users, coins), sample), users),
+        )
+        printed.warn(self)
+
+    @property
+    def known_flaws(self) -> tuple[str, ...]:
+        return printed.IDS_IN_THE_CLEAR, printed.LINEAR_HASH, printed.ROUNDED_SAMPLE
+
+
+@dataclass
+class SetMemory:
+    """A set with a level, over a universe of this size."""
+
+    levelled: LevelledSet
+    universe: int
+
+    @property
+    def size(self) -> int:
+        """The size m at which the set is full."""
+        return self.levelled.sample
+
+    @property
+    def state(self) -> LevelState:
+        """All that is kept, in a form that can be compared."""
+        return self.levelled.state
+
+
+class PlainSet(SetMemory):
+    """The ids of users who came, in the clear."""
+
+    def redraw(self, indices: Words, remove: bool) -> None:
+        """Let users into the set, or take them out of it."""
+        self.levelled.feed(indices, _never if remove else _always)
+
+    def estimate(self) -> float:
+        """``2^L |set| / |U|``."""
+        return float(2**self.levelled.level * len(self.levelled.users) / self.universe)
+
+
+def _always(n: int) -> Flips:
+    return np.ones(n, dtype=np.bool_)
+
+
+def _never(n: int) -> Flips:
+    return np.zeros(n, dtype=np.bool_)
 
 
 class PPDS(Printed):
@@ -26,7 +116,7 @@ class PPDS(Printed):
     Parameters
     ----------
     universe
-        The users there could be: a number N for ids 0..N-1, `pp.Users` or `pp.Edges`.
+        As in `Dwork`.
     epsilon
         The paper's budget; the theorem asks for at most 1/2 and claims ``2 * epsilon``.
     sample
@@ -38,19 +128,13 @@ class PPDS(Printed):
         ``"scan"`` goes through all users, as in the listing. ``"shortcut"`` draws how many users are chosen, a
         binomial number, then who, and then the level that results: the same distribution, in about half of |U|
         steps instead of |U|. (The paper inserts exactly ``p_init * |U|`` users, which is another distribution.)
-    hashing
-        The hash, drawn if left out.
-    coins
-        The source of randomness.
+    hashing, coins
+        The hash, drawn from the coins if left out, and the source of all randomness.
 
     Examples
     --------
-    >>> import warnings
-    >>> warnings.simplefilter("ignore", flaws.NotPrivateAsPrinted)
     >>> est = PPDS(universe=100_000, epsilon=0.5, sample=10_000)
     >>> est.update_many(range(25_000))
-    >>> abs(est.estimate() - 0.25) < 0.15
-    True
     >>> est.state.level, len(est.state.users) < 10_000
     (3, True)
 
@@ -76,7 +160,9 @@ class PPDS(Printed):
         self._pair_name = pair
         self._pair = _printed_pair(pair, float(epsilon))
         if init not in _INITIALISATIONS:
-            raise ValueError(f"init must be one of {', '.join(map(repr, _INITIALISATIONS))}, got {init!r}")
+            raise InvalidValue(
+                f"init must be one of {', '.join(map(repr, _INITIALISATIONS))}, got {init!r}", code="init-choice"
+            )
 
         def drawn(users: int, coins: Coins) -> DrawnSet:
             levelled = LevelledSet(hashing or FMHash.drawn(users, coins), sample)
@@ -84,34 +170,22 @@ class PPDS(Printed):
             return DrawnSet(levelled, users, self._pair, float(epsilon), coins)
 
         super().__init__(universe, epsilon, coins, drawn)
-        flaws.warn(self)
+        printed.warn(self)
 
     @property
     def known_flaws(self) -> tuple[str, ...]:
-        noise = flaws.noise_too_small(self._pair_name, self._epsilon)
+        noise = printed.noise_too_small(self._pair_name, self.epsilon)
         at_a_level = f"Even at a level that never rises, with m = |U|/2**L: {noise}"
-        return flaws.LEVEL_LEAKS, at_a_level, flaws.LINEAR_HASH, flaws.ROUNDED_SAMPLE
+        return printed.LEVEL_LEAKS, at_a_level, printed.LINEAR_HASH, printed.ROUNDED_SAMPLE
 
 
 @dataclass
-class DrawnSet:
+class DrawnSet(SetMemory):
     """A set that users are in by chance: with p_init before they appear, and with p_upd after."""
 
-    levelled: LevelledSet
-    universe: int
-    pair: printed_pairs.PrintedPair
+    pair: PrintedPair
     epsilon: float
     coins: Coins
-
-    @property
-    def size(self) -> int:
-        """The size m at which the set is full."""
-        return self.levelled.sample
-
-    @property
-    def state(self) -> LevelState:
-        """All that is kept, in a form that can be compared."""
-        return self.levelled.state
 
     def redraw(self, indices: Words, remove: bool) -> None:
         """Draw anew who of these users is in the set."""
@@ -124,10 +198,10 @@ class DrawnSet:
         return self.coins.noisy_real(self.pair.density(scale * len(self.levelled.users)), scale / self.epsilon)
 
 
-def _printed_pair(name: str, epsilon: float) -> printed_pairs.PrintedPair:
+def _printed_pair(name: str, epsilon: float) -> PrintedPair:
     if name not in ("optbern", "dwork"):
-        raise ValueError(f"pair must be 'optbern' or 'dwork', got {name!r}")
-    return printed_pairs.dwork(epsilon) if name == "dwork" else printed_pairs.optbern(epsilon)
+        raise InvalidValue(f"pair must be 'optbern' or 'dwork', got {name!r}", code="pair-choice")
+    return dwork_pair(epsilon) if name == "dwork" else optbern_pair(epsilon)
 
 
 def _scan(empty: LevelledSet, universe: int, absent: int, coins: Coins) -> None:

@@ -1,17 +1,19 @@
-"""What all of the paper's algorithms have in common: the verbs, and what they say of themselves."""
+"""What the printed algorithms share: their verbs, what is wrong with each in numbers, and the warning that says so."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable
+from math import exp, inf, log, log1p, tanh
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from panprivacy.memory import Scratch
+from panprivacy import theory
+from panprivacy.memory.scratch import Scratch
 from panprivacy.privacy import coins as coin_sources
 from panprivacy.privacy.coins import Coins
 from panprivacy.universe import Ids, Universe, universe_of
-from panprivacy.universe.batches import batches, chunks
-from panprivacy.universe.words import Words
+from panprivacy.universe.columns import batches, chunks
+from panprivacy.universe.integers import Words
 
 
 class Memory(Protocol):
@@ -45,10 +47,12 @@ class Printed(ABC):
     def __init__(
         self, universe: int | Universe, epsilon: float, coins: Coins | None, make: Callable[[int, Coins], Memory]
     ) -> None:
-        self._universe = universe_of(universe)
-        self._epsilon = float(epsilon)
+        self.universe = universe_of(universe)
+        """The users there could be; the paper numbers them from 1, here they are 0..N-1."""
+        self.epsilon = float(epsilon)
+        """The paper's privacy budget: of the state alone."""
         self._coins = coins or coin_sources.system
-        self._memory = make(self._universe.size, self._coins)
+        self._memory = make(self.universe.size, self._coins)
 
     @property
     @abstractmethod
@@ -77,11 +81,11 @@ class Printed(ABC):
 
     def update(self, user: Any) -> None:
         """Note that a user appeared."""
-        self._memory.redraw(np.array([self._universe.index(user)], dtype=np.uint64), remove=False)
+        self._memory.redraw(np.array([self.universe.index(user)], dtype=np.uint64), remove=False)
 
     def remove(self, user: Any) -> None:
         """Note that a user was deleted (second remark of section 3): its state is redrawn as at the start."""
-        self._memory.redraw(np.array([self._universe.index(user)], dtype=np.uint64), remove=True)
+        self._memory.redraw(np.array([self.universe.index(user)], dtype=np.uint64), remove=True)
 
     def update_many(self, ids: Ids) -> None:
         """Note that these users appeared, in this order; takes what `Density.update_many` takes."""
@@ -92,9 +96,9 @@ class Printed(ABC):
         self._redraw_many(ids, remove=True)
 
     def _redraw_many(self, ids: Any, remove: bool) -> None:
-        for pieces in batches(self._universe.as_column(ids)):
+        for pieces in batches(self.universe.as_column(ids)):
             known = [
-                self._universe.indices(chunk, Scratch()) for chunk in chunks(pieces)
+                self.universe.indices(chunk, Scratch()) for chunk in chunks(pieces)
             ]  # all, before the first is used
             for indices in known:
                 self._memory.redraw(indices, remove)
@@ -102,19 +106,9 @@ class Printed(ABC):
     # --- what it says of itself ---------------------------------------------------------------------------------
 
     @property
-    def universe(self) -> Universe:
-        """The users there could be; the paper numbers them from 1, here they are 0..N-1."""
-        return self._universe
-
-    @property
-    def epsilon(self) -> float:
-        """The paper's privacy budget: of the state alone."""
-        return self._epsilon
-
-    @property
     def claimed_epsilon(self) -> float:
         """The pan-privacy that the paper claims: ``2 * epsilon``."""
-        return 2 * self._epsilon
+        return 2 * self.epsilon
 
     @property
     def secure(self) -> bool:
@@ -123,6 +117,95 @@ class Printed(ABC):
 
     def __repr__(self) -> str:
         return (
-            f"<{type(self).__name__} over {self._universe.describe()}, epsilon {self._epsilon:g} as printed; "
+            f"<{type(self).__name__} over {self.universe.describe()}, epsilon {self.epsilon:g} as printed; "
             f"see known_flaws>"
         )
+
+
+class NotPrivateAsPrinted(UserWarning):
+    """The algorithm does not keep the promise that its paper makes; it is here to be studied.
+
+    It is given once for each algorithm, and turned off like any warning:
+
+    >>> import warnings
+    >>> warnings.simplefilter("ignore", NotPrivateAsPrinted)
+    """
+
+
+_warned: set[type[Printed]] = set()
+
+
+def warn(algorithm: Printed) -> None:
+    """Warn of an algorithm's first flaw, unless that was done before; to be called by its constructor.
+
+    The warning points at the line that called the constructor.
+    """
+    import warnings
+
+    kind = type(algorithm)
+    if kind in _warned:
+        return
+    warnings.warn(
+        f"{kind.__name__} is not private as printed. {algorithm.known_flaws[0]} "
+        f"Use it for study only, and {algorithm.alternative} for people.",
+        NotPrivateAsPrinted,
+        stacklevel=3,
+    )
+    _warned.add(kind)  # only now: a warning that was raised as an error is due again
+
+
+def noise_too_small(algorithm: str, epsilon: float, c: float = 0.5) -> str:
+    """The output noise of Alg. 1-3 is that of a sum of ones, added after the sum was scaled."""
+    if c == 0.5:
+        bound, loss = "", float(theory.joint_loss(algorithm, epsilon))
+        step = "4/(epsilon m)" if algorithm == "dwork" else "1/(m tanh(epsilon/2))"
+    else:
+        bound, loss = "at least ", _loss_seen_from_zero(epsilon, c)
+        step = "1/(2c m tanh(epsilon/2))"
+    return (
+        f"The output noise Laplace(1/(epsilon m)) is too small: one bit moves the estimate by {step}, not 1/m, so "
+        f"state and output together lose {bound}{loss:.3f} where {2 * epsilon:g} is claimed."
+    )
+
+
+def _loss_seen_from_zero(epsilon: float, c: float) -> float:
+    """A user seen as 0 who came after the reading, against one who came before it; see `theory.joint_loss`."""
+    p_init, p_upd = (float(p) for p in theory.symmetric_pair(epsilon, c))
+    step = epsilon / (2 * c * tanh(epsilon / 2))
+    return log((1 - p_init) / (1 - p_upd)) + log1p(p_upd * (exp(step) - 1))
+
+
+def budget_unused(epsilon: float) -> str:
+    """Section 4.1 of the paper."""
+    spent = theory.actual_epsilon(theory.dwork_pair(epsilon))
+    return f"The state spends only {spent:.4f} of the {epsilon:g} it is given, so the estimate errs more than it must."
+
+
+def centre_too_high(epsilon: float, c: float) -> str:
+    """Section 4.2 of the paper allows c up to 4/5; its condition on R(0) is printed with c instead of 1 - c."""
+    loss = theory.actual_epsilon(theory.symmetric_pair(epsilon, c))
+    return f"c = {c:g} is above 1/2, and the state alone then loses {loss:.3f} where {epsilon:g} is claimed."
+
+
+def unbounded_state(epsilon: float, cut_loss: float) -> str:
+    """Section 4.4 of the paper: noise for a change of 1/m does not hide that of a number without bounds."""
+    return (
+        f"Given the value seen, a later appearance moves the estimate by an unbounded amount, so where "
+        f"{2 * epsilon:g} is claimed, state and output together lose {inf} with real numbers and {cut_loss:.3f} with "
+        f"those cut here."
+    )
+
+
+LEVEL_LEAKS = (
+    f"The level leaks: a user who comes k times has k chances to fill the set, so some states can be reached only if "
+    f"that user came, and the loss is {inf}."
+)
+LINEAR_HASH = (
+    "The linear hash keeps an arithmetic progression of ids with stride 2**L, so a stream of every other id is "
+    "estimated as 0 or 1."
+)
+ROUNDED_SAMPLE = (
+    "The output divides by |U|/2**L, and the number of users that qualify differs from it by up to one: under a given "
+    "hash with few of them, the estimate is off."
+)
+IDS_IN_THE_CLEAR = f"The set holds the ids of users who came, so one reading of it loses {inf}."

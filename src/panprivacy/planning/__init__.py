@@ -1,7 +1,6 @@
 """Plan a deployment: how many bits, how much memory, what error, before any data comes in."""
 
-from panprivacy.planning.appearances import CountsPlan
 from panprivacy.planning.planner import plan
 from panprivacy.planning.result import Plan
 
-__all__ = ["CountsPlan", "Plan", "plan"]
+__all__ = ["Plan", "plan"]

@@ -4,21 +4,17 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import inf
 from operator import index
-from typing import Literal
+from typing import Any, Literal
 
-from panprivacy.actives.calendar import days_of
 from panprivacy.checks import check_delta, check_epsilon
-from panprivacy.errors import CannotPlan
-from panprivacy.planning.options import as_fraction
-from panprivacy.planning.period_plan import PeriodPlan
-from panprivacy.planning.result import Errors
-from panprivacy.planning.rounding import DIGITS, rounded_up
+from panprivacy.errors import CannotPlan, InvalidValue
+from panprivacy.estimates.errors import DifferenceErrorModel, ErrorModel, ErrorVariance
+from panprivacy.estimates.retention import MAIN_SHARE
+from panprivacy.periods import days_of
+from panprivacy.planning.result import Errors, Plan
+from panprivacy.planning.search import DIGITS, as_fraction, rounded_up
 from panprivacy.privacy.budget import Split, and_delta
 from panprivacy.privacy.splitting import best_split
-from panprivacy.release.change import Change
-from panprivacy.release.error import Error
-from panprivacy.release.spread import Spread
-from panprivacy.retention import MAIN_SHARE
 from panprivacy.testing import gaussian_noise
 from panprivacy.universe import Universe, universe_of
 
@@ -38,7 +34,7 @@ def plan_periods(
     share: float | None = None,
     touched: float = 1.0,
     delta: float | None = None,
-) -> PeriodPlan:
+) -> Plan[Any]:
     """Say how much an answer about periods will err, or how much epsilon it takes to err less.
 
     Parameters
@@ -54,7 +50,7 @@ def plan_periods(
         As for `pp.Retention`, and for `pp.ActiveUsers`.
     delta
         A delta that may be used. The plan takes it, and Gaussian noise, if that is better for this number of releases;
-        else it is one for Laplace noise, which needs no delta. `PeriodPlan.errors` has both.
+        else it is one for Laplace noise, which needs no delta. `Plan.errors` has both.
     share
         Where the error is stated: the share that came back (1/4 if left out), or was active (1/2, where it is largest).
     touched
@@ -67,42 +63,38 @@ def plan_periods(
     (0.0033, 0.0065)
     >>> back = plan_periods("Retention", 200_000, alpha=0.005, share=0.15, touched=0.3)
     >>> back.epsilon, back.code
-    (0.7938, 'pp.Retention(200000, epsilon=0.7938, releases=1)')
+    (0.7938, 'pp.Retention(200000, epsilon=0.7938)')
     """
-    users = universe_of(universe)
-    beta = float(as_fraction("beta", beta))
-    days = days_of(span, every)[1]
     if estimator not in ("Retention", "ActiveUsers"):
-        raise ValueError(f"plans about periods are for Retention and ActiveUsers, not for {estimator!r}")
-    if epsilon is None and alpha is None:
-        raise ValueError("give epsilon, or alpha, to be told the smallest epsilon")
-    retention = estimator == "Retention"
-    wish = _Wish(
-        users=users.size,
-        epsilon=None if epsilon is None else check_epsilon(epsilon),
-        alpha=None if alpha is None else float(as_fraction("alpha", alpha)),
-        beta=beta,
-        releases=index(releases) + 1 if retention else days,
-        share=(0.25 if retention else 0.5) if share is None else float(as_fraction("share", share)),
-        touched=touched if retention else None,
-        delta=None if delta is None else check_delta(delta),
-    )
+        raise InvalidValue(
+            f"plans about periods are for Retention and ActiveUsers, not for {estimator!r}", code="plan-estimator"
+        )
+    users, days = universe_of(universe), days_of(span, every)[1]
     if not 0 < touched <= 1:
-        raise ValueError(f"touched is a share of the users, above 0 and at most 1, got {touched}")
+        raise InvalidValue(
+            f"touched is a share of the users, above 0 and at most 1, got {touched}", code="touched-range"
+        )
+    of_retention = {"releases": index(releases) + 1, "share": 0.25 if share is None else share, "touched": touched}
+    of_actives = {"releases": days, "share": 0.5 if share is None else share, "touched": None}
+    asked: Any = of_retention if estimator == "Retention" else of_actives
+    wish = _Wish(users=users.size, epsilon=epsilon, alpha=alpha, beta=beta, delta=delta, **asked)
     split, error, errors = _better_noise(wish)
-    return PeriodPlan(
+    plan: Plan[Any] = Plan(
         estimator=estimator,
         universe=users,
+        size=users.size,
+        users=users.size,
         split=split,
-        span=None if retention else span,
-        every=None if retention else every,
         share=wish.share,
         touched=wish.touched,
         stderr=error.stderr,
-        alpha=rounded_up(error.reach(1 - beta)),
+        of="returned",
+        alpha=rounded_up(error.half_width(1 - beta)),
         beta=beta,
+        probability=beta,
         errors=errors,
     )
+    return plan if estimator == "Retention" else replace(plan, of="active", span=span, every=every)
 
 
 @dataclass(frozen=True)
@@ -120,27 +112,40 @@ class _Wish:
     """None for an `ActiveUsers`."""
     delta: float | None
 
-    def error_at(self, epsilon: float) -> tuple[Split, Error]:
+    def __post_init__(self) -> None:
+        if self.epsilon is None and self.alpha is None:
+            raise InvalidValue("give epsilon, or alpha, to be told the smallest epsilon", code="plan-epsilon")
+        for name in ("alpha", "beta", "share"):
+            if getattr(self, name) is not None:
+                as_fraction(name, getattr(self, name))
+        if self.epsilon is not None:
+            check_epsilon(self.epsilon)
+        if self.delta is not None:
+            check_delta(self.delta)
+
+    def error_at(self, epsilon: float) -> tuple[Split, ErrorVariance]:
         """How a budget is split, and what is erred by then."""
         if self.touched is not None:
             split = best_split(epsilon, self.users, self.releases, 0, self.delta)
             asked = round(MAIN_SHARE * self.users)
-            return split, Change(split.pair, asked, asked, self.users, split.noise).error(self.touched, self.share)
+            return split, DifferenceErrorModel(split.pair, asked, asked, self.users, split.noise).error(
+                self.touched, self.share
+            )
         each = self.users // self.releases
         split = best_split(epsilon, max(each, 1), self.releases, 0, self.delta)
-        spread = Spread(split.pair, each, each, self.users, split.noise)
-        return split, Error(spread.normal_variance(self.share), spread.noise_stderr**2, split.noise)
+        spread = ErrorModel(split.pair, each, each, self.users, split.noise)
+        return split, ErrorVariance(spread.normal_variance(self.share), spread.noise_stderr**2, split.noise)
 
     def reach(self, epsilon: float) -> float:
         """The error that is exceeded with probability beta, rounded up."""
-        return rounded_up(self.error_at(epsilon)[1].reach(1 - self.beta))
+        return rounded_up(self.error_at(epsilon)[1].half_width(1 - self.beta))
 
 
-def _better_noise(wish: _Wish) -> tuple[Split, Error, Errors | None]:
+def _better_noise(wish: _Wish) -> tuple[Split, ErrorVariance, Errors | None]:
     """The plan with Gaussian noise, unless the one with Laplace noise is as good: it comes without a delta."""
     deltas = [None] if wish.delta is None else [None, wish.delta]
     wishes = [replace(wish, delta=delta) for delta in deltas]
-    found: list[tuple[Split, Error]] = []
+    found: list[tuple[Split, ErrorVariance]] = []
     for each in wishes:
         with suppress(ValueError):
             found.append(each.error_at(_epsilon_for(each)))

@@ -1,4 +1,4 @@
-"""A picture of a plan: error against memory, with the chosen point."""
+"""A picture of a plan: error against memory, or against epsilon where memory is no choice, with the chosen point."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from panprivacy.drawing import COLOURS, GREY, NOT_PRIVATE, look, save
-from panprivacy.planning.counting import OPEN_UNIVERSE, Counter, Crowd, counter
-from panprivacy.planning.result import Plan
-from panprivacy.planning.search import about_alpha
-from panprivacy.planning.terms import Terms
+from panprivacy.errors import CannotPlan
+from panprivacy.estimates.plots import COLOURS, GREY, NOT_PRIVATE, canvas
+from panprivacy.planning.distinct import OPEN_UNIVERSE, Counter, Crowd, counter
+from panprivacy.planning.result import DensityPlan, Plan
+from panprivacy.planning.search import Terms, about_alpha
 from panprivacy.privacy.budget import and_delta
-from panprivacy.sizes import counted, format_bytes
 from panprivacy.slots.hashed import LARGEST_BUCKETS
 from panprivacy.theory import sample_size
+from panprivacy.units import counted, format_bytes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,18 +24,69 @@ _DENSITY: dict[str, Any] = {"color": COLOURS["Density"], "linewidth": 2.2}
 _WITHOUT_DELTA: dict[str, Any] = {"color": COLOURS["Density"], "linewidth": 1.4, "linestyle": ":"}
 _COUNTER: dict[str, Any] = {"color": COLOURS["DistinctCount"], "linewidth": 2.2}
 _PAPER: dict[str, dict[str, Any]] = {name: {"color": COLOURS[name]} | NOT_PRIVATE for name in ("OptBern", "Dwork")}
+_OF = {
+    "active": "the share of active users",
+    "returned": "the share that came back",
+    "share": 'each share "at least j times"',
+    "mean": "the mean",
+}
 _POINTS = 60
 _LEAST_BITS = 64
 
 
-def draw(plan: Plan, path: str | Path) -> None:
-    """Draw the error that is exceeded with probability beta against memory, into a PNG, SVG or PDF file.
+def draw(plan: Plan[Any], path: str | Path | None = None, ax: "Axes | None" = None) -> "Axes":
+    """Draw the error that is exceeded with probability beta, and return Matplotlib's axes; with a path also a file.
+
+    Of a `Density` or a `DistinctCount` it is drawn against memory, of the others against epsilon.
+    """
+    if plan.estimator in ("Density", "DistinctCount"):
+        return _draw_memory(plan, path, ax)
+    with canvas(path, ax, (7.2, 4.6)) as made:
+        axes = made.panel
+        epsilons = plan.epsilon * np.geomspace(0.25, 4.0, 13)
+        found = [(epsilon, _planned(plan, float(epsilon))) for epsilon in epsilons]
+        known = [(epsilon, alpha) for epsilon, alpha in found if alpha is not None]
+        axes.plot(*zip(*known, strict=True), color=COLOURS.get(plan.estimator, COLOURS["Density"]), linewidth=2.2)
+        label = f"the plan: epsilon {plan.epsilon:g}, error {plan.alpha:.3g}"
+        axes.plot([plan.epsilon], [plan.alpha], "o", ms=9, color=GREY, mfc="white", mew=2, zorder=5, label=label)
+        axes.set_xscale("log", base=2)
+        axes.set_yscale("log")
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_major_formatter(lambda value, _: f"{value:g}")
+        axes.yaxis.set_minor_formatter(lambda value, _: f"{value:g}" if f"{value:e}"[0] in "25" else "")
+        axes.set_xlabel("total epsilon" if plan.estimator != "ActiveUsers" else "epsilon of a cycle")
+        axes.set_ylabel(f"error of {_OF.get(plan.of, plan.of)},\nexceeded with probability {plan.beta:g}")
+        axes.set_title(f"{plan.estimator}: {_title(plan)}")
+        axes.legend()
+    return axes
+
+
+def _planned(plan: Plan[Any], epsilon: float) -> float | None:
+    """The error of the same plan at another epsilon; None if that cannot be planned."""
+    from panprivacy.planning.periods import plan_periods
+    from panprivacy.planning.planner import plan as planned
+
+    asked: dict[str, Any] = {"universe": plan.universe, "epsilon": epsilon, "beta": plan.beta}
+    asked |= {"delta": plan.delta or None, "releases": plan.split.releases}
+    try:
+        if plan.estimator == "Counts":
+            make: Any = planned
+            return float(make(**asked, up_to=plan.up_to, only=plan.only).alpha)
+        asked["releases"] = plan.split.releases - 1 if plan.estimator == "Retention" else 1
+        times = {"span": plan.span, "every": plan.every} if plan.span else {}
+        shares = {"share": plan.share, "touched": plan.touched}
+        given = {name: value for name, value in {**times, **shares}.items() if value is not None}
+        return plan_periods(plan.estimator, **asked, **given).alpha  # type: ignore[arg-type]
+    except CannotPlan:
+        return None
+
+
+def _draw_memory(plan: DensityPlan, path: str | Path | None, ax: "Axes | None") -> "Axes":
+    """Draw the error against memory.
 
     The point is the plan's own. The curve of `Density` is that at density 1/2 and takes ones for normal, which does
     not show at this scale. The paper's curves are what Thm 3.3 and 4.3 ask for at half the epsilon, a bit to a user.
     """
-    from matplotlib.figure import Figure
-
     terms = Terms(
         population=plan.universe.size if plan.universe else OPEN_UNIVERSE,
         epsilon=plan.epsilon,
@@ -43,9 +94,8 @@ def draw(plan: Plan, path: str | Path) -> None:
         intrusions=plan.split.intrusions,
         delta=plan.delta or None,
     )
-    with look():
-        figure = Figure(figsize=(7.2, 5.4), layout="constrained")
-        axes = figure.subplots()
+    with canvas(path, ax, (7.2, 5.4)) as made:
+        axes = made.panel
         _label(axes, plan)
         if plan.universe:
             _draw_density(axes, terms, plan.beta)
@@ -53,11 +103,14 @@ def draw(plan: Plan, path: str | Path) -> None:
             _draw_counter(axes, terms, plan)
         label = f"the plan: {plan.estimator} in {format_bytes(plan.memory)}, error {plan.alpha:.3g}"
         axes.plot([plan.memory], [plan.alpha], "o", ms=9, color=GREY, mfc="white", mew=2, zorder=5, label=label)
-        figure.legend(loc="outside lower left", ncols=2)
-        save(figure, path)
+        if ax is None:
+            made.figure.legend(loc="outside lower left", ncols=2)
+        else:
+            axes.legend(fontsize=7)
+    return axes
 
 
-def _title(plan: Plan) -> str:
+def _title(plan: Plan[Any]) -> str:
     """For whom, at what budget, and for how many releases and announced readings."""
     if plan.universe:
         whom = plan.universe.describe()
@@ -68,7 +121,7 @@ def _title(plan: Plan) -> str:
     return f"{whom}\n{made}{read}"
 
 
-def _label(axes: "Axes", plan: Plan) -> None:
+def _label(axes: "Axes", plan: DensityPlan) -> None:
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     axes.set_xscale("log", base=2)
@@ -115,7 +168,7 @@ def _draw_paper(axes: "Axes", terms: Terms, beta: float, errors: NDArray[np.floa
         axes.plot(needed[fits] / 8, alphas[fits], label=f"{name} by the paper's bound (not private)", **style)
 
 
-def _draw_counter(axes: "Axes", terms: Terms, plan: Plan) -> None:
+def _draw_counter(axes: "Axes", terms: Terms, plan: DensityPlan) -> None:
     if plan.universe:
         crowd = Crowd((plan.density or 0.5) * plan.universe.size, plan.universe.size)
         label = f"DistinctCount, densities up to {plan.density:g}"

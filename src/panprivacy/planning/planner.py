@@ -1,18 +1,241 @@
-"""`plan`: from what is wanted to what to build."""
+"""`plan`: from a budget and an error to the estimator to build, its size, and the better noise."""
 
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from math import inf
 from operator import index
-from typing import Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from panprivacy.checks import check_delta, check_epsilon
-from panprivacy.errors import CannotPlan
-from panprivacy.planning.appearances import CountsPlan, CountsWish, best_counts, refuse_beside_counts
-from panprivacy.planning.counting import OPEN_UNIVERSE
-from panprivacy.planning.noises import better_noise
-from panprivacy.planning.options import Wish, as_fraction, best_counter, best_density
-from panprivacy.planning.result import Plan
-from panprivacy.sizes import parse_bytes
+from panprivacy.errors import CannotPlan, InvalidValue
+from panprivacy.estimates import ErrorModel
+from panprivacy.planning.counts import CountsWish, best_counts, refuse_beside_counts
+from panprivacy.planning.distinct import (
+    LARGEST_RELATIVE_ERROR,
+    OPEN_UNIVERSE,
+    Counter,
+    Crowd,
+    counter,
+    first_count,
+    least_error_counter,
+    smallest_counter,
+)
+from panprivacy.planning.law import worst_case
+from panprivacy.planning.result import DensityPlan, Errors, Plan, table_bytes
+from panprivacy.planning.search import (
+    LARGEST_EPSILON,
+    Terms,
+    as_fraction,
+    smallest_alpha,
+    smallest_epsilon,
+    smallest_size,
+)
+from panprivacy.privacy.budget import and_delta
+from panprivacy.testing import gaussian_noise
+from panprivacy.units import format_bytes, parse_bytes
 from panprivacy.universe import Universe, universe_of
+
+if TYPE_CHECKING:
+    from panprivacy.estimators.counts import Counts
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What is asked of an estimator, checked."""
+
+    universe: Universe | None
+    epsilon: float | None
+    alpha: Fraction | None
+    beta: float
+    bits: int | None
+    releases: int
+    intrusions: int
+    density: float | None
+    count: float | None
+    delta: float | None
+
+    @property
+    def crowd(self) -> Crowd:
+        """The users that are expected: a share of the universe, or a count where that is open."""
+        if self.universe is None:
+            assert self.count is not None  # `plan` asks for it
+            return Crowd(self.count, None)
+        assert self.density is not None  # or a `DistinctCount` would not be thought of
+        return Crowd(self.density * self.universe.size, self.universe.size)
+
+    @property
+    def largest(self) -> int:
+        """The most bits that could be of use."""
+        every = self.universe.size if self.universe else OPEN_UNIVERSE
+        return min(every, self.bits or every)
+
+    def terms(self, epsilon: float) -> Terms:
+        """Everything but the error, at some epsilon."""
+        population = self.universe.size if self.universe else OPEN_UNIVERSE
+        return Terms(population, epsilon, self.releases, self.intrusions, self.delta)
+
+
+def best_density(wish: Wish) -> DensityPlan:
+    """The `Density` of the smallest size, or error, or epsilon, that does what is wished for."""
+    size, alpha, epsilon = wish.largest, wish.alpha, wish.epsilon
+    if epsilon is None:
+        assert alpha is not None  # `plan` asks for one of the two
+        epsilon = smallest_epsilon(wish.terms(1.0), size, alpha, wish.beta)
+    elif alpha is None:
+        alpha = smallest_alpha(wish.terms(epsilon), size, wish.beta)
+    else:
+        size = smallest_size(wish.terms(epsilon), alpha, wish.beta, size) or 0
+    if epsilon is None or alpha is None or not size:
+        raise CannotPlan(_instead(wish))
+    return _density_plan(wish, wish.terms(epsilon), size, alpha)
+
+
+def _density_plan(wish: Wish, terms: Terms, size: int, alpha: Fraction) -> DensityPlan:
+    design, density = terms.design(size), wish.density or 0.5
+    worst = worst_case(design, alpha)
+    spread = ErrorModel(design.pair, design.bits, design.users, design.population, design.noise)
+    return Plan(
+        estimator="Density",
+        universe=wish.universe,
+        size=size,
+        users=design.users,
+        split=terms.split(size),
+        density=density,
+        stderr=spread.stderr(density),
+        of="density",
+        alpha=float(alpha),
+        beta=wish.beta,
+        probability=worst.probability,
+        worst_density=worst.seen / design.population,
+    )
+
+
+def _instead(wish: Wish) -> str:
+    """The message of an impossible plan, with what would be possible."""
+    terms, alpha = wish.terms(wish.epsilon or LARGEST_EPSILON), wish.alpha or Fraction(1, 2)
+    every = wish.largest == terms.population
+    possible = []
+    if nearest := smallest_alpha(terms, wish.largest, wish.beta):
+        possible.append(f"alpha = {float(nearest):g} at epsilon = {terms.epsilon:g}")
+    if wish.epsilon and (more := smallest_epsilon(terms, wish.largest, alpha, wish.beta)):
+        possible.append(f"epsilon = {more:g} for alpha = {float(alpha):g}")
+    if wish.epsilon and not every and (size := smallest_size(terms, alpha, wish.beta, terms.population)):
+        possible.append(f"memory of {format_bytes(table_bytes(size))} for alpha = {float(alpha):g}")
+    asked = f"alpha = {float(alpha):g}" if wish.alpha else "any alpha below 1"
+    at = (f"epsilon = {wish.epsilon:g}" if wish.epsilon else "any epsilon") + and_delta(wish.delta or 0.0)
+    return (
+        f"{asked} with beta = {wish.beta:g} is out of reach for {terms.population:,} users at {at}, "
+        f"{'with a bit for each' if every else f'in {wish.largest:,} bits'}; possible: "
+        f"{'; or '.join(possible) or 'nothing but a larger beta'}"
+    )
+
+
+def best_counter(wish: Wish) -> DensityPlan:
+    """The `DistinctCount` of the fewest buckets, or the least error, that does what is wished for."""
+    assert wish.epsilon is not None  # `plan` asks for it where this is an option
+    terms = wish.terms(wish.epsilon)
+    if wish.alpha is None:
+        found = least_error_counter(terms, wish.crowd, wish.bits)
+    else:
+        found = smallest_counter(terms, wish.crowd, float(wish.alpha), wish.beta, wish.largest)
+    if found is None:
+        raise CannotPlan(_instead_of_a_counter(wish, terms))
+    return _counter_plan(wish, found)
+
+
+def _instead_of_a_counter(wish: Wish, terms: Terms) -> str:
+    """What no `DistinctCount` does, and what one would do."""
+    possible = []
+    if best := least_error_counter(terms, wish.crowd, wish.largest):
+        possible.append(f"alpha = {best.alpha(wish.beta):g}")
+    if wish.universe is None and wish.alpha is not None:
+        first = first_count(terms, float(wish.alpha), wish.beta, wish.largest)
+        possible += [f"alpha = {float(wish.alpha):g} from about {first:,} users on"] if first else []
+    whom = f"{wish.crowd.count:,.0f} users at epsilon = {terms.epsilon:g}{and_delta(wish.delta or 0.0)}"
+    where = f"in {wish.bits:,} bits" if wish.bits else "in any memory"
+    what = "does that" if wish.alpha is not None else f"has a standard error of {LARGEST_RELATIVE_ERROR:.0%} or less"
+    return (
+        f"no DistinctCount {what} for {whom} {where}; possible: "
+        f"{'; or '.join(possible) or 'nothing but more epsilon, users or memory'}"
+    )
+
+
+def _counter_plan(wish: Wish, found: Counter) -> DensityPlan:
+    alpha = found.alpha(wish.beta) if wish.alpha is None else float(wish.alpha)
+    return Plan(
+        estimator="DistinctCount",
+        universe=wish.universe,
+        size=found.size,
+        buckets=found.model.buckets,
+        levels=found.model.levels,
+        split=found.split,
+        density=wish.density,
+        stderr=found.stderr,
+        of="density" if wish.universe else "count",
+        alpha=alpha,
+        beta=wish.beta,
+        probability=found.probability(alpha),
+        worst_density=wish.density,
+        count=wish.count,
+        counts=None if wish.universe else found.counts(alpha, wish.beta),
+    )
+
+
+# --- Laplace or Gaussian noise --------------------------------------------------------------------------------------
+#
+# Laplace noise grows with the number of releases and needs no delta. Gaussian noise grows with the root of that number,
+# and is the larger one of few.
+
+
+def better_noise(wish: Wish, choose: Callable[[Wish], DensityPlan]) -> DensityPlan:
+    """The plan with Gaussian noise, unless the one with Laplace noise is as good: it comes without a delta.
+
+    Of epsilon, alpha and size two are given or wished for, and the plans differ in the third alone.
+    """
+    plans = _possible(wish, choose)
+    if not plans:
+        nearest = _possible(replace(wish, alpha=None, epsilon=wish.epsilon or LARGEST_EPSILON), choose)
+        delta = _best(nearest).delta or None if nearest else wish.delta
+        return choose(replace(wish, delta=delta))  # which says what is out of reach, and what is not
+    best = _best(plans)
+    laplace, gaussian = (_stderr(wish, best, delta) for delta in (None, wish.delta))
+    return replace(best, errors=Errors(laplace, gaussian))
+
+
+def _possible(wish: Wish, choose: Callable[[Wish], DensityPlan]) -> list[DensityPlan]:
+    """The plans with Laplace and with Gaussian noise, as far as they do what is wished for."""
+    plans = []
+    for delta in (None, wish.delta):
+        with suppress(ValueError):
+            plans.append(choose(replace(wish, delta=delta)))
+    return plans
+
+
+def _best(plans: list[DensityPlan]) -> DensityPlan:
+    return min(plans, key=lambda plan: (plan.epsilon, plan.alpha, plan.size))
+
+
+def _stderr(wish: Wish, plan: DensityPlan, delta: float | None) -> float | None:
+    """The standard error of a plan with one noise or the other; None if its epsilon is too small for that noise."""
+    terms = replace(wish, delta=delta).terms(plan.epsilon)
+    with suppress(ValueError), gaussian_noise():  # also where it is the worse one: that is the comparison
+        if plan.buckets is not None:
+            return counter(terms, wish.crowd, plan.buckets).stderr
+        return stderr_of_density(terms, plan.size, plan.density or 0.5)
+    return None
+
+
+def stderr_of_density(terms: Terms, size: int, density: float) -> float:
+    """Standard error of the last release of a `Density` with this number of bits."""
+    design = terms.design(size)
+    errors = ErrorModel(design.pair, design.bits, design.users, design.population, design.noise)
+    return float(errors.stderr(density))
+
+
+# --- the plan -------------------------------------------------------------------------------------------------------
+
 
 _LEAST_BETA = 1e-8  # the law is summed to within 1e-9
 
@@ -32,7 +255,7 @@ def plan(
     delta: float | None = ...,
     up_to: None = None,
     only: None = None,
-) -> Plan: ...
+) -> DensityPlan: ...
 
 
 @overload
@@ -46,7 +269,7 @@ def plan(
     delta: float | None = ...,
     up_to: int,
     only: Literal["mean"] | None = ...,
-) -> CountsPlan: ...
+) -> "Plan[Counts]": ...
 
 
 def plan(
@@ -63,7 +286,7 @@ def plan(
     delta: float | None = None,
     up_to: int | None = None,
     only: Literal["mean"] | None = None,
-) -> Plan | CountsPlan:
+) -> Plan[Any]:
     r"""Say what to build so that a release errs by `alpha` or more with a probability of at most `beta`.
 
     For `Density` the probability is exact and holds at every density d. It is summed from the true law,
@@ -76,7 +299,7 @@ def plan(
     Parameters
     ----------
     universe
-        The users there could be, as for `pp.Density`. None if nobody knows them: then `pp.DistinctCount` is planned
+        The users there could be, as for `pp.Density`. None for an open universe: then `pp.DistinctCount` is planned
         for, `alpha` is relative to the count, and the expected `count` is needed.
     epsilon
         The total budget. None asks for the smallest, to four digits, that keeps to alpha and beta.
@@ -96,7 +319,7 @@ def plan(
         A delta that may be used, as for `pp.Density`. The plan takes it, and Gaussian noise, if that is better for this
         number of releases; else it is one for Laplace noise, which needs no delta. `Plan.errors` has both.
     up_to, only
-        Plan for `pp.Counts` instead: how often users appear, up to so many times. `alpha` is then the error of each
+        Plan for `pp.Counts` instead: how often users appear, at most `up_to` times. `alpha` is then the error of each
         share of users who appear at least so often, or, with ``only="mean"``, of the mean.
 
     Examples
@@ -140,7 +363,7 @@ def plan(
         users = None if universe is None else universe_of(universe)
         return best_counts(CountsWish(users, epsilon, index(up_to), only, alpha, beta, index(releases), delta))
     if only is not None:
-        raise ValueError('only="mean" is for plans of Counts: say up_to=T, too')
+        raise InvalidValue('only="mean" is for plans of Counts: say up_to=T, too', code="plan-only")
     wish = Wish(
         universe=None if universe is None else universe_of(universe),
         epsilon=None if epsilon is None else float(epsilon),
@@ -153,26 +376,58 @@ def plan(
         count=None if count is None else float(count),
         delta=None if delta is None else check_delta(delta),
     )
-    if wish.epsilon is not None:
-        check_epsilon(wish.epsilon)
-    if wish.releases < 1 or wish.intrusions < 0:
-        raise ValueError(f"plan at least one release and no negative intrusions, got {releases} and {intrusions}")
-    if wish.beta < _LEAST_BETA:
-        raise ValueError(f"beta = {beta} is too small to be told from zero; take at least {_LEAST_BETA:g}")
-    if wish.epsilon is None and (wish.alpha is None or wish.universe is None):
-        raise ValueError("give epsilon; or universe and alpha, to be told the smallest epsilon")
-    if wish.universe is None and wish.density is not None:
-        raise ValueError("an expected density needs a universe; without one, say the expected count")
-    if wish.universe is not None and wish.count is not None:
-        raise ValueError("an expected count is for an open universe; with a universe, say the expected density")
-    if wish.universe is None and wish.count is None:
-        raise ValueError("an open universe needs the expected count: relative errors are larger where few users come")
-    if wish.count is not None and not 1 <= wish.count <= OPEN_UNIVERSE:
-        raise ValueError(f"the expected count must be between 1 and {OPEN_UNIVERSE:,}, got {count}")
+    _check(wish)
     return _choose(wish) if wish.delta is None else better_noise(wish, _choose)
 
 
-def _choose(wish: Wish) -> Plan:
+def _check(wish: Wish) -> None:
+    """Raise if a plan cannot be asked for like this."""
+    if wish.epsilon is not None:
+        check_epsilon(wish.epsilon)
+    open_universe = wish.universe is None
+    refused: list[tuple[bool, str, str]] = [
+        (
+            wish.releases < 1 or wish.intrusions < 0,
+            f"plan at least one release and no negative intrusions, got {wish.releases} and {wish.intrusions}",
+            "plan-releases",
+        ),
+        (
+            wish.beta < _LEAST_BETA,
+            f"beta = {wish.beta} is too small to be told from zero; take at least {_LEAST_BETA:g}",
+            "beta-range",
+        ),
+        (
+            wish.epsilon is None and (wish.alpha is None or open_universe),
+            "give epsilon; or universe and alpha, to be told the smallest epsilon",
+            "plan-epsilon",
+        ),
+        (
+            open_universe and wish.density is not None,
+            "an expected density needs a universe; without one, say the expected count",
+            "plan-density",
+        ),
+        (
+            not open_universe and wish.count is not None,
+            "an expected count is for an open universe; with a universe, say the expected density",
+            "plan-count",
+        ),
+        (
+            open_universe and wish.count is None,
+            "an open universe needs the expected count: relative errors are larger where few users come",
+            "plan-count",
+        ),
+        (
+            wish.count is not None and not 1 <= wish.count <= OPEN_UNIVERSE,
+            f"the expected count must be between 1 and {OPEN_UNIVERSE:,}, got {wish.count}",
+            "count-range",
+        ),
+    ]
+    for wrong, message, code in refused:
+        if wrong:
+            raise InvalidValue(message, code=code)
+
+
+def _choose(wish: Wish) -> DensityPlan:
     """The estimator that does what is wished for: of two, the one of less memory, or of less error in given memory.
 
     If both are equally good, it is `Density`, whose error is exact, holds at every density, and which can remove users.

@@ -1,18 +1,31 @@
-"""A plan: what to build, and what it will do."""
+"""A plan: which estimator to build, and how much its releases will err."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
-from panprivacy.density import Density
-from panprivacy.display import Card, grid_of, html_of
-from panprivacy.distinct import DistinctCount
-from panprivacy.distinct.buckets import levels_for
-from panprivacy.privacy.budget import Budget, Split, and_delta, budget_of
+from panprivacy.display import Card, Rows, grid_of, html_of
+from panprivacy.errors import InvalidValue
+from panprivacy.estimators.distinct.sizing import levels_for
+from panprivacy.privacy.budget import Split, and_delta, budget_of
 from panprivacy.privacy.coins import Coins
-from panprivacy.sizes import counted, format_bytes
-from panprivacy.table import Table
+from panprivacy.registry import class_named
+from panprivacy.table import Counters, Table
+from panprivacy.units import counted, format_bytes
 from panprivacy.universe import Range, Universe
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from panprivacy.estimators.density import Density
+    from panprivacy.estimators.distinct import DistinctCount
+
+E = TypeVar("E")
+"""The estimators that a plan may be for."""
+
+_DEFAULTS = {"intrusions": 0, "every": "1d"}  # arguments that need not be written
+_COMMANDS = {"Density": "density", "DistinctCount": "distinct", "Counts": "counts"}
 
 
 class Errors(NamedTuple):
@@ -22,7 +35,7 @@ class Errors(NamedTuple):
     gaussian: float | None
 
     def compared(self, delta: float, shown: Callable[[float], str]) -> str:
-        """Which noise a plan takes, Gaussian if it has a delta, and what it would err by with the other."""
+        """The noise of a plan, Gaussian if it has a delta, and its error with the other noise."""
         laplace, gaussian = (None if each is None else shown(each) for each in self)
         if delta:
             other = f"would err by {laplace}" if laplace else "is out of reach at this epsilon"
@@ -31,49 +44,62 @@ class Errors(NamedTuple):
         return f"Laplace, which errs by {laplace} and needs no delta; Gaussian noise {other}"
 
 
-@dataclass(frozen=True, repr=False)
-class Plan:
+@dataclass(frozen=True, repr=False, kw_only=True)
+class Plan(Generic[E]):
     """An estimator to build, and the error that its last release will have, after all planned intrusions."""
 
-    estimator: Literal["Density", "DistinctCount"]
-    """What to build."""
+    estimator: Literal["Density", "DistinctCount", "Counts", "Retention", "ActiveUsers"]
+    """The estimator to build."""
     universe: Universe | None
     """The users there could be; None for an open universe."""
-    size: int
-    """Bits of the table: one for each user, or for each of a sample; levels x buckets for `DistinctCount`."""
-    users: int | None
-    """How many users own a bit: all, or of a sample the expected number; None where users share bits."""
-    buckets: int | None
-    """Buckets of a `DistinctCount`."""
-    levels: int | None
-    """Levels of a `DistinctCount`."""
     split: Split
     """How the total epsilon is split between the state and what is released."""
-    density: float | None
-    """The density at which `density_stderr` is stated: the expected one, or 1/2, where sampling errs most."""
-    density_stderr: float | None
-    """Standard error of the density; None for an open universe, which has no density."""
-    relative_stderr: float | None
-    """Standard error of the count as a share of the count, in an open universe; None in a known one."""
+    stderr: float
+    """Standard error of a release; `of` says of which number."""
+    of: Literal["density", "count", "share", "mean", "returned", "active"]
+    """The number that `stderr` and `alpha` are about. The error of a count is relative, that of a mean the largest."""
     alpha: float
-    """The error in question: of the density, or, in an open universe, of the count as a share of it."""
+    """The error in question, in the unit of `stderr`."""
     beta: float
     """How probable such an error may be."""
     probability: float
-    """P(error >= alpha). For `Density`, exact and at the worst density; else about, at the stated density or count."""
-    worst_density: float | None
-    """The density at which `probability` is reached; None for an open universe."""
-    count: float | None
-    """The count that is expected in an open universe; `relative_stderr` and `probability` are those from there on."""
-    counts: tuple[int, int] | None
-    """The counts of an open universe for which P(error >= alpha) is about beta at most: from the first to the last."""
+    """P(error >= alpha). For `Density`, exact and at the worst density; else about."""
+    errors: Errors | None = None
+    """Standard errors with Laplace noise and with Gaussian noise; None unless a delta was allowed."""
 
-    errors: Errors | None
-    """What the plan would err by with Laplace noise and with Gaussian noise; None unless a delta was allowed."""
+    size: int
+    """Bits of the table: one for each user, or for each of a sample; levels x buckets for `DistinctCount`."""
+    users: int | None = None
+    """How many users own a bit: all, or of a sample the expected number; None where users share bits."""
+    buckets: int | None = None
+    """Buckets of a `DistinctCount`."""
+    levels: int | None = None
+    """Levels of a `DistinctCount`."""
+    up_to: int | None = None
+    """How many appearances of a user a `Counts` counts."""
+    only: Literal["mean"] | None = None
+    """What a `Counts` releases, if it is not everything."""
+    span: str | None = None
+    """The longest time that an `ActiveUsers` is asked about."""
+    every: str | None = None
+    """The length of its days."""
+
+    density: float | None = None
+    """The density at which `stderr` is stated: the expected one, or 1/2, where sampling errs most."""
+    worst_density: float | None = None
+    """The density at which `probability` is reached."""
+    count: float | None = None
+    """The count that is expected in an open universe; `stderr` and `probability` hold from there on."""
+    counts: tuple[int, int] | None = None
+    """The counts of an open universe for which P(error >= alpha) is about beta at most: from the first to the last."""
+    share: float | None = None
+    """The share at which `stderr` is stated: of users who came back, or were active."""
+    touched: float | None = None
+    """The share of users that comes in the second period of a `Retention` at all."""
 
     @property
     def epsilon(self) -> float:
-        """The total budget."""
+        """The total budget; of an `ActiveUsers`, that of a cycle."""
         return self.split.epsilon
 
     @property
@@ -87,62 +113,95 @@ class Plan:
         return type(self.split.noise).__name__
 
     @property
+    def density_stderr(self) -> float | None:
+        """Standard error of the density; None if the plan is about something else."""
+        return self.stderr if self.of == "density" else None
+
+    @property
+    def relative_stderr(self) -> float | None:
+        """Standard error of the count as a share of the count, in an open universe; None in a known one."""
+        return self.stderr if self.of == "count" else None
+
+    @property
     def exact(self) -> bool:
         """Whether `probability` is summed from the true law, and holds at every density."""
         return self.estimator == "Density"
 
     @property
     def memory(self) -> int:
-        """Bytes that the bits take."""
-        return table_bytes(self.size)
+        """Bytes that the bits take, and the counters of a `Counts`."""
+        return table_bytes(self.size) if self.up_to is None else 8 * Counters.words_for(self.size, self.up_to)
 
     @property
     def sample(self) -> int | None:
-        """The sample of a `Density`; None where it has a bit for every user, and for `DistinctCount`."""
+        """The sample of a `Density`; None where it has a bit for every user, and for other estimators."""
         everyone = self.universe is None or self.size == self.universe.size
         return None if everyone or self.estimator != "Density" else self.size
 
-    def build(self, *, coins: Coins | None = None) -> Density | DistinctCount:
-        """Return the planned estimator, new and empty."""
-        rest: dict[str, Any] = {"releases": self.split.releases, "intrusions": self.split.intrusions, "coins": coins}
-        rest |= {"delta": self.delta or None}
-        if self.universe is None or self.estimator == "DistinctCount":
-            return DistinctCount(self.epsilon, self.buckets, levels=self.levels, **rest)
-        return Density(self.universe, self.epsilon, sample=self.sample, **rest)
+    # --- how it is built ----------------------------------------------------------------------------------------
+
+    def arguments(self) -> dict[str, Any]:
+        """The keyword arguments of the estimator besides its universe, without those left at their defaults."""
+        releases = self.split.releases - (self.estimator == "Retention")  # the first one is that of the cohort
+        named = {
+            "epsilon": self.epsilon,
+            "sample": self.sample,
+            "buckets": self.buckets,
+            "levels": self.levels,
+            "up_to": self.up_to,
+            "span": self.span,
+            "every": self.every,
+            "releases": None if self.estimator == "ActiveUsers" or releases == 1 else releases,
+            "intrusions": self.split.intrusions,
+            "only": self.only,
+            "delta": self.delta or None,
+        }
+        return {name: value for name, value in named.items() if value is not None and value != _DEFAULTS.get(name)}
+
+    def build(self, *, start: Any = None, coins: Coins | None = None) -> E:
+        """Return the planned estimator, new and empty; an `ActiveUsers` needs the start of its first day."""
+        universe = () if self.estimator == "DistinctCount" else (self.universe,)
+        when = {}
+        if self.estimator == "ActiveUsers":
+            if start is None:
+                raise InvalidValue("when does the first day start? Give start, such as 2026-01-05", code="no-start")
+            when = {"start": start}
+        built: E = class_named(self.estimator)(*universe, **self.arguments(), **when, coins=coins)
+        return built
 
     @property
     def code(self) -> str:
         """What `build` does, as a line of Python."""
-        told = ", ".join(f"{word}={value}" for word, value in self._words().items())
-        if self.estimator == "DistinctCount" or self.universe is None:
-            return f"pp.DistinctCount({told})"
-        return f"pp.Density({_spelled(self.universe)}, {told})"
+        universe = [] if self.estimator == "DistinctCount" else [_spelled(self.universe)]
+        named = [f"{name}={value!r}".replace("'", '"') for name, value in self.arguments().items()]
+        when = ["start=..."] if self.estimator == "ActiveUsers" else []
+        return f"pp.{self.estimator}({', '.join([*universe, *named, *when])})"
 
     @property
     def command(self) -> str | None:
-        """What `build` does, for a shell; None where that takes a list of users, or levels of one's own."""
-        words = self._words()
-        if self.estimator == "DistinctCount" or self.universe is None:
+        """What `build` does, for a shell; None where that takes a list of users, levels of one's own, or dates."""
+        words = self.arguments()
+        if self.estimator not in _COMMANDS:
+            return None
+        users = ""
+        if self.estimator == "DistinctCount":
             if words.pop("levels") != levels_for(words["buckets"]):
                 return None
-            verb = "distinct FILE -c NAME"
         elif isinstance(self.universe, Range):
-            verb = f"density FILE -c NAME -n {self.universe.size}"
+            users = f" -n {self.universe.size}"
         else:
             return None
-        epsilon = words.pop("epsilon")
-        return " ".join([f"panprivacy {verb} -e {epsilon}", *(f"--{word} {value}" for word, value in words.items())])
+        options = " ".join(f"--{word.replace('_', '-')} {value}" for word, value in words.items())
+        options = options.replace("--epsilon", "-e") if self.estimator != "Counts" else options
+        return f"panprivacy {_COMMANDS[self.estimator]} FILE -c NAME{users} {options}"
 
-    def _words(self) -> dict[str, Any]:
-        """The keywords of the estimator besides its universe, without those that are left at their defaults."""
-        words = {"epsilon": self.epsilon, "sample": self.sample, "buckets": self.buckets, "levels": self.levels}
-        words |= {
-            "releases": self.split.releases,
-            "intrusions": self.split.intrusions,
-            "delta": self.delta or None,
-        }
-        usual = {"releases": 1, "intrusions": 0}
-        return {word: value for word, value in words.items() if value != usual.get(word)}
+    # --- what is shown ------------------------------------------------------------------------------------------
+
+    def plot(self, path: str | Path | None = None, *, ax: "Axes | None" = None) -> "Axes":
+        """Draw its error beside those of other plans, and return Matplotlib's axes; with a path also into a file."""
+        from panprivacy.planning.picture import draw
+
+        return draw(self, path, ax)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything in the plan as plain numbers and words, for JSON."""
@@ -150,97 +209,114 @@ class Plan:
         return {
             "estimator": self.estimator,
             "universe": self.universe.size if self.universe else None,
-            "sample": self.sample,
-            "users": self.users,
-            "buckets": self.buckets,
-            "levels": self.levels,
-            "bits": self.size,
             "memory": self.memory,
             "epsilon": self.epsilon,
             "epsilon_state": budget.state,
             "releases": budget.releases,
             "epsilon_release": budget.release_epsilon,
-            "intrusions": budget.redraws,
-            "epsilon_redraw": budget.redraw_epsilon,
             "epsilon_total": budget.total,
             "delta": budget.delta,
             "noise": self.noise,
             "noise_stderr": budget.noise_stderr,
             "errors": self.errors._asdict() if self.errors else None,
-            "density": self.density,
-            "density_stderr": self.density_stderr,
-            "relative_stderr": self.relative_stderr,
+            "stderr": self.stderr,
+            "of": self.of,
             "alpha": self.alpha,
             "beta": self.beta,
             "probability": self.probability,
-            "worst_density": self.worst_density,
-            "count": self.count,
-            "counts": list(self.counts) if self.counts else None,
-            "exact": self.exact,
+        } | self._details(budget.redraw_epsilon)
+
+    def _details(self, redraw: float) -> dict[str, Any]:
+        """The fields that plans of this estimator have."""
+        if self.estimator == "Counts":
+            return {"up_to": self.up_to, "only": self.only}
+        if self.estimator in ("Retention", "ActiveUsers"):
+            return {name: getattr(self, name) for name in ("span", "every", "share", "touched")}
+        names = ("sample", "users", "buckets", "levels", "density", "density_stderr", "relative_stderr")
+        found = {name: getattr(self, name) for name in (*names, "worst_density", "count", "exact")}
+        counts = list(self.counts) if self.counts else None
+        return found | {
+            "bits": self.size,
+            "counts": counts,
+            "intrusions": self.split.intrusions,
+            "epsilon_redraw": redraw,
         }
 
     def __repr__(self) -> str:
+        error = self._error(self.stderr) + (self._where() if self.estimator == "Counts" else "")
         return (
-            f"<Plan: {self._what()} in {format_bytes(self.memory)}; epsilon "
-            f"{self.epsilon:g}{and_delta(self.delta)}; standard error "
-            f"{self._stderr()}; P(error >= {self._error(self.alpha)}) {self._how_likely()}>"
+            f"<Plan: {self._what()} in {format_bytes(self.memory)}; epsilon {self.epsilon:g}{and_delta(self.delta)}; "
+            f"standard error {error}; P(error >= {self._error(self.alpha)}) {self._how_likely()}>"
         )
 
     def card(self) -> Card:
         """What is shown of it."""
-        budget = budget_of(self.split, self.split.releases, self.split.intrusions)
-        redraw = [("of each redraw", f"{budget.redraw_epsilon:.4g} (x {budget.redraws})")] if budget.redraws else []
-        at = f" (at density {self.density:g})" if self.count is None else f" (from {self.count:,.0f} users on)"
-        command = [] if self.command is None else [("in a shell", self.command)]
+        cycle = f"a cycle of {self.split.releases} days" if self.estimator == "ActiveUsers" else "all"
+        bits = "" if self.estimator == "Counts" else f" ({self.size:,} bits)"
         rows = (
             ("build", self._what()),
-            ("memory", f"{format_bytes(self.memory)} ({self.size:,} bits)"),
-            ("epsilon in all", f"{self.epsilon:g}{and_delta(self.delta)}"),
-            ("of the state", f"{budget.state:.4g}"),
-            ("of the releases", _of_releases(budget)),
-            *redraw,
+            ("memory", format_bytes(self.memory) + bits),
+            (f"epsilon in {cycle}", f"{self.epsilon:g}{and_delta(self.delta)}"),
+            *self._shares_of_epsilon(),
             *([("noise", self.errors.compared(self.delta, self._error))] if self.errors else []),
-            ("standard error", self._stderr() + at),
+            ("standard error", self._error(self.stderr) + self._where()),
             (f"P(error >= {self._error(self.alpha)})", self._how_likely()),
             ("in Python", self.code),
-            *command,
+            *([] if self.command is None else [("in a shell", self.command)]),
         )
         return Card("Plan", rows)
 
     __rich__ = grid_of
     _repr_html_ = html_of
 
-    def _what(self) -> str:
-        if self.universe is None or self.users is None:
-            return f"{self.estimator} of {self.levels} levels x {self.buckets:,} buckets"
-        whom = "a bit for each" if self.sample is None else f"a sample of {self.sample:,}"
-        return f"{self.estimator} of {self.universe.describe()}, {whom}"
+    def _shares_of_epsilon(self) -> Rows:
+        """What the state, the releases and the redraws cost, and the noise that this buys."""
+        budget = budget_of(self.split, self.split.releases, self.split.intrusions)
+        noise, spent = f"noise ± {budget.noise_stderr:,.4g}", f"{budget.total - budget.state:.4g}"
+        if self.estimator == "Counts":
+            releases = f"{spent}, {noise} on each number"
+        elif budget.release_epsilon is None:
+            releases = f"{spent} for {counted(budget.releases, 'release')}, Gaussian {noise}"
+        else:
+            releases = f"{budget.release_epsilon:.4g} each (x {budget.releases}), Laplace {noise}"
+        redraw = [("of each redraw", f"{budget.redraw_epsilon:.4g} (x {budget.redraws})")] if budget.redraws else []
+        return ("of the state", f"{budget.state:.4g}"), ("of the releases", releases), *redraw
 
-    def _stderr(self) -> str:
-        return self._error(self.density_stderr or self.relative_stderr or 0.0)
+    def _what(self) -> str:
+        if self.universe is None or self.buckets is not None:
+            return f"{self.estimator} of {self.levels} levels x {self.buckets:,} buckets"
+        each = f"up to {self.up_to} times each" if self.up_to else "a bit for each"
+        sample = each if self.sample is None else f"a sample of {self.sample:,}"
+        return f"{self.estimator} of {self.universe.describe()}, {sample}"
+
+    def _where(self) -> str:
+        """Of which number, or at which truth, the standard error is stated."""
+        if self.estimator == "Counts":
+            return " of the mean, at most" if self.only else " of each share"
+        if self.share is not None:
+            come = "" if self.touched is None else f", {self.touched:g} come at all"
+            return f" (at a share of {self.share:g}{come})"
+        return f" (at density {self.density:g})" if self.count is None else f" (from {self.count:,.0f} users on)"
 
     def _error(self, error: float) -> str:
-        return f"{error:.4g}" if self.universe else f"{100 * error:.4g} %"
+        return f"{100 * error:.4g} %" if self.of == "count" else f"{error:.4g}"
 
     def _how_likely(self) -> str:
         if self.exact:
             return f"= {self.probability:.4g} at worst (density {self.worst_density:.4g})"
-        if self.counts is None:
-            return f"about {self.probability:.2g} for densities up to {self.density:g}"
-        first, last = self.counts
-        return f"at most about {self.beta:g} for counts from {first:,} to {last:,}"
+        if self.counts is not None:
+            first, last = self.counts
+            return f"at most about {self.beta:g} for counts from {first:,} to {last:,}"
+        upto = f" for densities up to {self.density:g}" if self.density is not None else ""
+        return f"about {self.probability:.2g}{upto}"
 
 
-def _of_releases(budget: Budget) -> str:
-    """What the releases cost, and the noise that this buys."""
-    noise = f"noise ± {budget.noise_stderr:,.4g}"
-    if budget.release_epsilon is None:
-        return f"{budget.total - budget.state:.4g} for {counted(budget.releases, 'release')}, Gaussian {noise}"
-    return f"{budget.release_epsilon:.4g} each (x {budget.releases}), Laplace {noise}"
+DensityPlan: TypeAlias = "Plan[Density | DistinctCount]"
+"""A plan of an estimator of how many users appear."""
 
 
-def _spelled(universe: Universe) -> str:
-    """A universe in Python code: its size, or a variable where the users are listed, since they are too many."""
+def _spelled(universe: Universe | None) -> str:
+    """A universe in Python code: its size, or a variable where the users are listed."""
     return str(universe.size) if isinstance(universe, Range) else "universe"
 
 

@@ -1,21 +1,99 @@
-"""The smallest size, error or epsilon that keeps to what is asked."""
+"""The smallest size, error or epsilon of a `Density` that keeps to what is asked, and how they are rounded."""
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from math import ceil, exp, floor, log
+from math import ceil, exp, floor, log, log10
 
-from panprivacy.planning.law import Design
-from panprivacy.planning.rounding import unit_of
-from panprivacy.planning.terms import Terms
-from panprivacy.planning.worst import worst_case
-from panprivacy.release import Spread
+import numpy as np
+
+from panprivacy.checks import KEY_BYTES
+from panprivacy.errors import InvalidValue
+from panprivacy.estimates import ErrorModel
+from panprivacy.planning.law import Design, worst_case
+from panprivacy.privacy.budget import Split
+from panprivacy.privacy.splitting import best_split
+from panprivacy.slots.users import network
+
+DIGITS = 4
+"""Digits of every alpha and epsilon that is found. They are rounded up, so that a plan can have what it offers."""
+
+LARGEST_EPSILON = 50.0
+"""The largest epsilon that is tried: a larger one protects no user."""
 
 _LEAST_EPSILON = 1e-6
 _ROUGH, _TRIED_BELOW = 512, 64
 
-LARGEST_EPSILON = 50.0
-"""The largest epsilon that is looked at: beyond it nobody is protected."""
+
+def as_fraction(name: str, value: float) -> Fraction:
+    """Read a share as the decimal that it prints as: 0.1 is a tenth."""
+    if not 0 < value < 1:
+        raise InvalidValue(f"{name} must be between 0 and 1, got {value}", code=f"{name}-range")
+    return Fraction(str(float(value)))
+
+
+def unit_of(value: float) -> Fraction:
+    """One in the last of the four digits of a value.
+
+    >>> unit_of(0.15815)
+    Fraction(1, 10000)
+    """
+    return Fraction(10) ** (floor(log10(value)) - DIGITS + 1)
+
+
+def rounded_up(value: float) -> float:
+    """The least number of four digits that is not below a value.
+
+    >>> rounded_up(0.158131), rounded_up(0.1581), rounded_up(23.4501), rounded_up(0.99996)
+    (0.1582, 0.1581, 23.46, 1.0)
+    """
+    unit = unit_of(value)
+    exact = Fraction(str(value))  # 0.1581 is 1581 units, as it prints, and not the hair more that a float may be
+    return float(-(-exact // unit) * unit)
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What is given before a size is chosen."""
+
+    population: int
+    epsilon: float
+    releases: int = 1
+    intrusions: int = 0
+    delta: float | None = None
+    """With one, noise is Gaussian; without, Laplace's."""
+
+    def split(self, size: int) -> Split:
+        """The split that `Density` makes of the budget for a table of this size."""
+        with np.errstate(invalid="ignore"):  # where nothing is affordable the optimiser compares infinities
+            return best_split(self.epsilon, size, self.releases, self.intrusions, self.delta)
+
+    def design(self, size: int) -> Design:
+        """The law of the last release, after all planned intrusions, from a table of this size."""
+        split = self.split(size)
+        users = owners(self.population, size)
+        return Design(split.pair_after(self.intrusions), size, users, self.population, split.noise)
+
+    def possible(self, size: int) -> Design | None:
+        """The same, or None if the budget leaves no bit that tells anything."""
+        try:
+            return self.design(size)
+        except ValueError:
+            return None
+
+
+def owners(population: int, size: int) -> int:
+    """How many slots of a table belong to a user: all, or of a sample the expected number, rounded.
+
+    `slots.Sampled` permutes a range slightly larger than the universe, so a few slots of a sample belong to no user.
+
+    >>> owners(100_000, 100_000), owners(100_000, 5000)
+    (100000, 4995)
+    """
+    if size >= population:
+        return population
+    shift, blocks = network(population, bytes(KEY_BYTES))[:2].tolist()
+    return max(1, round(Fraction(size * population, blocks << shift)))
 
 
 def smallest_size(terms: Terms, alpha: Fraction, beta: float, largest: int) -> int | None:
@@ -111,8 +189,8 @@ def _about_risk(terms: Terms, size: int, alpha: Fraction) -> float:
 
 def _about(design: Design, alpha: float) -> float:
     """The error probability at density 1/2, taking ones for normal and the noise for continuous."""
-    spread = Spread(design.pair, design.bits, design.users, design.population, design.noise)
-    return 2 * spread.cdf(-alpha, 0.5)
+    spread = ErrorModel(design.pair, design.bits, design.users, design.population, design.noise)
+    return float(2 * spread.cdf(-alpha, 0.5))
 
 
 def _crossing(falling: Callable[[float], float], low: float, high: float) -> float:

@@ -36,6 +36,7 @@ another bit. One whose counter moves changes two counts by 1 each, whose sum is 
 + 2, and that is X against X + 2 with more noise on it, hence no worse, release by release.
 """
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
@@ -43,8 +44,8 @@ from functools import lru_cache
 from math import log, sqrt
 
 from panprivacy.display import Card, grid_of, html_of, text_of
+from panprivacy.errors import InvalidValue, NotPrivate
 from panprivacy.privacy import exact, gaussian, renyi
-from panprivacy.privacy.accounting import Law, Spending, spent_under
 from panprivacy.privacy.coins import ONE
 from panprivacy.privacy.noise import Gaussian, Laplace, Noise
 from panprivacy.privacy.pairs import Pair
@@ -53,13 +54,61 @@ RELEASE_STEPS = 2**40
 """The epsilon of a release is a whole number of these steps, so its noise is drawn exactly."""
 
 SQUARE_STEPS, LARGEST_SQUARE = 2**16, 2**47
-"""The square of Gaussian noise is a whole number of such steps, and at most so large."""
+"""The square of Gaussian noise is a whole number of such steps, and has a largest value."""
 
 MOST_INTRUSIONS, MOST_RELEASES = 1000, 100_000
-"""No budget makes sense of more, and so many intrusions take long to compute the worst case of."""
+"""No budget makes sense of more, and the worst case of more intrusions takes long to compute."""
 
 LARGEST_STATE_EPSILON = 22.0
 """Of one bit: beyond it a 32-bit coin cannot be more certain."""
+
+
+@dataclass(frozen=True)
+class Law(ABC):
+    """The largest loss of an estimator with these coins, as a function of how often things have been done.
+
+    There are two laws: `Split` for planned releases and announced readings, `continual.shares.Shares` for any number of
+    observations. Each says which things it counts: `planned` has as many numbers as `exact_loss` takes.
+    """
+
+    epsilon: float
+    """The total that was promised."""
+    pair: Pair
+    """The coins of the bits."""
+    delta: float = field(default=0.0, kw_only=True)
+    """The probability, at most, with which more than epsilon may be lost: none, without Gaussian noise."""
+
+    def __post_init__(self) -> None:
+        if self.exact_loss(*self.planned) > exact.decimal(self.epsilon):
+            raise NotPrivate(f"this plan loses more than the {self.epsilon} it was given", code="plan-over-budget")
+
+    @property
+    @abstractmethod
+    def planned(self) -> tuple[int, ...]:
+        """How often each thing is planned to be done."""
+
+    @abstractmethod
+    def exact_loss(self, *done: int) -> Decimal:
+        """The worst-case loss to 50 digits, once each thing has been done this number of times."""
+
+    def loss(self, *done: int) -> float:
+        """`exact_loss`, rounded up."""
+        return exact.round_up(self.exact_loss(*done))
+
+    @abstractmethod
+    def delta_after(self, *done: int) -> float:
+        """The delta that goes with `exact_loss`: all of it, as soon as Gaussian noise has been drawn once."""
+
+
+def sensitivity_of(places: int) -> int:
+    """By how much one user can move the counts of a release, taken together.
+
+    `places` is the number of counts among which an appearance moves a user: 1 for a bit, t for a counter up to t.
+
+    >>> sensitivity_of(1), sensitivity_of(8)
+    (1, 2)
+    """
+    return 1 if places == 1 else 2
 
 
 @dataclass(frozen=True)
@@ -67,7 +116,7 @@ class Split(Law):
     """The decided split of a total epsilon: the pair of the state, the noise of releases and redraws."""
 
     noise: Noise
-    """What is added to each count of a release."""
+    """The noise that is added to each count of a release."""
     releases: int
     flip: int
     intrusions: int
@@ -76,13 +125,21 @@ class Split(Law):
 
     def __post_init__(self) -> None:
         if self.places < 1 or (self.places > 1 and self.intrusions):
-            raise ValueError(f"no plan has counters up to {self.places} and {self.intrusions} intrusions")
+            raise InvalidValue(
+                f"no plan has counters up to {self.places} and {self.intrusions} intrusions",
+                code="counters-and-intrusions",
+            )
         super().__post_init__()
 
     @property
     def sensitivity(self) -> int:
         """By how much one user can move the counts of a release, taken together."""
-        return 1 if self.places == 1 else 2
+        return sensitivity_of(self.places)
+
+    @property
+    def of_one_bit(self) -> bool:
+        """Whether releases see one bit of a user, which only the user's events redraw: tighter laws hold for it."""
+        return self.places == 1 and not self.intrusions
 
     @property
     def planned(self) -> tuple[int, int]:
@@ -93,19 +150,19 @@ class Split(Law):
         """The pair in force after that many announced intrusions."""
         pair = self.pair
         for _ in range(redraws):
-            pair = pair.seen_through(self.flip)
+            pair = pair.after_randomized_response(self.flip)
         return pair
 
     def exact_loss(self, *done: int) -> Decimal:
-        """The worst-case loss of a reading in every stretch between redraws, after so many releases and redraws."""
+        """The worst-case loss of a reading in every stretch between redraws, after these releases and redraws."""
         releases, redraws = done
         beside = self.gaussian_loss(releases, redraws)
-        if self.places == 1 and not self.intrusions and isinstance(self.noise, Gaussian):
+        if self.of_one_bit and isinstance(self.noise, Gaussian):
             beside = min(beside, renyi.loss(self.noise.square, releases, self.delta, self.pair.p1))
         return self._with_readings(releases, redraws, beside)
 
     def gaussian_loss(self, releases: int, redraws: int) -> float:
-        """What so many releases with Gaussian noise lose beside the readings, whatever reacts to them."""
+        """What these releases lose beside the readings, if noise is Gaussian, whatever reacts to them."""
         if not isinstance(self.noise, Gaussian):
             return 0.0
         log_choices = gaussian.log_choices(releases, redraws, self.places)
@@ -135,6 +192,41 @@ class Split(Law):
 
 
 @dataclass(frozen=True)
+class Spending:
+    """What an estimator has spent of its epsilon and delta."""
+
+    epsilon: float
+    """The total that was promised."""
+    state: float
+    """Share of the state: spent as soon as the estimator exists, since it may be read at any time."""
+    spent: float
+    """Worst-case loss of what has happened so far, one reading of the state included."""
+    total: float
+    """Worst-case loss once everything planned has happened: at most `epsilon`."""
+    delta: float
+    """The probability, at most, with which more than `total` is lost: 0 unless a delta was given."""
+    delta_spent: float
+    """The probability, at most, with which more than `spent` is lost."""
+
+    @property
+    def remaining(self) -> float:
+        """What is still planned may spend."""
+        return max(self.total - self.spent, 0.0)
+
+
+def spent_under(law: Law, *done: int) -> dict[str, float]:
+    """The fields of `Spending` when each thing of a law has been done this number of times."""
+    return {
+        "epsilon": law.epsilon,
+        "state": law.pair.loss,
+        "spent": law.loss(*done),
+        "total": law.loss(*law.planned),
+        "delta": law.delta,
+        "delta_spent": law.delta_after(*done),
+    }
+
+
+@dataclass(frozen=True)
 class Budget(Spending):
     """Where an estimator's epsilon goes: planned shares, what is spent, what is left."""
 
@@ -154,7 +246,7 @@ class Budget(Spending):
     """Epsilon of each rerandomisation."""
 
     def card(self) -> Card:
-        """What is shown of it."""
+        """The display of a budget."""
         each = f" of {self.release_epsilon:.4g} each" if self.release_epsilon else f", noise ± {self.noise_stderr:,.1f}"
         rows = [
             ("total", f"{self.total:.6f} of epsilon {self.epsilon:g}{and_delta(self.delta)}"),
@@ -190,7 +282,7 @@ def budget_of(split: Split, releases_made: int, redraws_made: int) -> Budget:
 
 
 def and_delta(delta: float) -> str:
-    """What is said of a delta after an epsilon.
+    """The words about a delta behind an epsilon.
 
     >>> and_delta(0.0), and_delta(2.5e-9)
     ('', ', delta 2.5e-09')

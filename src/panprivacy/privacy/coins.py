@@ -1,7 +1,7 @@
 """The only source of randomness in the library.
 
-Whoever finds a generator's key replays its coins and undoes every bit they set, so the coins are part of the
-state. `SystemCoins` therefore keeps nothing between two calls: each batch draws a fresh key from the operating
+An intruder who finds a generator's key replays its coins and undoes every bit they set, so the coins are part of
+the state. `SystemCoins` therefore keeps nothing between two calls: each batch draws a fresh key from the operating
 system, expands it with AES-256-CTR, replaces the key after every block by bytes of that block (fast key erasure),
 and wipes keys and words before it returns.
 """
@@ -17,7 +17,7 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
-from panprivacy.lazily import loaded
+from panprivacy.privacy import kernels
 from panprivacy.privacy.noise import Noise
 
 Flips: TypeAlias = NDArray[np.bool_]
@@ -26,9 +26,6 @@ Buffer: TypeAlias = bytearray | memoryview
 
 ONE = 2**32
 """Probabilities are ``threshold / ONE``."""
-
-CHUNK = 262_144
-"""Flips drawn at a time in long work."""
 
 _BLOCK = 262_144  # flips that one key expands to: 256 KiB
 _SHORT = 4096  # flips that are read from the system as they are: a key of their own would take longer
@@ -44,7 +41,7 @@ class Coins(ABC):
     """
 
     secure: bool = False
-    """True only if nobody who reads the memory afterwards can learn the coins."""
+    """True only if the coins cannot be learned from memory afterwards."""
 
     @abstractmethod
     def below(self, threshold: int, n: int) -> Flips:
@@ -84,7 +81,7 @@ class Coins(ABC):
         return self.noisy(value, noise)
 
     def reaches(self, value: int, bar: int, noise: Noise) -> bool:
-        """Tell whether an integer plus noise that nobody sees is at least the bar."""
+        """Tell whether an integer plus noise that is not released is at least the bar."""
         return self.noisy(value, noise) >= bar
 
     def noisy_real(self, value: float, scale: float) -> float:
@@ -141,7 +138,6 @@ class SystemCoins(Coins):
 
     def fill_below(self, n: int, octets: Octets) -> None:
         """Cut bytes of keystream down to remainders of n, and draw again for those beyond the last multiple of n."""
-        keep = loaded("panprivacy.privacy.kernels").keep_remainders
         key = bytearray(_KEY_BYTES)
         try:
             fill_from_system(key)
@@ -153,7 +149,7 @@ class SystemCoins(Coins):
                 block = octets[done : done + _BLOCK]
                 block.fill(0)
                 draw(block.data)
-                done += keep(block, n)
+                done += kernels.keep_remainders(block, n)
         except BaseException:
             octets.fill(0)
             raise
@@ -176,7 +172,6 @@ class SystemCoins(Coins):
 
 def _compare(flips: Octets, threshold: int, draw: Callable[[Buffer], None]) -> None:
     """Draw words over zeros and put flips in their place: the high 8 bits first, and the others where they tie."""
-    kernels = loaded("panprivacy.privacy.kernels")
     high, low = divmod(threshold, 2**24)
     draw(flips.data)
     ties = np.empty(len(flips) + 1, dtype=np.uint32)  # most of it is never touched
@@ -192,7 +187,7 @@ def _compare(flips: Octets, threshold: int, draw: Callable[[Buffer], None]) -> N
 
 
 def _uniform_below(n: int, most: int) -> NDArray[np.int64]:
-    """At most so many uniform integers in 0..n-1: words of a keystream, cut to the bits of n, if they are below n."""
+    """Up to `most` uniform integers in 0..n-1: words of a keystream, cut to the bits of n; those below n are kept."""
     key = bytearray(_KEY_BYTES)
     fill_from_system(key)
     words = np.zeros(16 * most, dtype=np.uint8)  # at least half of them are below n: twice as many will mostly do
@@ -223,7 +218,7 @@ def fill_from_system(buffer: Buffer) -> None:
     """Overwrite a buffer with bytes of the operating system.
 
     Reading the device writes straight into the caller's buffer, which the caller can wipe. `os.urandom`, used
-    where there is no such device, leaves its answer in a bytes object that nobody can. The device is opened each
+    where there is no such device, leaves its answer in a bytes object, which cannot be wiped. The device is opened each
     time: a descriptor that is kept may have been closed by others, and by now be another file's.
     """
     try:

@@ -31,15 +31,16 @@ do not: an intruder who has seen the releases of a draw then chooses whether tha
 
 from decimal import Decimal
 
+from panprivacy.errors import InvalidValue
 from panprivacy.privacy import exact, gaussian, renyi
 from panprivacy.privacy.budget import Split
 from panprivacy.privacy.noise import Gaussian, Laplace
 
 
 def loss(split: Split, draws: int, readings: int | None = None) -> float:
-    """What a user who appears in so many draws loses at most, but for a probability of `delta`.
+    """The largest loss of a user who appears in this number of draws, except with probability at most `delta`.
 
-    The state may be read once in each of them; with `readings`, in so many of them only.
+    The state may be read once in each of them; `readings` limits the number of draws in which it is read.
     """
     read = _readings(draws, readings)
     if isinstance(split.noise, Laplace):
@@ -53,28 +54,30 @@ def loss(split: Split, draws: int, readings: int | None = None) -> float:
 
 
 def delta(split: Split, draws: int, readings: int | None = None) -> float:
-    """The probability, at most, with which such a user loses more than `loss`."""
+    """The probability, at most, that such a user loses more than `loss`."""
     return min(max(_readings(draws, readings), min(draws, 1)) * split.delta, 1.0)
 
 
 def unread_loss(split: Split) -> float:
-    """What one draw gives away by its releases alone."""
+    """The loss of one draw by its releases alone, without a reading."""
     if isinstance(split.noise, Gaussian):
         return _unread_gaussian(split, 1)
     released = split.releases * split.sensitivity * split.noise.epsilon
-    if split.places > 1 or split.intrusions:
+    if not split.of_one_bit:
         return exact.round_up(exact.decimal(released))
     return exact.round_up(_unread_laplace(split, split.noise))
 
 
 def _readings(draws: int, readings: int | None) -> int:
     if draws < 0 or (readings is not None and readings < 0):
-        raise ValueError(f"how often is a number from 0 on, got {draws} times and {readings} readings")
+        raise InvalidValue(
+            f"how often is a number from 0 on, got {draws} times and {readings} readings", code="readings-range"
+        )
     return draws if readings is None else min(readings, draws)
 
 
 def _read_gaussian(split: Split, draws: int, read: int) -> float:
-    """The releases of so many draws, of which several are read."""
+    """The loss by the releases of these draws, of which several are read."""
     assert isinstance(split.noise, Gaussian)
     releases = split.releases * draws
     paths = read * gaussian.log_choices(releases, split.intrusions, split.places)
@@ -85,11 +88,11 @@ def _read_gaussian(split: Split, draws: int, read: int) -> float:
 
 
 def _unread_gaussian(split: Split, draws: int) -> float:
-    """The releases of so many draws, with no reading beside them."""
+    """The loss by the releases of these draws, with no reading beside them."""
     assert isinstance(split.noise, Gaussian)
     releases = split.releases * draws
     pure = gaussian.loss(split.noise.square, releases, split.delta, split.sensitivity)
-    if split.places > 1 or split.intrusions:
+    if not split.of_one_bit:
         return pure
     return min(pure, renyi.loss(split.noise.square, releases, split.delta, split.pair.p1, read=False))
 

@@ -49,7 +49,7 @@ from math import ceil, exp, expm1, floor, inf, lgamma, log, log1p, nextafter, pi
 import numpy as np
 
 LEAST_SQUARE = Fraction(1)
-"""Noise of less than one user's width is not drawn: the accounting is loose there, and nobody gains by it."""
+"""Noise of less than one user's width is not drawn: the accounting is loose there."""
 
 _SUMMED = 500.0  # the width up to which tails are summed term by term
 _NEGLIGIBLE = 90.0  # e^-90: what is left out of a sum is far below its rounding
@@ -58,7 +58,7 @@ _SLACK = 1e-11  # relative: more than all roundings of a delta together
 
 @lru_cache(maxsize=4096)
 def loss(square: Fraction, releases: int, delta: float, sensitivity: int = 1, log_choices: float = 0.0) -> float:
-    """The epsilon that so many releases lose together with this delta: never below the truth.
+    """The epsilon that these releases lose together with this delta: never below the truth.
 
     `log_choices` is the logarithm of the number of paths among which an intruder who watches may choose.
 
@@ -101,7 +101,7 @@ def _least_between(low: float, high: float, excess: Callable[[float], float]) ->
 
 
 def log_choices(releases: int, redraws: int = 0, places: int = 1) -> float:
-    """Logarithm of the number of paths among which an intruder who watches so many releases may choose.
+    """Logarithm of the number of paths among which an intruder who watches these releases may choose.
 
     >>> log_choices(0), round(exp(log_choices(365))), round(exp(log_choices(12, redraws=1)))
     (0.0, 366, 364)

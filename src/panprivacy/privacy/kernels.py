@@ -8,8 +8,6 @@ they are compiled or loaded when this module is, and no event changes them.
 import numpy as np
 from numba import njit, types
 
-from panprivacy.instructions import clear_vector_registers, overwrite_dead_stack
-
 u32, u64 = np.uint32, np.uint64
 
 _EACH_BYTE, _LOW_BITS, _ALL_BITS = u64(0x0101010101010101), u64(0x7F7F7F7F7F7F7F7F), u64(0xFFFFFFFFFFFFFFFF)
@@ -60,13 +58,3 @@ def keep_remainders(octets, n):
         octets[kept] = octet % n
         kept += int(octet < end)
     return kept
-
-
-@njit(types.void(), nogil=True, cache=True)
-def wipe_stack():
-    """Wipe what calls that have returned left on the stack of this thread, and in its vector registers.
-
-    A signal saves all registers on the stack, and so do calls into libraries; after a copy of bits they hold bits.
-    """
-    overwrite_dead_stack()  # type: ignore[call-arg]
-    clear_vector_registers()

@@ -20,7 +20,7 @@ from panprivacy.privacy.coins import ONE
 from panprivacy.privacy.gaussian import LEAST_SQUARE
 from panprivacy.privacy.noise import Gaussian, Laplace, Noise
 from panprivacy.privacy.pairs import Pair
-from panprivacy.sizes import counted
+from panprivacy.units import counted
 
 
 def all_made(planned: int, thing: str) -> str:
@@ -60,7 +60,8 @@ class Ledger:
         if self.releases >= self.split.releases:
             raise BudgetExhausted(
                 f"{all_made(self.split.releases, 'release')}; .last gives the last one again, and a new estimator with "
-                "releases=K plans for more"
+                "releases=K plans for more",
+                code="budget-exhausted",
             )
         self.releases += 1
 
@@ -68,7 +69,7 @@ class Ledger:
         """Refuse a rerandomisation that was not planned."""
         if self.redraws >= self.split.intrusions:
             made = all_made(self.split.intrusions, "rerandomisation")
-            raise BudgetExhausted(f"{made}; plan them with intrusions=J (--intrusions J)")
+            raise BudgetExhausted(f"{made}; plan them with intrusions=J", code="rerandomisations-planned")
 
     def note_redraw(self) -> None:
         """Book a rerandomisation that was made; from now on the pair is the one behind it."""
@@ -89,9 +90,12 @@ class Ledger:
         return [name for name, equal in same.items() if not equal]
 
     def with_releases(self, made: int) -> "Ledger":
-        """The same plan, with so many releases made."""
+        """The same plan, with this number of releases made."""
         if made > self.split.releases:
-            raise CannotMerge(f"the parts have made {made} releases together, and {self.split.releases} were planned")
+            raise CannotMerge(
+                f"the parts have made {made} releases together, and {self.split.releases} were planned",
+                code="merged-releases",
+            )
         return Ledger(self.split, made, self.redraws)
 
     @property
@@ -141,12 +145,14 @@ class Ledger:
         }
         wrong = [name for name, holds in sane.items() if not holds]
         if wrong:
-            raise CorruptState(f"the state contradicts itself in its {' and '.join(wrong)}")
+            raise CorruptState(f"the state contradicts itself in its {' and '.join(wrong)}", code="state-contradictory")
         noise, pair = noise_of(steps, delta), Pair(ONE - present, present)
         split = Split(epsilon, pair, noise, planned, flip, intrusions, delta=delta, places=places)
         released, planned_for = split.loss(planned, intrusions) - pair.loss, epsilon - pair.loss
         if isinstance(noise, Gaussian) and noise.square > LEAST_SQUARE and released < _USED * planned_for:
-            raise CorruptState("the state has more noise than its epsilon and delta ask for")
+            raise CorruptState(
+                "the state has more noise than its epsilon and delta ask for", code="state-contradictory"
+            )
         published = Published(noisy, level, number, then) if number else None
         return cls(split, made, redraws, published), data[end:]
 

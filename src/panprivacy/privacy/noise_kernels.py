@@ -1,6 +1,6 @@
 """The samplers of `panprivacy.privacy.noise` without a trace, compiled by numba and run without the GIL.
 
-Whoever knows the noise of a count that was released knows the count. So noise is drawn here in arrays that the caller
+An intruder who knows the noise of a released count knows the count. So noise is drawn here in arrays that the caller
 wipes, and nothing of it becomes an object of Python's. The algorithms are those of `noise`: uniform integers, compared
 with integers, and exact. Two things differ, and neither changes the law:
 

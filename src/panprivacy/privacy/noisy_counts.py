@@ -7,17 +7,16 @@ So counts stay in arrays that are wiped, from the table to the sum, and only the
 
 from collections.abc import Callable
 from math import isqrt
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from panprivacy.lazily import loaded
-from panprivacy.memory import Scratch
+from panprivacy.memory.scratch import Scratch
+from panprivacy.memory.stack import wipe_stack
 from panprivacy.privacy import coins as coin_sources
+from panprivacy.privacy import noise_kernels as kernels
 from panprivacy.privacy.coins import Coins, SystemCoins
 from panprivacy.privacy.noise import Laplace, Noise
-from panprivacy.privacy.stack import wipe_stack
 
 _WORDS_EACH = 64  # random words that noise mostly needs fewer of
 _LARGEST, _WIDEST, _FINEST = 2**63, 2**24, 2**46  # with these no number of the Gaussian sampler has more than 192 bits
@@ -52,7 +51,7 @@ def add_kept_noise(number: NDArray[np.int64], noise: Noise, coins: Coins) -> Non
 
 
 def reaches(number: NDArray[np.int64], bar: NDArray[np.int64], noise: Noise, coins: Coins) -> bool:
-    """Tell whether one number plus noise that nobody sees is at least the bar; the number is used up."""
+    """Tell whether one number plus noise that is not released is at least the bar; the number is used up."""
     if not _leaves_nothing(coins):
         return coins.reaches(int(number[0]), int(bar[0]), noise)
     add_from_system(number, noise)
@@ -61,9 +60,8 @@ def reaches(number: NDArray[np.int64], bar: NDArray[np.int64], noise: Noise, coi
 
 def add_from_system(counts: NDArray[np.int64], noise: Noise) -> None:
     """Add noise from the operating system to counts, and leave nothing of it behind."""
-    kernels = loaded("panprivacy.privacy.noise_kernels")
     with Scratch() as scratch:
-        add = _adder(noise, kernels, scratch)
+        add = _adder(noise, scratch)
         at = scratch.own(np.zeros(3, dtype=np.int64))
         words = _random_words(_WORDS_EACH * len(counts), scratch)
         try:
@@ -71,7 +69,7 @@ def add_from_system(counts: NDArray[np.int64], noise: Noise) -> None:
                 try:
                     add(counts, words, at)
                 except IndexError:
-                    words = _more(words, at, kernels, scratch)
+                    words = _more(words, at, scratch)
         finally:
             wipe_stack()
 
@@ -87,7 +85,7 @@ def _random_words(n: int, scratch: Scratch) -> NDArray[np.uint64]:
     return words
 
 
-def _more(words: NDArray[np.uint64], at: NDArray[np.int64], kernels: Any, scratch: Scratch) -> NDArray[np.uint64]:
+def _more(words: NDArray[np.uint64], at: NDArray[np.int64], scratch: Scratch) -> NDArray[np.uint64]:
     """The words of the count that is not done, and as many new ones as there were."""
     kept = words[at[kernels.KEPT] :]
     more = scratch.own(np.zeros(len(kept) + len(words), dtype=np.uint64))
@@ -97,7 +95,7 @@ def _more(words: NDArray[np.uint64], at: NDArray[np.int64], kernels: Any, scratc
     return more
 
 
-def _adder(noise: Noise, kernels: Any, scratch: Scratch) -> Callable[..., None]:
+def _adder(noise: Noise, scratch: Scratch) -> Callable[..., None]:
     """The loop that adds noise of a law to counts, given random words and how far it is."""
     if isinstance(noise, Laplace):
         epsilon = noise.epsilon

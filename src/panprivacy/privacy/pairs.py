@@ -6,7 +6,7 @@ from fractions import Fraction
 from math import ceil, floor
 
 from panprivacy.checks import check_epsilon
-from panprivacy.errors import NotPrivate
+from panprivacy.errors import InvalidValue, NotPrivate
 from panprivacy.privacy import exact
 from panprivacy.privacy.coins import ONE, check_threshold
 
@@ -16,7 +16,7 @@ class Pair:
     """Two Bernoulli coins, as integer thresholds over 2**32.
 
     Every bit starts as a flip of `absent`; an event redraws it from `present`; a deletion redraws it from `absent`.
-    Whoever reads the bit learns at most ``loss = max(|ln(p1/p0)|, |ln((1-p0)/(1-p1))|)`` about its user.
+    An intruder who reads the bit learns at most ``loss = max(|ln(p1/p0)|, |ln((1-p0)/(1-p1))|)`` about its user.
 
     >>> pair = symmetric(1.0)
     >>> round(float(pair.p1), 6), round(pair.loss, 6)
@@ -62,7 +62,7 @@ class Pair:
         """The loss, rounded up."""
         return exact.round_up(self.exact_loss)
 
-    def seen_through(self, flip: int) -> "Pair":
+    def after_randomized_response(self, flip: int) -> "Pair":
         """The pair of a bit that is then flipped with probability ``q = flip / 2**32``.
 
         ``p' = p*(1-q) + (1-p)*q`` for both coins, each rounded towards 1/2: the loss can only be smaller.
@@ -80,10 +80,11 @@ def symmetric(epsilon: float, c: float = 0.5) -> Pair:
     if c > 0.5:
         raise NotPrivate(
             f"c = {c} is above 1/2: a zero bit would then give away more than epsilon, since "
-            "(1-p0)/(1-p1) > p1/p0 = e^epsilon; use c = 1/2"
+            "(1-p0)/(1-p1) > p1/p0 = e^epsilon; use c = 1/2",
+            code="centre-too-high",
         )
     if c <= 0:
-        raise ValueError(f"c must be in (0, 1/2], got {c}")
+        raise InvalidValue(f"c must be in (0, 1/2], got {c}", code="c-range")
     share = exact.logistic(epsilon)
     scale = 2 * Fraction(c) * ONE
     present = min(floor(scale * share), ONE - 1)
@@ -98,7 +99,7 @@ def dwork(epsilon: float) -> Pair:
     0.2877
     """
     if not 0 < epsilon < 2:
-        raise ValueError(f"Dwork's pair needs epsilon in (0, 2), got {epsilon}")
+        raise InvalidValue(f"Dwork's pair needs epsilon in (0, 2), got {epsilon}", code="epsilon-range")
     return _informative(ONE // 2, ONE // 2 + int(Fraction(epsilon) * (ONE // 4)), epsilon)
 
 
@@ -109,7 +110,10 @@ def response(epsilon: float) -> int:
 
 def _informative(absent: int, present: int, epsilon: float) -> Pair:
     if present <= absent:
-        raise ValueError(f"epsilon = {epsilon} is too small: both coins round to the same 32-bit probability")
+        raise InvalidValue(
+            f"epsilon = {epsilon} is too small: both coins round to the same 32-bit probability",
+            code="epsilon-too-small",
+        )
     return Pair(absent, present)
 
 

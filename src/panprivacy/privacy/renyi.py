@@ -45,7 +45,7 @@ _CELLS = 24  # into which the sum over the moments is cut where it has more term
 
 
 def loss(square: Fraction, releases: int, delta: float, p1: Fraction, *, read: bool = True) -> float:
-    """The epsilon that so many releases lose with this delta, beside the loss of the state: never below the truth.
+    """The epsilon that these releases lose with this delta, beside the loss of the state: never below the truth.
 
     >>> round(loss(Fraction(369**2), 365, 1e-9, Fraction(2, 3)), 4)
     0.2315

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panprivacy.checks import bounded_delta, check_epsilon
-from panprivacy.errors import NotPrivate
+from panprivacy.errors import InvalidValue, NotPrivate
 from panprivacy.privacy import gaussian, noise, renyi
 from panprivacy.privacy.budget import (
     LARGEST_SQUARE,
@@ -22,11 +22,12 @@ from panprivacy.privacy.budget import (
     RELEASE_STEPS,
     SQUARE_STEPS,
     Split,
+    sensitivity_of,
 )
 from panprivacy.privacy.coins import ONE
 from panprivacy.privacy.noise import Gaussian, Laplace
 from panprivacy.privacy.pairs import Pair, response, symmetric
-from panprivacy.sizes import counted
+from panprivacy.units import counted
 
 _IMPOSSIBLE = 1e9  # the log error of shares that exceed the budget; finite, since the search subtracts errors
 
@@ -63,17 +64,18 @@ def best_split(
     if delta is not None:
         delta = bounded_delta(delta)
     if size < 1:
-        raise ValueError(f"the table needs at least one bit, got {size}")
+        raise InvalidValue(f"the table needs at least one bit, got {size}", code="size-range")
     if releases < 1:
-        raise ValueError(f"plan at least one release, got releases={releases}")
+        raise InvalidValue(f"plan at least one release, got releases={releases}", code="releases-range")
     if releases > MOST_RELEASES:
-        raise ValueError(
-            f"plan at most {MOST_RELEASES:,} releases, got {releases:,}; pp.Continual may be looked at for ever"
+        raise InvalidValue(
+            f"plan at most {MOST_RELEASES:,} releases, got {releases:,}; pp.Continual may be looked at for ever",
+            code="releases-range",
         )
     if intrusions < 0:
-        raise ValueError(f"intrusions must not be negative, got {intrusions}")
+        raise InvalidValue(f"intrusions must not be negative, got {intrusions}", code="intrusions-range")
     if intrusions > MOST_INTRUSIONS:
-        raise ValueError(f"plan at most {MOST_INTRUSIONS} intrusions, got {intrusions}")
+        raise InvalidValue(f"plan at most {MOST_INTRUSIONS} intrusions, got {intrusions}", code="intrusions-range")
     return _best_split(epsilon, size, releases, intrusions, delta, up_to, even_if_worse.get())
 
 
@@ -95,12 +97,12 @@ def _best_split(  # noqa: PLR0917 - what the cache is keyed by
     for split in best.affordable():
         return split
     planned = f"{counted(releases, 'release')} and {counted(intrusions, 'intrusion')}"
-    raise ValueError(f"epsilon = {epsilon} is too small for {planned}")
+    raise InvalidValue(f"epsilon = {epsilon} is too small for {planned}", code="epsilon-too-small")
 
 
 @dataclass(frozen=True)
 class _Laplace:
-    """Laplace noise for so many releases: pure epsilon."""
+    """Laplace noise for the planned releases: pure epsilon."""
 
     releases: int
     places: int
@@ -120,13 +122,13 @@ class _Laplace:
 
     def _each(self, rest: float, p1: float, redraw: float) -> float:
         """The epsilon of the noise on each count."""
-        released = _released(rest, p1, redraw) if self.places == 1 else rest / 2
+        released = _released(rest, p1, redraw) if self.places == 1 else rest / sensitivity_of(self.places)
         return released / self.releases
 
 
 @dataclass(frozen=True)
 class _Gaussian:
-    """Gaussian noise for so many releases, which lose epsilon but for a probability of delta."""
+    """Gaussian noise for the planned releases, which lose epsilon except with probability at most delta."""
 
     releases: int
     delta: float
@@ -139,7 +141,7 @@ class _Gaussian:
         if rest <= 0:
             return None
         log_choices = gaussian.log_choices(self.releases, self.intrusions, self.places)
-        ratio = (_mean_of(rest, log(self.delta) - log_choices) / min(self.places, 2)) ** 2
+        ratio = (_mean_of(rest, log(self.delta) - log_choices) / sensitivity_of(self.places)) ** 2
         if self.places == 1 and not self.intrusions:
             ratio = max(ratio, renyi.affordable(rest, self.releases, self.delta, p1))
         square = self.releases / ratio
@@ -174,9 +176,9 @@ def _mean_of(epsilon: float, log_delta: float) -> float:
 
 
 def _left_of(pair: Pair, flip: int, redraws: int) -> bool:
-    """Whether the two coins of a pair still differ after so many redraws."""
+    """Whether the two coins of a pair still differ after these redraws."""
     for _ in range(redraws):
-        pair = pair.seen_through(flip)
+        pair = pair.after_randomized_response(flip)
     return pair.present > pair.absent
 
 

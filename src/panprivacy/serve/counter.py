@@ -1,28 +1,32 @@
-"""One counter of the service: its state on disk, its thread, its schedule, and what it has published."""
+"""One counter of the service: its state on disk, its thread, its schedule, and its releases."""
 
-import time
+import json
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
+from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 from panprivacy.errors import BudgetExhausted, PanPrivacyError
+from panprivacy.ingest.bodies import Body
+from panprivacy.ingest.problems import ProblemType, Refused
 from panprivacy.periods import SECOND, as_datetime
-from panprivacy.serve.bodies import Body
+from panprivacy.serve.clock import SteadyClock
 from panprivacy.serve.config import CounterSettings
-from panprivacy.serve.counting import Counting
-from panprivacy.serve.keeping import Kept
+from panprivacy.serve.feeding import BodyFeeder
 from panprivacy.serve.logs import log
-from panprivacy.serve.promise import Broken, Promise
-from panprivacy.serve.published import Bulletin, Record, record_of
-from panprivacy.serve.refusals import Refused, Why
+from panprivacy.serve.memory import ReadingShare
+from panprivacy.serve.pinned import PinnedSettings, PinnedSettingsChanged
+from panprivacy.serve.releases import Record, ReleaseLog, record_of
 from panprivacy.serve.schedule import Due, Schedule
-from panprivacy.serve.standing import standing_of
-from panprivacy.serve.worker import Worker
+from panprivacy.serve.worker import KeptEstimator, Worker
 from panprivacy.state import StateFile
 
-_LOOK = 30.0  # seconds after which the clock is looked at again: somebody may have set it
+_JUMPED = "the clock has jumped ahead: periods end by the old time for ten minutes"
+_CLOCK = SteadyClock(partial(log, _JUMPED, level="error"))
+_LOOK = 30.0  # seconds after which the clock is read again: it may have been set
 _AGAIN = 1.0  # seconds until a release is tried again that the disk did not take
 _MIND = 0.02  # seconds by which a wait may end too early
 _OLDER = (
@@ -32,64 +36,79 @@ _OLDER = (
 
 
 class Counter:
-    """Counts bodies, releases when it is time or when it is asked to, and keeps it all in files of one folder.
+    """Counts bodies, releases by schedule or on request, and keeps it all in files of one folder.
 
-    Whatever changes the state is done by one thread, in order; methods may be called from any.
+    One thread does all that changes the state, in order; methods may be called from any thread.
     """
 
-    def __init__(self, settings: CounterSettings, folder: Path) -> None:
+    def __init__(
+        self,
+        settings: CounterSettings,
+        folder: Path,
+        reading: ReadingShare | None = None,
+        *,
+        initialize: bool = False,
+    ) -> None:
+        """Open its files, or make them; `initialize` says that lost ones are known to be lost."""
         self.settings = settings
+        self._reading = reading or ReadingShare(2**62)
         self.name = settings.name
         self.counted: Callable[[int], None] = lambda _: None
-        """Is told of how many rows each batch was."""
+        """Is called with the number of rows of each batch."""
         self._stuck = False  # whether the disk keeps a release from being published
+        self._owed: Record | None = None  # a release that was spent for a request, and published after its refusal
         state = StateFile(folder / f"{self.name}.pp")
-        self._kept = Kept(state, settings.who.universe())  # first: another service may be using all these files
+        self._kept = KeptEstimator(state, settings.universe.load())  # first: it locks all these files
         try:
-            self._open(folder, state)
+            if initialize and not state.exists:
+                _set_aside(self.name, folder)
+            self._open(folder, state, initialize=initialize)
         except BaseException:
             self._kept.close()
             raise
 
-    def _open(self, folder: Path, state: StateFile) -> None:
+    def _open(self, folder: Path, state: StateFile, *, initialize: bool) -> None:
         settings = self.settings
-        self._promise = Promise(folder / f"{self.name}.json")
-        self._promise.check(self.name, settings.promise)
-        self.bulletin = Bulletin(folder / f"{self.name}.releases.ndjson")
-        self._promise.check_state(state.path, len(self.bulletin.records))
+        self._pinned = PinnedSettings(folder / f"{self.name}.json")
+        self._pinned.check(self.name, settings.pinned)
+        self.release_log = ReleaseLog(folder / f"{self.name}.releases.ndjson")
+        self._pinned.check_state(state.path, len(self.release_log))
+        if initialize and self._pinned.accept_list(len(self.release_log)):
+            log("its list of releases goes on without those that are lost", level="warning", counter=self.name)
+        self._pinned.check_list(self.name, len(self.release_log))
         if not state.exists:
-            self._promise.make(settings.promise, _now())
+            log("a new counter, with its whole budget", counter=self.name)
+            self._pinned.make(settings.pinned, _now())
         self._kept.open(settings.make)
-        self._promise.note_made()
-        self._check_spent(state.path)
-        scheduled = settings.schedule
-        self._schedule = Schedule(scheduled, self._promise.begun) if scheduled is not None else None
-        self._counting = Counting(settings, self._schedule, self._pass, self._note_change, lambda: _now())  # noqa: PLW0108 - tests set the clock
+        self._pinned.note_made()
+        check_spent(self.name, state.path, self._kept.est, self.release_log)
+        self._schedule = None
+        if settings.schedule is not None:
+            self._schedule = Schedule(settings.schedule, settings.table.row_policy, self._pinned.begun)
+        clock = lambda: _now()  # noqa: E731, PLW0108 - tests set the clock
+        self._feeder = BodyFeeder(settings, self._schedule, self._release_until, self._note_change, clock)
         self._worker = Worker(self.name, self._kept, self._tick, self._due, self._note_broken)
         if self._schedule is not None:
-            for record in self.bulletin.records:
+            for record in self.release_log.records:
                 self._schedule.note(record["period"])
-        self._stood = self._standing()
-        with suppress(Refused):  # then whoever asks for a release gets it
+        self._status = self._current_status()
+        with suppress(Refused):  # then the next request for a release returns it
             self._publish_late()
-
-    def _check_spent(self, state: Path) -> None:
-        """Refuse a state that knows of fewer releases than are published: it would spend them again."""
-        est, listed = self._kept.est, self.bulletin.last
-        made = est.last.number if getattr(est, "last", None) is not None else 0
-        if hasattr(est, "last") and listed is not None and listed["release"]["number"] > made:
-            raise Broken(_OLDER.format(name=self.name, state=state))
 
     def start(self) -> None:
         """Begin to count."""
         self._worker.start()
 
+    def discard(self) -> None:
+        """Unlock the files of a counter that is not started."""
+        self._kept.close()
+
     def close(self) -> None:
-        """Count what waits, and give the file back."""
+        """Count what waits, and unlock the files."""
         self._worker.close()
         self._kept.close()
 
-    # --- from any thread ----------------------------------------------------------------------------------------
+    # --- in any thread -----------------------------------------------------------------------------------------
 
     def take(self, body: Body) -> "Future[int]":
         """Count the rows of a body; the result is there when they are on disk, and says how many there were."""
@@ -97,12 +116,15 @@ class Counter:
         self._kept.check_free()
         return self._worker.submit(lambda: self._count(body))
 
-    def release(self, level: float | None = None) -> "Future[Record]":
-        """Spend a release; the result is there when it is published."""
+    def release(self, level: float | None = None, key: str | None = None) -> "Future[Record]":
+        """Spend a release; the result is there when it is published.
+
+        A request with the `key` of an earlier one gets the release that the earlier one has spent.
+        """
         self._check_live()
-        if self.settings.kind == "actives":
-            raise Refused(Why.not_now, "days of this counter end by its schedule, and are released then")
-        return self._worker.submit(lambda: self._release(None, level))
+        if self.settings.by_day:
+            raise Refused(ProblemType.not_now, "days of this counter end by its schedule, and are released then")
+        return self._worker.submit(lambda: self._release(None, level, key))
 
     @property
     def queue(self) -> int:
@@ -110,20 +132,28 @@ class Counter:
         return self._worker.queue
 
     @property
-    def failing(self) -> bool:
-        """Whether the disk does not take its state, or a release."""
-        return self._kept.failing or self._stuck
+    def trouble(self) -> str | None:
+        """Why it does not do all that it should now; None while it does."""
+        if self._kept.failing:
+            return "the disk does not take its state"
+        if self._stuck:
+            return "the disk does not take a release"
+        if self._by_clock and _CLOCK.has_jumped:
+            return "the clock has jumped ahead"
+        return None
 
     @property
-    def standing(self) -> dict[str, Any]:
+    def status(self) -> dict[str, Any]:
         """What is public about the counter now, at no cost."""
-        return self._stood | {"next": self._next, "last": self.bulletin.last}
+        title = self.settings.table.title or self.name
+        return self._status | {"title": title, "next": self._next, "last": self.release_log.last}
 
     # --- in the thread of the counter ---------------------------------------------------------------------------
 
     def _count(self, body: Body) -> int:
         try:
-            rows = self._counting.take(body, lambda: self._kept.est)
+            with self._reading.reading(len(body.octets)):
+                rows = self._feeder.take(body, lambda: self._kept.est)
         finally:
             body.wipe()
         self.counted(rows)
@@ -132,62 +162,76 @@ class Counter:
     def _note_change(self) -> None:
         self._kept.changed = True
 
-    def _release(self, due: Due | None, level: float | None = None) -> Record:
-        """Spend a release: what was spent is on disk before anybody can see it."""
+    def _release(self, due: Due | None, level: float | None = None, key: str | None = None) -> Record:
+        """Spend a release: what was spent is on disk before it is shown."""
         period = self._schedule.described(due) if self._schedule and due else None
-        late = self._publish_late()
+        late = self._publish_late() or self._owed
+        self._owed = None
+        request = None
+        if key is not None:
+            request = self._request_of(key)
+            number = self._pinned.release_of(request)
+            if number is not None and number <= len(self.release_log):
+                found: Record = json.loads(self.release_log.lines(number - 1, 0)[0])
+                return found
         if late is not None and late["period"] == period:
-            return late  # it was asked for before, and spent, when the disk did not take what is published
+            return late  # an earlier request spent it, and the disk did not take it into the log
         at = as_datetime(_now() // SECOND * SECOND).isoformat()
-        released = self._spend(at, period, level or self.settings.level)
+        released = self._spend(at, period, level or self.settings.table.level, request)
         return self._publish(released, at, period)
 
-    def _spend(self, at: str, period: dict[str, Any] | None, level: float) -> Any:
+    def _request_of(self, key: str) -> str:
+        try:
+            return self._pinned.request_of(key)
+        except OSError:
+            raise Refused(ProblemType.disk) from None
+
+    def _spend(self, at: str, period: dict[str, Any] | None, level: float, request: str | None) -> Any:
         self._kept.save_if_changed()
         try:
-            self._promise.note_release(at, period)
-            released = self.settings.of.release(self._kept.est, level)
+            self._pinned.note_release(at, period, len(self.release_log) + 1, request)
+            released = self._kept.est.next_release(level)
         except BudgetExhausted:
-            raise Refused(Why.spent) from None
+            raise Refused(ProblemType.spent) from None
         except OSError:
             if self._schedule is not None:  # then it is tried again soon
                 self._note_stuck("the disk does not take a release")
-            raise Refused(Why.disk) from None
+            raise Refused(ProblemType.disk) from None
         except PanPrivacyError as error:
-            raise error if isinstance(error, Refused) else Refused(Why.not_now) from None
+            raise error if isinstance(error, Refused) else Refused(ProblemType.not_now) from None
         self._kept.save()
         return released
 
     def _publish(self, released: Any, at: str, period: dict[str, Any] | None) -> Record:
-        record = record_of(len(self.bulletin.records) + 1, released, at, period)
+        record = record_of(len(self.release_log) + 1, released, at, period)
         try:
-            self.bulletin.publish(record)
+            self.release_log.publish(record)
         except OSError:
             self._note_stuck("a release is spent, and the disk does not take it into the list")
-            raise Refused(Why.unlisted) from None
+            raise Refused(ProblemType.unlisted) from None
         self._stuck = False
         if self._schedule is not None:
             self._schedule.note(period)
-        self._stood = self._standing()
-        self.bulletin.tell(record)  # last: whoever hears of it finds what is left after it
+        self._status = self._current_status()
+        self.release_log.tell(record)  # last: listeners read the status after it
         log("released", counter=self.name, release=record["id"], period=period)
         return record
 
     def _publish_late(self) -> Record | None:
-        """Publish a release that the state has, and the list of releases lacks: a crash or the disk kept it off."""
-        last, listed = getattr(self._kept.est, "last", None), self.bulletin.last
+        """Publish a release that the state has and the log of releases lacks, because of a crash or a full disk."""
+        last, listed = getattr(self._kept.est, "last", None), self.release_log.last
         if last is None or (listed is not None and listed["release"]["number"] >= last.number):
             return None
-        known = self._promise.under_way or {"at": as_datetime(self._promise.begun).isoformat(), "period": None}
+        known = self._pinned.under_way or {"at": as_datetime(self._pinned.begun).isoformat(), "period": None}
         return self._publish(last, known["at"], known["period"])
 
-    def _pass(self, period: int) -> None:
+    def _release_until(self, period: int) -> None:
         """Release what is due before a row of this period is counted."""
         assert self._schedule is not None
         while self._schedule.open < period:
-            last = self._schedule.open + 1 if self.settings.kind == "actives" else period
+            last = self._schedule.open + 1 if self.settings.by_day else period
             due = Due(last - 1 if self._by_clock else self._schedule.open, last - 1 - self._schedule.open)
-            if self.settings.of.left(self._kept.est) != 0:
+            if self._kept.est.releases_left != 0:
                 self._release(due)
             self._schedule.open = last
 
@@ -196,14 +240,26 @@ class Counter:
         return self._schedule is not None and self._schedule.by_clock
 
     def _tick(self) -> None:
-        if self._by_clock and self._schedule is not None and not self.settings.retired:
-            self._pass(self._schedule.period_of(_now()))
+        if self._kept.failing or self._stuck:
+            self._try_disk()
+        if self._by_clock and self._schedule is not None and not self.settings.table.retired:
+            self._release_until(self._schedule.periods.number(_now()))
+
+    def _try_disk(self) -> None:
+        """Write the state once more, and a release that is spent and not published."""
+        self._kept.check_free()
+        self._kept.try_again()
+        late = self._publish_late()
+        if late is not None and late["period"] is None:
+            self._owed = late
+        if not self._by_clock:
+            self._stuck = False
 
     def _due(self) -> float | None:
+        if self._kept.failing or self._stuck:
+            return _AGAIN
         if not self._by_clock or self._schedule is None:
             return None
-        if self.failing:
-            return _AGAIN
         return min(max((self._schedule.ends - _now()) / SECOND, 0) + _MIND, _LOOK)
 
     def _note_broken(self) -> None:
@@ -215,21 +271,98 @@ class Counter:
         self._stuck = True
 
     def _check_live(self) -> None:
-        if self.settings.retired:
-            raise Refused(Why.retired)
+        if self.settings.table.retired:
+            raise Refused(ProblemType.retired)
 
     @property
     def _next(self) -> str | None:
         """When the period ends that is released next; None if there is no schedule, or no release left."""
-        left = self._stood["budget"]["releases_left"]
-        if self._schedule is None or left == 0 or self.settings.retired:
+        left = self._status["budget"]["releases_left"]
+        if self._schedule is None or left == 0 or self.settings.table.retired:
             return None
         return as_datetime(self._schedule.ends).isoformat()
 
-    def _standing(self) -> dict[str, Any]:
-        return standing_of(self.settings, self._kept.est)
+    def _current_status(self) -> dict[str, Any]:
+        return public_status(self.settings, self._kept.est)
+
+
+def check_files(settings: CounterSettings, folder: Path) -> None:
+    """Refuse files of a counter that would keep it from being opened; change none."""
+    state = StateFile(folder / f"{settings.name}.pp")
+    pinned = PinnedSettings(folder / f"{settings.name}.json")
+    pinned.check(settings.name, settings.pinned)
+    listed = ReleaseLog(folder / f"{settings.name}.releases.ndjson", mend=False)
+    pinned.check_state(state.path, len(listed))
+    pinned.check_list(settings.name, len(listed))
+    if state.exists:
+        check_spent(settings.name, state.path, state.load(settings.universe.load()), listed)
+
+
+def _set_aside(name: str, folder: Path) -> None:
+    """Rename what is left of a counter whose state is lost, so that it starts anew and nothing is overwritten."""
+    left = [path for kind in ("json", "releases.ndjson") if (path := folder / f"{name}.{kind}").exists()]
+    number = next(number for number in count(1) if not list(folder.glob(f"{name}.lost-{number}.*")))
+    for path in left:
+        path.rename(folder / f"{name}.lost-{number}{path.name.removeprefix(name)}")
+    if left:
+        log("its state is lost: what is left of it is set aside", level="warning", counter=name)
+
+
+def check_spent(name: str, state: Path, est: Any, log_: ReleaseLog) -> None:
+    """Refuse a state that knows of fewer releases than are published: it would spend them again."""
+    made = est.last.number if getattr(est, "last", None) is not None else 0
+    if hasattr(est, "last") and log_.last is not None and log_.last["release"]["number"] > made:
+        raise PinnedSettingsChanged(_OLDER.format(name=name, state=state))
 
 
 def _now() -> int:
     """Microseconds since 1970."""
-    return time.time_ns() // 1000
+    return _CLOCK.now()
+
+
+def public_status(settings: CounterSettings, est: Any) -> dict[str, Any]:
+    """What is public about a counter, for JSON: its settings, its budget, the error to expect. Reading it is free."""
+    columns = settings.columns
+    return {
+        "name": settings.name,
+        "title": settings.table.title or settings.name,
+        "kind": settings.kind,
+        "universe": est.universe.size if settings.has_universe else None,
+        "groups": list(getattr(est, "groups", None) or ()),
+        "budget": _budget(est),
+        "error": est.expected_errors(),
+        "level": settings.table.level,
+        "schedule": _schedule(settings),
+        "columns": {
+            "ids": list(columns.ids),
+            "action": columns.action,
+            "time": columns.time,
+            "category": columns.category,
+        },
+        "repeatable": est.REPEATABLE,
+        "retired": settings.table.retired,
+        "secure": est.secure,
+    }
+
+
+def _budget(est: Any) -> dict[str, Any]:
+    budget, left = est.budget, est.releases_left
+    planned = getattr(budget, "releases", getattr(budget, "moves", None))
+    return {
+        "epsilon": est.epsilon,
+        "delta": est.delta,
+        "spent": budget.spent,
+        "remaining": budget.remaining,
+        "releases": None if left is None else planned,
+        "releases_left": left,
+        "releases_are": est.TRAITS.unit,
+    }
+
+
+def _schedule(settings: CounterSettings) -> dict[str, Any] | None:
+    schedule = settings.schedule
+    if schedule is None:
+        return None
+    by = "clock" if schedule.by_clock else "events"
+    late = None if schedule.time is None else settings.table.row_policy.late
+    return {"every_seconds": schedule.every / 1e6, "by": by, "late": late}

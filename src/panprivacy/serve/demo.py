@@ -1,4 +1,4 @@
-"""A service to look at: one counter, made-up visitors of four regions, ten minutes of them before the start."""
+"""A demonstration: one counter of made-up visitors from four regions, with ten minutes of data before the start."""
 
 import random
 import tempfile
@@ -6,32 +6,31 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
+from panprivacy.brokers.consumer import Take
+from panprivacy.ingest.bodies import Body, ContentType
+from panprivacy.ingest.problems import Refused
 from panprivacy.periods import SECOND, as_datetime
-from panprivacy.serve.bodies import Body, Form
-from panprivacy.serve.config import CounterSettings, Settings, settings_of
-from panprivacy.serve.logs import only_what_is_wrong
-from panprivacy.serve.refusals import Refused
-from panprivacy.serve.sources import KINDS, Take
+from panprivacy.serve.config import Settings, settings_of
+from panprivacy.serve.logs import warnings_only
 
 _REGIONS = ("north", "south", "west", "east")
 _USERS = 200_000
 _EVERY = 10  # seconds of a period
 _BEFORE = 60  # periods before the start
 _EACH = 120  # visits in a second
-KINDS["demo"] = f"{__name__}:made_up"
 
 
 @contextmanager
 def demonstrated() -> Iterator[Settings]:
-    """Settings of a service in a folder that is gone when it ends."""
-    with tempfile.TemporaryDirectory(prefix="panprivacy-demo-") as name, only_what_is_wrong():
+    """Settings of a service in a folder that is deleted at the end."""
+    with tempfile.TemporaryDirectory(prefix="panprivacy-demo-") as name, warnings_only():
         folder = Path(name)
         rows = (f"{user},{_REGIONS[user * len(_REGIONS) // _USERS]}\n" for user in range(_USERS))
         (folder / "users.csv").write_text("user,region\n" + "".join(rows))
-        start = as_datetime((int(time.time()) // _EVERY - _BEFORE) * _EVERY * SECOND)
+        start = (int(time.time()) // _EVERY - _BEFORE) * _EVERY
         counter = {
             "title": "Visitors of four regions (made up)",
             "kind": "density",
@@ -41,17 +40,18 @@ def demonstrated() -> Iterator[Settings]:
             "delta": 1e-9,
             "releases": 600,
             "column": "user",
-            "schedule": {"every": f"{_EVERY}s", "time": "at", "start": start, "ahead": 1},
-            "source": {"kind": "demo"},
+            "schedule": {"every": f"{_EVERY}s", "time": "at", "start": as_datetime(start * SECOND), "ahead": 1},
         }
         service = {"anonymous": ["feed", "read", "release", "admin"]}
-        yield settings_of({"service": service, "counters": {"demo": counter}}, folder)
+        settings = settings_of({"service": service, "counters": {"demo": counter}}, folder)
+        yield replace(settings, sources={"demo": MadeUpVisits(start)})
 
 
-class MadeUp:
-    """Visits that nobody made: a period at a time until now is reached, and then a second's worth a second."""
+class MadeUpVisits:
+    """A source of made-up visits: a period at a time for the past, and then a second's worth each second."""
 
     stopped: str | None = None
+    trouble: str | None = None
 
     def __init__(self, start: int) -> None:
         self._second = start
@@ -59,7 +59,7 @@ class MadeUp:
         self._thread: threading.Thread | None = None
 
     def start(self, take: Take) -> None:
-        """Begin to visit."""
+        """Begin to send visits."""
         self._thread = threading.Thread(target=self._visit, args=(take,), name="demo", daemon=True)
         self._thread.start()
 
@@ -75,7 +75,7 @@ class MadeUp:
             many = _EVERY if second + _EVERY < time.time() else 1
             rows = "".join(f"{self._visitor(draw)},{second}\n" for _ in range(_EACH * many))
             try:
-                take(Body.copied(f"user,at\n{rows}".encode(), Form.csv)).result()
+                take(Body.copied(f"user,at\n{rows}".encode(), ContentType.csv)).result()
             except Refused:
                 if self._over.wait(1):
                     return
@@ -83,13 +83,6 @@ class MadeUp:
 
     @staticmethod
     def _visitor(draw: random.Random) -> int:
-        """Whoever comes; from some regions more than from others."""
+        """A random visitor; some regions have more than others."""
         region = draw.choices(range(len(_REGIONS)), (5, 3, 2, 1))[0]
         return region * _USERS // len(_REGIONS) + draw.randrange(_USERS // len(_REGIONS))
-
-
-def made_up(counter: CounterSettings, _table: dict[str, Any]) -> MadeUp:
-    """The source of the demonstration: visits from the start of its schedule on."""
-    assert counter.schedule is not None
-    assert counter.schedule.start is not None
-    return MadeUp(counter.schedule.start // SECOND)

@@ -1,7 +1,7 @@
-"""Structured logs: one line of JSON on standard error for each thing that happens, and never an id in it.
+"""Structured logs: one line of JSON on standard error for each event of the service, never with an id.
 
-Only names that this program gives itself are logged: counters, tokens, routes, kinds of refusals. No address of a
-request, no query, no header and no body is, and no text of an exception, which could quote one.
+Only names that this program gives itself are logged: counters, tokens, routes, types of problems. No address, query,
+header or body of a request is logged, and no text of an exception, which could quote one.
 """
 
 import json
@@ -10,19 +10,20 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-_STANDARD_ERROR = 2  # by its number, as libraries of other languages write to it
-_MOST_BYTES = 4096  # that are read, and forgotten, at a time
-_MOST_SECONDS = 1.0  # to wait for the last of them
-_unsaid: set[str] = set()  # levels
+COMPILING = "compiling, once: may take a minute"
+_STANDARD_ERROR = 2  # the number that libraries of other languages write to
+_MOST_BYTES = 4096  # read and dropped at a time
+_MOST_SECONDS = 1.0  # to wait for the last bytes
+_silent: set[str] = set()  # levels that are not logged
 
 
 def log(event: str, *, level: str = "info", **fields: Any) -> None:
-    """Say that something happened."""
-    if level in _unsaid:
+    """Write one line."""
+    if level in _silent:
         return
     at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     line = json.dumps({"at": at, "level": level, "event": event} | fields)
@@ -30,22 +31,21 @@ def log(event: str, *, level: str = "info", **fields: Any) -> None:
 
 
 @contextmanager
-def only_what_is_wrong() -> Iterator[None]:
-    """Keep to warnings and errors: somebody reads the terminal, and the address of the page is to stay there."""
-    _unsaid.add("info")
+def warnings_only() -> Iterator[None]:
+    """Log only warnings and errors, so that the address of the page stays visible on a terminal."""
+    _silent.add("info")
     try:
         yield
     finally:
-        _unsaid.clear()
+        _silent.clear()
 
 
 @contextmanager
 def libraries_unquoted() -> Iterator[None]:
-    """Say that a library has something to say, and not what: it could quote a request.
+    """Log that a library wrote something, and not its words: they could quote a request.
 
-    That goes for loggers of Python, for exceptions that nobody caught, and for what others write to standard error by
-    themselves, such as the runtime of Polars when it panics over a body: there is a pipe in its place, which nobody
-    reads but to forget it.
+    This holds for Python's loggers, for uncaught exceptions, and for code that writes to standard error by itself, such
+    as the runtime of Polars when it panics over a body: a pipe stands in its place, whose bytes are read and dropped.
     """
     handlers, logging.root.handlers = logging.root.handlers, [_Unquoted(logging.WARNING)]
     sys.excepthook = lambda kind, *_: log("failed", level="error", sort=kind.__name__)  # to the end of the process
@@ -53,14 +53,14 @@ def libraries_unquoted() -> Iterator[None]:
     before, (reading, writing) = os.dup(_STANDARD_ERROR), os.pipe()
     os.dup2(writing, _STANDARD_ERROR)
     os.close(writing)
-    forgetting = threading.Thread(target=_forget, args=(reading,), name="standard error", daemon=True)
-    forgetting.start()
+    dropping = threading.Thread(target=_drop, args=(reading,), name="standard error", daemon=True)
+    dropping.start()
     try:
         yield
     finally:
-        os.dup2(before, _STANDARD_ERROR)  # nobody has the other end of the pipe any more, and the thread ends
+        os.dup2(before, _STANDARD_ERROR)  # which closes the other end of the pipe, so that the thread ends
         os.close(before)
-        forgetting.join(_MOST_SECONDS)
+        dropping.join(_MOST_SECONDS)
         sys.stderr.close()
         sys.stderr, logging.root.handlers = error, handlers
 
@@ -70,7 +70,27 @@ class _Unquoted(logging.Handler):
         log("note of a library", level=record.levelname.lower(), library=record.name)
 
 
-def _forget(reading: int) -> None:
+def _drop(reading: int) -> None:
     while os.read(reading, _MOST_BYTES):
         log("note of a library", level="warning", library="standard error")
     os.close(reading)
+
+
+@contextmanager
+def compiling_told(say: Callable[[str], None]) -> Iterator[None]:
+    """Say it as soon as numba has to compile something inside the block, as it does on a first start."""
+    from numba.core import event
+
+    class Teller(event.Listener):
+        told = False
+
+        def on_start(self, _event: Any) -> None:
+            if not self.told:
+                self.told = True
+                say(COMPILING)
+
+        def on_end(self, _event: Any) -> None:
+            pass
+
+    with event.install_listener("numba:compile", Teller()):
+        yield

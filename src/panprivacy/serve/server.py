@@ -1,4 +1,4 @@
-"""The process: listens, serves, and on SIGTERM lets everybody finish."""
+"""The process: listens, serves, reloads its file on SIGHUP, and on SIGTERM finishes requests that are under way."""
 
 import asyncio
 import logging
@@ -6,100 +6,198 @@ import os
 import signal
 import socket
 from collections.abc import Callable
+from importlib import import_module
 from types import FrameType
 from typing import Any
 
 import uvicorn
 
-from panprivacy.errors import PanPrivacyError
-from panprivacy.hardening import Hardening
-from panprivacy.serve.compiled import load_readers
-from panprivacy.serve.config import BadConfig, ServiceSettings, Settings
-from panprivacy.serve.connections import protocol_for
-from panprivacy.serve.http import Desk, make_app
+from panprivacy.errors import CorruptState, PanPrivacyError
+from panprivacy.memory.hardening import Hardening
+from panprivacy.serve.config import Limits, ServiceSettings, Settings
+from panprivacy.serve.counter import check_files
+from panprivacy.serve.http import AppContext, make_app
+from panprivacy.serve.http.connections import protocol_for
+from panprivacy.serve.listener import Listener
 from panprivacy.serve.logs import libraries_unquoted, log
-from panprivacy.serve.promise import Broken, Promise
-from panprivacy.serve.service import Service
-from panprivacy.serve.sources import source_of
+from panprivacy.serve.memory import least_memory, resident
+from panprivacy.serve.pinned import PinnedSettings, PinnedSettingsChanged
+from panprivacy.serve.reload import Reloader
+from panprivacy.serve.service import Service, check_folder
+from panprivacy.settings import InvalidSettings
 from panprivacy.state import StateFile
+from panprivacy.state.disk import StateInUse
 
 _BACKLOG = 2048  # connections that may wait to be taken
-_GOODBYE = 0.5  # seconds for those who are done to say so
+_OTHER_FILES = 100  # files that are open besides connections
+_FILES_OF_COUNTER = 8
+_CROWD = 16  # connections that are open where `limits.readers` is small
+_GOODBYE = 0.5  # seconds between looks at open connections
 _PATIENCE = 30  # seconds for requests that are under way when the service is told to stop
 
 
-def run(settings: Settings, hardening: Hardening | None, ready: Callable[[str], None]) -> None:
-    """Serve until a signal ends it; `ready` is called with the address of the page."""
+def run(
+    settings: Settings,
+    hardening: Hardening | None,
+    ready: Callable[[str], None],
+    reread: Callable[[], Settings] | None = None,
+) -> None:
+    """Serve until a signal ends it; `ready` is called with the address of the page.
+
+    With `reread`, which reads the file again, SIGHUP reloads it.
+    """
     check(settings)
     with libraries_unquoted():
-        _run(settings, hardening, ready)
+        _run(settings, hardening, ready, reread)
 
 
-def _run(settings: Settings, hardening: Hardening | None, ready: Callable[[str], None]) -> None:
-    os.environ["RUST_BACKTRACE"] = "0"  # which takes Polars long
+def _run(
+    settings: Settings,
+    hardening: Hardening | None,
+    ready: Callable[[str], None],
+    reread: Callable[[], Settings] | None,
+) -> None:
+    os.environ["RUST_BACKTRACE"] = "0"  # a backtrace takes Polars long
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: None)  # uvicorn takes them first, and hands them on when it is done
+        signal.signal(number, lambda *_: None)  # uvicorn handles them first, and raises them again when it is done
+    if reread is not None:
+        signal.signal(signal.SIGHUP, lambda *_: None)  # until the event loop handles it
     log("starting", counters=[counter.name for counter in settings.counters])
     for measure in hardening.missing if hardening is not None else ():
         log("a measure is not in force", level="warning", measure=measure.name, note=measure.note)
     load_readers()
-    with _listening(settings.service) as opened, Service(settings) as service:
-        desk = Desk(service, hardening)
-        _Server(_configured(desk), desk, ready).run([opened])
+    most = _connections_for(settings)
+    with Listener(_listening(settings.service), most) as opened, Service(settings) as service:
+        _check_memory(settings.limits)
+        context = AppContext(service, hardening)
+        _Server(_configured(context), context, ready, reread).run([opened])
         log("stopping")
     log("stopped")
+
+
+def load_readers() -> None:
+    """Load what readers of bodies import late, and compile it on a first start: before the service listens."""
+    for name in ("polars", "panprivacy.ingest.csv_kernels"):
+        import_module(name)
 
 
 def check_all(settings: Settings) -> None:
     """Refuse what would keep the service from starting, states that cannot be read included; start nothing."""
     check(settings)
-    problems: list[str] = []
+    check_folder(settings.folder)
+    _check_memory(settings.limits)
+    problems = _unwritable(settings)
+    if not _is_running(settings):
+        problems += _taken_port(settings.service)
     for counter in settings.counters:
         try:
-            state = StateFile(settings.service.folder / f"{counter.name}.pp")
-            if state.exists:
-                state.load(counter.who.universe())
-        except (PanPrivacyError, ValueError) as error:
+            check_files(counter, settings.folder)
+        except PinnedSettingsChanged as error:
+            problems += str(error).splitlines()
+        except (PanPrivacyError, OSError, ValueError) as error:
             problems.append(f"counters.{counter.name}: {error}")
     if problems:
-        raise BadConfig(problems)
+        raise InvalidSettings(problems)
+
+
+def _unwritable(settings: Settings) -> list[str]:
+    """Problems with the rights to the folder and to files in it."""
+    folder = settings.folder
+    place = next(each for each in (folder, *folder.resolve().parents) if each.exists())
+    if not os.access(place, os.R_OK | os.W_OK | os.X_OK):
+        return [f"service.folder: this user may not write to {place}"]
+    names = [f"{each.name}.{kind}" for each in settings.counters for kind in ("pp", "json", "releases.ndjson")]
+    files = [folder / name for name in names if (folder / name).exists()]
+    wrong = [path for path in files if not os.access(path, os.R_OK | os.W_OK)]
+    return [f"counters.{path.name.partition('.')[0]}: this user may not read and write {path}" for path in wrong]
+
+
+def _is_running(settings: Settings) -> bool:
+    """Whether a process has locked a state of these: then the port may be its own."""
+    for state in (StateFile(settings.folder / f"{each.name}.pp") for each in settings.counters):
+        try:
+            if state.exists:
+                with state.locked():
+                    pass
+        except StateInUse:
+            return True
+        except PanPrivacyError:
+            pass  # which `check_files` tells
+    return False
+
+
+def _taken_port(settings: ServiceSettings) -> list[str]:
+    try:
+        _listening(settings).close()
+    except InvalidSettings as error:
+        return list(error.problems)
+    return []
 
 
 def check(settings: Settings) -> None:
-    """Refuse settings that would change what running counters promise, and sources that cannot be; start nothing."""
+    """Refuse settings that would change what running counters promise, start nothing."""
     problems: list[str] = []
     for counter in settings.counters:
         try:
-            folder = settings.service.folder
-            promise = Promise(folder / f"{counter.name}.json")
-            promise.check(counter.name, counter.promise)
-            promise.check_state(folder / f"{counter.name}.pp", listed=0)
-            source_of(counter)
-        except (Broken, BadConfig) as error:
+            folder = settings.folder
+            promise = PinnedSettings(folder / f"{counter.name}.json")
+            state = folder / f"{counter.name}.pp"
+            if settings.initialize and not state.exists():
+                continue
+            promise.check(counter.name, counter.pinned)
+            promise.check_state(state, listed=0)
+        except CorruptState:
+            pass  # the others are served without this counter
+        except PinnedSettingsChanged as error:
             problems += str(error).splitlines()
     if problems:
-        raise BadConfig(problems)
+        raise InvalidSettings(problems)
 
 
 def _listening(settings: ServiceSettings) -> socket.socket:
-    """The address, taken before anything is opened that would have to be closed again."""
+    """The listening socket, opened before the counters are."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     try:
         return socket.create_server((settings.host, settings.port), family=family, backlog=_BACKLOG)
     except OSError as error:
         where = f"service.host and service.port: {settings.host}, port {settings.port}"
-        raise BadConfig([f"{where}: {(error.strerror or str(error)).lower()}"]) from None
+        raise InvalidSettings([f"{where}: {(error.strerror or str(error)).lower()}"]) from None
 
 
-def _configured(desk: Desk) -> uvicorn.Config:
-    settings = desk.settings
+def _check_memory(limits: Limits) -> None:
+    """Refuse a limit of memory that the process could not stay below."""
+    least = least_memory(limits.body, limits.waiting, resident())
+    if limits.memory is not None and limits.memory < least:
+        said = f"limits.memory: must be at least {least:,} bytes with this limits.body and limits.waiting; lower these"
+        raise InvalidSettings([said])
+
+
+def _connections_for(settings: Settings) -> int:
+    """How many connections may be open; the system is asked for as many files as they need."""
+    import resource
+
+    wanted = 2 * settings.limits.readers + _CROWD  # those beyond the limit are told why they are refused
+    reserve = _OTHER_FILES + _FILES_OF_COUNTER * len(settings.counters)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < wanted + reserve:
+        most = wanted + reserve if hard == resource.RLIM_INFINITY else min(wanted + reserve, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+        if most < wanted + reserve:
+            fit = max(most - reserve, 1)
+            log("fewer connections fit than limits.readers: raise the limit of open files", level="warning", fit=fit)
+            return fit
+    return wanted
+
+
+def _configured(context: AppContext) -> uvicorn.Config:
+    settings = context.settings
     tls: dict[str, Any] = (
         {"ssl_certfile": settings.tls.certificate, "ssl_keyfile": settings.tls.key} if settings.tls else {}
     )
     return uvicorn.Config(
-        make_app(desk),
-        loop="asyncio",  # frees each piece that it has read; uvloop keeps a buffer that nobody wipes
-        http=protocol_for(settings.limits),
+        make_app(context),
+        loop="asyncio",  # frees each piece that it has read; uvloop keeps a buffer that cannot be wiped
+        http=protocol_for(context.limits, context.memory),
         ws="none",
         lifespan="on",
         log_config=None,
@@ -112,9 +210,17 @@ def _configured(desk: Desk) -> uvicorn.Config:
 
 
 class _Server(uvicorn.Server):
-    def __init__(self, config: uvicorn.Config, desk: Desk, ready: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        context: AppContext,
+        ready: Callable[[str], None],
+        reread: Callable[[], Settings] | None,
+    ) -> None:
         super().__init__(config)
-        self._desk = desk
+        self._reread = reread
+        self._reloading: set[asyncio.Task[bool]] = set()
+        self._context = context
         self._ready = ready
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -122,21 +228,42 @@ class _Server(uvicorn.Server):
         if self.started and sockets:
             port = sockets[0].getsockname()[1]
             log("started")
-            self._ready(self._desk.settings.address.replace(":0/", f":{port}/"))
+            if self._reread is not None:
+                self._reload_on_signal(self._reread)
+            self._ready(self._context.settings.address.replace(":0/", f":{port}/"))
+
+    def _reload_on_signal(self, reread: Callable[[], Settings]) -> None:
+        def read() -> Settings:
+            settings = reread()
+            check(settings)
+            return settings
+
+        reloader, loop = Reloader(self._context, read, self.config.ssl), asyncio.get_running_loop()
+
+        def reload() -> None:
+            task = loop.create_task(reloader.reload())
+            self._reloading.add(task)
+            task.add_done_callback(self._reloading.discard)
+
+        loop.add_signal_handler(signal.SIGHUP, reload)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         super().handle_exit(sig, frame)
-        if self.force_exit:  # a second Ctrl-C: that answers are cut off is what was asked for, and no error
+        if self.force_exit:  # a second Ctrl-C asks to cut answers off: that is no error
             logging.getLogger("uvicorn.error").disabled = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self._desk.board.close()
-        letting_go = asyncio.ensure_future(self._let_go())
+        self._context.notifier.close()
+        if self._reread is not None:
+            asyncio.get_running_loop().remove_signal_handler(signal.SIGHUP)
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)
+            await asyncio.gather(*self._reloading, return_exceptions=True)
+        dropping = asyncio.ensure_future(self._drop_connections())
         await super().shutdown(sockets)
-        letting_go.cancel()
+        dropping.cancel()
 
-    async def _let_go(self) -> None:
-        """Forget connections when nothing is under way any more: TLS would wait for its peers to say goodbye."""
+    async def _drop_connections(self) -> None:
+        """Forget connections when no request is under way: TLS would wait for its peers to close them."""
         await asyncio.sleep(_GOODBYE)
         while self.server_state.tasks:
             await asyncio.sleep(_GOODBYE)

@@ -1,17 +1,23 @@
 """All counters of a folder, opened together and closed together."""
 
+from collections.abc import Iterable
 from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Literal, Self
 
-from panprivacy.errors import PanPrivacyError
-from panprivacy.serve.config import BadConfig, Settings
+from panprivacy.brokers.consumer import Source
+from panprivacy.brokers.settings import consumer_of
+from panprivacy.errors import CorruptState, PanPrivacyError
+from panprivacy.ingest.problems import ProblemType, Refused
+from panprivacy.serve.config import CounterSettings, Settings
 from panprivacy.serve.counter import Counter
 from panprivacy.serve.logs import log
-from panprivacy.serve.promise import Broken
-from panprivacy.serve.refusals import Refused, Why
-from panprivacy.serve.sources import Source, source_of
+from panprivacy.serve.memory import ReadingShare
+from panprivacy.serve.pinned import PinnedSettingsChanged
+from panprivacy.settings import InvalidSettings
 
 _OWNER_ONLY = 0o700
 
@@ -25,50 +31,97 @@ class Service:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.counters: dict[str, Counter] = {}
+        self.damaged: dict[str, str] = {}
+        """Counters that are not served because a file of them is damaged, and why."""
         self.sources: dict[str, Source] = {}
         """By the names of their counters."""
         self._open = ExitStack()
+        self._reading = ReadingShare(settings.limits.body)
 
     def __enter__(self) -> Self:
         self._make_sources()
-        folder = self.settings.service.folder
+        folder = self.settings.folder
         folder.mkdir(mode=_OWNER_ONLY, parents=True, exist_ok=True)
+        check_folder(folder)
         try:
             self._open_counters(folder)
         except BaseException:
-            self._start()  # what is open is closed by its own thread
+            self._start()  # a counter is closed by its own thread
             self._open.close()
             raise
         self._start()
-        for name, source in self.sources.items():
-            source.start(self.counters[name].take)
-            self._open.callback(source.close)  # before its counter, which is opened earlier
+        for name in self.counters:
+            self._start_source(name)
         for kept in sorted(folder.glob("*.pp")):
             if kept.stem not in self.counters:
                 log("kept, and not served", counter=kept.stem)
         return self
 
     def _make_sources(self) -> None:
+        self.sources.update(self.settings.sources)
         for settings in self.settings.counters:
-            source = None if settings.retired else source_of(settings)
-            if source is not None:
-                self.sources[settings.name] = source
+            self._make_source(settings)
+
+    def _make_source(self, settings: CounterSettings) -> None:
+        if settings.source is not None and not settings.table.retired:
+            tell = partial(_log_source, settings.name)
+            self.sources[settings.name] = consumer_of(settings.source, settings.name, settings.columns, tell)
+
+    def _start_source(self, name: str) -> None:
+        if name in self.sources:
+            self.sources[name].start(self.counters[name].take)
+            self._open.callback(self.sources[name].close)  # before its counter, which is opened earlier
 
     def _open_counters(self, folder: Path) -> None:
         broken: list[str] = []
         for settings in self.settings.counters:
             try:
-                counter = Counter(settings, folder)
-            except Broken as error:
+                counter = Counter(settings, folder, self._reading, initialize=self.settings.initialize)
+            except PinnedSettingsChanged as error:
                 broken += str(error).splitlines()
+                continue
+            except CorruptState as error:
+                self.damaged[settings.name] = str(error)
                 continue
             except (PanPrivacyError, OSError, ValueError) as error:
                 broken.append(f"counters.{settings.name}: {error}")
                 continue
             self._open.callback(counter.close)
             self.counters[settings.name] = counter
+        if not self.counters:
+            broken += [f"counters.{name}: {reason}" for name, reason in self.damaged.items()]
         if broken:
-            raise BadConfig(broken)
+            raise InvalidSettings(broken)
+        for name in self.damaged:
+            self.sources.pop(name, None)
+            log("a file of it is damaged: the counter is not served", level="error", counter=name)
+
+    def open_new(self, counters: Iterable[CounterSettings]) -> list[Counter]:
+        """Open those of these counters that are not served yet: all, or none. One that is still damaged stays so."""
+        opened: list[Counter] = []
+        try:
+            for settings in counters:
+                if settings.name in self.counters:
+                    continue
+                try:
+                    opened.append(Counter(settings, self.settings.folder, self._reading))
+                except CorruptState:
+                    if settings.name not in self.damaged:
+                        raise
+        except BaseException:
+            for counter in opened:
+                counter.discard()
+            raise
+        return opened
+
+    def adopt(self, counter: Counter) -> None:
+        """Serve a counter that `open_new` has opened."""
+        self.damaged.pop(counter.name, None)
+        self.counters[counter.name] = counter
+        self._open.callback(counter.close)
+        counter.start()
+        self._make_source(counter.settings)
+        self._start_source(counter.name)
 
     def _start(self) -> None:
         for counter in self.counters.values():
@@ -79,8 +132,52 @@ class Service:
     ) -> None:
         self._open.close()
 
+    @property
+    def states(self) -> "dict[str, dict[str, State]]":
+        """Whether each counter and each source does what it should, by name, and why not."""
+        counters = {name: State("damaged", reason) for name, reason in self.damaged.items()}
+        for name, counter in self.counters.items():
+            trouble = counter.trouble
+            counters[name] = State("ready") if trouble is None else State("failing", trouble)
+        return {"counters": counters, "sources": {name: _state_of(each) for name, each in self.sources.items()}}
+
     def counter(self, name: str) -> Counter:
         """The counter of that name."""
+        if name in self.damaged:
+            raise Refused(ProblemType.damaged)
         if name not in self.counters:
-            raise Refused(Why.not_found)
+            raise Refused(ProblemType.not_found)
         return self.counters[name]
+
+
+@dataclass(frozen=True)
+class State:
+    """Whether a counter or a source does what it should."""
+
+    state: Literal["ready", "failing", "damaged", "unreachable", "stopped"]
+    reason: str | None = None
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it does."""
+        return self.state == "ready"
+
+
+def _state_of(source: Source) -> State:
+    if source.stopped is not None:
+        return State("stopped", source.stopped)
+    return State("ready") if source.trouble is None else State("unreachable", source.trouble)
+
+
+def check_folder(folder: Path) -> None:
+    """Refuse a folder in which everybody may put files; warn of one that others may look into."""
+    mode = folder.stat().st_mode if folder.is_dir() else 0
+    if mode & 0o002:
+        raise InvalidSettings([f"service.folder: everybody may write to {folder}: chmod 700 {folder}"])
+    if mode & 0o077:
+        log("others may look into the folder of states: chmod 700 it", level="warning")
+
+
+def _log_source(counter: str, word: str, cause: str) -> None:
+    level = "error" if word in ("unreachable", "stopped") else "info"
+    log(f"source {word}", level=level, counter=counter, cause=cause)

@@ -1,4 +1,4 @@
-"""Who may what: tokens, of which only hashes are kept, and their roles.
+"""Tokens, of which only hashes are kept, and the roles of their holders.
 
 A token is 32 random bytes, so a plain SHA-256 hides it as well as a slow hash would: there is nothing to guess.
 """
@@ -8,9 +8,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import sha256
 from hmac import compare_digest
+from typing import Any
 
-ROLES = ("feed", "read", "release", "admin")
-"""Send events; look at what is published; spend releases; all of it, and the metrics."""
+ROLES = ("feed", "read", "release", "metrics", "admin")
+"""Send events; read releases; spend releases; read metrics and what is not ready; all of it."""
 
 _SCHEME = "sha256:"
 _BEGINS = "pp_"  # so that people, and scanners of repositories, know what they have found
@@ -34,12 +35,12 @@ class Token:
 
 
 def new_token() -> str:
-    """A token that nobody has yet."""
+    """A new token."""
     return _BEGINS + secrets.token_urlsafe(32)
 
 
 def hash_of(token: str) -> bytes:
-    """What is kept of a token."""
+    """The hash of a token: all that is kept of it."""
     return sha256(token.encode()).digest()
 
 
@@ -52,19 +53,19 @@ def written_hash(token: str) -> str:
     return _SCHEME + hash_of(token).hex()
 
 
-def parsed_hash(text: str) -> bytes:
-    """Read a hash."""
+def parsed_hash(text: Any) -> bytes:
+    """Read a hash; an error does not repeat it, since it may be a token."""
     try:
-        found = bytes.fromhex(text.removeprefix(_SCHEME))
+        found = bytes.fromhex(text.removeprefix(_SCHEME)) if str(text).startswith(_SCHEME) else b""
     except ValueError:
         found = b""
-    if not text.startswith(_SCHEME) or len(found) != sha256().digest_size:
-        raise ValueError("a line that `panprivacy token` prints, sha256: and 64 hexadecimal digits; never the token")
+    if len(found) != sha256().digest_size:
+        raise ValueError("must be what `panprivacy token` prints, sha256: and 64 hexadecimal digits; never the token")
     return found
 
 
 def holder_of(token: str, tokens: Iterable[Token]) -> Token | None:
-    """Whose token this is; all are compared, each in constant time, so that time tells nothing."""
+    """The holder of a token. All hashes are compared, each in constant time, so that the time tells nothing."""
     hashed, found = hash_of(token), None
     for known in tokens:
         if compare_digest(hashed, known.hash):

@@ -2,13 +2,12 @@
 
 from typing import Any, Protocol
 
-from panprivacy.memory import Scratch
-from panprivacy.slots.asked import Asked
-from panprivacy.slots.places import Every, Sampled, Slots
-from panprivacy.slots.ranges import Ranges
-from panprivacy.universe.words import Words
+from panprivacy.memory.scratch import Scratch
+from panprivacy.slots.categories import OneCategoryPerUser
+from panprivacy.slots.users import AllUsers, Ranges, Slots, UserSample
+from panprivacy.universe.integers import Lookup, Words
 
-__all__ = ["Asked", "Every", "Ranges", "Sampled", "SlotMap", "Slots"]
+__all__ = ["AllUsers", "OneCategoryPerUser", "Ranges", "SlotMap", "Slots", "UserSample"]
 
 
 class SlotMap(Protocol):
@@ -17,6 +16,10 @@ class SlotMap(Protocol):
     @property
     def size(self) -> int:
         """How many bits there are."""
+
+    @property
+    def lookup(self) -> Lookup:
+        """How long it takes to find the bit of a position."""
 
     def slot(self, index: int) -> int:
         """The bit of one position; -1 if it has none."""

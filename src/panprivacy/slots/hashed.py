@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from panprivacy.errors import CannotMerge, PanPrivacyError
-from panprivacy.lazily import loaded
-from panprivacy.memory import Scratch
+from panprivacy.errors import CannotMerge, InvalidValue, PanPrivacyError
+from panprivacy.memory.scratch import Scratch
+from panprivacy.slots import kernels
 from panprivacy.universe.categories import Categories
-from panprivacy.universe.words import Words
+from panprivacy.universe.integers import Lookup, Words
 
 _MASK = 2**64 - 1
 LARGEST_LEVELS = 32
@@ -32,6 +32,8 @@ class Hashed:
     tell, so such slots only count.
     """
 
+    lookup = Lookup.HASHED
+
     levels: int
     buckets: int
     parts: int = 1
@@ -41,9 +43,11 @@ class Hashed:
 
     def __post_init__(self) -> None:
         if not 2 <= self.buckets <= LARGEST_BUCKETS:
-            raise ValueError(f"buckets must be between 2 and {LARGEST_BUCKETS:,}, got {self.buckets}")
+            raise InvalidValue(
+                f"buckets must be between 2 and {LARGEST_BUCKETS:,}, got {self.buckets}", code="buckets-range"
+            )
         if not 1 <= self.levels <= LARGEST_LEVELS:
-            raise ValueError(f"levels must be between 1 and {LARGEST_LEVELS}, got {self.levels}")
+            raise InvalidValue(f"levels must be between 1 and {LARGEST_LEVELS}, got {self.levels}", code="levels-range")
         if self.parts < 1 or not 1 <= self.unions <= LARGEST_UNIONS:
             raise ValueError(f"{self.parts} parts, each the union of {self.unions} tables, are not possible")
 
@@ -60,13 +64,13 @@ class Hashed:
     def beside(self, parts: "Sequence[Hashed]") -> "Hashed":
         """The slots of several tables of disjoint users, one after the other."""
         if any(part.unions != self.unions for part in parts):
-            raise CannotMerge("some of the parts are unions of more tables than others")
+            raise CannotMerge("some of the parts are unions of more tables than others", code="different-unions")
         return replace(self, parts=sum(part.parts for part in parts))
 
     def united(self, parts: "Sequence[Hashed]") -> "Hashed":
         """The slots of the union of several tables, this one among them."""
         if any(part.parts > 1 for part in parts):
-            raise CannotMerge("tables side by side cannot be merged with others")
+            raise CannotMerge("tables side by side cannot be merged with others", code="side-by-side")
         return replace(self, unions=sum(part.unions for part in parts))
 
     def slot(self, index: Any) -> int:
@@ -86,13 +90,12 @@ class Hashed:
 
     def select(self, indices: Any, scratch: Scratch) -> NDArray[np.unsignedinteger]:
         """The bits of these hashes, in order: every user has one, unless asked about another category."""
-        kernels = loaded("panprivacy.slots.kernels")
         self._refuse_parts()
         if self.categories is not None:
             hashes, codes = indices
             found: Words = scratch.empty("slots", len(hashes) + 1, np.uint64)
             layout = (self.categories.ranks, len(self.categories), self.levels, self.buckets)
-            return found[: kernels.asked_cells(hashes, codes, *layout, found)]
+            return found[: kernels.category_cells(hashes, codes, *layout, found)]
         # Half the memory to fetch, and enough for every size.
         slots: NDArray[np.uint32] = scratch.empty("cells", len(indices), np.uint32)
         lowest = scratch.empty("lowest", kernels.WINDOW, np.float64)
@@ -103,7 +106,8 @@ class Hashed:
         if self.parts > 1:
             raise PanPrivacyError(
                 "this is a merge of tables over disjoint users, and a hash does not tell whose table a user is in: "
-                "feed the parts, and merge them afterwards"
+                "feed the parts, and merge them afterwards",
+                code="merged-not-fed",
             )
 
 

@@ -1,6 +1,6 @@
 """The loops that find the slot of every position, compiled by numba and run without the GIL.
 
-Positions come as 64-bit words that nobody writes to, and leave as slots. Arrays to work in come in as scratch, which
+Positions come as 64-bit words that are read only, and leave as slots. Arrays to work in come in as scratch, which
 the caller wipes. The types are fixed, so that the kernels are compiled or loaded when this module is, and no event
 changes them. Numba widens 32-bit arithmetic to 64 bits; the casts below keep it at 32, so that eight lanes fit a vector
 register.
@@ -11,7 +11,7 @@ register.
 import numpy as np
 from numba import njit, types
 
-from panprivacy.instructions import ones_in, shift_right
+from panprivacy.memory.intrinsics import ones_in, shift_right
 
 WINDOW = 2_048
 """Positions that are worked on at a time: their halves stay in the first-level cache."""
@@ -69,6 +69,24 @@ def _two_rounds_each(left, right, down, blocks, key_a, tweak_a, key_b, tweak_b):
         left[i], right[i] = _two_rounds(left[i], right[i], down, blocks, key_a, tweak_a, key_b, tweak_b)
 
 
+@njit(nogil=True)
+def _permute(window, left, right, universe, network):
+    """Write the halves of the places of some ids; False if an id is outside ``0..universe-1``."""
+    shift, down, blocks, keys = network[0], u32(u32(32) - network[0]), network[1], network[2:]
+    mask = (u64(1) << u64(shift)) - u64(1)
+    largest = u64(0)
+    for i in range(len(window)):
+        index = u64(window[i])
+        largest = max(largest, index)
+        left[i] = u32(index >> u64(shift))
+        right[i] = u32(index & mask)
+    if largest >= universe:
+        return False
+    for r in range(0, len(keys), 4):
+        _two_rounds_each(left, right, down, blocks, keys[r], keys[r + 1], keys[r + 2], keys[r + 3])
+    return True
+
+
 @njit(
     [
         types.int64(ids, _NETWORK, types.uint64, types.uint64, types.uint64, _OUT, types.uint32[::1])
@@ -84,26 +102,17 @@ def locate(ids, network, universe, first, size, slots, scratch):
     one, since most of them vectorise by themselves. `slots` needs room for one more than there are ids; `scratch`
     is for three numbers of each id of a window. `network` is shift, blocks and the keys of the rounds.
     """
-    shift, down, blocks, keys = network[0], u32(u32(32) - network[0]), network[1], network[2:]
+    shift = network[0]
     left, right = scratch[:WINDOW], scratch[WINDOW : 2 * WINDOW]
     near = scratch[2 * WINDOW :].view(np.uint16)
-    mask = (u64(1) << u64(shift)) - u64(1)
     lowest = u32(first >> u64(shift))  # the left halves of the first place and of the last
     span = u32(u32((first + size - u64(1)) >> u64(shift)) - lowest)
     found = 0
     for start in range(0, len(ids), WINDOW):
         window = ids[start : start + WINDOW]
         n = len(window)
-        largest = u64(0)
-        for i in range(n):
-            index = u64(window[i])
-            largest = max(largest, index)
-            left[i] = u32(index >> u64(shift))
-            right[i] = u32(index & mask)
-        if largest >= universe:
+        if not _permute(window, left[:n], right[:n], universe, network):
             return -1
-        for r in range(0, len(keys), 4):
-            _two_rounds_each(left[:n], right[:n], down, blocks, keys[r], keys[r + 1], keys[r + 2], keys[r + 3])
         close = 0
         for i in range(n):
             near[close] = i
@@ -123,32 +132,23 @@ def locate(ids, network, universe, first, size, slots, scratch):
     nogil=True,
     cache=True,
 )
-def locate_asked(ids, codes, network, universe, bounds, ranks, slots, scratch):
+def locate_in_category(ids, codes, network, universe, bounds, ranks, slots, scratch):
     """Permute the ids; write the places of those who are asked about the category of their event to `slots`.
 
     Category `ranks[code]` has the places ``bounds[rank] .. bounds[rank+1]-1``; a code beyond the last is the last.
     Returns how many there are, or -1 if an id is outside ``0..universe-1``, whatever its category. The rest is as in
     `locate`, where most ids have a place beyond those that are looked for; here most have one.
     """
-    shift, down, blocks, keys = network[0], u32(u32(32) - network[0]), network[1], network[2:]
+    shift = network[0]
     left, right = scratch[:WINDOW], scratch[WINDOW : 2 * WINDOW]
-    mask = (u64(1) << u64(shift)) - u64(1)
     last = u64(len(ranks) - 1)
     found = 0
     for start in range(0, len(ids), WINDOW):
         window = ids[start : start + WINDOW]
         asked = codes[start : start + WINDOW]
         n = len(window)
-        largest = u64(0)
-        for i in range(n):
-            index = u64(window[i])
-            largest = max(largest, index)
-            left[i] = u32(index >> u64(shift))
-            right[i] = u32(index & mask)
-        if largest >= universe:
+        if not _permute(window, left[:n], right[:n], universe, network):
             return -1
-        for r in range(0, len(keys), 4):
-            _two_rounds_each(left[:n], right[:n], down, blocks, keys[r], keys[r + 1], keys[r + 2], keys[r + 3])
         for i in range(n):
             place = (u64(left[i]) << u64(shift)) | u64(right[i])
             rank = ranks[min(asked[i], last)]
@@ -196,7 +196,7 @@ def _digit(hash_, categories):
 
 
 @njit(types.int64(_WIDE, _WIDE, _WIDE, types.int64, types.int64, types.int64, _OUT), nogil=True, cache=True)
-def asked_cells(hashes, codes, ranks, categories, levels, buckets, slots):
+def category_cells(hashes, codes, ranks, categories, levels, buckets, slots):
     """Write the cell of each hash that is asked about the category of its event to the front of `slots`.
 
     Category `ranks[code]` has the levels x buckets cells from ``rank * levels * buckets`` on; a code beyond the last is

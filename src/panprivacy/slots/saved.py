@@ -4,11 +4,12 @@ import struct
 from typing import Any, NoReturn
 
 from panprivacy.errors import OtherUniverse, PanPrivacyError
-from panprivacy.slots.asked import Asked
-from panprivacy.slots.places import MORE_ROUNDS, ROUNDS, Every, Sampled, Slots, places_for
+from panprivacy.slots.categories import OneCategoryPerUser
+from panprivacy.slots.users import MORE_ROUNDS, ROUNDS, AllUsers, Slots, UserSample, places_for
 from panprivacy.universe import LARGEST_UNIVERSE, Edges, Range, Universe, Users, universe_of
 from panprivacy.universe.categories import Categories
 from panprivacy.universe.groups import Groups
+from panprivacy.universe.integers import Lookup
 
 _UNIVERSE = struct.Struct("<BBQQ32s")  # kind, directed, size, nodes, fingerprint
 _SLOTS = struct.Struct("<B16sQQ")  # how users are chosen, key, first, size
@@ -18,6 +19,8 @@ _RANGE, _USERS, _EDGES = 0, 1, 2
 
 class Unlisted:
     """A list of users, or of nodes, that was left out when the estimator was loaded: it can release, but not be fed."""
+
+    lookup = Lookup.SEARCHED
 
     def __init__(self, size: int, fingerprint: bytes, nodes: int = 0, directed: bool = False) -> None:
         self.size = size
@@ -46,7 +49,9 @@ class Unlisted:
 
     def _refuse(self, _: Any) -> NoReturn:
         given = "pp.Edges(nodes=...)" if self.nodes else "pp.Users(...)"
-        raise PanPrivacyError(f"this estimator was loaded without its users: pp.load(blob, universe={given})")
+        raise PanPrivacyError(
+            f"this estimator was loaded without its users: pp.load(blob, universe={given})", code="users-not-loaded"
+        )
 
 
 def universe_bytes(universe: Universe) -> bytes:
@@ -68,7 +73,9 @@ def universe_from(data: bytes, given: Any) -> tuple[Universe, bytes]:
     if listed:
         universe = Unlisted(size, fingerprint, nodes, bool(directed)) if given is None else universe_of(given)
         if universe_bytes(universe) != data[: _UNIVERSE.size]:
-            raise OtherUniverse("this list of users is not the one that the estimator was built with")
+            raise OtherUniverse(
+                "this list of users is not the one that the estimator was built with", code="other-users"
+            )
     elif kind == _EDGES:
         universe = Edges(nodes, bool(directed))
     elif kind == _RANGE:
@@ -77,25 +84,26 @@ def universe_from(data: bytes, given: Any) -> tuple[Universe, bytes]:
         raise ValueError(f"there is no universe of kind {kind}")
     if not listed and given is not None and universe_of(given) != universe:
         raise OtherUniverse(
-            f"the estimator was built for {universe.describe()}, not for {universe_of(given).describe()}"
+            f"the estimator was built for {universe.describe()}, not for {universe_of(given).describe()}",
+            code="built-for-others",
         )
     if universe.size != size or not 1 <= size <= LARGEST_UNIVERSE:
         raise ValueError(f"a universe of {size} users is not possible")
     return universe, data[_UNIVERSE.size :]
 
 
-def slots_bytes(slots: Slots | Asked) -> bytes:
+def slots_bytes(slots: Slots | OneCategoryPerUser) -> bytes:
     """Write which slots a table has, and then the groups or categories that they are of, where there are any."""
-    if isinstance(slots, Asked):
+    if isinstance(slots, OneCategoryPerUser):
         return slots_bytes(slots.places) + slots.categories.to_bytes()
-    if isinstance(slots, Sampled):
+    if isinstance(slots, UserSample):
         how = _SAMPLED if slots.rounds == ROUNDS else _MIXED_MORE
         return _SLOTS.pack(how, slots.key, slots.first, slots.size)
     groups = b"" if slots.groups is None else slots.groups.to_bytes()
     return _SLOTS.pack(_EVERY, b"", slots.first, slots.size) + groups
 
 
-def slots_from(data: bytes, universe: int) -> Slots | Asked:
+def slots_from(data: bytes, universe: int) -> Slots | OneCategoryPerUser:
     """Read which slots a table has."""
     how, key, first, size = _SLOTS.unpack_from(data)
     rest = data[_SLOTS.size :]
@@ -106,8 +114,8 @@ def slots_from(data: bytes, universe: int) -> Slots | Asked:
         groups = Groups.from_bytes(rest) if rest else None
         if groups is not None and (first, size, groups.size) != (0, universe, universe):
             raise ValueError("the groups are not those of these users")
-        return Every(universe, first, size, groups)
+        return AllUsers(universe, first, size, groups)
     if how not in (_SAMPLED, _MIXED_MORE):
         raise ValueError(f"there are no slots of kind {how}")
-    places = Sampled(universe, first, size, key, ROUNDS if how == _SAMPLED else MORE_ROUNDS)
-    return Asked(places, Categories.from_bytes(rest)) if asked else places
+    places = UserSample(universe, first, size, key, ROUNDS if how == _SAMPLED else MORE_ROUNDS)
+    return OneCategoryPerUser(places, Categories.from_bytes(rest)) if asked else places

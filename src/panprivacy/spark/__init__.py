@@ -12,7 +12,6 @@ slots that are touched; its state store, which keeps old versions, has no part i
 cluster up, and what an intruder finds on which disk.
 """
 
-from panprivacy.spark.streaming import stream
-from panprivacy.spark.updating import release, update
+from panprivacy.spark.feeding import release, stream, update
 
 __all__ = ["release", "stream", "update"]

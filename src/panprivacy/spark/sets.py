@@ -11,10 +11,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from panprivacy.errors import PanPrivacyError
-from panprivacy.folder.noted import LateBatch
-from panprivacy.memory import Scratch
-from panprivacy.universe.rows import chosen_rows
+from panprivacy.errors import InvalidValue, PanPrivacyError
+from panprivacy.folder.batch_log import LateBatch
+from panprivacy.memory.scratch import Scratch
+from panprivacy.universe.columns import chosen_rows
+from panprivacy.universe.strangers import mask_inside
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -38,6 +39,7 @@ class Fault(NamedTuple):
     chunk: int
     kind: type[Exception]
     said: str
+    code: str | None = None
 
     @classmethod
     def first(cls, packed: Iterable[bytes]) -> "Fault | None":
@@ -50,7 +52,12 @@ class Fault(NamedTuple):
 
     def error(self) -> Exception:
         """It as an exception, for the driver to raise."""
-        return self.kind(self.said)
+        return self.kind(self.said) if self.code is None else self.kind(self.said, code=self.code)  # type: ignore[call-arg]
+
+    @classmethod
+    def of(cls, error: Exception, partition: int, chunk: int) -> "Fault":
+        """An exception as a fault."""
+        return cls(partition, chunk, type(error), str(error), getattr(error, "code", None))
 
 
 @dataclass(frozen=True)
@@ -66,7 +73,10 @@ class Columns:
         missing = sum(column.null_count for column in batch.columns)
         if missing:
             what = "id or category" if self.categorised else "id"
-            raise ValueError(f"a row has no {what} (null); skip_missing=True leaves such rows out; nothing was changed")
+            raise InvalidValue(
+                f"a row has no {what} (null); skip_missing=True leaves such rows out; nothing was changed",
+                code="missing-value",
+            )
         ids: Any = batch.column(0) if self.ids == 1 else tuple(batch.columns[: self.ids])
         categories = batch.column(self.ids) if self.categorised else None
         if self.skip_outside:
@@ -77,12 +87,8 @@ class Columns:
 
     def _inside(self, ids: Any, categories: Any, universe: Any, scratch: Scratch) -> tuple[Any, Any]:
         """The rows whose user is in the universe."""
-        import polars as pl
-
-        ids = pl.Series(ids) if self.ids == 1 else tuple(map(pl.Series, ids))
-        column = universe.as_column(ids)
-        wanted = scratch.own(universe.inside(column if self.ids == 1 else column[:]))
-        chosen = None if categories is None else chosen_rows(pl.Series(categories), wanted, scratch)
+        wanted = mask_inside(universe, ids, scratch)
+        chosen = None if categories is None else chosen_rows(categories, wanted, scratch)
         return chosen_rows(ids, wanted, scratch), chosen
 
 
@@ -113,7 +119,7 @@ def make_sets(
                 try:
                     columns.add(gathered, batch, folder.universe)
                 except (PanPrivacyError, ValueError, TypeError) as error:
-                    fault = Fault(partition, chunk, type(error), str(error))
+                    fault = Fault.of(error, partition, chunk)
         if fault is not None:
             yield from (_row(task, None, fault.packed()) for task in range(tasks.number))
         else:
@@ -140,8 +146,8 @@ def take_sets(
         if first is None:
             try:
                 received.take()
-            except LateBatch as error:  # of an attempt that was given up, nobody hears it
-                first = Fault(task, 0, type(error), str(error))
+            except LateBatch as error:  # the driver does not read the answer of an attempt that it gave up
+                first = Fault.of(error, task, 0)
     yield pa.record_batch(
         [pa.array([len(shards)], pa.int32()), pa.array([first and first.packed()], pa.binary())], ["shards", "fault"]
     )

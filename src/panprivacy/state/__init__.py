@@ -1,8 +1,19 @@
-"""States at rest: the bytes of an estimator, the files they are kept in, and which class reads which."""
+"""States at rest: the bytes of an estimator, and the files that hold them."""
 
+from panprivacy.state.bound import BoundLock
 from panprivacy.state.disk import StateFileError
-from panprivacy.state.file import StateFile, moved_to, opened
-from panprivacy.state.kinds import loaded, register
-from panprivacy.state.sealed import Sealed, seal, unseal
+from panprivacy.state.file import StateFile, load, loaded, moved_to, opened
+from panprivacy.state.format import Snapshot, seal, unseal
 
-__all__ = ["Sealed", "StateFile", "StateFileError", "loaded", "moved_to", "opened", "register", "seal", "unseal"]
+__all__ = [
+    "BoundLock",
+    "Snapshot",
+    "StateFile",
+    "StateFileError",
+    "load",
+    "loaded",
+    "moved_to",
+    "opened",
+    "seal",
+    "unseal",
+]

@@ -1,8 +1,10 @@
-"""What is done to the files of a state: opened without following links, written whole, erased in place."""
+"""Files of a state: opened without following links, written whole, erased in place."""
 
 import errno
 import os
+import signal
 import stat
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,17 +28,17 @@ class StateInUse(StateFileError):
 
 
 def open_own(path: Path, flags: int, *, beside: bool = True) -> int:
-    """Open the state or, beside it, a file of ours, where whoever may write into the folder can have put another one.
+    """Open the state, or one of the files that are kept beside it.
 
-    A symbolic link is not followed, and a file beside the state that does not begin like ours is refused: it would be
-    overwritten.
+    Others may be able to write into the folder. So a symbolic link is not followed, and a file beside the state that
+    does not begin like ours is refused: it would be overwritten.
     """
     try:
         handle = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, _OWNER_ONLY)  # a pipe would keep us waiting
     except OSError as error:
         if error.errno == errno.ELOOP:
             raise StateFileError(
-                f"{path}: is a symbolic link where panprivacy keeps a file of its own; remove it"
+                f"{path}: is a symbolic link where panprivacy keeps a file of its own; remove it", code="symbolic-link"
             ) from None
         raise
     try:
@@ -51,12 +53,14 @@ def open_own(path: Path, flags: int, *, beside: bool = True) -> int:
 
 
 def _check_ours(path: Path, handle: int) -> None:
-    """Refuse a file that is not empty, not erased, and none that this package writes."""
+    """Refuse a file with content that this package did not write."""
     if stat.S_ISREG(os.fstat(handle).st_mode):
         begins = os.pread(handle, len(STATE), 0)
         if not any(begins) or any(ours.startswith(begins) for ours in (STATE, JOURNAL, MERGED)):
             return
-    raise StateFileError(f"{path}: is not ours, where panprivacy keeps a file of its own; remove it")
+    raise StateFileError(
+        f"{path}: is not ours, where panprivacy keeps a file of its own; remove it", code="not-our-file"
+    )
 
 
 def write_all(handle: int, buffer: memoryview, at: int) -> None:
@@ -64,6 +68,23 @@ def write_all(handle: int, buffer: memoryview, at: int) -> None:
     while buffer:
         written = os.pwrite(handle, buffer, at)
         buffer, at = buffer[written:], at + written
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Write a small file whole or not at all: beside the old one first, which stays if the disk is full."""
+    new = path.with_name(path.name + ".new")
+    handle = open_own(new, os.O_WRONLY | os.O_CREAT, beside=False)
+    try:
+        os.ftruncate(handle, 0)
+        write_all(handle, memoryview(content), 0)
+        os.fsync(handle)
+    except BaseException:
+        os.close(handle)
+        new.unlink()
+        raise
+    os.close(handle)
+    new.replace(path)
+    sync_folder(path.parent)
 
 
 def read_all(handle: int, buffer: memoryview, at: int) -> None:
@@ -111,13 +132,13 @@ def reserve(handle: int, size: int) -> None:
 
 
 def erase(path: Path, *, beside: bool = True) -> None:
-    """Overwrite a file and delete it, if it is there: its blocks may be somebody else's next."""
+    """Overwrite a file and delete it, if it is there: its blocks may belong to another file next."""
     try:
         handle = open_own(path, os.O_RDWR, beside=beside)
     except FileNotFoundError:
         return
     try:
-        with nobody_reads(handle):
+        with no_reader(handle):
             try:
                 overwrite(handle)
                 sync(handle)
@@ -143,8 +164,8 @@ def is_at(handle: int, path: Path) -> bool:
 
 
 @contextmanager
-def nobody_reads(handle: int) -> Iterator[None]:
-    """Wait until nobody reads an open file, and keep readers waiting."""
+def no_reader(handle: int) -> Iterator[None]:
+    """Wait until no process reads an open file, and keep readers waiting."""
     import fcntl  # POSIX has it; without it, commands that keep no state still run
 
     fcntl.flock(handle, fcntl.LOCK_EX)
@@ -154,8 +175,27 @@ def nobody_reads(handle: int) -> Iterator[None]:
         fcntl.flock(handle, fcntl.LOCK_UN)
 
 
-def nobody_writes(handle: int) -> None:
-    """Wait until nobody changes an open file in place, and keep it so until it is closed."""
+def no_writer(handle: int) -> None:
+    """Wait until no process changes an open file in place, and keep it so until it is closed."""
     import fcntl
 
     fcntl.flock(handle, fcntl.LOCK_SH)
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """Let signals that end a process wait until a change is whole."""
+    caught: list[int] = []
+    ours = threading.current_thread() is threading.main_thread()
+    before = {
+        number: signal.signal(number, lambda number, _: caught.append(number))
+        for number in (signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM))
+        if ours and signal.getsignal(number) != signal.SIG_IGN
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    if caught:
+        signal.raise_signal(caught[0])

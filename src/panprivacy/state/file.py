@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakSet
 
-from panprivacy.errors import CorruptState
-from panprivacy.state import sealed
+from panprivacy import registry
+from panprivacy.errors import CorruptState, InvalidType
+from panprivacy.state import format
 from panprivacy.state.disk import (
     MERGED,
     StateFileError,
@@ -17,18 +18,14 @@ from panprivacy.state.disk import (
     erase,
     is_at,
     is_there,
-    nobody_writes,
+    no_writer,
     open_own,
     read_all,
     sync_folder,
     write_all,
 )
-from panprivacy.state.journal import Journal, apply
-from panprivacy.state.kinds import loaded
-from panprivacy.state.lock import Busy, give_back, taken
-from panprivacy.state.replacement import Replacement
-from panprivacy.state.replay import settle
-from panprivacy.state.sealed import Content, Sealed
+from panprivacy.state.format import Content, Snapshot, unseal
+from panprivacy.state.journal import Journal, Replacement, apply, recover
 
 
 class StateFile:
@@ -38,7 +35,8 @@ class StateFile:
     state of the same length goes into the file where it is, after it was written to a journal (``.NAME.journal``);
     another one takes its place by renaming (``.NAME.new``), and what was there before is overwritten (``.NAME.old``).
     Every write makes the same system calls, whatever has changed, so that lengths and times tell nothing of the bits.
-    A crash at any moment leaves the old state or the new one; whoever locks or reads the file next mends the rest.
+    A crash at any moment leaves the old state or the new one; the next process that locks or reads the file mends the
+    rest.
 
     The lock is taken on ``.NAME.lock`` and ends with its process, however that ends. Reading needs no lock. While a
     process has the lock, it may feed an estimator and save it here in turns; when it gives the file back, estimators
@@ -61,7 +59,7 @@ class StateFile:
         self._replacement = Replacement(self._target, self._beside("new"), self._beside("old"))
         self._holder: int | None = None  # the process that has locked it
         self._kept: WeakSet[Any] = WeakSet()  # estimators that this file has been the state of since it is locked
-        self._sound = False  # whether the file is known to be whole: nobody has broken off a write of it
+        self._sound = False  # whether the file is known to be whole: no write of it was broken off
 
     def _beside(self, what: str) -> Path:
         return self._target.with_name(f".{self._target.name}.{what}")
@@ -72,7 +70,7 @@ class StateFile:
         return self._target.exists()
 
     @property
-    def _held(self) -> bool:
+    def held(self) -> bool:
         """Whether this process has locked the file: a forked one has not."""
         return self._holder == os.getpid()
 
@@ -96,30 +94,31 @@ class StateFile:
         try:
             return loaded(self.read(), universe)
         except CorruptState as error:
-            raise CorruptState(f"{self.path}: {error}") from None
+            raise CorruptState(f"{self.path}: {error}", code=error.code) from None
 
-    def read(self) -> Sealed:
-        """The parts of the state, at a moment when nobody was writing it."""
+    def read(self) -> Snapshot:
+        """The parts of the state, at a moment when no process was writing it."""
         if self._target.is_dir():
             raise StateFileError(
-                f"{self.path}: is a folder, not a state file; a state folder is opened in Python, pp.StateFolder(path)"
+                f"{self.path}: is a folder, not a state file; a state folder is opened in Python, pp.StateFolder(path)",
+                code="state-is-folder",
             )
         self._mend_if_abandoned()
         try:
             try:
                 return self._read()
             except CorruptState:
-                if not self._unsettled:
+                if not self._interrupted:
                     raise
                 self._mend_if_abandoned()  # its writer died while we waited for it
                 return self._read()
         except OSError as error:
-            raise self._failed("cannot be read", error) from None
+            raise self._failed("cannot be read", error, "state-unreadable") from None
 
-    def _read(self) -> Sealed:
+    def _read(self) -> Snapshot:
         handle = open_own(self._target, os.O_RDONLY, beside=False)
         try:
-            nobody_writes(handle)
+            no_writer(handle)
             if not is_at(handle, self._target):  # replaced, and overwritten, while we waited
                 return self._read()
             at = 0
@@ -129,32 +128,32 @@ class StateFile:
                 read_all(handle, buffer, at)
                 at += len(buffer)
 
-            return sealed.read(os.fstat(handle).st_size, fill)
+            return format.read(os.fstat(handle).st_size, fill)
         finally:
             os.close(handle)
 
     @property
-    def _unsettled(self) -> bool:
-        return is_there(self._journal.path) or self._replacement.unsettled or is_there(self._taken_over)
+    def _interrupted(self) -> bool:
+        return is_there(self._journal.path) or self._replacement.interrupted or is_there(self._taken_over)
 
     def _mend_if_abandoned(self) -> None:
-        """Mend the file if nobody is at it; where we may not write, it can be read all the same."""
-        if self._held or not self._unsettled:
+        """Mend the file if no process holds it. Without the right to write, it can still be read."""
+        if self.held or not self._interrupted:
             return
         with suppress(OSError, StateFileError):
-            handle = taken(self._lock)
+            handle = _take_lock(self._lock)
             try:
                 self._mend()
             finally:
                 self._sound = False
-                give_back(self._lock, handle)
+                _give_back(self._lock, handle)
 
     # --- writing ------------------------------------------------------------------------------------------------
 
-    def write(self, parts: Sealed) -> None:
+    def write(self, parts: Snapshot) -> None:
         """Bring the file to this state; when this returns, it is on disk, and nothing of an older one is."""
         self._check_held("written")
-        with sealed.content_of(parts) as content:
+        with format.content_of(parts) as content:
             try:
                 if not self._sound:
                     self._mend()
@@ -164,7 +163,7 @@ class StateFile:
                     self._journal.erase()  # it has the length of the file that is to be replaced
                     self._replacement.put(content)
             except OSError as error:
-                raise self._failed("cannot be written, and is as it was", error) from None
+                raise self._failed("cannot be written, and is as it was", error, "state-unwritable") from None
 
     def _update(self, content: Content) -> None:
         handle = open_own(self._target, os.O_RDWR, beside=False)
@@ -179,7 +178,9 @@ class StateFile:
             try:
                 apply(handle, content)
             except OSError as error:
-                raise self._failed("is written in part, and whoever uses it next completes it", error) from None
+                raise self._failed(
+                    "is written in part; the next process that uses it completes it", error, "state-half-written"
+                ) from None
             self._sound = True
         finally:
             os.close(handle)
@@ -200,7 +201,7 @@ class StateFile:
         """Take `leave_to` back."""
         self._taken_over.unlink(missing_ok=True)
 
-    def _settle_merge(self) -> None:
+    def _recover_merge(self) -> None:
         """Erase a state whose merge is on disk; forget a merge that did not come about."""
         if not is_there(self._taken_over):
             return
@@ -220,7 +221,7 @@ class StateFile:
             erase(self._target, beside=False)
             self.stay()
         except OSError as error:
-            raise self._failed("cannot be overwritten and deleted", error) from None
+            raise self._failed("cannot be overwritten and deleted", error, "state-not-erased") from None
 
     @contextmanager
     def locked(self) -> Iterator["StateFile"]:
@@ -230,7 +231,7 @@ class StateFile:
             try:
                 self._mend()
             except OSError as error:
-                raise self._failed("was left half written, and cannot be mended", error) from None
+                raise self._failed("was left half written, and cannot be mended", error, "state-half-written") from None
             self._holder = process
             try:
                 yield self
@@ -243,23 +244,27 @@ class StateFile:
                     self._sound = False
         finally:
             if os.getpid() == process:
-                give_back(self._lock, handle)
+                _give_back(self._lock, handle)
             else:  # a forked process: the file is its parent's
                 os.close(handle)
 
     def _check_held(self, what: str) -> None:
-        if not self._held:
-            raise StateFileError(f"{self.path}: a state is {what} by the process that has locked it")
+        if not self.held:
+            raise StateFileError(
+                f"{self.path}: a state is {what} by the process that has locked it", code="state-not-locked"
+            )
 
     def _take_lock(self) -> int:
         try:
-            return taken(self._lock)
-        except Busy:
-            raise StateInUse(f"{self.path}: another process is using this state") from None
+            return _take_lock(self._lock)
+        except _Busy:
+            raise StateInUse(f"{self.path}: another process is using this state", code="state-in-use") from None
         except OSError as error:
             if error.errno in (errno.ENOENT, errno.ENOTDIR):
-                raise StateFileError(f"{self.path}: there is no folder {self._target.parent}") from None
-            raise self._failed("cannot be locked", error) from None
+                raise StateFileError(
+                    f"{self.path}: there is no folder {self._target.parent}", code="no-folder"
+                ) from None
+            raise self._failed("cannot be locked", error, "state-unlockable") from None
 
     def mend(self) -> None:
         """Finish or undo what a write that failed has broken off, so that the file can be read."""
@@ -267,21 +272,21 @@ class StateFile:
         try:
             self._mend()
         except OSError as error:
-            raise self._failed("was left half written, and cannot be mended", error) from None
+            raise self._failed("was left half written, and cannot be mended", error, "state-half-written") from None
 
     def _mend(self) -> None:
         """Finish or undo what a crash broke off, and erase what it left."""
         if self._sound:
             self._journal.erase()  # the file has all of it
         else:
-            settle(self._journal.path, self._target)
+            recover(self._journal.path, self._target)
             self._sound = True
-        self._replacement.settle()
-        self._settle_merge()
+        self._replacement.recover()
+        self._recover_merge()
 
-    def _failed(self, what: str, error: OSError) -> StateFileError:
+    def _failed(self, what: str, error: OSError, code: str) -> StateFileError:
         why = (error.strerror or str(error)).lower()
-        return StateFileError(f"{self.path}: {what}: {why}")
+        return StateFileError(f"{self.path}: {what}: {why}", code=code)
 
 
 def moved_to(path: str | Path) -> str:
@@ -294,9 +299,80 @@ def moved_to(path: str | Path) -> str:
 
 @contextmanager
 def opened(file: str | Path | StateFile) -> Iterator[StateFile]:
-    """A state file to write to: one that is locked already, or one that is locked for this."""
+    """A locked state file to write to: the given one, or the one at a path, locked meanwhile."""
     if isinstance(file, StateFile):
         yield file
     else:
         with StateFile(file).locked() as locked:
             yield locked
+
+
+def load(source: bytes | str | Path, universe: Any = None, *, detached: bool = False) -> Any:
+    """Read what `save` or `to_bytes` wrote, whichever estimator it was: from a file, or from bytes.
+
+    An estimator that is loaded from a path stays bound to its file: each release, batch or other change is written to
+    the file before the call returns. So a release is spent once, however often the file is loaded, and file and memory
+    are one version of the state. If another process or object has changed the file meanwhile, the next change is
+    refused: load it again. To feed single events or many small batches, hold the file and save now and then
+    (`pp.StateFile`), which is faster.
+
+    With ``detached=True`` the estimator is a copy that the file knows nothing of. A copy is one more reading of the
+    state once either is fed, and each of the two can spend all releases that are left. So is one that is loaded from
+    bytes.
+
+    A list of users is not part of a state: give the same `pp.Users` again to feed more events. Without it the
+    estimator can still release.
+
+    >>> import tempfile, panprivacy as pp
+    >>> path = tempfile.mkdtemp() + "/flu.pp"
+    >>> pp.Density(universe=1000, epsilon=1.0).save(path)
+    >>> released = pp.load(path).release()
+    >>> pp.load(path).releases_left
+    0
+    """
+    if isinstance(source, str | Path):
+        file = StateFile(source)
+        est = file.load(universe)
+        if not detached:
+            est.bind_to(file)
+        return est
+    if not isinstance(source, bytes | bytearray | memoryview):
+        raise InvalidType(f"pp.load takes a path or bytes, got a {type(source).__name__}", code="load-type")
+    return loaded(unseal(source), universe)
+
+
+def loaded(parts: Snapshot, universe: Any = None) -> Any:
+    """The estimator of a saved state."""
+    return registry.class_of(parts.kind).from_sealed(parts, universe)
+
+
+# --- the lock: one writer at a time -------------------------------------------------------------------------------
+
+
+class _Busy(OSError):
+    """Another process holds the lock."""
+
+
+def _take_lock(path: Path) -> int:
+    """Lock a file, or raise `_Busy` at once; the lock ends with its process, however that ends."""
+    import fcntl  # POSIX has it; without it, commands that keep no state still run
+
+    while True:
+        handle = open_own(path, os.O_RDWR | os.O_CREAT)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(handle)
+            if error.errno in (errno.EAGAIN, errno.EACCES):
+                raise _Busy(error.errno, "another process is using this state") from None
+            raise
+        if is_at(handle, path):
+            return handle
+        os.close(handle)
+
+
+def _give_back(path: Path, handle: int) -> None:
+    """Delete the file while it is still locked: a process that opened it meanwhile sees that, and tries again."""
+    with suppress(OSError):
+        path.unlink()
+    os.close(handle)

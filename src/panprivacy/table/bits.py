@@ -5,34 +5,36 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import ClassVar, Protocol, Self
+from typing import Protocol, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from panprivacy import memory
-from panprivacy.lazily import loaded
-from panprivacy.memory import Scratch
-from panprivacy.privacy.coins import CHUNK, Coins
+from panprivacy.memory.scratch import Scratch, are_bits, bit_pages, has_bits_beyond, wipe
+from panprivacy.memory.threads import CHUNK
+from panprivacy.privacy.coins import Coins
 from panprivacy.privacy.pairs import Pair
-from panprivacy.table.gathered import Gathered
+from panprivacy.table import kernels
+
+Slots: TypeAlias = NDArray[np.unsignedinteger]
 
 _WITHIN_WORD = 0 if sys.byteorder == "little" else 7  # where the first octet of a word stands
-_FAR = 2**20  # bytes from which on words are in no near cache, which a file that is decoded meanwhile uses as well
+_FAR = 2**20  # bytes; a larger table does not stay in a near cache, which a file that is being decoded uses as well
 
 
 class Bits(Protocol):
-    """What an estimator asks of its table: bits in words that only it uses, dense as in `Table` or otherwise."""
+    """The verbs of a table: bits in words that only it uses, dense as in `Table` or otherwise."""
 
-    THREADED: ClassVar[bool]
+    threaded: bool
     """Whether it can be cut into stretches, which several threads redraw at a time."""
-
+    repeatable: bool
+    """Whether an event that is repeated leaves the same law of the bits as one."""
     size: int
     words: NDArray[np.uint64]
 
     @classmethod
     def drawn(cls, size: int, pair: Pair, coins: Coins) -> Self:
-        """Bits that are each a flip of p0: nobody has appeared."""
+        """Bits that are each a flip of p0: no user has appeared."""
 
     @classmethod
     def from_words(cls, size: int, words: NDArray[np.uint64]) -> Self:
@@ -41,11 +43,12 @@ class Bits(Protocol):
     @property
     def nbytes(self) -> int:
         """Bytes that the bits take, wherever they are."""
+        return self.words.nbytes
 
-    def redraw_one(self, slot: int, flip: bool) -> None:
-        """Set one bit to a flip."""
+    def redraw_one(self, slot: int, flip: bool, back: bool = False) -> None:
+        """Set one bit to a flip; `back` says that an event is taken back, which only counters have to know."""
 
-    def redraw(self, slots: NDArray[np.unsignedinteger], threshold: int, coins: Coins, scratch: Scratch) -> None:
+    def redraw(self, slots: Slots, threshold: int, coins: Coins, scratch: Scratch, *, back: bool = False) -> None:
         """Redraw the bits of these slots, each with a coin of its own; `IndexError` if one is outside the table."""
 
     def flip_each(self, threshold: int, coins: Coins) -> None:
@@ -53,44 +56,38 @@ class Bits(Protocol):
 
     def restored_on_error(self) -> AbstractContextManager[None]:
         """Put the bits back as they were if anything goes wrong."""
+        return Restored(self.words)
 
     def count_ones(self, edges: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
         """Write how many bits are 1 between each edge and the next one; the caller wipes the counts."""
 
-    def in_use(self) -> None:
-        """Do nothing; what stands in the place of a table that is gone refuses this like everything else."""
-
     def wipe(self) -> None:
-        """Overwrite all words with zeros: nobody may use this table any more."""
+        """Overwrite all words with zeros. The table must not be used after this."""
+        wipe(self.words)
 
 
 @dataclass
-class Table:
+class Table(Bits):
     """Bits that are only ever drawn, never computed from what they were.
 
     A bit says nothing but the coin that drew it last: `p0` before its user appeared or after a deletion, `p1` after
     an event. The bits beyond `size` in the last word are zero. The words are in memory of their own
-    (`panprivacy.memory.bits`), and no method leaves a copy of them, or of the flips that it drew, anywhere else.
+    (`memory.scratch.bit_pages`), and no method leaves a copy of them, or of the flips that it drew, anywhere else.
     """
 
-    THREADED: ClassVar[bool] = True
+    threaded = True
+    repeatable = True
 
     size: int
     words: NDArray[np.uint64]
     _octets: memoryview = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        loaded("panprivacy.table.kernels")  # now: loaded at the first event, they would tell that there was one
         self._octets = memoryview(self.words).cast("B")  # type: ignore[arg-type]
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes that the words take."""
-        return self.words.nbytes
 
     @classmethod
     def drawn(cls, size: int, pair: Pair, coins: Coins) -> Self:
-        """A table in which nobody has appeared: every bit a flip of p0."""
+        """A table in which no user has appeared: every bit a flip of p0."""
         table = cls.empty(size)
         for place, flips in drawn_words(size, pair.absent, coins):
             table.words[place] = flips
@@ -99,55 +96,45 @@ class Table:
     @classmethod
     def empty(cls, size: int) -> Self:
         """A table of zeros, to be filled from elsewhere."""
-        return cls(size, memory.bits(cls.words_for(size)))
+        return cls(size, bit_pages(cls.words_for(size)))
 
     @staticmethod
     def words_for(size: int) -> int:
-        """How many words so many bits take."""
+        """The number of words that this number of bits takes."""
         return -(-size // 64)
 
     @classmethod
     def from_words(cls, size: int, words: NDArray[np.uint64]) -> Self:
         """A table that was saved; words that are not in memory of their own yet move there, and are wiped."""
-        if len(words) != cls.words_for(size) or memory.has_bits_beyond(words, size):
+        if len(words) != cls.words_for(size) or has_bits_beyond(words, size):
             raise ValueError(f"these words do not hold {size} bits")
-        if memory.are_bits(words):
+        if are_bits(words):
             return cls(size, words)
         table = cls.empty(size)
         table.words[:] = words
-        memory.wipe(words)
+        wipe(words)
         return table
 
-    def redraw_one(self, slot: int, flip: bool) -> None:
+    def redraw_one(self, slot: int, flip: bool, back: bool = False) -> None:  # noqa: ARG002 - for counters
         """Set one bit to a flip."""
         octets, at, bit = self._octets, slot >> 3 ^ _WITHIN_WORD, 1 << (slot & 7)  # small numbers are quick in Python
         octets[at] = octets[at] | bit if flip else octets[at] & ~bit
 
-    def redraw(self, slots: NDArray[np.unsignedinteger], threshold: int, coins: Coins, scratch: Scratch) -> None:
+    def redraw(self, slots: Slots, threshold: int, coins: Coins, scratch: Scratch, *, back: bool = False) -> None:  # noqa: ARG002 - for counters
         """Redraw the bits of these slots, each with a coin of its own; `IndexError` if one is outside the table."""
-        kernels = loaded("panprivacy.table.kernels")
         flips = scratch.empty("flips", len(slots), np.uint8)
         coins.draw(threshold, flips)
         kernel = kernels.redraw if self.words.nbytes < _FAR else kernels.redraw_far
         if not kernel(self.words, np.uint64(self.size), slots, flips):
             raise IndexError(f"a slot is outside this table of {self.size}")
 
-    def gathers(self, many: int) -> bool:
-        """Whether so many events are better gathered: each bit then costs a coin, so half as many as there are bits."""
-        return 2 * many >= self.size
-
-    def redraw_gathered(self, gathered: Gathered, threshold: int, coins: Coins, threads: int) -> None:
-        """Redraw the bits of all slots that were gathered, each with a coin of its own."""
-        marks, flips = gathered.drawn(threshold, coins, threads)
-        loaded("panprivacy.table.kernels").replace_marked(self.words, marks, flips)
+    def replace_marked(self, marks: NDArray[np.uint64], flips: NDArray[np.uint64]) -> None:
+        """Set the bits that are marked to their flips."""
+        kernels.replace_marked(self.words, marks, flips)
 
     def stretch(self, first: int, stop: int) -> "Table":
         """Some slots, the first a multiple of 64, as a table of their own that has the same words."""
         return Table(stop - first, self.words[first // 64 : -(-stop // 64)])
-
-    def restored_on_error(self) -> AbstractContextManager[None]:
-        """Put the bits back as they were if anything goes wrong."""
-        return Restored(self.words)
 
     def flip_each(self, threshold: int, coins: Coins) -> None:
         """Flip every bit with the same probability: randomised response on the whole table."""
@@ -163,14 +150,14 @@ class Table:
 
     def count_ones(self, edges: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
         """Write how many bits are 1 between each edge and the next one; the caller wipes the counts."""
-        loaded("panprivacy.table.kernels").count_ones(self.words, edges, counts)
+        kernels.count_ones(self.words, edges, counts)
 
     def ones(self, start: int = 0, stop: int | None = None) -> int:
-        """How many bits are 1, of all of them or of those from `start` up to `stop`, as an integer that nobody wipes.
+        """How many bits are 1, of all of them or of those from `start` up to `stop`, as an integer that is not wiped.
 
         For marks, tests and experiments: a release counts with `count_ones`.
         """
-        return int(loaded("panprivacy.table.kernels").ones(self.words, start, self.size if stop is None else stop))
+        return int(kernels.ones(self.words, start, self.size if stop is None else stop))
 
     @classmethod
     def joined(cls, parts: Sequence["Table"]) -> Self:
@@ -183,24 +170,17 @@ class Table:
 
     def put(self, part: "Table", at: int) -> None:
         """Write the bits of another table over zeros, from a position on."""
-        loaded("panprivacy.table.kernels").copy_bits(self.words, at, part.words, part.size)
+        kernels.copy_bits(self.words, at, part.words, part.size)
 
     def cut(self, start: int, stop: int) -> "Table":
-        """A copy of some bits in a table of their own, to be wiped by whoever asked for it."""
+        """A copy of some bits in a table of their own, which the caller wipes."""
         part = Table.empty(stop - start)
-        loaded("panprivacy.table.kernels").cut_bits(self.words, start, part.words, part.size)
+        kernels.cut_bits(self.words, start, part.words, part.size)
         return part
 
     def place(self, source: "Table", first: int, places: NDArray[np.uint64]) -> None:
         """Copy the bits of another table from `first` on, one to each of these places."""
-        loaded("panprivacy.table.kernels").place_bits(self.words, source.words, first, places)
-
-    def in_use(self) -> None:
-        """Do nothing; what stands in the place of a table that is gone refuses this like everything else."""
-
-    def wipe(self) -> None:
-        """Overwrite all bits with zeros: nobody may use this table any more."""
-        memory.wipe(self.words)
+        kernels.place_bits(self.words, source.words, first, places)
 
     def bits(self, start: int, stop: int) -> NDArray[np.bool_]:
         """A copy of the bits from `start`, a multiple of 64, up to `stop`, for experiments: it is not wiped."""
@@ -211,7 +191,7 @@ class Table:
 class Restored:
     """Puts words back as they were if the `with` block is left by an exception; the copy is wiped in any case.
 
-    A class and no generator: one that is dropped, half used, must not put anything back.
+    A class and not a generator: a generator that is dropped half used would put the words back.
     """
 
     _before = np.empty(0, dtype=np.uint64)
@@ -235,7 +215,7 @@ class Restored:
 
 
 def drawn_words(size: int, threshold: int, coins: Coins) -> Iterator[tuple[slice, NDArray[np.uint64]]]:
-    """Draw a flip for each of so many slots, some at a time: which words of a table they are for, and those words."""
+    """Draw a flip for each slot, chunk by chunk: the place of the chunk among the words of a table, and its words."""
     with Scratch() as scratch:
         for start in range(0, size, CHUNK):
             n = min(CHUNK, size - start)

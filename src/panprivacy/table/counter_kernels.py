@@ -10,7 +10,7 @@ the next.
 import numpy as np
 from numba import njit, types
 
-from panprivacy.instructions import load_pair, prefetch_near, store_pair
+from panprivacy.memory.intrinsics import load_pair, prefetch_near, store_pair
 from panprivacy.table.kernels import READ_OCTETS, READ_PLACES, READ_WORDS, WORDS
 
 AHEAD = 32
@@ -114,7 +114,7 @@ def tally(words, start, stop, width, sums):
 
 @njit(nogil=True, inline="always")
 def _moved_often(field, up_to, times, flip, back):
-    """What so many events make of a field: its bit becomes the flip if the counter wraps, however often."""
+    """A field after this number of events: its bit becomes the flip if the counter wraps, however often."""
     counter, bit = field >> u64(1), field & u64(1)
     wraps = times > counter if back else counter + times >= up_to
     moved = (counter + (up_to - times % up_to if back else times)) % up_to
@@ -136,7 +136,7 @@ def _moved_often(field, up_to, times, flip, back):
     cache=True,
 )
 def count_often(words, size, width, up_to, slots, times, flips, back):
-    """Count so many events of each slot, with one flip for all of them: a bit that is redrawn twice is redrawn once."""
+    """Count each slot as often as `times` says. One flip is enough: of several redraws of a bit the last one counts."""
     mask = (u64(1) << width) - u64(1)
     for i in range(len(slots)):
         if slots[i] >= size:

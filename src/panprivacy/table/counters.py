@@ -1,29 +1,43 @@
 """Counters: beside each bit a counter that wraps, and the bit is redrawn only when it does."""
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise, product
-from typing import ClassVar, NoReturn, Self
+from typing import Any, NoReturn, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from panprivacy import memory
-from panprivacy.errors import PanPrivacyError
-from panprivacy.lazily import loaded
-from panprivacy.memory import Scratch
-from panprivacy.privacy.coins import CHUNK, Coins
+from panprivacy.checks import check_whole
+from panprivacy.errors import InvalidValue, PanPrivacyError
+from panprivacy.memory.scratch import Scratch, are_bits, bit_pages, has_bits_beyond, wipe
+from panprivacy.memory.threads import CHUNK
+from panprivacy.privacy.coins import Coins
 from panprivacy.privacy.pairs import Pair
-from panprivacy.table.bits import Restored
+from panprivacy.table import counter_kernels, kernels
+from panprivacy.table.bits import Bits, Slots
 
 LEAST_UP_TO, LARGEST_UP_TO = 2, 256
 """How far counters may count: a counter is at most a byte."""
 
 
+def check_frequency(up_to: Any, only: object) -> int:
+    """The largest count of a counter; refuse impossible values of `up_to` and `only`."""
+    checked = check_whole(up_to, "up_to")
+    if not LEAST_UP_TO <= checked <= LARGEST_UP_TO:
+        raise InvalidValue(
+            f"up_to must be between {LEAST_UP_TO} and {LARGEST_UP_TO}, got {up_to}; who appeared at all is what "
+            "pp.Density estimates",
+            code="up-to-range",
+        )
+    if only not in (None, "mean"):
+        raise InvalidValue(f'only="mean" releases the mean alone, got only={only!r}', code="only-choice")
+    return checked
+
+
 @dataclass
-class Counters:
+class Counters(Bits):
     r"""For every slot a counter c of 0..t-1, t being `up_to`, and a bit b: a field of 1 + ceil(log2 t) bits.
 
     c is drawn uniformly, b as a flip of p0. An event adds 1 to c; where that wraps to 0, b is redrawn from p1. Taking
@@ -37,22 +51,16 @@ class Counters:
     The fields lie one after the other, the bit in the lowest place, and may begin in one word and end in the next.
     """
 
-    THREADED: ClassVar[bool] = True
+    threaded = True
+    repeatable = False
 
     size: int
     words: NDArray[np.uint64]
     up_to: int = LEAST_UP_TO
 
     def __post_init__(self) -> None:
-        for kernels in ("kernels", "counter_kernels"):  # now: at the first event they would tell that there was one
-            loaded(f"panprivacy.table.{kernels}")
         for back in (False, True):
             changes(self.up_to, back)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes that the words take."""
-        return self.words.nbytes
 
     @property
     def width(self) -> int:
@@ -61,64 +69,55 @@ class Counters:
 
     @classmethod
     def drawn(cls, size: int, pair: Pair, coins: Coins, up_to: int = LEAST_UP_TO) -> Self:
-        """A table in which nobody has appeared: every counter uniform, every bit a flip of p0."""
+        """A table in which no user has appeared: every counter uniform, every bit a flip of p0."""
         table = cls.empty(size, up_to)
         table._draw(0, size, pair, coins)
         return table
 
     def _draw(self, start: int, stop: int, pair: Pair, coins: Coins) -> None:
         """Draw the fields of these slots over zeros. Where a counter started is all that hides where it stands."""
-        plant = loaded("panprivacy.table.counter_kernels").plant
         with Scratch() as scratch:
             for first in range(start, stop, CHUNK):
                 n = min(CHUNK, stop - first)
                 counters, flips = (scratch.empty(name, n, np.uint8) for name in ("counters", "flips"))
                 coins.fill_below(self.up_to, counters)
                 coins.draw(pair.absent, flips)
-                plant(self.words, self.width, first, counters, flips)
+                counter_kernels.plant(self.words, self.width, first, counters, flips)
 
     @classmethod
     def empty(cls, size: int, up_to: int) -> Self:
         """A table of zeros, to be filled from elsewhere."""
-        return cls(size, memory.bits(cls.words_for(size, up_to)), up_to)
+        return cls(size, bit_pages(cls.words_for(size, up_to)), up_to)
 
     @staticmethod
     def words_for(size: int, up_to: int) -> int:
-        """How many words the fields of so many slots take."""
+        """The number of words that the fields of this number of slots take."""
         return -(-size * width_of(up_to) // 64)
 
     @classmethod
     def from_words(cls, size: int, words: NDArray[np.uint64], up_to: int = LEAST_UP_TO) -> Self:
         """A table that was saved; words that are not in memory of their own yet move there, and are wiped."""
-        if len(words) != cls.words_for(size, up_to) or memory.has_bits_beyond(words, size * width_of(up_to)):
+        if len(words) != cls.words_for(size, up_to) or has_bits_beyond(words, size * width_of(up_to)):
             raise ValueError(f"these words do not hold {size} counters up to {up_to}")
         table = cls(size, words, up_to)
         table.check()
-        if memory.are_bits(words):
+        if are_bits(words):
             return table
         table = cls.empty(size, up_to)
         table.words[:] = words
-        memory.wipe(words)
+        wipe(words)
         return table
 
     # --- events -------------------------------------------------------------------------------------------------
 
-    def redraw_one(self, slot: int, flip: bool, *, back: bool = False) -> None:
+    def redraw_one(self, slot: int, flip: bool, back: bool = False) -> None:
         """Count one event of a slot, or take one back; the flip is for the bit, if the counter wraps."""
         with Scratch() as scratch:
             slots, flips = scratch.empty("slot", 1, np.uint64), scratch.empty("flip", 1, np.uint8)
             slots[0], flips[0] = slot, flip
             self._count(slots, flips, back, scratch)
 
-    def redraw(
-        self,
-        slots: NDArray[np.unsignedinteger],
-        threshold: int,
-        coins: Coins,
-        scratch: Scratch,
-        *,
-        back: bool = False,
-    ) -> None:
+    def redraw(self, slots: Slots, threshold: int, coins: Coins, scratch: Scratch, *, back: bool = False) -> None:
         """Count an event of each of these slots, or take one back; `IndexError` if one is outside the table.
 
         A coin is drawn for every event, whether its counter wraps or not: how many were drawn says nothing.
@@ -127,12 +126,10 @@ class Counters:
         coins.draw(threshold, flips)
         self._count(slots, flips, back, scratch)
 
-    def _count(
-        self, slots: NDArray[np.unsignedinteger], flips: NDArray[np.uint8], back: bool, scratch: Scratch
-    ) -> None:
-        kernels = loaded("panprivacy.table.counter_kernels")
-        places = scratch.empty("places", kernels.WINDOW + kernels.AHEAD, np.uint64)
-        if not kernels.count(self.words, self.size, self.width, changes(self.up_to, back), slots, flips, places):
+    def _count(self, slots: Slots, flips: NDArray[np.uint8], back: bool, scratch: Scratch) -> None:
+        places = scratch.empty("places", counter_kernels.WINDOW + counter_kernels.AHEAD, np.uint64)
+        table = changes(self.up_to, back)
+        if not counter_kernels.count(self.words, self.size, self.width, table, slots, flips, places):
             raise IndexError(f"a slot is outside this table of {self.size}")
 
     def redraw_often(
@@ -145,16 +142,17 @@ class Counters:
         *,
         back: bool = False,
     ) -> None:
-        """Count so many events of each of these slots: the law is that of `redraw`, with each slot so often in it."""
+        """Count each of these slots as often as `times` says: the law is that of `redraw` with repeated slots."""
         flips = scratch.empty("flips", len(slots), np.uint8)
         coins.draw(threshold, flips)
-        often = loaded("panprivacy.table.counter_kernels").count_often
-        if not often(self.words, self.size, self.width, self.up_to, slots, times, flips, back):
+        if not counter_kernels.count_often(self.words, self.size, self.width, self.up_to, slots, times, flips, back):
             raise IndexError(f"a slot is outside this table of {self.size}")
 
     def flip_each(self, threshold: int, coins: Coins) -> NoReturn:  # noqa: ARG002 - whatever the probability
         """Refuse: a counter cannot be hidden again, since what its bit says depends on where it stands."""
-        raise PanPrivacyError("counters cannot be redrawn: a bit tells something only beside the counter it has")
+        raise PanPrivacyError(
+            "counters cannot be redrawn: a bit tells something only beside the counter it has", code="no-rerandomize"
+        )
 
     def stretch(self, first: int, stop: int) -> "Counters":
         """Some slots, the first a multiple of 64, as a table of their own that has the same words."""
@@ -162,21 +160,17 @@ class Counters:
             stop - first, self.words[first // 64 * self.width : self.words_for(stop, self.up_to)], self.up_to
         )
 
-    def restored_on_error(self) -> AbstractContextManager[None]:
-        """Put the fields back as they were if anything goes wrong."""
-        return Restored(self.words)
-
-    # --- what is asked of it ------------------------------------------------------------------------------------
+    # --- counts and copies ---------------------------------------------------------------------------------------
 
     def count_excesses(self, edges: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
         """For the slots between each edge and the next one, write `up_to` numbers; the caller wipes them.
 
         The number for c says how many more of the bits at counters that stand at c are 1 than are 0.
         """
-        tally = loaded("panprivacy.table.counter_kernels").tally
         counts.fill(0)
         for i, (start, end) in enumerate(pairwise(edges.tolist())):
-            if not tally(self.words, start, end, self.width, counts[i * self.up_to : (i + 1) * self.up_to]):
+            sums = counts[i * self.up_to : (i + 1) * self.up_to]
+            if not counter_kernels.tally(self.words, start, end, self.width, sums):
                 raise ValueError(f"a counter is beyond {self.up_to - 1}")
 
     def count_ones(self, edges: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
@@ -206,27 +200,17 @@ class Counters:
 
     def put(self, part: "Counters", at: int) -> None:
         """Write the fields of another table over zeros, from a slot on."""
-        copy_bits = loaded("panprivacy.table.kernels").copy_bits
-        copy_bits(self.words, at * self.width, part.words, part.size * part.width)
+        kernels.copy_bits(self.words, at * self.width, part.words, part.size * part.width)
 
     def cut(self, start: int, stop: int) -> "Counters":
-        """A copy of some fields in a table of their own, to be wiped by whoever asked for it."""
+        """A copy of some fields in a table of their own, which the caller wipes."""
         part = Counters.empty(stop - start, self.up_to)
-        cut_bits = loaded("panprivacy.table.kernels").cut_bits
-        cut_bits(self.words, start * self.width, part.words, part.size * part.width)
+        kernels.cut_bits(self.words, start * self.width, part.words, part.size * part.width)
         return part
 
     def place(self, source: "Counters", first: int, places: NDArray[np.uint64]) -> None:
         """Copy the fields of another table from `first` on, one to each of these places."""
-        kernels = loaded("panprivacy.table.counter_kernels")
-        kernels.place_fields(self.words, source.words, self.width, first, places)
-
-    def in_use(self) -> None:
-        """Do nothing; what stands in the place of a table that is gone refuses this like everything else."""
-
-    def wipe(self) -> None:
-        """Overwrite all fields with zeros: nobody may use this table any more."""
-        memory.wipe(self.words)
+        counter_kernels.place_fields(self.words, source.words, self.width, first, places)
 
     def fields(self) -> list[tuple[int, int]]:
         """A copy of all counters and bits, for tests: it is not wiped."""
@@ -243,7 +227,7 @@ def changes(up_to: int, back: bool) -> NDArray[np.uint16]:
     >>> changes(4, False)[[0, 6, 7]]  # counters 0, 3 and 3: a step, and two wraps, one of a bit that was 1
     array([2, 6, 7], dtype=uint16)
     """
-    flips: int = loaded("panprivacy.table.counter_kernels").FLIP
+    flips = counter_kernels.FLIP
     turned = np.zeros(2 * flips, dtype=np.uint16)
     for flip, counter, bit in product(range(2), range(up_to), range(2)):
         wraps = counter == (0 if back else up_to - 1)

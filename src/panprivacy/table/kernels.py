@@ -10,7 +10,7 @@ caller wipes. Their types are fixed, so they are compiled or loaded when this mo
 import numpy as np
 from numba import njit, types
 
-from panprivacy.instructions import ones_in, prefetch
+from panprivacy.memory.intrinsics import ones_in, prefetch
 
 _AHEAD = 64  # events between asking for a word and using it
 
@@ -101,6 +101,13 @@ def place_bits(words, source, first, places):
         _set_bit(words, places[i], (source[at >> u64(6)] >> (at & u64(63))) & u64(1))
 
 
+@njit(nogil=True, inline="always")
+def _slot_ahead(words, slots, i, last):
+    """The slot of an event. Its word was asked for some events before; now ask for the word of a later one."""
+    prefetch(words, u64(slots[min(i + _AHEAD, last)]) >> u64(6))
+    return u64(slots[i])
+
+
 _REDRAW = [types.boolean(WORDS, types.uint64, slots, READ_OCTETS) for slots in (READ_WORDS, READ_PLACES)]
 
 
@@ -117,11 +124,10 @@ def redraw(words, size, slots, flips):
 
 @njit(_REDRAW, nogil=True, cache=True)
 def redraw_far(words, size, slots, flips):
-    """`redraw` for a table beyond the caches: ask for each word some events before its turn."""
+    """`redraw` for a table that is larger than the caches."""
     last = len(slots) - 1
     for i in range(len(slots)):
-        prefetch(words, u64(slots[min(i + _AHEAD, last)]) >> u64(6))
-        slot = u64(slots[i])
+        slot = _slot_ahead(words, slots, i, last)
         if slot >= size:
             return False
         _set_bit(words, slot, flips[i])
@@ -144,11 +150,10 @@ def touch(words, size, slots):
 
 @njit(_TOUCH, nogil=True, cache=True)
 def touch_far(words, size, slots):
-    """`touch` for a table beyond the caches: ask for each word some events before its turn."""
+    """`touch` for a table that is larger than the caches."""
     last = len(slots) - 1
     for i in range(len(slots)):
-        prefetch(words, u64(slots[min(i + _AHEAD, last)]) >> u64(6))
-        slot = u64(slots[i])
+        slot = _slot_ahead(words, slots, i, last)
         if slot >= size:
             return False
         words[slot >> u64(6)] |= u64(1) << (slot & u64(63))

@@ -5,10 +5,9 @@ is the paper's: the budget of the state alone, where the printed theorems claim 
 Theorems are numbered as the paper numbers them, by section: Dwork 3.1-3.3, OptBern 4.1-4.3, PPDS 5.1-5.2.
 """
 
-from panprivacy.theory.accuracy import discrete_laplace_variance, mse, mse_bound
+from panprivacy.theory.accuracy import discrete_laplace_variance, error_bound, mse, mse_bound, sample_size
 from panprivacy.theory.losses import joint_loss, total_loss
 from panprivacy.theory.pairs import actual_epsilon, dwork_pair, ratios, symmetric_pair
-from panprivacy.theory.tails import error_bound, sample_size
 
 __all__ = [
     "actual_epsilon",

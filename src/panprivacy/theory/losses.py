@@ -3,8 +3,7 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from panprivacy.theory._arguments import FloatArray, Real, count, plain, positive
-from panprivacy.theory.pairs import actual_epsilon, find_algorithm
+from panprivacy.theory.pairs import FloatArray, Real, actual_epsilon, count, find_algorithm, plain, positive
 
 
 def joint_loss(algorithm: str, epsilon: ArrayLike, sample: ArrayLike | None = None, moved: bool = True) -> Real:
@@ -21,10 +20,8 @@ def joint_loss(algorithm: str, epsilon: ArrayLike, sample: ArrayLike | None = No
 
     Parameters
     ----------
-    algorithm
-        ``"dwork"``, ``"optbern"`` or ``"ppds"``.
-    epsilon
-        The paper's budget: in (0, 2) for Dwork, positive for the others.
+    algorithm, epsilon
+        As in `mse`.
     sample
         Number of sampled users, at least 1. It is checked and otherwise without effect: the noise and the
         step of one bit both shrink as ``1/sample``. May be left out.

@@ -2,11 +2,52 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from panprivacy.theory._arguments import FloatArray, Real, inside, plain, positive
+from panprivacy.errors import InvalidValue
+
+FloatArray = NDArray[np.float64]
+Real = float | FloatArray
+
+
+def inside(
+    name: str,
+    value: ArrayLike,
+    low: float,
+    high: float,
+    *,
+    ends: Literal["()", "(]", "[]"] = "()",
+    whole: bool = False,
+) -> FloatArray:
+    """Return ``value`` as floats, or say which of its entries is outside the interval."""
+    array = np.asarray(value, dtype=np.float64)
+    good = (array > low) & (array < high)
+    good |= (ends[0] == "[") & (array == low) | (ends[1] == "]") & (array == high)
+    if whole:
+        good &= array == np.floor(array)
+    if not good.all():
+        kind = "a whole number" if whole else "a number"
+        wanted = f"{kind} in {ends[0]}{low:g}, {high:g}{ends[1]}"
+        raise InvalidValue(f"{name} = {array[~good].flat[0]:g} must be {wanted}", code="argument-range")
+    return array
+
+
+def positive(name: str, value: ArrayLike) -> FloatArray:
+    return inside(name, value, 0, np.inf)
+
+
+def count(name: str, value: ArrayLike) -> FloatArray:
+    """Check a number of users; beyond 2**53 floats no longer hold every integer."""
+    return inside(name, value, 1, 2**53, ends="[]", whole=True)
+
+
+def plain(result: ArrayLike) -> Real:
+    """Turn a zero-dimensional result into a float and leave arrays alone."""
+    array = np.asarray(result, dtype=np.float64)
+    return float(array) if array.ndim == 0 else array
 
 
 def dwork_pair(epsilon: ArrayLike) -> tuple[Real, Real]:
@@ -60,9 +101,10 @@ def symmetric_pair(epsilon: ArrayLike, c: ArrayLike = 0.5) -> tuple[Real, Real]:
     p_init, p_upd = (2 * centre * np.exp(-np.logaddexp(0, sign * budget)) for sign in (1, -1))
     bad = p_upd >= 1
     if bad.any():
-        raise ValueError(
+        raise InvalidValue(
             f"c = {centre[bad].flat[0]:g} with epsilon = {budget[bad].flat[0]:g} makes p_upd = "
-            f"{p_upd[bad].flat[0]:g}, which must be below 1: take a smaller c or epsilon"
+            f"{p_upd[bad].flat[0]:g}, which must be below 1: take a smaller c or epsilon",
+            code="centre-range",
         )
     return plain(p_init), plain(p_upd)
 
@@ -144,5 +186,7 @@ ALGORITHMS = {
 
 def find_algorithm(name: str) -> Algorithm:
     if name not in ALGORITHMS:
-        raise ValueError(f"algorithm {name!r} is not one of {', '.join(map(repr, ALGORITHMS))}")
+        raise InvalidValue(
+            f"algorithm {name!r} is not one of {', '.join(map(repr, ALGORITHMS))}", code="algorithm-choice"
+        )
     return ALGORITHMS[name]

@@ -6,14 +6,27 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from panprivacy.memory import Scratch
+from panprivacy.checks import is_truth
+from panprivacy.errors import InvalidType, InvalidValue, PanPrivacyError
+from panprivacy.memory.scratch import Scratch
+from panprivacy.universe.columns import Ids
 from panprivacy.universe.edges import Edges
-from panprivacy.universe.ids import Ids
+from panprivacy.universe.integers import Lookup, Words
 from panprivacy.universe.range import Range
 from panprivacy.universe.users import Users
-from panprivacy.universe.words import Words
 
-__all__ = ["LARGEST_UNIVERSE", "Edges", "Ids", "Range", "Universe", "Users", "ungrouped", "universe_of"]
+__all__ = [
+    "LARGEST_UNIVERSE",
+    "Edges",
+    "Ids",
+    "Range",
+    "Universe",
+    "Users",
+    "grown",
+    "moved",
+    "ungrouped",
+    "universe_of",
+]
 
 LARGEST_UNIVERSE = 2**44
 
@@ -24,6 +37,10 @@ class Universe(Protocol):
     @property
     def size(self) -> int:
         """How many users there could be."""
+
+    @property
+    def lookup(self) -> Lookup:
+        """How long it takes to find the position of a user."""
 
     def as_column(self, ids: Any) -> Any:
         """Bring ids as they were given into one column, in a form that `batches` can cut by rows."""
@@ -46,19 +63,47 @@ class Universe(Protocol):
 
 def universe_of(given: Any) -> Universe:
     """Turn what the user gave, a number or a universe, into a universe."""
-    universe = Range(given.__index__()) if hasattr(given, "__index__") else given
+    universe = Range(given.__index__()) if hasattr(given, "__index__") and not is_truth(given) else given
     if not isinstance(universe, Range | Users | Edges):
         instead = "; if it holds the ids, pp.Users(it)" if isinstance(given, Iterable) else ""
-        raise TypeError(  # the type only: what a column holds are people
-            f"universe must be a number, pp.Users(...) or pp.Edges(...), got a {type(given).__name__}{instead}"
+        raise InvalidType(  # the type only: what a column holds are people
+            f"universe must be a number, pp.Users(...) or pp.Edges(...), got a {type(given).__name__}{instead}",
+            code="universe-type",
         )
-    if not 1 <= universe.size <= LARGEST_UNIVERSE:
-        raise ValueError(f"a universe has 1 to 2**44 users, got {universe.size}")
+    check_size(universe)
     return universe
+
+
+def check_size(universe: Universe) -> None:
+    """Refuse a universe that has too many users, or none."""
+    if not 1 <= universe.size <= LARGEST_UNIVERSE:
+        raise InvalidValue(f"a universe has 1 to 2**44 users, got {universe.size}", code="universe-size")
+
+
+def grown(universe: Universe, more: Any) -> Range | Users:
+    """The universe with more users: for a range the new number of users, for a list the ids that come to it."""
+    if not isinstance(universe, Range | Users):
+        raise PanPrivacyError(
+            f"{universe.describe()} cannot grow: only a range and a list of users that is loaded can",
+            code="cannot-grow",
+        )
+    larger = universe.grown(more)
+    check_size(larger)
+    return larger
+
+
+def moved(smaller: Universe, larger: Universe, start: int, stop: int, scratch: Scratch) -> Words:
+    """Where users from `start` up to `stop` of the smaller universe stand in the larger one; all of it is public."""
+    if isinstance(smaller, Users):
+        return larger.indices(smaller.listed(start, stop), scratch)
+    return np.arange(start, stop, dtype=np.uint64)
 
 
 def ungrouped(universe: Universe, whose: str) -> Universe:
     """Refuse users with groups where nothing is released by group: they would be dropped without a word."""
     if isinstance(universe, Users) and universe.groups is not None:
-        raise ValueError(f"{whose} has no groups: list its users without, pp.Users(ids); a Density releases by group")
+        raise InvalidValue(
+            f"{whose} has no groups: list its users without, pp.Users(ids); a Density releases by group",
+            code="groups-not-supported",
+        )
     return universe

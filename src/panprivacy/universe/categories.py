@@ -1,25 +1,40 @@
-"""Categories of events: which there are, and which of them each event is in."""
+"""Categories of events: which categories there are, and events that consist of a user and a category."""
 
 import struct
-from collections.abc import Iterable, Sequence
-from typing import Any, Self
+from collections.abc import Iterable, Iterator, Sequence, Set
+from itertools import pairwise
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from panprivacy.errors import OutsideUniverse
-from panprivacy.memory import Scratch
-from panprivacy.universe.batches import is_pandas, is_polars
-from panprivacy.universe.directory import NOT_THERE
+from panprivacy.errors import InvalidType, InvalidValue, OutsideUniverse
+from panprivacy.memory.scratch import Scratch
+from panprivacy.universe.columns import (
+    Chunk,
+    Chunks,
+    check_many,
+    chosen_rows,
+    is_arrow,
+    is_pandas,
+    is_polars,
+    pieces_of,
+    plain_column,
+    refuse_floats,
+)
 from panprivacy.universe.groups import MOST_GROUPS, OTHER, Label, labels_bytes, labels_from, refuse_half_characters
+from panprivacy.universe.hash_index import NOT_THERE
+from panprivacy.universe.integers import Lookup, Words
 from panprivacy.universe.range import first_of
 from panprivacy.universe.users import Users
-from panprivacy.universe.words import Words
 
 _HEAD = struct.Struct("<?")
 _NAMED = 8  # categories that an error names
 GATHERED = "; other=True gathers such events"
 """What a refusal says to do."""
+
+_WHICH = "this estimator counts by category: say of each event in which it is, as in update(user, category)"
+_LENGTHS = "each event has one user and one category, and there are more {} than {}"
 
 
 class Categories:
@@ -33,14 +48,20 @@ class Categories:
         listed = tuple(_plain(label) for label in labels) if not isinstance(labels, str | bytes) else ()
         kinds = set(map(type, listed))
         if kinds not in ({str}, {int}):
-            raise TypeError(f"categories are a list of texts or of integers, got {labels!r:.60}")
+            raise InvalidType(
+                f"categories are a list of texts or of integers, got {labels!r:.60}", code="categories-type"
+            )
         twice = next((label for label in listed if listed.count(label) > 1), None) if _doubled(listed) else None
         if twice is not None:
-            raise ValueError(f"category {twice!r} is listed twice")
+            raise InvalidValue(f"category {twice!r} is listed twice", code="category-twice")
         if other and OTHER in listed:
-            raise ValueError(f"{OTHER!r} is what other=True calls the rest: list it, or ask for it, not both")
+            raise InvalidValue(
+                f"{OTHER!r} is what other=True calls the rest: list it, or ask for it, not both", code="category-other"
+            )
         if len(listed) + other > MOST_GROUPS:
-            raise ValueError(f"there can be 1 to {MOST_GROUPS:,} categories, got {len(listed) + other:,}")
+            raise InvalidValue(
+                f"there can be 1 to {MOST_GROUPS:,} categories, got {len(listed) + other:,}", code="categories-number"
+            )
         refuse_half_characters(listed, "category")
         self.labels = (*listed, *([OTHER] if other else []))
         self.other = other
@@ -50,7 +71,7 @@ class Categories:
         ranks = [found[label] for label in self._known.listed(0, self._known.size)]
         self._codes = {label: code for code, label in enumerate(self._known.listed(0, self._known.size))}
         self.ranks: NDArray[np.uint64] = np.array([*ranks, *([len(listed)] if other else [])], dtype=np.uint64)
-        """The number among `labels` of what a code stands for; codes beyond the last stand for the last."""
+        """The number among `labels` of each code; codes beyond the last stand for the last."""
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -62,7 +83,7 @@ class Categories:
         return hash((self.labels, self.other))
 
     def rank(self, code: int) -> int:
-        """The number among `labels` of what a code stands for."""
+        """The number among `labels` of a code."""
         return int(self.ranks[min(code, len(self.ranks) - 1)])
 
     def code(self, category: Any) -> int:
@@ -97,7 +118,7 @@ class Categories:
     def _check_kind(self, chunk: Any) -> None:
         """Refuse text where categories are integers, integers where they are text, and what is missing."""
         if self._kind is int or not len(chunk):
-            return  # whoever reads integers refuses all else
+            return  # `places` refuses everything but integers
         if is_polars(chunk):
             right = str(chunk.dtype.base_type()) in ("String", "Categorical", "Enum")
         elif isinstance(chunk, np.ndarray) and chunk.dtype != object:
@@ -107,19 +128,22 @@ class Categories:
         if not right:
             raise self._of_another_kind(chunk)
 
-    def _of_another_kind(self, chunk: Any) -> TypeError:
+    def _of_another_kind(self, chunk: Any) -> InvalidType:
         named, fits = ("integers", _is_whole) if self._kind is int else ("text", _is_text)
         wrong = next((each for each in chunk if not fits(each)), None)
-        return TypeError(f"categories of this estimator are {named}, and {_plain(wrong)!r} is not; nothing was changed")
+        return InvalidType(
+            f"categories of this estimator are {named}, and {_plain(wrong)!r} is not; nothing was changed",
+            code="category-type",
+        )
 
     def _refused(self, named: list[Any]) -> OutsideUniverse:
-        """Name some categories that are not listed; how many rows have them would be a count that nothing protects."""
+        """Name some categories that are not listed, but not their number of rows: no noise would protect that count."""
         listed = ", ".join(map(repr, self.labels[:_NAMED])) + (", ..." if len(self.labels) > _NAMED else "")
         are = f"category {named[0]!r} is" if len(named) == 1 else f"categories {', '.join(map(repr, named))} are"
         return OutsideUniverse(f"{are} none of {listed}{GATHERED}; nothing was changed")
 
     def to_bytes(self) -> bytes:
-        """Write them."""
+        """Write labels, and whether other categories are gathered."""
         return _HEAD.pack(self.other) + labels_bytes(self.labels)
 
     @classmethod
@@ -131,7 +155,7 @@ class Categories:
 
 
 class Repeated(Sequence[Any]):
-    """One category for so many events."""
+    """One category for many events."""
 
     def __init__(self, category: Label, times: int) -> None:
         self.category = category
@@ -143,16 +167,20 @@ class Repeated(Sequence[Any]):
     def __getitem__(self, rows: Any) -> Any:
         return Repeated(self.category, len(range(self._times)[rows])) if isinstance(rows, slice) else self.category
 
+    def chosen(self, wanted: NDArray[np.bool_], scratch: Scratch) -> "Repeated":  # noqa: ARG002 - as of other columns
+        """It for some of the events."""
+        return Repeated(self.category, int(np.count_nonzero(wanted)))
+
 
 def refuse_missing_categories(column: Any) -> None:
-    """Refuse a column with nulls: which category that is, nobody knows."""
+    """Refuse a column with nulls: no category is known by one."""
     if hasattr(column, "columns") or hasattr(column, "column_names"):
-        return  # a frame, which is refused by whoever cuts columns
+        return  # a frame, which `pieces_of` refuses
     missing = column.isna().sum() if is_pandas(column) else getattr(column, "null_count", 0)
     missing = int(missing() if callable(missing) else missing)
     if missing:
         are = "category is" if missing == 1 else "categories are"
-        raise ValueError(f"{missing:,} {are} missing (null); drop such rows first")
+        raise InvalidValue(f"{missing:,} {are} missing (null); drop such rows first", code="missing-categories")
 
 
 def _plain(label: Any) -> Any:
@@ -160,9 +188,7 @@ def _plain(label: Any) -> Any:
 
 
 def _is_whole(category: Any) -> bool:
-    """Whether this is an integer, however it is kept: 1.0 is one, and True is none."""
-    if isinstance(category, float | np.floating):
-        return bool(category.is_integer())
+    """Whether this is an integer: 1.0 and True are none."""
     return isinstance(category, int | np.integer) and not isinstance(category, bool)
 
 
@@ -175,7 +201,7 @@ def _doubled(labels: tuple[Label, ...]) -> bool:
 
 
 def by_categories(categories: Categories | None) -> str:
-    """What is said of categories after a number of users.
+    """The number of categories, to be said after a number of users.
 
     >>> by_categories(None), by_categories(Categories(["flu", "cold"]))
     ('', ' by 2 categories')
@@ -193,3 +219,143 @@ def _different(chunk: Any, wrong: Iterable[bool]) -> list[Any]:
         return len(seen) > before
 
     return first_of(chunk, (bad and is_new(chunk[row]) for row, bad in enumerate(wrong)))
+
+
+class CategorizedEvent(NamedTuple):
+    """One user and one category, or many users and the category of each."""
+
+    user: Any
+    category: Any
+
+
+class Located(NamedTuple):
+    """Positions of users, and codes of the categories in which they appeared."""
+
+    indices: Words
+    codes: Words
+
+
+class CategorizedEvents:
+    """Events of a universe, each of which is in a category."""
+
+    def __init__(self, users: Any, categories: Categories) -> None:
+        self.users = users
+        self.categories = categories
+
+    @property
+    def lookup(self) -> Lookup:
+        """How long it takes to find a user and a category."""
+        slower: Lookup = min(self.users.lookup, Lookup.HASHED)
+        return slower
+
+    def as_column(self, given: Any) -> Any:
+        """Users and categories as one column of events, or, if either is an iterator, as an iterator of events."""
+        if not isinstance(given, CategorizedEvent):
+            raise InvalidType(_WHICH, code="category-needed")
+        users = self.users.as_column(given.user)
+        ids = pieces_of(users)
+        if isinstance(given.category, str | bytes) or not isinstance(given.category, Iterable):  # one for all
+            if ids is not None:
+                return Chunks([EventColumns(piece, Repeated(_plain(given.category), len(piece))) for piece in ids])
+            check_many(users)
+            return (CategorizedEvent(user, _plain(given.category)) for user in users)
+        refuse_floats(given.category, "categories")  # before missing values, of which pandas makes floats
+        refuse_missing_categories(given.category)
+        categories = pieces_of(given.category, "categories")
+        if ids is not None and categories is not None:
+            return Chunks(_aligned(ids, categories))
+        check_many(users)
+        if isinstance(users, Set):
+            raise InvalidType(
+                "a set has no order that categories could follow: pass the users as a list", code="no-order"
+            )
+        return _paired(users, given.category)
+
+    def index(self, given: Any) -> tuple[int, int]:
+        """The position of one user, and the code of one category."""
+        if not isinstance(given, CategorizedEvent):
+            raise InvalidType(_WHICH, code="category-needed")
+        return self.users.index(given.user), self.categories.code(given.category)
+
+    def indices(self, chunk: Any, scratch: Scratch) -> Located:
+        """The positions of a chunk of users, and the codes of their categories."""
+        users, categories = columns_of_events(chunk)
+        return Located(self.users.indices(users, scratch), self.categories.codes(categories, scratch))
+
+    def unchecked(self, chunk: Any, scratch: Scratch) -> Located:
+        """`indices`, but a user outside the universe may have a position outside it, which the slots then refuse."""
+        users, categories = columns_of_events(chunk)
+        return Located(self.users.unchecked(users, scratch), self.categories.codes(categories, scratch))
+
+
+class EventColumns(Sequence[Any]):
+    """Two columns of one length, users and categories, read as one column of events without copying them."""
+
+    def __init__(self, users: Chunk, categories: Chunk) -> None:
+        self.columns = (users, categories)
+
+    def __len__(self) -> int:
+        return len(self.columns[0])
+
+    def __getitem__(self, rows: Any) -> Any:
+        users, categories = (column[rows] for column in self.columns)
+        return EventColumns(users, categories) if isinstance(rows, slice) else CategorizedEvent(users, categories)
+
+    def chosen(self, wanted: NDArray[np.bool_], scratch: Scratch) -> "EventColumns":
+        """Some of the events."""
+        return EventColumns(*(chosen_rows(column, wanted, scratch) for column in self.columns))
+
+
+def columns_of_events(chunk: Any) -> tuple[Any, Any]:
+    """The users and the categories of a chunk of events."""
+    if isinstance(chunk, EventColumns):
+        return chunk.columns
+    return [event.user for event in chunk], [event.category for event in chunk]
+
+
+def _aligned(users: list[Chunk], categories: list[Chunk]) -> list[Chunk]:
+    """Two columns, each in pieces, cut into common pieces."""
+    one, other = (sum(map(len, pieces)) for pieces in (users, categories))
+    if one != other:
+        raise InvalidValue(
+            f"each event has one user and one category: got {one:,} users and {other:,} categories",
+            code="categories-length",
+        )
+    ends = sorted({0, *_ends(users), *_ends(categories)})
+    return [EventColumns(_cut(users, start, end), _cut(categories, start, end)) for start, end in pairwise(ends)]
+
+
+def _ends(pieces: list[Chunk]) -> list[int]:
+    ends, at = [], 0
+    for piece in pieces:
+        at += len(piece)
+        ends.append(at)
+    return ends
+
+
+def _cut(pieces: list[Chunk], start: int, end: int) -> Any:
+    """The rows from `start` up to `end`, which lie within one piece."""
+    at = 0
+    for piece in pieces:
+        if start < at + len(piece):
+            return piece if (start, end) == (at, at + len(piece)) else piece[start - at : end - at]
+        at += len(piece)
+    raise AssertionError("pieces are cut at their ends")
+
+
+def _paired(users: Any, categories: Any) -> Iterator[CategorizedEvent]:
+    """Events one by one, until both columns end."""
+    nothing = object()
+    ids, rest = iter(_objects(users)), iter(_objects(categories))
+    for user in ids:
+        category = next(rest, nothing)
+        if category is nothing:
+            raise InvalidValue(_LENGTHS.format("users", "categories"), code="categories-length")
+        yield CategorizedEvent(user, category)
+    if next(rest, nothing) is not nothing:
+        raise InvalidValue(_LENGTHS.format("categories", "users"), code="categories-length")
+
+
+def _objects(column: Any) -> Any:
+    column = plain_column(column)
+    return column.to_pylist() if is_arrow(column) else column

@@ -7,14 +7,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from panprivacy.errors import OutsideUniverse
-from panprivacy.lazily import loaded
-from panprivacy.memory import Scratch, mask
-from panprivacy.universe.batches import is_arrow, is_pandas, is_polars, plain_column, refuse_missing
-from panprivacy.universe.directory import NOT_THERE
+from panprivacy.errors import InvalidType, InvalidValue, OutsideUniverse
+from panprivacy.memory.scratch import Scratch, mask
+from panprivacy.universe import kernels
+from panprivacy.universe.columns import (
+    chosen_rows,
+    columns_of,
+    is_arrow,
+    is_polars,
+    plain_column,
+    refuse_missing,
+    shown,
+)
+from panprivacy.universe.hash_index import NOT_THERE
+from panprivacy.universe.integers import Lookup, TooLarge, Words, as_words, integers, words_of
 from panprivacy.universe.range import first_of
 from panprivacy.universe.users import Users, as_users
-from panprivacy.universe.words import TooLarge, Words, as_words, integers, words_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +42,8 @@ class Edges:
     >>> flights.update(("JFK", "ORD"))
     """
 
+    lookup = Lookup.HASHED
+
     nodes: Any
     directed: bool = False
     named: Users | None = field(init=False, repr=False)
@@ -47,7 +57,7 @@ class Edges:
         named = None if hasattr(self.nodes, "__index__") else as_users(self.nodes)
         count = self.nodes.__index__() if named is None else named.size
         if count < 2:
-            raise ValueError(f"a graph needs at least 2 nodes, got {count}")
+            raise InvalidValue(f"a graph needs at least 2 nodes, got {count}", code="nodes-number")
         found = {"named": named, "count": count, "fingerprint": named.fingerprint if named else b""}
         for name, value in found.items():
             object.__setattr__(self, name, value)
@@ -74,7 +84,7 @@ class Edges:
         if columns is None:
             return ids
         if len(columns) != 2:
-            raise TypeError(f"edges are two columns, source and target, got {len(columns)}")
+            raise InvalidType(f"edges are two columns, source and target, got {len(columns)}", code="edges-type")
         return Pairs(*map(_sliced if self.named else plain_column, columns))
 
     def index(self, user: Any) -> int:
@@ -107,8 +117,7 @@ class Edges:
         except TooLarge as error:
             raise self._outside([_edges(chunk)[error.row // 2]], 1) from None
         indices: Words = scratch.empty("indices", len(ends), np.uint64)
-        edge_indices = loaded("panprivacy.universe.kernels").edge_indices
-        return indices, int(edge_indices(ends, self.count, self.directed, indices))
+        return indices, int(kernels.edge_indices(ends, self.count, self.directed, indices))
 
     def _outside(self, named: list[Any], wrong: int) -> OutsideUniverse:
         plain = (tuple(edge) if self.named else tuple(int(end) for end in edge) for edge in named)
@@ -129,7 +138,9 @@ class Pairs(Sequence[Any]):
 
     def __init__(self, source: Any, target: Any) -> None:
         if len(source) != len(target):
-            raise ValueError(f"an edge has two ends: got {len(source)} sources and {len(target)} targets")
+            raise InvalidValue(
+                f"an edge has two ends: got {len(source)} sources and {len(target)} targets", code="edges-length"
+            )
         self.columns = (source, target)
 
     def __len__(self) -> int:
@@ -139,6 +150,10 @@ class Pairs(Sequence[Any]):
         if isinstance(rows, slice):
             return Pairs(*(end[rows] for end in self.columns))
         return tuple(end[rows] for end in self.columns)
+
+    def chosen(self, wanted: NDArray[np.bool_], scratch: Scratch) -> "Pairs":
+        """Some of the pairs."""
+        return Pairs(*(chosen_rows(end, wanted, scratch) for end in self.columns))
 
     def ends(self, scratch: Scratch) -> Words:
         """Both columns as words, side by side."""
@@ -155,19 +170,23 @@ class Pairs(Sequence[Any]):
 
 def _named_ends(nodes: Users, chunk: Any, scratch: Scratch) -> Words:
     """The positions of both ends among the listed nodes, side by side; an end that is not listed gets `NOT_THERE`."""
-    if isinstance(chunk, Pairs):
-        columns: Any = chunk.columns
-    else:
-        for edge in chunk:
-            if isinstance(edge, str | bytes) or not hasattr(edge, "__len__") or len(edge) != 2:
-                raise TypeError(f"edges are pairs (source, target), got {edge!r}")
-        columns = tuple([edge[place] for edge in chunk] for place in (0, 1))
+    columns = ends_of(chunk)
     pairs: Words = scratch.empty("ends", 2 * len(columns[0]), np.uint64).reshape(-1, 2)
     for place, end in enumerate(columns):
         with Scratch() as own:
             pairs[:, place] = nodes.places(end, own)[0]
     pairs.flags.writeable = False
     return pairs
+
+
+def ends_of(edges: Any) -> tuple[Any, Any]:
+    """The column of sources and that of targets."""
+    if isinstance(edges, Pairs):
+        return edges.columns
+    for edge in edges:
+        if isinstance(edge, str | bytes) or not hasattr(edge, "__len__") or len(edge) != 2:
+            raise InvalidType(f"edges are pairs (source, target), got {shown(edge)}", code="edges-type")
+    return [edge[0] for edge in edges], [edge[1] for edge in edges]
 
 
 def _sliced(column: Any) -> Any:
@@ -187,25 +206,10 @@ def _ends(chunk: Any, scratch: Scratch) -> Words:
     if ends.size == 0:
         ends = ends.reshape(0, 2)
     if ends.ndim != 2 or ends.shape[1] != 2:
-        raise TypeError(f"edges are pairs (source, target), got an array of shape {ends.shape}")
+        raise InvalidType(f"edges are pairs (source, target), got an array of shape {ends.shape}", code="edges-type")
     return words_of(ends, scratch, "ends")[0]
 
 
 def _edges(chunk: Any) -> Any:
     """A chunk that gives an edge for a row number."""
     return chunk if isinstance(chunk, Pairs | np.ndarray) else list(chunk)
-
-
-def columns_of(ids: Any) -> list[Any] | None:
-    """The columns of a frame, or of a tuple or list of two columns; None for what is a column of pairs already."""
-    if hasattr(ids, "get_columns"):
-        return list(ids.get_columns())
-    if is_pandas(ids) and hasattr(ids, "columns"):
-        return [ids.iloc[:, i] for i in range(ids.shape[1])]
-    if isinstance(ids, tuple | list) and len(ids) == 2 and all(_is_column(end) for end in ids):
-        return list(ids)
-    return None
-
-
-def _is_column(ids: Any) -> bool:
-    return isinstance(ids, np.ndarray) or is_polars(ids) or is_arrow(ids) or is_pandas(ids)

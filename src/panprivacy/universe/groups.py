@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from panprivacy.sizes import counted
-from panprivacy.universe.batches import is_arrow, is_polars, plain_column
+from panprivacy.errors import InvalidType, InvalidValue
+from panprivacy.units import counted
+from panprivacy.universe.columns import is_arrow, is_polars, plain_column, refuse_floats
 
 if TYPE_CHECKING:
     import polars as pl
@@ -34,7 +35,9 @@ class Groups:
 
     def __post_init__(self) -> None:
         if not 1 <= len(self.labels) <= MOST_GROUPS:
-            raise ValueError(f"there can be 1 to {MOST_GROUPS:,} groups, got {len(self.labels):,}")
+            raise InvalidValue(
+                f"there can be 1 to {MOST_GROUPS:,} groups, got {len(self.labels):,}", code="groups-number"
+            )
         if len(self.bounds) != len(self.labels) + 1 or len(set(self.labels)) != len(self.labels):
             raise ValueError("every group has one label and one range of users")
         if self.bounds[0] != 0 or not bool((self.sizes > 0).all()):
@@ -86,8 +89,11 @@ def label_column(given: Any, size: int) -> "pl.Series":
     import polars as pl
 
     if isinstance(given, str | bytes | Set):
-        raise TypeError(f"groups are one column: the label of each user, in their order, not a {type(given).__name__}")
-    column = plain_column(given)
+        raise InvalidType(
+            f"groups are one column: the label of each user, in their order, not a {type(given).__name__}",
+            code="groups-type",
+        )
+    column = plain_column(given, "groups")
     plain = is_polars(column) or is_arrow(column) or (isinstance(column, np.ndarray) and column.dtype != object)
     labels = column if plain else list(column)
     if not plain:
@@ -95,15 +101,23 @@ def label_column(given: Any, size: int) -> "pl.Series":
     try:
         series = pl.Series(labels)
     except TypeError:
-        raise TypeError("groups are one column: the label of each user, all text or all integers") from None
+        raise InvalidType(
+            "groups are one column: the label of each user, all text or all integers", code="groups-type"
+        ) from None
+    refuse_floats(series, "groups")
     if series.dtype in (pl.Categorical, pl.Enum):
         series = series.cast(pl.String)
     if len(series) != size:
-        raise ValueError(f"there are {counted(size, 'user')} and {counted(len(series), 'label')} of their groups")
+        raise InvalidValue(
+            f"there are {counted(size, 'user')} and {counted(len(series), 'label')} of their groups",
+            code="groups-length",
+        )
     if series.null_count():
-        raise ValueError(f"the group of {counted(series.null_count(), 'user')} is missing (null)")
+        raise InvalidValue(
+            f"the group of {counted(series.null_count(), 'user')} is missing (null)", code="missing-groups"
+        )
     if not (series.dtype == pl.String or series.dtype.is_integer()):
-        raise TypeError(f"groups are text or integers, got {series.dtype}")
+        raise InvalidType(f"groups are text or integers, got {series.dtype}", code="groups-type")
     return series
 
 
@@ -113,11 +127,14 @@ def refuse_half_characters(labels: Iterable[Any], what: str) -> None:
     >>> refuse_half_characters(["flu", chr(0xD83D)], "category")
     Traceback (most recent call last):
         ...
-    ValueError: category '\\ud83d' has half a character, a lone surrogate, which cannot be written
+    panprivacy.errors.InvalidValue: category '\\ud83d' has half a character, a lone surrogate, which cannot be written
     """
     for label in labels:
         if isinstance(label, str) and any("\ud800" <= letter <= "\udfff" for letter in label):
-            raise ValueError(f"{what} {label!r} has half a character, a lone surrogate, which cannot be written")
+            raise InvalidValue(
+                f"{what} {label!r} has half a character, a lone surrogate, which cannot be written",
+                code="half-character",
+            )
 
 
 OTHER = "other"

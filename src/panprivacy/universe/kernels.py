@@ -8,7 +8,7 @@ are fixed, so that the kernels are compiled or loaded when this module is, and n
 import numpy as np
 from numba import njit, types
 
-from panprivacy.instructions import prefetch
+from panprivacy.memory.intrinsics import prefetch
 
 _SOON = 32  # events between asking for one thing and for the next that depends on it
 
@@ -18,16 +18,6 @@ _MISSING = u64(0xFFFFFFFFFFFFFFFF)
 
 _IDS, _PAIRS = (types.Array(types.uint64, n, "C", readonly=True) for n in (1, 2))
 _OUT = types.uint64[::1]
-
-
-@njit(types.int64(types.Array(types.float64, 1, "C", readonly=True), types.int64[::1]), nogil=True, cache=True)
-def whole_numbers(floats, numbers):
-    """Write floats as the whole numbers that they are; return the row of the first float that is not whole, or -1."""
-    for i in range(len(floats)):
-        if not -9007199254740992.0 <= floats[i] <= 9007199254740992.0 or floats[i] != np.floor(floats[i]):
-            return i
-        numbers[i] = np.int64(floats[i])
-    return -1
 
 
 _NARROW = types.Array(types.uint32, 1, "C", readonly=True)

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from panprivacy.errors import OutsideUniverse
-from panprivacy.lazily import loaded
-from panprivacy.memory import Scratch, mask
-from panprivacy.universe.words import TooLarge, Words, as_words
+from panprivacy.errors import InvalidType, InvalidValue, OutsideUniverse
+from panprivacy.memory.scratch import Scratch, mask
+from panprivacy.universe import kernels
+from panprivacy.universe.columns import floats_refused, shown
+from panprivacy.universe.integers import Lookup, TooLarge, Words, as_words
 
 _HALF = 2**31  # read as unsigned, a negative number of 32 bits is not below this
 
@@ -23,6 +24,7 @@ class Range:
     """The users 0..size-1, each known by its number."""
 
     size: int
+    lookup = Lookup.DIRECT
 
     def as_column(self, ids: Any) -> Any:
         """Numbers are one column already."""
@@ -38,7 +40,7 @@ class Range:
     def indices(self, chunk: Any, scratch: Scratch) -> Words:
         """The positions of a chunk of users: their numbers."""
         words = self.unchecked(chunk, scratch)
-        wrong = loaded("panprivacy.universe.kernels").count_outside(words, self.size)
+        wrong = kernels.count_outside(words, self.size)
         if wrong:
             raise self._outside(first_of(chunk, (int(word) >= self.size for word in words)), wrong)
         return words
@@ -64,6 +66,18 @@ class Range:
     def _outside(self, named: list[Any], wrong: int) -> OutsideUniverse:
         return outside_of(named, wrong, f"the universe 0..{self.size - 1}")
 
+    def grown(self, more: Any) -> "Range":
+        """The range with this many users."""
+        if not hasattr(more, "__index__"):
+            raise InvalidType(
+                f"the users are 0..{self.size - 1}: say how many there are to be, as in grow(2000)", code="grow-type"
+            )
+        if more.__index__() < self.size:
+            raise InvalidValue(
+                f"a universe only grows: it has {self.size:,} users, and {more} were asked for", code="cannot-shrink"
+            )
+        return Range(more.__index__())
+
     def describe(self) -> str:
         """What the universe is, in a few words."""
         return f"{self.size:,} users"
@@ -72,13 +86,15 @@ class Range:
 def integer(user: Any) -> int:
     """The number that an id is; True is refused, though Python would let it pass for 1."""
     try:
-        if isinstance(user, float | np.floating) and float(user).is_integer():
-            return int(user)
         if not isinstance(user, bool):
             return index(user)
     except TypeError:
         pass
-    raise TypeError(f"ids must be integers, got {user!r}; for other ids, list them with pp.Users(...)")
+    if isinstance(user, float | np.floating):
+        raise floats_refused(type(user).__name__)
+    raise InvalidType(
+        f"ids must be integers, got {shown(user)}; for other ids, list them with pp.Users(...)", code="ids-type"
+    )
 
 
 def first_of(chunk: Any, wrong: Any) -> list[Any]:

@@ -1,6 +1,6 @@
 """A universe that is a list: the enrolled patients, the customers, the fleet."""
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Iterator
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
@@ -10,16 +10,39 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from panprivacy.errors import OutsideUniverse
-from panprivacy.lazily import loaded
-from panprivacy.memory import Scratch, mask
-from panprivacy.sizes import counted
-from panprivacy.universe.anyone import Anyone
-from panprivacy.universe.batches import is_arrow, is_polars, is_wide, plain_column, refuse_missing
-from panprivacy.universe.directory import NOT_THERE, Directory
+from panprivacy.errors import InvalidType, InvalidValue, OutsideUniverse, PanPrivacyError
+from panprivacy.memory.scratch import Scratch, mask
+from panprivacy.units import counted
+from panprivacy.universe import kernels
+from panprivacy.universe.columns import (
+    chosen_columns,
+    floats_refused,
+    is_arrow,
+    is_frame,
+    is_polars,
+    is_stream,
+    is_wide,
+    plain_column,
+    refuse_floats,
+    refuse_missing,
+    shown,
+    streamed,
+)
 from panprivacy.universe.groups import Groups, in_runs, label_column
+from panprivacy.universe.hash_index import NOT_THERE, HashIndex
+from panprivacy.universe.integers import Lookup, TooLarge, Words, as_words
+from panprivacy.universe.open import OpenUniverse
 from panprivacy.universe.range import first_of, integer, outside_of
-from panprivacy.universe.words import TooLarge, Words, as_words
+from panprivacy.universe.spelling import (
+    SPELLINGS,
+    Respelled,
+    as_texts,
+    difference,
+    normalized,
+    parse_normalize,
+    refuse_merged,
+    respelled,
+)
 
 if TYPE_CHECKING:
     import polars as pl
@@ -27,7 +50,8 @@ if TYPE_CHECKING:
 _PLACE = "the listed users"
 # Two hashes of 64 bits stand for a text. A text that was made up to have both hashes of a listed user passes for that
 # user; but whoever can send it can send the listed id as well.
-_HASH, _CHECK = Anyone(b"where it stands"), Anyone(b"that it is it")
+_HASH, _CHECK = OpenUniverse(b"where it stands"), OpenUniverse(b"that it is it")
+_WIDTHS = 8  # lengths of ids with leading zeros that are tried
 _NAMES = {"int": "integers of 64 bits", "str": "text", "bytes": "bytes", "any": "of several types"}
 _TYPES = {"int": int, "str": str, "bytes": bytes}
 
@@ -35,15 +59,21 @@ _TYPES = {"int": int, "str": str, "bytes": bytes}
 class Users:
     """The users are these, and no others.
 
-    `ids` is a list, a set, an array, a Polars or Arrow column, or the path of a file: ``.txt`` with one id a line, or
-    a `column` of any file that events may be in, read as ``--universe-file`` reads it (where a text file spells every
-    id like an integer, they are integers; where one is ``007``, all are text). Duplicates count once, and the order
-    does not matter: the same set of ids is the same universe. The list is needed to feed events; it is public
-    knowledge by the design of density estimation, and it is never part of an estimator's bytes, which hold only its
-    fingerprint. Ids other than integers, strings and bytes need a `repr` that spells out their value.
+    `ids` is a list, a set, an array, a Polars or Arrow column, a `column` of a frame, of a DuckDB relation or of an
+    Arrow reader, or the path of a file: ``.txt`` with one id a line, or a `column` of any file that events may be in,
+    read as ``--universe-file`` reads it (where a text file spells every id like an integer, they are integers; where
+    one is ``007``, all are text). Duplicates count once, and the order does not matter: the same set of ids is the same
+    universe. The list is needed to feed events; it is public knowledge by the design of density estimation, and it is
+    never part of an estimator's bytes, which hold only its fingerprint. Ids other than integers, strings and bytes
+    need a `repr` that spells out their value.
 
     `groups` gives each user one group, such as a region: a column as long as `ids`, of text or integers, or the name of
-    a second column of the file. The list is then in the order of groups, and a `Density` of it releases every group.
+    a second column of the file or frame. The list is then in the order of groups, and a `Density` of it releases every
+    group.
+
+    `normalize` writes ids of the list and of events alike: ``"zeros"`` takes leading zeros and a trailing ``.0`` away,
+    ``"case"`` upper case, ``"strip"`` surrounding space, ``"nfc"`` Unicode forms; ``"zeros,case"`` both, ``"all"`` all.
+    Ids are then text, and integers are read as text. Two listed users who become one are refused.
 
     >>> import panprivacy as pp
     >>> clinic = pp.Density(universe=pp.Users(["ada", "grace", "mary", "rosalind"]), epsilon=2.0)
@@ -54,39 +84,67 @@ class Users:
     panprivacy.errors.OutsideUniverse: user 'ida' is outside the listed users; nothing was changed
     >>> pp.Users(["ada", "grace", "mary"], groups=["north", "south", "north"])
     <Users: 3 listed users in 2 groups>
+    >>> members = pp.Users(["00001", "00002"], normalize="zeros")
+    >>> len(members), "1" in members, 2 in members, list(members)
+    (2, True, True, ['1', '2'])
     """
 
-    def __init__(self, ids: Any, column: str | None = None, *, groups: Any = None) -> None:
+    lookup = Lookup.SEARCHED
+
+    def __init__(self, ids: Any, column: str | None = None, *, groups: Any = None, normalize: Any = None) -> None:
         if isinstance(ids, str | Path):
-            from panprivacy.events.listed import read_ids
+            from panprivacy.ingest.lists import read_ids
 
             file = str(ids)
             ids, groups = read_ids(file, column), None if groups is None else read_ids(file, groups, "group")
+        elif isinstance(column, str) and (is_frame(ids) or is_stream(ids)):
+            labels = [groups] if isinstance(groups, str) else []
+            ids, *labels = chosen_columns(ids, column, *labels)
+            groups = labels[0] if labels else groups
         elif isinstance(column, str):
-            raise TypeError(f"column={column!r} is of a file, and no file was given; pass one column, not a frame")
+            raise InvalidType(
+                f"column={column!r} is of a file or a frame, and neither was given", code="column-of-a-file"
+            )
         elif column is not None:
-            raise TypeError("the second argument names a column of a file; for groups say pp.Users(ids, groups=labels)")
+            raise InvalidType(
+                "the second argument names a column of a file or a frame; for groups say pp.Users(ids, groups=labels)",
+                code="column-of-a-file",
+            )
+        self.normalize = parse_normalize(normalize)
+        """What is taken away from the spelling of ids; None if nothing was said, and nothing is."""
         self.groups: Groups | None = None
         """Which positions are those of which group, where users have one."""
+        given = _alike(_column(ids), self.normalize) if self.normalize else _column(ids)
         if groups is None:
-            listed = _in_order(_column(ids))
+            listed = _in_order(given)
         else:
-            listed, self.groups = _by_group(_column(ids), groups)
+            listed, self.groups = _by_group(given, groups)
         self.size = len(listed)
         if not self.size:
-            raise ValueError("the list of users is empty")
+            raise InvalidValue("the list of users is empty", code="no-users")
         # All that looking up needs is built now: built at the first event, its presence would tell of that event.
         self._kind = _kind(listed)
         self._listed: Any = listed.to_numpy() if self._kind == "int" and not isinstance(listed, list) else listed
+        self._widths = _widths(listed) if self._kind == "str" and not isinstance(listed, list) else ()
         self._positions: dict[Any, int] = {}
         if isinstance(listed, list):
             self._positions = {user: i for i, user in enumerate(listed)}
         else:
             with Scratch() as scratch:
-                self._directory = Directory(*self._hashes(self._listed, scratch))
+                self._index = HashIndex(*self._hashes(self._listed, scratch))
 
     def __repr__(self) -> str:
         return f"<Users: {self.describe()}>"
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __contains__(self, user: object) -> bool:
+        return not isinstance(user, float | np.floating) and self._place(user) >= 0
+
+    def __iter__(self) -> Iterator[Any]:
+        """The ids in canonical order, as they are after `normalize`."""
+        return iter(self._listed.tolist() if self._kind == "int" else self._listed)
 
     @cached_property
     def fingerprint(self) -> bytes:
@@ -108,21 +166,39 @@ class Users:
 
     def grown(self, more: Any) -> "Users":
         """These users and more users, given as `Users` takes them; their ids must be of the same type."""
-        added = as_users(more)
+        added = more if isinstance(more, Users) else Users(more, normalize=self.normalize)
         if (self.groups is None) != (added.groups is None):
-            raise TypeError("each new user needs a group if the listed ones have one: grow(pp.Users(ids, groups=...))")
+            raise InvalidType(
+                "each new user needs a group if the listed ones have one: grow(pp.Users(ids, groups=...))",
+                code="groups-needed",
+            )
         ids: Any = [*self._listed, *added._listed]
         if getattr(self._listed, "dtype", None) == getattr(added._listed, "dtype", None) and self._kind != "any":
             import polars as pl
 
             ids = pl.concat([pl.Series(self._listed), pl.Series(added._listed)])
-        users = Users(ids, groups=None if self.groups is None else [*self._labels(), *added._labels()])
+        groups = None if self.groups is None else [*self._labels(), *added._labels()]
+        users = Users(ids, groups=groups, normalize=self.normalize)
         if users._kind != self._kind:
-            raise TypeError(
+            raise InvalidType(
                 f"the listed users are {_NAMES[self._kind]}, and the new ones are not: is it leading zeros, or quotes? "
-                "One list has one type of ids"
+                "One list has one type of ids",
+                code="ids-type",
             )
         return users
+
+    def check_holds(self, smaller: "Users") -> None:
+        """Refuse a smaller list of which users are missing in this one."""
+        ids = smaller.listed(0, smaller.size)
+        inside = self.inside(ids)
+        lacking = int((~inside).sum())
+        if lacking:
+            named = repr(first_of(ids, ~inside)[0])
+            more = f" and {lacking - 1:,} more" if lacking > 1 else ""
+            raise PanPrivacyError(
+                f"a list only grows: user {named}{more} of the old list {'are' if more else 'is'} missing",
+                code="users-missing",
+            )
 
     def _labels(self) -> list[Any]:
         """The group of each user, in canonical order."""
@@ -139,19 +215,71 @@ class Users:
         """The position of one user."""
         place = self._place(integer(user) if self._kind == "int" else user)
         if place < 0:
-            raise outside_of([repr(user)], 1, _PLACE)
+            raise outside_of([shown(user)], 1, self._told([user]))
         return place
+
+    def respelled(self, user: Any) -> Respelled | None:
+        """The listed user that a stranger equals but for leading zeros, case, space, Unicode form or a trailing .0."""
+        if self._kind != "str" or self.normalize is not None:
+            return None
+        return respelled(user, self.__contains__, self._widths)
+
+    def lookalike(self, strangers: Any) -> tuple[Any, Respelled] | None:
+        """The first of some strangers whom the list spells otherwise, and how; the whole list is compared.
+
+        A universe with ``normalize=()`` (``"none"``) is compared exactly, and has no lookalikes.
+        """
+        texts = as_texts(strangers)
+        if texts is None or self.spellings is None:
+            return None
+        with Scratch() as scratch:
+            alike = normalized(texts, SPELLINGS)
+            places = self.spellings.find(*_hashes_of(alike, scratch), scratch)[0]
+            found = scratch.own(np.not_equal(places, NOT_THERE))
+            found &= scratch.own(np.logical_not(scratch.own(self.inside(strangers))))  # of an edge, one end may be
+            if not found.any():
+                return None
+            row = int(found.argmax())
+        stranger, spelled = texts[row], alike[row]
+        listed = self._listed.filter(normalized(self._listed, SPELLINGS) == spelled)[0]
+        return stranger, Respelled(listed, difference(stranger, listed))
+
+    @cached_property
+    def spellings(self) -> HashIndex | None:
+        """The listed ids without all that `normalize` can take away; None if ids are compared exactly."""
+        if self._kind != "str" or self.normalize is not None:
+            return None
+        with Scratch() as scratch:
+            return HashIndex(*_hashes_of(normalized(self._listed, SPELLINGS).unique(), scratch))
+
+    def _told(self, strangers: list[Any]) -> str:
+        """What strangers are outside of, and how the list spells one of them."""
+        for user in strangers:
+            if self._kind == "str" and type(user) is int and str(user) in self:
+                return f"{_PLACE}, which are text: pass ids as text, such as '{user}'"
+            found = self.respelled(user)
+            if found is not None:
+                return (
+                    f"the listed users, where {shown(user)} is spelled {shown(found.listed)}; "
+                    f"pp.Users(..., normalize={found.how!r}) reads both as one"
+                )
+        return _PLACE
 
     def _place(self, user: Any) -> int:
         """The position of one user, -1 for somebody who is not listed."""
+        if isinstance(user, float | np.floating):
+            raise floats_refused(type(user).__name__)
+        if self.normalize:
+            texts = as_texts([user])
+            user = None if texts is None else normalized(texts, self.normalize)[0]
         try:
             if self._kind == "any":
                 return self._positions.get(user, -1)
             if not isinstance(user, _TYPES[self._kind]):
                 return -1
             if self._kind != "int":
-                return self._directory.find_one(_HASH.index(user), _CHECK.index(user))
-            place = self._directory.find_one(_HASH.index(user))
+                return self._index.find_one(_HASH.index(user), _CHECK.index(user))
+            place = self._index.find_one(_HASH.index(user))
         except (TypeError, UnicodeEncodeError, OutsideUniverse):  # not hashable, half a character, beyond 64 bits
             return -1
         return place if self._listed[place] == user else -1
@@ -165,7 +293,7 @@ class Users:
         places, missing = self.places(chunk, scratch)
         if missing:
             strangers = first_of(chunk, (int(place) == NOT_THERE for place in places))
-            raise outside_of([repr(user) for user in strangers], missing, _PLACE)
+            raise outside_of([shown(user) for user in strangers], missing, self._told(strangers))
         return places
 
     unchecked = indices  # looking a user up is the check
@@ -183,16 +311,16 @@ class Users:
                 return self._places_of_integers(*as_words(chunk, scratch), scratch)
             except TooLarge:
                 return self._places_one_by_one(chunk, scratch)
-        plain = chunk.tolist() if isinstance(chunk, np.ndarray) else chunk
+        plain = chunk.tolist() if isinstance(chunk, np.ndarray) and not self.normalize else chunk
         texts = self._as_texts(plain)
         if texts is None:
             return self._places_one_by_one(plain, scratch)
-        return self._directory.find(*self._hashes(texts, scratch), scratch)
+        return self._index.find(*self._hashes(texts, scratch), scratch)
 
     def _places_of_integers(self, ids: Words, signed: bool, scratch: Scratch) -> tuple[Words, int]:
-        places, missing = self._directory.find(_HASH.hash_words(ids, scratch), None, scratch)
+        places, missing = self._index.find(_HASH.hash_words(ids, scratch), None, scratch)
         if signed != (self._listed.dtype.kind == "i"):  # the same word is a negative number there, and a huge one here
-            missing += int(loaded("panprivacy.universe.kernels").miss_high(ids, places))
+            missing += int(kernels.miss_high(ids, places))
         return places, missing
 
     def _places_one_by_one(self, ids: Any, scratch: Scratch) -> tuple[Words, int]:
@@ -205,15 +333,18 @@ class Users:
         return places, missing
 
     def _hashes(self, ids: Any, scratch: Scratch) -> tuple[Words, Words | None]:
-        """What the directory knows ids by: texts by two hashes, integers by one, which tells all of them apart."""
+        """What the index knows ids by: texts by two hashes, integers by one, which tells all of them apart."""
         if self._kind == "int":
             return _HASH.hash_words(as_words(ids, scratch)[0], scratch), None
-        return _HASH.hash_texts(ids, scratch), _CHECK.hash_texts(ids, scratch)
+        return _hashes_of(ids, scratch)
 
     def _as_texts(self, chunk: Any) -> Any:
         """The chunk as a column of this universe's own kind, if that is what it is."""
         import polars as pl
 
+        if self.normalize:
+            texts = as_texts(chunk)
+            return None if texts is None else normalized(texts, self.normalize)
         if not is_polars(chunk):
             try:
                 return pl.Series(chunk) if set(map(type, chunk)) == {_TYPES.get(self._kind)} else None
@@ -221,6 +352,11 @@ class Users:
                 return None
         own = {"str": ("String", "Categorical", "Enum"), "bytes": ("Binary",)}.get(self._kind, ())
         return chunk.cast(self._listed.dtype) if str(chunk.dtype.base_type()) in own else None
+
+
+def _hashes_of(texts: "pl.Series", scratch: Scratch) -> tuple[Words, Words]:
+    """The two hashes that stand for each text."""
+    return _HASH.hash_texts(texts, scratch), _CHECK.hash_texts(texts, scratch)
 
 
 def as_users(given: Any) -> Users:
@@ -259,7 +395,9 @@ def _by_group(ids: "pl.Series | list[Hashable]", groups: Any) -> "tuple[pl.Serie
             for user, label in zip(listed, labels, strict=True)
             if seen.setdefault(user, label) != label
         )
-        raise ValueError(f"user {user!r} is in two groups, {one!r} and {other!r}; a user has one")
+        raise InvalidValue(
+            f"user {user!r} is in two groups, {one!r} and {other!r}; a user has one", code="user-in-two-groups"
+        )
     return listed, in_runs(labels) if len(labels) else None
 
 
@@ -267,23 +405,44 @@ def _column(ids: Any) -> "pl.Series | list[Hashable]":
     """The ids in one type: a column of integers, text or bytes, or a list of anything else."""
     import polars as pl
 
+    if is_stream(ids):
+        ids = pl.concat([pl.Series(part) for part in streamed(ids)] or [pl.Series([], dtype=pl.String)])
     ids = plain_column(ids)
+    refuse_floats(ids)
     if is_polars(ids) or is_arrow(ids) or (isinstance(ids, np.ndarray) and ids.dtype != object):
         series = pl.Series(ids)
     elif isinstance(ids, Iterable):
         listed = [user.item() if isinstance(user, np.generic) else user for user in ids]
         kinds = {type(user) for user in listed}
+        for kind in kinds:
+            if issubclass(kind, float | np.floating):
+                raise floats_refused(kind.__name__)
         if NoneType in kinds:
             refuse_missing(listed.count(None))
         if not kinds or not (kinds <= {str} or kinds <= {bytes} or (kinds <= {int} and _fit_a_word(listed))):
             return listed
         series = pl.Series(listed)
     else:
-        raise TypeError(f"pp.Users takes a list, a column or a file, got {type(ids).__name__}")
+        raise InvalidType(f"pp.Users takes a list, a column or a file, got {type(ids).__name__}", code="users-type")
+    refuse_floats(series)  # an Arrow dictionary may hold some
     refuse_missing(series.null_count())
     if not (series.dtype.is_integer() or series.dtype in (pl.String, pl.Binary)) or is_wide(series):
         return _column(list(series))
     return series
+
+
+def _alike(ids: "pl.Series | list[Hashable]", how: tuple[str, ...]) -> "pl.Series":
+    """The ids as normalized text."""
+    texts = as_texts(ids)
+    if texts is None:
+        raise InvalidType("normalize is for ids that are text or integers", code="normalize-type")
+    return refuse_merged(texts, how)
+
+
+def _widths(texts: "pl.Series") -> tuple[int, ...]:
+    """The lengths of the ids that have leading zeros."""
+    padded = texts.filter(texts.str.starts_with("0"))
+    return tuple(padded.filter(padded.str.contains("^0[0-9]+$")).str.len_bytes().unique().sort().to_list()[:_WIDTHS])
 
 
 def _spelled(user: Hashable) -> bytes:

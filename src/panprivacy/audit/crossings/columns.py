@@ -1,4 +1,4 @@
-"""The columns of the table of crossings: each finds, for any row, one cell."""
+"""The columns of the table of crossings: each finds, for any row, one cell. Crossings of more features follow."""
 
 import tempfile
 from collections.abc import Callable
@@ -6,26 +6,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from panprivacy.audit import interference
-from panprivacy.audit.adapters import Observer
-from panprivacy.audit.crossings import holders
-from panprivacy.audit.crossings.cells import Cell, How, Verdict, not_applicable, refused
-from panprivacy.audit.crossings.measuring import Scenario, measure, refusal
-from panprivacy.audit.crossings.repeating import cycles, windows
+from panprivacy.audit import holders, interference
+from panprivacy.audit.crossings.measuring import Cell, How, Scenario, Verdict, measure, not_applicable, refusal, refused
 from panprivacy.audit.crossings.rows import KINDS, Row
+from panprivacy.audit.holders import Observer
 from panprivacy.audit.subjects import SUBJECTS, Case
-from panprivacy.continual import Continual
-from panprivacy.density import Density
+from panprivacy.estimators.actives import ActiveUsers
+from panprivacy.estimators.continual import Continual
+from panprivacy.estimators.counts import Counts
+from panprivacy.estimators.density import Density
+from panprivacy.estimators.merge import merge
+from panprivacy.estimators.windows import Windows
 from panprivacy.folder import StateFolder
 from panprivacy.privacy.coins import Coins
-from panprivacy.state.merging import merge
-from panprivacy.testing import SeededCoins
+from panprivacy.slots.parts import phase_reset_on
+from panprivacy.testing import SeededCoins, phases_of, slots_of, split_of
 from panprivacy.universe import Users
-from panprivacy.windows import Windows
 
 DELTA = 1e-3
 EPSILON_WITH_DELTA = {1: 3.0, 2: 3.0, 3: 6.0}
-"""For so many releases: where noise has few enough outputs."""
+"""By the number of releases: where noise has few enough outputs."""
 
 
 @dataclass(frozen=True)
@@ -79,13 +79,9 @@ def _of(row: Row, users: int) -> dict[str, Any]:
 def _observer(observations: int) -> Cell:
     """The bar is beyond so few users, so it is put lower; with a small epsilon the threshold walks too far."""
     users = 2 if observations < 3 else 1
-
-    def make(coins: Coins) -> Any:
-        observer = Observer(users, 8.0, step=1.0, moves=1, observations=observations, coins=coins)
-        observer._observed.watch.bar = 1
-        return observer
-
-    return measure(make, Scenario(range(users), 2, releases=observations))
+    options: dict[str, Any] = {"step": 1.0, "moves": 1, "observations": observations}
+    scenario = Scenario(range(users), 2, releases=observations)
+    return measure(lambda coins: Observer(users, 8.0, **options, coins=coins).with_low_threshold(), scenario)
 
 
 def _with_delta(row: Row, releases: int) -> Cell:
@@ -111,7 +107,7 @@ def _one_bit(row: Row, options: dict[str, Any], releases: int) -> Cell:
     made = max(releases, row.releases_of(1))
     planned = _planned(row, releases if "span" in row.options else made - 1)
     est = row.build(SeededCoins(0), **options, **planned)
-    claimed, split = (est.budget.total, est.budget.delta), est._ledger.split
+    claimed, split = (est.budget.total, est.budget.delta), split_of(est)
     scenario = Scenario(range(1), 1, releases=made, verbs=("update", "remove")[: 2 if made < 3 else 1])
     return measure(lambda coins: holders.OneBit(split, claimed, made, coins), scenario, How.MACHINE)
 
@@ -148,10 +144,6 @@ def _categories(row: Row) -> Cell:
     def make(coins: Coins) -> Any:
         return holders.ByCategory(_holder(row, coins, **options), *KINDS)
 
-    if row.kind is Windows:  # whose events have a time and no category
-        error = refusal(lambda: _holder(row, SeededCoins(0), **options).update(0))
-        assert error is not None, "windows took an event without its category"
-        return refused(error)
     return measure(make, Scenario(range(2), 2, verbs=("update", "update_other")))
 
 
@@ -179,22 +171,11 @@ def _kept(row: Row, holder: Any, verb: str) -> Cell:
     if not hasattr(row.kind, verb):
         return not_applicable(f"has no {verb}")
     if row.kind is Continual:
-        return measure(lambda coins: Watching(coins, holder), Scenario(range(1), 1))
+        observer: dict[str, Any] = {"step": 1.0, "moves": 1, "observations": 1}
+        return measure(lambda coins: holder(Continual(1, 8.0, **observer, coins=coins), coins), Scenario(range(1), 1))
     made = row.releases_of(1) if "span" not in row.options else 2
     events = 2 if "up_to" in row.options else 1
     return measure(lambda coins: holder(row.build(coins), coins), Scenario(range(row.users), events, releases=made))
-
-
-class Watching(holders.Holder):
-    """An observer in a holder: what it observes are its releases."""
-
-    def __init__(self, coins: Coins, holder: Any) -> None:
-        observer = Continual(1, 8.0, step=1.0, moves=1, observations=1, coins=coins)
-        self._held = holder(observer, coins)
-        self.claimed_epsilon, self.claimed_delta = self._held.claimed_epsilon, self._held.claimed_delta
-
-    def _call(self, verb: str, *given: Any) -> Any:
-        return self._held._call("observe" if verb == "release" else verb, *given)
 
 
 def _folder(row: Row) -> Cell:
@@ -205,6 +186,69 @@ def _folder(row: Row) -> Cell:
     if error:
         return refused(error)
     return _kept(row, holders.InFolder, "save")
+
+
+# --- where bits are drawn anew: in every window, in every cycle -------------------------------------------------------
+
+
+def windows(row: Row, times: int, readings: int | None, delta: float | None = None, releases: int = 1) -> Cell:
+    """An estimator inside `Windows`, and what they state for so many windows, read once, in each, or not at all."""
+    error = refusal(lambda: Windows(row.itself, every=1, start=0))
+    if error:
+        return refused(error)
+    if delta is not None and "delta" not in row.options:
+        return not_applicable("takes no delta")
+    counts, periods = "up_to" in row.options, hasattr(row.kind, "close")
+    if periods and releases > 1:
+        return not_applicable("a window with two periods has two releases as it is")
+    each = row.releases_of(releases)
+    options: dict[str, Any] = {"releases": releases}
+    if delta is not None:
+        options |= {"delta": delta, "epsilon": 8.0 if counts or periods or releases > 1 else 4.0}
+    if delta is not None and periods:
+        return _windows_of_one_bit(row, times, readings, each, options)
+    scenario = Scenario(
+        range(1),
+        max(times * each, 4 if counts else 3) if delta is None else (2 if counts else 1),
+        releases=times * each,
+        readings=1 if readings is None else readings,
+        stretch=each if readings is None else 0,
+        even=delta is not None and counts and bool(readings),
+    )
+    return measure(
+        lambda coins: holders.InWindows(holders.Maker(row.build, coins, **options), times, readings), scenario
+    )
+
+
+def _windows_of_one_bit(row: Row, times: int, readings: int | None, each: int, options: dict[str, Any]) -> Cell:
+    windows: Any = Windows(holders.Maker(row.build, SeededCoins(0), **options), every=1, start=0)
+    claimed = windows.loss(times, readings=readings), holders.delta_of(windows, times, readings)
+    split = split_of(windows)
+    scenario = Scenario(range(1), 1, releases=times * each, readings=readings or 0)
+    return measure(lambda coins: holders.OneBit(split, claimed, each, coins), scenario, How.MACHINE)
+
+
+def cycles(row: Row, readings: int | None, delta: float | None = None) -> Cell:
+    """Two cycles of one object, and what it states for them, read once or not at all."""
+    if not row.cycles:
+        return not_applicable("one cycle is its life")
+    if delta is not None:
+        est = row.build(SeededCoins(0), delta=delta, epsilon=6.0, span="1d")
+        claimed = est.loss(2, readings=readings), holders.delta_of(est, 2, readings)
+        scenario = Scenario(range(1), 1, releases=2, readings=readings or 0, verbs=("update", "remove"))
+        split = split_of(est)
+        return measure(lambda coins: holders.OneBit(split, claimed, 1, coins), scenario, How.MACHINE)
+    est = row.build(SeededCoins(0))
+    scenario = Scenario(
+        [_with_whole_cycles(est)], 4, releases=2 * est.days, readings=1 if readings is None else readings
+    )
+    return measure(lambda coins: holders.Cycles(row.build(coins), 2, readings), scenario)
+
+
+def _with_whole_cycles(est: Any) -> int:
+    """A user whose bit is drawn anew when the first cycle of days is over, and not within it."""
+    part, slots = phases_of(est)[phase_reset_on(est.days, est.days)], slots_of(est)
+    return next(user for user in range(est.users) if part.first <= slots.slot(user) < part.first + part.size)
 
 
 # --- merging, growing, watching ---------------------------------------------------------------------------------------
@@ -221,9 +265,8 @@ def _continual(row: Row) -> Cell:
 
 
 def _taken_over(coins: Coins) -> Any:
-    observer = Observer(Density(1, 8.0, releases=1, coins=coins), step=1.0, moves=1, observations=1)
-    observer._observed.watch.bar = 1
-    return observer
+    density = Density(1, 8.0, releases=1, coins=coins)
+    return Observer(density, step=1.0, moves=1, observations=1).with_low_threshold()
 
 
 def _merge(row: Row) -> Cell:
@@ -251,9 +294,7 @@ def _grow(row: Row) -> Cell:
 
 def _clock(row: Row) -> Cell:
     """How often one user's rows changed what became of the rows of others: `panprivacy.audit.interference`."""
-    subjects = [subject for subject in interference.SUBJECTS if subject.name.split(",")[0] == row.name]
-    if not subjects:
-        raise LookupError(f"panprivacy.audit.interference has no subject {row.name}")
+    subjects = interference.subjects_of(row.kind)
     changes = sum(len(interference.interference(subject)) for subject in subjects)
     return Cell(Verdict.AUDITED, found=changes, how=How.INTERFERENCE)
 
@@ -289,3 +330,60 @@ COLUMNS: tuple[Column, ...] = (
     Column("grow", _grow),
     Column("clock and refusals", _clock),
 )
+
+
+# --- more than two features, and users who act as one -----------------------------------------------------------------
+
+
+def _by_category(holder: Any) -> Cell:
+    """A `Counts` with categories, in a holder."""
+
+    def make(coins: Coins) -> Any:
+        return holders.ByCategory(holder(Row(Counts).build(coins, universe=2, categories=KINDS), coins), *KINDS)
+
+    return measure(make, Scenario(range(1), 2, verbs=("update", "update_other")))
+
+
+def _counts_in_folder(**options: Any) -> Cell:
+    events = Scenario(range(1), 2)
+    return measure(lambda coins: holders.InFolder(Row(Counts).build(coins, **options), coins), events)
+
+
+def _groups_in_windows() -> Cell:
+    listed = Users(["user0", "user1"], groups=list(KINDS))
+    options = {"universe": listed, "delta": DELTA, "epsilon": 4.0}
+    scenario = Scenario(["user0"], 1, releases=1, readings=0)
+    return measure(lambda coins: holders.InWindows(holders.Maker(Row(Density).build, coins, **options), 1, 0), scenario)
+
+
+def _groups_of_actives() -> Cell:
+    listed = Users(["user0", "user1"], groups=list(KINDS))
+    error = refusal(lambda: Row(ActiveUsers).build(SeededCoins(0), universe=listed, delta=DELTA))
+    assert error is not None, "an ActiveUsers took groups"
+    return refused(error)
+
+
+def _alone(releases: int, **options: Any) -> Cell:
+    scenario = Scenario(range(1), 1, releases=releases)
+    return measure(lambda coins: holders.Alone(Row(Density).build(coins, releases=releases, **options)), scenario)
+
+
+def _together(**options: Any) -> Cell:
+    scenario = Scenario(range(2), 2 if not options else 1, together=2)
+    return measure(lambda coins: holders.Together(Row(Density).build(coins, universe=2, **options), 2), scenario)
+
+
+MORE: dict[str, Any] = {
+    "StateFolder x Counts x categories": lambda: _by_category(holders.InFolder),
+    "state file x Counts x categories": lambda: _by_category(holders.InFile),
+    "StateFolder x Counts x groups": lambda: _counts_in_folder(universe=2, groups=list(KINDS)),
+    "StateFolder x Counts x delta": lambda: _counts_in_folder(delta=DELTA, epsilon=8.0),
+    "Windows x Density x groups x delta, unread": _groups_in_windows,
+    "Windows x Density x 2 releases x delta, read once": lambda: windows(Row(Density), 2, 1, DELTA, releases=2),
+    "Windows x Density x 2 releases x delta, unread": lambda: windows(Row(Density), 2, 0, DELTA, releases=2),
+    "ActiveUsers x groups x delta x 2 cycles": _groups_of_actives,
+    "Density x 3 releases x delta 1e-5 x epsilon 12": lambda: _alone(releases=3, delta=1e-5, epsilon=12.0),
+    "Density, 2 users who act as one": _together,
+    "Density, delta, 2 users who act as one": lambda: _together(delta=DELTA, epsilon=3.0),
+}
+"""Crossings beyond pairs, by their names."""

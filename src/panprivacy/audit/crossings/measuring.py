@@ -1,21 +1,103 @@
-"""What a crossing exactly loses: the shipping code, run under every outcome of its coins."""
+"""One cell of the table of crossings, audited, refused or not applicable, and the exact loss of an audited one."""
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
 from math import inf
 from typing import Any
 
-from panprivacy.audit.auditor import claim_of, exact
-from panprivacy.audit.crossings.cells import Cell, How, Verdict
-from panprivacy.audit.judge import Judge
-from panprivacy.audit.laws import Laws
-from panprivacy.audit.machine import Machine, Make, Step
-from panprivacy.audit.search import READ, RELEASE, AllStreams, Search
-from panprivacy.audit.watcher import Watcher
+from panprivacy.audit.enumeration.auditor import claim_of, exact
+from panprivacy.audit.enumeration.loss import Judge
+from panprivacy.audit.enumeration.machine import Laws, Machine, Make, Step
+from panprivacy.audit.enumeration.search import READ, RELEASE, AllStreams, Search
+from panprivacy.audit.enumeration.watcher import Watcher
 from panprivacy.checks import LargeDelta
 from panprivacy.errors import PanPrivacyError
 from panprivacy.privacy import exact as arithmetic
+
+_AGREE = 1e-12  # a claim is a float, computed in floats: it is compared to twelve digits
+
+
+class Verdict(StrEnum):
+    """What is known about a crossing."""
+
+    AUDITED = "audited"
+    REFUSED = "refused"
+    NOT_APPLICABLE = "not applicable"
+
+
+class How(StrEnum):
+    """How a crossing was audited."""
+
+    CODE = "code"
+    """The shipping code was run under every outcome of its coins."""
+    FIXED = "code, read at a fixed moment"
+    """As above, but the moment of the reading does not depend on what was released."""
+    MACHINE = "machine"
+    """The abstract machine of one user's bit was run, with the coins and the noise of the estimator."""
+    INTERFERENCE = "interference"
+    """The shipping code was run with and without one user's rows, and what became of the rows of others compared."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One crossing of an estimator with a feature."""
+
+    verdict: Verdict
+    reason: str = ""
+    """Of a crossing that is not applicable; of one that is refused, what the refusal says."""
+    epsilon: float = 0.0
+    """The loss that is stated."""
+    delta: float = 0.0
+    """The delta that is stated; 0 if none is."""
+    found: float = 0.0
+    """The exact loss; with a delta, the exact delta at the stated loss; of interference, the number of changes."""
+    how: How = How.CODE
+
+    @property
+    def holds(self) -> bool:
+        """Whether what was found is at most what is stated; a crossing that is not audited states nothing."""
+        if self.verdict is not Verdict.AUDITED:
+            return bool(self.reason)
+        return self.found <= self.delta if self.delta else self.found <= self.epsilon * (1 + _AGREE)
+
+    @property
+    def exact(self) -> str:
+        """What was found, for people."""
+        if self.verdict is not Verdict.AUDITED:
+            return ""
+        if self.how is How.INTERFERENCE:
+            return f"{self.found:.0f} changes"
+        return f"delta {self.found:.2e}" if self.delta else f"{self.found:.6f}"
+
+    @property
+    def stated(self) -> str:
+        """What is stated, for people."""
+        if self.verdict is not Verdict.AUDITED:
+            return ""
+        if self.how is How.INTERFERENCE:
+            return "none"
+        return f"{self.epsilon:.6f}" + (f", delta {self.delta:.2e}" if self.delta else "")
+
+    def __str__(self) -> str:
+        if self.verdict is not Verdict.AUDITED:
+            return f"{self.verdict}: {self.reason}"
+        return f"exact {self.exact}, stated {self.stated} ({self.how}){'' if self.holds else ': DOES NOT HOLD'}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data, for JSON."""
+        return asdict(self) | {"holds": self.holds}
+
+
+def refused(error: Exception) -> Cell:
+    """The cell of a crossing that the library refuses."""
+    return Cell(Verdict.REFUSED, f"{error}".splitlines()[0])
+
+
+def not_applicable(reason: str) -> Cell:
+    """The cell of a crossing that cannot be asked for."""
+    return Cell(Verdict.NOT_APPLICABLE, reason)
 
 
 @dataclass(frozen=True)

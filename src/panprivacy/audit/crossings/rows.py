@@ -1,44 +1,32 @@
-"""The rows of the table of crossings: every estimator that the package exports, built as small as it can be.
+"""The rows of the table of crossings: every estimator of the package, built as small as it can be.
 
 A row is made of facts: which options the constructor takes, and which verbs the class has. So an estimator gets its row
-by being exported; one that needs an option which is not in `SMALL` cannot be built, and the tests say so.
+by being registered. Its `TRAITS` say which options make it small.
 """
 
-import inspect
 import tempfile
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from panprivacy.audit.crossings.holders import InFolder, InWindows, Maker
+from panprivacy import registry
+from panprivacy.audit.holders import InFolder, InWindows, Maker
 from panprivacy.checks import LargeDelta
-from panprivacy.continual import Continual
-from panprivacy.density import Density
 from panprivacy.errors import PanPrivacyError
+from panprivacy.estimators.continual import Continual
+from panprivacy.estimators.density import Density
+from panprivacy.estimators.traits import options_of
+from panprivacy.estimators.windows import Windows
 from panprivacy.folder import StateFolder
+from panprivacy.paper import FixedLevelPPDS
 from panprivacy.privacy.coins import Coins
 from panprivacy.testing import SeededCoins, gaussian_noise
-from panprivacy.windows import Windows
 
 KEY = bytes([2] * 16)  # of those that deal 2 users to 2 phases and 3 to 3: it decides who owns which bit
 KINDS = ("flu", "cold")
-
-SMALL: dict[str, Any] = {
-    "up_to": 2,
-    "buckets": 2,
-    "levels": 1,
-    "start": 0,
-    "span": "2d",
-    "step": 1.0,
-    "moves": 1,
-    "observations": 1,
-    "key": KEY,
-}
-"""Options that make an estimator small enough to be enumerated."""
 
 CONTAINERS: tuple[type, ...] = (Windows, StateFolder)
 """What holds an estimator and has no bits of its own: each is crossed while it holds a `Density`."""
@@ -69,7 +57,7 @@ class Row:
     @property
     def options(self) -> frozenset[str]:
         """What the constructor takes."""
-        return frozenset(inspect.signature(self.held.__init__).parameters) - {"self"}
+        return options_of(self.held)
 
     @property
     def removes(self) -> bool:
@@ -98,12 +86,10 @@ class Row:
         """The estimator itself; of a container, the one that it holds. With a delta, its noise is Gaussian."""
         given = options.pop("universe", None)
         universe = {"universe": given or self.users} if "universe" in self.options else {}
-        small = {name: value for name, value in SMALL.items() if name in self.options}
-        if self.held is Density and not options.keys() & {"sample", "categories"}:
-            small.pop("key", None)
+        key = {"key": KEY} if "key" in self.options else {}
         with warnings.catch_warnings(), gaussian_noise():
             warnings.simplefilter("ignore", LargeDelta)
-            return self.held(**universe, **{"epsilon": 1.0, **small, **options}, coins=coins)
+            return self.held(**universe, **{"epsilon": 1.0, **key, **self.held.TRAITS.small, **options}, coins=coins)
 
     def itself(self) -> Any:
         """The estimator or the container itself, to see what else takes it."""
@@ -145,16 +131,10 @@ def _accepts_removal(row: Row) -> bool:
     return True
 
 
-def exported() -> list[Any]:
-    """All that the package exports and that takes events of users."""
-    package = import_module("panprivacy")  # when it is asked for: the package offers the auditor, too
-    things: list[Any] = [getattr(package, name) for name in sorted(package.__all__)]
-    return [thing for thing in things if isinstance(thing, type) and hasattr(thing, "update")]
-
-
 def rows() -> list[Row]:
-    """One row for each exported estimator: containers last."""
-    return sorted((Row(kind) for kind in exported()), key=lambda row: (row.container, row.name))
+    """One row for each estimator of the package, and containers last."""
+    kinds = [kind for kind in registry.estimators() if not issubclass(kind, FixedLevelPPDS)]
+    return sorted(map(Row, (*kinds, *CONTAINERS)), key=lambda row: (row.container, row.name))
 
 
 Build = Callable[[Coins], Any]

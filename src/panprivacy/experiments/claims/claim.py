@@ -1,11 +1,13 @@
-"""What was said, what was measured, and whether the one bears out the other."""
+"""A claim and its verdict, and the evidence of most claims: ratios of mean squared errors, setting by setting."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from math import inf
 
-from panprivacy.experiments.statistics import Interval
+import polars as pl
+
+from panprivacy.experiments.statistics import Interval, pooled, quantile, ratio_interval
 
 ERROR = 1e-4
 """The probability that chance alone makes a claim fail: all intervals that it is judged by miss together as rarely."""
@@ -70,3 +72,39 @@ def together(verdicts: Iterable[Verdict]) -> Verdict:
     """The verdict on a claim of several parts: it holds if all of them do."""
     found = set(verdicts)
     return next((verdict for verdict in (Verdict.FAILS, Verdict.OPEN) if verdict in found), Verdict.HOLDS)
+
+
+@dataclass(frozen=True)
+class Ratios:
+    """Ratios of independent mean squared errors, with the degrees of freedom of both."""
+
+    values: list[float]
+    freedoms: list[tuple[float, float]]
+
+    def each(self) -> list[Interval]:
+        """Intervals for all of them that are right together, but for a probability of `ERROR`."""
+        error = ERROR / len(self.values)
+        both = zip(self.values, self.freedoms, strict=True)
+        return [ratio_interval(value, *freedoms, error) for value, freedoms in both]
+
+    def pooled(self, comparisons: int = 1) -> Interval:
+        """An interval for their geometric mean; wider if several such are judged together."""
+        return pooled(self.values, self.freedoms, quantile(ERROR, comparisons))
+
+    @property
+    def range(self) -> str:
+        """From the smallest to the largest."""
+        return f"{min(self.values):.3g} to {max(self.values):.3g}"
+
+
+def ratios(over: pl.DataFrame, under: pl.DataFrame, *, on: Sequence[str]) -> Ratios:
+    """The errors of one table over those of another, where they agree in these columns."""
+    both = over.join(under, on=on, suffix="_under", maintain_order="left")
+    values = (both["mse"] / both["mse_under"]).to_list()
+    return Ratios(values, list(zip(both["freedom"], both["freedom_under"], strict=True)))
+
+
+def against(table: pl.DataFrame, over: str, under: str) -> Ratios:
+    """One algorithm against another, in the settings that both were run in."""
+    parts = (table.filter(algorithm=name) for name in (over, under))
+    return ratios(*parts, on=["stream", "epsilon", "sample"])

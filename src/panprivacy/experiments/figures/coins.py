@@ -1,21 +1,22 @@
 """Figures 2 and 3: what the two pairs of coins make of the budget of the state."""
 
-from math import exp, log, sqrt
+from math import exp, inf, log, sqrt
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 
 from panprivacy import theory
-from panprivacy.drawing import GREY
+from panprivacy.estimates.plots import GREY
 from panprivacy.experiments import statistics
-from panprivacy.experiments.cells import Cell, CoinCount, StateLoss
-from panprivacy.experiments.figures import style
+from panprivacy.experiments.cells import ALGORITHMS, Cell, CoinCount, StateLoss, TrueLoss
+from panprivacy.experiments.figures import study
 from panprivacy.experiments.figures.study import Frames, Study
 from panprivacy.experiments.scale import Scale
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
 
 _COMPARED = ("Dwork", "OptBern")
 
@@ -49,7 +50,7 @@ def _ratio(count: dict[str, int], bit: int) -> statistics.Interval:
 
 
 def _draw_ratios(table: pl.DataFrame) -> "Figure":
-    figure, [axes] = style.panels(1, 1, (6.4, 4.4))
+    figure, [axes] = study.panels(1, 1, (6.4, 4.4))
     epsilons = np.linspace(0.001, table["epsilon"].to_numpy().max() * 1.04, 100)
     axes.fill_between(
         epsilons,
@@ -61,8 +62,8 @@ def _draw_ratios(table: pl.DataFrame) -> "Figure":
     pairs = {"Dwork": theory.dwork_pair(epsilons), "OptBern": theory.symmetric_pair(epsilons)}
     for name, pair in pairs.items():
         for expected in theory.ratios(pair):
-            axes.plot(epsilons, np.asarray(expected), **style.drawn_as(name, theory=True))
-        style.bars(axes, table.filter(algorithm=name), "epsilon", "ratio", name, label=f"{name}, counted")
+            axes.plot(epsilons, np.asarray(expected), **study.drawn_as(name, theory=True))
+        study.bars(axes, table.filter(algorithm=name), "epsilon", "ratio", name, label=f"{name}, counted")
     last = epsilons[-1]
     for bit, height in ((1, np.exp(last)), (0, np.exp(-last))):
         axes.annotate(f"R({bit})", (last, height), xytext=(4, -3), textcoords="offset points", color=GREY)
@@ -103,12 +104,12 @@ def _budgets(frames: Frames, scale: Scale) -> pl.DataFrame:
 
 
 def _draw_budgets(table: pl.DataFrame) -> "Figure":
-    figure, [axes] = style.panels(1, 1, (5.4, 4.4))
+    figure, [axes] = study.panels(1, 1, (5.4, 4.4))
     epsilons = np.linspace(0, table["epsilon"].to_numpy().max() * 1.04, 100)
     axes.plot(epsilons, epsilons, color=GREY, linestyle=":", label="all of it")
-    curve = style.drawn_as("Dwork", theory=True)
+    curve = study.drawn_as("Dwork", theory=True)
     axes.plot(epsilons, -np.log1p(-epsilons / 2), label=r"Dwork: $-\ln(1 - \varepsilon/2)$", **curve)
-    dots = style.drawn_as("Dwork") | {"linestyle": ""}
+    dots = study.drawn_as("Dwork") | {"linestyle": ""}
     axes.plot(table["epsilon"], table["audited"], label="Dwork, by the exact auditor", **dots)
     spread = [(table["counted"] - table["low"]).to_numpy(), (table["high"] - table["counted"]).to_numpy()]
     look: dict[str, Any] = {"color": "black", "marker": "_", "linestyle": "", "capsize": 3, "elinewidth": 1}
@@ -128,4 +129,54 @@ BUDGETS = Study(
     _losses,
     _budgets,
     _draw_budgets,
+)
+
+
+# --- figure 9 --------------------------------------------------------------------------------------------------------
+
+
+def _cells(scale: Scale) -> list[Cell]:
+    return [TrueLoss(name, 2 * epsilon) for name in ALGORITHMS for epsilon in scale.epsilons]
+
+
+def _table(frames: Frames, scale: Scale) -> pl.DataFrame:  # noqa: ARG001 (every table function takes both)
+    return frames[TrueLoss]
+
+
+def _draw(table: pl.DataFrame) -> "Figure":
+    figure, [axes] = study.panels(1, 1, (7.4, 5.6))
+    largest = table.filter(pl.col("loss") < inf)["loss"].to_numpy().max()
+    top = 1.15 * largest  # where infinity is drawn
+    claims = np.array([0, 1.04 * table["claimed"].to_numpy().max()])
+    axes.plot(claims, claims, color=GREY, linestyle=":", label="the claim")
+    axes.fill_between(claims, 0, claims, color="#eef3ee")
+    sizes = {"FixedLevelPPDS": 10, "Density": 6.5, "DistinctCount": 3.5}  # they lie on each other
+    for name in ALGORITHMS:
+        part = table.filter(algorithm=name).sort("claimed")
+        losses = part["loss"].clip(upper_bound=top)
+        look = study.drawn_as(name) | ({"markersize": sizes[name]} if name in sizes else {})
+        axes.plot(part["claimed"], losses, label=study.called(name), **look)
+    axes.axhline((top + largest) / 2, color=GREY, linewidth=0.8)
+    ticks = np.arange(0, largest)
+    axes.set_yticks([*ticks, top], [*(f"{tick:g}" for tick in ticks), "∞"])
+    axes.set(
+        xlabel=r"claimed total: $2\varepsilon$, or the budget",
+        ylabel="true loss of state and output together",
+        xlim=claims,
+    )
+    axes.annotate("private", (claims[1], 0), xytext=(-6, 6), textcoords="offset points", ha="right", color=GREY)
+    study.legend_below(figure, axes, columns=2)
+    return figure
+
+
+LOSSES = Study(
+    9,
+    "Claimed against true loss",
+    "The worst case over all streams of two events and three users that differ in one user's events, with one reading "
+    "of the state at any moment and one output, by the exact auditor, which runs the algorithms' own code under every "
+    "outcome of their coins. On the dotted line the claim is exact; above it, it is false. The three private "
+    "algorithms lie on the line, and on each other.",
+    _cells,
+    _table,
+    _draw,
 )

@@ -1,4 +1,4 @@
-"""Figures 5, 6 and 7: mean squared error against the privacy budget and against the sample size."""
+"""Figures 5, 6, 7, 4 and 1: mean squared errors, probabilities of large errors, and proposed sample sizes."""
 
 from typing import TYPE_CHECKING
 
@@ -6,9 +6,9 @@ import numpy as np
 import polars as pl
 
 from panprivacy import theory
-from panprivacy.experiments import statistics
-from panprivacy.experiments.cells import Cell, Runs, Stream, Trial, runs
-from panprivacy.experiments.figures import style
+from panprivacy.experiments import cells, statistics
+from panprivacy.experiments.cells import Cell, Runs, SampleSize, Stream, Trial
+from panprivacy.experiments.figures import study
 from panprivacy.experiments.figures.study import Frames, Study
 from panprivacy.experiments.scale import Scale
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+
 _BITS = ("Dwork", "OptBern")
 _ALL = ("Dwork", "OptBern", "PPDS")
-_STREAMS = ("uniform", "zipf")
 _FRACTIONS = (0.001, 0.01)
 _EPSILON = 0.2  # the budget of the state in figure 7
 
@@ -26,7 +26,11 @@ _EPSILON = 0.2  # the budget of the state in figure 7
 def _against_epsilon(scale: Scale, names: tuple[str, ...]) -> list[Cell]:
     settings = [(fraction, epsilon) for fraction in _FRACTIONS for epsilon in scale.epsilons]
     trials = tuple(Trial(name, 2 * epsilon, scale.sample(fraction)) for fraction, epsilon in settings for name in names)
-    return [cell for name in _STREAMS for cell in runs(Stream(name, scale.universe), trials, scale.repetitions)]
+    return [
+        cell
+        for name in study.BOTH_STREAMS
+        for cell in cells.runs(Stream(name, scale.universe), trials, scale.repetitions)
+    ]
 
 
 def _against_sample(scale: Scale) -> list[Cell]:
@@ -34,10 +38,10 @@ def _against_sample(scale: Scale) -> list[Cell]:
     trials = tuple(Trial(name, 2 * _EPSILON, scale.sample(f)) for f in scale.fractions for name in _ALL)
     whole = tuple(trial for trial in trials if trial.size == scale.universe)
     parts = tuple(trial for trial in trials if trial.size < scale.universe)
-    cells: list[Cell] = []
-    for stream in (Stream(name, scale.universe) for name in _STREAMS):
-        cells += runs(stream, parts, scale.repetitions) + runs(stream, whole, 2 * scale.repetitions)
-    return cells
+    found: list[Cell] = []
+    for stream in (Stream(name, scale.universe) for name in study.BOTH_STREAMS):
+        found += cells.runs(stream, parts, scale.repetitions) + cells.runs(stream, whole, 2 * scale.repetitions)
+    return found
 
 
 def _table(frames: Frames, scale: Scale) -> pl.DataFrame:
@@ -66,11 +70,11 @@ def _table_with_theory(frames: Frames, scale: Scale) -> pl.DataFrame:
 def _grid(table: pl.DataFrame) -> tuple["Figure", list[tuple["Axes", pl.DataFrame]]]:
     """Panels for the streams, side by side, and the sample sizes, one above the other."""
     samples = sorted(set(table["sample"]))
-    figure, grid = style.panels(len(samples), len(_STREAMS), (4.6, 3.3), sharex=True, sharey="row")
-    cases = [(sample, stream) for sample in samples for stream in _STREAMS]
+    figure, grid = study.panels(len(samples), len(study.BOTH_STREAMS), (4.6, 3.3), sharex=True, sharey="row")
+    cases = [(sample, stream) for sample in samples for stream in study.BOTH_STREAMS]
     for axes, (sample, stream) in zip(grid, cases, strict=True):
-        axes.set(title=f"{style.STREAMS[stream]}, m = {sample:,}", yscale="log")
-        if stream == _STREAMS[0]:
+        axes.set(title=f"{study.STREAMS[stream]}, m = {sample:,}", yscale="log")
+        if stream == study.BOTH_STREAMS[0]:
             axes.set_ylabel("mean squared error")
         if sample == samples[-1]:
             axes.set_xlabel(r"privacy budget of the state $\varepsilon$")
@@ -86,9 +90,9 @@ def _draw_with_theory(table: pl.DataFrame) -> "Figure":
             epsilons = np.linspace(mine["epsilon"][0], mine["epsilon"][-1], 80)
             universe = round(mine["sample"][0] / mine["fraction"][0])
             curve = theory.mse(name.lower(), epsilons, mine["sample"][0], mine["density"][0], universe)
-            axes.plot(epsilons, np.asarray(curve), label=f"{name}, theory", **style.drawn_as(name, theory=True))
-            style.bars(axes, mine, "epsilon", "mse", name, label=f"{name}, measured")
-    style.legend_below(figure, cases[0][0], columns=4)
+            axes.plot(epsilons, np.asarray(curve), label=f"{name}, theory", **study.drawn_as(name, theory=True))
+            study.bars(axes, mine, "epsilon", "mse", name, label=f"{name}, measured")
+    study.legend_below(figure, cases[0][0], columns=4)
     return figure
 
 
@@ -96,21 +100,18 @@ def _draw_all(table: pl.DataFrame) -> "Figure":
     figure, cases = _grid(table)
     for axes, part in cases:
         for name in _ALL:
-            style.band(axes, part.filter(algorithm=name), "epsilon", "mse", name)
-    style.legend_below(figure, cases[0][0], columns=3)
+            study.band(axes, part.filter(algorithm=name), "epsilon", "mse", name)
+    study.legend_below(figure, cases[0][0], columns=3)
     return figure
 
 
 def _draw_against_sample(table: pl.DataFrame) -> "Figure":
-    figure, grid = style.panels(1, 2, (4.6, 4.2), sharey=True)
-    for axes, stream in zip(grid, _STREAMS, strict=True):
-        for name in _ALL:
-            style.band(axes, table.filter(stream=stream, algorithm=name), "fraction", "mse", name)
-        axes.set(title=style.STREAMS[stream], xscale="log", yscale="log", xlabel="sample size, share of the universe")
+    figure, grid = study.errors_by_stream(table, _ALL, "fraction", "sample size, share of the universe", (4.6, 4.2))
+    for axes in grid:
         shares = [10.0**-i for i in range(3, -1, -1)]
-        style.plain_ticks(axes.xaxis, shares, [f"{100 * share:g} %" for share in shares])
+        study.plain_ticks(axes.xaxis, shares, [f"{100 * share:g} %" for share in shares])
     grid[0].set_ylabel("mean squared error")
-    style.legend_below(figure, grid[0], columns=3)
+    study.legend_below(figure, grid[0], columns=3)
     return figure
 
 
@@ -137,4 +138,95 @@ MSE_SAMPLE = Study(
     _against_sample,
     _table,
     _draw_against_sample,
+)
+
+
+# --- figure 4 --------------------------------------------------------------------------------------------------------
+
+
+def _error_cells(scale: Scale) -> list[Cell]:
+    size = scale.sample(0.05)
+    trials = tuple(Trial(name, 2 * epsilon, size) for name in _BITS for epsilon in scale.epsilons)
+    return [
+        cell
+        for name in study.BOTH_STREAMS
+        for cell in cells.runs(Stream(name, scale.universe), trials, scale.tail_repetitions)
+    ]
+
+
+def _error_table(frames: Frames, scale: Scale) -> pl.DataFrame:
+    rows = []
+    for (stream, name, total, size), part in statistics.settings_of(frames[Runs]).items():
+        errors = np.abs(part["estimate"].to_numpy() - part["truth"].to_numpy())
+        wrong = int(np.count_nonzero(errors >= scale.alpha))
+        found = statistics.proportion(wrong, len(errors))
+        row = {"stream": stream, "algorithm": name, "epsilon": total / 2, "sample": size, "alpha": scale.alpha}
+        density = float(part["truth"].to_numpy().mean())
+        counts = {"repetitions": len(errors), "errors": wrong, "probability": found.estimate}
+        bound = float(theory.error_bound(name.lower(), total / 2, scale.alpha, size))
+        rows.append(row | {"density": density} | counts | {"low": found.low, "high": found.high, "bound": bound})
+    return pl.DataFrame(rows)
+
+
+def _draw_errors(table: pl.DataFrame) -> "Figure":
+    figure, grid = study.panels(1, 2, (4.6, 4.2), sharey=True)
+    for axes, stream in zip(grid, study.BOTH_STREAMS, strict=True):
+        for name in _BITS:
+            part = table.filter(stream=stream, algorithm=name).sort("epsilon")
+            study.band(axes, part, "epsilon", "probability", name, label=f"{name}, measured")
+            epsilons = np.linspace(part["epsilon"][0], part["epsilon"][-1], 60)
+            bounds = theory.error_bound(name.lower(), epsilons, part["alpha"][0], part["sample"][0])
+            look = study.drawn_as(name, theory=True) | {"linestyle": ":"}
+            axes.plot(epsilons, np.asarray(bounds), label=f"{name}, bound", **look)
+        axes.set(title=study.STREAMS[stream], xlabel=r"privacy budget of the state $\varepsilon$", ylim=(-0.03, 1.05))
+    grid[0].set_ylabel(rf"P(|estimate $-$ density| $\geq$ {table['alpha'][0]:g})")
+    study.legend_below(figure, grid[0], columns=4)
+    return figure
+
+
+ERROR_PROBABILITY = Study(
+    4,
+    "Empirical probability of error against the privacy budget",
+    "m = 0.05 |U|, |U| = T, alpha = 0.1. Lines: share of the repetitions that erred by alpha or more, with exact 95 % "
+    "bands. Dotted: the tightest bound of Thm 3.3 and 4.3, cut at 1.",
+    _error_cells,
+    _error_table,
+    _draw_errors,
+)
+
+
+# --- figure 1 --------------------------------------------------------------------------------------------------------
+
+
+def _sample_cells(scale: Scale) -> list[Cell]:
+    return [SampleSize(name, epsilon, scale.alpha, scale.beta) for name in _BITS for epsilon in scale.epsilons]
+
+
+def _sample_table(frames: Frames, scale: Scale) -> pl.DataFrame:  # noqa: ARG001 (every table function takes both)
+    return frames[SampleSize]
+
+
+def _draw_samples(table: pl.DataFrame) -> "Figure":
+    figure, [axes] = study.panels(1, 1, (6.4, 4))
+    for name in _BITS:
+        part = table.filter(algorithm=name).sort("epsilon")
+        axes.plot(part["epsilon"], part["sample"], label=study.called(name), **study.drawn_as(name))
+    alpha, beta = table["alpha"][0], table["beta"][0]
+    axes.set(
+        yscale="log",
+        xlabel=r"privacy budget of the state $\varepsilon$",
+        ylabel="proposed sample size $m^*$",
+        title=rf"error below $\alpha$ = {alpha:g} with probability $1 - \beta$ = {1 - beta:g}",
+    )
+    axes.legend()
+    return figure
+
+
+SAMPLE_SIZES = Study(
+    1,
+    "Proposed sample size of Dwork and OptBern",
+    "The first line of Alg. 1 and 2 as the printed algorithms compute it. The paper does not print its alpha and beta.",
+    _sample_cells,
+    _sample_table,
+    _draw_samples,
 )

@@ -4,40 +4,44 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
+from dataclasses import asdict
+from functools import cache
+from html import escape
 from typing import Any
 
 from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import FileResponse, JSONResponse, Response
-from starlette.routing import Mount, Route
-from starlette.staticfiles import StaticFiles
-from starlette.types import Scope
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
 
 from panprivacy import __version__
-from panprivacy.serve.http.charts import plotly_script
-from panprivacy.serve.http.desk import Desk
-from panprivacy.serve.http.guard import Guard, refused_by_router
+from panprivacy.ingest.problems import ProblemType, Refused
+from panprivacy.serve.http.assets import Asset, SharedResponse, static_file, static_files
+from panprivacy.serve.http.bodies import receive_body
+from panprivacy.serve.http.context import AppContext
+from panprivacy.serve.http.guard import AllowedSites, Guard, refused_by_router
 from panprivacy.serve.http.metrics import TYPE, Metrics
 from panprivacy.serve.http.openapi import description
-from panprivacy.serve.http.problems import PAGE_OF_PROBLEMS
-from panprivacy.serve.http.reception import form_of, length_of, received
-from panprivacy.serve.http.sites import Sites
 from panprivacy.serve.http.stream import EventStream, seen_by
-from panprivacy.serve.refusals import Refused, Why
 
-_USUAL = 0.95
+_LONGEST_KEY = 255
+_PAGE = 2**20  # bytes of releases in one answer
+_PROBLEM_ROWS = "".join(
+    f'<tr id="{each.slug}"><td><code>{each.slug}</code><td>{each.status}<td>{escape(each.title)}'
+    for each in ProblemType
+)
+_PROBLEMS_PAGE = (
+    '<!doctype html><html lang="en"><meta charset="utf-8"><title>Problems</title>'
+    f"<h1>What this service refuses</h1><table><tr><th>type<th>status<th>meaning{_PROBLEM_ROWS}</table>"
+)
 
-STATIC = Path(__file__).parent.parent / "static"
-"""What the page is made of."""
-_FILES = frozenset(str(path.relative_to(STATIC)) for path in STATIC.rglob("*") if path.is_file())
 
-
-def make_app(desk: Desk) -> Starlette:
+def make_app(context: AppContext) -> Starlette:
     """The application of a service."""
-    routes = _Routes(desk)
+    routes = _Routes(context)
     return Starlette(
         routes=[
             Route("/", routes.page, methods=["GET"]),
@@ -47,62 +51,60 @@ def make_app(desk: Desk) -> Starlette:
             Route("/counters/{name}/releases", routes.releases, methods=["GET", "POST"]),
             Route("/counters/{name}/stream", routes.stream, methods=["GET"]),
             Route("/stream", routes.stream, methods=["GET"]),
+            Route("/live", routes.live, methods=["GET"]),
+            Route("/ready", routes.ready, methods=["GET"]),
             Route("/health", routes.health, methods=["GET"]),
             Route("/metrics", routes.metrics, methods=["GET"]),
             Route("/openapi.json", routes.openapi, methods=["GET"]),
             Route("/problems", routes.problems, methods=["GET"]),
-            Route("/static/plotly.min.js", plotly_script, methods=["GET"]),
-            Mount("/static", _Static(directory=STATIC), name="static"),
+            Route("/static/{file}", routes.static, methods=["GET"]),
         ],
-        middleware=[Middleware(Guard, durations=desk.durations, sites=Sites(desk.settings))],
+        middleware=[
+            Middleware(
+                Guard, durations=context.durations, answers=context.answers, sites=AllowedSites(context.settings)
+            )
+        ],
         exception_handlers={HTTPException: refused_by_router},
         lifespan=routes.lifespan,
     )
 
 
-class _Static(StaticFiles):
-    """The files of the page. A name that is none of them is not looked up: the thread that does would keep it."""
-
-    async def get_response(self, path: str, scope: Scope) -> Response:
-        if path not in _FILES:
-            raise HTTPException(404)
-        return await super().get_response(path, scope)
-
-
 class _Routes:
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-        self._metrics = Metrics(desk)
+    def __init__(self, context: AppContext) -> None:
+        self._context = context
+        self._metrics = Metrics(context)
 
     @asynccontextmanager
     async def lifespan(self, _app: Starlette) -> AsyncIterator[None]:
-        self._desk.board.open()
+        self._context.notifier.open()
         yield
 
     # --- counters -----------------------------------------------------------------------------------------------
 
     async def counters(self, request: Request) -> Response:
-        named = self._desk.visible(request)
+        access = self._context.access(request)
+        names = access.readable(self._context.service.counters)
         _refuse_unknown(request)
-        may = self._desk.may(request)
-        return JSONResponse({"counters": [self._desk.service.counter(name).standing for name in named], "may": may})
+        counters = [self._context.service.counter(name).status for name in names]
+        damaged = access.readable(self._context.service.damaged)
+        return JSONResponse({"counters": counters, "damaged": damaged, "may": access.roles})
 
     async def counter(self, request: Request) -> Response:
-        self._desk.allow(request, "read", _name(request))
+        self._context.access(request).require("read", _name(request))
         _refuse_unknown(request)
-        return JSONResponse(self._desk.service.counter(_name(request)).standing)
+        return JSONResponse(self._context.service.counter(_name(request)).status)
 
     async def events(self, request: Request) -> Response:
         """Count a body: answered when it is on disk."""
-        name, limits = _name(request), self._desk.settings.limits
-        self._desk.allow(request, "feed", name)
+        name = _name(request)
+        self._context.access(request).require("feed", name)
         _refuse_unknown(request, "action")
-        counter, form, length = self._desk.service.counter(name), form_of(request), length_of(request, limits)
+        counter = self._context.service.counter(name)
         action = request.query_params.get("action", "insert")
         if action not in ("insert", "delete"):
-            raise Refused(Why.bad_request, "action is insert or delete")
-        with self._desk.room.for_body() as place:
-            body = await received(request, form, length, limits, place, delete=action == "delete")
+            raise Refused(ProblemType.bad_request, "action is insert or delete")
+        with self._context.quota.reserve() as reservation:
+            body = await receive_body(request, self._context.limits, reservation, delete=action == "delete")
             try:
                 counted = counter.take(body)
             except BaseException:
@@ -115,59 +117,95 @@ class _Routes:
         return await (self._release(request) if request.method == "POST" else self._released(request))
 
     async def _released(self, request: Request) -> Response:
-        self._desk.allow(request, "read", _name(request))
+        self._context.access(request).require("read", _name(request))
         _refuse_unknown(request, "since")
-        records = self._desk.service.counter(_name(request)).bulletin.records
+        log = self._context.service.counter(_name(request)).release_log
         since = request.query_params.get("since", "0")
         if not since.isdecimal() or len(since) > 9:
-            raise Refused(Why.bad_request, "since is the id of a release")
-        return JSONResponse({"releases": records[int(since) :]})
+            raise Refused(ProblemType.bad_request, "since is the id of a release")
+        lines = await run_in_threadpool(log.lines, int(since), _PAGE)
+        more = b"true" if int(since) + len(lines) < len(log) else b"false"
+        body = b'{"releases":[' + b",".join(lines) + b'],"more":' + more + b"}"
+        return SharedResponse(body, media_type="application/json")
 
     async def _release(self, request: Request) -> Response:
-        self._desk.allow(request, "release", _name(request))
+        self._context.access(request).require("release", _name(request))
         _refuse_unknown(request)
-        counter = self._desk.service.counter(_name(request))
+        counter = self._context.service.counter(_name(request))
         try:
-            async with asyncio.timeout(self._desk.settings.limits.seconds):
+            async with asyncio.timeout(self._context.limits.seconds):
                 level = await _level(request)
         except TimeoutError:
-            raise Refused(Why.slow) from None
-        return JSONResponse(await asyncio.shield(asyncio.wrap_future(counter.release(level))), 201)
+            raise Refused(ProblemType.slow) from None
+        key = request.headers.get("idempotency-key")
+        if key is not None and not 0 < len(key) <= _LONGEST_KEY:
+            raise Refused(ProblemType.bad_request, f"Idempotency-Key has 1 to {_LONGEST_KEY} characters")
+        return JSONResponse(await asyncio.shield(asyncio.wrap_future(counter.release(level, key))), 201)
 
     async def stream(self, request: Request) -> Any:
         name = request.path_params.get("name")
+        access = self._context.access(request)
         if name is not None:
-            self._desk.allow(request, "read", name)
-        named = [name] if name is not None else self._desk.visible(request)
-        counters = [self._desk.service.counter(each) for each in named]
+            access.require("read", name)
+        names = [name] if name is not None else access.readable(self._context.service.counters)
+        counters = [self._context.service.counter(each) for each in names]
         _refuse_unknown(request)
         if request.method == "HEAD":
             return Response(media_type="text/event-stream")
-        return EventStream(self._desk.board, counters, seen_by(request))
+        return EventStream(self._context.notifier, counters, seen_by(request))
 
     # --- the service --------------------------------------------------------------------------------------------
 
-    async def page(self, _request: Request) -> Response:
-        return FileResponse(STATIC / "index.html")
+    async def page(self, request: Request) -> Response:
+        self._context.limit(request)
+        return static_files()["index.html"].answer(request)
 
-    async def health(self, _request: Request) -> Response:
+    async def static(self, request: Request) -> Response:
+        self._context.limit(request)
+        return await static_file(request)
+
+    async def live(self, request: Request) -> Response:
+        self._context.limit(request)
+        return JSONResponse({"status": "live"})
+
+    async def ready(self, request: Request) -> Response:
+        """Tell anybody whether all is ready, and those who may read metrics what is not."""
+        access = self._context.access(request)
+        states = self._context.service.states
+        is_ready = all(one.is_ready for kind in states.values() for one in kind.values())
+        told: dict[str, Any] = {"status": "ready" if is_ready else "not ready"}
+        if access.may("metrics"):
+            told |= {kind: {name: asdict(one) for name, one in found.items()} for kind, found in states.items()}
+        return JSONResponse(told, 200 if is_ready else 503)
+
+    async def health(self, request: Request) -> Response:
+        self._context.limit(request)
         hardening = [
-            {"measure": each.name, "in_force": each.in_force, "note": each.note} for each in self._desk.hardening or ()
+            {"measure": each.name, "in_force": each.in_force, "note": each.note}
+            for each in self._context.hardening or ()
         ]
-        failing = [name for name, counter in self._desk.service.counters.items() if counter.failing]
-        failing += [name for name, source in self._desk.service.sources.items() if source.stopped is not None]
+        states = self._context.service.states
+        failing = [name for name, one in states["counters"].items() if not one.is_ready]
+        failing += [name for name, one in states["sources"].items() if one.state == "stopped"]
         status = {"status": "failing" if failing else "ok", "failing": failing, "version": __version__}
         return JSONResponse(status | {"hardening": hardening}, 503 if failing else 200)
 
     async def metrics(self, request: Request) -> Response:
-        self._desk.allow(request, "admin")
+        self._context.access(request).require("metrics")
         return Response(self._metrics.text(), media_type=TYPE)
 
-    async def openapi(self, _request: Request) -> Response:
-        return JSONResponse(description())
+    async def openapi(self, request: Request) -> Response:
+        self._context.limit(request)
+        return _openapi().answer(request)
 
-    async def problems(self, _request: Request) -> Response:
-        return Response(PAGE_OF_PROBLEMS, media_type="text/html")
+    async def problems(self, request: Request) -> Response:
+        self._context.limit(request)
+        return Response(_PROBLEMS_PAGE, media_type="text/html")
+
+
+@cache
+def _openapi() -> Asset:
+    return Asset.of(json.dumps(description()).encode(), "application/json")
 
 
 def _name(request: Request) -> str:
@@ -179,7 +217,7 @@ def _refuse_unknown(request: Request, *known: str) -> None:
     names = [name for name, _ in request.query_params.multi_items()]
     if len(set(names)) < len(names) or not set(names) <= set(known):
         takes = f"only {' and '.join(known)}, once" if known else "none"
-        raise Refused(Why.bad_request, f"parameters that this address takes: {takes}")
+        raise Refused(ProblemType.bad_request, f"parameters that this address takes: {takes}")
 
 
 async def _level(request: Request) -> float | None:
@@ -188,16 +226,16 @@ async def _level(request: Request) -> float | None:
     async for chunk in request.stream():
         given += chunk
         if len(given) > 1000:
-            raise Refused(Why.too_large)
+            raise Refused(ProblemType.too_large)
     if not given:
         return None
     try:
         found = json.loads(given)
     except (ValueError, RecursionError):
-        raise Refused(Why.bad_request, "the body is not JSON") from None
+        raise Refused(ProblemType.bad_request, "the body is not JSON") from None
     if not isinstance(found, dict) or set(found) - {"level"}:
-        raise Refused(Why.bad_request, 'the body is nothing, or an object such as {"level": 0.95}')
-    level = found.get("level", _USUAL)
+        raise Refused(ProblemType.bad_request, 'the body is nothing, or an object such as {"level": 0.95}')
+    level = found.get("level", 0.95)
     if not (isinstance(level, float) and 0 < level < 1):
-        raise Refused(Why.bad_request, "level is between 0 and 1")
+        raise Refused(ProblemType.bad_request, "level is between 0 and 1")
     return None if "level" not in found else level

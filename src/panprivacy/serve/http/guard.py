@@ -1,19 +1,22 @@
-"""Around every request: how long it took, whether another site's page sent it, and problems instead of tracebacks."""
+"""Around every request: which sites may send it, how long it took, and problems instead of tracebacks."""
 
 import asyncio
 import time
 from contextlib import suppress
+from inspect import unwrap
+from ipaddress import ip_address
+from urllib.parse import urlsplit
 
-from starlette.datastructures import MutableHeaders
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from panprivacy.serve.http.durations import Durations
-from panprivacy.serve.http.sites import Sites
+from panprivacy.ingest.problems import ProblemType, Refused, drop_frames
+from panprivacy.serve.config import ServiceSettings
+from panprivacy.serve.http.context import Answers, Durations
 from panprivacy.serve.logs import log
-from panprivacy.serve.refusals import Refused, Why, without_frames
 
 PROBLEM = "application/problem+json"
 _SAFE = {
@@ -23,16 +26,67 @@ _SAFE = {
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
 }
-_CUT_SHORT = (Why.slow, Why.too_large, Why.busy)
+_CUT_SHORT = (ProblemType.slow, ProblemType.too_large, ProblemType.busy)
 _HEARING_OUT = 2.0  # seconds for a sender to read that the rest of its body is not wanted
-_BY_STATUS = {404: Why.not_found, 405: Why.method}
+_BY_STATUS = {404: ProblemType.not_found, 405: ProblemType.method}
+
+
+_parse_url = unwrap(urlsplit)  # without its cache, which keeps the last addresses that it has parsed
+
+
+class AllowedSites:
+    """The names of the service, by which browsers may reach it, and the pages that may use it: its own.
+
+    A browser says in Host which name it looked up, and in Origin whose page sends the request. A page of another site
+    may have its own name lead to this machine (DNS rebinding): then both are the name of that site. An address in
+    numbers cannot lead elsewhere, so all are allowed. (Starlette's TrustedHostMiddleware cuts an IPv6 address at its
+    first colon, reads the first of two Host headers, cannot allow all addresses, and does not look at Origin.)
+    """
+
+    def __init__(self, settings: ServiceSettings) -> None:
+        self._named = {name.lower() for name in settings.hosts}
+        self._known = {settings.host.lower(), "localhost", *self._named}
+
+    def check(self, scope: Scope) -> None:
+        """Refuse a request for another name, or from a page of another site."""
+        headers = Headers(scope=scope)
+        hosts, origin = headers.getlist("host"), headers.get("origin")
+        if len(hosts) != 1 or not self._is_ours(_host_name(hosts[0])):
+            raise Refused(ProblemType.host)
+        if origin is not None and not self._is_from(origin, hosts[0], scope["scheme"]):
+            raise Refused(ProblemType.cross_site)
+
+    def _is_ours(self, name: str) -> bool:
+        return name in self._known or _is_address(name)
+
+    def _is_from(self, origin: str, host: str, scheme: str) -> bool:
+        """Whether a page is from here; a proxy in front, known by `service.hosts`, may have encrypted it."""
+        allowed = {scheme, "https"} if _host_name(host) in self._named else {scheme}
+        return origin.lower() in {f"{each}://{host.lower()}" for each in allowed}
+
+
+def _host_name(host: str) -> str:
+    """The name in a Host header, without its port."""
+    try:
+        return _parse_url(f"//{host}").hostname or ""
+    except ValueError:
+        return ""
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True
 
 
 class Guard:
     """Wraps the routes."""
 
-    def __init__(self, app: ASGIApp, durations: Durations, sites: Sites) -> None:
+    def __init__(self, app: ASGIApp, durations: Durations, answers: Answers, sites: AllowedSites) -> None:
         self._app = app
+        self._answers = answers
         self._sites = sites
         self._durations = durations
 
@@ -53,6 +107,7 @@ class Guard:
             nonlocal started
             if message["type"] == "http.response.start":
                 started = True
+                self._answers.note(message["status"])
                 headers = MutableHeaders(raw=message["headers"])
                 for name, value in _SAFE.items():
                     headers.setdefault(name, value)
@@ -62,18 +117,18 @@ class Guard:
             self._sites.check(scope)
             await self._app(scope, heard, noted)
         except Refused as refused:
-            without_frames(refused)
-            if more and not started and refused.why in _CUT_SHORT:
+            drop_frames(refused)
+            if more and not started and refused.type in _CUT_SHORT:
                 await _refuse_and_hear_out(refused, scope, receive, noted)
             elif not started:
                 await problem_of(refused)(scope, receive, noted)
         except ClientDisconnect as error:
-            without_frames(error)  # a sender that hangs up needs no answer
+            drop_frames(error)  # a sender that hangs up needs no answer
         except Exception as error:  # whose text may quote a request
-            without_frames(error)
+            drop_frames(error)
             log("failed", level="error", route=_route(scope), sort=type(error).__name__)
             if not started:
-                await problem_of(Refused(Why.broken))(scope, receive, noted)
+                await problem_of(Refused(ProblemType.broken))(scope, receive, noted)
         finally:
             self._durations.note(_route(scope), time.perf_counter() - began)
 
@@ -98,19 +153,19 @@ async def _refuse_and_hear_out(refused: Refused, scope: Scope, receive: Receive,
 def problem_of(refused: Refused) -> Response:
     """A refusal as RFC 9457 has it."""
     headers = {} if refused.retry is None else {"retry-after": str(max(round(refused.retry), 1))}
-    if refused.why in _CUT_SHORT:
-        headers["connection"] = "close"  # nobody shall have to send the rest of a body in vain
-    if refused.why is Why.no_token:
+    if refused.type in _CUT_SHORT:
+        headers["connection"] = "close"  # so that the rest of the body is not sent in vain
+    if refused.type is ProblemType.no_token:
         headers["www-authenticate"] = "Bearer"
-    fields = refused.problem()
+    fields = refused.to_dict()
     return JSONResponse(fields, fields["status"], headers, PROBLEM)
 
 
 async def refused_by_router(_request: Request, error: Exception) -> Response:
-    """What the router refuses, as a problem: an address or a method that there is not."""
+    """A problem for what the router refuses: an unknown address or method."""
     assert isinstance(error, HTTPException)
-    without_frames(error)
-    answer = problem_of(Refused(_BY_STATUS.get(error.status_code, Why.bad_request)))
+    drop_frames(error)
+    answer = problem_of(Refused(_BY_STATUS.get(error.status_code, ProblemType.bad_request)))
     answer.headers.update({name: value for name, value in (error.headers or {}).items() if name.lower() == "allow"})
     return answer
 

@@ -1,62 +1,82 @@
-"""Metrics for Prometheus: versions, budgets, releases and readers, which no body changes.
+"""Metrics for Prometheus: versions, budgets, releases, readers, what is ready, and how large the process is.
 
-How many events come, and when, is nothing that the promise hides, but nothing to spread either: where one person's day
-is one event, a graph of them is a diary. How long requests take and how many wait tells of single bodies, too.
-`count_events = true` adds all of it; without it, none of it is even measured.
+No body changes them. Memory and open files are looked at once a minute, and rounded up to as much as a body may have;
+refusals of senders are those of the last hour, in powers of ten.
+
+Differential privacy does not hide how many events come, and when. But where one person's day is one event, a graph of
+them is a diary, and durations and queues tell of single bodies, too. `count_events = true` adds all of these; without
+it, none of them is even measured.
 """
 
+import time
 from collections import Counter as Tally
 from collections.abc import Callable, Iterator
+from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily
 
 from panprivacy import __version__
-from panprivacy.serve.http.desk import Desk
+from panprivacy.serve.counter import Counter
+from panprivacy.serve.http.context import AppContext
+from panprivacy.serve.memory import resident
 
 TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _SHARES = (0.5, 0.99)
+_MINUTE = 60.0
+_MEMORY = 64 * 2**20  # bytes to which memory is rounded up: as many as a body has by default
+_FILES = 64
 
 
 class Metrics:
-    """Collects what is measured when somebody asks."""
+    """Collects the metrics of a request for them."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, context: AppContext) -> None:
+        self._context = context
         self._rows: Tally[str] = Tally()
         self._batches: Tally[str] = Tally()
+        self._looked_at: float | None = None
+        self._size: dict[str, tuple[str, float]] = {}
         self._registry = CollectorRegistry()
         self._registry.register(self)
-        if desk.settings.count_events:
-            for counter in desk.service.counters.values():
-                counter.counted = self._counting(counter.name)
+        if context.settings.count_events:
+            context.measure = self._measure
+            for counter in context.service.counters.values():
+                self._measure(counter)
 
     def text(self) -> bytes:
-        """All of them as Prometheus reads them."""
+        """All metrics, as Prometheus reads them."""
         return generate_latest(self._registry)
 
-    def _counting(self, name: str) -> Any:
+    def _measure(self, counter: Counter) -> None:
         def counted(rows: int) -> None:
-            self._rows[name] += rows
-            self._batches[name] += 1
+            self._rows[counter.name] += rows
+            self._batches[counter.name] += 1
 
-        return counted
+        counter.counted = counted
 
     def describe(self) -> list[Any]:
-        """Nothing, as long as nobody asks."""
+        """No names in advance, as Prometheus allows."""
         return []
 
     def collect(self) -> Iterator[Any]:
-        """What Prometheus asks a collector for."""
+        """All metrics, as Prometheus asks a collector."""
         yield InfoMetricFamily("panprivacy_build", "Version of the service.", value={"version": __version__})
-        yield self._gauge("start_time_seconds", "When the service was started.", self._desk.started)
-        yield self._gauge("stream_readers", "Readers of event streams.", self._desk.board.readers)
+        yield self._gauge("start_time_seconds", "When the service was started.", self._context.started)
+        yield self._gauge("stream_readers", "Readers of event streams.", self._context.notifier.readers)
         yield from self._by_counter()
-        if self._desk.settings.count_events:
-            yield self._gauge("waiting_bytes", "Bytes of bodies that are not counted yet.", self._desk.room.taken)
+        yield from self._ready()
+        yield self._next_releases()
+        yield self._refused()
+        for name, (meaning, value) in self._process().items():
+            yield self._gauge(name, meaning, value)
+        if self._context.settings.count_events:
+            yield self._gauge("waiting_bytes", "Bytes of bodies that are not counted yet.", self._context.quota.taken)
             yield self._queues()
             yield self._lately()
+            yield self._answers()
             yield from self._events()
 
     @staticmethod
@@ -64,7 +84,7 @@ class Metrics:
         return GaugeMetricFamily(f"panprivacy_{name}", meaning, value=value)
 
     def _by_counter(self) -> Iterator[GaugeMetricFamily]:
-        standings = {name: counter.standing for name, counter in self._desk.service.counters.items()}
+        standings = {name: counter.status for name, counter in self._context.service.counters.items()}
         described: dict[str, tuple[str, Callable[[dict[str, Any]], float | None]]] = {
             "epsilon": ("Promised epsilon.", lambda one: one["budget"]["epsilon"]),
             "epsilon_spent": ("Epsilon that is spent.", lambda one: one["budget"]["spent"]),
@@ -73,14 +93,70 @@ class Metrics:
         }
         for name, (meaning, value) in described.items():
             family = GaugeMetricFamily(f"panprivacy_{name}", meaning, labels=["counter"])
-            for counter, standing in standings.items():
-                if (found := value(standing)) is not None:
+            for counter, status in standings.items():
+                if (found := value(status)) is not None:
                     family.add_metric([counter], found)
             yield family
 
+    def _ready(self) -> Iterator[GaugeMetricFamily]:
+        for kind, states in self._context.service.states.items():
+            one = kind.removesuffix("s")
+            family = GaugeMetricFamily(
+                f"panprivacy_{one}_ready",
+                f"Whether the {one} does what it should; /ready says why not.",
+                labels=["counter"],
+            )
+            for name, state in states.items():
+                family.add_metric([name], float(state.is_ready))
+            yield family
+
+    def _next_releases(self) -> GaugeMetricFamily:
+        family = GaugeMetricFamily(
+            "panprivacy_next_release_time_seconds", "When the clock ends the open period.", labels=["counter"]
+        )
+        for name, counter in self._context.service.counters.items():
+            status = counter.status
+            if status["next"] is not None and status["schedule"]["by"] == "clock":
+                family.add_metric([name], datetime.fromisoformat(status["next"]).timestamp())
+        return family
+
+    def _refused(self) -> GaugeMetricFamily:
+        family = GaugeMetricFamily(
+            "panprivacy_refused_last_hour",
+            "Refusals of senders in the last full hour: 0, or 100, 1000 and so on.",
+            labels=["status"],
+        )
+        for status, many in self._context.answers.last_hour().items():
+            family.add_metric([str(status)], many)
+        return family
+
+    def _answers(self) -> CounterMetricFamily:
+        family = CounterMetricFamily("panprivacy_responses", "Answers by status.", labels=["status"])
+        for status, many in sorted(self._context.answers.totals.items()):
+            family.add_metric([str(status)], many)
+        return family
+
+    def _process(self) -> dict[str, tuple[str, float]]:
+        """The size of the process, looked at once a minute."""
+        import resource
+
+        now = time.monotonic()
+        if self._looked_at is None or now - self._looked_at > _MINUTE:
+            self._looked_at, files = now, Path("/proc/self/fd")
+            opened = sum(1 for _ in files.iterdir()) if files.is_dir() else 0
+            memory = -(-resident() // _MEMORY) * _MEMORY
+            self._size = {
+                "memory_bytes": (f"Memory of the process, rounded up to {_MEMORY >> 20} MiB.", memory),
+                "open_files": (f"Open files and connections, rounded up to {_FILES}.", -(-opened // _FILES) * _FILES),
+                "open_files_limit": ("How many files may be open.", resource.getrlimit(resource.RLIMIT_NOFILE)[0]),
+            }
+        most = self._context.limits.memory
+        limit = {} if most is None else {"memory_limit_bytes": ("limits.memory.", float(most))}
+        return self._size | limit
+
     def _queues(self) -> GaugeMetricFamily:
         queue = GaugeMetricFamily("panprivacy_queue", "Requests that wait to be counted.", labels=["counter"])
-        for each in self._desk.service.counters.values():
+        for each in self._context.service.counters.values():
             queue.add_metric([each.name], each.queue)
         return queue
 
@@ -88,7 +164,7 @@ class Metrics:
         lately = GaugeMetricFamily(
             "panprivacy_duration_seconds", "Quantiles of the last requests of a route.", labels=["route", "quantile"]
         )
-        for (route, share), seconds in self._desk.durations.quantiles(*_SHARES).items():
+        for (route, share), seconds in self._context.durations.quantiles(*_SHARES).items():
             lately.add_metric([route, str(share)], seconds)
         return lately
 

@@ -1,4 +1,4 @@
-"""How many requests a second one sender may make: a bucket that fills up with time and is emptied by requests."""
+"""How many requests a second a sender may make: a token bucket for each sender."""
 
 import secrets
 import time
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from hashlib import blake2b
 from typing import Any
 
-from panprivacy.serve.refusals import Refused, Why
+from panprivacy.ingest.problems import ProblemType, Refused
 
 _BURST = 2.0  # seconds' worth of requests that may come at once
 _MOST = 10_000  # senders that are remembered
@@ -14,18 +14,18 @@ _OCTETS = 16  # of a key and of a digest
 
 
 class Rates:
-    """Refuses senders that come too often; a rate of 0 refuses nobody.
+    """Refuses senders that send too often; a rate of 0 refuses none.
 
     A sender is remembered by a keyed hash, and only until its bucket is full again, which takes two seconds, or the
     time of one request where that is longer. `later` calls a function after some seconds, as `loop.call_later` does:
-    with it a sender is forgotten then, also if nobody comes any more. The key lives as long as the process.
+    with it senders are forgotten in time even if no request comes. The key lives as long as the process.
 
     >>> rates = Rates(0.5)
     >>> rates.check("clinic")
     >>> rates.check("clinic")
     Traceback (most recent call last):
         ...
-    panprivacy.serve.refusals.Refused: Too many requests; wait as long as Retry-After says.
+    panprivacy.ingest.problems.Refused: Too many requests; wait as long as Retry-After says.
     """
 
     def __init__(self, rate: float, later: Callable[[float, Callable[[], None]], Any] | None = None) -> None:
@@ -48,13 +48,13 @@ class Rates:
         hashed = blake2b(sender.encode(), digest_size=_OCTETS, key=self._key).digest()
         left = self._filled(self._left.pop(hashed, (self._full, now)), now)
         if len(self._left) >= _MOST:
-            self._left.pop(next(iter(self._left)))  # who came longest ago
+            self._left.pop(next(iter(self._left)))  # the one that came longest ago
         self._left[hashed] = (max(left - 1, 0) if left >= 1 else left, now)
         if self._later is not None and not self._forgetting:
             self._forgetting = True
             self._later(self._full / self._rate, self._forget_again)
         if left < 1:
-            raise Refused(Why.rate, retry=(1 - left) / self._rate)
+            raise Refused(ProblemType.rate, retry=(1 - left) / self._rate)
 
     def forget(self) -> None:
         """Forget senders whose bucket is full: to them it is as if they had never come."""

@@ -1,34 +1,79 @@
-"""Server-sent events: releases as they are published, to as many readers as there are."""
+"""Server-sent events: releases as they are published, to many readers at once."""
 
 import asyncio
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
+from panprivacy.ingest.problems import ProblemType, Refused
 from panprivacy.serve.counter import Counter
-from panprivacy.serve.http.board import Board
-from panprivacy.serve.refusals import Refused, Why
+from panprivacy.serve.releases import Record
 
-_PULSE = 20.0  # seconds after which a line without meaning tells that the reader is still there
+_PULSE = 20.0  # seconds after which a comment is sent, which fails if the reader is gone
+_BATCH = 2**16  # bytes of releases that are read at a time
 _SEEN = re.compile(r"[a-z0-9_-]+:[0-9]{1,9}(,[a-z0-9_-]+:[0-9]{1,9})*", re.ASCII)
 _HEADERS = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-store"),
-    (b"x-accel-buffering", b"no"),  # a proxy in front shall not gather what is to be seen at once
+    (b"x-accel-buffering", b"no"),  # a proxy in front must not buffer the stream
 ]
 
 
-class EventStream:
-    """An answer that goes on until its reader, or the service, goes."""
+class ReleaseNotifier:
+    """Wakes all readers, on the event loop, when a counter publishes a release in its thread, or the service stops."""
 
-    def __init__(self, board: Board, counters: Sequence[Counter], since: dict[str, int]) -> None:
-        self._board = board
+    def __init__(self, counters: Mapping[str, Counter]) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._news: asyncio.Future[None] | None = None
+        self.readers = 0
+        self.closed = False
+        for counter in counters.values():
+            self.add(counter)
+
+    def add(self, counter: Counter) -> None:
+        """Wake readers when this counter publishes a release, too."""
+        counter.release_log.listen(self._published)
+
+    def open(self) -> None:
+        """Begin to wake readers of the running event loop."""
+        self._loop = asyncio.get_running_loop()
+        self._news = self._loop.create_future()
+
+    def close(self) -> None:
+        """Let all readers go."""
+        self.closed = True
+        self._wake()
+
+    def _published(self, _record: Record) -> None:
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._wake)
+
+    def _wake(self) -> None:
+        if self._loop is not None and self._news is not None:
+            news, self._news = self._news, self._loop.create_future()
+            if not news.done():
+                news.set_result(None)
+
+    @property
+    def news(self) -> "asyncio.Future[Any]":
+        """Is done when there is something new."""
+        assert self._news is not None
+        return self._news
+
+
+class EventStream:
+    """An answer that goes on until its reader or the service ends it."""
+
+    def __init__(self, notifier: ReleaseNotifier, counters: Sequence[Counter], since: dict[str, int]) -> None:
+        self._notifier = notifier
         self._counters = counters
         self._seen = {
-            counter.name: since.get(counter.name, len(counter.bulletin.records)) for counter in self._counters
+            counter.name: min(since.get(counter.name, len(counter.release_log)), len(counter.release_log))
+            for counter in self._counters
         }
 
     async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
@@ -36,40 +81,44 @@ class EventStream:
         await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
         await send({"type": "http.response.body", "body": b"retry: 3000\n\n", "more_body": True})
         gone = asyncio.ensure_future(_gone(receive))
-        self._board.readers += 1
+        self._notifier.readers += 1
         try:
-            while not (gone.done() or self._board.closed):
-                news = self._board.news  # before looking: what comes while we write is news then
-                written = b"".join(self._unseen()) or b": still here\n\n"
-                await send({"type": "http.response.body", "body": written, "more_body": True})
+            while not (gone.done() or self._notifier.closed):
+                news = self._notifier.news  # before looking: what comes while we write is news then
+                written = False
+                for event in self._unseen():  # one at a time: all that a reader has missed may be long
+                    await send({"type": "http.response.body", "body": event, "more_body": True})
+                    written = True
+                if not written:
+                    await send({"type": "http.response.body", "body": b": still here\n\n", "more_body": True})
                 await asyncio.wait({gone, news}, timeout=_PULSE, return_when=asyncio.FIRST_COMPLETED)
             if not gone.done():
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
         finally:
-            self._board.readers -= 1
+            self._notifier.readers -= 1
             gone.cancel()
 
     def _unseen(self) -> Iterator[bytes]:
         for counter in self._counters:
-            records, standing = counter.bulletin.records, counter.standing
-            for record in records[self._seen[counter.name] :]:
-                news = {"counter": counter.name, "next": standing["next"], "budget": standing["budget"]}
-                said = json.dumps(news | {"release": record})
-                self._seen[counter.name] = record["id"]
-                yield f"id: {self._all_seen}\nevent: release\ndata: {said}\n\n".encode()
-            self._seen[counter.name] = len(records)
+            while lines := counter.release_log.lines(self._seen[counter.name], _BATCH):
+                status = counter.status
+                news = {"counter": counter.name, "next": status["next"], "budget": status["budget"]}
+                said = json.dumps(news)[:-1].encode()
+                for line in lines:
+                    self._seen[counter.name] += 1
+                    yield b'id: %s\nevent: release\ndata: %s, "release": %s}\n\n' % (self._all_seen, said, line)
 
     @property
-    def _all_seen(self) -> str:
+    def _all_seen(self) -> bytes:
         """Up to where a reader has seen each counter: it says so when it comes back, and misses nothing of any."""
-        return ",".join(f"{name}:{number}" for name, number in self._seen.items())
+        return ",".join(f"{name}:{number}" for name, number in self._seen.items()).encode()
 
 
 def seen_by(request: Request) -> dict[str, int]:
     """Up to which release of which counter a reader that comes back has seen everything."""
     said = request.headers.get("last-event-id", "")
     if said and not _SEEN.fullmatch(said):
-        raise Refused(Why.bad_request, "Last-Event-ID is the id of an event of this stream")
+        raise Refused(ProblemType.bad_request, "Last-Event-ID is the id of an event of this stream")
     pairs = (each.split(":") for each in said.split(",") if each)
     return {name: int(number) for name, number in pairs}
 

@@ -3,6 +3,9 @@
 // The policy of the page lets no script write style sheets. Plotly takes ours (charts.css). That of its maps, of which
 // there are none here, it writes unless there is an element with the hash of the sheet for its id.
 
+import { errorOf } from "./published.js";
+import { writerFor } from "./words.js";
+
 const HEIGHT = 300;
 const BAR = 34;
 const THIN_BAR = 18;
@@ -96,7 +99,7 @@ function bandAndLine({ name, points: given }, unit, colour, i, many, write) {
     x, y: points.map((point) => point.value), name: escaped(name), legendgroup: name,
     mode: points.length > FEW ? "lines" : "lines+markers",
     line: { color: shade, width: 2 }, marker: { color: shade, size: 6 },
-    text: given.map(inWords(write)),
+    text: given.map(({ value, low, high }) => `${write(value)}  (${write(low)} to ${write(high)})`),
     hovertemplate: many ? `${escaped(name)}: %{text}<extra></extra>` : "%{text}<extra></extra>",
   };
   if (points.length === 1) line.error_y = errorBars(points, shade); // a band of one point cannot be seen
@@ -108,7 +111,7 @@ function bandAndLine({ name, points: given }, unit, colour, i, many, write) {
 }
 
 /** Horizontal bars with their intervals: `bars` have a label, value, low and high; `asLines` colours them as lines. */
-export async function drawBars(place, bars, unit, write, asLines = false) {
+export async function drawBars(place, bars, unit, asLines = false) {
   const colour = colours();
   const drawn = bars.map((bar) => scaled(bar, scaleOf(unit)));
   const labels = bars.map((bar) => escaped(String(bar.label)));
@@ -116,11 +119,11 @@ export async function drawBars(place, bars, unit, write, asLines = false) {
     type: "bar", orientation: "h", y: labels.map((_, i) => i), x: drawn.map((bar) => bar.value),
     width: 0.6, marker: { color: bars.map((_, i) => withAlpha(colour.lines[asLines ? i : 0], 0.75)) },
     error_x: errorBars(drawn, colour.ink),
-    text: bars.map(inWords(write)),
+    text: bars.map(inWords),
     textposition: "none", hovertemplate: "%{text}<extra></extra>",
   };
   const values = bars.map((bar, i) => ({
-    x: 1, xref: "paper", xanchor: "left", xshift: 8, y: i, text: write(bar.value), showarrow: false,
+    x: 1, xref: "paper", xanchor: "left", xshift: 8, y: i, text: writerFor(bar.unit, errorOf(bar))(bar.value), showarrow: false,
     font: { color: colour.ink },
   }));
   await draw(place, [trace], layoutOf(colour, {
@@ -135,7 +138,11 @@ export async function drawBars(place, bars, unit, write, asLines = false) {
   }));
 }
 
-const inWords = (write) => ({ value, low, high }) => `${write(value)}  (${write(low)} to ${write(high)})`;
+/** A value with its interval, each value with the digits that its own error lets mean something. */
+export function inWords(value) {
+  const write = writerFor(value.unit, errorOf(value));
+  return `${write(value.value)} (${write(value.low)} to ${write(value.high)})`;
+}
 
 function errorBars(points, color) {
   const known = points.filter((point) => point.low !== null && point.high !== null).length === points.length;

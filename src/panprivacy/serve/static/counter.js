@@ -130,7 +130,7 @@ export class CounterCard {
 
   #fillTable() {
     const { earlier, rows, table } = this.#parts;
-    if (!table.open) return; // many rows, which nobody sees
+    if (!table.open) return; // many rows that are not visible
     fillTable(rows, this.published.records, this.#choice);
     earlier.hidden = this.published.earlier === 0;
     earlier.textContent = `Load ${whole(this.published.earlier)} earlier ones`;

@@ -1,6 +1,6 @@
 // The two charts of a counter, and what they say to those who do not see them.
 
-import { drawBars, drawSeries } from "./charts.js";
+import { drawBars, drawSeries, inWords } from "./charts.js";
 import { familyWith } from "./measures.js";
 import { errorOf, momentOf, valueOf } from "./published.js";
 import { capital, clock, familyInWords, numberOf, short, valueInWords, writerFor } from "./words.js";
@@ -23,7 +23,7 @@ export function showSeries(parts, records, choice) {
   drawSeries(parts.series, lines, shown.unit, write);
 }
 
-/** The level of the intervals, or the lowest and the highest where somebody asked for others. */
+/** The level of the intervals, or the lowest and the highest where releases have others. */
 function levelsInWords(records) {
   const levels = records.map((record) => record.level);
   const [low, high] = [Math.min(...levels), Math.max(...levels)].map((level) => short(level * 100));
@@ -37,11 +37,10 @@ export function showBars(parts, last, choice) {
   if (found === null) return false;
   const { bars } = found;
   const caption = `${capital(found.words)}, last release`;
-  const write = writerFor(bars[0].unit, Math.max(...bars.map(errorOf)));
-  const said = bars.map(({ label, value, low, high }) => `${label}: ${write(value)} (${write(low)} to ${write(high)})`);
+  const said = bars.map((bar) => `${bar.label}: ${inWords(bar)}`);
   parts["bars-caption"].textContent = caption;
   parts.bars.setAttribute("aria-label", `${caption}. ${said.join("; ")}.`);
-  drawBars(parts.bars, bars, bars[0].unit, write, choice.each);
+  drawBars(parts.bars, bars, bars[0].unit, choice.each);
   return true;
 }
 

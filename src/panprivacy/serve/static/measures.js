@@ -29,7 +29,7 @@ export function namesOf(values) {
   return names.filter((name) => !beside.has(name) && !HIDDEN.has(familyOf(name).family));
 }
 
-/** What is shown of a counter if nobody chooses. */
+/** The value of a counter that is shown by default. */
 export function firstOf(kind, names) {
   return names.includes(FIRST[kind]) ? FIRST[kind] : names[0];
 }

@@ -3,7 +3,7 @@
 const place = document.getElementById("overview");
 const list = place.querySelector("ul");
 
-/** Show these cards; links that stay are the same elements, so that whoever stands on one goes on standing there. */
+/** Show these cards; links that stay are the same elements, so that the focus stays on them. */
 export function showOverview(cards) {
   place.hidden = cards.length < 2;
   const items = cards.map((card) => document.getElementById(`link-${card.element.id}`) ?? linkTo(card));

@@ -39,7 +39,15 @@ const jsonOf = async (path, options) => (await ask(path, options)).json();
 export const counters = () => jsonOf("counters");
 
 /** What a counter published after the release of this number: free. */
-export const releases = async (name, since) => (await jsonOf(`counters/${name}/releases?since=${since}`)).releases;
+export async function releases(name, since) {
+  const all = [];
+  for (;;) {
+    const part = await jsonOf(`counters/${name}/releases?since=${since}`);
+    all.push(...part.releases);
+    if (!part.more || !part.releases.length) return all;
+    since = all.at(-1).id;
+  }
+}
 
 /** Spend a release: the only request of this page that does. */
 export const spend = (name) => jsonOf(`counters/${name}/releases`, { method: "POST" });

@@ -58,7 +58,7 @@ export function writerFor(unit, error) {
   const places = { minimumFractionDigits: digits, maximumFractionDigits: digits };
   return (number) => {
     if (number === null || number === undefined) return "–";
-    const plain = step > 1 ? Math.round(number / step) * step : number * scale;
+    const plain = step > 1 ? Math.round((number * scale) / step) * step : number * scale;
     const signed = Math.abs(plain) < 10 ** -digits / 2 ? 0 : plain; // no minus nought
     return signed.toLocaleString(ENGLISH, places) + (unit === "share" ? " %" : "");
   };

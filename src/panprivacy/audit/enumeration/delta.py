@@ -1,0 +1,368 @@
+r"""The largest delta among laws at a claimed epsilon: the hockey-stick divergence, summed over all outputs.
+
+For a fixed state seen, noisy numbers o = (o_1..o_k) have the likelihood ``f(o) = sum of weight * prod P(o_i - v_i)``
+over the values v that the noise may have hidden, and g(o) under the other law. Their divergence is
+
+    sum over all integers o_1..o_k of  max(f(o) - e^epsilon * g(o), 0).
+
+**Few dimensions.** `Contrast` is what tells two laws apart, reduced. A number under which all values are the same tells
+nothing and sums to 1. Numbers under which the values move alike, such as two releases with no event between them, tell
+no more than their sum if the noise is Gaussian: ``P(o - v)`` is proportional to ``P(o) * e^(o*v/s - v^2/(2s))``, so the
+product for several o depends on v through their sum alone. The noise of that sum is a convolution. Adding the same to
+all values moves the outputs and not the divergence, and a common factor of all weights is a factor of it.
+
+**Never too small.** All terms of f and g are positive, so floats know each of them up to a relative error far below
+`_ROUNDING`; f is raised and g lowered by that much before they are compared. Outputs are summed up to a reach on either
+side of the values, beyond which the noise of one number has a probability below 1e-18; the probability, under f, of
+all that lies beyond is added.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache, lru_cache
+from itertools import permutations, product
+from math import ceil, exp, fsum, gcd, lcm, log, prod, sqrt, tanh
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from panprivacy.audit.enumeration.loss import Views, Weights
+from panprivacy.audit.enumeration.machine import Laws, Step
+from panprivacy.audit.enumeration.outcomes import Noised, RealLaplace, TooManyOutcomes
+from panprivacy.audit.enumeration.search import Finished, steps_of
+from panprivacy.privacy.noise import Gaussian, Noise
+
+Reals: TypeAlias = NDArray[np.float64]
+
+MOST_OUTPUTS = 2**26
+"""More combinations of noisy numbers than this are refused: they could not be summed."""
+
+_ROUNDING = 1e-12
+_BEYOND = log(2e18)
+_FINE = 1e-6  # how closely an epsilon is bracketed
+
+
+class Drawn(NamedTuple):
+    """The sum of so many independent draws of a law."""
+
+    law: Noise
+    times: int
+
+
+class Mass(NamedTuple):
+    """Values under the noise, which kind of noise is on them, and the weight of all that under either law."""
+
+    values: tuple[int, ...]
+    kind: int
+    a: int
+    b: int
+
+
+class Contrast(NamedTuple):
+    """The weights of one sight under two laws, in lowest terms, the smallest value under each number being 0."""
+
+    masses: tuple[Mass, ...]
+    kinds: tuple[tuple[Drawn, ...], ...]
+    """The noise on each number: of one kind, unless its width is hidden."""
+
+    @property
+    def whole(self) -> int:
+        """The sum of all weights."""
+        return sum(mass.a + mass.b for mass in self.masses)
+
+
+class Place(NamedTuple):
+    """Where a contrast lies: which of the numbers seen each of its own is the sum of, and how far that was moved."""
+
+    told: tuple[tuple[int, ...], ...]
+    moved: tuple[int, ...]
+
+
+def contrast_of(a: Weights | None, b: Weights | None) -> tuple[Contrast, Fraction, Place]:
+    """The contrast of two laws of one sight, its share of them, and its place. None stands for an impossible sight."""
+    common = lcm(*(law.whole for law in (a, b) if law))
+    shares = [
+        {hidden: share * (common // law.whole) for hidden, share in law.shares.items()} if law else {} for law in (a, b)
+    ]
+    hidden = list(dict.fromkeys(one for each in shares for one in each))
+    groups, moved = _groups([list(column) for column in zip(*(one.numbers for one in hidden), strict=True)])
+    kinds: list[tuple[Drawn, ...]] = []
+    masses: dict[tuple[tuple[int, ...], int], list[int]] = {}
+    for one in hidden:
+        values = tuple(
+            sum(int(one.numbers[i].value) for i in group) - by for group, by in zip(groups, moved, strict=True)
+        )
+        noise = tuple(Drawn(_whole(one.numbers[group[0]].law), len(group)) for group in groups)
+        if noise not in kinds:
+            kinds.append(noise)
+        both = masses.setdefault((values, kinds.index(noise)), [0, 0])
+        for side in range(2):
+            both[side] += shares[side].get(one, 0)
+    factor = gcd(*(share for both in masses.values() for share in both))
+    found = (Mass(*key, share_a // factor, share_b // factor) for key, (share_a, share_b) in masses.items())
+    return Contrast(tuple(sorted(found)), tuple(kinds)), Fraction(factor, common), Place(groups, moved)
+
+
+def _groups(columns: list[list[Noised]]) -> tuple[tuple[tuple[int, ...], ...], tuple[int, ...]]:
+    """The numbers that tell anything, put together where they move alike, and the smallest sum under each group."""
+    alike: dict[object, list[int]] = {}
+    least = [min(int(number.value) for number in column) for column in columns]
+    for i, column in enumerate(columns):
+        law = column[0].law
+        if any(number != column[0] for number in column):
+            one_gaussian = isinstance(law, Gaussian) and all(
+                number.law is law or number.law == law for number in column
+            )
+            moves = (law, *(int(number.value) - least[i] for number in column)) if one_gaussian else i
+            alike.setdefault(moves, []).append(i)
+    groups = tuple(tuple(group) for group in alike.values())
+    return groups, tuple(sum(least[i] for i in group) for group in groups)
+
+
+def _whole(law: Noise | RealLaplace) -> Noise:
+    if isinstance(law, RealLaplace):
+        raise NotImplementedError("a delta is a sum over whole numbers: noise on real numbers is not audited for it")
+    return law
+
+
+def divergence(contrast: Contrast, epsilon: float) -> float:
+    """The divergence of a contrast, never too small, as a share of all its weights."""
+    outputs = _Outputs(contrast)
+    growth = exp(epsilon) * (1 - _ROUNDING)
+    parts = [float(np.maximum(a * (1 + _ROUNDING) - growth * b, 0.0).sum()) for _, a, b in outputs.blocks()]
+    return fsum([*parts, outputs.beyond]) * (1 + _ROUNDING)
+
+
+@dataclass(frozen=True)
+class Region:
+    """The outputs that are more than e^epsilon times likelier under the first law, and their probabilities."""
+
+    a: float
+    b: float
+    likeliest: tuple[int, ...]
+    """The one among them that is likeliest under the first law."""
+    least_sum: int | None
+    """They are all those that add up to at least this, if so."""
+    most_sum: int | None
+    """They are all those that add up to at most this, if so."""
+
+
+def region(contrast: Contrast, epsilon: float) -> Region | None:
+    """Where the divergence of a contrast comes from; None if from nowhere."""
+    outputs = _Outputs(contrast)
+    growth = exp(epsilon)
+    above, below = [], []
+    best = 0.0
+    likeliest: tuple[int, ...] = ()
+    inside: list[int] = []
+    outside: list[int] = []
+    for first, a, b in outputs.blocks():
+        likelier = a > growth * b
+        sums = outputs.sums(first)
+        outside += _ends(sums[~likelier])
+        if not likelier.any():
+            continue
+        inside += _ends(sums[likelier])
+        above.append(float(a[likelier].sum()))
+        below.append(float(b[likelier].sum()))
+        top = np.where(likelier, a, -1.0)
+        if top.max() > best:
+            best, at = float(top.max()), np.unravel_index(int(top.argmax()), top.shape)
+            likeliest = outputs.point(first, (int(at[0]), int(at[1])))
+    if not inside:
+        return None
+    return Region(
+        a=fsum(above),
+        b=fsum(below),
+        likeliest=likeliest,
+        least_sum=min(inside) if outside and min(inside) > max(outside) else None,
+        most_sum=max(inside) if outside and max(inside) < min(outside) else None,
+    )
+
+
+def _ends(sums: NDArray[np.int64]) -> list[int]:
+    return [int(sums.min()), int(sums.max())] if sums.size else []
+
+
+class _Outputs:
+    """All outputs up to the reach, in blocks of the last two numbers, with their likelihoods under both laws."""
+
+    def __init__(self, contrast: Contrast) -> None:
+        masses = contrast.masses
+        self._numbers = len(masses[0].values)
+        whole = contrast.whole
+        weights = np.array([[mass.a / whole, mass.b / whole] for mass in masses])
+        self._weights = weights.T
+        kinds = contrast.kinds
+        columns = [[(mass.values[i], kinds[mass.kind][i]) for mass in masses] for i in range(self._numbers)]
+        columns += [[] for _ in range(2 - self._numbers)]  # a number that is always 0
+        reach = [max((_reach(noise) for _, noise in column), default=0) for column in columns]
+        self._axes = [
+            np.arange(-far, max((value for value, _ in column), default=0) + far + 1)
+            for column, far in zip(columns, reach, strict=True)
+        ]
+        if prod(len(axis) for axis in self._axes) > MOST_OUTPUTS:
+            raise TooManyOutcomes(
+                f"{self._numbers} noisy numbers have too many outputs; audit fewer releases or a larger epsilon"
+            )
+        self._chances = [
+            np.array([_chances(noise, axis - value) for value, noise in column] or [np.ones(1)] * len(masses))
+            for column, axis in zip(columns, self._axes, strict=True)
+        ]
+        self.beyond = fsum(
+            mass.a / whole * _beyond(noise, far)
+            for mass in masses
+            for noise, far in zip(kinds[mass.kind], reach, strict=False)
+        )
+
+    def blocks(self) -> Iterator[tuple[tuple[int, ...], Reals, Reals]]:
+        """All numbers but the last two, and the likelihoods of those two under either law."""
+        *leading, rows, columns = self._chances
+        for first in product(*(range(len(axis)) for axis in self._axes[:-2])):
+            so_far = prod((chances[:, i] for chances, i in zip(leading, first, strict=True)), start=np.ones(len(rows)))
+            a, b = ((weights * so_far * rows.T) @ columns for weights in self._weights)
+            yield first, a, b
+
+    def sums(self, first: tuple[int, ...]) -> NDArray[np.int64]:
+        """What the numbers of a block add up to."""
+        leading = sum(int(axis[i]) for axis, i in zip(self._axes, first, strict=False))
+        return np.asarray(leading + self._axes[-2][:, np.newaxis] + self._axes[-1])
+
+    def point(self, first: tuple[int, ...], last: tuple[int, int]) -> tuple[int, ...]:
+        """The numbers at one place of a block."""
+        places = (*first, *last)
+        return tuple(int(axis[i]) for axis, i in zip(self._axes, places, strict=True))[: self._numbers]
+
+
+def _reach(noise: Drawn) -> int:
+    """How far out noise is followed: beyond, it has a probability below 1e-18."""
+    law, times = noise
+    if isinstance(law, Gaussian):
+        return ceil(sqrt(2 * times * float(law.square) * _BEYOND))
+    return ceil(_BEYOND / float(law.epsilon))
+
+
+def _beyond(noise: Drawn, reach: int) -> float:
+    """A bound of ``P(|X| > reach)``: sums of discrete Gaussians have no longer tails than continuous ones."""
+    law, times = noise
+    if isinstance(law, Gaussian):
+        return 2 * exp(-((reach + 1) ** 2) / (2 * times * float(law.square)))
+    return 2 * exp(-(reach + 1) * float(law.epsilon))
+
+
+def _chances(noise: Drawn, distances: NDArray[np.int64]) -> Reals:
+    """Probabilities of noise."""
+    law = noise.law
+    if isinstance(law, Gaussian):
+        known = _bell(noise, 2 ** int(abs(distances).max()).bit_length())
+        return known[distances + len(known) // 2]
+    return np.asarray(tanh(float(law.epsilon) / 2) * np.exp(-float(law.epsilon) * np.abs(distances)))
+
+
+@lru_cache(maxsize=64)
+def _bell(noise: Drawn, reach: int) -> Reals:
+    """The probabilities of a sum of Gaussians from -reach to reach."""
+    heights = np.exp(-(np.arange(-reach, reach + 1, dtype=np.float64) ** 2) / (2 * float(noise.law.variance)))
+    one = heights / fsum(heights)
+    bell = one
+    for _ in range(1, noise.times):
+        bell = np.convolve(bell, one, "same")
+    return np.asarray(bell)
+
+
+Profile: TypeAlias = frozenset[tuple[Contrast | None, Fraction]]
+"""All that tells two laws apart: contrasts and their shares. None stands for what was left out of the first law."""
+
+
+@dataclass(frozen=True)
+class Excess:
+    """Two laws whose divergence is the delta, and the steps that lead to each."""
+
+    delta: float
+    law_a: int
+    law_b: int
+    steps_a: tuple[Step, ...]
+    steps_b: tuple[Step, ...]
+
+
+class DeltaJudge:
+    """Finds the largest divergence, at one epsilon, of any two laws of a finished timeline, in either direction."""
+
+    def __init__(self, laws: Laws, epsilon: float) -> None:
+        self.epsilon = epsilon
+        self.views = Views(laws)
+        self.worst: Excess | None = None
+        self._judged: set[frozenset[int]] = set()
+        self._profiles: set[Profile] = set()
+        self._profile = cache(self._make_profile)
+        self._divergence = cache(divergence)
+
+    @property
+    def delta(self) -> float:
+        """The largest so far."""
+        return self.worst.delta if self.worst else 0.0
+
+    @property
+    def timelines(self) -> int:
+        """How many different sets of laws were compared."""
+        return len(self._judged)
+
+    def is_certain(self) -> bool:
+        """Whether nothing worse can come: something has been seen that rules a stream out for certain."""
+        return self.delta >= 1
+
+    def hear(self, finished: Finished) -> None:
+        """Compare the laws of one timeline."""
+        case = frozenset(finished)
+        if len(case) < 2 or case in self._judged:
+            return
+        self._judged.add(case)
+        for a, b in permutations(finished, 2):
+            profile = self._profile(a, b)
+            if profile in self._profiles:
+                continue
+            self._profiles.add(profile)
+            delta = self._delta(profile, self.epsilon)
+            if delta > self.delta:
+                self.worst = Excess(delta, a, b, steps_of(finished[a]), steps_of(finished[b]))
+
+    def loss_at(self, delta: float) -> float:
+        """The epsilon at which no divergence is above delta, from above and to six digits."""
+        loss = 0.0
+        for profile in self._profiles:
+            if self._delta(profile, loss) <= delta:
+                continue
+            low, high = loss, max(2 * self.epsilon, 1.0)
+            while self._delta(profile, high) > delta:
+                low, high = high, 2 * high
+                if high > 700:
+                    return float("inf")
+            while high - low > _FINE:
+                middle = (low + high) / 2
+                low, high = (middle, high) if self._delta(profile, middle) > delta else (low, middle)
+            loss = high
+        return loss
+
+    def _delta(self, profile: Profile, epsilon: float) -> float:
+        """The divergence of two laws: at most 1, and never too small."""
+        return min(
+            sum(
+                float(share)
+                if contrast is None
+                else float(share * contrast.whole) * self._divergence(contrast, epsilon)
+                for contrast, share in profile
+            ),
+            1.0,
+        )
+
+    def _make_profile(self, a: int, b: int) -> Profile:
+        one, other = self.views.of(a), self.views.of(b)
+        shares: dict[Contrast | None, Fraction] = {}
+        for visible, weights in one.items():  # what is impossible under the first law adds nothing
+            contrast, share, _ = contrast_of(weights, other.get(visible))
+            shares[contrast] = shares.get(contrast, Fraction(0)) + share
+        if missing := self.views.missing(a):
+            shares[None] = missing
+        return frozenset(shares.items())

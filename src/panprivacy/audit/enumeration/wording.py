@@ -1,0 +1,238 @@
+"""Evidence in words: the streams, the moment, the state and the release of a finding."""
+
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
+from itertools import groupby
+from math import fsum
+from typing import Any
+
+import numpy as np
+
+from panprivacy.audit.enumeration.delta import DeltaJudge, Place, Region, contrast_of, region
+from panprivacy.audit.enumeration.loss import Finding, Visible
+from panprivacy.audit.enumeration.machine import Machine, Step
+from panprivacy.audit.enumeration.memories import CODE, LOCKS, METHODS, attributes, tombstones
+from panprivacy.audit.enumeration.outcomes import EveryOutcome, Noised
+from panprivacy.audit.enumeration.result import Witness
+
+_WORDS = {
+    "update": "{} appears",
+    "update_other": "{} appears in the other category",
+    "remove": "{} is deleted",
+    "remove_other": "{} is deleted from the other category",
+    "read": "state read",
+    "rerandomize": "redraw",
+    "release": "release",
+    "estimate": "release",
+}
+
+
+def witness_of(finding: Finding, machine: Machine) -> Witness:
+    """Put a finding into words."""
+    return tell(
+        finding.steps_a,
+        finding.steps_b,
+        machine,
+        state=states_read(finding.visible, finding.rivals, machine),
+        release=_release(finding, machine),
+        probability_a=float(finding.gap.above),
+        probability_b=float(finding.gap.below),
+    )
+
+
+def tell(a: Sequence[Step], b: Sequence[Step], machine: Machine, **seen: Any) -> Witness:
+    """A witness of two streams, and of what is seen."""
+    return Witness(
+        user=_whose(a, b, machine), stream_a=_say(a, machine), stream_b=_say(b, machine), moment=_moment(a, b), **seen
+    )
+
+
+def states_read(visible: Visible, rivals: Sequence[Visible], machine: Machine) -> str:
+    """The states that were read, in those parts in which others could have been read."""
+    states = [
+        describe(part[1], {sight[i][1] for sight in rivals if sight[i][0] == "state"}, machine)
+        for i, part in enumerate(visible)
+        if part[0] == "state"
+    ]
+    return f"state {', then '.join(states)}" if states else ""
+
+
+def describe(state: Any, rivals: set[Any], machine: Machine) -> str:
+    """Those parts of a state's memory in which it differs from some other state that could have been read.
+
+    What an estimator shows as its `state` is easier to read than its memory, and used if it tells all states apart.
+    """
+    estimators = [machine.estimators[i] for i in [state, *(rivals - {state})]]
+    shown = [getattr(est, "state", None) for est in estimators]
+    things = shown if shown.count(shown[0]) == 1 else estimators
+    here, *others = ({name: _plain(value) for name, value in leaves(thing)} for thing in things)
+    parts = [
+        f"{name}={_show(value, [other[name] for other in others if name in other])}"
+        for name, value in here.items()
+        if any(other.get(name) != value for other in others)
+    ]
+    parts += [f"no {name}" for name in dict.fromkeys(name for other in others for name in other if name not in here)]
+    return " ".join(parts) or "that is always the same"
+
+
+def leaves(thing: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """The named values in a memory."""
+    if isinstance(thing, (EveryOutcome, memoryview, *LOCKS, *CODE, *METHODS)):
+        return
+    if isinstance(thing, np.ndarray):
+        yield name, thing
+    elif isinstance(thing, dict):
+        for key, value in thing.items():
+            yield from leaves(value, f"{name}.{key}" if name else str(key))
+    elif isinstance(thing, set | frozenset):
+        yield name, sorted(thing, key=repr)
+        yield f"{name} (removed)", tombstones(thing)
+    elif hasattr(thing, "_asdict"):
+        yield from leaves(thing._asdict(), name)
+    elif isinstance(thing, list | tuple) and any(hasattr(item, "__dict__") for item in thing):
+        for i, item in enumerate(thing):
+            yield from leaves(item, f"{name}[{i}]")
+    elif hasattr(thing, "__dict__"):
+        for attribute, value in attributes(thing):
+            yield from leaves(value, f"{name}.{attribute.lstrip('_')}" if name else attribute.lstrip("_"))
+    elif not repr(thing).endswith(f" object at {id(thing):#x}>"):
+        yield name, thing
+
+
+def _plain(value: Any) -> Any:
+    return value.tolist() if isinstance(value, np.ndarray) else value
+
+
+def _show(value: Any, rivals: Sequence[Any]) -> str:
+    """Print a value; packed bits as bits, the first lowest."""
+    everyone = [value, *rivals]
+    if all(isinstance(x, list) and len(x) == 1 and isinstance(x[0], int) and x[0] >= 0 for x in everyone):
+        width = max(x[0].bit_length() for x in everyone)
+        if width <= 24:
+            return f"{value[0]:0{width}b}"[::-1]
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _say(steps: Sequence[Step], machine: Machine) -> tuple[str, ...]:
+    """A stream in words, repetitions counted."""
+    said = []
+    for step, run in groupby(steps):
+        times = len(list(run))
+        words = _WORDS.get(step.verb, f"{step.verb} {{}}").format(*(machine.users[i] for i in step.users))
+        said.append(words if times == 1 else f"{words} {times} times")
+    return tuple(said)
+
+
+def _whose(a: Sequence[Step], b: Sequence[Step], machine: Machine) -> str:
+    """The user whose events the two streams differ in: without them, the streams are the same."""
+    for i, user in enumerate(machine.users):
+        if [step for step in a if step.users != (i,)] == [step for step in b if step.users != (i,)]:
+            return str(user)
+    raise AssertionError("the streams are not adjacent")
+
+
+def _moment(a: Sequence[Step], b: Sequence[Step]) -> str:
+    """When the state is read, in events of either stream."""
+    when = [
+        [sum(bool(step.users) for step in steps[:i]) for i, step in enumerate(steps) if step.verb == "read"]
+        for steps in (a, b)
+    ]
+    if not when[0]:
+        return "the state is not read"
+    return " and ".join(f"read after {n} events of A and {m} of B" for n, m in zip(*when, strict=True))
+
+
+def _release(finding: Finding, machine: Machine) -> str:
+    """What was released: noisy numbers, or where there is no noise, what was returned."""
+    gap = finding.gap
+    columns = zip(*(one.numbers for one in gap.hidden), strict=True)
+    shown = [_number(seen, column) for seen, column in zip(gap.point, columns, strict=True)]
+    return released(shown) or returned(finding.visible, machine)
+
+
+def released(shown: Sequence[str]) -> str:
+    """Numbers that left behind noise."""
+    return f"released {', '.join(shown)}" if shown else ""
+
+
+def returned(visible: Visible, machine: Machine) -> str:
+    """What releases returned, noise aside."""
+    return released([machine.returned[part[1]] for part in visible if part[0] == "released"])
+
+
+def _number(seen: Any, column: Sequence[Noised]) -> str:
+    """A noisy number. Beyond the outermost values that noise can hide, all outputs tell the same."""
+    if isinstance(seen, Decimal):
+        return "far above" if seen > 0 else "far below"
+    values = [number.value for number in column]
+    text = f"{float(seen):.6g}"
+    if max(values) == min(values):
+        return text
+    return f">= {text}" if seen == max(values) else f"<= {text}" if seen == min(values) else text
+
+
+def witness_of_delta(judge: DeltaJudge, machine: Machine) -> Witness | None:
+    """Put the worst that a judge has found into words: what adds most to the delta first.
+
+    None if nothing that was followed tells more than epsilon; the delta is then what was not followed.
+    """
+    if judge.worst is None:
+        return None
+    one, other = (judge.views.of(law) for law in (judge.worst.law_a, judge.worst.law_b))
+    sights = [judge.views.visible[seen] for seen in {**one, **other}]
+    told: list[tuple[float, float, str, str]] = []
+    for seen, weights in one.items():
+        contrast, share, place = contrast_of(weights, other.get(seen))
+        if found := region(contrast, judge.epsilon):
+            visible, scale = judge.views.visible[seen], float(share * contrast.whole)
+            numbers = len(next(iter(weights.shares)).numbers)
+            shown = _said(found, place, numbers) if numbers else returned(visible, machine)
+            told.append((scale * found.a, scale * found.b, states_read(visible, sights, machine), shown))
+    if not told:
+        return None
+    told.sort(key=lambda part: -part[0])
+    first, *others = told
+    return tell(
+        judge.worst.steps_a,
+        judge.worst.steps_b,
+        machine,
+        state=first[2],
+        release=first[3],
+        probability_a=fsum(a for a, *_ in told),
+        probability_b=fsum(b for _, b, *_ in told),
+        others=tuple("; ".join(part for part in (state, shown) if part) for *_, state, shown in others),
+    )
+
+
+def _said(found: Region, place: Place, numbers: int) -> str:
+    """A set of noisy numbers: a threshold of their sum where it is one, and else its likeliest member."""
+    told = sorted(i for group in place.told for i in group)
+    if not told:
+        return released(["anything"])
+    moved = sum(place.moved)
+    if found.least_sum is not None:
+        threshold = f">= {found.least_sum + moved}"
+    elif found.most_sum is not None:
+        threshold = f"<= {found.most_sum + moved}"
+    else:
+        sums = (
+            _summed(group, f"of {x + by}")
+            for group, x, by in zip(place.told, found.likeliest, place.moved, strict=True)
+        )
+        return f"{released(list(sums))}, or what tells as much"
+    if numbers == 1:
+        return released([threshold])
+    if len(told) == 1:
+        return released([threshold if i in told else "anything" for i in range(numbers)])
+    return released([_summed(told, threshold)])
+
+
+def _summed(which: Sequence[int], text: str) -> str:
+    """Which of the released numbers, and what of their sum."""
+    first, *more = (str(i + 1) for i in which)
+    return (
+        f"numbers {', '.join([first, *more[:-1]])} and {more[-1]} with a sum {text}"
+        if more
+        else f"number {first} {text}"
+    )

@@ -1,0 +1,194 @@
+"""The estimators that are imaged, by the names of their kinds, and where the bits of each are.
+
+The imaged process and the auditor build the same estimators, under the same key, so that the auditor knows which bit
+each user owns.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from hashlib import sha256
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from panprivacy import registry
+from panprivacy.estimators.traits import example
+from panprivacy.folder.shards import shard_name
+from panprivacy.periods import DAY
+from panprivacy.testing import table_of
+
+pp: Any = import_module("panprivacy")  # all of it, as a program sees it: this layer may not name what is above others
+
+KEY = bytes(range(1, 17))
+EPSILON = 1.0
+DELTA = 1e-9
+RELEASES = 8
+BUCKETS = 4096
+
+
+IN_FOLDER, TAKEN = "folder, ", "taken, "
+SHARDS = 3
+
+TIMES = ", times"
+"""What the name of a kind ends with whose events have times."""
+START = 20_458 * DAY
+"""When the first day starts: on 5 January 2026."""
+_SPREAD = 2_654_435_761  # prime, and large: neighbouring ids come at times that are far apart
+LARGE = ", large"
+"""What the name of a kind ends with whose counts are large enough to be told from other numbers in memory."""
+SMALL_EPSILON = 1e-3
+"""Of which noise is large, too."""
+_LARGE, _GROUPS = 2**22, 50
+
+FEW, MANY = 3, 1000
+"""Categories: so few that bits change often, and so many that a row of them is as telling as a row of ids."""
+_UNUSED = 100  # of many categories the first are nobody's: small numbers stand everywhere
+
+
+def categories_of(kind: str) -> int:
+    """How many categories the estimators of a kind have; none, if events are in none."""
+    return MANY if kind == "many categories" else FEW if kind.endswith("categories") else 0
+
+
+def category_of(ids: Any, categories: int, into: Any = None) -> Any:
+    """The category of the event of an id, or of each of an array of ids, written to another."""
+    first = _UNUSED if categories == MANY else 0
+    if into is None:
+        return first + ids % (categories - first)
+    np.copyto(into, ids)  # a remainder that also casts would leave the ids in a buffer of NumPy's
+    into %= categories - first
+    into += first
+    return into
+
+
+def times_of(ids: Any, day: int, into: Any) -> Any:
+    """A moment of a day for each id, in microseconds, all of them different and none of them midnight, in an array."""
+    np.copyto(into, ids)  # a sum that also casts would leave the ids in a buffer of NumPy's
+    into += 1
+    into *= _SPREAD
+    into %= DAY
+    into += START + day * DAY
+    return into
+
+
+@dataclass(frozen=True)
+class TableLocation:
+    """Where the bits of one table are, so that whoever images the process can read them off the image."""
+
+    address: int
+    octets: int
+    size: int
+    sparse: bool
+    epoch: int
+    """Tables of different epochs have nothing to do with each other: those of two windows, or a union and its parts."""
+    offset: int
+    """Where these bits stand among those of the whole."""
+    each: int = 1
+    """How many of the bits are one slot's: one, or a counter beside it."""
+    file: str | None = None
+    """The file they are in, where they are not in memory; the address is then counted from its beginning."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data, for JSON."""
+        return asdict(self)
+
+
+def spacing(kind: str, users: int) -> int:
+    """How far apart the ids of so many users are; those between them never come."""
+    return -(-_LARGE // users) if kind.endswith(LARGE) else 1
+
+
+def parts_of(kind: str, users: int, listed: Any) -> list[Any]:
+    """The estimators of a kind, over so many users; several where they are to be merged.
+
+    What is to be kept in a folder is of the kind that follows.
+    """
+    kind = kind.removeprefix(IN_FOLDER).removeprefix(TAKEN)
+    if kind.endswith(LARGE):
+        return [_large(kind.removesuffix(LARGE), users * spacing(kind, users))]
+    groups = [i % 5 for i in range(len(listed))] if kind == "Users, groups" else None
+    universe = (
+        pp.Users(listed, groups=groups)
+        if kind.startswith("Users")
+        else pp.Edges(nodes_for(users))
+        if kind == "Edges"
+        else users
+    )
+    plan: dict[str, Any] = {"epsilon": EPSILON, "releases": RELEASES}
+    makers: dict[str, Callable[[], list[Any]]] = {
+        "delta": lambda: [pp.Density(users, **plan, delta=DELTA, intrusions=1)],
+        "DistinctCount, delta": lambda: [pp.DistinctCount(**plan, delta=DELTA, buckets=BUCKETS, key=KEY)],
+        "categories": lambda: [pp.Density(users, **plan, categories=range(FEW), key=KEY)],
+        "many categories": lambda: [pp.Density(users, **plan, categories=range(MANY), key=KEY)],
+        "DistinctCount, categories": lambda: [
+            pp.DistinctCount(**plan, buckets=BUCKETS, key=KEY, categories=range(FEW)),
+        ],
+        "sampled": lambda: [pp.Density(users, **plan, sample=users // 2, key=KEY)],
+        "shard": lambda: [pp.Density(users, **plan, shard=(0, 2))],
+        "shards": lambda: [pp.Density(users, **plan, shard=(i, 2)) for i in range(2)],
+        "Counts": lambda: [pp.Counts(users, **plan)],
+        "Counts, groups": lambda: [pp.Counts(users, **plan, groups=[i // (users // 5) for i in range(users)])],
+        "Counts, categories": lambda: [pp.Counts(users, **plan, categories=range(FEW), key=KEY)],
+        "Counts, shards": lambda: [pp.Counts(users, **plan, shard=(i, 2)) for i in range(2)],
+        "DistinctCount": lambda: [pp.DistinctCount(**plan, buckets=BUCKETS, key=KEY)],
+        "DistinctCount, text": lambda: [pp.DistinctCount(**plan, buckets=BUCKETS, key=KEY)],
+        "overlapping": lambda: [pp.DistinctCount(**plan, buckets=BUCKETS, key=KEY) for _ in range(2)],
+        "Continual": lambda: [pp.Continual(users, EPSILON, step=0.1)],
+        "Windows": lambda: [pp.Windows(lambda: pp.Density(users, **plan), every="1d", start="2026-01-05")],
+        "Windows, times": lambda: [pp.Windows(lambda: pp.Density(users, **plan), every="1d", start="2026-01-05")],
+        "ActiveUsers, times": lambda: [pp.ActiveUsers(users, EPSILON, span="3d", start="2026-01-05", key=KEY)],
+        "ActiveUsers": lambda: [pp.ActiveUsers(users, EPSILON, span="3d", start=0, key=KEY)],
+        "Retention": lambda: [pp.Retention(users, **plan, key=KEY)],
+        "FixedLevelPPDS": lambda: [_fixed_level(users, plan)],
+    }
+    if kind in makers:
+        return makers[kind]()
+    for described in registry.estimators():
+        if described.__name__ == kind and described is not pp.Density:
+            return [example(described, users, EPSILON, releases=RELEASES, key=KEY)]
+    return [pp.Density(universe, **plan, intrusions=1)]
+
+
+def _large(kind: str, universe: int) -> Any:
+    """An estimator whose counts, and the noise on them, are numbers of five digits and more."""
+    plan: dict[str, Any] = {"epsilon": SMALL_EPSILON, "releases": RELEASES}
+    weights = np.arange(_GROUPS) + _GROUPS  # groups of different sizes have different counts
+    sizes = universe * weights // weights.sum()
+    sizes[-1] += universe - sizes.sum()
+    makers: dict[str, Callable[[], Any]] = {
+        "Density": lambda: pp.Density(universe, **plan, groups=np.repeat(np.arange(_GROUPS), sizes)),
+        "delta": lambda: pp.Density(universe, **plan, delta=DELTA),
+        "Counts": lambda: pp.Counts(universe, **plan | {"epsilon": EPSILON}),  # ones less zeros: far from 0
+        "DistinctCount": lambda: pp.DistinctCount(**plan, buckets=_LARGE // 64, key=KEY),
+        "Continual": lambda: pp.Continual(universe, SMALL_EPSILON, step=0.1, moves=RELEASES),
+        "Windows": lambda: pp.Windows(lambda: pp.Density(universe, **plan), every="1d", start="2026-01-05"),
+        "ActiveUsers": lambda: pp.ActiveUsers(universe, SMALL_EPSILON, span="3d", start=0, key=KEY),
+        "Retention": lambda: pp.Retention(universe, **plan, key=KEY),
+    }
+    return makers[kind]()
+
+
+def _fixed_level(users: int, plan: dict[str, Any]) -> Any:
+    return pp.paper.FixedLevelPPDS(users, **plan, sample=users // 2, key=KEY)
+
+
+def nodes_for(users: int) -> int:
+    """How many nodes a graph of about so many possible edges has."""
+    return int((2 * users) ** 0.5) + 1
+
+
+def bits_each(est: Any) -> int:
+    """How many bits of the table a slot has: one, or a counter beside it."""
+    return getattr(table_of(est), "width", 1)
+
+
+def shards_of(folder: Any) -> Iterator[TableLocation]:
+    """Where the bits of a state folder are: in one file for each shard, before the checksum that ends it."""
+    for number in range(folder.shards):
+        first, table = folder.empty_shard(number)
+        file, each = Path(folder.url).absolute() / f"{shard_name(number)}.pp", getattr(table, "width", 1)
+        address = file.stat().st_size - sha256().digest_size - table.words.nbytes
+        slots = (table.size * each, False, 0, first * each, each)
+        yield TableLocation(address, table.words.nbytes, *slots, file=str(file))

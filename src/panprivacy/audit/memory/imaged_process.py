@@ -1,0 +1,260 @@
+"""The process that is imaged: ``python -m panprivacy.audit.memory.imaged_process PLAN``.
+
+It does what the plan says, one step after the other, with the code that ships. After each step it prints where its bits
+are and waits for a line, while the auditor takes an image. It keeps no id itself.
+"""
+
+import gc
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from panprivacy.audit.memory.batches import LETTERS, StoredBatch, opened, singly
+from panprivacy.audit.memory.estimators import (
+    IN_FOLDER,
+    SHARDS,
+    TAKEN,
+    TIMES,
+    TableLocation,
+    bits_each,
+    categories_of,
+    category_of,
+    parts_of,
+    shards_of,
+    times_of,
+)
+from panprivacy.periods import SECOND
+from panprivacy.privacy import coins, noisy_counts
+from panprivacy.privacy.noise import Noise
+from panprivacy.slots import AllUsers
+from panprivacy.testing import slots_of, table_of
+
+pp: Any = import_module("panprivacy")  # the whole package, as programs see it: this layer imports no higher one
+
+
+class ImagedEstimator:
+    """An estimator, or parts of one, and what a scenario does with it."""
+
+    def __init__(self, kind: str, users: int, listed: Any, folder: Path) -> None:
+        self.parts = parts_of(kind, users, listed)
+        if kind.startswith(IN_FOLDER):
+            self.parts = [pp.StateFolder.holding(part, folder / "shards", shards=SHARDS) for part in self.parts]
+        self._taken = kind.startswith(IN_FOLDER + TAKEN)
+        self._given = pp.Users(listed) if kind.startswith("Users") else None
+        self._categories = categories_of(kind)
+        self._timed = kind.endswith(TIMES)
+        self._days = 0
+        self._file = folder / "state.pp"
+        self._held: Any = None
+        self._open = ExitStack()
+        self._epoch = 0
+        self._used: list[Any] = []
+        self._released: list[Any] = []
+
+    # --- events -------------------------------------------------------------------------------------------------
+
+    def feed(self, ids: Any) -> None:
+        """Take a batch."""
+        if self._categories:
+            self._feed_by_category(ids)
+            return
+        for part in self.parts:
+            if self._timed:
+                self._feed_with_times(part, ids)
+            elif isinstance(part, pp.Windows):
+                part.update_many(ids, time=self._day)
+            elif self._taken:
+                self._feed_by_shard(part, ids)
+            else:
+                part.update_many(ids)
+
+    def _feed_by_shard(self, folder: Any, ids: Any) -> None:
+        """Gather the slots of a batch, and let each shard take its own, as processes of an engine do."""
+        with folder.gather() as gathered:
+            gathered.add(ids)
+            for number in range(folder.shards):
+                folder.take(number, [gathered.packed(number)])
+
+    def _feed_with_times(self, part: Any, ids: Any) -> None:
+        """Take a batch with a time of each row: dates for windows, seconds for days; they are wiped as the ids are."""
+        column, seconds = np.zeros(len(ids), dtype=np.int64), np.zeros(len(ids))
+        try:
+            times_of(ids, self._days, column)
+            np.copyto(seconds, column)  # a division that also casts would leave the times in a buffer of NumPy's
+            seconds /= SECOND
+            part.update_many(ids, time=column.view("datetime64[us]") if isinstance(part, pp.Windows) else seconds)
+        finally:
+            column.fill(0)
+            seconds.fill(0)
+
+    def _feed_by_category(self, ids: Any) -> None:
+        """Take a batch whose categories go with its ids; the column of them is wiped as that of the ids is."""
+        column = np.zeros(len(ids), dtype=np.int64)
+        try:
+            for part in self.parts:
+                part.update_many(ids, category_of(ids, self._categories, column))
+        finally:
+            column.fill(0)
+
+    def feed_one(self, user: Any) -> None:
+        """Take one user."""
+        for part in self.parts:
+            if isinstance(part, pp.Windows):
+                part.update(user, time=self._day)
+            elif self._categories:
+                part.update(user, category_of(user, self._categories))
+            else:
+                part.update(user)
+
+    # --- everything else ----------------------------------------------------------------------------------------
+
+    def release(self) -> None:
+        """Spend a release, and keep it, as a program does: its floats stand where counts may have been."""
+        self._released += [getattr(part, "next_release", part.release)() for part in self.parts]
+
+    def close(self) -> None:
+        """End the first period."""
+        self._released.append(self.parts[0].close())
+
+    def observe(self) -> None:
+        """Look, and look again."""
+        for _ in range(3):
+            self._released.append(self.parts[0].observe())
+
+    def rerandomize(self) -> None:
+        """Redraw all bits, as after an announced reading."""
+        self.parts[0].rerandomize()
+
+    def grow(self) -> None:
+        """Take a tenth more users, who come last."""
+        est = self.parts[0]
+        est.grow(est.users + est.users // 10)
+
+    def save(self) -> None:
+        """Write the state to a file that is held from now on, as a program does that feeds and saves in turns."""
+        if self._held is None:
+            self._held = self._open.enter_context(pp.StateFile(self._file).locked())
+        self.parts[0].save(self._held)
+
+    def move(self) -> None:
+        """Move the state to a file, and go on with what is loaded from there."""
+        self.parts.pop().save(self._file)
+        self.load()
+
+    def load(self) -> None:
+        """Give the file back, and go on with what was saved."""
+        self._open.close()
+        self._held = None
+        self.parts = [pp.load(self._file, self._given)]
+
+    def merge(self) -> None:
+        """Make one of the parts, which stay where they are, as they would in a program that goes on."""
+        self._used = self.parts
+        overlapping = isinstance(self.parts[0], pp.DistinctCount)
+        self.parts = [pp.merge(self.parts, overlapping=True) if overlapping else pp.merge(self.parts)]
+        self._epoch += overlapping
+
+    def next_window(self) -> None:
+        """Let the clock end a window, or a day."""
+        self._days += 1
+        self._epoch += isinstance(self.parts[0], pp.Windows)  # which has new bits now
+        self._released += self.parts[0].advance(self._day)
+
+    @property
+    def _day(self) -> str:
+        return f"2026-01-{5 + self._days:02}"
+
+    def tables(self) -> Iterator[TableLocation]:
+        """Where all bits are."""
+        for part in self.parts:
+            if isinstance(part, pp.StateFolder):
+                yield from shards_of(part)
+                continue
+            table, slots, each = table_of(part), slots_of(part), bits_each(part)
+            first = slots.first if isinstance(slots, AllUsers) else 0  # of one shard of all users
+            words, size = table.words, table.size * each
+            sparse = len(words) != -(-size // 64)
+            yield TableLocation(words.ctypes.data, words.nbytes, size, sparse, self._epoch, first * each, each)
+
+
+def main(plan: dict[str, Any]) -> None:
+    """Run a scenario."""
+    for planted in plan["plants"]:
+        module, _, function = planted.partition(":")
+        getattr(import_module(module), function)()
+    if plan["keys"] is not None:
+        tell_keys(plan["keys"])
+    if plan["counts"] is not None:
+        tell_counts(plan["counts"])
+    subject = ImagedEstimator(plan["kind"], plan["users"], _listed(plan["listed"]), Path(plan["folder"]))
+    show(subject)
+    for step in plan["steps"]:
+        if step["verb"] in ("feed", "feed singly"):
+            _feed(subject, StoredBatch(**step["batch"]), singly_=step["verb"] == "feed singly")
+        else:
+            getattr(subject, step["verb"])()
+        gc.collect()  # cycles hold arrays of the scenario's own
+        show(subject)
+
+
+def _feed(subject: ImagedEstimator, batch: StoredBatch, *, singly_: bool) -> None:
+    if singly_:
+        for user in singly(batch):
+            subject.feed_one(user)
+    else:
+        with opened(batch) as ids:
+            subject.feed(ids)
+
+
+def show(subject: ImagedEstimator) -> None:
+    """Say where the bits are, and wait."""
+    print(json.dumps([table.as_dict() for table in subject.tables()]), flush=True)
+    if not sys.stdin.readline():
+        sys.exit()
+
+
+def tell_keys(pipe: int) -> None:
+    """Write every key that the coins draw straight into a pipe."""
+    fill = coins.fill_from_system
+
+    def fill_and_tell(buffer: coins.Buffer) -> None:
+        fill(buffer)
+        if isinstance(buffer, bytearray):  # a key, and not the flips of a short batch
+            os.write(pipe, buffer)
+
+    coins.fill_from_system = fill_and_tell
+
+
+def tell_counts(pipe: int) -> None:
+    """Write all counts of releases straight into a pipe: how many, these without noise, and these with it."""
+    add = noisy_counts.add_from_system
+
+    def add_and_tell(counts: NDArray[np.int64], noise: Noise) -> None:
+        os.write(pipe, len(counts).to_bytes(8, "little"))
+        os.write(pipe, counts.data)
+        add(counts, noise)
+        os.write(pipe, counts.data)
+
+    noisy_counts.add_from_system = add_and_tell
+
+
+def _listed(path: str | None) -> Any:
+    """The list of users, which is public: all of them in a file."""
+    if path is None:
+        return None
+    octets = np.frombuffer(Path(path).read_bytes(), dtype=np.uint8)
+    if path.endswith(".txt"):
+        return [text.decode() for text in octets.view(f"S{LETTERS}").tolist()]
+    return octets.view(np.int64)
+
+
+if __name__ == "__main__":
+    main(json.loads(Path(sys.argv[1]).read_text()))

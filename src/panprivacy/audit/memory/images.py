@@ -1,0 +1,259 @@
+"""Images: all memory of a process and its descendants, and all files of a folder, at one moment.
+
+Linux says which pages a process can write to, and which of them hold bits. Nothing here stops the process: the auditor
+takes an image while the process waits. `Imaged` is what was found in one.
+"""
+
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from panprivacy.errors import PanPrivacyError
+
+_PROC = Path("/proc")
+_PAGE = 4096
+_THERE = np.uint64(3 << 62)  # in memory, or in swap
+
+
+class CannotImage(PanPrivacyError):
+    """The memory of a process cannot be read here; the message says what would help."""
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Neighbouring pages of a process that it can write to."""
+
+    start: int
+    end: int
+    name: str
+
+
+def check_system() -> None:
+    """Refuse systems without Linux's view of the memory of others."""
+    if sys.platform != "linux" or not Path("/proc/self/mem").exists():
+        raise CannotImage(f"images of memory are taken through Linux's /proc, which this system ({sys.platform}) lacks")
+
+
+def family(process: int) -> list[int]:
+    """A process and all its descendants."""
+    parents: dict[int, list[int]] = {}
+    for folder in _PROC.iterdir():
+        if folder.name.isdigit():
+            try:
+                fields = (folder / "stat").read_text().rpartition(")")[2].split()
+            except OSError:  # it has ended meanwhile
+                continue
+            parents.setdefault(int(fields[1]), []).append(int(folder.name))
+    found = [process]
+    for member in found:
+        found += parents.get(member, [])
+    return found
+
+
+def writable(process: int) -> Iterator[Stretch]:
+    """All that a process can write to, as far as there are pages: untouched ones hold zeros and are left out."""
+    for line in _lines(process, "maps"):
+        place, rights, _, _, _, *name = line.split(maxsplit=5)
+        if not rights.startswith("rw"):
+            continue
+        start, end = (int(edge, 16) for edge in place.split("-"))
+        for first, last in _touched(process, start, end):
+            yield Stretch(first, last, name[0].strip() if name else "anonymous")
+
+
+def bits_of(process: int) -> list[tuple[int, int]]:
+    """Start and length of the pages that no child inherits and no core dump shows: see `memory.scratch`."""
+    found, place = [], (0, 0)
+    for line in _lines(process, "smaps"):
+        head = line.split()[0]
+        if "-" in head and not head.endswith(":"):
+            start, end = (int(edge, 16) for edge in head.split("-"))
+            place = (start, end - start)
+        elif head == "VmFlags:" and {"wf", "dd"} <= set(line.split()):
+            found.append(place)
+    return found
+
+
+def peek(process: int, address: int, size: int) -> bytes:
+    """Read a few bytes of a process."""
+    try:
+        with Path(f"/proc/{process}/mem").open("rb", buffering=0) as memory:
+            memory.seek(address)
+            return memory.read(size)
+    except OSError as error:
+        raise refused(process, error) from None
+
+
+def refused(process: int, error: OSError) -> CannotImage:
+    """Why the memory of a process could not be read."""
+    return CannotImage(
+        f"the memory of process {process} cannot be read ({(error.strerror or str(error)).lower()}): a process that "
+        "has made itself not dumpable, or is another user's, is read by root only; run this as root"
+    )
+
+
+def _lines(process: int, file: str) -> list[str]:
+    try:
+        return (_PROC / str(process) / file).read_text().splitlines()
+    except OSError as error:
+        raise refused(process, error) from None
+
+
+def _touched(process: int, start: int, end: int) -> list[tuple[int, int]]:
+    """The parts of a mapping that have pages; all of it where the system does not tell."""
+    try:
+        with Path(f"/proc/{process}/pagemap").open("rb", buffering=0) as map_:
+            map_.seek(start // _PAGE * 8)
+            entries = np.frombuffer(map_.read((end - start) // _PAGE * 8), dtype=np.uint64)
+    except OSError:
+        return [(start, end)]
+    there = np.concatenate([[False], (entries & _THERE) != 0, [False]]).astype(np.int8)
+    edges = np.flatnonzero(np.diff(there)) * _PAGE + start
+    return [(int(first), int(last)) for first, last in edges.reshape(-1, 2)]
+
+
+Octets: TypeAlias = NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Bytes that stood next to each other: pages of a process, or a file."""
+
+    name: str
+    """The mapping or the file."""
+    process: int
+    """Whose memory it is; 0 for a file."""
+    address: int
+    octets: Octets
+
+
+@dataclass(frozen=True)
+class Image:
+    """Everything that an intruder copies."""
+
+    segments: list[Segment]
+
+    @property
+    def size(self) -> int:
+        """How many bytes it has."""
+        return sum(len(segment.octets) for segment in self.segments)
+
+    def earlier(self, later: Segment) -> Octets:
+        """What stood where a segment of a later image stands; zeros where there was nothing."""
+        found = np.zeros(len(later.octets), dtype=np.uint8)
+        end = later.address + len(later.octets)
+        for segment in self.segments:
+            first = max(segment.address, later.address)
+            last = min(segment.address + len(segment.octets), end)
+            same_place = segment.process == later.process and (segment.process or segment.name == later.name)
+            if same_place and first < last:
+                found[first - later.address : last - later.address] = segment.octets[
+                    first - segment.address : last - segment.address
+                ]
+        return found
+
+
+def take(process: int, folder: Path | None = None) -> Image:
+    """Copy the memory of a process that waits, of all its descendants, and a folder with all its files."""
+    check_system()
+    segments = [segment for member in family(process) for segment in _memory(member)]
+    return Image(segments + (list(_files(folder)) if folder else []))
+
+
+def _memory(process: int) -> Iterator[Segment]:
+    try:
+        memory = os.open(f"/proc/{process}/mem", os.O_RDONLY)
+    except OSError as error:
+        raise refused(process, error) from None
+    try:
+        for stretch in writable(process):
+            octets = np.empty(stretch.end - stretch.start, dtype=np.uint8)
+            try:
+                got = _read(memory, stretch.start, octets)
+            except OSError:  # [vvar] and the like cannot be read
+                continue
+            yield Segment(stretch.name, process, stretch.start, octets[:got])
+    finally:
+        os.close(memory)
+
+
+def _read(memory: int, address: int, octets: Octets) -> int:
+    at = 0
+    while at < len(octets) and (got := os.preadv(memory, [octets[at:].data], address + at)):
+        at += got
+    return at
+
+
+def _files(folder: Path) -> Iterator[Segment]:
+    for path in sorted(folder.rglob("*")):  # hidden files, too
+        if path.is_file():
+            yield Segment(str(path.relative_to(folder)), 0, 0, np.frombuffer(path.read_bytes(), dtype=np.uint8))
+
+
+@dataclass(frozen=True)
+class Imaged:
+    """What was found in the last image of one scenario; all zeros is the claim."""
+
+    scenario: str
+    users: int
+    """Users there could be."""
+    came: int
+    """Users who came."""
+    hardened: bool
+    """Whether the process was started so that its allocators overwrite what is freed."""
+    bits_seen: bool
+    """Whether the bits were found in the process; if not, an older version of them could not be told from them."""
+    users_named: int
+    """Users who are certain to have come: their bit differs between two versions in the image, or its flip is there."""
+    words_found: int
+    """Words of earlier tables, or of flips, that were found, whomever they name."""
+    ids_found: int
+    """Users of batches before the last whose id, hash or place was found."""
+    counts_found: int
+    """Counts of ones in words of earlier tables that were found."""
+    keys_found: int
+    """Keys of coins, or stretches of keystream, that were found."""
+    where: tuple[str, ...]
+    """The mappings and files in which something was found."""
+    image_bytes: int
+    """How large the image was, or what was noted of files."""
+    seconds: float
+    differences: int = 0
+    """Batches after which names, lengths, times or calls of files tell whether one user was in them."""
+    releases_found: int = 0
+    """Counts of releases as they were before noise, or the noise on them, that were found."""
+
+    @property
+    def clean(self) -> bool:
+        """Whether nothing was found, and everything was looked for."""
+        found = self.users_named, self.words_found, self.ids_found, self.counts_found, self.releases_found
+        return self.bits_seen and not any(found) and not self.keys_found and not self.differences
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data, for JSON."""
+        return asdict(self) | {"clean": self.clean}
+
+    def __str__(self) -> str:
+        mode = "hardened" if self.hardened else "plain"
+        found = f"{self.users_named:,} of {self.came:,} users named, {self.ids_found:,} ids found"
+        extra = [
+            f"{number:,} {what}"
+            for number, what in (
+                (self.words_found, "words of earlier tables"),
+                (self.counts_found, "earlier counts"),
+                (self.releases_found, "exact counts of releases or their noise"),
+                (self.keys_found, "keys or keystreams"),
+                (self.differences, "batches told by files"),
+            )
+            if number
+        ]
+        if not self.bits_seen:
+            extra.append("bits not located")
+        where = f" in {', '.join(self.where)}" if self.where else ""
+        return f"{self.scenario} ({self.users:,} users, {mode}): {', '.join([found, *extra])}{where}"

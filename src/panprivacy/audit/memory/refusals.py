@@ -1,0 +1,382 @@
+"""Requests that the service refuses, and requests that are never finished: each has ids, which must leave nothing.
+
+There is a request for every status that a sender can provoke. They are sent from many addresses. Some connections are
+closed, some are reset, and some stay open.
+"""
+
+import io
+import json
+import socket
+import ssl
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from time import sleep
+from typing import IO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from panprivacy.audit.memory.batches import letters
+from panprivacy.audit.memory.estimators import EPSILON, RELEASES
+from panprivacy.audit.memory.images import CannotImage
+
+FEEDER, READER = "pp_the-auditor-feeds", "pp_the-auditor-reads"
+"""Tokens of the service under audit: one for everything, one that may not send events."""
+ROWS = 10_000
+"""Rows of a body that the service under audit has room for."""
+
+MOST = 2**21  # bytes of a body, and of all bodies together
+LONG = MOST // 2  # bytes of a body that goes straight from the socket to its place
+IDS = 20  # in a request
+SECONDS = 3.0  # for a body to come
+_RATE = 100  # requests a second of one sender; twice as many may come at once
+CONNECTIONS = 150
+_NDJSON = "application/x-ndjson"
+_EVENTS = "/counters/audited/events"
+CUT_OFF = 0  # in the place of a status: the sender leaves without an answer
+_EACH = 3  # times that a request is made
+_MANY = 10  # times as many connections as the service takes: enough to give up
+_SENDERS = 156 * 900  # addresses of as many signs as an id
+_PATIENCE = 20.0  # seconds for an answer
+_NOT_LINGERING = struct.pack("ii", 1, 0)
+_FORGOTTEN = 8.0  # seconds after which silent connections are closed, and a sender that may come again is forgotten
+_CLOSED, _RESET, _OPEN = "closed", "reset", "open"
+
+
+def settings(kind: str, folder: Path, tls: str) -> str:
+    """The file of a service with a counter `audited`, and with others that refuse for reasons of their own."""
+    plain = f'epsilon = {EPSILON}\nreleases = {RELEASES}\ncolumn = "user"\n'
+    dense = f'kind = "density"\nuniverse = 1000\n{plain}'
+    return (
+        f'[service]\nport = 0\nfolder = "{folder}"\nanonymous = ["read"]\n{tls}'
+        f"[limits]\nbody = {MOST}\nwaiting = {MOST}\nseconds = {SECONDS}\nrequests = {_RATE}\n"
+        f"readers = {CONNECTIONS}\n"
+        f'[tokens.feeder]\nhash = "sha256:{sha256(FEEDER.encode()).hexdigest()}"\nroles = ["admin"]\n'
+        f'[tokens.reader]\nhash = "sha256:{sha256(READER.encode()).hexdigest()}"\nroles = ["read"]\n'
+        f"[counters.audited]\n{kind}\n{plain}"
+        f"[counters.listed]\n{dense}"
+        f'[counters.sorted]\n{dense}by = "clinic"\ncategories = ["north", "south"]\n'
+        f'[counters.acting]\n{dense}action = "verb"\n'
+        f'[counters.timed]\n{dense}[counters.timed.schedule]\nevery = "1d"\ntime = "at"\n'
+        f"[counters.retired]\n{dense}retired = true\n"
+    )
+
+
+Ids = list[str]
+Make = Callable[[Ids], bytes]
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is sent, made of some ids, and the statuses that may answer it: one for each answer."""
+
+    name: str
+    statuses: tuple[tuple[int, ...], ...]
+    make: Make
+    end: bool = False
+    """Whether the sender ends its half of the connection behind it."""
+
+
+def post(
+    ids: Ids,
+    path: str = _EVENTS,
+    *,
+    method: str = "POST",
+    token: str = FEEDER,
+    kind: str = _NDJSON,
+    more: Sequence[str] = (),
+    host: str = "localhost",
+    body: bytes | None = None,
+    length: int | None = None,
+    rows: str = '{{"user": "{}"}}\n',
+) -> bytes:
+    sent = "".join(map(rows.format, ids)).encode() if body is None else body
+    said = [f"content-length: {len(sent) if length is None else length}"] if length != -1 else []
+    lines = [f"{method} {path} HTTP/1.1", f"host: {host}", f"content-type: {kind}", *said, *more]
+    lines += [f"authorization: Bearer {token}"] if token else []
+    return "\r\n".join([*lines, "", ""]).encode() + sent
+
+
+def chunked(ids: Ids, path: str = _EVENTS, *, last: bytes = b"0\r\n\r\n", token: str = FEEDER) -> bytes:
+    chunks = b"".join(b"%x\r\n%s\r\n" % (len(row), row) for row in (b'{"user": "%s"}\n' % id_.encode() for id_ in ids))
+    return post([], path, token=token, more=["transfer-encoding: chunked"], body=chunks + last, length=-1)
+
+
+def long(ids: Ids, size: int) -> bytes:
+    """Rows of some users, over and over."""
+    rows = "".join(f'{{"user": "{id_}"}}\n' for id_ in ids).encode()
+    return rows * (size // len(rows) + 1)
+
+
+def _arrow(ids: Ids) -> bytes:
+    """An Arrow stream of another column, and so of no use."""
+    import polars as pl
+
+    out = io.BytesIO()
+    pl.DataFrame({"person": ids}).write_ipc_stream(out)
+    return out.getvalue()
+
+
+def refused(name: str, status: int, make: Make, *more: int, end: bool = False) -> Request:
+    return Request(name, ((status, *more),), make, end)
+
+
+def _unread() -> Iterator[Request]:
+    """Requests that are answered before their body is read."""
+    yield refused("401", 401, lambda ids: post(ids, token=""))
+    yield refused("401, chunked", 401, lambda ids: chunked(ids, token=""))
+    yield refused("401, long", 401, lambda ids: post([], token="", body=long(ids, LONG)))
+    yield refused("401, a token that is not known", 401, lambda ids: post(ids, token="pp_nobody"))
+    yield refused("403", 403, lambda ids: post(ids, token=READER))
+    yield refused("403, of another site", 403, lambda ids: post(ids, more=["origin: https://example.org"]))
+    yield refused("404", 404, lambda ids: post(ids, "/nowhere"))
+    yield refused("404, no such counter", 404, lambda ids: post(ids, "/counters/nobody/events"))
+    yield refused("405", 405, lambda ids: post(ids, method="PUT"))
+    yield refused("400, a parameter", 400, lambda ids: post(ids, f"{_EVENTS}?acton=delete"))
+    yield refused("400, an action", 400, lambda ids: post(ids, f"{_EVENTS}?action=count"))
+    yield refused("410", 410, lambda ids: post(ids, "/counters/retired/events"))
+    yield refused("413", 413, lambda ids: post(ids, length=MOST + 1))
+    yield refused("415", 415, lambda ids: post(ids, kind="text/html"))
+    yield refused("415, compressed", 415, lambda ids: post(ids, more=["content-encoding: gzip"]))
+    yield refused("421", 421, lambda ids: post(ids, host="example.org"))
+    yield refused("GET with a body", 200, lambda ids: post(ids, "/counters", method="GET"))
+    yield refused("HEAD with a body", 200, lambda ids: post(ids, "/counters", method="HEAD"))
+    yield refused("an upgrade", 401, lambda ids: post(ids, token="", more=["upgrade: websocket"]))
+    yield refused("100-continue", 401, lambda ids: post(ids, token="", more=["expect: 100-continue"]))
+    many = 2 * _RATE + 1
+    yield Request(
+        "429",
+        (((200,),) * (many - 1) + ((429, 200),)),
+        lambda ids: b"".join(post(ids[i % IDS :][:1], "/counters", method="GET", token="") for i in range(many)),
+    )
+
+
+def _read() -> Iterator[Request]:
+    """Requests that are answered after their body is read, or part of it."""
+    bad = '{{"user": "{}"}}\n'
+    number, timed = '{{"user": 7, "note": "{}"', "1999-01-01"
+    yield refused("400, a release", 400, lambda ids: post(ids, "/counters/listed/releases"))
+    yield refused("400, ended early", 400, lambda ids: post(ids, length=LONG // 8), CUT_OFF, end=True)
+    yield refused("413, chunked", 413, lambda ids: chunked([f"{id_}{'x' * 2**17}" for id_ in ids]), 503)
+    yield refused("422, NDJSON", 422, lambda ids: post(ids, body=long(ids, 1000) + b'{"user": "'))
+    yield refused("422, no column", 422, lambda ids: post(ids, rows='{{"person": "{}"}}\n'))
+    yield refused("422, missing", 422, lambda ids: post(ids, rows='{{"user": null, "note": "{}"}}\n'))
+    yield refused("422, JSON", 422, lambda ids: post(ids, kind="application/json", body=json.dumps([ids]).encode()))
+    yield refused("422, no JSON", 422, lambda ids: post(ids, kind="application/json"))
+    yield refused("422, CSV", 422, lambda ids: post(ids, kind="text/csv", body=("person\n" + "\n".join(ids)).encode()))
+    yield refused(
+        "422, Arrow", 422, lambda ids: post(ids, kind="application/vnd.apache.arrow.stream", body=_arrow(ids))
+    )
+    yield refused("422, no Arrow", 422, lambda ids: post(ids, kind="application/vnd.apache.arrow.stream"))
+    yield refused("422, no integer", 422, lambda ids: post(ids, "/counters/listed/events", rows=bad))
+    outside = '{{"user": 1234567, "note": "{}"}}\n'
+    yield refused("422, outside", 422, lambda ids: post(ids, "/counters/listed/events", rows=outside), 204)
+    rows = f'{number}, "clinic": "east"}}}}\n'
+    yield refused("422, category", 422, lambda ids: post(ids, "/counters/sorted/events", rows=rows), 204)
+    acts = f'{number}, "verb": "count"}}}}\n'
+    yield refused("422, action", 422, lambda ids: post(ids, "/counters/acting/events", rows=acts), 204)
+    when = f'{number}, "at": "{timed}"}}}}\n'
+    yield refused("422, time", 422, lambda ids: post(ids, "/counters/timed/events", rows=when), 204)
+    yield refused("422, deletion", 422, lambda ids: post(ids, f"{_EVENTS}?action=delete"), 204)
+    yield refused("422, long", 422, lambda ids: post([], body=long(ids, LONG) + b'{"user": "'))
+    yield Request(
+        "pipelined",
+        ((401,), (404,), (422,), (200,)),
+        lambda ids: (
+            post(ids[:5], token="")
+            + post(ids[5:10], "/nowhere")
+            + post(ids[10:15], rows='{{"person": "{}"}}\n')
+            + post(ids[15:], "/counters", method="GET")
+        ),
+    )
+
+
+def _broken() -> Iterator[Request]:
+    """What is no request, or never becomes one."""
+    yield refused("400, no HTTP", 400, lambda ids: " ".join(ids).encode() + b"\r\n\r\n")
+    yield refused("400, a header", 400, lambda ids: post(ids, more=[f"x y\0: {ids[0]}"]))
+    yield refused("400, a chunk", 401, lambda ids: chunked(ids, last=b"zz\r\n", token=""), 400)
+    yield refused("half of a head", CUT_OFF, lambda ids: post(ids, more=[f"x-user: {' '.join(ids)}"])[:200])
+    yield refused("half of a body", CUT_OFF, lambda ids: post(ids, length=LONG // 8))
+    yield refused("half of a refused body", CUT_OFF, lambda ids: post(ids, token="", length=LONG // 8))
+    yield refused("half of a long body", CUT_OFF, lambda ids: post([], body=long(ids, LONG), length=LONG + 10**5))
+    yield refused("half of the chunks", CUT_OFF, lambda ids: chunked(ids, last=b"ff\r\n"))
+    yield refused("no answer heard", CUT_OFF, lambda ids: post(ids, "/nowhere") * 3 + chunked(ids) * 2)
+
+
+def _heads() -> Iterator[Request]:
+    """Ids where no id belongs: in addresses, in headers, and around chunks."""
+
+    def query(ids: Ids) -> bytes:
+        return post([], f"{_EVENTS}?user={'&user='.join(ids)}")
+
+    yield refused("id in a query", 400, query)
+    yield refused("id in a path", 404, lambda ids: post([], f"/{'/'.join(ids)}"))
+    yield refused("id in a counter", 404, lambda ids: post([], f"/counters/{ids[0]}/events"))
+    yield refused("id in a file", 404, lambda ids: post([], f"/static/{ids[0]}.js", method="GET"))
+    yield refused("id in a file, twice", 404, lambda ids: post([], f"/static/{ids[0]}/{ids[1]}", method="GET"))
+    yield refused("id in since", 400, lambda ids: post([], f"/counters/audited/releases?since={ids[0]}", method="GET"))
+    yield refused("id in a host", 421, lambda ids: post([], host=f"{ids[0]}.example.org"))
+    yield refused("id in an origin", 403, lambda ids: post([], more=[f"origin: https://{ids[0]}.org"]))
+    yield refused("id in a token", 401, lambda ids: post([], token=ids[0]))
+    yield refused("id in a type", 415, lambda ids: post([], kind=f"text/{ids[0]}"))
+    yield refused("id in a header", 401, lambda ids: post([], token="", more=[f"x-user: {' '.join(ids)}"]))
+    cookies = "/counters/audited/stream"
+    yield refused("id in a cookie", 404, lambda ids: post([], "/nowhere", more=[f"cookie: user={ids[0]}"]))
+    yield refused(
+        "id of an event", 200, lambda ids: post([], cookies, method="HEAD", more=[f"last-event-id: {ids[0]}"])
+    )
+    yield refused(
+        "id in a trailer", 404, lambda ids: chunked(ids[:1], "/no", last=f"0\r\nx-user: {ids[1]}\r\n\r\n".encode())
+    )
+    yield refused(
+        "id beside a chunk", 404, lambda ids: chunked(ids[:1], "/no", last=f"0;user={ids[1]}\r\n\r\n".encode())
+    )
+
+
+REQUESTS = (*_unread(), *_read(), *_broken(), *_heads())
+"""All but those that need other connections at the same time, or much time: see `RefusedRequests`."""
+
+
+class RefusedRequests:
+    """Makes all requests, and knows which ids they had, and from which addresses they came."""
+
+    def __init__(self, port: int, *, encrypted: bool, seed: int = 1) -> None:
+        self._port = port
+        self._trusting = _trusting() if encrypted else None
+        self._random = np.random.default_rng(seed)
+        self._senders, self._made = self._random.permutation(_SENDERS), 0
+        self._open: list[socket.socket] = []
+        self.sent: list[tuple[str, NDArray[np.bytes_]]] = []
+        """The ids of each kind of request."""
+        self.addresses: list[str] = []
+        """Of connections that are closed."""
+
+    def send_all(self) -> None:
+        """Make every request three times; the connections of the third are open, and idle, when this returns."""
+        slow = [self._begun(name, make) for name, make in self._slow() for _ in range(_EACH)]
+        for request in REQUESTS:
+            self._make(request, _CLOSED)
+            self._make(request, _RESET)
+        self._exceed_connections()
+        sleep(SECONDS)
+        for name, connection in slow:
+            _hear(name, connection, ((408,),))
+            connection.close()
+        self._busy()
+        sleep(_FORGOTTEN)
+        for request in REQUESTS:
+            if all(CUT_OFF not in statuses for statuses in request.statuses):
+                self._make(request, _OPEN)
+
+    def send_quickly(self) -> None:
+        """Make every request that needs no waiting once, and reset the connection."""
+        for request in REQUESTS:
+            self._make(request, _RESET)
+
+    def close(self) -> None:
+        """Close what stayed open."""
+        for connection in self._open:
+            connection.close()
+
+    def _make(self, request: Request, end: str) -> int:
+        """Make a request; returns the status of the last answer."""
+        connection = self._connected(address=end != _OPEN)
+        connection.sendall(request.make(self._ids(request.name)))
+        if request.end and self._trusting is None:
+            connection.shutdown(socket.SHUT_WR)
+        heard = _hear(request.name, connection, request.statuses)
+        self._leave(connection, end)
+        return heard
+
+    def _leave(self, connection: socket.socket, end: str) -> None:
+        if end == _OPEN:
+            self._open.append(connection)
+            return
+        if end == _RESET:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NOT_LINGERING)
+        connection.close()
+
+    def _slow(self) -> Iterator[tuple[str, Make]]:
+        yield "408", lambda ids: post(ids, length=1000 + LONG // 8)
+        yield "408, chunked", lambda ids: chunked(ids, last=b"ff\r\n")
+        yield "408, a release", lambda ids: post(ids, "/counters/listed/releases", length=999)
+
+    def _begun(self, name: str, make: Make) -> tuple[str, socket.socket]:
+        connection = self._connected()
+        connection.sendall(make(self._ids(name)))
+        return name, connection
+
+    def _busy(self) -> None:
+        """Have a body take all the room, so that the next ones are refused."""
+        name, large = self._begun("503, busy", lambda ids: post([], body=long(ids, MOST)[: MOST - 9], length=MOST))
+        sleep(0.2)
+        for end in (_CLOSED, _RESET):
+            self._make(refused(name, 503, post), end)
+        self._leave(large, _RESET)
+
+    def _exceed_connections(self) -> None:
+        """Open more connections than the service takes; it closes silent ones after a while."""
+        silent: list[socket.socket] = []
+        for end in (_CLOSED, _RESET):
+            heard = 0
+            while heard != 503 and len(silent) < _MANY * CONNECTIONS:
+                silent += [self._connected() for _ in range(CONNECTIONS // 2)]
+                heard = self._make(refused("503, crowd", 503, post, 204), end)
+            if heard != 503:
+                raise CannotImage(f"{len(silent)} connections were not too many")
+        for connection in silent:
+            connection.close()
+
+    def _ids(self, name: str) -> Ids:
+        drawn = letters(self._random, IDS)
+        self.sent.append((name, drawn))
+        return [text.decode() for text in drawn.tolist()]
+
+    def _connected(self, *, address: bool = True) -> socket.socket:
+        """Connect from an address of its own, which is noted if the connection will be closed."""
+        number = int(self._senders[self._made])
+        self._made += 1
+        sender = f"127.{100 + number // 900}.{10 + number // 10 % 90}.{number % 10}"  # twelve signs, as ids have
+        made = socket.create_connection(("127.0.0.1", self._port), _PATIENCE, source_address=(sender, 0))
+        if address:
+            self.addresses.append(sender)
+        return self._trusting.wrap_socket(made) if self._trusting is not None else made
+
+
+def _trusting() -> ssl.SSLContext:
+    trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    trusting.check_hostname = False
+    trusting.verify_mode = ssl.CERT_NONE  # it is ours, and on this machine
+    return trusting
+
+
+def _hear(name: str, connection: socket.socket, expected: tuple[tuple[int, ...], ...]) -> int:
+    """Read the answers to a request, all but the body of the last, and check their statuses; returns the last."""
+    heard = CUT_OFF
+    with connection.makefile("rb") as answers:
+        for number, statuses in enumerate(expected, 1):
+            if CUT_OFF in statuses:
+                break
+            heard = _status(answers, whole=number < len(expected))
+            if heard not in statuses:
+                raise CannotImage(f"a request that should be refused, {name}: answered with {heard or 'nothing'}")
+    return heard
+
+
+def _status(answers: IO[bytes], *, whole: bool) -> int:
+    """The status of the next answer; 0 if there is none."""
+    try:
+        first, length = answers.readline(), 0
+        while (line := answers.readline().lower().strip()) != b"":
+            if line.startswith(b"content-length:"):
+                length = int(line.partition(b":")[2])
+        if whole:
+            answers.read(length)
+    except ConnectionError:
+        return 0
+    status = int(first.split()[1]) if first else 0
+    return _status(answers, whole=whole) if status == 100 else status

@@ -1,0 +1,303 @@
+"""The search of an image: for patterns of secrets, and for exact counts of releases and the noise on them.
+
+`ImageSearch` finds windows and runs of `patterns`. Counts are searched by `ReleasedCounts`. A count is a small number,
+and small numbers stand everywhere. So each is searched beside *decoys*, numbers close to it that were never counted: a
+process holds both alike by accident. Counts were left behind if they are found so much oftener than decoys that chance
+does it less than once in 10^9 images. Searched are words of 4 bytes at multiples of 4, in memory that has changed since
+the first batch: an integer of 32 or 64 bits, the digit of one of Python's integers (also where a smaller object has
+taken the place of its head), and the upper half of a float.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from panprivacy.audit.memory import kernels
+from panprivacy.audit.memory.images import Image, Octets, Segment
+from panprivacy.audit.memory.patterns import Run, Windows, Words
+
+Numbers: TypeAlias = NDArray[np.int64]
+
+CHANCE = 1e-9
+"""The probability at most of a find in a process that has left nothing."""
+_LEAST = 1000  # smaller numbers are in every process, as often as their decoys
+_DECOYS = np.array([sign * step for step in range(3, 163, 2) for sign in (1, -1)])
+_MOST = 2**20  # finds in one lane of one segment: with so many, more say nothing new
+_REACH = 32  # how far a run is followed either way from where it was met
+_WIDTHS = (np.uint8, np.uint16, np.uint32, np.uint64)
+# Numbers of 8 bytes or 4, and how many times 4 bytes are from one to the next: arrays, columns of two and of three,
+# and Python's small integers, which take 32 bytes each, or 48 where malloc gives them out.
+_WIDE_LANES = ((True, 2, False), (True, 4, False), (True, 6, False))
+_LANES = (*_WIDE_LANES, (False, 1, False), (False, 8, False), (False, 12, False))
+_SWAPPED_LANE = (True, 2, True)  # 8 bytes the other way round
+
+
+@dataclass(frozen=True)
+class _Index:
+    """Windows of 64 bits by their value."""
+
+    keys: Words
+    bitmap: Words
+    map_shift: np.uint64
+    table: NDArray[np.int32]
+    table_shift: np.uint64
+
+    @classmethod
+    def of(cls, keys: Words) -> "_Index":
+        bits = max((2 * len(keys)).bit_length(), 8)
+        map_bits = bits + 4
+        bitmap, table = np.zeros(2**map_bits // 64, dtype=np.uint64), np.full(2**bits, -1, dtype=np.int32)
+        index = cls(keys, bitmap, np.uint64(64 - map_bits), table, np.uint64(64 - bits))
+        kernels.index_windows(*index.arguments)
+        return index
+
+    @property
+    def arguments(self) -> tuple[Any, ...]:
+        return self.keys, self.bitmap, self.map_shift, self.table, self.table_shift
+
+
+class ImageSearch:
+    """An image, and the one before the first batch."""
+
+    def __init__(self, image: Image, before: Image | None) -> None:
+        self._image = image
+        self._before = before
+        self._places, self._which = np.empty(_MOST, dtype=np.int64), np.empty(_MOST, dtype=np.int64)
+
+    def look_for(self, windows: list[Windows], runs: list[Run]) -> None:
+        """Mark what is found, and where."""
+        windows, runs = [w for w in windows if len(w.keys)], [run for run in runs if len(run.values) >= run.need]
+        small = [run for run in runs if run.values.max() < 2**32]
+        large = [run for run in runs if run.values.max() >= 2**32]
+        searches: list[_WindowSearch | _RunSearch] = [
+            *([_WindowSearch(windows)] if windows else []),
+            *(_RunSearch(group) for group in (small, large) if group),
+        ]
+        for segment in self._image.segments:
+            earlier = EarlierBytes(self._before, segment)
+            for search in searches:
+                search.through(segment, earlier, self._places, self._which)
+
+
+class EarlierBytes:
+    """What stood in the place of a segment before the first batch, copied only if somebody asks."""
+
+    def __init__(self, before: Image | None, segment: Segment) -> None:
+        self._before = before
+        self._segment = segment
+        self._octets: Octets | None = None
+        self.name = segment.name
+
+    def same(self, places: NDArray[np.int64], size: int) -> NDArray[np.bool_]:
+        """Whether so many bytes at these places are what they were."""
+        if self._before is None:
+            return np.zeros(len(places), dtype=np.bool_)
+        if self._octets is None:
+            self._octets = self._before.earlier(self._segment)
+        steps = places[:, None] + np.arange(size)
+        return np.asarray((self._octets[steps] == self._segment.octets[steps]).all(axis=1))
+
+
+class _WindowSearch:
+    def __init__(self, windows: list[Windows]) -> None:
+        self._windows = windows
+        keys, first = np.unique(np.concatenate([w.keys for w in windows]), return_index=True)
+        self._owner = np.repeat(np.arange(len(windows)), [len(w.keys) for w in windows])[first]
+        self._number = np.concatenate([np.arange(len(w.keys)) for w in windows])[first]
+        self._index = _Index.of(keys)
+        self._neighbours = (
+            np.concatenate([w.before for w in windows])[first],
+            np.concatenate([w.after for w in windows])[first],
+            np.concatenate([w.sides for w in windows])[first],
+            *(self._each(lambda w: w.need, np.int64), self._each(lambda w: w.step, np.int64)),
+        )
+        self._new = self._each(lambda w: w.new, np.bool_)
+        self._bits = self._each(lambda w: w.what in ("table", "flips"), np.bool_)
+
+    def _each(self, of: Any, dtype: Any) -> NDArray[Any]:
+        return np.array([of(w) for w in self._windows], dtype=dtype)[self._owner]
+
+    def through(
+        self, segment: Segment, earlier: EarlierBytes, places: NDArray[np.int64], which: NDArray[np.int64]
+    ) -> None:
+        index = self._index.arguments
+        for width in _WIDTHS:
+            size = np.dtype(width).itemsize
+            numbers = segment.octets[: len(segment.octets) // size * size].view(width)
+            for per_bit in (False, True):
+                if size == 1 and not per_bit:
+                    found = kernels.scan_bytes(numbers, *index, places, which)  # type: ignore[call-arg]
+                else:
+                    found = kernels.scan_numbers(numbers, per_bit, *index, places, which)  # type: ignore[call-arg]
+                if found:
+                    self._note(earlier, numbers, per_bit, places[:found], which[:found])
+
+    def _note(
+        self,
+        earlier: EarlierBytes,
+        numbers: NDArray[Any],
+        per_bit: bool,
+        places: NDArray[np.int64],
+        which: NDArray[np.int64],
+    ) -> None:
+        keep = np.empty(len(places), dtype=np.bool_)
+        kernels.confirm(numbers, per_bit, places, which, self._neighbours, keep)
+        if per_bit:
+            keep &= self._bits[which]
+        places, which = places[keep], which[keep]
+        doubtful = self._new[which]
+        keep = np.ones(len(which), dtype=np.bool_)
+        keep[doubtful] = ~earlier.same(places[doubtful] * numbers.itemsize, 8)
+        which = which[keep]
+        for owner in np.unique(self._owner[which]):
+            of_this = which[self._owner[which] == owner]
+            self._windows[owner].found[self._number[of_this]] = True
+            self._windows[owner].where.add(earlier.name)
+
+
+class _RunSearch:
+    def __init__(self, runs: list[Run]) -> None:
+        self._runs = runs
+        small = max(int(run.values.max()) for run in runs) < 2**32
+        self._lanes = (() if small else _WIDE_LANES) + ((_SWAPPED_LANE,) if any(run.swapped for run in runs) else ())
+        self._values = np.concatenate([run.values for run in runs]).astype(np.uint64)
+        ends = np.cumsum([len(run.values) for run in runs])
+        self._bounds = np.stack([np.concatenate([[0], ends[:-1]]), ends], axis=1)
+        self._limit = np.uint64(self._values.max() + np.uint64(1))
+        starts = [self._pairs(run, first) for run, (first, _) in zip(runs, self._bounds, strict=True)]
+        places = np.concatenate(starts)
+        owners = np.repeat(np.arange(len(runs)), [len(each) for each in starts])
+        keys = np.empty(len(places), dtype=np.uint64)
+        kernels.pair_keys(self._values, places, keys)
+        keys, first = np.unique(keys, return_index=True)
+        self._starts, self._owner = places[first], owners[first]
+        self._need = np.array([run.need for run in runs])
+        self._index = _Index.of(keys)
+        self._new = np.array([run.new for run in runs])
+
+    @staticmethod
+    def _pairs(run: Run, first: int) -> NDArray[np.int64]:
+        """Where pairs begin that are looked for: one or two in every run of the needed length."""
+        at = np.arange(0, len(run.values) - 1, run.need // 2)
+        if len(run.skip) > 1:
+            there = np.minimum(np.searchsorted(run.skip, run.values[at]), len(run.skip) - 2)
+            at = at[(run.skip[there] != run.values[at]) | (run.skip[there + 1] != run.values[at + 1])]
+        return at + first
+
+    def through(
+        self, segment: Segment, earlier: EarlierBytes, places: NDArray[np.int64], which: NDArray[np.int64]
+    ) -> None:
+        halves = segment.octets[: len(segment.octets) // 4 * 4].view(np.uint32)
+        if self._limit <= 2**32:
+            lanes = np.array([(1 + wide, stride) for wide, stride, _ in _LANES])
+            lane_of = np.empty(len(places), dtype=np.int64)
+            found = kernels.scan_small_pairs(  # type: ignore[call-arg]
+                halves, lanes, self._limit, *self._index.arguments, places, which, lane_of
+            )
+            for lane in np.unique(lane_of[:found]):
+                of_this = lane_of[:found] == lane
+                self._note(earlier, halves, _LANES[lane], places[:found][of_this], which[:found][of_this])
+        for wide, stride, swapped in self._lanes:
+            lane_ = halves, wide, stride, swapped, self._limit
+            found = kernels.scan_pairs(*lane_, *self._index.arguments, places, which)  # type: ignore[call-arg]
+            if found:
+                self._note(earlier, halves, (wide, stride, swapped), places[:found], which[:found])
+
+    def _note(
+        self,
+        earlier: EarlierBytes,
+        halves: NDArray[np.uint32],
+        lane: tuple[bool, int, bool],
+        places: NDArray[np.int64],
+        which: NDArray[np.int64],
+    ) -> None:
+        wide, stride, swapped = lane
+        starts, owners = self._starts[which].copy(), self._owner[which]
+        lengths = np.empty(len(places), dtype=np.int64)
+        bounds, need = self._bounds[owners], self._need[owners]
+        kernels.confirm_runs(halves, wide, stride, swapped, places, starts, self._values, bounds, need, _REACH, lengths)
+        keep = lengths > 0
+        doubtful = keep & self._new[owners]
+        keep[doubtful] = ~earlier.same(4 * places[doubtful], 4 * stride + (8 if wide else 4))
+        for start, length, owner in zip(starts[keep], lengths[keep], owners[keep], strict=True):
+            run, at = self._runs[owner], start - self._bounds[owner, 0]
+            run.found[at : at + length] = True
+            run.where.add(earlier.name)
+
+
+@dataclass
+class ReleasedCounts:
+    """The exact counts of all releases of a process, and what came of adding noise to them."""
+
+    exact: list[int] = field(default_factory=list)
+    noisy: list[int] = field(default_factory=list)
+
+    @classmethod
+    def told(cls, octets: bytes) -> "ReleasedCounts":
+        """Read what the process told: how many counts, these without noise, and with it, again and again."""
+        numbers, found, at = np.frombuffer(octets, dtype=np.int64).tolist(), cls(), 0
+        while at < len(numbers):
+            n = numbers[at]
+            found.exact += numbers[at + 1 : at + 1 + n]
+            found.noisy += numbers[at + 1 + n : at + 1 + 2 * n]
+            at += 1 + 2 * n
+        return found
+
+    def found_in(self, image: Image, before: Image | None) -> int:
+        """How many counts, and how many numbers that are the noise on one, are in an image; 0 if that may be chance."""
+        exact, noisy = np.array(self.exact, dtype=np.int64), np.array(self.noisy, dtype=np.int64)
+        found = 0
+        for secrets in (exact, noisy - exact):
+            sought = np.setdiff1d(secrets[np.abs(secrets) >= _LEAST], noisy)
+            others = np.setdiff1d((sought[:, None] + _DECOYS).ravel(), [*exact, *noisy, *(noisy - exact)])
+            if len(sought):
+                found += max(_found_by(layout, sought, others, image, before) for layout in _LAYOUTS)
+        return found
+
+
+def _digits(numbers: Numbers) -> NDArray[np.uint32]:
+    return np.abs(numbers).astype(np.uint32) & np.uint32(2**30 - 1)
+
+
+def _integers(numbers: Numbers) -> NDArray[np.uint32]:
+    return numbers.astype(np.uint32)
+
+
+def _floats(numbers: Numbers) -> NDArray[np.uint32]:
+    return (numbers.astype(np.float64).view(np.uint64) >> np.uint64(32)).astype(np.uint32)
+
+
+_LAYOUTS = (_digits, _integers, _floats)
+_Layout: TypeAlias = Callable[[Numbers], NDArray[np.uint32]]
+
+
+def _found_by(layout: _Layout, secrets: Numbers, decoys: Numbers, image: Image, before: Image | None) -> int:
+    """How many secrets are in an image in a layout, unless that may be chance."""
+    from scipy.stats import binom
+
+    sought, others = np.unique(layout(secrets)), np.unique(layout(decoys))
+    others = np.setdiff1d(others, sought)
+    words = np.concatenate([sought, others])
+    found = _words_in(image, before, words)
+    hits, false = int(found[: len(sought)].sum()), int(found[len(sought) :].sum())
+    by_chance = (false + 1) / (len(others) + 1)
+    return hits if binom.sf(hits - 1, len(sought), by_chance) < CHANCE else 0
+
+
+def _words_in(image: Image, before: Image | None, words: NDArray[np.uint32]) -> NDArray[np.bool_]:
+    """Which words of 4 bytes stand in an image where they did not stand before."""
+    order = np.argsort(words)
+    ascending, found = words[order], np.zeros(len(words), dtype=np.bool_)
+    bitmap = np.zeros(2**16, dtype=np.bool_)
+    bitmap[ascending & np.uint32(0xFFFF)] = True
+    places, which = np.empty(_MOST, dtype=np.int64), np.empty(_MOST, dtype=np.int64)
+    for segment in image.segments:
+        halves = segment.octets[: len(segment.octets) // 4 * 4].view(np.uint32)
+        met = kernels.scan_words(halves, ascending, bitmap, places, which)
+        if met:
+            new = ~EarlierBytes(before, segment).same(4 * places[:met], 4)
+            found[order[which[:met][new]]] = True
+    return found

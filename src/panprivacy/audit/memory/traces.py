@@ -1,0 +1,399 @@
+"""What must not be in the last image: earlier bits, flips, marks, ids, times, texts and keys.
+
+It is made from the bits at every checkpoint, from the users of each batch, and from the keys that the coins drew.
+`Record` collects them while a scenario runs; `Traces` turns them into patterns, and counts what was found.
+"""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from numpy.typing import NDArray
+
+from panprivacy.audit.memory import patterns
+from panprivacy.audit.memory.batches import LETTERS, Batch, People, UserPool
+from panprivacy.audit.memory.estimators import MANY, TableLocation
+from panprivacy.audit.memory.images import Image, Octets, peek, take
+from panprivacy.audit.memory.patterns import ASCENDING, IN_ORDER, Run, Windows, Words
+from panprivacy.audit.memory.search import ReleasedCounts
+from panprivacy.periods import SECOND
+
+_NOBODY = -1  # in the place of a user, where a slot is that of none who came
+KEY_BYTES = 32
+_BLOCK = 262_144  # flips that one key is used for
+
+
+@dataclass
+class TableVersion:
+    """The bits of one table at one checkpoint."""
+
+    location: TableLocation
+    octets: Octets
+    listed: Words | None
+    """The slots whose bit is one, where that is what is kept."""
+
+    @classmethod
+    def at(cls, location: TableLocation, process: int) -> "TableVersion":
+        """Read the bits where they are: in the memory of a process, or in a file."""
+        if location.file is None:
+            return cls.read(location, peek(process, location.address, location.octets))
+        return cls.read(
+            location, Path(location.file).read_bytes()[location.address : location.address + location.octets]
+        )
+
+    @classmethod
+    def read(cls, location: TableLocation, raw: bytes) -> "TableVersion":
+        """Make a version of what stood there."""
+        if not location.sparse:
+            return cls(location, np.frombuffer(raw, dtype=np.uint8), None)
+        listed = np.frombuffer(raw, dtype=np.uint64)
+        listed = np.unique(listed[listed < location.size])
+        bits = np.zeros(-(-location.size // 64) * 64, dtype=np.uint8)
+        bits[listed] = 1
+        return cls(location, np.packbits(bits, bitorder="little"), listed)
+
+    @property
+    def words(self) -> Words:
+        """The bits as words."""
+        return self.octets.view(np.uint64)
+
+    @property
+    def counters(self) -> Octets:
+        """The counters beside the bits, a byte each."""
+        each = self.bits(np.arange(self.location.size)).reshape(-1, self.location.each)
+        return np.packbits(each[:, 1:], axis=1, bitorder="little")[:, 0]
+
+    def bits(self, slots: People) -> NDArray[np.uint8]:
+        """The bits of some slots."""
+        return np.asarray(self.octets[slots >> 3] >> (slots & 7).astype(np.uint8) & 1, dtype=np.uint8)
+
+
+@dataclass
+class FedBatch:
+    """A batch that was fed, and where its users' bits are."""
+
+    batch: Batch
+    people: People
+    places: Words
+    slots: People
+    epoch: int
+
+    @classmethod
+    def of(cls, batch: Batch, pool: UserPool, epoch: int) -> "FedBatch":
+        """Work out where the users of a batch belong, each once."""
+        people, again = np.unique(batch.events, return_inverse=True)
+        places = pool.places(people)
+        return cls(batch, batch.events, places[again], pool.slots(places, people)[again], epoch)
+
+
+@dataclass
+class Traces:
+    """All that a scenario must not have left, and whom each trace of it names."""
+
+    pool: UserPool
+    _bits: list[tuple[Windows, TableVersion, TableVersion | None]] = field(default_factory=list)
+    _flips: list[tuple[Windows, People]] = field(default_factory=list)
+    _marks: list[tuple[Windows, People, int]] = field(default_factory=list)
+    _ids: list[tuple[Windows | Run, People]] = field(default_factory=list)
+    _keys: list[Windows] = field(default_factory=list)
+    _counts: list[Windows] = field(default_factory=list)
+    _lists: list[tuple[Run, TableVersion]] = field(default_factory=list)
+    released: ReleasedCounts = field(default_factory=ReleasedCounts)
+    """The counts of all releases, where the process tells them."""
+
+    # --- tables -------------------------------------------------------------------------------------------------
+
+    def add_version(self, version: TableVersion, present: list[TableVersion]) -> None:
+        """Look for a version of a table beside the present one."""
+        now = _counterpart(version, present)
+        size = version.location.size
+        for windows in patterns.of_bits("table", version.octets, size, now.octets if now else None):
+            self._bits.append((windows, version, now))
+        self._counts.append(patterns.of_counts(version.words, now.words if now else None))
+        if version.location.each > 1:
+            self._counts.append(patterns.of_counters(version.counters, now.counters if now else None))
+        if version.listed is not None:
+            skip = now.listed if now is not None and now.listed is not None else np.empty(0, dtype=np.uint64)
+            self._lists.append((Run("table", version.listed, ASCENDING, new=False, skip=skip), version))
+
+    def add_flips(self, fed: FedBatch, after: TableVersion) -> None:
+        """Look for the flips of a batch in the order of its events."""
+        slots = fed.slots[-fed.batch.different :]
+        there = slots >= after.location.offset
+        there &= slots < after.location.offset + after.location.size
+        bits = after.bits(slots[there] - after.location.offset)
+        octets = np.packbits(bits, bitorder="little")
+        octets = np.concatenate([octets, np.zeros(-len(octets) % 8, dtype=np.uint8)])
+        people = fed.people[-fed.batch.different :][there]
+        self._flips += [(windows, people) for windows in patterns.of_bits("flips", octets, len(bits))]
+
+    def add_marks(self, fed: FedBatch) -> None:
+        """Look for what a folder is fed by: for every slot, whether a batch touches it, or how often."""
+        slots, each = fed.slots[fed.slots >= 0] // self.pool.bits_each, self.pool.bits_each
+        size = -(-self.pool.slots_in_all // each // 64) * 64
+        owners = np.full(size, _NOBODY, dtype=np.int64)
+        owners[slots] = fed.people[fed.slots >= 0]
+        if each > 1:
+            times = np.bincount(slots, minlength=size).clip(max=255).astype(np.uint8)
+            self._marks.append((patterns.of_times(times), owners, 8))
+        else:
+            octets = np.packbits(owners != _NOBODY, bitorder="little")
+            self._marks += [(windows, owners, 64) for windows in patterns.of_bits("marks", octets, size, need=2)]
+
+    def add_gathered(self, fed: FedBatch, after: TableVersion, present: list[TableVersion]) -> None:
+        """Look for a table of marks that says who came in a batch, and for one that has the flips of those only.
+
+        Where all slots of a window came and none has since, their flips are the bits that are there at present.
+        """
+        now = _counterpart(after, present)
+        first, size = after.location.offset, after.location.size
+        slots = fed.slots - first
+        there = (slots >= 0) & (slots < size)
+        if after.location.each > 1 or not there.any():
+            return
+        marks, people = np.zeros(-(-size // 64) * 64, dtype=np.uint8), np.full(size, _NOBODY)
+        marks[slots[there]], people[slots[there]] = 1, fed.people[there]
+        octets = np.packbits(marks, bitorder="little")
+        for sought in (octets, octets & after.octets):
+            found = patterns.of_marks(sought, size, now.octets if now else None)
+            self._flips += [(windows, people) for windows in found]
+
+    # --- ids ----------------------------------------------------------------------------------------------------
+
+    def add_ids(self, fed: FedBatch) -> None:
+        """Look for the ids of a batch, their hashes, places and bits, in the order of the batch and sorted."""
+        pool, people = self.pool, fed.people
+        last = np.unique(people)
+        if pool.text:
+            self._ids.append((patterns.of_texts("ids", pool.given(last)), last))
+        elif pool.open:
+            ids = pool.given(last).astype(np.uint64)
+            self._ids += [(patterns.of_numbers("ids", ids, new=True), last), (patterns.of_digits("ids", ids), last)]
+        else:
+            for column in np.atleast_2d(pool.given(people).T):
+                self._add_runs(column.astype(np.uint64), people)
+        if pool.open and pool.keyed:
+            _, first = np.unique(people, return_index=True)
+            hashes = fed.places[first]
+            self._ids += [
+                (patterns.of_numbers("ids", hashes, new=True), last),
+                (patterns.of_digits("ids", hashes), last),
+            ]
+        elif pool.keyed:
+            self._add_runs(fed.places, people)
+        _, again = np.unique(people, return_inverse=True)
+        for hashes in pool.hashes(last):
+            self._ids.append((patterns.in_a_row("ids", hashes[again], need=1, new=True), people))
+        if pool.categories == MANY:
+            self._ids.append((Run("ids", pool.codes(people), IN_ORDER), people))
+        there = fed.slots >= 0
+        self._add_runs(fed.slots[there].astype(np.uint64), people[there])
+
+    def _add_runs(self, values: Words, people: People) -> None:
+        swapped = self.pool.container == "NumPy big-endian"
+        self._ids.append((Run("ids", values, IN_ORDER, swapped=swapped), people))
+        ascending, first = np.unique(values, return_index=True)
+        if len(ascending) * 4 <= ascending.max(initial=0):
+            self._ids.append((Run("ids", ascending, ASCENDING), people[first]))
+
+    def add_texts(self, texts: NDArray[np.bytes_], people: People) -> None:
+        """Look for texts that came with the ids of these users: row by row, a column that nobody asked for."""
+        self._ids.append((patterns.of_texts("ids", texts), people))
+
+    def add_times(self, times: NDArray[np.datetime64], people: People) -> None:
+        """Look for times that came with these users: as numbers of microseconds, and as texts from the minute on."""
+        moments = times.astype(np.uint64)
+        floats = moments.astype(np.float64)
+        self._ids += [
+            (patterns.of_numbers("ids", floats.view(np.uint64), new=True), people),
+            (patterns.of_numbers("ids", (floats / SECOND).view(np.uint64), new=True), people),
+            (patterns.of_numbers("ids", moments, new=True), people),
+            (patterns.of_digits("ids", moments), people),
+        ]
+        self.add_texts(np.array([text[-LETTERS:] for text in np.datetime_as_string(times)], dtype=np.bytes_), people)
+
+    def add_offsets(self, offsets: Words, people: People) -> None:
+        """Look for how far times are from the first one, in the order of a batch."""
+        self._ids.append((Run("ids", offsets, IN_ORDER), people))
+
+    def add_mask(self, mask: NDArray[np.bool_], people: People) -> None:
+        """Look for which rows of a batch are those of strangers, and which those of these users."""
+        octets = np.packbits(mask, bitorder="little")
+        octets = np.concatenate([octets, np.zeros(-len(octets) % 8, dtype=np.uint8)])
+        owners = np.full(len(mask), _NOBODY, dtype=np.int64)
+        owners[mask] = people
+        self._flips += [(windows, owners) for windows in patterns.of_bits("flips", octets, len(mask))]
+
+    def add_keys(self, secrets: list[bytes]) -> None:
+        """Look for keys and keystreams."""
+        self._keys += [patterns.of_octets("keys", secret) for secret in secrets]
+
+    # --- what was found -----------------------------------------------------------------------------------------
+
+    @property
+    def all_windows(self) -> list[Windows]:
+        """Everything that is looked for as windows."""
+        ids = [pattern for pattern, _ in self._ids if isinstance(pattern, Windows)]
+        bits = [windows for windows, *_ in self._bits] + self._windows_of_batches
+        return [*bits, *ids, *self._keys, *self._counts]
+
+    @property
+    def _windows_of_batches(self) -> list[Windows]:
+        return [windows for windows, _ in self._flips] + [windows for windows, *_ in self._marks]
+
+    @property
+    def all_runs(self) -> list[Run]:
+        """Everything that is looked for as runs."""
+        return [pattern for pattern, _ in self._ids if isinstance(pattern, Run)] + [run for run, _ in self._lists]
+
+    def words_found(self) -> int:
+        """How many windows of earlier tables, flips or marks were found, and entries of earlier lists."""
+        found = [windows.found for windows, *_ in self._bits]
+        found += [windows.found for windows in self._windows_of_batches]
+        found += [run.found for run, _ in self._lists]
+        return sum(int(each.sum()) for each in found)
+
+    def counts_found(self) -> int:
+        """How many counts of ones of earlier tables were found."""
+        return 8 * sum(int(windows.found.sum()) for windows in self._counts)
+
+    def keys_found(self) -> int:
+        """How many keys, or stretches of keystream, were found at least in part."""
+        return sum(bool(windows.found.any()) for windows in self._keys)
+
+    def ids_found(self) -> int:
+        """How many users an id, a hash or a place of whom was found."""
+        found = [people[pattern.found] for pattern, people in self._ids]
+        return len(np.unique(np.concatenate(found))) if found else 0
+
+    def users_named(self, came: list[FedBatch]) -> int:
+        """How many users came and have a bit that is known to have changed, or to have been drawn or marked in a batch.
+
+        Bits are counted where nobody knows whose they are.
+        """
+        named = [people[_covered(windows, len(people))] for windows, people in self._flips]
+        marked = [owners[_covered(windows, len(owners), span)] for windows, owners, span in self._marks]
+        named += [owners[owners != _NOBODY] for owners in marked]
+        changed: dict[int, list[People]] = {}
+        for windows, version, now in self._bits:
+            changed.setdefault(version.location.epoch, []).append(_changed(windows, version, now))
+        for run, version in self._lists:
+            changed.setdefault(version.location.epoch, []).append(run.values[run.found].astype(np.int64))
+        if not self.pool.keyed:
+            return sum(len(np.unique(np.concatenate(slots))) for slots in changed.values())
+        for fed in came:
+            slots = np.concatenate(changed.get(fed.epoch, [np.empty(0, dtype=np.int64)]))
+            named.append(fed.people[np.isin(fed.slots, slots)])
+        everybody = np.unique(np.concatenate(named)) if named else np.empty(0, dtype=np.int64)
+        return int((everybody != _NOBODY).sum())
+
+    def where(self) -> tuple[str, ...]:
+        """The mappings and files in which something was found."""
+        named = [pattern.where for pattern in self.all_windows] + [pattern.where for pattern in self.all_runs]
+        return tuple(sorted(set().union(*named)))
+
+
+def _counterpart(version: TableVersion, present: list[TableVersion]) -> TableVersion | None:
+    """The present version of the same bits, cut to them; None if they are no more."""
+    for now in present:
+        first = version.location.offset - now.location.offset
+        inside = first >= 0 and first + version.location.size <= now.location.size
+        if now.location.epoch == version.location.epoch and inside:
+            size = len(version.octets) * 8
+            slots = first + np.arange(size)
+            bits = now.bits(np.minimum(slots, len(now.octets) * 8 - 1))
+            bits[version.location.size :] = 0
+            return TableVersion(version.location, np.packbits(bits, bitorder="little"), now.listed)
+    return None
+
+
+def _changed(windows: Windows, version: TableVersion, now: TableVersion | None) -> People:
+    """The slots whose bits are known to have changed; all that were found where there are no present ones."""
+    if not windows.found.any():
+        return np.empty(0, dtype=np.int64)
+    slots = (windows.positions[windows.found][:, None] + np.arange(64)).ravel()
+    if now is not None:
+        slots = slots[version.bits(slots) != now.bits(slots)]
+    return np.unique(slots) + version.location.offset
+
+
+def _covered(windows: Windows, size: int, span: int = 64) -> NDArray[np.bool_]:
+    """Which bits, or numbers, are in a window that was found."""
+    covered = np.zeros(size, dtype=np.bool_)
+    for position in windows.positions[windows.found]:
+        covered[position : position + span] = True
+    return covered
+
+
+def secrets_of(keys: bytes, first: int, others: int) -> list[bytes]:
+    """The keys that the system gave one after the other, their keystreams, and the keys and keystreams they lead to.
+
+    The first is used for so many flips, each of the others for so many at most. AES computed apart from the coins;
+    a key schedule begins with the key.
+    """
+    found = []
+    for number, start in enumerate(range(0, len(keys), KEY_BYTES)):
+        key = keys[start : start + KEY_BYTES]
+        for _ in range(0, first if number == 0 else others, _BLOCK):
+            stream = _keystream(key, KEY_BYTES + min(_BLOCK, first if number == 0 else others))
+            found += [key, stream]
+            key = stream[:KEY_BYTES]
+    return found
+
+
+def _keystream(key: bytes, size: int) -> bytes:
+    return Cipher(algorithms.AES256(key), modes.CTR(bytes(16))).encryptor().update(bytes(size))
+
+
+class Record:
+    """The bits at every checkpoint, who was fed in between, and the images before the first batch and at the end."""
+
+    def __init__(self, pool: UserPool, folder: Path) -> None:
+        self._pool = pool
+        self._folder = folder
+        self._versions: list[list[TableVersion]] = []
+        self._after: list[tuple[FedBatch, list[TableVersion]]] = []
+        self.before: Image | None = None
+        self.last: Image | None = None
+
+    @property
+    def fed(self) -> list[FedBatch]:
+        """All batches."""
+        return [fed for fed, _ in self._after]
+
+    @property
+    def located(self) -> bool:
+        """Whether the bits were seen at every checkpoint."""
+        return all(self._versions)
+
+    def start(self, process: int, versions: list[TableVersion]) -> None:
+        """Take the image before the first batch."""
+        self._versions.append(versions)
+        self.before = take(process, self._folder)
+
+    def step(self, batch: Batch | None, versions: list[TableVersion]) -> None:
+        """Note what a step, which may have been a batch, has made of the bits."""
+        self._versions.append(versions)
+        if batch is not None:
+            epoch = versions[0].location.epoch if versions else 0
+            self._after.append((FedBatch.of(batch, self._pool, epoch), versions))
+
+    def end(self, process: int) -> None:
+        """Take the image that is searched."""
+        self.last = take(process, self._folder)
+
+    def traces(self) -> Traces:
+        """All that must not be in the last image, but for keys."""
+        traces = Traces(self._pool)
+        *earlier, present = self._versions
+        for version in (version for versions in earlier for version in versions):
+            traces.add_version(version, present)
+        for fed, versions in self._after[:-1]:
+            traces.add_ids(fed)
+            if any(version.location.file for version in versions):
+                traces.add_marks(fed)
+            for version in versions:
+                traces.add_flips(fed, version)
+                traces.add_gathered(fed, version, present)
+        return traces

@@ -1,0 +1,114 @@
+"""A topic of Kafka, read by librdkafka: the group's offsets are committed once the state is on disk."""
+
+import threading
+from typing import Any
+
+from panprivacy.brokers.librdkafka import Ends, Failed, Reader, name_of
+from panprivacy.brokers.messages import Hopeless, Messages, Unreachable
+
+_PLAIN = {
+    "auto.offset.reset": "earliest",
+    "queued.max.messages.kbytes": 16 * 1024,  # fetched by librdkafka and not handed out, so not wiped
+    "fetch.queue.backoff.ms": 10,  # the default, a second, is too long where so little is fetched ahead
+    "log_level": 0,
+}
+"""Defaults, which the options of a source may change."""
+
+_PATIENCE = 10.0  # seconds to leave in
+
+_OURS = {"enable.auto.commit": False, "enable.partition.eof": False}
+"""Options that a source may not change: the first would acknowledge messages that are not on disk."""
+
+_ONE_CONNECTION = "_TRANSPORT"  # one connection is lost; another error says that all are
+_ENDING = ("_FATAL", "FENCED_INSTANCE_ID")
+
+
+class Kafka:
+    """One topic, all of whose partitions go to one reader.
+
+    A state is fed by one process, so its group has one member, always under the same name. Then the broker hands the
+    partitions of a killed reader to the next one at once; if two readers run, the first ends with an error. The topic
+    is part of the name: under an old name, the broker would hand out the partitions of an old topic.
+    """
+
+    def __init__(self, servers: str, topic: str, group: str, options: dict[str, Any]) -> None:
+        self.name = f"kafka://{servers}/{topic}"
+        self._topic = topic
+        self._options = {
+            **_PLAIN,
+            "group.instance.id": f"panprivacy-{topic}",
+            **options,
+            **_OURS,
+            "bootstrap.servers": servers,
+            "group.id": group,
+        }
+        self._reader: Reader | None = None
+        self._trouble: str | None = None
+        self._acknowledged: Ends = {}
+
+    def fetch(self, most: int, seconds: float) -> Messages | None:
+        """Messages that have come: a full batch, or what came in a tenth of a second."""
+        reader = self._connected()
+        found = reader.fetch(most, min(seconds, 0.1))
+        try:
+            for code in found.errors:
+                self._check(name_of(code))
+            ends = reader.ends()
+        except (Hopeless, Failed):
+            found.payloads.wipe()
+            raise
+        if not len(found.payloads):
+            if self._trouble is not None:
+                if not reader.answers(seconds):
+                    raise Unreachable(self._trouble)
+                self._trouble = None
+            return None
+        self._trouble = None
+
+        def place(number: int) -> str:
+            return f"partition {found.partitions[number]}, offset {found.offsets[number]}"
+
+        return Messages(found.payloads, ends, place)
+
+    def acknowledge(self, messages: Messages) -> None:
+        """Commit the offsets after the last messages, without waiting for the broker."""
+        try:
+            self._connected().commit(messages.receipt, wait=False)
+        except Failed as error:
+            raise Unreachable(_readable(str(error))) from None
+        self._acknowledged = messages.receipt
+
+    def close(self) -> None:
+        """Commit what was acknowledged once more, and leave; a broker that does not answer gets some seconds."""
+        if self._reader is not None:
+            leaving = threading.Thread(target=self._leave, args=(self._reader,), name="leaving Kafka", daemon=True)
+            leaving.start()
+            leaving.join(_PATIENCE)
+
+    def _leave(self, reader: Reader) -> None:
+        try:
+            if self._acknowledged:
+                reader.commit(self._acknowledged, wait=True)
+        except Failed:
+            pass  # then the messages are given out again, which does no harm
+        finally:
+            reader.close()
+
+    def _connected(self) -> Reader:
+        if self._reader is None:
+            self._reader = Reader(self._options, self._topic, self._note_error)
+        return self._reader
+
+    def _note_error(self, name: str) -> None:
+        if name != _ONE_CONNECTION:
+            self._trouble = _readable(name)
+
+    def _check(self, name: str) -> None:
+        if name in _ENDING:
+            raise Hopeless(f"another consumer of the same group has taken over ({_readable(name)})")
+        self._note_error(name)
+
+
+def _readable(name: str) -> str:
+    """The name of an error of Kafka, for people."""
+    return name.strip("_").lower().replace("_", " ")

@@ -1,0 +1,111 @@
+"""`panprivacy serve` and `panprivacy token`: the counting service, and who may use it."""
+
+import sys
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from panprivacy.errors import PanPrivacyError
+from panprivacy.memory.hardening import Hardening, start_hardened
+from panprivacy.units import counted
+
+if TYPE_CHECKING:
+    from panprivacy.serve.config import Settings
+
+
+def serve(
+    file: Annotated[Path | None, Parameter(metavar="FILE.toml", show=False)] = None,
+    /,
+    *,
+    check: Annotated[
+        bool, Parameter(help="Check the file, and the counters that it has already; start nothing.")
+    ] = False,
+    initialize: Annotated[
+        bool,
+        Parameter(
+            help="Start counters whose states or releases are lost: a lost state begins anew, with a whole budget; a "
+            "lost list of releases goes on. Not needed for new counters."
+        ),
+    ] = False,
+    port: Annotated[
+        int | None,
+        Parameter(metavar="N", help="Listen on this port, whatever the file says; 0 for any that is free."),
+    ] = None,
+) -> None:
+    """Serve counters over HTTP, with a page that shows their releases.
+
+    Example: [bold]panprivacy serve counters.toml[/bold]
+
+    FILE.toml describes the counters, who may use them, and how (docs/serve.md). Without it a demonstration is served on
+    127.0.0.1: a counter named demo, with events that are made up.
+    """
+    hardening = None if check else start_hardened()
+    from panprivacy.serve.logs import compiling_told, log
+
+    with compiling_told(_note if check or file is None else log):
+        _serve(file, port, hardening, check=check, initialize=initialize)
+
+
+def _serve(file: Path | None, port: int | None, hardening: Hardening | None, *, check: bool, initialize: bool) -> None:
+    try:
+        from panprivacy.serve import config, demo, server
+        from panprivacy.settings import InvalidSettings
+    except ImportError as error:
+        raise PanPrivacyError(f"this needs {error.name}: pip install 'panprivacy[serve]'") from None
+    try:
+        with demo.demonstrated() if file is None else nullcontext(config.read_settings(file)) as settings:
+            if check:
+                server.check_all(settings.at_port(port))
+                _note_noise(settings)
+                print(f"{file}: {counted(len(settings.counters), 'counter')}, and nothing wrong")
+            else:
+                asked = replace(settings.at_port(port), initialize=initialize)
+                reread = None if file is None else lambda: config.read_settings(file).at_port(port)
+                server.run(asked, hardening, _show_demo if file is None else _show_address, reread)
+    except InvalidSettings as error:
+        for problem in error.problems:
+            _note(problem)
+        raise SystemExit(2) from None
+
+
+def _note(text: str) -> None:
+    print(f"panprivacy: {text}", file=sys.stderr)
+
+
+def _note_noise(settings: "Settings") -> None:
+    """Say which counters will have releases that are mostly noise, or no delta: an epsilon cannot be changed later."""
+    from panprivacy.cli.notes import UNUSED
+    from panprivacy.planning.advice import expected_noise
+
+    for counter in settings.counters:
+        est = counter.make()
+        if counter.plan.get("delta") and not est.delta:
+            _note(f"counters.{counter.name}: {UNUSED}")
+        noise = expected_noise(est)
+        if noise is not None:
+            _note(f"counters.{counter.name}: {noise}")
+
+
+def _show_address(address: str) -> None:
+    print(address, flush=True)  # a script may wait for it
+
+
+def _show_demo(address: str) -> None:
+    _show_address(f"{address}   (Ctrl-C ends it)")
+
+
+def token() -> None:
+    """Make a token for a user of the service, and the line that the file of the service needs for it.
+
+    Example: [bold]panprivacy token[/bold]
+
+    The token is shown once, on standard output; the service keeps a hash of it.
+    """
+    from panprivacy.serve.tokens import new_token, written_hash
+
+    made = new_token()
+    print(made)
+    print(f'hash = "{written_hash(made)}"', file=sys.stderr)

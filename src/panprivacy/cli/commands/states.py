@@ -1,0 +1,289 @@
+"""`panprivacy show`, `release`, `merge`, `rerandomize` and `grow`: what can be done with a state."""
+
+from contextlib import ExitStack
+from itertools import combinations
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from panprivacy.cli.options import Csv, Json, Level, Plot, StatePath, WholeNumber
+from panprivacy.cli.output import Output, as_fields, as_line
+from panprivacy.errors import InvalidValue, PanPrivacyError
+
+if TYPE_CHECKING:
+    from panprivacy.state import StateFile
+
+
+def show(state: StatePath, /, *, plot: Plot = None, as_json: Json = False, as_csv: Csv = False) -> None:
+    """Show what a state counts, what it has spent, and its last release; this costs nothing.
+
+    Example: [bold]panprivacy show flu.pp[/bold]
+    """
+    from panprivacy.cli.kept import KeptFolder, is_folder
+    from panprivacy.estimates.plots import check_picture
+    from panprivacy.state import StateFile
+
+    if plot is not None:
+        check_picture(plot)
+    kept = KeptFolder(state) if is_folder(state) else None
+    est = StateFile(state).load() if kept is None else kept.seen()
+    output = Output(as_json=as_json, as_csv=as_csv, quiet=True)
+    behind = 0 if kept is None else kept.folder.shards_behind
+    shards = {} if kept is None else {"shards": kept.folder.shards, "shards_behind": behind}
+    if plot is not None or as_csv:
+        last = _last_of(est, state)
+        if plot is not None:
+            last.plot(plot)
+    if not as_csv:
+        output.answer(_described(est) | shards if as_json else kept.folder if kept else est)
+    if not as_json and _makes_releases(est) and est.last is not None:
+        output.answer(est.last)
+    if behind:
+        Output(as_json=as_json, quiet=False).note(
+            f"{state}: a rerandomisation broke off, and {behind} of {shards['shards']} shards are as they were: "
+            f"panprivacy rerandomize {state} finishes it"
+        )
+
+
+def _last_of(est: Any, state: str) -> Any:
+    """The last release; without one there is no picture and no table."""
+    if not _makes_releases(est) or est.last is None:
+        raise PanPrivacyError(f"{state}: no release was made yet, which --plot or --csv could show", code="no-release")
+    return est.last
+
+
+def _makes_releases(est: Any) -> bool:
+    """Whether an estimator is one that commands can feed; the others publish moves, and are used in Python."""
+    return bool(est.TRAITS.unit != "moves")
+
+
+def _described(est: Any) -> dict[str, Any]:
+    """What a state is and has spent; of a `Continual`, moves where others have releases."""
+    budget = est.budget
+    common = {
+        "estimator": type(est).__name__,
+        "universe": est.universe.describe(),
+        "memory": est.memory,
+        "secure": est.secure,
+        "epsilon": est.epsilon,
+        "epsilon_spent": budget.spent,
+        "epsilon_remaining": budget.remaining,
+        "delta": budget.delta,
+        "delta_spent": budget.delta_spent,
+    }
+    if not _makes_releases(est):
+        return common | {"moves": budget.moves, "moves_left": est.moves_left}
+    return common | {
+        "releases": budget.releases,
+        "releases_made": budget.releases_made,
+        "noise_stderr": budget.noise_stderr,
+        "intrusions": budget.redraws,
+        "rerandomizations_made": budget.redraws_made,
+        "last": as_fields(est.last) if est.last is not None else None,
+    }
+
+
+def release(
+    state: StatePath, /, *, plot: Plot = None, level: Level = 0.95, as_json: Json = False, as_csv: Csv = False
+) -> None:
+    """Make one of the planned releases of a state, and print the answer.
+
+    Example: [bold]panprivacy release flu.pp --level 0.99[/bold]
+
+    A release spends privacy budget. That it is spent is on disk before the answer is printed.
+    """
+    from panprivacy.cli.kept import kept_anywhere, load_estimator
+    from panprivacy.cli.run import Run
+    from panprivacy.estimates.plots import check_picture
+
+    if plot is not None:
+        check_picture(plot)
+    with kept_anywhere(state) as kept:
+        assert kept is not None
+        output = Output(as_json=as_json, as_csv=as_csv, quiet=False)
+        Run(load_estimator(kept), kept, level, output, plot).release()
+
+
+def rerandomize(state: StatePath, /) -> None:
+    """Redraw the bits of a state after an announced reading, so that a second reading adds little to the first.
+
+    Example: [bold]panprivacy rerandomize flu.pp[/bold]
+
+    The state must have been made with --intrusions, which plans how often this can be done.
+    """
+    from panprivacy.cli.kept import KeptFolder, kept_anywhere, load_estimator
+
+    with kept_anywhere(state) as kept:
+        assert kept is not None
+        est = load_estimator(kept)
+        if isinstance(kept, KeptFolder):
+            kept.folder.rerandomize()
+        else:
+            est.rerandomize()
+            est.save(kept)
+        budget = est.budget
+        Output(as_json=False, quiet=False).note(
+            f"{state}: every bit is redrawn; {budget.redraws - budget.redraws_made} more planned"
+        )
+
+
+def merge(
+    states: Annotated[list[str], Parameter(metavar="STATE.pp", show=False)],
+    /,
+    *,
+    target: Annotated[
+        str,
+        Parameter(("--output", "-o"), metavar="FILE.pp", help="File for the merged state; it must not be there yet."),
+    ],
+    overlapping: Annotated[
+        bool, Parameter(help="For states of distinct: some users may have been counted in more than one of them.")
+    ] = False,
+    keep_parts: Annotated[
+        bool, Parameter(help="Keep the files of the parts; without this they are overwritten and deleted.")
+    ] = False,
+) -> None:
+    """Join state files into one: the shards of a density, or states of distinct with one key.
+
+    Example: [bold]panprivacy merge north.pp south.pp -o all.pp[/bold]
+
+    Once the merged state is on disk, the files of its parts are overwritten and deleted, since an old
+    copy of a state is one more reading of it.
+    """
+    from panprivacy.cli.kept import kept_in
+    from panprivacy.estimators.merge import merge as merge_estimators
+
+    with kept_in(target) as kept, ExitStack() as locks:
+        assert kept is not None
+        if kept.exists:
+            raise FileExistsError(None, "there is a file already; choose another name", target)
+        files = _parts(states)
+        for file in files:
+            locks.enter_context(file.locked())
+        parts: list[Any] = [file.load() for file in files]
+        if len({getattr(part.universe, "key", None) for part in parts} - {None}) > 1:
+            raise PanPrivacyError(
+                f"{' and '.join(states)} have different keys: states of distinct can be merged if they were made with "
+                "the same --key HEX, such as openssl rand -hex 16 prints",
+                code="another-key",
+            )
+        merged = merge_estimators(parts, overlapping=True) if overlapping else merge_estimators(parts)
+        if keep_parts:
+            merged.save(kept)
+        else:
+            _take_over(merged, kept, files)  # before any note: standard error may be closed
+        _note_merged(merged, target, states, keep_parts=keep_parts)
+
+
+def _parts(states: list[str]) -> "list[StateFile]":
+    """The files of the parts of a merge, each of which is named once."""
+    from panprivacy.cli.kept import refuse_folder
+    from panprivacy.state import StateFile
+
+    if len(states) < 2:
+        raise InvalidValue(f"{states[0]} alone is nothing to merge: name all of its parts", code="one-part")
+    for state in states:
+        refuse_folder(state)
+    files = [StateFile(state) for state in states]
+    for one, other in combinations(files, 2):
+        if one.same_as(other):
+            raise InvalidValue(f"{one.path} and {other.path} are one file: name each part once", code="same-part")
+    return files
+
+
+def _note_merged(merged: Any, target: str, states: list[str], *, keep_parts: bool) -> None:
+    """Say what a merge has made, what it lacks, and what became of its parts."""
+    output, named = Output(as_json=False, quiet=False), " and ".join(states)
+    output.note(f"{target}: {as_line(merged)}")
+    if getattr(merged, "population", merged.universe.size) < merged.universe.size:
+        output.note(
+            f"{target}: its {len(states)} shards hold {merged.users:,} of {merged.universe.describe()}; the others are "
+            "not counted until their shards are merged, too"
+        )
+    output.note(
+        f"{named} are kept: reading them beside {target} is a second reading of their users; delete them soon"
+        if keep_parts
+        else f"{named} are overwritten and deleted: {target} has taken over"
+    )
+
+
+def _take_over(merged: Any, kept: "StateFile", files: "list[StateFile]") -> None:
+    """Save a merge and erase its parts; after a crash in between, the next command that opens a part erases it."""
+    for file in files:
+        file.leave_to(kept)
+    try:
+        merged.save(kept)
+    except BaseException:
+        if not kept.exists:
+            for file in files:
+                file.stay()
+        raise
+    for file in files:
+        file.erase()
+
+
+def grow(
+    state: StatePath,
+    /,
+    *,
+    old: Annotated[
+        str | None,
+        Parameter("--from", metavar="FILE[:COLUMN]", help="The list of users that the state was made with."),
+    ] = None,
+    new: Annotated[
+        str | None,
+        Parameter("--to", metavar="FILE[:COLUMN]", help="The new list: all users of the old one, and those who join."),
+    ] = None,
+    universe: Annotated[
+        int | None, WholeNumber, Parameter(help="Instead of lists: the new number of users, with ids 0 to N-1.")
+    ] = None,
+) -> None:
+    """Add users to the universe of a state that `density` or `counts` made; this spends no epsilon.
+
+    Example: [bold]panprivacy grow flu.pp --from patients.csv:id --to patients-june.csv:id[/bold]
+
+    The state knows only a fingerprint of its list, so the old list has to be given, too. From then on, feed the state
+    with --universe-file and the new list.
+    """
+    from panprivacy.cli.kept import kept_in
+    from panprivacy.ingest import read_ids, split_column
+    from panprivacy.universe import Users
+
+    with kept_in(state) as kept:
+        assert kept is not None
+        if universe is not None and (old is not None or new is not None):
+            raise InvalidValue(
+                "--universe N is for ids 0 .. N-1, --from and --to are for lists: give one or the other",
+                code="two-universes",
+            )
+        if universe is not None:
+            est = _growable(kept, None)
+            est.grow(universe)
+        elif old is not None and new is not None:
+            smaller, larger = (Users(read_ids(*split_column(given))) for given in (old, new))
+            est = _growable(kept, smaller)
+            larger.check_holds(smaller)
+            est.grow(larger)
+        else:
+            raise InvalidValue(
+                "which users join? Say --from OLD --to NEW for a list, --universe N for ids 0 .. N-1",
+                code="which-universe",
+            )
+        est.save(kept)
+        Output(as_json=False, quiet=False).note(f"{state}: the universe now is {est.universe.describe()}")
+
+
+def _growable(file: "StateFile", universe: Any) -> Any:
+    """The estimator in a file, if it can grow."""
+    from panprivacy.cli.kept import load_estimator
+    from panprivacy.universe.open import OpenUniverse
+
+    est = load_estimator(file, universe)
+    if not hasattr(est, "grow"):
+        kind = type(est).__name__
+        why = (
+            f"a {kind} has no list of users that could grow: it takes anybody"
+            if isinstance(est.universe, OpenUniverse)
+            else f"a {kind} cannot grow: its key would give other users the bits that are there"
+        )
+        raise PanPrivacyError(f"{file.path}: {why}", code="cannot-grow")
+    return est

@@ -1,0 +1,357 @@
+"""What commands print: answers on standard output, notes, progress and one-line errors on standard error."""
+
+import csv
+import json
+import os
+import signal
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from datetime import datetime
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
+
+from cyclopts import CycloptsError
+
+from panprivacy.errors import InvalidValue, PanPrivacyError
+from panprivacy.ingest.batch import BadInput, Hint
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+    from panprivacy.ingest import Batch
+
+HINTS = {
+    "broker-password": "say --options FILE.toml",
+    "format": "say --format {value}",
+    "half-counted": "--batch till3:17 names a batch",
+    "missing": "if the id is missing there, --missing {value} --skip-missing leaves such rows out",
+    "no-header": "if it is no header, say --no-header --column NUMBER",
+    "other": "--other gathers such rows",
+    "overlapping-shards": "leave --overlapping out",
+    "rerandomisations-planned": "--intrusions J plans them",
+    "separator": "is {value!r} its separator? Say --separator '{value}'",
+    "separator-of-tsv": "is {value!r} its separator? Say --format csv --separator '{value}'",
+    "separator-tab": "is {value!r} its separator? Say --format tsv",
+    "shard-key": "--shard I/N:KEY with 32 hexadecimal digits, from openssl rand -hex 16",
+    "skip-missing": "--skip-missing leaves such rows out",
+    "normalize": "--normalize {value} reads both as one, --normalize none as two",
+    "skip-outside": "--skip-outside leaves such rows out",
+    "text-ids": "ids that are text need --universe-file FILE, or distinct --ids text",
+    "text-nodes": "nodes that are text need --nodes FILE",
+}
+"""What a command adds to an error of the library, by its code or the names of its hints: the option that helps."""
+
+
+_NARROWEST = 10  # letters of a column on a terminal, whose later rows may be longer than the first
+
+
+@contextmanager
+def plain_errors() -> Iterator[None]:
+    """Turn what a user can mend into one line on standard error and exit status 2."""
+    from panprivacy.checks import LargeDelta
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", LargeDelta)  # commands say it in a note of theirs
+            yield
+    except BrokenPipeError:  # the reader of the answers has gone; what is in the buffer would fail once more
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(1) from None
+    except CycloptsError as error:
+        error.verbose = False
+        raise refused(str(error)) from None
+    except (PanPrivacyError, ValueError, OSError) as error:
+        raise refused(cause_of(error)) from None
+    except KeyboardInterrupt as interrupt:
+        number = interrupt.number if isinstance(interrupt, Ended) else signal.SIGINT
+        how = "interrupted" if number == signal.SIGINT else f"ended by {signal.Signals(number).name}"
+        raise refused(f"{how}; a state file is as it was last saved", 128 + number) from None
+
+
+def refused(why: str, status: int = 2) -> SystemExit:
+    """Say in one line why a command ends; what ends it."""
+    print(f"panprivacy: {' '.join(why.split())}", file=sys.stderr)
+    return SystemExit(status)
+
+
+class Ended(KeyboardInterrupt):
+    """A signal asks this process to end."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+
+
+@contextmanager
+def ended_in_order() -> Iterator[None]:
+    """Have SIGTERM and SIGHUP end a command as Ctrl-C does: locks are given back, and files mended."""
+
+    def end(number: int, _frame: FrameType | None) -> None:
+        raise Ended(number)
+
+    ours = threading.current_thread() is threading.main_thread()  # Python gives signals to this thread alone
+    before = {
+        number: signal.signal(number, end)
+        for number in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM))  # only POSIX has SIGHUP
+        if ours and signal.getsignal(number) not in (signal.SIG_IGN, end)  # nohup has SIGHUP ignored
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def cause_of(error: Exception) -> str:
+    """What went wrong, and which option helps."""
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {(error.strerror or str(error)).lower()}"
+    if isinstance(error, BadInput):
+        return with_hints(str(error), error.hints)
+    return with_hints(str(error), [Hint(error.code)] if isinstance(error, PanPrivacyError) else [])
+
+
+def with_hints(text: str, hints: Iterable[Hint]) -> str:
+    """A text, and behind it the options that help."""
+    return "; ".join([text, *(HINTS[hint.name].format(value=hint.value) for hint in hints if hint.name in HINTS)])
+
+
+class CannotShow(PanPrivacyError):
+    """The answer could not be written to standard output; the release that it shows is spent all the same."""
+
+
+class Output:
+    """Shows answers on standard output, and everything else on standard error."""
+
+    def __init__(self, *, as_json: bool, quiet: bool, as_csv: bool = False) -> None:
+        if as_json and as_csv:
+            raise InvalidValue("--json and --csv are two ways to print one answer: say one of them", code="two-formats")
+        self.as_json = as_json
+        """Whether answers are objects of JSON, one a line."""
+        self.as_csv = as_csv
+        """Whether answers are rows of CSV below one header."""
+        self._quiet = quiet
+        self._header: list[str] = []  # of the table that rows are printed below
+        self._widths: list[int] = []
+        self._curve = 0  # how many releases of a retention are in it
+        self.clear: Callable[[], AbstractContextManager[object]] = nullcontext
+        """Takes the progress bar off the terminal while a line is written there."""
+
+    @property
+    def for_programs(self) -> bool:
+        """Whether answers are for programs."""
+        return self.as_json or self.as_csv
+
+    @property
+    def shows_progress(self) -> bool:
+        """Whether a person watches standard error on a terminal."""
+        return not self._quiet and sys.stderr.isatty()
+
+    def answer(self, thing: Any) -> None:
+        """Show a result: a table on a terminal, else one line, or what programs read if that was asked for."""
+        if sys.stdout is None:  # Python's word for a descriptor that was closed from the start
+            raise CannotShow("standard output is closed")
+        try:
+            with self.clear():
+                self._write(thing)
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            # What is still in the buffer would fail once more when Python ends.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise CannotShow(f"standard output cannot be written: {(error.strerror or str(error)).lower()}") from None
+
+    def _write(self, thing: Any) -> None:
+        from panprivacy.display import finite
+
+        if self.as_json:
+            print(json.dumps(finite(as_fields(thing))))
+        elif self.as_csv:
+            self._write_rows(thing)
+        elif not sys.stdout.isatty():
+            print(*lines_of(thing), sep="\n")
+        elif isinstance(thing, TableRows):
+            for row in thing.cells():
+                self._print_cells(row)
+        else:
+            from rich.console import Console
+
+            Console().print(thing)
+        sys.stdout.flush()  # a pipe may be read long before this process ends
+
+    def _write_rows(self, thing: Any) -> None:
+        """Print the rows of a thing as CSV; the header comes once, before the first of them."""
+        rows = csv_rows(thing)
+        if rows and "release" in rows[-1]:  # a release of a retention has all that came before it, too
+            rows, self._curve = rows[self._curve :], len(rows)
+        writer = csv.writer(sys.stdout, lineterminator="\n")
+        for row in rows:
+            if not self._header:
+                self._header = list(row)
+                writer.writerow(self._header)
+            writer.writerow([_spelled(row.get(name)) for name in self._header])
+
+    def _print_cells(self, row: dict[str, str]) -> None:
+        """Print a row of a table on a terminal, below its header. Rows come one by one, so widths are those known."""
+        names = list(row)
+        if names != self._header:
+            self._header = names
+            self._widths = [max(len(name), len(text), _NARROWEST) for name, text in row.items()]
+            print(_aligned(names, self._widths))
+        print(_aligned(list(row.values()), self._widths))
+
+    def close(self, thing: Any) -> None:
+        """Show what ends a series: for people under it, for programs on standard error, since it has another shape."""
+        if self.for_programs:
+            self.note(as_line(thing))
+        else:
+            self.answer(thing)
+
+    def note(self, text: str) -> None:
+        """Say something that is not the answer."""
+        if not self._quiet:
+            with self.clear():
+                print(f"panprivacy: {text}", file=sys.stderr)
+
+
+def lines_of(thing: Any) -> list[str]:
+    """What a thing says of itself; a release, with a line for each of its groups."""
+    from panprivacy.estimates import AnyRelease
+
+    return thing.lines() if isinstance(thing, AnyRelease) else [as_line(thing)]
+
+
+def as_line(thing: Any) -> str:
+    """What a thing says of itself, without the brackets that tell Python's programmers that it is no code."""
+    text = str(thing)
+    return text[1:-1] if text.startswith("<") and text.endswith(">") else text
+
+
+@runtime_checkable
+class TableRows(Protocol):
+    """Rows of a table that is printed as they come."""
+
+    def cells(self) -> list[dict[str, str]]:
+        """The rows: texts by the names of columns."""
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The rows with unrounded numbers."""
+
+
+def csv_rows(thing: Any) -> list[dict[str, Any]]:
+    """The rows of a thing, as its frame has them; of a thing without a frame, one row with all its fields."""
+    from panprivacy.estimates import AnyRelease
+
+    if isinstance(thing, TableRows):
+        return thing.rows()
+    if isinstance(thing, AnyRelease):
+        return thing.to_polars().to_dicts()
+    return [_flat(as_fields(thing))]
+
+
+def _flat(fields: dict[str, Any]) -> dict[str, Any]:
+    """Fields within fields, and lists, in columns of their own.
+
+    >>> _flat({"alpha": 0.1, "errors": {"laplace": 0.2}, "counts": [1, 9]})
+    {'alpha': 0.1, 'errors_laplace': 0.2, 'counts_1': 1, 'counts_2': 9}
+    """
+    found: dict[str, Any] = {}
+    for name, value in fields.items():
+        inner = value if isinstance(value, dict) else None
+        if isinstance(value, list | tuple):
+            inner = dict(enumerate(value, 1))
+        if inner is None:
+            found[name] = value
+        else:
+            found |= _flat({f"{name}_{each}": part for each, part in inner.items()})
+    return found
+
+
+def _spelled(value: Any) -> Any:
+    """A cell of CSV: empty where there is no number, as null is in JSON."""
+    from panprivacy.display import finite
+
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return value.isoformat() if isinstance(value, datetime) else finite(value)
+
+
+def _aligned(texts: list[str], widths: list[int]) -> str:
+    return "  ".join(text.ljust(width) for text, width in zip(texts, widths, strict=True)).rstrip()
+
+
+def as_fields(release: Any) -> dict[str, Any]:
+    """The fields of a release, by their names in the library."""
+    fields: dict[str, Any] = release if isinstance(release, dict) else release.to_dict()
+    return fields
+
+
+class Meter:
+    """A bar by bytes, with events a second and the time left, if a person watches standard error.
+
+    The bar makes way for what is said. Rows without id count like others here, so the bar does not tell how
+    many there were.
+    """
+
+    def __init__(self, files: Sequence[str], output: Output) -> None:
+        self._sizes = {file: Path(file).stat().st_size for file in files}
+        self._output = output
+        self._done = 0
+        self._file: str | None = None  # not the batch: its rows are to be gone once they are counted
+        self._events = 0
+        self._progress: Progress | None = None
+
+    def __enter__(self) -> Self:
+        if self._output.shows_progress:
+            from rich.console import Console
+            from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+            known = bool(self._sizes) and all(Path(file).is_file() for file in self._sizes)  # a pipe tells no size
+            columns = [
+                TextColumn("{task.description}"),
+                BarColumn(),
+                DownloadColumn(),
+                TextColumn("{task.fields[rate]}"),
+            ]
+            self._progress = Progress(
+                *columns, *([TimeRemainingColumn()] if known else []), console=Console(stderr=True), transient=True
+            )
+            total = sum(self._sizes.values()) if known else None
+            self._task = self._progress.add_task("reading", total=total, rate="")
+            self._progress.start()
+            self._output.clear = self._hidden
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._progress is not None:
+            self._output.clear = nullcontext
+            self._progress.stop()
+
+    @contextmanager
+    def _hidden(self) -> Iterator[None]:
+        """Take the bar away, and put it back."""
+        assert self._progress is not None
+        self._progress.stop()
+        try:
+            yield
+        finally:
+            self._progress.start()
+
+    def advance(self, batch: "Batch") -> None:
+        """Note that a batch has been counted."""
+        if self._progress is None:
+            return
+        if self._file is not None and self._file != batch.file:
+            self._done += self._sizes.get(self._file, 0)
+        self._file = batch.file
+        self._events += len(batch.rows)
+        elapsed = self._progress.tasks[0].elapsed or 0.0
+        rate = f"{self._events / elapsed:,.0f} events/s" if elapsed > 0.1 else ""
+        name, completed = Path(batch.file).name, self._done + batch.position
+        self._progress.update(self._task, completed=completed, description=name, rate=rate)

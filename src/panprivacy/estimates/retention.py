@@ -1,0 +1,188 @@
+"""Who came back: the release of a `Retention`, and how two releases together tell who came in which period."""
+
+from dataclasses import dataclass, field
+from math import hypot, nan
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+
+from panprivacy.display import Rows
+from panprivacy.estimates.errors import DifferenceErrorModel, ErrorModel, ErrorVariance, ratio_of, within
+from panprivacy.estimates.estimate import GUESS, Estimate, Series, column_lists, numbers, series
+from panprivacy.estimates.isotonic import rising_curve
+from panprivacy.estimates.release import AnyRelease
+
+if TYPE_CHECKING:
+    import polars as pl
+    from matplotlib.axes import Axes
+
+Share: TypeAlias = Literal["cohort", "returned", "newcomers"]
+
+PARTS = 16
+"""One user in so many is asked the other question: who came back, or who is new."""
+MAIN_SHARE = (PARTS - 1) / PARTS
+"""The share of the users that is asked what was asked for."""
+
+_SHARES: tuple[Share, ...] = ("cohort", "returned", "newcomers")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RetentionRelease(AnyRelease):
+    """Estimates of who came in which of two periods, with their errors, that cost the stated part of the budget.
+
+    All are shares of the universe, but for `rate`, which is a share of the cohort, and counts, which are numbers of
+    users. Raw values are unbiased, and may be outside [0, 1].
+    """
+
+    universe: int
+    """How many users the estimates speak for."""
+    asked: Literal["returned", "newcomers"]
+    """What nearly all users were asked, and what the curve is of; one user in sixteen was asked the other thing."""
+    noise_stderr: float = field(default=nan, compare=False)  # nan is not equal to itself
+    """Standard deviation of the noise of this release, as a share."""
+
+    cohort, cohort_stderr, cohort_interval, raw_cohort = numbers("cohort")
+    """The share that came in the first period."""
+    returned, returned_stderr, returned_interval, raw_returned = numbers("returned")
+    """The share that came in both periods."""
+    newcomers, newcomers_stderr, newcomers_interval, raw_newcomers = numbers("newcomers")
+    """The share that came in the second period only."""
+    rate, rate_stderr, rate_interval = numbers("rate")[:3]
+    """The share of the cohort that came back. If the cohort is not known to a quarter, there is not enough data: it is
+    nan, and its interval [0, 1]."""
+    curve, curve_stderr, curve_interval, raw_curve = series("curve")
+    """The share that was asked for, at each release of the second period so far.
+
+    Each point is the raw one, which is unbiased, brought into [0, 1]; `smoothed_curve` never falls."""
+    cohort_count = numbers("cohort_count")[0]
+    """The number of users that came in the first period; `count_of` has its error, too."""
+    returned_count = numbers("returned_count")[0]
+    """The number of users that came in both periods."""
+    newcomers_count = numbers("newcomers_count")[0]
+    """The number of users that came in the second period only."""
+
+    @property
+    def smoothed_curve(self) -> tuple[float, ...]:
+        """The curve that never falls, nearest to the raw one, as `pp.monotone` fits it. It errs less."""
+        raw = np.array(self.raw_curve)
+        fitted = rising_curve(raw, np.ones(len(raw)), np.full(len(raw), self.noise_stderr))
+        return tuple(np.clip(fitted, 0.0, 1.0).tolist())
+
+    def count_of(self, name: Share) -> Estimate:
+        """The number of users of a share, with its standard error and its interval."""
+        return self.singles()[f"{name}_count"]
+
+    def _is_noise(self) -> bool:
+        return self.returned_stderr > GUESS
+
+    def to_polars(self) -> "pl.DataFrame":
+        """A frame of the curve, with a row for each release of the second period, as shares and as counts.
+
+        The cohort is the same in every row. The rate is that of this release: null in the rows before it.
+        """
+        import polars as pl
+
+        curve, found = self.estimates["curve"], self.singles()
+        assert isinstance(curve, Series)
+        points = curve.each()
+        columns: dict[str, Any] = {"release": list(range(1, len(points) + 1))}
+        counts = column_lists(f"{self.asked}_count", [point.times(self.universe) for point in points])
+        cohort = column_lists("cohort", [found["cohort"]] * len(points))
+        rate = found["rate"].columns("rate")
+        rates = {name: [*[None] * (len(points) - 1), value] for name, value in rate.items()}
+        return pl.DataFrame(columns | column_lists(self.asked, points) | counts | cohort | rates)
+
+    def _plot_one(self, path: str | Path | None, ax: "Axes | None") -> "Axes":
+        from panprivacy.estimates.plots import draw_retention
+
+        return draw_retention(self, path, ax)
+
+    def _rows(self) -> Rows:
+        other, found, name = "newcomers" if self.asked == "returned" else "returned", self.singles(), self.interval_name
+        rows: list[tuple[str, str]] = []
+        for share in _SHARES:
+            remark = ", of one user in 16" if share == other else ""
+            rows.append((share, found[share].shown(name) + remark))
+            rows.append((f"{share} (users)", f"{found[f'{share}_count'].shown(name)}, of {self.universe:,}"))
+        rows.append(("rate", found["rate"].shown(name)))
+        if len(self.curve) > 1:
+            rows.append((f"{self.asked} by release", ", ".join(f"{share:.4f}" for share in self.curve)))
+        return tuple(rows)
+
+
+class Counts(NamedTuple):
+    """Noisy numbers of ones in one release."""
+
+    main: int
+    """Of the users who are asked the main question."""
+    control: int
+    """Of the users who are asked the other one."""
+
+
+@dataclass(frozen=True)
+class TwoPeriods:
+    """A main group, asked who came back (or who is new), and a control group that is asked the other question.
+
+    An event of the second period touches the bit of its user in either group, so those who came back and those who are
+    new are together all who were touched. The errors need that share, and neither group alone tells it.
+    """
+
+    main: DifferenceErrorModel
+    control: DifferenceErrorModel
+    newcomers: bool
+    """Whether the main group is asked who is new."""
+
+    @property
+    def cohort(self) -> ErrorModel:
+        """The law of the cohort, which is estimated from the main group."""
+        main = self.main
+        return ErrorModel(main.pair, main.bits, main.users, main.population, main.noise)
+
+    def estimates(self, first: Counts, later: list[Counts], level: float) -> dict[str, Estimate | Series]:
+        """The estimates of a `RetentionRelease`, from the release of the first period and those of the second."""
+        returned, new = self.returned_and_new(first, later[-1], level)
+        universe = self.main.population
+        shares = {"cohort": self.cohort.estimate(first.main, level), "returned": returned, "newcomers": new}
+        counts = {f"{name}_count": share.times(universe)._replace(raw=None) for name, share in shares.items()}
+        curve = Series.of([self._answers(first, now, level)[0] for now in later])
+        return {**shares, "rate": self.rate(first, later[-1], level), "curve": curve, **counts}
+
+    def returned_and_new(self, first: Counts, now: Counts, level: float) -> tuple[Estimate, Estimate]:
+        """The share that came back, and the share that is new."""
+        asked, other = self._answers(first, now, level)
+        return (other, asked) if self.newcomers else (asked, other)
+
+    def rate(self, first: Counts, now: Counts, level: float) -> Estimate:
+        """The share of the cohort that came back."""
+        returned = 1 if self.newcomers else 0  # which of the two groups tells it
+        raw, error = self._raw(first, now)[returned], self._errors(first, now)[returned]
+        raw_cohort = self.cohort.density(first.main)
+        cohort = within(raw_cohort)
+        of_cohort = self.cohort.variance_at(raw_cohort)
+        if self.newcomers:  # the two estimates are of different users, and have nothing in common
+            both = ErrorVariance(0.0, 0.0, self.main.noise)
+        else:
+            both = self.main.covariance(self._touched(first, now), min(within(raw), cohort), cohort)
+        return ratio_of(raw, raw_cohort, (error, of_cohort, both), level)
+
+    def _answers(self, first: Counts, now: Counts, level: float) -> tuple[Estimate, Estimate]:
+        """What the main group says, and what the control group says."""
+        asked, other = self._raw(first, now)
+        of_asked, of_other = self._errors(first, now)
+        return of_asked.estimate(asked, level), of_other.estimate(other, level)
+
+    def _errors(self, first: Counts, now: Counts) -> tuple[ErrorVariance, ErrorVariance]:
+        asked, other = self._raw(first, now)
+        touched = self._touched(first, now)
+        return self.main.error(touched, within(asked)), self.control.error(touched, within(other))
+
+    def _raw(self, first: Counts, now: Counts) -> tuple[float, float]:
+        sign = 1 if self.newcomers else -1
+        return self.main.share(sign * (now.main - first.main)), self.control.share(sign * (first.control - now.control))
+
+    def _touched(self, first: Counts, now: Counts) -> float:
+        """The share of the users that was touched: the estimate and its standard error, to be on the safe side."""
+        asked, other = self._raw(first, now)
+        at_most = self.main.error(1.0, within(asked)), self.control.error(1.0, within(other))
+        return float(max(within(asked + other + hypot(*(error.stderr for error in at_most))), within(asked)))

@@ -1,0 +1,1 @@
+"""The estimators: what users of the library build, feed and release."""

@@ -1,0 +1,464 @@
+"""What every private estimator has in common: slots, a table, a ledger, and the verbs on them."""
+
+import struct
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property, partial
+from typing import Any, ClassVar, Generic, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from panprivacy.checks import check_level
+from panprivacy.display import Card, Rows, grid_of, html_of, warning_of
+from panprivacy.errors import CorruptState, InvalidType, NotPrivate, OtherUniverse, PanPrivacyError
+from panprivacy.estimates.release import Cost
+from panprivacy.estimators.saving import Saveable
+from panprivacy.estimators.traits import Traits
+from panprivacy.kernels import load_kernels
+from panprivacy.memory import ownership
+from panprivacy.memory.scratch import Scratch, kept_on_fork, wiped_on_fork
+from panprivacy.memory.stack import wipe_stack
+from panprivacy.memory.threads import check_threads
+from panprivacy.privacy import coins as coin_sources
+from panprivacy.privacy.budget import Budget, Split, and_delta, budget_of
+from panprivacy.privacy.coins import Coins
+from panprivacy.privacy.ledger import Ledger, Published
+from panprivacy.privacy.noisy_counts import add_noise
+from panprivacy.slots import SlotMap
+from panprivacy.state import Snapshot
+from panprivacy.table import Bits, Table
+from panprivacy.table.batch import BatchUpdate, look_up
+from panprivacy.universe import Edges, Ids, Universe
+from panprivacy.universe.categories import CategorizedEvent, CategorizedEvents
+from panprivacy.universe.columns import batches, named_columns
+from panprivacy.universe.strangers import StrangerFilter
+
+load_kernels()  # before there is any event, so that none decides it
+
+R = TypeVar("R")
+"""What a release of this estimator is."""
+
+
+class Estimator(Saveable, Generic[R]):
+    """Bits of a symmetric pair, and a ledger of what has been spent.
+
+    A subclass says which slots users own, which counts a release adds noise to, and what it makes of them.
+    """
+
+    KIND: ClassVar[int]
+    """Which estimator a saved state is of: its number in `panprivacy.registry`."""
+
+    TRAITS: ClassVar[Traits]
+    """What other rooms need to know about the class."""
+
+    TABLE: ClassVar[type[Bits]] = Table
+    """The class of the table that holds the bits."""
+
+    REPEATABLE: ClassVar[bool] = Table.repeatable
+    """Whether a batch that is fed twice is as good as fed once."""
+
+    _gone: str | None = None  # why the table is not here any more
+
+    def _assemble(self, universe: Universe, slots: SlotMap, ledger: Ledger, table: Bits, coins: Coins) -> None:
+        self._slots = slots
+        self._set_universe(universe)
+        self._ledger = ledger
+        self._table = table
+        self._coins = coins
+        self._drawn_securely = True
+        ownership.give_lock(self)
+        ownership.register(self)
+
+    def _set_universe(self, universe: Universe) -> None:
+        """Take this for the universe; events are ids of it, or visits of them where the slots have categories."""
+        self._universe = universe
+        categories = getattr(self._slots, "categories", None)
+        self._events: Any = universe if categories is None else CategorizedEvents(universe, categories)
+
+    @classmethod
+    def _of_parts(
+        cls, universe: Universe, slots: SlotMap, ledger: Ledger, table: Bits, coins: Coins, *, secure: bool
+    ) -> Self:
+        """An estimator of parts that exist already: loaded, merged or taken over."""
+        est = cls.__new__(cls)
+        est._assemble(universe, slots, ledger, table, coins)
+        est._drawn_securely = secure
+        return est
+
+    def agree_with(self, other: Self) -> None:
+        """Take the ledger of another object of the same estimator."""
+        with self._lock:
+            self._ledger = other._ledger
+
+    @classmethod
+    @abstractmethod
+    def _merged(cls, parts: Sequence[Self], *, overlapping: bool) -> Self:
+        """Make one estimator of several of this class, whose locks are held, or say why that cannot be."""
+
+    @abstractmethod
+    def _counts(self, scratch: Scratch) -> NDArray[np.int64]:
+        """The integers that a release adds noise to, in scratch; one user changes one of them, by at most 1.
+
+        They never become Python objects, which cannot be wiped.
+        """
+
+    @abstractmethod
+    def _interpret(self, published: Published) -> R:
+        """Make a release of noisy counts. They are public: all this is post-processing."""
+
+    def _cost_of(self, published: Published) -> Cost:
+        """What a release cost, and what is left."""
+        budget = budget_of(self._ledger.split, published.number, published.redraws)
+        return Cost(
+            level=published.level,
+            number=published.number,
+            epsilon_spent=budget.spent,
+            epsilon_remaining=budget.remaining,
+            delta_spent=budget.delta_spent,
+            secure=self.secure,
+        )
+
+    @abstractmethod
+    def _parameters(self) -> bytes:
+        """What a saved state needs besides ledger and bits, in a length that does not depend on the stream."""
+
+    @classmethod
+    @abstractmethod
+    def _from_parameters(cls, parameters: bytes, universe: Any) -> tuple[Universe, SlotMap]:
+        """Read `_parameters`."""
+
+    # --- events -------------------------------------------------------------------------------------------------
+
+    def update(self, user: Any, category: Any = None) -> None:
+        """Note that a user appeared, and in which category, where the estimator has categories."""
+        self._redraw_one(user if category is None else self._visit(user, category), False)
+
+    def remove(self, user: Any, category: Any = None) -> None:
+        """Note that a user was deleted: as if it had never appeared."""
+        self._redraw_one(user if category is None else self._visit(user, category), True)
+
+    def update_many(
+        self,
+        ids: Ids,
+        categories: Any = None,
+        *,
+        column: str | tuple[str, str] | None = None,
+        skip_outside: bool = False,
+        threads: int | None = None,
+    ) -> None:
+        """Note that these users appeared.
+
+        `ids` is a list, a range, a NumPy array, an Arrow, Polars or pandas column, or any iterator; for `pp.Edges` an
+        (n, 2) array, a list of pairs or a tuple of two columns. A batch with a user outside the universe is refused
+        whole; an iterator is taken in chunks, each a batch. Feeding a batch twice does no harm.
+
+        Where the estimator has categories, `categories` is a column as long as `ids`, in any of these containers, or
+        the one category of all of them.
+
+        `column` names the ids in a frame of pandas or Polars (also a lazy one), in an Arrow table or reader, or in a
+        DuckDB relation; for `pp.Edges` it is two names. Then `categories` is the name of a column, too. A lazy frame, a
+        reader and a relation come in batches, as an iterator does.
+
+        With `skip_outside`, rows whose user is not in the universe are left out, and not counted anywhere. The batch is
+        still refused if such a user is in the list but for leading zeros, case, surrounding space, Unicode form or a
+        trailing ``.0``: ``pp.Users(..., normalize=...)`` reads both as one.
+
+        All cores work on a long batch, unless `threads` says how many, or `pp.use_threads` for the whole process.
+        """
+        self._redraw_many(ids, categories, False, column=column, skip_outside=skip_outside, threads=threads)
+
+    def remove_many(
+        self,
+        ids: Ids,
+        categories: Any = None,
+        *,
+        column: str | tuple[str, str] | None = None,
+        skip_outside: bool = False,
+        threads: int | None = None,
+    ) -> None:
+        """Note that these users were deleted; takes what `update_many` takes."""
+        self._redraw_many(ids, categories, True, column=column, skip_outside=skip_outside, threads=threads)
+
+    def check_many(self, ids: Ids, categories: Any = None, *, skip_outside: bool = False) -> None:
+        """Refuse what `update_many` would refuse for its ids or categories, and change nothing.
+
+        For callers that must do something first that cannot be undone. An iterator can be read once only, so it is not
+        checked.
+        """
+        given = ids if categories is None else self._visit(ids, categories)
+        strangers = StrangerFilter(self._universe) if skip_outside else None
+        self._without_trace(partial(look_up, self._events, given, strangers))
+
+    def _visit(self, user: Any, category: Any) -> CategorizedEvent:
+        """A user, or many, with a category, or one each."""
+        if not isinstance(self._events, CategorizedEvents):
+            raise InvalidType(
+                "this estimator has no categories: say which there are, as in Density(..., categories=[...])",
+                code="no-categories",
+            )
+        return CategorizedEvent(user, category)
+
+    def _threshold(self, remove: bool) -> int:
+        """The coin that an event redraws with; the caller holds the lock."""
+        return self._ledger.pair.absent if remove else self._ledger.pair.present
+
+    def _redraw_one(self, user: Any, remove: bool) -> None:
+        with self._lock:  # `rerandomize` replaces the pair, and `grow` the universe
+            threshold, table = self._threshold(remove), self._table  # either may refuse
+            slot = self._slots.slot(self._events.index(user))
+            if slot >= 0:
+                table.redraw_one(slot, self._coins.flip(threshold), remove)
+
+    def _redraw_many(
+        self, ids: Any, categories: Any, remove: bool, *, column: Any, skip_outside: bool, threads: int | None
+    ) -> None:
+        if threads is not None:
+            check_threads(threads)
+        strangers = StrangerFilter(self._universe) if skip_outside else None
+        if column is None:
+            given = ids if categories is None else self._visit(ids, categories)
+            self._without_trace(partial(self._redraw_batches, given, remove, strangers, threads))
+            return
+        for named in named_columns(ids, column, categories, pairs=isinstance(self._universe, Edges)):
+            given = named.ids if categories is None else self._visit(named.ids, named.categories)
+            self._without_trace(partial(self._redraw_batches, given, remove, strangers, threads))
+
+    @staticmethod
+    def _without_trace(work: Callable[[], None]) -> None:
+        """Work on a batch, and leave nothing of it behind."""
+        try:
+            work()
+        except Exception as error:
+            # A program that keeps an exception keeps the frames of its traceback, and in those the batch.
+            error.__cause__ = error.__context__ = None
+            raise error.with_traceback(None)  # noqa: B904
+        finally:
+            wipe_stack()
+
+    def _redraw_batches(self, ids: Any, remove: bool, strangers: StrangerFilter | None, threads: int | None) -> None:
+        self._check_in_use()
+        for pieces in batches(self._events.as_column(ids)):
+            with self._lock:
+                threshold, table = self._threshold(remove), self._table  # either may refuse
+                batch = BatchUpdate(self._events, self._slots, table, self._coins, threshold, remove, threads)
+                if strangers is None:
+                    batch.take(pieces)
+                else:
+                    with Scratch() as scratch:
+                        batch.take(strangers.chosen(self._events, pieces, scratch))
+
+    # --- what leaves --------------------------------------------------------------------------------------------
+
+    def release(self, level: float = 0.95) -> R:
+        """Spend one planned release on an estimate, with a confidence interval of the given level."""
+        level = check_level(level)
+        with self._lock:
+            self._check_in_use()
+            self._ledger.spend_release()
+            return self._interpret(self._ledger.publish(self._noisy_counts(), level))
+
+    def next_release(self, level: float = 0.95) -> Any:
+        """Make the next release; where there are several kinds of release, the one that is due."""
+        return self.release(level)
+
+    @property
+    def releases_left(self) -> int | None:
+        """How many planned releases are left; None if their number is not limited."""
+        return self.budget.releases - self.budget.releases_made
+
+    def expected_errors(self) -> dict[str, float | None]:
+        """The standard errors of a release, by name, before anything is spent."""
+        return {}
+
+    def _noisy_counts(self) -> tuple[int, ...]:
+        """Count, and add noise in the place of the counts."""
+        try:
+            with Scratch() as scratch:
+                counts = self._counts(scratch)
+                add_noise(counts, self._ledger.split.noise, self._coins)
+                return tuple(counts.tolist())
+        finally:
+            wipe_stack()
+
+    @property
+    def last(self) -> R | None:
+        """The last release again, at no cost; None before the first."""
+        published = self._ledger.published
+        return self._interpret(published) if published else None
+
+    def rerandomize(self) -> None:
+        """After an announced reading of the state: redraw every bit through randomised response.
+
+        The next reading then costs no more than planned. The estimate stays unbiased; its error grows.
+        """
+        with self._lock:
+            self._check_in_use()
+            self._ledger.check_redraw()
+            with self._table.restored_on_error():
+                self._table.flip_each(self._ledger.split.flip, self._coins)
+                self._ledger.note_redraw()  # last: an error before it puts the bits back, and books no redraw
+        wipe_stack()
+
+    # --- whose the bits are -------------------------------------------------------------------------------------
+
+    @contextmanager
+    def hand_over(self) -> Iterator[None]:
+        """Hand the estimator over to the first process that is forked inside the `with` block.
+
+        The child goes on with it; here it holds nothing any more. Without this, a forked child's copy holds nothing.
+        """
+        with self.held(), kept_on_fork(self._table.words), ownership.leaving(self):
+            yield
+
+    @cached_property
+    def _table(self) -> Any:
+        """The table. It is assigned to this name, so this function runs only while there is none."""
+        raise PanPrivacyError(self._gone or "this estimator has no table yet", code="emptied")
+
+    def _check_in_use(self) -> None:
+        """Raise if the table was handed over or wiped, before anything else is done."""
+        _ = self._table
+
+    def _detach_table(self, why: str) -> Any:
+        """Give the table to the caller, who holds the lock; from now on every use is refused with this reason."""
+        table = self._table
+        self._gone = why
+        del self._table
+        return table
+
+    def _attach_table(self, table: Any) -> None:
+        """Take back what `_detach_table` gave."""
+        self._table, self._gone = table, None
+
+    def _empty(self, why: str) -> None:
+        """Wipe the bits, and refuse all further use with this reason; the caller holds the lock."""
+        if self._gone is None:
+            self._detach_table(why).wipe()
+
+    def _arrived(self) -> None:
+        """In the child that this estimator was handed over to: a child of that child has none of its bits."""
+        wiped_on_fork(self._table.words)
+
+    # --- what it says of itself ---------------------------------------------------------------------------------
+
+    @property
+    def budget(self) -> Budget:
+        """Where epsilon goes: shares, spent, left, and the exact total."""
+        return self._ledger.budget
+
+    @property
+    def secure(self) -> bool:
+        """Whether every coin so far came from the operating system."""
+        return self._drawn_securely and self._coins.secure
+
+    @property
+    def split(self) -> Split:
+        """How the budget is split between the state and what is released."""
+        return self._ledger.split
+
+    @property
+    def epsilon(self) -> float:
+        """The total budget."""
+        return self._ledger.split.epsilon
+
+    @property
+    def delta(self) -> float:
+        """The probability, at most, with which more than epsilon is lost: 0 unless it was given and is of use."""
+        return self._ledger.split.delta
+
+    @property
+    def universe(self) -> Universe:
+        """The users there could be."""
+        return self._universe
+
+    @property
+    def memory(self) -> int:
+        """Bytes that the bits take; none, if they are gone."""
+        return 0 if self.emptied else self._table.nbytes
+
+    @property
+    def emptied(self) -> str | None:
+        """Why this estimator holds nothing any more and refuses all use; None while it does hold bits."""
+        return self._gone
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}, emptied: {self.emptied}>" if self.emptied else self._described()
+
+    def card(self) -> Card:
+        """What is shown of it."""
+        if self.emptied:
+            return Card(type(self).__name__, (("emptied", self.emptied),))
+        return Card(type(self).__name__, self._rows(), warning_of(self.secure))
+
+    __rich__ = grid_of
+    _repr_html_ = html_of
+
+    def _spent(self) -> str:
+        """The spent budget, as the end of the line about an estimator."""
+        budget = self.budget
+        return (
+            f"epsilon {self.epsilon:g}{and_delta(self.delta)}: {budget.spent:.3g} spent, {budget.releases_made} of "
+            f"{budget.releases} releases made{self._unsafe()}"
+        )
+
+    def _unsafe(self) -> str:
+        return "" if self.secure else "; NOT SECURE: seeded coins"
+
+    @abstractmethod
+    def _described(self) -> str:
+        """One line about an estimator in use."""
+
+    @abstractmethod
+    def _rows(self) -> Rows:
+        """The same in several rows."""
+
+    # --- bytes --------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def sealed_state(self, insecure: bool) -> Iterator[Snapshot]:
+        """The parts of the saved state; the bits are those of the table, which keeps still meanwhile."""
+        if not (self.secure or insecure):
+            raise NotPrivate(
+                "this estimator used seeded coins and protects no user; insecure=True saves it all the same",
+                code="seeded-coins",
+            )
+        with self.held():
+            parameters = self._ledger.to_bytes(self._counts_released()) + self._parameters()
+            yield Snapshot(self.KIND, self.secure, parameters, self._table.words)
+
+    def _counts_released(self) -> int:
+        """How many counts a release has, without counting them."""
+        return 1
+
+    @classmethod
+    def from_sealed(cls, parts: Snapshot, universe: Any = None) -> Self:
+        """Make an estimator of the parts of a saved state; their words become its table."""
+        if parts.kind != cls.KIND:
+            raise CorruptState(f"this state is not that of a {cls.__name__}", code="other-estimator")
+        return cls.from_state_with_table(
+            parts, universe, lambda slots, _: cls._saved_table(slots, parts.words), coin_sources.system
+        )
+
+    @classmethod
+    def from_state_with_table(
+        cls, parts: Snapshot, universe: Any, bits: Callable[[SlotMap, Split], Bits], coins: Coins
+    ) -> Self:
+        """An estimator with the parameters of a saved state, and a table that `bits` makes for its slots and split."""
+        try:
+            ledger, rest = Ledger.from_bytes(bytes(parts.parameters), parts.version)
+            known, slots = cls._from_parameters(rest, universe)
+            est = cls._of_parts(known, slots, ledger, bits(slots, ledger.split), coins, secure=parts.secure)
+            if ledger.published and len(ledger.published.noisy) != est._counts_released():
+                raise CorruptState("the last release has the wrong number of counts", code="state-contradictory")
+        except OtherUniverse:
+            raise
+        except (PanPrivacyError, ValueError, ArithmeticError, struct.error) as error:
+            raise CorruptState(f"the state contradicts itself: {error}", code="state-contradictory") from error
+        return est
+
+    @classmethod
+    def _saved_table(cls, slots: SlotMap, words: NDArray[np.uint64]) -> Bits:
+        """The table of these slots that was saved."""
+        return cls.TABLE.from_words(slots.size, words)

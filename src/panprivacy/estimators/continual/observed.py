@@ -1,0 +1,246 @@
+"""The state of an observer: a test for drift, the bits behind it, and how both are saved."""
+
+import struct
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import ceil
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from panprivacy.checks import LARGEST_DELTA
+from panprivacy.errors import CorruptState, InvalidValue, NotPrivate, PanPrivacyError
+from panprivacy.estimates.errors import SampleDesign
+from panprivacy.estimators.continual.accuracy import bar_for, farthest_walk
+from panprivacy.estimators.continual.shares import Plan, Shares, best_shares
+from panprivacy.estimators.density import Density
+from panprivacy.memory.scratch import Scratch
+from panprivacy.privacy import coins as coin_sources
+from panprivacy.privacy.budget import RELEASE_STEPS, Split
+from panprivacy.privacy.coins import ONE, Coins
+from panprivacy.privacy.ledger import Ledger, noise_of, steps_of
+from panprivacy.privacy.noise import Laplace
+from panprivacy.privacy.noisy_counts import add_kept_noise, reaches
+from panprivacy.privacy.pairs import Pair
+from panprivacy.slots.choosing import choose_users, table_size
+from panprivacy.state import Snapshot
+from panprivacy.universe import Universe, ungrouped, universe_of
+
+KIND = 4
+"""Which estimator a saved state is of; `Density` is 1, `DistinctCount` 2."""
+
+# epsilon, present, moves, three shares, bar, walk, step, beta, planned, insert-only, observed, published
+_WITHOUT_DELTA = struct.Struct("<dII3Qq8xddQ?Qd")
+# and: whether it only rises, delta
+_OBSERVER = struct.Struct("<dII3Qq8xddQ?Qd?d")
+_WALK = struct.calcsize("<dII3Qq")  # where the walk is: copied from array to array, since integers cannot be wiped
+
+_UNUSED = 0.01  # of epsilon, that a plan leaves at most: the search for the best shares ends before the last digits
+_USABLE = 20.0  # the largest epsilon of which that holds: a coin of 32 bits cannot use more
+_NEVER = 1e-12  # the probability that an honest walk is refused
+_ROUNDING = 1e-6  # relative
+
+
+class DriftTest:
+    """Compares a distance with a bar, both behind noise, and keeps the threshold's noise as a walk.
+
+    This is `AboveThreshold` (Dwork and Roth 2014, Alg. 1) made fit for an intruder: every test, also the first after a
+    move and the first after a reading, is behind threshold noise that was not there before. The walk goes on when the
+    published value moves: to begin it anew would cost another `threshold` each time and hide nothing more (Lyu, Su
+    and Li 2017, Alg. 1, which scale the noise of the tests by the number of moves, as is done here).
+    """
+
+    def __init__(self, shares: Shares, bar: int) -> None:
+        self.shares = shares
+        self.bar = bar
+        """The distance in counts at which to move."""
+        self.walk: NDArray[np.int64] = np.zeros(1, dtype=np.int64)
+        """The threshold's noise so far, all that a test leaves behind; each step overwrites where it was before."""
+
+    def has_drifted(self, distance: NDArray[np.int64], coins: Coins) -> bool:
+        """Test once. One user changes the distance, which is used up and which the caller wipes, by at most 1."""
+        add_kept_noise(self.walk, Laplace(self.shares.threshold), coins)
+        return self._reached(distance, coins)
+
+    def _reached(self, distance: NDArray[np.int64], coins: Coins) -> bool:
+        """Whether a distance, behind noise, reaches the bar where it stands now."""
+        with Scratch() as scratch:
+            threshold = scratch.own(self.walk.copy())
+            threshold += self.bar
+            return reaches(distance, threshold, Laplace(self.shares.test), coins)
+
+
+def new_bits(
+    universe: Any,
+    epsilon: float,
+    delta: float | None,
+    plan: Plan,
+    *,
+    sample: int | None,
+    memory: str | int | None,
+    coins: Coins | None,
+) -> tuple[Density, Shares]:
+    """Draw the bits of a new observer, whose size completes its plan."""
+    source = coins or coin_sources.system
+    users = ungrouped(universe_of(universe), "a Continual")
+    size = table_size(users.size, sample, memory)
+    shares = best_shares(epsilon, replace(plan, size=size), delta)
+    return drawn_bits(users, size, shares, source), shares
+
+
+def drawn_bits(users: Universe, size: int, shares: Shares, source: Coins) -> Density:
+    """Draw this number of bits by the shares of an observer."""
+    slots = choose_users(users.size, size, None, None, source)
+    table = Density.TABLE.drawn(slots.size, shares.pair, source)
+    return Density._of_parts(users, slots, Ledger(split_of(shares)), table, source, secure=True)
+
+
+def taken_over(est: Density, plan: Plan, check: Callable[[Shares], object]) -> tuple[Density, Shares]:
+    """Take the bits and the budget of an estimator that has released nothing; it refuses all use afterwards.
+
+    `check` raises if the shares are no good, while the estimator still has its bits. Users may have been removed from
+    it, which its state does not tell: its shares are planned for any stream.
+    """
+    if est.TABLE is not Density.TABLE:
+        raise InvalidValue(
+            f"the bits of a {type(est).__name__} are kept in another way than in a Density", code="other-table"
+        )
+    if est.groups:
+        raise InvalidValue(
+            "a Continual watches one density: it takes over none with groups or categories", code="continual-of-groups"
+        )
+    est.check_unbound("taken over by a Continual")
+    with est._lock:
+        est._check_in_use()
+        ledger = est._ledger
+        if ledger.releases or ledger.split.intrusions:
+            raise InvalidValue(
+                "only a Density that has released nothing, and plans no announced readings, can be taken over",
+                code="already-released",
+            )
+        split, plan = ledger.split, replace(plan, size=est._slots.size, rising=False)
+        shares = best_shares(split.epsilon, plan, split.delta or None, ledger.pair)
+        check(shares)
+        table = est._detach_table("this Density was taken over by a Continual, which holds its bits: use that one")
+        ledger = Ledger(split_of(shares))
+        density = Density._of_parts(est._universe, est._slots, ledger, table, est._coins, secure=est.secure)
+    return density, shares
+
+
+def tracked_by(density: Density) -> SampleDesign:
+    """Whom the bits of an observer speak for."""
+    slots = density._slots
+    return SampleDesign(density._ledger.pair, slots.size, slots.users, slots.population)
+
+
+def split_of(shares: Shares) -> Split:
+    """What the moves spend, as the releases of a `Density`; the tests spend more beside it."""
+    noise, delta = shares.value, shares.delta
+    split = Split(shares.epsilon, shares.pair, noise, shares.moves, flip=0, intrusions=0, delta=delta)
+    return replace(split, epsilon=split.loss(shares.moves, 0)) if delta else split  # a delta is used up to its epsilon
+
+
+@dataclass
+class Observed:
+    """What an observer keeps beside its bits."""
+
+    drift_test: DriftTest
+    step: float
+    beta: float
+    planned: int
+    insert_only: bool
+    observations: int = 0
+    """How many have been made."""
+    published: float = 0.0
+
+
+@contextmanager
+def sealed(density: Density, observed: Observed, *, insecure: bool) -> Iterator[Snapshot]:
+    """The parts of a saved observer, whose length depends on its plan alone; the bits keep still meanwhile."""
+    if not (density.secure or insecure):
+        raise NotPrivate(
+            "this observer used seeded coins and protects no user; insecure=True saves it all the same",
+            code="seeded-coins",
+        )
+    shares = observed.drift_test.shares
+    head = _OBSERVER.pack(
+        shares.epsilon,
+        shares.pair.present,
+        shares.moves,
+        *(int(share * RELEASE_STEPS) for share in (shares.threshold, shares.test)),
+        steps_of(shares.value),
+        observed.drift_test.bar,
+        observed.step,
+        observed.beta,
+        observed.planned,
+        observed.insert_only,
+        observed.observations,
+        observed.published,
+        shares.rising,
+        shares.delta,
+    )
+    with density.sealed_state(insecure) as bits, Scratch() as scratch:
+        parameters = bytearray(head + bits.parameters)
+        scratch.own(np.frombuffer(parameters, dtype=np.uint8))
+        _walk_in(parameters)[:] = observed.drift_test.walk
+        yield bits._replace(kind=KIND, parameters=parameters)
+
+
+def from_sealed(parts: Snapshot, universe: Any) -> tuple[Density, Observed]:
+    """Take an observer apart again, refusing what contradicts itself."""
+    if parts.kind != KIND:
+        raise CorruptState("this state is not that of a Continual", code="other-estimator")
+    try:
+        written = _OBSERVER if parts.version > 1 else _WITHOUT_DELTA
+        observed = _read(written, parts.parameters)
+        bits = parts._replace(kind=Density.KIND, parameters=parts.parameters[written.size :])
+        density = Density.from_sealed(bits, universe)
+        if density._ledger.split != split_of(observed.drift_test.shares):
+            raise CorruptState("its bits have another plan")
+        if parts.version > 1:
+            _check_bar(observed, density)
+    except (PanPrivacyError, ValueError, ArithmeticError, struct.error) as error:
+        raise CorruptState(f"the state contradicts itself: {error}", code="state-contradictory") from error
+    return density, observed
+
+
+def _walk_in(parameters: bytes | bytearray) -> NDArray[np.int64]:
+    """The walk, where it stands among the parameters."""
+    return np.frombuffer(parameters, dtype="<i8", count=1, offset=_WALK)
+
+
+def _read(written: struct.Struct, parameters: bytes | bytearray) -> Observed:
+    (epsilon, present, moves, *rest) = written.unpack_from(parameters)
+    threshold, test = (Fraction(steps, RELEASE_STEPS) for steps in rest[:2])
+    value, bar, step, beta, planned, insert_only, observations, published, *law = rest[2:]
+    rising, delta = law or (False, 0.0)
+    if not (0 < step <= 1 and 0 < beta < 1 and planned and bar > 0 and 0 <= published <= 1):
+        raise CorruptState("its plan is impossible")
+    if not (2 * present > ONE and min(threshold, test, value) > 0 and 0 <= delta <= LARGEST_DELTA):
+        raise CorruptState("its shares are impossible")
+    if rising and not insert_only:
+        raise CorruptState("its stream cannot have deletions and only rise")
+    if insert_only and moves != ceil(1 / step):
+        raise CorruptState("its moves do not follow from its step")
+    noise = noise_of(value, delta)
+    shares = Shares(epsilon, Pair(ONE - present, present), moves, threshold, test, noise, rising, delta=delta)
+    if rising and not delta and epsilon <= _USABLE and shares.loss(moves) < (1 - _UNUSED) * epsilon:
+        raise CorruptState("its shares are planned for a stream with deletions, and it claims to have none")
+    test_so_far = DriftTest(shares, bar)
+    test_so_far.walk[:] = walk = _walk_in(parameters)
+    farthest = farthest_walk(shares, observations, _NEVER)
+    if not ((walk <= farthest) & (walk >= -farthest)).all():
+        raise CorruptState("its walk is farther than its steps can have led")
+    walk.fill(0)  # the parameters are not needed any more
+    return Observed(test_so_far, step, beta, planned, insert_only, observations, published)
+
+
+def _check_bar(observed: Observed, density: Density) -> None:
+    """Refuse a bar that does not follow from the plan, but for the last digits, which differ between machines."""
+    shares = observed.drift_test.shares
+    planned = bar_for(observed.step, shares, tracked_by(density), observed.planned, observed.beta)
+    if abs(observed.drift_test.bar - planned) > 1 + _ROUNDING * planned:
+        raise CorruptState(f"its bar is {observed.drift_test.bar:,}, and its plan has {planned:,}")

@@ -1,0 +1,296 @@
+r"""Where the budget of continual observation goes, why it suffices for any number of observations, and the best shares.
+
+The sparse-vector test compares the distance of the count from the last release with a bar plus threshold noise. In the
+textbook's version that noise is drawn once and kept, and it pays for all the answers "not yet" together. But what is
+kept is state. An intruder who has read it knows it, and from then on every answer is hidden by its own noise alone:
+the loss grows with each observation. Here the threshold noise is a *walk*: before every test it takes a step of
+discrete Laplace noise, and only the sum is kept.
+
+**Any stream.** Take two worlds that differ in one user's bit, which the user may redraw before each observation, so
+that the distance is off by -1, 0 or 1, differently each time. Fix everything that is seen. If in the other world the
+walk runs one higher, then each "not yet" is at least as likely there, however many there are. To run one higher the
+walk needs
+
+- a first step that is larger by one: ``e^threshold``;
+- a step that is smaller by one at the last observation before the reading, so that what is read is the same:
+  ``e^threshold``; that one observation is hidden by its own noise, ``e^test``;
+- a step that is larger by one again after the reading, from the value that the intruder knows: ``e^threshold``.
+
+Each of the c answers "moved" is hidden by its test's noise, which must make up for the higher bar (``e^test``) and for
+the bit (``e^test`` again); and the released count shows the bit once more (``e^value``). The bits at these c + 1
+observations are coins that come out against the user with probability p1 at most, as in `panprivacy.privacy.budget`.
+So in all
+
+    total = eps_state + 3*threshold + c*test + ln(1 + p1*(e^((c + 1)*test + c*value) - 1)).          (any stream)
+
+**A stream that only rises.** Without deletions the distance need not be absolute: the test asks whether the count is
+*above* the last release by the bar. Then a bit of 1 always makes a move likelier and a "not yet" less likely, and every
+event redraws the bit with the same p1. That is worth ``min(eps_state, c*test, c*p1*(test + value))``, as follows.
+
+Let b be the path of the user's bit in world A and b' that in world B, f(b) the probability of all that is seen (but for
+the bit that is read), and k = test + value, with test >= value (a smaller test counts as if it were value). The release
+of a move makes f larger or smaller by ``e^value`` if the bit is 1; the numbers here are for larger, which is worst
+unless said otherwise. Shares are counted in logarithms. If B's walk runs one higher, then
+
+    (1)  ln f(b) - ln f(b') <= sum over moves of  test + k*(b - b'),    whatever the paths, beside steps of the walk;
+
+if b >= b' at every "not yet", the walk need not run higher, and
+
+    (2)  ln f(b) - ln f(b') <= sum over moves of  k*(b - b')    wherever b >= b'.
+
+The right sides are differences of a function of b and one of b', so that f may be averaged over the paths of either
+world: ln E f(b) - ln E f(b') is at most the same with ``ln E e^(k*sum of b)`` and ``ln E e^(k*sum of b')`` in place of
+the sums. A coin of probability p that m moves see has ``pkm <= ln E e^(km) = ln(1 + p*(e^(km) - 1)) <= km``, and it is
+convex in m: several coins together lie between the first and one coin for all.
+
+*After the reading* both bits are what was read, until their user appears. While neither has: nothing is lost. Once
+both have, every bit has the mean p1, in A as in B: by (1), m moves lose ``m*test + ln(1 + p1*(e^(km) - 1)) - p1*k*m``.
+While only one has, and a 0 was read: A's user, by (2), ``ln(1 + p1*(e^(km) - 1))``; B's user, by (1),
+``m*test - p1*k*m``. And if a 1 was read: A's user, by (1), ``m*test`` at most (also if the release makes f smaller);
+B's user, by (2), ``p0*k*m``. All these, one after the other, come to at most
+
+    after(c) = threshold + ln(1 + p1*(e^(kc) - 1)) + c*max(0, test - p1*k).
+
+*Before the reading* there are three cases. If neither user has appeared, the two worlds are the same. If exactly one
+has, say B's has not, B's bit was at all times the one that is read. The reading loses eps_state if that is the likelier
+bit in A, a 1. So b' = 1, and by (1) a move loses ``test + k*(b - 1) <= test``; likewise with A's user away and a 0 that
+is read. Should the reading show the other bit, eps_state is gained. If both have appeared, the reading tells nothing,
+and by (1) m moves lose ``m*test + ln(1 + p1*(e^(km) - 1))`` at most. In every case two steps of the walk are paid, and
+one test at the last observation before the reading. So in all
+
+    total = 3*threshold + test + ln(1 + p1*(e^(kc) - 1)) + max(eps_state + c*max(0, test - p1*k), c*test).  (only rises)
+
+The smaller of the two totals holds. There is no number of observations in either. Both are bounds.
+
+**With a delta**, `continual.epochs` has a third law, in which moves add up like the root of their number.
+"""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from functools import lru_cache
+from math import ceil, exp, expm1, floor, inf, log, log1p, sqrt, tanh
+
+import numpy as np
+from numpy.typing import NDArray
+
+from panprivacy.checks import check_epsilon
+from panprivacy.errors import InvalidValue, NotPrivate
+from panprivacy.estimators.continual import epochs
+from panprivacy.privacy import exact
+from panprivacy.privacy.budget import LARGEST_SQUARE, LARGEST_STATE_EPSILON, RELEASE_STEPS, SQUARE_STEPS, Law
+from panprivacy.privacy.gaussian import LEAST_SQUARE
+from panprivacy.privacy.noise import Gaussian, Laplace, Noise
+from panprivacy.privacy.pairs import Pair, symmetric
+from panprivacy.privacy.splitting import even_if_worse
+
+_BETA = 0.0125  # of each source of error in the statement for the usual beta of 0.05
+_WORTH_A_DELTA = 0.95  # of the error without one
+_IMPOSSIBLE = 1e9  # the error of shares that are none; finite, since the search subtracts errors
+
+
+@dataclass(frozen=True)
+class Shares(Law):
+    """The decided shares of a total epsilon."""
+
+    moves: int
+    """How often the published value may move."""
+    threshold: Fraction
+    """Share of the step that the threshold's walk takes before a test."""
+    test: Fraction
+    """Share of the noise on the distance in a test."""
+    value: Noise
+    """The noise on the count that is released when the published value moves: Gaussian if there is a delta."""
+    rising: bool = False
+    """Whether no bit was ever redrawn by a deletion, nor will be."""
+
+    @property
+    def planned(self) -> tuple[int]:
+        """How many moves are planned."""
+        return (self.moves,)
+
+    def exact_loss(self, *done: int) -> Decimal:
+        """The largest loss by one reading, these moves, and any number of observations."""
+        (moves,) = done
+        walk = exact.decimal(3 * self.threshold)
+        if isinstance(self.value, Gaussian):
+            read = exact.add(self.pair.exact_loss, walk, exact.decimal(self.test))
+            return exact.add(read, exact.decimal(epochs.loss(self.test, self.value.square, moves, self.delta)))
+        test, value = self.test, self.value.epsilon
+        seen = exact.log_mixture(self.pair.p1, exact.decimal((moves + 1) * test + moves * value))
+        of_any = exact.add(self.pair.exact_loss, walk, exact.decimal(moves * test), seen)
+        if not self.rising:
+            return of_any
+        test = max(test, value)
+        seen = exact.log_mixture(self.pair.p1, exact.decimal(moves * (test + value)))
+        beside = exact.decimal(moves * max(Fraction(0), test - self.pair.p1 * (test + value)))
+        most = max(exact.add(self.pair.exact_loss, beside), exact.decimal(moves * test))
+        return min(of_any, exact.add(walk, exact.decimal(test), seen, most))
+
+    def delta_after(self, *done: int) -> float:
+        """The delta: all of it, from the first move on."""
+        return self.delta if done[0] else 0.0
+
+
+def log_moment(epsilon: float, rate: float) -> float:
+    """``ln E exp(rate*X)`` of discrete Laplace noise: ``(1-a)^2 / ((1 - a*e^rate)(1 - a*e^-rate))``."""
+    return 2 * log(-expm1(-epsilon)) - log(-expm1(rate - epsilon)) - log(-expm1(-rate - epsilon))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What an observer is planned for."""
+
+    size: int
+    """How many bits there are."""
+    moves: int
+    observations: int
+    rising: bool = False
+    """Whether the shares may be planned for a stream that only rises."""
+
+
+def best_shares(epsilon: float, plan: Plan, delta: float | None = None, pair: Pair | None = None) -> Shares:
+    """Share out a total epsilon so that the accuracy that is promised for a plan is best.
+
+    A delta is used only where it is better than none. If the bits are drawn already, their `pair` is the state's share.
+
+    >>> plan = Plan(1_000_000, moves=20, observations=1000, rising=True)
+    >>> shares = best_shares(1.0, plan)
+    >>> round(shares.loss(20), 9), [round(float(x), 3) for x in (shares.threshold, shares.test, shares.value.epsilon)]
+    (1.0, [0.063, 0.006, 0.006])
+    """
+    epsilon = check_epsilon(epsilon)
+    if plan.moves < 1 or plan.observations < 1:
+        raise InvalidValue(
+            f"plan at least one move and one observation, got {plan.moves} and {plan.observations}", code="moves-range"
+        )
+    return _best_shares(epsilon, plan, delta, pair, even_if_worse.get())
+
+
+@lru_cache(maxsize=256)
+def _best_shares(epsilon: float, plan: Plan, delta: float | None, pair: Pair | None, even_if_worse: bool) -> Shares:
+    found = _Search(epsilon, plan, 0.0, pair).best()
+    if delta:
+        other = _Search(epsilon, plan, delta, pair).best()
+        found = other if even_if_worse or other.error < _WORTH_A_DELTA * found.error else found
+    if found.error < _IMPOSSIBLE:
+        for shares in found.affordable(plan, epsilon, pair):
+            return shares
+    raise InvalidValue(f"epsilon = {epsilon} is too small for {plan.moves} moves", code="epsilon-too-small")
+
+
+@dataclass(frozen=True)
+class _Found:
+    """Shares as floats: of the state, the walk's step, the test and the value, which is 1/sigma if there is a delta."""
+
+    error: float
+    state: float
+    noises: tuple[float, float, float]
+    delta: float
+
+    def affordable(self, plan: Plan, epsilon: float, pair: Pair | None) -> Iterator[Shares]:
+        """The shares as fractions. Floats may have erred in the last digits: step down until the exact loss fits."""
+        drawn, shrink, less = pair or symmetric(self.state), 1.0, 2**-40
+        while shrink > 0.5:
+            threshold, test = (Fraction(floor(x * shrink * RELEASE_STEPS), RELEASE_STEPS) for x in self.noises[:2])
+            noise = _noise(self.noises[2] * shrink, self.delta)
+            if min(threshold, test) > 0 and noise is not None:
+                with suppress(NotPrivate):
+                    yield Shares(epsilon, drawn, plan.moves, threshold, test, noise, plan.rising, delta=self.delta)
+            shrink, less = shrink - less, 2 * less
+
+
+def _noise(share: float, delta: float) -> Noise | None:
+    """The noise of a released count, if it can be drawn."""
+    if not delta:
+        epsilon = Fraction(floor(share * RELEASE_STEPS), RELEASE_STEPS)
+        return Laplace(epsilon) if epsilon > 0 else None
+    square = max(Fraction(ceil(share**-2 * SQUARE_STEPS), SQUARE_STEPS), LEAST_SQUARE)
+    return Gaussian(square) if square <= LARGEST_SQUARE else None
+
+
+@dataclass(frozen=True)
+class _Search:
+    """The search for the best shares under one law."""
+
+    epsilon: float
+    plan: Plan
+    delta: float
+    pair: Pair | None
+
+    def best(self) -> _Found:
+        """Search over the proportions of the shares; how large they are then follows from epsilon."""
+        from scipy.optimize import minimize
+
+        tests = log(4 / self.plan.moves) / 2
+        start = np.zeros(4)
+        start[1:3] = tests
+
+        def error(at: NDArray[np.float64]) -> float:
+            return self._at(*at.tolist()).error
+
+        found = minimize(error, start, method="Nelder-Mead", options={"xatol": 1e-4, "fatol": 1e-7, "maxiter": 2000})
+        return self._at(*found.x.tolist())
+
+    def _at(self, of_state: float, test: float, value: float, rate: float) -> _Found:
+        state = self.pair.loss if self.pair else _part(of_state) * min(self.epsilon, LARGEST_STATE_EPSILON)
+        if max(abs(test), abs(value)) > 30 or state < 1e-9:
+            return _Found(_IMPOSSIBLE, state, (0.0, 0.0, 0.0), self.delta)
+        proportions = (1.0, exp(test), exp(value))
+        scale = self._scale(state, proportions)
+        noises = (scale, scale * proportions[1], scale * proportions[2])
+        return _Found(self._error(state, noises, _part(rate)), state, noises, self.delta)
+
+    def _scale(self, state: float, proportions: tuple[float, float, float]) -> float:
+        """How large the shares can be in these proportions."""
+        from scipy.optimize import brentq
+
+        def excess(scale: float) -> float:
+            threshold, test, value = (scale * each for each in proportions)
+            return self._loss(state, threshold, test, value) - self.epsilon
+
+        return float(brentq(excess, 0.0, self.epsilon / 3, xtol=1e-15, rtol=1e-13)) if excess(0.0) < 0 else 0.0
+
+    def _loss(self, state: float, threshold: float, test: float, value: float) -> float:
+        """The laws at the top of this file, in floats."""
+        moves, walk = self.plan.moves, state + 3 * threshold
+        if test <= 0:
+            return walk
+        if self.delta:
+            m, square = 2 * test, value**-2
+            order = epochs.best_order(m, square, moves, self.delta)
+            return walk + test + max(epochs.loss_at(order, m, square, moves, self.delta), 0.0)
+        p1 = 1 / (1 + exp(-state))
+        if not self.plan.rising:
+            return walk + moves * test + _mixture(p1, (moves + 1) * test + moves * value)
+        test = max(test, value)
+        each = test + value
+        beside = max(moves * max(0.0, test - p1 * each), moves * test - state)
+        return walk + test + _mixture(p1, moves * each) + beside
+
+    def _error(self, state: float, noises: tuple[float, float, float], part: float) -> float:
+        """What the accuracy adds to the step, as a part of all users; `part` sets the rate in Chernoff's bound."""
+        threshold, test, value = noises
+        plan, whole = self.plan, self.plan.size * tanh(state / 2)
+        if min(threshold, test, value) < 1e-12 or whole <= 0:
+            return _IMPOSSIBLE
+        looks, rate = log(2 * plan.observations / _BETA), part * min(threshold, test)
+        tested = (looks + plan.observations * log_moment(threshold, rate) + log_moment(test, rate)) / rate
+        tail = log(2 * min(plan.moves, plan.observations) / _BETA)
+        valued = sqrt(2 * tail) / value if self.delta else tail / value
+        bits = sqrt(plan.size * tanh(state / 2) / state * looks)
+        # Of a stream that only rises the middle of what can be is published, which halves all but one of each.
+        parts = (tested, valued, 2 * bits) if plan.rising else (2 * tested, valued, 3 * bits)
+        return min(sum(parts) / whole, _IMPOSSIBLE / 2) if sum(parts) < inf else _IMPOSSIBLE
+
+
+def _part(x: float) -> float:
+    """Any number as a part of one."""
+    return 1 / (1 + exp(-min(max(x, -700.0), 36.0)))
+
+
+def _mixture(p: float, exponent: float) -> float:
+    """``ln(1 + p*(e^exponent - 1))``, for any exponent."""
+    return exponent + log1p((1 - p) * expm1(-exponent))

@@ -1,0 +1,341 @@
+"""`Counts`: how often do people appear?"""
+
+from collections.abc import Iterable
+from typing import Any, Literal, NoReturn, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from panprivacy.checks import check_delta, check_epsilon, check_whole
+from panprivacy.display import Rows
+from panprivacy.errors import InvalidValue, PanPrivacyError
+from panprivacy.estimates import Cost, FrequencyRelease
+from panprivacy.estimates.frequency import MeanErrors, ShareErrors, frequencies
+from panprivacy.estimators.known import UniverseEstimator
+from panprivacy.estimators.traits import Traits
+from panprivacy.memory.scratch import Scratch
+from panprivacy.privacy import coins as coin_sources
+from panprivacy.privacy.coins import Coins
+from panprivacy.privacy.ledger import Ledger, Published
+from panprivacy.privacy.splitting import best_split
+from panprivacy.slots import AllUsers, OneCategoryPerUser, Ranges, SlotMap
+from panprivacy.slots.categories import CountedSlots, with_counters
+from panprivacy.slots.choosing import choose_slots
+from panprivacy.slots.saved import slots_bytes, slots_from, universe_bytes, universe_from
+from panprivacy.table import Counters
+from panprivacy.table.counters import LEAST_UP_TO, check_frequency
+from panprivacy.units import format_bytes
+from panprivacy.universe import Ids, Universe
+from panprivacy.universe.groups import Label
+
+
+class Counts(UniverseEstimator[FrequencyRelease]):
+    r"""Estimate how often the users of a known universe appear in a stream, pan-privately.
+
+    Every user owns a counter c, drawn uniformly from 0..t-1 with ``t = up_to``, and a bit, drawn with probability p0.
+    An appearance adds 1 to the counter; where it wraps to 0, the bit is redrawn with probability ``p1 = 1 - p0``. After
+    n appearances c is still uniform, and the bit was redrawn exactly if n > c: the users at c tell who appeared more
+    than c times. A release publishes, for each c, A_c, the ones less the zeros among the users at c, plus exact noise:
+
+        share who appeared more than c times = 1/2 + t*A_c / (2*m*(p1-p0)),      m users.
+
+    "At least k times" is the share of k-heavy hitters, differences of two shares tell who appeared exactly k times, and
+    the sum of all shares is the cropped mean: the mean of min(n, t).
+
+    **A batch that is fed twice counts twice**, unlike with the other estimators. A batch is taken whole or not at all,
+    whatever breaks it off; what was taken must not be fed again.
+
+    Parameters
+    ----------
+    universe
+        The users there could be: a number N for ids 0..N-1, `pp.Users` for a list, `pp.Edges` for a graph.
+    epsilon
+        The total budget of this object's life.
+    up_to
+        How many appearances of a user count, from 2 to 256: the standard error grows with the root of it.
+    releases
+        How many releases the budget is planned for.
+    only
+        ``"mean"`` releases the cropped mean alone: one number that a user moves by 1, instead of many that a user
+        moves by 2, so that more of epsilon is left for the bits.
+    delta
+        A probability with which more than epsilon may be lost, as for `pp.Density`: it buys Gaussian noise.
+    groups
+        The group of each of the users 0..N-1, as for `pp.Density`; listed users have theirs with them:
+        ``pp.Users(ids, groups=column)``. Each release then has every group beside the total, at no extra epsilon.
+    categories, other, key
+        What events can be in, as for `pp.Density`: ``update(user, category)``. A user is asked how often it appeared in
+        one of them, which the key chooses; events in others leave no trace. Each release has every category, and no
+        total.
+    shard
+        ``(i, n)``: this object owns part i of n of the users, to be merged with the others by `pp.merge`. It may be fed
+        the whole stream.
+    coins
+        The source of randomness; anything but the default makes the estimator insecure, and it says so.
+
+    Examples
+    --------
+    >>> import panprivacy as pp
+    >>> est = pp.Counts(universe=100_000, epsilon=1.0, up_to=4)
+    >>> est.update_many(range(50_000))
+    >>> est.update_many(range(20_000))
+    >>> r = est.release()
+    >>> [round(share, 1) for share in r.at_least], round(r.mean, 1)
+    ([0.5, 0.2, 0.0, 0.0], 0.7)
+    >>> regions = pp.Counts(100_000, epsilon=2.0, up_to=2, groups=["north"] * 60_000 + ["south"] * 40_000)
+    >>> regions.update_many([*range(30_000)] * 2)
+    >>> {row.group: round(row.mean, 1) for row in regions.release().groups}
+    {'north': 1.0, 'south': 0.0}
+
+    Notes
+    -----
+    Dwork, Naor, Pitassi, Rothblum and Yekhanin, "Pan-private streaming algorithms" (2010), call these statistics the
+    t-cropped mean, the fraction of k-heavy hitters and the t-incidence; one state gives them all. The state loses
+    eps_state, what one bit of a pair loses, and the releases R on top of it; with ``only="mean"`` it is the formula of
+    `Density`. The auditor finds both exactly.
+
+    `remove` takes one appearance back. The state then has the law of a count that goes up to t and down to 0 and never
+    beyond, so the release is exactly right for users who have appeared at most t times when something is taken back.
+
+    There is no `rerandomize`: two readings show every counter twice, and the difference tells how often its user came
+    in between. Tables that saw the same users cannot be merged: two counters that hide where they began cannot be
+    added.
+    """
+
+    KIND = 5
+    OVERLAPPING = (
+        "counters of the same users cannot be merged: each hides where it began, so that two of them cannot be added; "
+        "feed one estimator, or shards that own different users"
+    )
+    TRAITS = Traits(
+        "counts",
+        ("up_to", "only", "releases", "delta", "categories", "other"),
+        small={"up_to": 2},
+        example={"up_to": 5},
+        in_folder=True,
+    )
+    TABLE = Counters
+    REPEATABLE = Counters.repeatable
+    _slots: CountedSlots
+    _table: Counters
+
+    def __init__(
+        self,
+        universe: int | Universe,
+        epsilon: float,
+        up_to: int = 8,
+        *,
+        releases: int = 1,
+        only: Literal["mean"] | None = None,
+        delta: float | None = None,
+        groups: Any = None,
+        categories: Iterable[Label] | None = None,
+        other: bool = False,
+        shard: tuple[int, int] | None = None,
+        key: bytes | None = None,
+        coins: Coins | None = None,
+    ) -> None:
+        source = coins or coin_sources.system
+        up_to = check_frequency(up_to, only)
+        chosen = choose_slots(universe, source, groups=groups, categories=categories, other=other, shard=shard, key=key)
+        delta = None if delta is None else check_delta(delta)
+        places = None if only else up_to
+        planned = check_whole(releases, "releases")
+        split = best_split(check_epsilon(epsilon), chosen.each, planned, delta=delta, up_to=places)
+        slots = with_counters(chosen.slots, up_to)
+        table = self.TABLE.drawn(slots.size, split.pair, source, up_to)
+        self._assemble(chosen.users, slots, Ledger(split), table, source)
+
+    def _differences(self, other: Self) -> list[str]:
+        return ([] if self.up_to == other.up_to else ["up_to"]) + super()._differences(other)
+
+    def _slots_of(self, slots: AllUsers) -> CountedSlots:
+        return with_counters(slots, self.up_to)
+
+    def _drawn_table(self, slots: SlotMap) -> Counters:
+        return Counters.drawn(slots.size, self._ledger.pair, self._coins, self.up_to)
+
+    # --- events -------------------------------------------------------------------------------------------------
+
+    def update_many(
+        self,
+        ids: Ids,
+        categories: Any = None,
+        *,
+        column: str | tuple[str, str] | None = None,
+        skip_outside: bool = False,
+        threads: int | None = None,
+    ) -> None:
+        """Note that these users appeared, each as often as it is there.
+
+        Takes what `Density.update_many` takes. A batch is counted whole or not at all: not at all if anything is wrong
+        with it; if Ctrl-C breaks it off, one or the other. **Feeding it twice counts it twice**. An iterator is taken
+        in chunks, each a batch, and what was counted before a bad chunk stays counted.
+        """
+        super().update_many(ids, categories, column=column, skip_outside=skip_outside, threads=threads)
+
+    def remove(self, user: Any, category: Any = None) -> None:
+        """Take one appearance of a user back; one who is at 0 stays there."""
+        super().remove(user, category)
+
+    def remove_many(
+        self,
+        ids: Ids,
+        categories: Any = None,
+        *,
+        column: str | tuple[str, str] | None = None,
+        skip_outside: bool = False,
+        threads: int | None = None,
+    ) -> None:
+        """Take one appearance back for each time that a user is there; takes what `update_many` takes."""
+        super().remove_many(ids, categories, column=column, skip_outside=skip_outside, threads=threads)
+
+    def rerandomize(self) -> NoReturn:
+        """Refuse: two readings of a counter tell how often its user came in between."""
+        self._check_in_use()
+        raise PanPrivacyError(
+            "Counts has no rerandomize: a second reading shows every counter again, and the difference tells how often "
+            "its user came in between; a counter that is drawn anew would forget what came before",
+            code="no-rerandomize",
+        )
+
+    # --- what leaves --------------------------------------------------------------------------------------------
+
+    def _counts(self, scratch: Scratch) -> NDArray[np.int64]:
+        """A number for each place of the counters of a group, or the ones of it.
+
+        One user is at one of the places of one group, and may have come from another of the same group: these numbers
+        move by 2 in all, the ones by 1.
+        """
+        ranges = self._slots.ranges
+        edges = np.array([0, self._slots.size]) if ranges is None else ranges.bounds
+        counts: NDArray[np.int64] = scratch.empty("counts", self._counts_released(), np.int64)
+        if self.only:
+            self._table.count_ones(edges, counts)
+        else:
+            self._table.count_excesses(edges, counts)
+        return counts
+
+    def _interpret(self, published: Published) -> FrequencyRelease:
+        cost, level = self._cost_of(published), published.level
+        noisy = np.array(published.noisy).reshape(-1, 1 if self.only else self.up_to)
+        rows = self._rows_of(noisy, cost)
+        if isinstance(self._slots, OneCategoryPerUser):
+            return FrequencyRelease(estimates={}, cost=cost, universe=self.users, up_to=self.up_to, groups=rows)
+        ((estimates, noise),) = frequencies(self._law(), noisy.sum(axis=0, keepdims=True), level, self.up_to)
+        return FrequencyRelease(
+            estimates=estimates, cost=cost, universe=self.users, up_to=self.up_to, noise_stderr=noise, groups=rows
+        )
+
+    def _rows_of(self, noisy: NDArray[np.int64], cost: Cost) -> tuple[FrequencyRelease, ...]:
+        """The groups or categories of a release."""
+        ranges = self._slots.ranges
+        if ranges is None:
+            return ()
+        of = zip(ranges.labels, ranges.users.tolist(), ranges.population.tolist(), strict=True)
+        found = frequencies(self._law(ranges), noisy, cost.level, self.up_to)
+        return tuple(
+            FrequencyRelease(
+                estimates=estimates,
+                cost=cost,
+                universe=universe,
+                up_to=self.up_to,
+                noise_stderr=noise,
+                group=group,
+                users=users,
+            )
+            for (group, users, universe), (estimates, noise) in zip(of, found, strict=True)
+        )
+
+    def _law(self, ranges: Ranges | None = None) -> ShareErrors | MeanErrors:
+        """The law of the errors of all users together, or of each range."""
+        split, slots = self._ledger.split, self._slots
+        if ranges is None:
+            times = 1 if slots.ranges is None else len(slots.ranges)
+            tracked: Any = (split.pair, slots.size, slots.users, slots.population, split.noise, times)
+        else:
+            columns = (each[:, None] for each in (ranges.bits, ranges.users, ranges.population))
+            tracked = (split.pair, *columns, split.noise)
+        return MeanErrors(*tracked) if self.only else ShareErrors(*tracked, up_to=self.up_to)
+
+    # --- what it says of itself ---------------------------------------------------------------------------------
+
+    @property
+    def up_to(self) -> int:
+        """How many appearances of a user count."""
+        return self._slots.up_to
+
+    @property
+    def only(self) -> Literal["mean"] | None:
+        """``"mean"`` if only the mean is released."""
+        return "mean" if self._ledger.split.places == 1 else None
+
+    @property
+    def share_stderr(self) -> float | None:
+        """The standard error of each share of a release, at any frequencies; None if only the mean is released.
+
+        Of an estimator with categories, which releases no share of all, it is the largest of the category that errs
+        most.
+        """
+        law = self._law(self._slots.ranges if self.categories else None)
+        return None if self.only else float(np.max(law.stderr(0.5)))
+
+    @property
+    def mean_stderr(self) -> float:
+        """The standard error of the mean of a release, at most; with categories, of the one that errs most."""
+        return float(self._mean_stderrs(self._slots.ranges if self.categories else None).max())
+
+    def expected_errors(self) -> dict[str, float | None]:
+        """The standard errors of the mean and of each share."""
+        return {"mean_stderr": self.mean_stderr, "share_stderr": self.share_stderr}
+
+    def _mean_stderrs(self, ranges: Ranges | None) -> NDArray[np.float64]:
+        """The largest standard errors that the mean can have."""
+        law = self._law(ranges)
+        if isinstance(law, MeanErrors):
+            return np.asarray(law.stderr(0.5) * self.up_to)
+        # Where covariances help least: half of the users came `up_to` times, and the other half never.
+        half = np.repeat([1.0, 0.0], [(self.up_to + 1) // 2, self.up_to // 2])
+        return law.sum_stderr(half[None, :])
+
+    def _described(self) -> str:
+        tracked = "" if self.users == self._universe.size else f"{self.users:,} of them "
+        return (
+            f"<Counts of {self._whom()}, {tracked}counted up to {self.up_to} times in {format_bytes(self.memory)}"
+            f"{', mean only' if self.only else ''}; {self._spent()}>"
+        )
+
+    def _rows(self) -> Rows:
+        share, of = self.share_stderr, ", of the worst category" if self.categories else ""
+        of_share = "" if share is None else f"± {share:.4f} of each share, "
+        return (
+            ("universe", self._whom()),
+            ("counted", f"{self.users:,} users up to {self.up_to} times in {format_bytes(self.memory)}"),
+            *self.budget.card().rows,
+            ("error", f"{of_share}± {self.mean_stderr:.4f} of the mean at most (standard errors{of})"),
+            *self._group_rows("of the mean "),
+        )
+
+    def _group_stderrs(self, ranges: Ranges) -> NDArray[np.float64]:
+        return self._mean_stderrs(ranges).ravel()
+
+    # --- bytes --------------------------------------------------------------------------------------------------
+
+    def _counts_released(self) -> int:
+        return max(len(self.groups), 1) * (1 if self.only else self.up_to)
+
+    def _parameters(self) -> bytes:
+        return universe_bytes(self._universe) + slots_bytes(self._slots) + bytes([self.up_to - 1])
+
+    @classmethod
+    def _from_parameters(cls, parameters: bytes, universe: Any) -> tuple[Universe, CountedSlots]:
+        known, rest = universe_from(parameters, universe)
+        *saved, last = rest
+        if last + 1 < LEAST_UP_TO:
+            raise InvalidValue(f"counters up to {last + 1} are not possible", code="up-to-range")
+        return known, with_counters(slots_from(bytes(saved), known.size), last + 1)
+
+    @classmethod
+    def _saved_table(cls, slots: SlotMap, words: NDArray[np.uint64]) -> Counters:
+        assert isinstance(slots, CountedSlots)
+        return Counters.from_words(slots.size, words, slots.up_to)

@@ -1,0 +1,241 @@
+"""`Density`: what fraction of these users has shown up?"""
+
+from collections.abc import Iterable
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from panprivacy.checks import check_delta, check_epsilon, check_whole
+from panprivacy.display import Rows
+from panprivacy.estimates import Cost, ErrorModel, Release
+from panprivacy.estimators.known import UniverseEstimator
+from panprivacy.estimators.traits import Traits
+from panprivacy.memory.scratch import Scratch
+from panprivacy.privacy import coins as coin_sources
+from panprivacy.privacy.budget import Split
+from panprivacy.privacy.coins import Coins
+from panprivacy.privacy.ledger import Ledger, Published
+from panprivacy.privacy.pairs import Pair
+from panprivacy.privacy.splitting import best_split
+from panprivacy.slots import AllUsers, OneCategoryPerUser, Ranges, SlotMap, Slots
+from panprivacy.slots.choosing import choose_slots
+from panprivacy.slots.saved import slots_bytes, slots_from, universe_bytes, universe_from
+from panprivacy.table import Table
+from panprivacy.units import format_bytes
+from panprivacy.universe import Range, Universe
+from panprivacy.universe.groups import Label
+
+
+class Density(UniverseEstimator[Release]):
+    r"""Estimate what fraction of a known universe of users has appeared in a stream, pan-privately.
+
+    Every tracked user owns one bit. It starts as a coin of probability p0; each appearance redraws it with
+    probability ``p1 = 1 - p0``, a deletion with p0 again. A release publishes the number of ones plus exact
+    discrete noise, scaled to ``(noisy - m*p0) / (m*(p1-p0))``. An intruder who reads the whole state once,
+    at any moment, and sees all releases, learns at most `epsilon` about any one user, however often that user appears.
+
+    Parameters
+    ----------
+    universe
+        The users there could be: a number N for ids 0..N-1, `pp.Users` for a list, `pp.Edges` for a graph.
+    epsilon
+        The total budget of this object's life.
+    sample, memory
+        Track a random sample of this many users, or as many as fit in this memory (``"16 KiB"``), instead of all.
+    releases, intrusions
+        How many releases, and how many announced readings of the state (each followed by `rerandomize`), the
+        budget is planned for.
+    delta
+        A probability, such as 1e-9, with which more than epsilon may be lost. It buys Gaussian noise, which grows with
+        the root of the number of releases; without it noise is Laplace's, which grows with the number, and nothing is
+        ever lost beyond epsilon. Where Laplace noise errs less, up to about 20 releases, it is used, and `est.delta` is
+        0.
+    groups
+        The group of each of the users 0..N-1, such as a region: one label each, text or integers, public like the
+        universe. Each release then has every group, at no extra epsilon, since a user is in one. If the users of each
+        group stand together, bits are all the memory it takes; else the users become a list in order of groups. For
+        listed users: ``pp.Users(ids, groups=column)``.
+    categories, other
+        What events can be in, such as clinics: ``update(user, category)``. A user may be in all of them, and is asked
+        about one, which the key chooses; events in others leave no trace. Each release has every category, from as
+        many users as there are to each. An event in a category that is not listed is refused, or, with ``other=True``,
+        gathered in one called "other".
+    shard
+        ``(i, n)``: this object owns part i of n of the slots, to be merged with the others by `pp.merge`. It may be
+        fed the whole stream. Sampled shards must share a `key` of 16 bytes.
+    coins
+        The source of randomness; anything but the default makes the estimator insecure, and it says so.
+
+    Examples
+    --------
+    >>> import panprivacy as pp
+    >>> est = pp.Density(universe=100_000, epsilon=1.0)
+    >>> est.update_many(range(63_000))
+    >>> r = est.release()
+    >>> 0.6 < r.density < 0.66, r.epsilon_remaining
+    (True, 0.0)
+    >>> clinics = pp.Density(universe=300_000, epsilon=1.0, categories=["flu", "cold"])
+    >>> clinics.update_many(range(90_000), "flu"); clinics.update(7, "cold")
+    >>> {row.group: round(row.density, 1) for row in clinics.release().groups}
+    {'flu': 0.3, 'cold': 0.0}
+
+    Notes
+    -----
+    This is the paper's OptBern (Alg. 2) with one bit for every user or a keyed sample, noise of the right size, and
+    the split of the budget that errs least. Two readings without `rerandomize` between them are not protected, by
+    this or any other algorithm of its kind.
+    """
+
+    KIND = 1
+    OVERLAPPING = "shards do not overlap: merge them without overlapping=True"
+    TRAITS = Traits(
+        "density",
+        ("sample", "memory", "releases", "intrusions", "delta", "categories", "other"),
+        in_folder=True,
+    )
+    _slots: Slots | OneCategoryPerUser
+    _table: Table
+
+    def __init__(
+        self,
+        universe: int | Universe,
+        epsilon: float,
+        *,
+        sample: int | None = None,
+        memory: str | int | None = None,
+        releases: int = 1,
+        intrusions: int = 0,
+        delta: float | None = None,
+        groups: Any = None,
+        categories: Iterable[Label] | None = None,
+        other: bool = False,
+        shard: tuple[int, int] | None = None,
+        key: bytes | None = None,
+        coins: Coins | None = None,
+    ) -> None:
+        source = coins or coin_sources.system
+        chosen = choose_slots(
+            universe,
+            source,
+            sample=sample,
+            memory=memory,
+            groups=groups,
+            categories=categories,
+            other=other,
+            shard=shard,
+            key=key,
+        )
+        delta = None if delta is None else check_delta(delta)
+        plan = check_whole(releases, "releases"), check_whole(intrusions, "intrusions")
+        split = best_split(check_epsilon(epsilon), chosen.each, *plan, delta)
+        table = self.TABLE.drawn(chosen.slots.size, split.pair, source)
+        self._assemble(chosen.users, chosen.slots, Ledger(split), table, source)
+
+    @classmethod
+    def of_one_user(cls, split: Split, coins: Coins) -> Self:
+        """An estimator of one user with this split of a budget, which an auditor can enumerate."""
+        table = Table.drawn(1, split.pair, coins)
+        return cls._of_parts(Range(1), AllUsers(1, 0, 1), Ledger(split), table, coins, secure=coins.secure)
+
+    def _drawn_table(self, slots: SlotMap) -> Table:
+        return Table.drawn(slots.size, self._ledger.pair, self._coins)
+
+    # --- what leaves --------------------------------------------------------------------------------------------
+
+    def _counts(self, scratch: Scratch) -> NDArray[np.int64]:
+        ranges = self._slots.ranges
+        counts: NDArray[np.int64] = scratch.empty("counts", self._counts_released(), np.int64)
+        self._table.count_ones(np.array([0, self._slots.size]) if ranges is None else ranges.bounds, counts)
+        return counts
+
+    def _counts_released(self) -> int:
+        return 1 if self._slots.ranges is None else len(self._slots.ranges)
+
+    def _interpret(self, published: Published) -> Release:
+        pair, cost = self._ledger.split.pair_after(published.redraws), self._cost_of(published)
+        rows = self._rows_of(published, pair, cost)
+        errors = self._errors_under(pair)
+        if isinstance(self._slots, OneCategoryPerUser):
+            return Release(estimates={}, cost=cost, universe=errors.population, groups=rows)
+        share = errors.estimate(sum(published.noisy), published.level)
+        return Release(
+            estimates=Release.of_share(share, errors.population),
+            cost=cost,
+            universe=errors.population,
+            noise_stderr=errors.noise_stderr,
+            groups=rows,
+        )
+
+    def _rows_of(self, published: Published, pair: Pair, cost: Cost) -> tuple[Release, ...]:
+        """The groups or categories of a release."""
+        ranges = self._slots.ranges
+        if ranges is None:
+            return ()
+        errors = self._errors_of(ranges, pair)
+        shares = errors.estimates(published.noisy, published.level)
+        columns = ranges.labels, ranges.users.tolist(), ranges.population.tolist(), errors.noise_stderr.tolist()
+        return tuple(
+            Release(
+                estimates=Release.of_share(share, universe),
+                cost=cost,
+                universe=universe,
+                noise_stderr=noise,
+                group=group,
+                users=users,
+            )
+            for share, group, users, universe, noise in zip(shares, *columns, strict=True)
+        )
+
+    def _errors_of(self, ranges: Ranges, pair: Pair) -> ErrorModel:
+        """The law of the errors of all groups or categories."""
+        return ErrorModel(pair, ranges.bits, ranges.users, ranges.population, self._ledger.split.noise)
+
+    def density_stderr_at(self, density: float, group: Label | None = None) -> float:
+        """The standard error that a release now would have, if this were the true density: of all, or of one group.
+
+        With categories there is no density of all users: then it is the error of the category that errs most.
+        """
+        ranges = self._slots.ranges
+        if ranges is None or (group is None and not isinstance(self._slots, OneCategoryPerUser)):
+            return float(self._errors_under(self._ledger.pair).stderr(density))
+        errors = self._errors_of(ranges, self._ledger.pair).stderr(density)
+        return float(errors.max() if group is None else errors[ranges.number(group)])
+
+    def expected_errors(self) -> dict[str, float | None]:
+        """The standard error of a release, if half of the users appear."""
+        return {"density_stderr": self.density_stderr_at(0.5)}
+
+    def _errors_under(self, pair: Pair) -> ErrorModel:
+        slots = self._slots
+        return ErrorModel(
+            pair, slots.size, slots.users, slots.population, self._ledger.split.noise, self._counts_released()
+        )
+
+    def _described(self) -> str:
+        tracked = "all" if self.users == self._universe.size else f"{self.users:,}"
+        whom = f"{self._whom()}, {tracked} tracked in {format_bytes(self.memory)}"
+        return f"<{type(self).__name__} of {whom}; {self._spent()}>"
+
+    def _rows(self) -> Rows:
+        of = " of the worst category" if self.categories else ""
+        return (
+            ("universe", self._whom()),
+            ("tracked", f"{self.users:,} users in {format_bytes(self.memory)}"),
+            *self.budget.card().rows,
+            ("error", f"± {self.density_stderr_at(0.5):.4f} (standard error at density 1/2{of})"),
+            *self._group_rows(),
+        )
+
+    def _group_stderrs(self, ranges: Ranges) -> NDArray[np.float64]:
+        return np.asarray(self._errors_of(ranges, self._ledger.pair).stderr(0.5))
+
+    # --- bytes --------------------------------------------------------------------------------------------------
+
+    def _parameters(self) -> bytes:
+        return universe_bytes(self._universe) + slots_bytes(self._slots)
+
+    @classmethod
+    def _from_parameters(cls, parameters: bytes, universe: Any) -> tuple[Universe, Slots | OneCategoryPerUser]:
+        known, rest = universe_from(parameters, universe)
+        return known, slots_from(rest, known.size)

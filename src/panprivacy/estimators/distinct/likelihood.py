@@ -1,0 +1,220 @@
+r"""How many users make these noisy counts of ones likely?
+
+Of n users, each is in level l with probability ``q_l = 2**-(l+1)`` (the last level takes the rest) and there in one
+of B buckets, so a bucket of level l is occupied with probability ``o_l(n) = 1 - (1 - q_l/B)**n``. An occupied bucket
+holds a 1 with probability p1, an empty one with p0. Hence the ones of level l have
+
+    mean      mu_l = B*r_l,      r_l = p0 + (p1 - p0)*o_l,
+    variance  B*r_l*(1 - r_l) = B*p0*p1 + (p1 - p0)**2 * B*o_l*(1 - o_l),
+
+coins and occupancy together, and the release adds noise. The score, the derivative of the log-likelihood, is
+
+    S(n) = sum over l of  mu_l'(n) * psi_l(noisy_l - mu_l(n)),
+
+psi_l being the score of a location under normal plus Laplace noise (`normal_laplace`), or under the normal law that
+Gaussian noise only widens. That is the score of the exact
+binomial law where there is no noise, since there ``psi_l(x) = x / variance``, and that of the sum of both where there
+are enough buckets for the ones to be normal. Maximum likelihood is the root of S; likelihood ratios are its integral.
+
+**Levels are taken as independent**, which they would be if n were Poisson. For a fixed n they are not, and that only
+helps: the covariance is ``D - n mu' mu'^T`` up to terms of relative order 1/n, so by Sherman and Morrison the best
+weights stay those of D alone, and the variance of the estimate falls from ``1/I`` to ``1/I - n``, where
+``I = mu'^T D^-1 mu'``. Standard errors subtract n, and likelihood ratios are divided by ``1 - n*I``.
+
+Below zero the means go on in a straight line. No truth lies there, but an estimate may: estimates cut off at zero are
+biased, and the bias would add up in a sum of them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import asinh, hypot, inf, sinh, sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from panprivacy.estimates.errors import interval_within
+from panprivacy.estimates.estimate import Estimate
+from panprivacy.estimates.normal_laplace import Reals, information, score
+from panprivacy.privacy.noise import Laplace, Noise
+from panprivacy.privacy.pairs import Pair
+
+_STEP = 0.2  # of the grid on which the peak is first looked for
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(4)
+_INTEGERS = 1 / 12  # variance of rounding to a whole number: no count is surer than that
+
+
+@dataclass(frozen=True)
+class CountModel:
+    """The law of the noisy counts of ones, level by level, given the number of users.
+
+    >>> from fractions import Fraction
+    >>> from panprivacy.privacy.pairs import symmetric
+    >>> model = CountModel(symmetric(0.9), levels=28, buckets=4096, noise=Laplace(Fraction(14, 100)))
+    >>> round(model.stderr(1e6) / 1e6, 4)
+    0.0317
+    >>> found = model.fit(np.rint(model.means(np.array([1e6]))[0]), level=0.95)
+    >>> abs(found.value / 1e6 - 1) < 0.01, found.interval[0] < 1e6 < found.interval[1]
+    (True, True)
+    """
+
+    pair: Pair
+    levels: int
+    buckets: int
+    noise: Noise
+    share: float = 1.0
+    """The share of users that the hash sends to this table: a user is in level l with ``share * 2**-(l+1)``."""
+
+    @cached_property
+    def _rates(self) -> Reals:
+        """``-ln(1 - q_l/B)``: how fast the buckets of each level fill."""
+        exponents = np.minimum(np.arange(1, self.levels + 1), self.levels - 1)
+        return -np.log1p(-np.ldexp(self.share / self.buckets, -exponents))
+
+    @cached_property
+    def _scale(self) -> float:
+        """Scale of the Laplace law with the variance of the noise; none, if the noise is Gaussian."""
+        return sqrt(self.noise.variance / 2) if isinstance(self.noise, Laplace) else 0.0
+
+    @cached_property
+    def at_zero(self) -> float:
+        """Standard error of the estimate when no user has come."""
+        return self.stderr(0.0)
+
+    def _exposure(self, n: Reals) -> Reals:
+        """``n * rate``, a row for each n; beyond 100 a level is full to the last digit."""
+        return np.minimum(n[:, None] * self._rates, 100.0)
+
+    def means(self, n: Reals) -> Reals:
+        """Expected ones, a row for each n."""
+        exposure = self._exposure(n)
+        occupied = np.where(exposure < 0, exposure, -np.expm1(-np.maximum(exposure, 0.0)))
+        return self.buckets * (float(self.pair.p0) + self.pair.gap * occupied)
+
+    def _slopes(self, n: Reals) -> Reals:
+        """Derivatives of the means."""
+        empty = np.exp(-np.maximum(self._exposure(n), 0.0))
+        return self.buckets * self.pair.gap * self._rates * empty
+
+    def _variances(self, n: Reals) -> Reals:
+        """Variances of the parts that are about normal: the ones, and Gaussian noise."""
+        share = self.means(np.maximum(n, 0.0)) / self.buckets
+        normal = 0.0 if self._scale else self.noise.variance
+        return self.buckets * share * (1 - share) + _INTEGERS + normal
+
+    def score(self, noisy: Reals, n: Reals) -> Reals:
+        """S(n), for each n."""
+        each = score(noisy - self.means(n), np.sqrt(self._variances(n)), self._scale)
+        total: Reals = (self._slopes(n) * each).sum(axis=1)
+        return total
+
+    def _fixed(self, n: Reals) -> Reals:
+        """``1 - n*I``, with the information under normal noise, which is the smaller and errs on the safe side."""
+        normal = (self._slopes(n) ** 2 / (self._variances(n) + 2 * self._scale**2)).sum(axis=1)
+        return np.asarray(np.maximum(1 - np.maximum(n, 0.0) * normal, 1e-9))
+
+    def stderr(self, n: float) -> float:
+        """Standard error of the estimate at a true count, ``sqrt(1/I - n)``, from the Fisher information I."""
+        at = np.array([max(n, 0.0)])
+        each = information(np.sqrt(self._variances(at)[0]), self._scale)
+        total = float(self._slopes(at)[0] ** 2 @ each)
+        return sqrt(max(1 / total - at[0], 0.0)) if total else inf
+
+    def noise_stderr(self, n: float) -> float:
+        """What the noise adds to the standard error at a true count, taking it for normal."""
+        at = np.array([max(n, 0.0)])
+        slopes, spread = self._slopes(at)[0], self._variances(at)[0] + 2 * self._scale**2
+        weights = slopes / spread
+        whole = float(weights @ slopes)
+        return sqrt(self.noise.variance * float(weights @ weights)) / whole if whole else inf
+
+    def fit(self, noisy: Reals, level: float) -> Estimate:
+        """The most likely count, which may be negative, and the likelihood-ratio interval around it.
+
+        The interval holds every n that a chi-squared test of one degree of freedom lets pass. It ends at infinity
+        if the counts look like those of more users than the levels can tell apart.
+        """
+        curve = _Curve(self, noisy)
+        peak = curve.peak()
+        low, high = curve.ends(peak, level)
+        count = curve.n(peak)
+        return Estimate(count, self.stderr(count), (low, high), count, "users")
+
+
+class _Curve:
+    """The log-likelihood over ``n = unit*sinh(u)``, a scale that is even near zero and geometric far from it."""
+
+    def __init__(self, model: CountModel, noisy: Reals) -> None:
+        self._model, self._noisy = model, noisy
+        self._unit = model.at_zero
+        full = 40.0 / float(model._rates[-1])  # beyond it even the last level is full
+        self._grid = np.arange(-5.0, asinh(full / self._unit) + _STEP, _STEP)
+        middles = (self._grid[:-1, None] + _STEP / 2) + _STEP / 2 * _NODES
+        slopes = self._slope(middles.ravel()).reshape(middles.shape)
+        self._heights = np.append(0.0, np.cumsum(slopes @ _WEIGHTS * _STEP / 2))
+
+    def n(self, u: float) -> float:
+        """The count at a point of the scale."""
+        return self._unit * sinh(u)
+
+    def peak(self) -> float:
+        """Where the likelihood is largest."""
+        from scipy.optimize import brentq
+
+        best = int(np.argmax(self._heights))
+        left, right = self._grid[max(best - 1, 0)], self._grid[min(best + 1, len(self._grid) - 1)]
+        rising, falling = self._slope(np.array([left, right]))
+        if not rising > 0 > falling:  # the end of the grid
+            return float(self._grid[best])
+        return float(brentq(lambda u: float(self._slope(np.array([u]))[0]), left, right, xtol=1e-9))
+
+    def ends(self, peak: float, level: float) -> tuple[float, float]:
+        """The least and the largest n whose likelihood ratio to the peak passes at this level."""
+        from scipy.optimize import brentq
+        from scipy.special import chdtri
+
+        top, allowed = self._height(peak), float(chdtri(1, 1 - level))
+
+        def excess(u: float) -> float:
+            return 2 * (top - self._height(u)) / float(self._fixed(np.array([u]))[0]) - allowed
+
+        inside = 2 * (top - self._heights) / self._fixed(self._grid) <= allowed
+        points = np.append(self._grid[inside], peak)
+        before, after = self._grid[self._grid < points.min()], self._grid[self._grid > points.max()]
+        low = self.n(brentq(excess, before[-1], points.min(), xtol=1e-6)) if len(before) else -inf
+        high = self.n(brentq(excess, points.max(), after[0], xtol=1e-6)) if len(after) else inf
+        return low, high
+
+    def _fixed(self, u: NDArray[np.float64]) -> Reals:
+        return self._model._fixed(self._unit * np.sinh(u))
+
+    def _slope(self, u: Reals) -> Reals:
+        """Derivative of the log-likelihood by u."""
+        return self._model.score(self._noisy, self._unit * np.sinh(u)) * self._unit * np.cosh(u)
+
+    def _height(self, u: float) -> float:
+        """The log-likelihood at u: its value at the grid point below, and the integral from there."""
+        start = min(max(int((u - self._grid[0]) / _STEP), 0), len(self._grid) - 1)
+        half = (u - self._grid[start]) / 2
+        return float(self._heights[start] + half * (self._slope(self._grid[start] + half * (1 + _NODES)) @ _WEIGHTS))
+
+
+def total(parts: Sequence[Estimate]) -> Estimate:
+    """The estimate of a sum: counts add, variances add, and so do the squares of the distances to the ends.
+
+    The last is the method of variance estimates recovery (Zou and Donner 2008), which keeps intervals lopsided where
+    those of the parts are, and one part's interval as it is.
+
+    >>> total([Estimate(100.0, 30.0, (40.0, 180.0)), Estimate(200.0, 40.0, (120.0, 350.0))])
+    Estimate(value=300.0, stderr=50.0, interval=(200.0, 470.0), raw=300.0, unit='users')
+    """
+    count = sum(part.value for part in parts)
+    low = count - hypot(*(part.value - part.interval[0] for part in parts))
+    high = count + hypot(*(part.interval[1] - part.value for part in parts))
+    return Estimate(count, sqrt(sum((part.stderr or 0.0) ** 2 for part in parts)), (low, high), count, "users")
+
+
+def not_negative(found: Estimate) -> Estimate:
+    """The same estimate, knowing that no count is negative; the interval of a negative one holds zero."""
+    (low, high), count = found.interval, found.value
+    return found._replace(value=max(count, 0.0), interval=interval_within(count, count - low, high - count, inf))

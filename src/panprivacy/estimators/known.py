@@ -1,0 +1,187 @@
+"""Estimators of a known universe: users may have groups, events categories; it may have shards, and may grow."""
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from panprivacy.display import Rows
+from panprivacy.errors import CannotMerge, PanPrivacyError
+from panprivacy.estimators.base import Estimator
+from panprivacy.memory.scratch import Scratch
+from panprivacy.memory.stack import wipe_stack
+from panprivacy.memory.threads import CHUNK
+from panprivacy.slots import AllUsers, OneCategoryPerUser, Ranges, SlotMap
+from panprivacy.slots.saved import universe_bytes
+from panprivacy.slots.users import joined
+from panprivacy.units import counted
+from panprivacy.universe import Range, Universe, Users, grown, moved
+from panprivacy.universe.categories import Categories, by_categories
+from panprivacy.universe.groups import Label
+from panprivacy.universe.users import in_groups
+
+R = TypeVar("R")
+
+
+class UniverseEstimator(Estimator[R]):
+    """An estimator in which every user may own a bit, or a counter and a bit."""
+
+    OVERLAPPING: ClassVar[str]
+    """Why estimators that saw the same users cannot be merged."""
+
+    _slots: Any
+    _table: Any
+
+    @property
+    def users(self) -> int:
+        """How many users own a bit, or a counter and a bit."""
+        return int(self._slots.users)
+
+    @property
+    def population(self) -> int:
+        """How many users of the universe the bits speak for: those of a shard, or all."""
+        return int(self._slots.population)
+
+    @property
+    def bits(self) -> range:
+        """Which bits of the whole table are here: those of a sample or of a shard, or all."""
+        return range(self._slots.first, self._slots.first + self._slots.size)
+
+    @property
+    def groups(self) -> tuple[Label, ...]:
+        """The labels of the groups or categories, in the order in which a release has them; none without them."""
+        return self._slots.ranges.labels if self._slots.ranges else ()
+
+    @property
+    def categories(self) -> Categories | None:
+        """The categories of events, where there are some."""
+        return self._slots.categories if isinstance(self._slots, OneCategoryPerUser) else None
+
+    # --- shards -------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def _merged(cls, parts: Sequence[Self], *, overlapping: bool) -> Self:
+        """Put shards that own neighbouring slots together."""
+        if overlapping:
+            raise CannotMerge(cls.OVERLAPPING, code="overlapping-shards")
+        if any(part._slots.ranges is not None for part in parts):
+            raise CannotMerge(
+                f"a {cls.__name__} with groups or categories has no shards: feed one with the whole stream",
+                code="merge-with-groups",
+            )
+        head, *others = ordered = sorted(parts, key=lambda part: part._slots.first)
+        for part in others:
+            if different := head._differences(part):
+                raise CannotMerge(f"the parts have different {' and '.join(different)}", code="different-plans")
+        return cls._of_parts(
+            head._universe,
+            joined([part._slots for part in ordered]),
+            head._ledger.with_releases(max(part._ledger.releases for part in parts)),
+            head._table.joined([part._table for part in ordered]),
+            head._coins,
+            secure=all(part.secure for part in parts),
+        )
+
+    def _differences(self, other: Self) -> list[str]:
+        """In what two shards differ that must not."""
+        different = [] if universe_bytes(self._universe) == universe_bytes(other._universe) else ["universes"]
+        return different + self._ledger.differences(other._ledger)
+
+    # --- growing ------------------------------------------------------------------------------------------------
+
+    def grow(self, more: Any) -> None:
+        """Take more users into the universe: ids that come to a list, or the new size of a range.
+
+        Every user still owns one bit. A new user's bit is drawn with p0, as all bits were at first, and its counter, if
+        it has one, anew; the bits of the others move, unchanged, to the positions that their users have in the larger
+        list. So the state has the law that it would have if the newcomers had been there from the start and had not
+        appeared, and `epsilon` covers them and all others as before: the budget stays, and spent epsilon
+        stays spent. That the list grew, and when, is public, as the list is.
+
+        Later releases are about the larger universe, and their error follows from its size. `last` is forgotten: it was
+        about the smaller one. A sample, a shard and an estimator with categories cannot grow, since other users would
+        own their bits; where users have groups, newcomers come as ``pp.Users(ids, groups=...)``.
+
+        >>> import panprivacy as pp
+        >>> clinic = pp.Density(universe=pp.Users(["grace", "mary"]), epsilon=2.0)
+        >>> clinic.update("mary")
+        >>> clinic.grow(["ada", "rosalind"])
+        >>> clinic.update("ada"); clinic.users
+        4
+        """
+        with self._lock:
+            self._check_in_use()
+            self._check_grows()
+            universe = grown(self._universe, more)
+            if universe.size > self._universe.size:
+                self._move_to(universe)
+
+    def _check_grows(self) -> None:
+        """Refuse what cannot grow, and say why."""
+        slots, kind = self._slots, type(self).__name__
+        if not isinstance(slots, AllUsers) or slots.size < self._universe.size:
+            sample = f"a {kind} with categories" if isinstance(slots, OneCategoryPerUser) else "a sample"
+            part = "a shard" if isinstance(slots, AllUsers) else sample
+            raise PanPrivacyError(
+                f"{part} cannot grow: only a {kind} with a bit for every user can", code="cannot-grow"
+            )
+        if slots.groups is not None and isinstance(self._universe, Range):
+            raise PanPrivacyError(
+                "users 0..N-1 with groups cannot grow: the groups of new users are not known; list them with pp.Users",
+                code="cannot-grow",
+            )
+
+    def _move_to(self, universe: Universe) -> None:
+        """Draw a table for a larger universe, move the bits of all earlier users into it, and wipe the old table."""
+        groups = universe.groups if isinstance(universe, Users) else None
+        slots, before = self._slots_of(AllUsers(universe.size, 0, universe.size, groups)), self._table
+        table = self._drawn_table(slots)
+        try:
+            with Scratch() as scratch:
+                for start in range(0, before.size, CHUNK):
+                    stop = min(start + CHUNK, before.size)
+                    table.place(before, start, moved(self._universe, universe, start, stop, scratch))
+                    scratch.sweep()
+        except BaseException:
+            table.wipe()
+            raise
+        self._slots, self._table = slots, table
+        self._set_universe(universe)
+        self._ledger = self._ledger.with_releases(self._ledger.releases)
+        before.wipe()
+        wipe_stack()
+
+    def _slots_of(self, slots: AllUsers) -> SlotMap:
+        """The slots of this estimator for a bit for every user."""
+        return slots
+
+    @abstractmethod
+    def _drawn_table(self, slots: SlotMap) -> Any:
+        """A table for these slots in which no user has appeared."""
+
+    # --- what it says of itself ---------------------------------------------------------------------------------
+
+    def _whom(self) -> str:
+        """Whom it counts: the universe, and by what it is divided."""
+        if self.categories:
+            return self._universe.describe() + by_categories(self.categories)
+        listed = isinstance(self._universe, Users)  # which says so itself
+        return self._universe.describe() + in_groups(None if listed else getattr(self._slots, "groups", None))
+
+    @abstractmethod
+    def _group_stderrs(self, ranges: Ranges) -> NDArray[np.float64]:
+        """The standard error of each group or category: of its density at 1/2, or of its mean."""
+
+    def _group_rows(self, of: str = "") -> Rows:
+        """The errors of the largest and of the smallest group."""
+        ranges = self._slots.ranges
+        if ranges is None or self.categories:
+            return ()
+        errors = self._group_stderrs(ranges)
+        said = (
+            f"{ranges.labels[i]} ± {errors[i]:.4f} ({counted(int(ranges.users[i]), 'user')})"
+            for i in (int(errors.argmin()), int(errors.argmax()))
+        )
+        return (("groups", f"{len(ranges):,}, {of}from {' to '.join(said)}"),)

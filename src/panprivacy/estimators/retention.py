@@ -1,0 +1,292 @@
+"""`Retention`: how many of those who came in one period came back in the next?"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from struct import Struct
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from panprivacy.checks import check_delta, check_epsilon, check_level, check_whole
+from panprivacy.display import Rows
+from panprivacy.errors import InvalidValue, PanPrivacyError
+from panprivacy.estimates import Release
+from panprivacy.estimates.errors import DifferenceErrorModel
+from panprivacy.estimates.frames import Tabular
+from panprivacy.estimates.retention import PARTS, Counts, RetentionRelease, TwoPeriods
+from panprivacy.estimators.parted import PartedEstimator
+from panprivacy.estimators.traits import Traits
+from panprivacy.memory.scratch import Scratch
+from panprivacy.memory.stack import wipe_stack
+from panprivacy.privacy import coins as coin_sources
+from panprivacy.privacy.coins import Coins
+from panprivacy.privacy.ledger import Ledger, Published
+from panprivacy.privacy.splitting import best_split
+from panprivacy.slots import UserSample
+from panprivacy.slots.choosing import table_size
+from panprivacy.slots.parts import PermutedParts, choose_parts
+from panprivacy.units import format_bytes
+from panprivacy.universe import Universe, ungrouped, universe_of
+
+if TYPE_CHECKING:
+    import polars as pl
+    from matplotlib.axes import Axes
+
+_MAIN, _CONTROL = (0, PARTS - 1), (PARTS - 1, PARTS)  # which parts of the users are asked which question
+_NOT_YET = -(2**63)  # stands for a count that is not released yet: no count is below 0, and no noise so far out
+
+
+class Retention(Tabular, PartedEstimator[Release | RetentionRelease]):
+    r"""Estimate how many users of a first period came back in a second one, pan-privately, with one bit a user.
+
+    In the first period an appearance redraws the user's bit with probability p1, as in `Density`. `close` ends the
+    period and releases the number of ones, o1: the cohort. From then on an appearance *removes*: it redraws the bit
+    with ``p0 = 1 - p1``, as if the user had never come. So the ones that are missing at a later release, o2, are the
+    users who came back: ``returned = (o1 - o2) / (m*(p1-p0))``, exactly unbiased. An intruder who reads the whole state
+    once, at any moment, and sees all releases, learns at most `epsilon` about any one user, however often that user
+    appears.
+
+    Parameters
+    ----------
+    universe, epsilon
+        The users there could be and the total budget, as in `pp.Density`.
+    releases
+        How many releases of the second period are planned, beside the one of the cohort: the curve "returned by day k".
+    newcomers
+        Ask who came in the second period only, instead: appearances then go on inserting, and ``o2 - o1`` tells.
+    delta
+        A probability with which more than epsilon may be lost, for Gaussian noise, as in `pp.Density`.
+    sample, memory
+        Track a random sample of this many users, or as many as fit in this memory, instead of all.
+    key
+        16 bytes that decide who is asked which question; drawn if left out.
+    coins
+        The source of randomness, as in `pp.Density`.
+
+    Examples
+    --------
+    >>> import panprivacy as pp
+    >>> est = pp.Retention(universe=100_000, epsilon=1.0)
+    >>> est.update_many(range(40_000))
+    >>> cohort = est.close()
+    >>> est.update_many(range(30_000, 60_000))
+    >>> r = est.release()
+    >>> 0.07 < r.returned < 0.13, 0.17 < r.rate < 0.33, r.epsilon_remaining
+    (True, True, 0.0)
+
+    Notes
+    -----
+    The error depends on how many users were touched in the second period at all, those who are new included, which o1
+    and o2 do not tell. So one user in sixteen, chosen by the key, is asked the other question: for these, appearances
+    go on inserting (with ``newcomers=True``: remove). Returned and new users together are those that were touched;
+    their standard error is added, so that the errors stated are rather too large. Every user is asked one question
+    only, so it costs nothing but a sixteenth of the users: `release.change` has the formulas.
+
+    The loss is that of a `pp.Density` with ``1 + releases`` releases, whose streams may delete, too: the streams of a
+    `Retention` are some of those. A user cannot be removed in the second period, where removing means something else.
+    Announced readings and merging are not planned for.
+    """
+
+    KIND = 7
+    TRAITS = Traits("retention", ("newcomers", "releases", "delta", "sample", "memory"), own_periods=True)
+    MORE = Struct("<?")
+    NOT_MERGED = "a Retention cannot be merged: its keyed control group is no part of another's"
+    NOT_REDRAWN = "a Retention plans no announced readings: a redraw would hide who came back"
+
+    def __init__(
+        self,
+        universe: int | Universe,
+        epsilon: float,
+        *,
+        releases: int = 1,
+        newcomers: bool = False,
+        delta: float | None = None,
+        sample: int | None = None,
+        memory: str | int | None = None,
+        key: bytes | None = None,
+        coins: Coins | None = None,
+    ) -> None:
+        source = coins or coin_sources.system
+        users = ungrouped(universe_of(universe), "a Retention")
+        size = table_size(users.size, sample, memory)
+        delta = None if delta is None else check_delta(delta)
+        planned = check_whole(releases, "releases")
+        if planned < 1:
+            raise InvalidValue(
+                f"plan at least one release of the second period, got releases={releases}", code="releases-range"
+            )
+        split = best_split(check_epsilon(epsilon), size, planned + 1, 0, delta)
+        slots = choose_parts(users.size, size, PARTS, key, source, groups=(_MAIN, _CONTROL))
+        table = self.TABLE.drawn(slots.size, split.pair, source)
+        self._newcomers = bool(newcomers)
+        self._assemble(users, slots, Ledger(split), table, source)
+
+    # --- periods ------------------------------------------------------------------------------------------------
+
+    @property
+    def closed(self) -> bool:
+        """Whether the first period is over."""
+        return self._ledger.published is not None
+
+    @property
+    def asked(self) -> Literal["returned", "newcomers"]:
+        """What nearly all users are asked in the second period."""
+        return "newcomers" if self._newcomers else "returned"
+
+    def close(self, level: float = 0.95) -> Release:
+        """End the first period, and spend a planned release on the cohort; from now on events are of the second."""
+        level = check_level(level)
+        with self._lock:
+            self._check_in_use()
+            if self.closed:
+                raise PanPrivacyError(
+                    "the first period is over already; release() tells who came back since", code="period-over"
+                )
+            self._ledger.spend_release()
+            noisy = self._noisy_counts()
+            with self._table.restored_on_error():
+                # From now on these bits stand for their opposites. So one coin serves both groups: p0 for a bit is p1
+                # for its opposite.
+                self._table.invert(self._control.first)
+                published = self._publish(noisy, level)  # last: what breaks off before it has not closed the period
+        wipe_stack()
+        return self._cohort_release(published)
+
+    def next_release(self, level: float = 0.95) -> Release | RetentionRelease:
+        """End the first period with a release of the cohort, or, in the second one, make a release of it."""
+        return self.release(level) if self.closed else self.close(level)
+
+    def release(self, level: float = 0.95) -> RetentionRelease:
+        """Spend one planned release on who came back since the first period, with intervals of the given level."""
+        level = check_level(level)
+        with self._lock:
+            self._check_in_use()
+            if not self.closed:
+                raise PanPrivacyError(
+                    "the first period is not over: close() ends it, and releases the cohort", code="period-open"
+                )
+            self._ledger.spend_release()
+            return self._second_release(self._publish(self._noisy_counts(), level))
+
+    def to_polars(self) -> "pl.DataFrame":
+        """The curve so far as a frame, with a row for each release of the second period."""
+        return self._curve().to_polars()
+
+    def plot(self, path: str | Path | None = None, *, ax: "Axes | None" = None) -> "Axes":
+        """Draw the curve so far beside the cohort, and return Matplotlib's axes; with a path also into a file."""
+        return self._curve().plot(path, ax=ax)
+
+    def _curve(self) -> RetentionRelease:
+        last = self.last
+        if not isinstance(last, RetentionRelease):
+            raise PanPrivacyError("there is no curve before a release of the second period", code="nothing-released")
+        return last
+
+    def _threshold(self, remove: bool) -> int:
+        if not self.closed:
+            return super()._threshold(remove)
+        if remove:
+            raise PanPrivacyError(
+                "the first period is over: who came in it, or came back, cannot be removed any more", code="period-over"
+            )
+        return super()._threshold(remove=not self._newcomers)
+
+    # --- what leaves --------------------------------------------------------------------------------------------
+
+    def _counts(self, scratch: Scratch) -> NDArray[np.int64]:
+        counts: NDArray[np.int64] = scratch.empty("counts", 2, np.int64)
+        self._table.count_ones(np.array([0, self._control.first, self._slots.size]), counts)
+        if self.closed:  # the bits of the control group stand for their opposites
+            counts[1:] *= -1
+            counts[1:] += self._control.size
+        return counts
+
+    def _publish(self, noisy: Sequence[int], level: float) -> Published:
+        """Note what leaves beside what left before: later releases need the cohort, and their curve each other."""
+        so_far = [*self._so_far(self._ledger.published), *noisy]
+        return self._ledger.publish((*so_far, *[_NOT_YET] * (self._counts_released() - len(so_far))), level)
+
+    @staticmethod
+    def _so_far(published: Published | None) -> list[int]:
+        return [count for count in published.noisy if count != _NOT_YET] if published else []
+
+    def _counts_released(self) -> int:
+        return 2 * self._ledger.split.releases
+
+    def _interpret(self, published: Published) -> Release | RetentionRelease:
+        second = len(self._so_far(published)) > 2
+        return self._second_release(published) if second else self._cohort_release(published)
+
+    def _cohort_release(self, published: Published) -> Release:
+        cohort = self._periods.cohort
+        return Release(
+            estimates=Release.of_share(cohort.estimate(published.noisy[0], published.level), cohort.population),
+            cost=self._cost_of(published),
+            universe=cohort.population,
+            noise_stderr=cohort.noise_stderr,
+        )
+
+    def _second_release(self, published: Published) -> RetentionRelease:
+        flat = self._so_far(published)
+        first, *later = (Counts(*flat[i : i + 2]) for i in range(0, len(flat), 2))
+        return RetentionRelease(
+            estimates=self._periods.estimates(first, later, published.level),
+            cost=self._cost_of(published),
+            universe=self._slots.universe,
+            asked=self.asked,
+            noise_stderr=self._periods.cohort.noise_stderr,
+        )
+
+    @property
+    def _periods(self) -> TwoPeriods:
+        return TwoPeriods(self._change_of(self._main), self._change_of(self._control), self._newcomers)
+
+    def _change_of(self, group: UserSample) -> DifferenceErrorModel:
+        return DifferenceErrorModel(
+            self._ledger.pair, group.size, group.users, group.population, self._ledger.split.noise
+        )
+
+    # --- what it says of itself ---------------------------------------------------------------------------------
+
+    def stderr_at(self, share: float, touched: float | None = None) -> float:
+        """The standard error of those who came back (or are new), if this share of the universe did, or is.
+
+        `touched` is the share that comes in the second period at all; without it, everybody does: the largest error.
+        """
+        return self._periods.main.error(1.0 if touched is None else touched, share).stderr
+
+    def expected_errors(self) -> dict[str, float | None]:
+        """The standard error of those who came back, if half of the users did."""
+        return {"returned_stderr": self.stderr_at(0.5)}
+
+    def _assemble(self, universe: Universe, slots: Any, ledger: Ledger, table: Any, coins: Coins) -> None:
+        super()._assemble(universe, slots, ledger, table, coins)
+        self._main, self._control = slots.part(*_MAIN), slots.part(*_CONTROL)
+
+    def _described(self) -> str:
+        return f"<{type(self).__name__} of {self._tracked()}, {self._period()}; {self._spent()}>"
+
+    def _period(self) -> str:
+        return "in the second period" if self.closed else "in the first period"
+
+    def _rows(self) -> Rows:
+        return (
+            ("universe", self._universe.describe()),
+            ("tracked", f"{self.users:,} users in {format_bytes(self.memory)}"),
+            ("now", f"{self._period()}, which asks who {'is new' if self._newcomers else 'came back'}"),
+            *self.budget.card().rows,
+            ("error", f"± {self.stderr_at(0.25):.4f} (standard error of a quarter, if everybody comes)"),
+        )
+
+    # --- bytes --------------------------------------------------------------------------------------------------
+
+    def _more(self) -> tuple[bool]:
+        return (self._newcomers,)
+
+    def _keep_more(self, *saved: Any) -> None:
+        (self._newcomers,) = saved
+
+    @classmethod
+    def _is_possible(cls, slots: PermutedParts, *saved: Any) -> bool:  # noqa: ARG003 - either question is possible
+        return slots.parts == PARTS

@@ -1,0 +1,369 @@
+"""What is computed: every number of a reproduction comes from this file and the library.
+
+A cell is a piece of work of a second or so, whose table depends on its parameters and the seed alone. First the streams
+and the algorithms that are compared, then the cells: runs on streams, parts of the printed algorithms, exact audits.
+"""
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import sha256
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from panprivacy import theory
+from panprivacy.audit import exact
+from panprivacy.audit.subjects import SUBJECTS, Case
+from panprivacy.estimators.density import Density
+from panprivacy.estimators.distinct import DistinctCount
+from panprivacy.estimators.distinct.sizing import levels_for
+from panprivacy.paper import PPDS, Dwork, FixedLevelPPDS, NotPrivateAsPrinted, OptBern
+from panprivacy.privacy.coins import Coins
+from panprivacy.testing import SeededCoins
+
+
+class Cell(Protocol):
+    """What can be computed, stored and counted. A cell is a frozen dataclass: its fields are its key."""
+
+    @property
+    def runs(self) -> int:
+        """How much work it is, in runs of an algorithm."""
+
+    def compute(self, seed: int) -> pl.DataFrame:
+        """Do the work."""
+
+
+def sequence(root: int, *names: object) -> np.random.SeedSequence:
+    """The seed sequence of one thing, found by its names and by nothing else.
+
+    So a number does not depend on who computes it, when, or what else is computed.
+
+    Examples
+    --------
+    >>> sequence(1, "zipf", 7).generate_state(1) == sequence(1, "zipf", 7).generate_state(1)
+    array([ True])
+    >>> sequence(1, "zipf", 7).generate_state(1) == sequence(1, "zipf", 8).generate_state(1)
+    array([False])
+    """
+    words = np.frombuffer(sha256(repr(names).encode()).digest(), dtype="<u4")
+    return np.random.SeedSequence(root, spawn_key=tuple(int(word) for word in words))
+
+
+def generator(root: int, *names: object) -> np.random.Generator:
+    """A generator for what is named: a stream."""
+    return np.random.default_rng(sequence(root, *names))
+
+
+def number(root: int, *names: object) -> int:
+    """A seed of 128 bits for what is named: the coins of a run."""
+    return int.from_bytes(sequence(root, *names).generate_state(4).astype("<u4").tobytes(), "little")
+
+
+Ids: TypeAlias = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A way to draw a stream of ids from a universe 0..N-1.
+
+    Examples
+    --------
+    >>> zipf = Stream("zipf", universe=100_000)
+    >>> ids = zipf.draw(np.random.default_rng(1))
+    >>> len(ids), round(zipf.density(ids), 2)
+    (100000, 0.24)
+    """
+
+    name: str
+    """A key of `KINDS`."""
+    universe: int = 100_000
+    """The number of users; uniform and Zipf streams have as many events."""
+
+    def draw(self, generator: np.random.Generator) -> Ids:
+        """Draw a stream."""
+        return KINDS[self.name](self.universe, generator)
+
+    def density(self, ids: Ids) -> float:
+        """The truth: the share of the universe that is in the stream."""
+        return int(np.count_nonzero(np.bincount(ids, minlength=self.universe))) / self.universe
+
+
+def uniform(universe: int, generator: np.random.Generator) -> Ids:
+    """Every event is of a user drawn uniformly: ``1 - 1/e`` of the users appear."""
+    return generator.integers(0, universe, universe)
+
+
+def zipf(universe: int, generator: np.random.Generator) -> Ids:
+    """An event is of user r with probability proportional to ``1/(r + 1)``: about a quarter of the users appear."""
+    # Sorted numbers are looked up twice as fast, the shuffle included.
+    ids = np.searchsorted(_zipf_sums(universe), np.sort(generator.random(universe)), side="right")
+    generator.shuffle(ids)
+    return ids
+
+
+@lru_cache(maxsize=4)
+def _zipf_sums(universe: int) -> NDArray[np.float64]:
+    sums = np.cumsum(1 / np.arange(1, universe + 1))
+    return np.asarray(sums / sums[-1])
+
+
+def random_half(universe: int, generator: np.random.Generator) -> Ids:
+    """Half of the users, drawn at random, once each: no structure."""
+    return generator.permutation(universe)[: universe // 2]
+
+
+def even_ids(universe: int, generator: np.random.Generator) -> Ids:
+    """Every user with an even id once, in random order."""
+    return 2 * generator.permutation((universe + 1) // 2)
+
+
+def one_block(universe: int, generator: np.random.Generator) -> Ids:
+    """Half of the users, with consecutive ids from a random one on, once each in random order."""
+    half = universe // 2
+    return generator.integers(0, universe - half + 1) + generator.permutation(half)
+
+
+KINDS: dict[str, Callable[[int, np.random.Generator], Ids]] = {
+    "uniform": uniform,
+    "zipf": zipf,
+    "random half": random_half,
+    "even ids": even_ids,
+    "one block": one_block,
+}
+
+
+Build: TypeAlias = Callable[[int, float, int, Coins], Any]
+"""Makes an estimator from universe, total budget, size and coins."""
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """What an experiment must know of an algorithm."""
+
+    private: bool
+    """False for the printed algorithms, which lose more than they claim."""
+    build: Build
+    read: Callable[[Any, int], float]
+    """The estimated density, not brought into [0, 1], from the estimator and the universe."""
+    size: Callable[[int, int], int]
+    """The size (sampled users, ids or buckets) for which the state takes so many bits, in a universe."""
+
+    def run(self, universe: int, total: float, size: int, ids: Ids, coins: Coins) -> float:
+        """Feed a whole stream and return the estimate."""
+        with knowingly():
+            est = self.build(universe, total, size, coins)
+        est.update_many(ids)
+        return self.read(est, universe)
+
+
+@contextmanager
+def knowingly() -> Iterator[None]:
+    """Build printed algorithms without being warned: that they are not private is what is shown here."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotPrivateAsPrinted)
+        yield
+
+
+def bits_of_an_id(universe: int) -> int:
+    """``ceil(log2 |U|)``: 17 at |U| = 10^5."""
+    return max((universe - 1).bit_length(), 1)
+
+
+def _all_bits(universe: int, bits: int) -> int:
+    return min(bits, universe)
+
+
+def _ids(universe: int, bits: int) -> int:
+    return max(bits // bits_of_an_id(universe), 1)
+
+
+def _buckets(universe: int, bits: int) -> int:
+    """The most buckets that fit, with as many levels as the universe asks for."""
+    levels = 1
+    while levels_for(max(bits // levels, 1), universe) > levels:
+        levels += 1
+    return bits // levels
+
+
+def _printed(kind: type[Dwork] | type[OptBern] | type[PPDS]) -> Build:
+    """A printed algorithm is given half of the total, since it claims ``2 * epsilon``."""
+    return lambda universe, total, size, coins: kind(universe, total / 2, size, coins=coins)
+
+
+def _density(universe: int, total: float, size: int, coins: Coins) -> Density:
+    return Density(universe, total, sample=size, coins=coins)
+
+
+def _fixed_level(universe: int, total: float, size: int, coins: Coins) -> FixedLevelPPDS:
+    return FixedLevelPPDS(universe, total, size, coins=coins)
+
+
+def _distinct(universe: int, total: float, size: int, coins: Coins) -> DistinctCount:
+    return DistinctCount(total, size, levels=levels_for(size, universe), coins=coins)
+
+
+def _estimate(est: Any, universe: int) -> float:  # noqa: ARG001 (DistinctCount needs it)
+    return float(est.estimate())
+
+
+def _raw_density(est: Any, universe: int) -> float:  # noqa: ARG001
+    return float(est.release().raw_density)
+
+
+def _raw_count(est: Any, universe: int) -> float:
+    return float(est.release().raw_count) / universe
+
+
+ALGORITHMS = {
+    "Dwork": Algorithm(False, _printed(Dwork), _estimate, _all_bits),
+    "OptBern": Algorithm(False, _printed(OptBern), _estimate, _all_bits),
+    "PPDS": Algorithm(False, _printed(PPDS), _estimate, _ids),
+    "FixedLevelPPDS": Algorithm(True, _fixed_level, _raw_density, _ids),
+    "Density": Algorithm(True, _density, _raw_density, _all_bits),
+    "DistinctCount": Algorithm(True, _distinct, _raw_count, _buckets),
+}
+"""The algorithms by name, in the order of every legend."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One setting of one algorithm."""
+
+    algorithm: str
+    total: float
+    """What is claimed of state and output together: the budget of a private algorithm, ``2 * epsilon`` of a printed."""
+    size: int
+    """Sampled users, ids or buckets, whichever the algorithm has."""
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Repetitions of several trials on the same streams.
+
+    Repetition r has one stream, which all trials share (common random numbers: their difference owes nothing to the
+    stream), and every trial has coins of its own.
+    """
+
+    stream: Stream
+    trials: tuple[Trial, ...]
+    first: int
+    """The first repetition."""
+    count: int
+
+    @property
+    def runs(self) -> int:
+        return self.count * len(self.trials)
+
+    def compute(self, seed: int) -> pl.DataFrame:
+        """One row a run: the estimate beside the truth."""
+        universe = self.stream.universe
+        rows = []
+        for repetition in range(self.first, self.first + self.count):
+            ids = self.stream.draw(generator(seed, self.stream, repetition))
+            truth = self.stream.density(ids)
+            for trial in self.trials:
+                coins = SeededCoins(number(seed, self.stream, trial, repetition))
+                estimate = ALGORITHMS[trial.algorithm].run(universe, trial.total, trial.size, ids, coins)
+                rows.append((self.stream.name, trial.algorithm, trial.total, trial.size, repetition, truth, estimate))
+        return pl.DataFrame(rows, schema=_RUNS, orient="row")
+
+
+_RUNS = {
+    "stream": pl.String,
+    "algorithm": pl.String,
+    "total": pl.Float64,
+    "size": pl.Int64,
+    "repetition": pl.Int64,
+    "truth": pl.Float64,
+    "estimate": pl.Float64,
+}
+
+
+def runs(stream: Stream, trials: tuple[Trial, ...], repetitions: int, block: int = 20) -> list[Runs]:
+    """Cut the repetitions into cells; the cells of few repetitions are also cells of many."""
+    return [Runs(stream, trials, first, min(block, repetitions - first)) for first in range(0, repetitions, block)]
+
+
+@dataclass(frozen=True)
+class SampleSize:
+    """The first line of Alg. 1 or 2: "compute m*", as the printed algorithm does it."""
+
+    algorithm: str
+    epsilon: float
+    alpha: float
+    beta: float
+
+    runs = 1
+
+    def compute(self, seed: int) -> pl.DataFrame:
+        """Build the algorithm for (alpha, beta) and see how many users it samples."""
+        printed: type[Dwork] | type[OptBern] = Dwork if self.algorithm == "Dwork" else OptBern
+        needed = int(theory.sample_size(self.algorithm.lower(), self.epsilon, self.alpha, self.beta))
+        with knowingly():
+            est = printed.for_accuracy(2 * needed, self.epsilon, self.alpha, self.beta, coins=SeededCoins(seed))
+        row = {"algorithm": self.algorithm, "epsilon": self.epsilon, "alpha": self.alpha, "beta": self.beta}
+        return pl.DataFrame([row | {"sample": est.sample}])
+
+
+@dataclass(frozen=True)
+class CoinCount:
+    """The bits of a printed algorithm after half of its users came: how often each half's are 1."""
+
+    algorithm: str
+    epsilon: float
+    users: int
+
+    runs = 1
+
+    def compute(self, seed: int) -> pl.DataFrame:
+        """Count the ones of those who came and of those who did not."""
+        coins = SeededCoins(number(seed, self))
+        with knowingly():
+            est = ALGORITHMS[self.algorithm].build(self.users, 2 * self.epsilon, self.users, coins)
+        half = self.users // 2
+        est.update_many(np.arange(half))
+        ones = np.array(est.state.bits)
+        row = {"algorithm": self.algorithm, "epsilon": self.epsilon, "came": half, "stayed": self.users - half}
+        counts = {"came_ones": int(ones[:half].sum()), "stayed_ones": int(ones[half:].sum())}
+        return pl.DataFrame([row | counts])
+
+
+@dataclass(frozen=True)
+class TrueLoss:
+    """The worst-case loss of state and output together, over all streams of two events and three users."""
+
+    algorithm: str
+    total: float
+    """What is claimed."""
+
+    runs = 1
+
+    def compute(self, seed: int) -> pl.DataFrame:  # noqa: ARG002 (nothing is random)
+        """Audit the shipping code."""
+        subject = next(subject for subject in SUBJECTS if subject.name == self.algorithm)
+        found = subject.audit(Case(epsilon=self.total, users=3, events=2))
+        witness = found.witness.sentence if found.witness else ""
+        row = {"algorithm": self.algorithm, "claimed": self.total, "loss": found.worst_loss, "settled": found.settled}
+        return pl.DataFrame([row | {"witness": witness}])
+
+
+@dataclass(frozen=True)
+class StateLoss:
+    """The worst-case loss of the state of a printed algorithm, seen by itself."""
+
+    algorithm: str
+    epsilon: float
+
+    runs = 1
+
+    def compute(self, seed: int) -> pl.DataFrame:  # noqa: ARG002 (nothing is random)
+        """Audit the shipping code, without any output."""
+        build = ALGORITHMS[self.algorithm].build
+        with knowingly():
+            found = exact(lambda coins: build(2, 2 * self.epsilon, 2, coins), users=2, length=2, releases=0)
+        return pl.DataFrame([{"algorithm": self.algorithm, "epsilon": self.epsilon, "loss": found.worst_loss}])

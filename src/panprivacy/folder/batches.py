@@ -1,0 +1,209 @@
+"""Batches on their way to the shards: gathered in one process and taken in another, or fed through the estimator."""
+
+import struct
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from hashlib import sha256
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from panprivacy.errors import CorruptState, PanPrivacyError
+from panprivacy.folder.batch_log import BatchId
+from panprivacy.folder.marks import Marked, Marks
+from panprivacy.folder.shards import NAME, FolderHeader, ShardedBits
+from panprivacy.memory.scratch import Scratch
+from panprivacy.memory.stack import wipe_stack
+from panprivacy.privacy.coins import Coins
+
+_HEAD = struct.Struct(f"<{NAME}sI")  # the name of the folder, and the number of the shard
+_CHECK = 8  # bytes of a checksum of all that follows it
+
+
+class SlotMarks:
+    """The slots that a batch touches, in a process that holds no bits: `StateFolder.gather` makes one.
+
+    It tells who is in the batch, and is wiped where the `with` block ends, with all that it has packed.
+    """
+
+    def __init__(self, frame: FolderHeader, bits: ShardedBits, est: Any, turn: AbstractContextManager[Any]) -> None:
+        self.marks = bits.cells.marks(bits.size)
+        self._frame, self._bits, self._est = frame, bits, est
+        self._turn = turn  # held while users are looked up
+        self._scratch = Scratch()
+        self._open = True
+
+    def add(self, ids: Any, categories: Any = None, *, column: Any = None, skip_outside: bool = False) -> None:
+        """Gather the slots of these users; takes what `StateFolder.update_many` takes, and names an id that is none.
+
+        What is refused leaves no mark; of an iterator, which is taken in chunks, the last chunk leaves none.
+        """
+        self._check_open()
+        with self._turn, self._bits.fed_to(_Into(self.marks)):
+            self._est.update_many(ids, categories, column=column, skip_outside=skip_outside)
+
+    def packed(self, number: int) -> NDArray[np.uint8]:
+        """What the shard of this number has to take, as bytes for `StateFolder.take`: its length tells how many it is.
+
+        It is wiped with the rest; copies of it, sent elsewhere, are the caller's to wipe.
+        """
+        self._check_open()
+        number = self._frame.checked(number)
+        head = _HEAD.pack(self._frame.name, number)
+        octets = self.marks.packed(*self._bits.bounds(number), head + bytes(_CHECK), self._scratch)
+        octets[_HEAD.size :][:_CHECK] = _checked(octets, self._scratch)
+        return octets
+
+    def _check_open(self) -> None:
+        if not self._open:
+            raise PanPrivacyError(
+                "the `with` block has ended, and what was gathered in it is wiped: gather once more", code="batch-over"
+            )
+
+    def wipe(self) -> None:
+        """Forget everything, and take nothing more."""
+        self._open = False
+        with self._scratch:
+            self.marks.wipe()
+        wipe_stack()
+
+
+def _checked(octets: NDArray[np.uint8], scratch: Scratch) -> NDArray[np.uint8]:
+    """The checksum of packed slots."""
+    check = sha256(memoryview(octets[: _HEAD.size]))  # type: ignore[arg-type]
+    check.update(memoryview(octets[_HEAD.size + _CHECK :]))  # type: ignore[arg-type]
+    digest = scratch.own(np.frombuffer(check.digest(), dtype=np.uint8))  # of few slots, it tells which they are
+    return digest[:_CHECK]
+
+
+class _Into:
+    """Marks slots, whatever is to be done with them."""
+
+    def __init__(self, marks: Marks) -> None:
+        self._marks = marks
+        self.restored_on_error = marks.restored_on_error
+
+    def add(self, slots: NDArray[np.unsignedinteger], *, remove: bool) -> None:  # noqa: ARG002
+        self._marks.add(slots)
+
+
+class Received:
+    """What some shards have to take, as it comes in from processes that gathered: `StateFolder.receive` makes one.
+
+    It tells who is in the batch, as far as these shards have them, and is wiped where the `with` block ends.
+    """
+
+    def __init__(
+        self, frame: FolderHeader, bits: ShardedBits, coins: Coins, shards: Iterable[int], batch: BatchId | None
+    ) -> None:
+        self._frame, self._bits, self._coins, self._batch = frame, bits, coins, batch
+        self._marks: dict[int, Marks] = {}
+        for number in map(frame.checked, shards):
+            self._marks[number] = bits.cells.marks(self._size(number))
+
+    def _size(self, number: int) -> int:
+        first, end = self._bits.bounds(number)
+        return end - first
+
+    def add(self, packed: Any) -> None:
+        """Add what `SlotMarks.packed` packed for one of these shards: an array, bytes or another buffer."""
+        octets = np.frombuffer(packed, dtype=np.uint8)
+        name, number = _HEAD.unpack(octets[: _HEAD.size].tobytes()) if len(octets) > _HEAD.size else (b"", -1)
+        if name != self._frame.name or number not in self._marks:
+            listed = ", ".join(map(str, self._marks))
+            raise CorruptState(f"these slots are not those of shard {listed} of this folder", code="other-shard")
+        with Scratch() as scratch:
+            if not np.array_equal(_checked(octets, scratch), octets[_HEAD.size :][:_CHECK]):
+                raise CorruptState(
+                    f"these slots of shard {number} were altered, or cut off: their checksum is another",
+                    code="slots-altered",
+                )
+        self._marks[number].add_packed(octets[_HEAD.size + _CHECK :])
+
+    def take(self, *, remove: bool = False) -> None:
+        """Note it in each of these shards, one after the other."""
+        for number, marks in self._marks.items():
+            with Scratch() as scratch:
+                touched = marks.between(0, self._size(number), scratch)
+                self._bits.redraw_in(number, touched, self._coins, batch=self._batch, remove=remove)
+
+    def wipe(self) -> None:
+        """Forget everything."""
+        for marks in self._marks.values():
+            marks.wipe()
+        wipe_stack()
+
+
+class Pending:
+    """Feeds a folder by way of an estimator: `StateFolder.pending` makes one.
+
+    Events are marked in memory, in the clear, until `write`; so a process that lives long writes after every batch. Of
+    a bit, the last event counts: insertions and deletions are marked apart, and written together. So the number of
+    writes does not tell whether a user was deleted. Counters are moved by every event: there, insertions are written
+    before a deletion is marked, and the other way round.
+    """
+
+    def __init__(self, est: Any, bits: ShardedBits, coins: Coins, prepare: Callable[[], None]) -> None:
+        self.estimator = est
+        """The estimator, to be fed and to be asked what it is; its bits are not here."""
+        self._bits, self._coins = bits, coins
+        self._prepare = prepare  # is called before anything is written: the ledger may say more by now
+        self._marks = bits.cells.marks(bits.size)
+        self._gone = Marked(bits.size) if bits.cells.repeatable else None  # slots whose last event is a deletion
+        self._remove = self._any = False
+
+    def add(self, slots: NDArray[np.unsignedinteger], *, remove: bool) -> None:
+        """Mark slots."""
+        if self._gone is not None:
+            assert isinstance(self._marks, Marked)
+            these, others = (self._gone, self._marks) if remove else (self._marks, self._gone)
+            these.add(slots)  # which may refuse
+            others.discard(slots)
+        else:
+            if remove != self._remove:
+                self.write()
+                self._remove = remove
+            self._marks.add(slots)
+        self._any = True
+
+    def expect(self) -> None:
+        """Let the next `write` write all shards, also without events, whose absence must not show."""
+        self._any = True
+
+    def restored_on_error(self) -> AbstractContextManager[None]:
+        """Put the marks back as they were if anything goes wrong."""
+        restored = self._marks.restored_on_error()
+        return restored if self._gone is None else _Both(restored, self._gone.restored_on_error())
+
+    def write(self, batch: BatchId | None = None) -> None:
+        """Bring what was fed since the last time to the shards; when this returns, it is on disk."""
+        if self._any or batch is not None:
+            self._prepare()
+            self._bits.redraw_marked(self._marks, self._coins, batch=batch, remove=self._remove, gone=self._gone)
+            self.wipe()
+            self._any = False
+
+    def wipe(self) -> None:
+        """Forget what was not written."""
+        self._marks.wipe()
+        if self._gone is not None:
+            self._gone.wipe()
+
+
+class _Both:
+    """Two `with` blocks in one. A class and not a generator, which would act when it is dropped half used."""
+
+    def __init__(self, one: AbstractContextManager[None], other: AbstractContextManager[None]) -> None:
+        self._blocks = one, other
+
+    def __enter__(self) -> None:
+        for block in self._blocks:
+            block.__enter__()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        for block in self._blocks:
+            block.__exit__(kind, error, traceback)

@@ -1,0 +1,438 @@
+"""The parts of a state folder: one header, without bits, and shards of bits, without a ledger.
+
+`ShardedBits` is the table of the folder's estimator: it loads a shard when it is needed, changes it, and puts it back.
+"""
+
+import struct
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, NoReturn, Protocol, Self, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from panprivacy.checks import check_whole
+from panprivacy.errors import CorruptState, InvalidValue, PanPrivacyError
+from panprivacy.folder.batch_log import BatchId, BatchLog
+from panprivacy.folder.marks import AnyTable, Cells, Marks, Touched
+from panprivacy.folder.stores import Store, naming
+from panprivacy.memory.scratch import Scratch, wipe
+from panprivacy.privacy.budget import Split
+from panprivacy.privacy.coins import ONE, Coins, system
+from panprivacy.state import Snapshot
+from panprivacy.state.disk import undisturbed
+
+NAME = 16
+"""Bytes of the name that all parts of one folder share, drawn when it is made."""
+
+_FRAME = struct.Struct(f"<{NAME}sIB")  # name, shards, kind of the estimator
+_SHARD = struct.Struct(f"<{NAME}sIIQ")  # name, number, redraws, bits
+
+FRAME_KIND, SHARD_KIND = 8, 9
+MOST_SHARDS = 65_536
+
+Before: TypeAlias = set[int | None]
+"""The number of the batch that came before one, None for none: a set that is empty if all shards have that one."""
+
+
+@dataclass(frozen=True)
+class FolderHeader:
+    """What all shards have in common: which estimator it is, its public parameters, and its ledger."""
+
+    name: bytes
+    shards: int
+    kind: int
+    secure: bool
+    parameters: bytes
+    """The ledger and the parameters of the estimator, as in a state of its own."""
+
+    @classmethod
+    def of(cls, parts: Snapshot) -> Self:
+        """Read a frame."""
+        if parts.kind != FRAME_KIND or len(parts.parameters) < _FRAME.size:
+            raise CorruptState("this is not the ledger of a state folder", code="not-a-ledger")
+        name, shards, kind = _FRAME.unpack_from(parts.parameters)
+        if not 1 <= shards <= MOST_SHARDS:
+            raise CorruptState(f"a folder of {shards} shards is impossible", code="state-contradictory")
+        return cls(name, shards, kind, parts.secure, bytes(parts.parameters)[_FRAME.size :])
+
+    def sealed(self) -> Snapshot:
+        """The bytes of it."""
+        head = _FRAME.pack(self.name, self.shards, self.kind)
+        return Snapshot(FRAME_KIND, self.secure, head + self.parameters, np.zeros(0, dtype=np.uint64))
+
+    def of_estimator(self, words: NDArray[np.uint64]) -> Snapshot:
+        """The same as a state of the estimator."""
+        return Snapshot(self.kind, self.secure, self.parameters, words)
+
+    def checked(self, number: int) -> int:
+        """The number of a shard; `ValueError` if there is none of this number."""
+        checked = check_whole(number, "the number of a shard")
+        if not 0 <= checked < self.shards:
+            raise InvalidValue(
+                f"there are shards 0 to {self.shards - 1}, and none of number {number}", code="no-such-shard"
+            )
+        return checked
+
+    def bounds(self, number: int, size: int) -> tuple[int, int]:
+        """Which of the slots a shard has: from the first up to the second."""
+        return number * size // self.shards, (number + 1) * size // self.shards
+
+
+@dataclass(frozen=True)
+class Shard:
+    """The bits of some slots, how often they have been rerandomised, and which batches they have."""
+
+    name: bytes
+    number: int
+    redraws: int
+    secure: bool
+    table: AnyTable
+    noted: BatchLog = field(default_factory=BatchLog)
+
+    @classmethod
+    def of(cls, parts: Snapshot, cells: Cells) -> Self:
+        """Read a shard; its words become its table."""
+        shard, size = cls.start_of(parts)
+        try:
+            return replace(shard, table=cells.table(size, parts.words))
+        except ValueError as error:
+            raise CorruptState(f"the shard contradicts itself: {error}", code="state-contradictory") from None
+
+    @classmethod
+    def start_of(cls, parts: Snapshot) -> tuple[Self, int]:
+        """A shard without its table, and how many slots that has."""
+        if parts.kind != SHARD_KIND or len(parts.parameters) != _SHARD.size + BatchLog.SIZE:
+            raise CorruptState("this is not a shard of a state folder", code="not-a-shard")
+        name, number, redraws, size = _SHARD.unpack_from(parts.parameters)
+        noted = BatchLog.of(bytes(parts.parameters)[_SHARD.size :])
+        return cls(name, number, redraws, parts.secure, None, noted), size
+
+    def sealed(self) -> Snapshot:
+        """The bytes of it, its bits where they are."""
+        head = _SHARD.pack(self.name, self.number, self.redraws, self.table.size)
+        return Snapshot(SHARD_KIND, self.secure, head + self.noted.to_bytes(), self.table.words)
+
+    def redrawn(self) -> "Shard":
+        """The same, rerandomised once more."""
+        return replace(self, redraws=self.redraws + 1)
+
+    def noting(self, batch: BatchId | None) -> "Shard":
+        """The same, with a batch that it has now."""
+        return self if batch is None else replace(self, noted=self.noted.with_batch(batch))
+
+    def leaving(self, writer: str) -> "Shard":
+        """The same, and that a writer is about to be forgotten."""
+        return replace(self, noted=self.noted.leaving(writer))
+
+    def without(self, writer: str) -> "Shard":
+        """The same, without what it knows of a writer's batches."""
+        return replace(self, noted=self.noted.without(writer))
+
+
+class NotLoadable:
+    """What a part of a folder is by itself: nothing that could be loaded."""
+
+    @staticmethod
+    def from_sealed(parts: Snapshot, universe: Any = None) -> NoReturn:  # noqa: ARG004
+        """Refuse."""
+        raise PanPrivacyError(
+            "this is a part of a state folder: name the folder, as in panprivacy show DIR/, or open it, "
+            "pp.StateFolder(url)",
+            code="part-of-folder",
+        )
+
+
+class Taker(Protocol):
+    """Takes the slots that events touch."""
+
+    def add(self, slots: NDArray[np.unsignedinteger], *, remove: bool) -> None:
+        """Take these slots, which are touched by insertions or by deletions; `IndexError` if one is outside."""
+
+    def restored_on_error(self) -> AbstractContextManager[None]:
+        """Go back to what was taken before if anything goes wrong."""
+
+
+class ShardedBits:
+    """A table whose words are in a store.
+
+    A batch first marks the slots that it touches, and then each shard is loaded, changed there, and put back. Shards of
+    which nothing is touched are put back too: which of them are new must not tell who came. What breaks off in between
+    may be done again: redrawing a bit a second time changes nothing of its law, and a counter is kept from moving twice
+    by the identity of the batch, which its shard notes.
+    """
+
+    threaded = False
+
+    def __init__(self, store: Store, frame: FolderHeader, size: int, split: Split, cells: Cells) -> None:
+        self.size = size
+        self.words: NDArray[np.uint64] = np.zeros(0, dtype=np.uint64)
+        self.cells = cells
+        self.repeatable = cells.repeatable
+        self.redraws = 0
+        """How often every shard has to be rerandomised by now, as the ledger says."""
+        self._store, self._frame, self._split = store, frame, split
+        self._taker: Taker | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the bits take, in all shards."""
+        return 8 * self.cells.words_for(self.size)
+
+    # --- events -------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def fed_to(self, taker: "Taker") -> Iterator[None]:
+        """Give slots that are redrawn inside the `with` block to this taker, and change nothing else."""
+        before, self._taker = self._taker, taker
+        try:
+            yield
+        finally:
+            self._taker = before
+
+    def redraw(
+        self,
+        slots: NDArray[np.unsignedinteger],
+        threshold: int,
+        coins: Coins,  # noqa: ARG002 - drawn where a shard is changed
+        scratch: Scratch,  # noqa: ARG002
+        *,
+        back: bool = False,
+    ) -> None:
+        """Note that these slots are touched; `IndexError` if one is outside the table."""
+        absent = 2 * threshold < ONE  # the coin of absent users rarely falls on 1
+        self._taken().add(slots, remove=back or absent)
+
+    def _taken(self) -> "Taker":
+        if self._taker is None:
+            raise PanPrivacyError("feed a folder through its own verbs", code="use-the-folder")
+        return self._taker
+
+    def redraw_marked(
+        self, marks: Marks, coins: Coins, *, batch: BatchId | None, remove: bool, gone: Marks | None = None
+    ) -> None:
+        """Redraw what is marked, in one shard after the other; `gone` are slots whose users were deleted."""
+        before = None if batch is None else self.check_whole(batch)
+
+        def redrawn(shard: Shard) -> Shard | None:
+            with Scratch() as scratch, Scratch() as more:  # scratch has one array of a name
+                bounds = self.bounds(shard.number)
+                touched = marks.between(*bounds, scratch)
+                deleted = None if gone is None else gone.between(*bounds, more)
+                return self._redrawn(shard, touched, coins, before, batch=batch, remove=remove, deleted=deleted)
+
+        if batch is None and not self.cells.repeatable:
+            self._redraw_once(redrawn)
+        else:
+            self._change(range(self._frame.shards), redrawn)
+
+    def _redraw_once(self, edit: Callable[[Shard], Shard | None]) -> None:
+        """Change all shards by a batch without a name, which must not be fed again if some of them have it."""
+        self._starts(range(self._frame.shards))  # finds out before the first is changed if one is missing or corrupt
+        number = 0
+        with undisturbed():
+            try:
+                for number in range(self._frame.shards):
+                    self._change([number], edit)
+            except Exception as error:
+                if number:
+                    raise _half_counted(error, number, self._frame.shards) from error
+                raise
+
+    def redraw_in(
+        self, number: int, touched: Touched, coins: Coins, *, batch: BatchId | None = None, remove: bool = False
+    ) -> None:
+        """Redraw some slots of one shard, counted from the shard's first, unless it has the batch already."""
+        self._change([number], lambda shard: self._redrawn(shard, touched, coins, None, batch=batch, remove=remove))
+
+    def _redrawn(
+        self,
+        shard: Shard,
+        touched: Touched,
+        coins: Coins,
+        before: Before | None,
+        *,
+        batch: BatchId | None,
+        remove: bool,
+        deleted: Touched | None = None,
+    ) -> Shard | None:
+        """A shard after a batch; None if it has the batch already.
+
+        `deleted` are slots whose users were deleted in the same batch. A shard that has neither this batch nor the one
+        that came `before` is refused: another writer feeds it at the same time.
+        """
+        if batch is not None:
+            if shard.noted.has(batch):
+                return None
+            if before is not None and shard.noted.number(batch.writer) not in before:
+                raise _broke_off(batch, shard.noted.number(batch.writer))
+        noting = shard.noting(batch)  # which may refuse
+        noting = self._caught_up(noting, self.redraws, coins)
+        pair = self._split.pair_after(noting.redraws)
+        self.cells.redraw(shard.table, touched, pair, coins, remove=remove)
+        if deleted is not None:
+            self.cells.redraw(shard.table, deleted, pair, coins, remove=True)
+        return noting
+
+    def check_whole(self, batch: BatchId) -> Before:
+        """The number of the batch before, which all shards have that do not have this one; refuse if there are two."""
+        noted = [shard.noted for shard in self._starts(range(self._frame.shards))]
+        before = {each.number(batch.writer) for each in noted if not each.has(batch)}
+        if len(before) > 1:
+            raise _broke_off(batch, max(number for number in before if number is not None))
+        return before
+
+    def last_batches(self, writer: str) -> list[int | None]:
+        """The last batch of a writer that each shard has."""
+        return [shard.noted.number(writer) for shard in self._starts(range(self._frame.shards))]
+
+    def forget(self, writer: str) -> None:
+        """Make room for another writer in every shard.
+
+        All of them first note that the writer is leaving: a name that some shards have forgotten and others have not
+        would lose batches of the next writer who takes it.
+        """
+        self._change(range(self._frame.shards), lambda shard: shard.leaving(writer))
+        self._change(range(self._frame.shards), lambda shard: shard.without(writer))
+
+    # --- what leaves --------------------------------------------------------------------------------------------
+
+    def gathered(self, redraws: int = 0, coins: Coins = system) -> AnyTable:
+        """A copy of all bits in one table, rerandomised so often; the caller wipes it.
+
+        Every shard is read once, and one that a crash left behind is brought up to date and read again.
+        """
+        whole = self.cells.empty(self.size)
+        try:
+            behind = self._put_all(whole, range(self._frame.shards), redraws)
+            self._change(behind, lambda shard: self._caught_up(shard, redraws, coins))
+            self._put_all(whole, behind, redraws)
+        except BaseException:
+            whole.wipe()
+            raise
+        return whole
+
+    def _put_all(self, whole: AnyTable, numbers: Iterable[int], redraws: int) -> list[int]:
+        """Copy shards into one table, and return those that have not been rerandomised so often."""
+        behind = []
+        for number, (_, parts) in zip(numbers, self._store.read_each(map(shard_name, numbers)), strict=True):
+            shard = self._shard(parts, number)
+            try:
+                whole.put(shard.table, self.bounds(number)[0])
+            finally:
+                shard.table.wipe()
+            behind += [number] if shard.redraws < redraws else []
+        return behind
+
+    def catch_up(self, redraws: int, coins: Coins) -> None:
+        """Rerandomise every shard that has not been so often enough: all of them, or those that a crash left behind."""
+        self._change(self.behind(redraws), lambda shard: self._caught_up(shard, redraws, coins))
+
+    def _caught_up(self, shard: Shard, redraws: int, coins: Coins) -> Shard:
+        for _ in range(shard.redraws, redraws):
+            shard.table.flip_each(self._split.flip, coins)
+            shard = shard.redrawn()
+        return shard
+
+    def behind(self, redraws: int) -> list[int]:
+        """The shards that have not been rerandomised so often: those that a crash left behind."""
+        starts = self._starts(range(self._frame.shards))
+        return [number for number, shard in enumerate(starts) if shard.redraws < redraws]
+
+    def replace(self, number: int, coins: Coins) -> None:
+        """Put a new shard in the place of one that is lost or corrupt; `PanPrivacyError` if it is whole."""
+        name = shard_name(number)
+        try:
+            wipe(self._shard(self._store.read(name), number).table.words)
+        except (FileNotFoundError, CorruptState):
+            pass
+        else:
+            raise PanPrivacyError(f"{self._store.where(name)}: this shard is whole, and stays", code="shard-whole")
+        others = self._starts(each for each in range(self._frame.shards) if each != number)
+        noted = max((each.noted for each in others), key=lambda log: sorted(log.numbers), default=BatchLog())
+        first, end = self.bounds(number)
+        table = self.cells.drawn(end - first, self._split.pair_after(self.redraws), coins)
+        shard = Shard(self._frame.name, number, self.redraws, self._frame.secure and coins.secure, table, noted)
+        self._store.erase([name])
+        self._store.create([(name, shard.sealed())])
+
+    # --- what an estimator asks besides --------------------------------------------------------------------------
+
+    def restored_on_error(self) -> AbstractContextManager[None]:
+        """Put the marks back as they were if anything goes wrong; nothing is written before the end of a batch."""
+        return self._taken().restored_on_error()
+
+    def wipe(self) -> None:
+        """Do nothing: no bits are here."""
+
+    def count_ones(self, edges: NDArray[np.int64], counts: NDArray[np.int64]) -> NoReturn:  # noqa: ARG002
+        """Refuse: bits are counted where they are gathered."""
+        raise PanPrivacyError("release a folder through its own verbs", code="use-the-folder")
+
+    def redraw_one(self, slot: int, flip: bool, back: bool = False) -> NoReturn:  # noqa: ARG002
+        """Refuse: one event is a batch of one."""
+        raise PanPrivacyError("feed a folder through its own verbs", code="use-the-folder")
+
+    def flip_each(self, threshold: int, coins: Coins) -> NoReturn:  # noqa: ARG002
+        """Refuse: `catch_up` does that."""
+        raise PanPrivacyError("rerandomise a folder through its own verbs", code="use-the-folder")
+
+    # --- shards -------------------------------------------------------------------------------------------------
+
+    def bounds(self, number: int) -> tuple[int, int]:
+        """Which of the slots a shard has: from the first up to the second."""
+        return self._frame.bounds(number, self.size)
+
+    def _change(self, numbers: Iterable[int], edit: Callable[[Shard], Shard | None]) -> None:
+        by_name = {shard_name(number): number for number in numbers}
+
+        def change(name: str, parts: Snapshot) -> Snapshot | None:
+            made = edit(self._shard(parts, by_name[name]))
+            return None if made is None else made.sealed()
+
+        if by_name:
+            self._store.change(by_name, change)
+
+    def _starts(self, numbers: Iterable[int]) -> list[Shard]:
+        """Shards without their bits."""
+        numbers = list(numbers)
+        found = []
+        for number, (name, parts) in zip(numbers, self._store.read_starts(map(shard_name, numbers)), strict=True):
+            with naming(self._store.where(name)):
+                found.append(self._checked(*Shard.start_of(parts), number))
+        return found
+
+    def _shard(self, parts: Snapshot, number: int) -> Shard:
+        with naming(self._store.where(shard_name(number))):
+            shard = Shard.of(parts, self.cells)
+            return self._checked(shard, shard.table.size, number)
+
+    def _checked(self, shard: Shard, size: int, number: int) -> Shard:
+        """A shard, if it is the one of this number in this folder."""
+        first, end = self.bounds(number)
+        if (shard.name, shard.number, size) != (self._frame.name, number, end - first):
+            raise CorruptState(f"this is not shard {number} of this folder", code="other-shard")
+        return shard
+
+
+def _broke_off(batch: BatchId, number: int | None) -> PanPrivacyError:
+    before = "a batch" if number is None else str(BatchId(batch.writer, number))
+    return PanPrivacyError(
+        f"{before} broke off, or is not done yet, and some shards do not have it: feed it again, and then {batch}; "
+        "if it is lost, go on under another writer's name",
+        code="batch-broken-off",
+    )
+
+
+def _half_counted(error: Exception, counted: int, shards: int) -> PanPrivacyError:
+    return PanPrivacyError(
+        f"{error}; the first {counted} of {shards} shards have counted this batch, and the others have not: fed again, "
+        "it counts twice in those; a batch with a name, batch=('till 3', 17), is fed again safely",
+        code="half-counted",
+    )
+
+
+def shard_name(number: int) -> str:
+    """What the part is called that holds a shard."""
+    return f"shard-{number:05d}"

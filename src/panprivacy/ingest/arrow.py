@@ -1,0 +1,506 @@
+"""Arrow streams: their messages, streams of plain integers, checks before Polars reads one, and streams in pieces.
+
+A stream is a row of messages: four bytes of ones, the length of the metadata, the metadata (a table of FlatBuffers),
+and a body. Polars believes what a stream says of its own lengths: a stream that lies ends the process, or makes it ask
+for memory without bound. So a stream that others send is checked before Polars reads it, and refused unless every
+buffer lies in the body and is as long as its rows need. Compressed streams are refused, too: a short body may unfold to
+any length.
+
+An Arrow *file* (Feather) has an index at its end, and a pipe has no end to go to; a stream is read as it comes. Polars
+reads streams only to their end, so `ArrowStream` cuts one where a record batch ends, and gives Polars the schema and
+some whole batches at a time.
+"""
+
+import io
+import struct
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from panprivacy.ingest.batch import BadInput, Batch, Columns
+from panprivacy.ingest.columnar import wanted
+from panprivacy.ingest.problems import ProblemType, Refused
+from panprivacy.memory.scratch import Scratch
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+PREFIX = struct.Struct("<Ii")
+"""What stands before the metadata: `MARK` and the length of the metadata, 0 at the end of a stream."""
+MARK = 0xFFFFFFFF
+SCHEMA, DICTIONARY, BATCH = 1, 2, 3
+"""Kinds of messages."""
+
+
+class NotThere(Exception):
+    """The metadata lack a field that is needed, or point out of themselves."""
+
+
+class Table(NamedTuple):
+    """A table of FlatBuffers. What points out of the metadata is a `struct.error`.
+
+    A table begins with the distance back to a list of 16-bit numbers: two lengths, and the place of each field.
+    """
+
+    data: memoryview
+    at: int
+
+    @classmethod
+    def root(cls, data: memoryview) -> "Table":
+        """The outermost table."""
+        return cls(data, struct.unpack_from("<I", data)[0])
+
+    def place(self, field: int) -> int | None:
+        """Where a field is; None if it has its default."""
+        (back,) = struct.unpack_from("<i", self.data, self.at)
+        fields = self.at - back
+        if fields < 0:
+            raise NotThere
+        (length,) = struct.unpack_from("<H", self.data, fields)
+        entry = 4 + 2 * field
+        offset = struct.unpack_from("<H", self.data, fields + entry)[0] if entry < length else 0
+        return self.at + offset if offset else None
+
+    def number(self, field: int, form: str, default: int = 0) -> int:
+        """The number in a field."""
+        place = self.place(field)
+        return default if place is None else int(struct.unpack_from(form, self.data, place)[0])
+
+    def below(self, field: int) -> int:
+        """Where the thing is that a field points to."""
+        place = self.place(field)
+        if place is None:
+            raise NotThere
+        return place + int(struct.unpack_from("<I", self.data, place)[0])
+
+    def table(self, field: int) -> "Table":
+        """The table that a field points to."""
+        return Table(self.data, self.below(field))
+
+    def tables(self, field: int) -> "list[Table]":
+        """The tables of a list; none if there is no list."""
+        if self.place(field) is None:
+            return []
+        start = self.below(field)
+        places = self._places(start)
+        return [Table(self.data, place + struct.unpack_from("<I", self.data, place)[0]) for place in places]
+
+    def _places(self, start: int) -> range:
+        (count,) = struct.unpack_from("<I", self.data, start)
+        if start + 4 + 4 * count > len(self.data):
+            raise NotThere
+        return range(start + 4, start + 4 + 4 * count, 4)
+
+    def structs(self, field: int, form: str) -> list[tuple[Any, ...]]:
+        """The structs of a list, each with this format; none if there is no list."""
+        if self.place(field) is None:
+            return []
+        start, each = self.below(field), struct.Struct(form)
+        (count,) = struct.unpack_from("<I", self.data, start)
+        found = self.data[start + 4 : start + 4 + count * each.size]
+        if len(found) != count * each.size:
+            raise NotThere
+        return list(each.iter_unpack(found))
+
+    def text(self, field: int) -> str:
+        """The text in a field."""
+        start = self.below(field)
+        (length,) = struct.unpack_from("<I", self.data, start)
+        return bytes(self.data[start + 4 : start + 4 + length]).decode()
+
+
+class Message(NamedTuple):
+    """One message: its kind, how many bytes of body follow it, and what it holds."""
+
+    kind: int
+    size: int
+    table: Table
+
+    @classmethod
+    def read(cls, metadata: memoryview) -> "Message":
+        """Read the metadata of a message."""
+        table = Table.root(metadata)
+        return cls(table.number(1, "<B"), table.number(3, "<q"), table)
+
+    @property
+    def header(self) -> Table:
+        """The schema or the record batch."""
+        return self.table.table(2)
+
+
+_BROKEN = (NotThere, struct.error, ValueError, LookupError, OverflowError, StopIteration)
+
+
+def _messages(octets: NDArray[np.uint8]) -> Iterator[tuple[Message, NDArray[np.uint8]] | None]:
+    """All messages, each with its body; None where a stream ends."""
+    data, at = memoryview(octets.data), 0
+    while at < len(data):
+        mark, length = PREFIX.unpack_from(data, at)
+        if mark != MARK or length < 0:
+            _refuse()
+        start = at + PREFIX.size + length
+        if not length:
+            yield None
+            at = start
+            continue
+        metadata = data[at + PREFIX.size : start]
+        message = Message.read(metadata)
+        if len(metadata) != length or not 0 <= message.size <= len(data) - start:
+            _refuse("this Arrow stream is cut off")
+        at = start + message.size
+        yield message, octets[start:at]
+
+
+def _refuse(detail: str = "this Arrow stream is damaged") -> NoReturn:
+    raise Refused(ProblemType.unreadable, detail) from None
+
+
+# --- Plain integers: one column, without missing values, not compressed ---------------------------------------------
+
+_INTEGER_DTYPES = {
+    (bits, signed): np.dtype(f"<{'i' if signed else 'u'}{bits // 8}") for bits in (8, 16, 32, 64) for signed in (0, 1)
+}
+
+
+class _NotPlain(Exception):
+    """This stream needs the general reader."""
+
+
+def integers_in_arrow(octets: NDArray[np.uint8], name: str) -> list[NDArray[Any]] | None:
+    """Views of the integers of each record batch, where they lie; None if the stream is not plain."""
+    try:
+        return _plain_batches(octets, name)
+    except (_NotPlain, Refused, *_BROKEN):
+        return None
+
+
+def _plain_batches(octets: NDArray[np.uint8], name: str) -> list[NDArray[Any]]:
+    found: list[NDArray[Any]] = []
+    dtype, ended = None, False
+    for each in _messages(octets):
+        if ended:
+            raise _NotPlain
+        if each is None:
+            ended = True
+            continue
+        message, body = each
+        if message.kind == SCHEMA and dtype is None:
+            dtype = _integer_dtype(message.header, name)
+        elif message.kind == BATCH and dtype is not None:
+            found.append(_integers(message.header, body, dtype))
+        else:
+            raise _NotPlain
+    if not found:
+        raise _NotPlain
+    return found
+
+
+def _integer_dtype(schema: Table, name: str) -> np.dtype[Any]:
+    """The type of the only column, if it has this name and holds integers."""
+    fields = schema.below(1)
+    (count, offset) = struct.unpack_from("<II", schema.data, fields)
+    if count != 1 or schema.number(0, "<h"):  # big-endian
+        raise _NotPlain
+    field = Table(schema.data, fields + 4 + offset)
+    if field.text(0) != name or field.number(2, "<B") != _INT or field.place(4) is not None:  # a dictionary
+        raise _NotPlain
+    kind = field.table(3)
+    return _INTEGER_DTYPES[kind.number(0, "<i"), kind.number(1, "<B")]
+
+
+def _integers(batch: Table, body: NDArray[np.uint8], dtype: np.dtype[Any]) -> NDArray[Any]:
+    rows = batch.number(0, "<q")
+    ((length, missing),) = batch.structs(1, "<qq")
+    (_, (start, size)) = batch.structs(2, "<qq")  # the validity bits, and the integers
+    if missing or length != rows or batch.place(3) is not None or min(start, size) < 0:  # compressed
+        raise _NotPlain
+    integers = body[start : start + rows * dtype.itemsize].view(dtype)
+    if len(integers) != rows or not integers.flags.aligned:
+        raise _NotPlain
+    return integers
+
+
+# --- Streams that Polars may be given -------------------------------------------------------------------------------
+
+_NULL, _INT, _FLOAT, _BINARY, _TEXT, _BOOL, _DECIMAL, _DATE, _TIME, _TIMESTAMP = range(1, 11)
+_LIST, _STRUCT, _DURATION, _LARGE_BINARY, _LARGE_TEXT, _LARGE_LIST = 12, 13, 18, 19, 20, 21
+_BINARY_VIEW, _TEXT_VIEW = 23, 24
+_OFFSETS = dict.fromkeys((_BINARY, _TEXT, _LIST), "<i4") | dict.fromkeys(
+    (_LARGE_BINARY, _LARGE_TEXT, _LARGE_LIST), "<i8"
+)
+_VIEW = np.dtype([("length", "<i4"), ("prefix", "<u4"), ("buffer", "<i4"), ("offset", "<i4")])
+_INLINE = 12  # bytes of a text that is in its view
+_UNFOLDED = 16  # times the bytes of a body that the texts of its views may have: views may share what they show
+_PLAIN_BITS = {_BOOL: 1, _TIMESTAMP: 64, _DURATION: 64}
+_TOLD_BITS: dict[int, tuple[int, str, int, dict[int, int]]] = {  # the field of a type that tells it, and what it tells
+    _INT: (0, "<i", 0, {bits: bits for bits in (8, 16, 32, 64)}),
+    _FLOAT: (0, "<h", 0, {0: 16, 1: 32, 2: 64}),
+    _DECIMAL: (2, "<i", 128, {bits: bits for bits in (32, 64, 128, 256)}),
+    _DATE: (0, "<h", 1, {0: 32, 1: 64}),
+    _TIME: (1, "<i", 32, {32: 32, 64: 64}),
+}
+_COARSE_TIMES = ((_TIMESTAMP, 0), (_TIMESTAMP, 1), (_DATE, 1))  # seconds and milliseconds
+_LATEST = 2**53  # of them, which are multiplied by 1,000 for each finer unit, and would wrap around
+_DEEPEST = 8  # columns in columns
+_MOST_COLUMNS = 10_000  # columns
+
+
+def check_arrow(octets: NDArray[np.uint8]) -> None:
+    """Refuse a stream that Polars must not be given."""
+    try:
+        with Scratch() as scratch:
+            _check(octets, scratch)
+    except _BROKEN:
+        _refuse()
+
+
+def _check(octets: NDArray[np.uint8], scratch: Scratch) -> None:
+    columns: list[Table] | None = None
+    for each in _messages(octets):
+        if each is None:
+            continue
+        message, body = each
+        if message.kind == SCHEMA and columns is None:
+            columns = _columns(message.header)
+        elif message.kind == BATCH and columns is not None:
+            _Batch(message.header, body, scratch).check(columns)
+        else:
+            _refuse("an Arrow stream is one schema and record batches; dictionaries are to be written as plain text")
+
+
+def _columns(schema: Table) -> list[Table]:
+    columns = schema.tables(1)
+    if schema.number(0, "<h"):
+        _refuse("numbers of this Arrow stream are big-endian")
+    left = _MOST_COLUMNS
+    level = columns
+    for _ in range(_DEEPEST):
+        left -= len(level)
+        if left < 0:
+            _refuse("this Arrow stream has too many columns")
+        level = [child for column in level for child in column.tables(5)]
+    if level:
+        _refuse("this Arrow stream has columns in columns in columns")
+    return columns
+
+
+class _Batch:
+    """One record batch: its nodes (a length for each column) and buffers are taken in the order of the columns."""
+
+    def __init__(self, batch: Table, body: NDArray[np.uint8], scratch: Scratch) -> None:
+        if batch.place(3) is not None:
+            raise Refused(ProblemType.content_type, "an Arrow stream is to be sent without compression")
+        self._body, self._scratch = body, scratch
+        self._rows = batch.number(0, "<q")
+        self._nodes = iter(batch.structs(1, "<qq"))
+        self._buffers = iter(batch.structs(2, "<qq"))
+        self._shown: Iterator[tuple[Any, ...]] = iter(batch.structs(4, "<q"))  # buffers of each column of views
+
+    def check(self, columns: list[Table]) -> None:
+        for column in columns:
+            if self._column(column) != self._rows:
+                _refuse()
+        if any(next(rest, None) is not None for rest in (self._nodes, self._buffers, self._shown)):
+            _refuse()
+
+    def _column(self, column: Table) -> int:
+        """Check the next column, and those in it; returns how many values it has."""
+        rows, missing = next(self._nodes)
+        if not (0 <= missing <= rows <= 8 * len(self._body)) or column.place(4) is not None:  # a dictionary
+            _refuse()
+        kind, children = column.number(2, "<B"), column.tables(5)
+        if kind == _NULL:
+            return int(rows)
+        valid = self._buffer()
+        if missing and 8 * len(valid) < rows:
+            _refuse()
+        if kind in _OFFSETS:
+            last = self._last_offset(rows, np.dtype(_OFFSETS[kind]))
+            within = self._children(children, 1)[0] if kind in (_LIST, _LARGE_LIST) else len(self._buffer())
+            if last > within:
+                _refuse()
+        elif kind in (_BINARY_VIEW, _TEXT_VIEW):
+            self._views(rows)
+        elif kind == _STRUCT:
+            if any(length != rows for length in self._children(children, len(children))):
+                _refuse()
+        else:
+            self._numbers(rows, kind, column)
+        return int(rows)
+
+    def _numbers(self, rows: int, kind: int, column: Table) -> None:
+        values = self._buffer()
+        if 8 * len(values) < rows * _bits(kind, column):
+            _refuse()
+        if (kind, column.table(3).number(0, "<h", kind == _DATE)) in _COARSE_TIMES and rows:
+            times = np.frombuffer(values, "<i8", rows)
+            if self._scratch.own((times > _LATEST) | (times < -_LATEST)).any():
+                _refuse("a time of this Arrow stream is thousands of years away")
+
+    def _children(self, children: list[Table], count: int) -> list[int]:
+        if len(children) != count:
+            _refuse()
+        return [self._column(child) for child in children]
+
+    def _buffer(self) -> NDArray[np.uint8]:
+        start, size = next(self._buffers)
+        if not 0 <= start <= start + size <= len(self._body):
+            _refuse()
+        return self._body[start : start + size]
+
+    def _last_offset(self, rows: int, dtype: np.dtype[Any]) -> int:
+        """The end of the last value, if all of them are in order."""
+        buffer = self._buffer()
+        if not rows:
+            return 0
+        offsets = np.frombuffer(buffer, dtype, rows + 1)
+        if offsets[0] < 0 or self._scratch.own(offsets[1:] < offsets[:-1]).any():
+            _refuse()
+        return int(offsets[-1])
+
+    def _views(self, rows: int) -> None:
+        views = np.frombuffer(self._buffer(), _VIEW, rows) if rows else np.empty(0, _VIEW)
+        (count,) = next(self._shown)
+        if not 0 <= count <= len(self._body):
+            _refuse()
+        sizes = np.array([len(self._buffer()) for _ in range(count)], dtype=np.int64)
+        own = self._scratch.own
+        lengths = own(views["length"].astype(np.int64))
+        far = own(lengths > _INLINE)
+        which, begin, lengths_far = (own(column[far]) for column in (views["buffer"], views["offset"], lengths))
+        if (
+            own(lengths < 0).any()
+            or own((which < 0) | (which >= count)).any()
+            or own(begin < 0).any()
+            or own(own(begin + lengths_far) > own(sizes[which])).any()
+        ):
+            _refuse()
+        if lengths.sum() > _UNFOLDED * max(len(self._body), 1):
+            _refuse("texts of this Arrow stream share their bytes too often: write it as plain text, not as views")
+
+
+def _bits(kind: int, column: Table) -> int:
+    """How many bits a value of a column takes."""
+    if kind in _PLAIN_BITS:
+        return _PLAIN_BITS[kind]
+    if kind not in _TOLD_BITS:
+        _refuse("this Arrow stream has a column of a type that is not taken")
+    field, form, default, known = _TOLD_BITS[kind]
+    return known[column.table(3).number(field, form, default)]
+
+
+# --- Streams in pieces, as they come through a pipe ------------------------------------------------------------------
+
+_LARGEST_MESSAGE = 2**30  # bytes of a message: a record batch is in memory whole
+_DAMAGED = "this Arrow stream is damaged"
+
+
+class ArrowStream:
+    """One Arrow stream: takes its bytes in pieces of any length, gives whole record batches, and parses them."""
+
+    def __init__(self, file: str, columns: Columns) -> None:
+        self._file = file
+        self._columns = columns
+        self._rest = bytearray()
+        self._needed = PREFIX.size  # bytes that must have come before the next message can be told
+        self._schema = b""
+        self._fault = ""
+        self.rows = 0
+        """How many rows have been handed on."""
+
+    @property
+    def broken(self) -> bool:
+        """Whether nothing can be read from here on; `refuse_broken` says why, once the rows before it are read."""
+        return bool(self._fault)
+
+    def refuse_broken(self) -> None:
+        """Refuse what cannot be read."""
+        if self._fault:
+            raise BadInput(self._file, f"{self._fault}, somewhere after row {self.rows}")
+
+    def block(self, piece: bytes, last: bool = False) -> bytes:
+        """Take a piece; give back the schema and all record batches that are whole now, or nothing."""
+        self._rest += piece
+        messages = bytearray()
+        while not self.broken and len(self._rest) >= self._needed:
+            messages += self._next()
+        if last and not self.broken:
+            if self._rest:
+                self._fault = "this Arrow stream is cut off"
+            elif not self._schema:
+                raise BadInput(self._file, "there is nothing in it")
+        return self._schema + messages if messages else b""
+
+    def _next(self) -> bytes:
+        """Take the next message, if it is whole: a record batch is given back, a schema is kept."""
+        mark, length = PREFIX.unpack_from(self._rest)
+        if length == 0 and mark == MARK:  # the end of a stream; another may follow
+            del self._rest[: PREFIX.size]
+            return b""
+        start = PREFIX.size + length
+        if mark != MARK or not 0 < length <= _LARGEST_MESSAGE:
+            self._fault = _DAMAGED
+        elif len(self._rest) < start:
+            self._needed = start
+        else:
+            return self._whole(start)
+        return b""
+
+    def _whole(self, start: int) -> bytes:
+        try:
+            message = Message.read(memoryview(bytes(self._rest[PREFIX.size : start])))
+        except (struct.error, NotThere):
+            self._fault = _DAMAGED
+            return b""
+        end = start + message.size
+        if message.kind == DICTIONARY:
+            # The entries of a dictionary would have to be kept until the stream ends, and they may be users.
+            self._fault = "a column of this Arrow stream is a dictionary (Categorical, Enum); write it as plain text"
+        elif not 0 <= message.size <= _LARGEST_MESSAGE:
+            self._fault = f"a record batch of this Arrow stream has {message.size:,} bytes; write smaller ones"
+        elif len(self._rest) < end:
+            self._needed = end
+        else:
+            taken = bytes(self._rest[:end])
+            del self._rest[:end]
+            self._needed = PREFIX.size
+            if message.kind != SCHEMA:
+                return taken
+            self._check(taken)
+        return b""
+
+    def _check(self, schema: bytes) -> None:
+        from polars.exceptions import PanicException, PolarsError
+
+        self._schema = schema
+        try:
+            frame = _frame(schema)
+        except (PolarsError, PanicException, OSError):
+            self._fault = _DAMAGED
+            return
+        wanted(self._file, frame.lazy(), self._columns)
+
+    def parse(self, block: bytes) -> "pl.DataFrame":
+        """Read some record batches; safe on several threads."""
+        return wanted(self._file, _frame(block).lazy(), self._columns).collect()
+
+    def batch(self, _block: bytes, parsed: "Callable[[], pl.DataFrame]", position: int) -> Batch:
+        """Number the rows of a block."""
+        from polars.exceptions import PanicException, PolarsError
+
+        try:
+            frame = parsed()
+        except (PolarsError, PanicException, OSError):
+            raise BadInput(self._file, f"{_DAMAGED}, somewhere after row {self.rows}") from None
+        batch = Batch(self._file, frame, self.rows, position)
+        self.rows += len(frame)
+        return batch
+
+
+def _frame(messages: bytes) -> "pl.DataFrame":
+    import polars as pl
+
+    return pl.read_ipc_stream(io.BytesIO(messages + PREFIX.pack(MARK, 0)))

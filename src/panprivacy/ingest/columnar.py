@@ -1,0 +1,192 @@
+"""Parquet and Arrow files through Polars' streaming readers: a few batches in memory, all cores decoding.
+
+Such files have columns of bytes for UUIDs, hashes, and text that its writer did not declare as text. Polars does not
+tell what a column of bytes was written as, so each value is told by itself: 16 bytes that are not all printable ASCII
+are a UUID, which as ASCII it cannot be; other bytes are text if they are UTF-8, and are written in hexadecimal if they
+are not.
+"""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from panprivacy.ingest.batch import BadInput, Batch, Columns, Kind
+from panprivacy.ingest.files import Format
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_MAPPED = 2**27  # bytes of an Arrow file that are mapped at a time
+_BATCH = 2**20  # rows of a batch: enough for several threads to look them up
+_TEXT_ROWS = 3 * 2**20  # rows with text that are decoded ahead at most: 500 MB if row groups have a million
+_ASCII_16 = r"^([2-6].|7[0-9a-e]){16}$"
+_TAIL = "[89ab]."
+_UTF8 = (  # table 3-7 of the Unicode standard, two digits a byte
+    rf"^([0-7].|(c[2-9a-f]|d.){_TAIL}|e0[ab].{_TAIL}|(e[1-9a-cef])({_TAIL}){{2}}|ed[89].{_TAIL}"
+    rf"|f0[9ab].({_TAIL}){{2}}|f[1-3]({_TAIL}){{3}}|f48.({_TAIL}){{2}})*$"
+)
+
+
+def read_columnar(file: str, columns: Columns, format_: Format) -> Iterator[Batch]:
+    """Yield the batches of a Parquet or Arrow file, in order."""
+    from polars.exceptions import PanicException, PolarsError
+
+    size, before = Path(file).stat().st_size, 0
+    try:
+        scan = _scan(file, format_)
+        rows_wanted = wanted(file, scan, columns)
+        total = _rows(scan)
+        for found in _batches(_parts(rows_wanted, format_, total, size)):
+            yield Batch(file, found, before, size * (before + len(found)) // total)
+            before += len(found)
+    except (PolarsError, PanicException, OSError) as error:
+        after = f", somewhere after row {before}" if before else ""
+        raise BadInput(file, f"not a whole {format_.capitalize()} file{after}: {_first_line(error)}") from None
+
+
+def _batches(parts: "Iterator[pl.LazyFrame]") -> "Iterator[pl.DataFrame]":
+    """The batches of all parts, in order; a part is begun before the last batch of the one before is worked on."""
+    last = None
+    for part in parts:
+        begun = part.collect_batches(chunk_size=_BATCH, maintain_order=True)
+        if last is not None:
+            yield last
+        last = None
+        for found in begun:
+            if last is not None:
+                yield last
+            last = found
+    if last is not None:
+        yield last
+
+
+def column_names(file: str, format_: Format) -> list[str]:
+    """What the columns are called; those inside a column of structs like ``user.id``."""
+    from polars.exceptions import PanicException, PolarsError
+
+    try:
+        return [name for name, _ in _fields(_scan(file, format_).collect_schema())]
+    except (PolarsError, PanicException, OSError) as error:
+        raise BadInput(file, f"not a whole {format_.capitalize()} file: {_first_line(error)}") from None
+
+
+def _scan(file: str, format_: Format) -> "pl.LazyFrame":
+    import polars as pl
+
+    if format_ is Format.parquet:
+        return pl.scan_parquet(file, glob=False, hive_partitioning=False)
+    return pl.scan_ipc(file, glob=False, hive_partitioning=False)
+
+
+def wanted(file: str, scan: "pl.LazyFrame", columns: Columns) -> "pl.LazyFrame":
+    """The columns that were asked for, if they are there and their types can be ids."""
+    fields = dict(_fields(scan.collect_schema()))
+    columns.check_names(file, list(fields))
+    scan = scan.select(fields[name].alias(name) for name in columns.names)
+    schema = scan.collect_schema()
+    check_types(file, columns, schema)
+    return _typed(scan, columns, schema)
+
+
+def _fields(schema: Mapping[str, Any], outer: "pl.Expr | None" = None) -> "Iterator[tuple[str, pl.Expr]]":
+    """What can be asked for, by name: columns, and like ``user.id`` the fields of structs; a plain name wins."""
+    import polars as pl
+
+    for name, type_ in sorted(schema.items(), key=lambda item: not isinstance(item[1], pl.Struct)):
+        here = pl.col(name) if outer is None else outer.struct.field(name)
+        if isinstance(type_, pl.Struct):
+            yield from ((f"{name}.{inner}", found) for inner, found in _fields(type_.to_schema(), here))
+        else:
+            yield name, here
+
+
+def _typed(scan: "pl.LazyFrame", columns: Columns, schema: "pl.Schema") -> "pl.LazyFrame":
+    """The columns that were asked for; ids as text, if they are no numbers or are to be text."""
+    import polars as pl
+
+    as_text = [name for name in columns.ids if columns.kind is Kind.text or not schema[name].is_integer()]
+
+    def read(name: str) -> pl.Expr:
+        column = pl.col(name)
+        if name == columns.category:
+            return column.cast(pl.String)
+        if name not in as_text:
+            return column
+        return bytes_as_text(column) if schema[name] == pl.Binary else column.cast(pl.String)
+
+    return scan.select(read(name) for name in columns.names)
+
+
+def _parts(scan: "pl.LazyFrame", format_: Format, total: int, size: int) -> "Iterator[pl.LazyFrame]":
+    """The scan of a file whole, or, where that would fill the memory, of one stretch of it after the other.
+
+    Polars maps Arrow files into memory, and keeps every page that it has touched until the scan ends; of Parquet it
+    decodes some row groups ahead, which only text makes large.
+    """
+    step = max(total, 1)
+    if format_ is Format.arrow:
+        step = max(total * _MAPPED // size, 1)
+    elif not all(type_.is_numeric() for type_ in scan.collect_schema().dtypes()):
+        step = _TEXT_ROWS
+    for start in range(0, total, step):
+        yield scan.slice(start, step) if step < total else scan
+
+
+def _rows(scan: "pl.LazyFrame") -> int:
+    import polars as pl
+
+    count: int = scan.select(pl.len()).collect().item()
+    return count
+
+
+def check_types(file: str, columns: Columns, schema: "pl.Schema") -> None:
+    """Refuse ids that are neither integers nor text, or not what the universe has."""
+    for name in columns.needed:
+        if schema[name].is_float():
+            raise BadInput(file, floats_in(name, str(schema[name])), code="float-column")
+    for name in columns.ids:
+        kind = kind_of(schema[name])
+        if kind is None:
+            raise BadInput(file, f"column {name!r} holds {schema[name]}; ids are integers or text", code="id-type")
+        if kind is Kind.text and columns.kind is Kind.integers:
+            cause = f"column {name!r} holds text, and ids are integers here"
+            raise BadInput(file, cause, code="id-type", hints=columns.if_text)
+
+
+def floats_in(name: str, type_: str) -> str:
+    """Why a column of floats holds no ids, and what to do."""
+    return (
+        f"column {name!r} holds floats ({type_}), which merge large ids (2**53 and 2**53 + 1 are one float): write it "
+        "as integers or text, in SQL with CAST(... AS BIGINT), in pandas with astype('Int64')"
+    )
+
+
+def kind_of(type_: "pl.DataType") -> Kind | None:
+    """What a column of ids holds: integers, text, or neither."""
+    import polars as pl
+
+    if type_.is_integer():
+        return Kind.integers
+    return Kind.text if isinstance(type_, pl.String | pl.Categorical | pl.Enum | pl.Binary) else None
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def bytes_as_text(column: "pl.Expr") -> "pl.Expr":
+    """The text that each value of a column of bytes stands for.
+
+    >>> import polars as pl
+    >>> ids = pl.DataFrame({"id": [b"ada", b"\\xff\\x00", bytes(15) + b"\\x07", None]})
+    >>> ids.select(bytes_as_text(pl.col("id")))["id"].to_list()
+    ['ada', 'ff00', '00000000-0000-0000-0000-000000000007', None]
+    """
+    import polars as pl
+
+    digits = column.bin.encode("hex")
+    dashed = digits.str.replace(r"^(.{8})(.{4})(.{4})(.{4})(.{12})$", "$1-$2-$3-$4-$5")
+    is_uuid = (column.bin.size() == 16) & ~digits.str.contains(_ASCII_16)
+    is_text = digits.str.contains(_UTF8)
+    text = pl.when(is_text).then(column).otherwise(pl.lit(b"")).cast(pl.String)
+    return pl.when(is_uuid).then(dashed).when(is_text).then(text).otherwise(digits)

@@ -1,0 +1,317 @@
+"""From batches of columns to the verbs of an estimator, and to the times of their rows."""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from panprivacy.errors import OutsideUniverse, PanPrivacyError
+from panprivacy.estimators.base import Estimator
+from panprivacy.ingest.batch import REPEATS_HEADER, BadInput, Batch, Columns, Hint
+from panprivacy.ingest.columnar import kind_of
+from panprivacy.memory.scratch import Scratch
+from panprivacy.periods import moments_in
+from panprivacy.units import counted
+from panprivacy.universe import Edges, Universe
+from panprivacy.universe.categories import GATHERED
+from panprivacy.universe.range import first_of
+from panprivacy.universe.spelling import normalized
+from panprivacy.universe.strangers import listed_in, lookalike_among
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+WRITTEN = (
+    "write it like 2026-01-31, 2026-01-31T12:00 or 2026-01-31 12:00:00+01:00, or as ten digits: seconds since 1970"
+)
+"""How times are written."""
+_INSERT = ("insert", "add", "+", "1")
+_DELETE = ("delete", "remove", "-", "-1")
+_NO_DELETIONS = ("no-deletions", "no-deletions-planned", "period-over")  # codes of estimators that take none now
+
+
+class BatchFeeder:
+    r"""Feeds batches to an estimator: insertions, deletions, missing ids.
+
+    With an action column the order of one user's events matters, and only the last one does: it redraws the bit
+    whatever the bit was, so after a batch each bit has the law of its user's last action and nothing else. Feeding
+    only that action, deletions of all users before insertions, leaves the estimator in exactly the distribution
+    that feeding row by row would. (In an open universe users may share a bit; there, an insertion wins over
+    another user's deletion in the same batch, which errs less.)
+
+    Rows without id are an error, or, with `skip_missing`, left out; those of users outside the universe likewise, with
+    `skip_outside`; and those in no listed category, or with an unknown action, with `skip_unlisted`: so one user's rows
+    cannot refuse those of others. How many rows are left out is neither kept nor told: it would be a count of people
+    that nothing protects. If no row at all of the first batch of a file is left, that is an error: then ids are spelled
+    otherwise than in the universe. It is an error, too, if one of the first strangers is a listed user but for leading
+    zeros, case, surrounding space, Unicode form or a trailing .0. Where rows are `live`, as in a pipe, there is no such
+    error: a single user's row would decide whether there is one.
+    """
+
+    def __init__(
+        self,
+        est: Estimator[Any],
+        columns: Columns,
+        *,
+        skip_missing: bool = False,
+        skip_outside: bool = False,
+        skip_unlisted: bool = False,
+        live: bool = False,
+    ) -> None:
+        self._est: Any = est
+        self._columns = columns
+        self._skip_missing = skip_missing
+        self._skip_outside = skip_outside
+        self._skip_unlisted = skip_unlisted
+        self._spelling_checked = live or not skip_outside
+
+    def check(self, batch: Batch) -> None:
+        """Say which row of a batch cannot be counted, if there is one, and count nothing."""
+        rows = self._complete(batch)
+        if self._columns.action is not None:
+            self._insertions(batch, rows)
+        inside = self._inside(rows)
+        if not (self._skip_outside or inside.all()) or not self._known(rows).all():
+            raise self._blame(batch)
+        self._check_spelling(batch, rows, inside)
+
+    def take(self, batch: Batch) -> None:
+        """Count one batch, or say which row of it cannot be."""
+        rows = self._complete(batch)
+        if self._skip_outside:
+            inside = self._inside(rows)
+            self._check_spelling(batch, rows, inside)
+            rows = rows.filter(inside)
+        self._declare_ids(rows)
+        try:
+            if self._columns.action is None:
+                self._est.update_many(*self._arguments(rows))
+            else:
+                self._act(batch, rows)
+        except OutsideUniverse:
+            raise self._blame(batch) from None
+
+    def _declare_ids(self, rows: "pl.DataFrame") -> None:
+        """Declare that ids are integers, or text, as those of the first file that an open universe is fed."""
+        if "ids" in self._est.TRAITS.options and self._est.ids is None:
+            kind = kind_of(rows[self._columns.ids[0]].dtype)
+            assert kind is not None, "readers give integers or text"
+            self._est.declare_ids(kind.value)
+
+    def _ids(self, rows: "pl.DataFrame") -> Any:
+        columns = tuple(rows[name] for name in self._columns.ids)
+        return columns[0] if len(columns) == 1 else columns
+
+    def _categories(self, rows: "pl.DataFrame") -> Any:
+        """The category of each row, if events are in categories; integers where those of the estimator are."""
+        if self._columns.category is None:
+            return None
+        import polars as pl
+
+        column = rows[self._columns.category]
+        return column if isinstance(self._est.groups[0], str) else column.cast(pl.Int64, strict=False)
+
+    def _known(self, rows: "pl.DataFrame") -> Any:
+        """Whether the category of each row is one that the estimator has, or gathers."""
+        categories = self._categories(rows)
+        if categories is None:
+            return np.ones(len(rows), dtype=np.bool_)
+        return self._est.categories.known(categories.fill_null(-1) if categories.dtype.is_integer() else categories)
+
+    def _inside(self, rows: "pl.DataFrame") -> Any:
+        """Whether the user of each row is in the universe."""
+        universe = self._est.universe
+        column = universe.as_column(self._ids(rows))
+        return universe.inside(column if len(self._columns.ids) == 1 else column[:])
+
+    def _check_spelling(self, batch: Batch, rows: "pl.DataFrame", inside: Any) -> None:
+        """Refuse a first batch of which nobody is in the universe, or a stranger is a listed user spelled otherwise."""
+        if self._spelling_checked or not len(rows):
+            return
+        self._refuse_lookalikes(batch, rows, inside)
+        if not inside.any():
+            user = tuple(rows[name][0] for name in self._columns.ids)
+            raise BadInput(
+                batch.file,
+                f"no id of its first {counted(len(rows), 'row')} is in the universe, so that all of them would be left "
+                f"out: ids are like {user[0] if len(user) == 1 else user!r} here, and "
+                f"{_example(self._est.universe)}; are leading zeros, upper and lower case, or text and numbers amiss?",
+                code="outside-universe",
+            )
+        self._spelling_checked = True
+
+    def _refuse_lookalikes(self, batch: Batch, rows: "pl.DataFrame", inside: Any) -> None:
+        """Refuse strangers whom the list of users spells otherwise, before they are left out."""
+        if inside.all():
+            return
+        with Scratch() as scratch:
+            found = lookalike_among(self._est.universe, self._ids(rows), inside, scratch)
+        if found is not None:
+            raise BadInput(
+                batch.file,
+                f"{self._columns.ids[found.column]} {found.stranger!r} is not in the list of users, and "
+                f"{found.listed!r} is, so that rows of a listed user would be left out",
+                code="spelled-otherwise",
+                hints=(Hint("normalize", found.how),),
+            )
+
+    def _complete(self, batch: Batch) -> "pl.DataFrame":
+        """The rows that have an id, and a category where they need one."""
+        rows, needed = batch.rows, self._columns.needed
+        if self._skip_unlisted:
+            rows = self._listed(rows)
+        if not any(rows[name].null_count() for name in needed):
+            return rows
+        if not self._skip_missing:
+            import polars as pl
+
+            row = rows.select(pl.any_horizontal(pl.col(needed).is_null()).arg_true()).to_series()[0]
+            what = "id" if any(rows[name][row] is None for name in self._columns.ids) else "category"
+            raise _bad(batch, row, f"the {what} is missing", "missing-value", "skip-missing")
+        return rows.drop_nulls(needed)
+
+    def _listed(self, rows: "pl.DataFrame") -> "pl.DataFrame":
+        """The rows in a category that is listed, with an action that is known."""
+        import polars as pl
+
+        if self._columns.category is not None:
+            rows = rows.filter(rows[self._columns.category].is_not_null())
+            with Scratch() as scratch:
+                rows = rows.filter(pl.Series(scratch.own(self._known(rows)), dtype=pl.Boolean))
+        if self._columns.action is not None:
+            rows = rows.filter(self._meanings(rows).is_not_null())
+        return rows
+
+    def _act(self, batch: Batch, rows: "pl.DataFrame") -> None:
+        insert = self._insertions(batch, rows)
+        if insert.all():
+            self._est.update_many(*self._arguments(rows))
+        elif not insert.any():
+            self._take_back(rows)
+        else:
+            last = self._last_of_each(rows.with_columns(insert.alias(_INSERTED)))
+            # Looked up before the first bit changes: a batch is counted whole or not at all.
+            if not (self._inside(last).all() and self._known(last).all()):
+                raise self._blame(batch)
+            gone, come = last.filter(~last[_INSERTED]), last.filter(last[_INSERTED])
+            self._take_back(gone)
+            self._est.update_many(*self._arguments(come))
+
+    def _arguments(self, rows: "pl.DataFrame") -> tuple[Any, ...]:
+        """The ids, and the categories where there are some: not all estimators know them."""
+        categories = self._categories(rows)
+        return (self._ids(rows),) if categories is None else (self._ids(rows), categories)
+
+    def _take_back(self, rows: "pl.DataFrame") -> None:
+        """Remove users; where that is not possible now, it refuses the batch or is left out, as unknown actions are."""
+        try:
+            self._est.remove_many(*self._arguments(rows))
+        except PanPrivacyError as error:
+            if not (self._skip_unlisted and error.code in _NO_DELETIONS):
+                raise
+
+    def _insertions(self, batch: Batch, rows: "pl.DataFrame") -> "pl.Series":
+        """Whether each row is an insertion."""
+        action, insert = self._columns.action, self._meanings(rows)
+        assert action is not None
+        if insert.null_count():
+            numbered = batch.rows.with_row_index(_ROW).drop_nulls(self._columns.needed)
+            wrong = numbered.filter(insert.is_null()).row(0, named=True)
+            raise _bad(batch, wrong[_ROW], f"action {wrong[action]!r} is neither insert nor delete", "unknown-action")
+        return insert
+
+    def _meanings(self, rows: "pl.DataFrame") -> "pl.Series":
+        """Whether each row is an insertion; null where its action is neither that nor a deletion."""
+        import polars as pl
+
+        assert self._columns.action is not None
+        meaning = dict.fromkeys(_INSERT, True) | dict.fromkeys(_DELETE, False)
+        spelled = pl.col(self._columns.action).cast(pl.String).str.to_lowercase()
+        return rows.select(spelled.replace_strict(meaning, default=None, return_dtype=pl.Boolean)).to_series()
+
+    def _last_of_each(self, rows: "pl.DataFrame") -> "pl.DataFrame":
+        """The last row of each user, in each category; an edge without direction is one user whichever way round."""
+        import polars as pl
+
+        names = list(self._columns.ids)
+        listed = listed_in(self._est.universe)
+        if listed is not None and listed.normalize:  # one user, however spelled
+            rows = rows.with_columns(normalized(rows[name], listed.normalize) for name in names)
+        if len(names) == 2 and not getattr(self._est.universe, "directed", False):
+            source, target = names
+            low, high = pl.min_horizontal(source, target), pl.max_horizontal(source, target)
+            rows = rows.with_columns(low.alias(source), high.alias(target))
+        return rows.unique(subset=[*names, *self._columns.needed[len(names) :]], keep="last")
+
+    def _blame(self, batch: Batch) -> BadInput:
+        """Name the first row whose id is outside the universe, or whose category is not one of those there are."""
+        rows = batch.rows.with_row_index(_ROW).drop_nulls(self._columns.needed)
+        inside = self._inside(rows)
+        if self._skip_outside or inside.all():
+            return self._blame_category(batch, rows.filter(inside))
+        row = rows.filter(np.logical_not(inside, out=inside))[0]
+        user = tuple(row[name].item() for name in self._columns.ids)
+        if user == self._columns.ids:
+            return _bad(batch, row[_ROW].item(), REPEATS_HEADER, "outside-universe")
+        listed = listed_in(self._est.universe)
+        spelled = listed.respelled(user[0]) if listed is not None and len(user) == 1 else None
+        if spelled is not None:
+            cause = f"user {user[0]!r} is outside the listed users, where it is spelled {spelled.listed!r}"
+            hints = (Hint("normalize", spelled.how), Hint("skip-outside"))
+            return BadInput(
+                batch.file, cause, batch.before + row[_ROW].item() + 1, code="outside-universe", hints=hints
+            )
+        try:
+            self._est.universe.index(user[0] if len(user) == 1 else user)
+        except OutsideUniverse as error:
+            cause = str(error).removesuffix("; nothing was changed")
+        return _bad(batch, row[_ROW].item(), cause, "outside-universe", "skip-outside")
+
+    def _blame_category(self, batch: Batch, rows: "pl.DataFrame") -> BadInput:
+        row = rows.filter(~self._known(rows))[0]
+        try:
+            self._est.categories.codes(self._categories(row), Scratch())
+        except (OutsideUniverse, TypeError) as error:
+            cause = str(error).removesuffix("; nothing was changed").removesuffix(GATHERED)
+        return _bad(batch, row[_ROW].item(), cause, "unknown-category", "other")
+
+
+def _example(universe: Universe) -> str:
+    """How ids of a universe are spelled."""
+    listed = listed_in(universe)
+    if listed is not None:
+        return f"like {first_of(listed.listed(0, 1), [True])[0]!r} in the list"
+    return f"0..{universe.count - 1} are the nodes" if isinstance(universe, Edges) else f"0..{universe.size - 1} there"
+
+
+_ROW, _INSERTED = "\0row", "\0insert"  # names that no column of a file has
+
+
+def _bad(batch: Batch, row: int, cause: str, code: str, hint: str | None = None) -> BadInput:
+    hints = () if hint is None else (Hint(hint),)
+    return BadInput(batch.file, cause, batch.before + row + 1, code=code, hints=hints)
+
+
+def moments_of_rows(batch: Batch, column: str, scratch: Scratch, without: int | None = None) -> NDArray[np.int64]:
+    """The times of a batch, or which row has none; `without` is the moment of such a row, if it is no error."""
+    times = batch.rows[column]
+    moments = moments_in(times)
+    if moments.null_count() and without is not None:
+        moments = moments.fill_null(without)
+    if moments.null_count():
+        row = int(moments.is_null().arg_max() or 0)
+        found = times.to_physical()[row]
+        raise bad_row(batch, row, REPEATS_HEADER if found == column else f"{column} {found!r} is not a time; {WRITTEN}")
+    return scratch.own(moments.to_numpy().copy())  # what Polars has may be a page of the file itself
+
+
+def chosen_rows(batch: Batch, rows: NDArray[np.bool_] | None, scratch: Scratch) -> Batch:
+    """The rows of a batch that a mask chooses; None chooses all."""
+    return batch if rows is None else replace(batch, rows=batch.rows[scratch.own(np.flatnonzero(rows))])
+
+
+def bad_row(batch: Batch, row: int, cause: str) -> BadInput:
+    """What to say of a row whose time is wrong."""
+    return BadInput(batch.file, cause, batch.before + row + 1, code="untimely")

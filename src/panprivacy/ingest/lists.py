@@ -1,0 +1,106 @@
+"""The ids of a universe, from a file of any format that events may have."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from panprivacy.ingest.batch import BadInput, Cause, Columns, Kind, shown_names
+from panprivacy.ingest.columnar import column_names, read_columnar
+from panprivacy.ingest.delimited import MERGED, ROUNDED, WHOLE, Layout, told_of
+from panprivacy.ingest.files import NOT_UTF8, STDIN, Format, expand, format_of, is_pipe, is_utf8, refuse_known
+from panprivacy.ingest.text import first_names, layout_of, read_text
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_HOW_TO_SAY = "Say FILE:COLUMN in a command, column= in Python"
+
+
+def columns_told(file: str, asked: Format | None, layout: Layout) -> Cause | None:
+    """What can be said of the columns of a file: nothing of a pipe, which has to be read to tell.
+
+    >>> columns_told("-", None, Layout()) is None
+    True
+    """
+    if file == STDIN or is_pipe(file):
+        return None
+    format_ = format_of(file, asked)
+    if format_ in (Format.parquet, Format.arrow):
+        return Cause(f"it has {shown_names(column_names(file, format_))}")
+    names = first_names(file, format_, layout_of(format_, layout))
+    if format_ is Format.ndjson:
+        return Cause(f"it has {shown_names(names)}")
+    return told_of(names, layout)
+
+
+def read_ids(file: str, column: str | None = None, what: str = "id") -> "pl.Series":
+    """Read one column of a file whole, or the lines of a ``.txt`` file; `what` says what is missing if something is.
+
+    Ids that a text file spells like integers are integers, if all of them are spelled that way: where one of them has
+    a leading zero, they are all text, and 7 and 007 are two users. A CSV file may be separated by semicolons, tabs or
+    bars: if its header has no comma, the separator that it has is taken.
+    """
+    import polars as pl
+
+    if Path(file).is_dir():
+        raise BadInput(file, "is a directory; a list of users is one file")
+    expand([file])
+    if Path(file).suffix == ".txt":
+        if column is not None:
+            raise BadInput(file, f"a .txt file has one id a line and no columns, so no column {column!r}")
+        lines = pl.Series(_lines(file), dtype=pl.String)
+        rounded = lines.str.contains(ROUNDED).arg_true()
+        if len(rounded):
+            raise BadInput(file, f"{what} {lines[rounded[0]]!r} {MERGED}", rounded[0] + 1)
+        return _typed(lines)
+    format_ = format_of(file)
+    columnar = format_ in (Format.parquet, Format.arrow)
+    layout = layout_of(format_, None)
+    names = column_names(file, format_) if columnar else first_names(file, format_, layout)
+    if format_ is Format.csv and len(names) == 1 and (other := next((each for each in ";\t|" if each in names[0]), "")):
+        layout = Layout(separator=other)
+        names = first_names(file, format_, layout)
+    if column is None and len(names) != 1:
+        raise BadInput(file, f"which column holds the ids? {_HOW_TO_SAY}; it has {shown_names(names)}")
+    name = column if column is not None else names[0]
+    if format_ is not Format.ndjson:  # whose keys may come and go
+        Columns((name,)).check_names(file, names)
+    batches = (
+        read_columnar(file, Columns((name,)), format_)
+        if columnar
+        else read_text(file, Columns((name,), None if format_ is Format.ndjson else Kind.text), format_, layout)
+    )
+    parts = [batch.rows[name] for batch in batches]
+    ids = pl.concat(parts) if parts else pl.Series(name, [], dtype=pl.String)
+    if ids.null_count():
+        raise BadInput(file, f"the {what} is missing", (ids.is_null().arg_true()[0]) + 1)
+    return ids if columnar or format_ is Format.ndjson else _typed(ids)
+
+
+def _lines(file: str) -> list[str]:
+    """The lines of a file, without blank ones at its end."""
+    text = Path(file).read_bytes()
+    refuse_known(file, text)
+    if not is_utf8(text):
+        raise BadInput(file, NOT_UTF8)
+    return text.decode().rstrip("\r\n").splitlines()
+
+
+def split_column(given: str) -> tuple[str, str | None]:
+    """Read ``FILE`` or ``FILE:COLUMN``, as a command takes it.
+
+    >>> split_column("patients.csv:id"), split_column("patients.txt")
+    (('patients.csv', 'id'), ('patients.txt', None))
+    """
+    if Path(given).exists() or ":" not in given:
+        return given, None
+    file, _, column = given.rpartition(":")
+    return file, column
+
+
+def _typed(ids: "pl.Series") -> "pl.Series":
+    """Read text as integers if that loses nothing; 12.0 is another way to write 12."""
+    import polars as pl
+
+    spelled = ids.str.replace(WHOLE, "$1")
+    numbers = spelled.cast(pl.Int64, strict=False)
+    return numbers if not numbers.null_count() and (numbers.cast(pl.String) == spelled).all() else spelled

@@ -1,0 +1,194 @@
+"""NDJSON: one JSON object a line, parsed by Polars. A column is a key, or like ``user.id`` a key of an inner object."""
+
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from panprivacy.ingest.batch import BadInput, Cause, Columns, Kind
+from panprivacy.ingest.delimited import MERGED, is_padded
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from panprivacy.ingest.batch import Types
+
+_EXACT = 2**53  # from which on a float stands for several integers
+
+Path: TypeAlias = tuple[str, ...]
+"""The keys that lead to a value, from the outside in."""
+
+
+class JsonLines:
+    """Parses blocks of one NDJSON file. A key that is not there is a missing value."""
+
+    quotes = False
+    skip = 0
+
+    def __init__(self, file: str, columns: Columns, first_block: bytes) -> None:
+        self._columns = columns
+        self._paths = {name: _path(name, first_block) for name in columns.names}
+        first = next(_objects(first_block), {})
+        if first and not any(_leads_somewhere(path, first) for path in self._paths.values()):
+            # Keys may come and go from line to line; where not even one is known, the name is wrong.
+            columns.check_names(file, list(_keys(first)))
+        for name, path in self._paths.items():
+            if any(path == other[: len(path)] for other in self._paths.values() if other != path):
+                raise BadInput(file, f"{name} is asked for as a value, and as an object that holds another column")
+        self.kind = columns.kind or self._kind_in(file, first_block)
+        self._types = columns.types(self.kind)
+
+    def parse(self, block: bytes) -> "pl.DataFrame":
+        """Read the keys that were asked for; raises what Polars raises, or `ValueError` for a float that is no id."""
+        import polars as pl
+
+        try:
+            return self._read(block, self._types)
+        except pl.exceptions.PolarsError:
+            if self.kind is not Kind.integers:
+                raise
+        return self._with_whole_ids(block)
+
+    def _with_whole_ids(self, block: bytes) -> "pl.DataFrame":
+        """Read ids that are whole numbers, though some of them are written like 12.0."""
+        import polars as pl
+
+        ids = self._columns.ids
+        floats = self._read(block, self._types | dict.fromkeys(ids, pl.Float64))  # text is refused here
+        if not all((floats[name].floor() == floats[name]).all() for name in ids):
+            raise ValueError("a float is no whole number")
+        if any((floats[name].abs() >= _EXACT).any() for name in ids):  # Polars has read 2**53 + 1 and 2**53 + 1.0 alike
+            values = (_lookup(self._paths[name], found) for found in _objects(block) for name in ids)
+            if any(isinstance(value, float) and abs(value) >= _EXACT for value in values):
+                raise ValueError("a float may stand for several ids")
+        spelled = self._read(block, self._types | dict.fromkeys(ids, pl.String))  # where large numbers are exact
+        return spelled.with_columns(pl.col(ids).cast(pl.Int64))
+
+    def _read(self, block: bytes, types: "Types") -> "pl.DataFrame":
+        import polars as pl
+
+        frame = pl.read_ndjson(block, schema=_schema({self._paths[name]: type_ for name, type_ in types.items()}))
+        if all(len(path) == 1 for path in self._paths.values()):
+            return frame
+        return frame.select(_value_at(self._paths[name]).alias(name) for name in types)
+
+    def cause(self, row: bytes) -> Cause:
+        """Say what is wrong with one row that `parse` refuses."""
+        found = _object(row)
+        if found is None:
+            return Cause(f"not a JSON object: {_shortened(row)}")
+        for name, path in self._paths.items():
+            value = _lookup(path, found)
+            if not self._fits(name, value):
+                return self._unfit(name, value)
+        return Cause(f"not readable: {_shortened(row)}")
+
+    def _unfit(self, name: str, value: object) -> Cause:
+        spelled = json.dumps(value)
+        if name not in self._columns.ids:
+            return Cause(f"{name} {spelled} is not a number")
+        if isinstance(value, str) and is_padded(value):
+            return self._columns.if_padded(name, spelled)
+        if isinstance(value, float) and value.is_integer():
+            return Cause(f"{name} {spelled} {MERGED}")
+        hints = self._columns.if_text if isinstance(value, str) else ()
+        return Cause(f"{name} {spelled} is not a whole number of 64 bits", hints)
+
+    def _fits(self, name: str, value: object) -> bool:
+        import polars as pl
+
+        if value is None or self._types[name] == pl.String:
+            return True
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return False
+        if isinstance(value, float):
+            return self._types[name] == pl.Float64 or (value.is_integer() and abs(value) < _EXACT)
+        return self._types[name] == pl.Float64 or -(2**63) <= value < 2**63
+
+    def _kind_in(self, file: str, block: bytes) -> Kind:
+        """Tell integers from text by the first row that has an id."""
+        for found in _objects(block):
+            for name in self._columns.ids:
+                value = _lookup(self._paths[name], found)
+                if isinstance(value, dict | list):
+                    advice = f"; say which of its keys, such as {name}.{next(iter(value))}" if value else ""
+                    raise BadInput(file, f"{name} is {'an object' if isinstance(value, dict) else 'a list'}{advice}")
+                if value is not None:
+                    return Kind.text if isinstance(value, str) else Kind.integers
+        return Kind.integers
+
+
+def keys_of(line: bytes) -> list[str]:
+    """The keys of one object, those of inner objects like ``user.id``.
+
+    >>> keys_of(b'{"user": {"id": 7}, "at": 3}')
+    ['user.id', 'at']
+    """
+    return list(_keys(_object(line) or {}))
+
+
+def _keys(found: dict[str, Any], before: str = "") -> Iterator[str]:
+    for key, value in found.items():
+        if isinstance(value, dict) and value:
+            yield from _keys(value, f"{before}{key}.")
+        else:
+            yield before + key
+
+
+def _path(name: str, block: bytes) -> Path:
+    """Where a column is: under a key of just that name, if the first rows have one, or inside."""
+    if "." not in name or any(name in found for found in _objects(block)):
+        return (name,)
+    return tuple(name.split("."))
+
+
+def _leads_somewhere(path: Path, found: Any) -> bool:
+    """Whether an object has these keys; an inner object that is missing could have them."""
+    if not path or found is None:
+        return True
+    return isinstance(found, dict) and path[0] in found and _leads_somewhere(path[1:], found[path[0]])
+
+
+def _lookup(path: Path, found: Any) -> Any:
+    """The value that the keys lead to, or the one that stands in their way."""
+    for key in path:
+        if not isinstance(found, dict):
+            break
+        found = found.get(key)
+    return found
+
+
+def _schema(types: "dict[Path, type[pl.DataType]]") -> dict[str, Any]:
+    """Types of columns as Polars takes them: those of inner objects inside."""
+    import polars as pl
+
+    inner: dict[str, dict[Path, type[pl.DataType]]] = {}
+    for path, type_ in types.items():
+        inner.setdefault(path[0], {})[path[1:]] = type_
+    return {key: parts[()] if () in parts else pl.Struct(_schema(parts)) for key, parts in inner.items()}
+
+
+def _value_at(path: Path) -> "pl.Expr":
+    import polars as pl
+
+    value = pl.col(path[0])
+    for key in path[1:]:
+        value = value.struct.field(key)
+    return value
+
+
+def _objects(block: bytes) -> Iterator[dict[str, Any]]:
+    """The objects in the lines of a block."""
+    return (found for line in block.split(b"\n") if (found := _object(line)))
+
+
+def _object(line: bytes) -> dict[str, Any] | None:
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _shortened(row: bytes) -> str:
+    text = row.decode("utf-8", errors="replace").strip()
+    return repr(text if len(text) <= 60 else text[:57] + "...")

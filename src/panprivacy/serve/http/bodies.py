@@ -1,0 +1,175 @@
+"""Receiving bodies: into memory of our own, within limits of size and time.
+
+The HTTP library has the beginning of a body as Python objects, which it frees as soon as they are copied here. In a
+process that was started hardened, as the command starts itself, the C library overwrites what is freed.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+from numpy.typing import NDArray
+from starlette.requests import Request
+
+from panprivacy.ingest.bodies import Body, ContentType
+from panprivacy.ingest.problems import ProblemType, Refused
+from panprivacy.memory.scratch import pages, use_large_pages, wipe
+from panprivacy.serve.config import Limits
+from panprivacy.serve.memory import MemoryLimit
+
+FILL = "panprivacy.fill"
+"""Where the scope of a request has the function that fills a buffer with the rest of its body, if there is one."""
+
+_CONTENT_TYPES = {
+    **{each.value: each for each in ContentType},
+    "application/ndjson": ContentType.ndjson,
+    "application/jsonl": ContentType.ndjson,
+    "application/x-jsonlines": ContentType.ndjson,
+}
+_OWN_PAGES = 2**14  # bytes of a body that gets pages of its own
+_LARGE_PAGES = 2**21  # bytes after which large pages cost at most as much again
+_LONG = 2**17  # bytes of a body that does not pass through HTTP's parser
+_PIECE = 2**18  # bytes that are taken from a socket at a time
+
+
+class BodyQuota:
+    """The bytes of all bodies that are here at once."""
+
+    def __init__(self, most: int, memory: MemoryLimit | None = None) -> None:
+        self._most, self._memory = most, memory
+        self.taken = 0
+
+    @contextmanager
+    def reserve(self) -> Iterator["BodyReservation"]:
+        """The bytes of one body, given back at the end of the block."""
+        reservation = BodyReservation(self)
+        try:
+            yield reservation
+        finally:
+            self.taken -= reservation.size
+
+    def take(self, size: int) -> None:
+        """Take this many bytes more, or refuse them."""
+        if self.taken + size > self._most or (self._memory is not None and self._memory.is_full):
+            raise Refused(ProblemType.busy, retry=1.0)
+        self.taken += size
+
+
+class BodyReservation:
+    """The bytes of one body. They grow as the body comes: announcing a long body takes nothing from others."""
+
+    def __init__(self, quota: BodyQuota) -> None:
+        self._quota = quota
+        self.size = 0
+
+    def grow(self, size: int) -> None:
+        """Have this many bytes in all, or be refused."""
+        if size > self.size:
+            self._quota.take(size - self.size)
+            self.size = size
+
+
+class BodyBuffer:
+    """The memory of one body. It costs what has come: pages are lent as bytes arrive, and the reservation grows."""
+
+    def __init__(self, length: int | None, most: int, reservation: BodyReservation) -> None:
+        self._length, self._most = length, most
+        size = most if length is None else length
+        self._reservation = reservation
+        self._used, self._has_large = 0, False
+        if size < _OWN_PAGES:
+            reservation.grow(size)
+        self._pages: NDArray[np.uint8]
+        self._pages = pages(size, small=True) if size >= _OWN_PAGES else np.empty(size, dtype=np.uint8)
+
+    def add(self, chunk: bytes) -> None:
+        """Write some bytes."""
+        end = self._used + len(chunk)
+        if end > len(self._pages):
+            raise Refused(ProblemType.too_large, f"at most {self._most} bytes")
+        self._reservation.grow(end)
+        self._pages[self._used : end] = np.frombuffer(chunk, dtype=np.uint8)
+        self.note(len(chunk))
+
+    @property
+    def lacking(self) -> int:
+        """How many bytes of the body are to come; 0 if that is not known."""
+        return 0 if self._length is None else self._length - self._used
+
+    def next(self) -> memoryview:
+        """Where the next bytes go."""
+        end = self._used + min(_PIECE, self.lacking)
+        self._reservation.grow(end)
+        return self._pages.data[self._used : end]
+
+    def note(self, size: int) -> None:
+        """Note that this many bytes have been written there."""
+        self._used += size
+        if self._used >= _LARGE_PAGES and not self._has_large:
+            use_large_pages(self._pages)
+            self._has_large = True
+
+    @property
+    def filled(self) -> NDArray[np.uint8]:
+        """The bytes so far."""
+        return self._pages[: self._used]
+
+    def wipe(self) -> None:
+        """Overwrite the bytes so far."""
+        wipe(self.filled)
+
+
+def content_type_of(request: Request) -> ContentType:
+    """What a body is said to be."""
+    said = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if request.headers.get("content-encoding", "identity").strip().lower() != "identity":
+        raise Refused(ProblemType.content_type, "send it without Content-Encoding")
+    if said not in _CONTENT_TYPES:
+        raise Refused(ProblemType.content_type)
+    return _CONTENT_TYPES[said]
+
+
+def length_of(request: Request, limits: Limits) -> int | None:
+    """How many bytes a body is said to have; None if it comes in chunks."""
+    said = request.headers.get("content-length")
+    if said is None:
+        return None
+    if not said.isdecimal():
+        raise Refused(ProblemType.bad_request)
+    if int(said) > limits.body:
+        raise Refused(ProblemType.too_large, f"at most {limits.body} bytes")
+    return int(said)
+
+
+async def receive_body(request: Request, limits: Limits, reservation: BodyReservation, *, delete: bool) -> Body:
+    """The body of a request; the caller wipes it."""
+    content_type, length = content_type_of(request), length_of(request, limits)
+    buffer = BodyBuffer(length, limits.body, reservation)
+    try:
+        async with asyncio.timeout(limits.seconds):
+            await _fill(request, buffer)
+    except TimeoutError:
+        buffer.wipe()
+        raise Refused(ProblemType.slow) from None
+    except ConnectionError:
+        buffer.wipe()
+        raise Refused(ProblemType.bad_request, "the body ended early") from None
+    except BaseException:
+        buffer.wipe()
+        raise
+    return Body(buffer.filled, content_type, delete)
+
+
+async def _fill(request: Request, buffer: BodyBuffer) -> None:
+    """Fill a buffer with a body: a short one as HTTP's parser hands it over, a long one straight from the socket."""
+    more = True
+    while more:
+        message = await request.receive()
+        if message["type"] == "http.disconnect":
+            raise ConnectionError
+        buffer.add(message.get("body", b""))
+        more = message.get("more_body", False)
+        if more and buffer.lacking >= _LONG and FILL in request.scope:
+            await request.scope[FILL](buffer)
+            return

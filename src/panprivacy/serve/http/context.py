@@ -1,0 +1,174 @@
+"""What all routes share: the service, the roles of senders, durations of requests, and readers of event streams."""
+
+import asyncio
+import time
+from collections import Counter as Tally
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from starlette.requests import Request
+
+from panprivacy.ingest.problems import ProblemType, Refused
+from panprivacy.memory.hardening import Hardening
+from panprivacy.serve.counter import Counter
+from panprivacy.serve.http.bodies import BodyQuota
+from panprivacy.serve.http.rates import Rates
+from panprivacy.serve.http.stream import ReleaseNotifier
+from panprivacy.serve.memory import MemoryLimit
+from panprivacy.serve.service import Service
+from panprivacy.serve.tokens import ROLES, Token, holder_of
+
+_BEARER = "bearer "
+_KEPT = 500  # durations of each route
+_OF_SENDERS = (401, 403, 421)  # statuses that depend on who sends, and never on what
+_HOUR = 3600.0
+_FEW = 100  # refusals in an hour that are not told
+
+
+class Durations:
+    """The last durations of requests, by route, from which metrics take quantiles; none, unless `kept`."""
+
+    def __init__(self, *, kept: bool) -> None:
+        self._kept = kept
+        self._lately: dict[str, deque[float]] = {}
+
+    def note(self, route: str, seconds: float) -> None:
+        """Note how long a request took."""
+        if self._kept:
+            self._lately.setdefault(route, deque(maxlen=_KEPT)).append(seconds)
+
+    def quantiles(self, *shares: float) -> dict[tuple[str, float], float]:
+        """For each route and share, the time within which this share of its last requests was served."""
+        return {
+            (route, share): sorted(times)[min(int(share * len(times)), len(times) - 1)]
+            for route, times in self._lately.items()
+            for share in shares
+        }
+
+
+class Answers:
+    """How many answers had which status.
+
+    All are counted if `kept`. Otherwise only refusals of senders are, whatever they sent: of the last full hour, and
+    rounded down to a power of ten, so that none tells of a single request.
+
+    >>> answers = Answers(kept=False, clock=iter([0, *[1] * 250, 3600]).__next__)
+    >>> for _ in range(250):
+    ...     answers.note(401)
+    >>> answers.last_hour()
+    {401: 100, 403: 0, 421: 0}
+    """
+
+    def __init__(self, *, kept: bool, clock: Callable[[], float] = time.monotonic) -> None:
+        self._kept, self._clock = kept, clock
+        self.totals: Tally[int] = Tally()
+        self._hour, self._now, self._last = self._clock() // _HOUR, Tally[int](), Tally[int]()
+
+    def note(self, status: int) -> None:
+        """Note an answer."""
+        if self._kept:
+            self.totals[status] += 1
+        if status in _OF_SENDERS:
+            self._turn()
+            self._now[status] += 1
+
+    def last_hour(self) -> dict[int, int]:
+        """Refusals of senders in the last full hour: 0, 100, 1000 and so on."""
+        self._turn()
+        found = {status: self._last[status] for status in _OF_SENDERS}
+        return {status: 0 if many < _FEW else 10 ** (len(str(many)) - 1) for status, many in found.items()}
+
+    def _turn(self) -> None:
+        hour = self._clock() // _HOUR
+        if hour != self._hour:
+            self._last = self._now if hour == self._hour + 1 else Tally()
+            self._hour, self._now = hour, Tally()
+
+
+class AppContext:
+    """The service as the routes see it."""
+
+    def __init__(self, service: Service, hardening: Hardening | None = None) -> None:
+        self.service = service
+        self.settings = service.settings.service
+        self.limits = service.settings.limits
+        self.tokens = service.settings.tokens
+        self.hardening = hardening
+        self.notifier = ReleaseNotifier(service.counters)
+        self.durations = Durations(kept=self.settings.count_events)
+        self.answers = Answers(kept=self.settings.count_events)
+        self.memory = MemoryLimit(self.limits.memory)
+        self.quota = BodyQuota(self.limits.waiting, self.memory)
+        self.started = time.time()
+        self.measure: Callable[[Counter], None] = lambda _counter: None
+        """Is called with each new counter; metrics that count events replace it."""
+        self._rates = Rates(self.limits.requests, _later)
+
+    def adopt(self, counter: Counter) -> None:
+        """Have a new counter heard and measured like the others."""
+        self.notifier.add(counter)
+        self.measure(counter)
+
+    def access(self, request: Request) -> "Access":
+        """What the sender of a request may do; refused if its token is not known, or if it sends too often."""
+        holder = self.limit(request)
+        if holder is None and _token(request) is not None:
+            raise Refused(ProblemType.no_token, "this token is not known")
+        return Access(holder, frozenset(self.settings.anonymous))
+
+    def limit(self, request: Request) -> Token | None:
+        """Refuse a sender that sends too often: each token counts, and each address without a known one."""
+        token = _token(request)
+        holder = None if token is None else holder_of(token, self.tokens)
+        self._rates.check(holder.name if holder else _address(request))
+        return holder
+
+
+@dataclass(frozen=True)
+class Access:
+    """What the sender of a request may do: as the holder of a token, or without one."""
+
+    holder: Token | None
+    anonymous: frozenset[str]
+
+    def require(self, role: str, counter: str | None = None) -> None:
+        """Refuse a sender without this role; a counter that a token is not for is not told from a missing one."""
+        if self.may(role, counter):
+            return
+        if self.holder is None:
+            raise Refused(ProblemType.no_token)
+        raise Refused(ProblemType.role, f"this needs the role {role}{' for this counter' if counter else ''}")
+
+    def may(self, role: str, counter: str | None = None) -> bool:
+        """Whether the sender has this role."""
+        if role in self.anonymous or "admin" in self.anonymous:
+            return True
+        return self.holder is not None and self.holder.allows(role, counter)
+
+    @property
+    def roles(self) -> list[str]:
+        """What the sender may do with the whole service: the page shows what it can."""
+        return [role for role in ROLES if role in self.anonymous or (self.holder and role in self.holder.roles)]
+
+    def readable(self, counters: Iterable[str]) -> list[str]:
+        """The counters that the sender may read; refused if it may read none at all."""
+        holder = self.holder
+        self.require("read", next(iter(holder.counters), None) if holder is not None and holder.counters else None)
+        only = None if "read" in self.anonymous or holder is None else holder.counters
+        return [name for name in counters if only is None or name in only]
+
+
+def _later(seconds: float, call: Callable[[], None]) -> None:
+    asyncio.get_running_loop().call_later(seconds, call)
+
+
+def _token(request: Request) -> str | None:
+    """The token that a request has, known or not."""
+    given = request.headers.get("authorization", "")
+    return given[len(_BEARER) :].strip() if given.lower().startswith(_BEARER) else None
+
+
+def _address(request: Request) -> str:
+    """The sender of a request without a token, in a form that no name of a token has."""
+    return f"@{request.client.host if request.client else ''}"

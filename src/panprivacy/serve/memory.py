@@ -1,0 +1,81 @@
+"""How much memory the process has, and refusals where it has too much: `limits.memory`."""
+
+import ctypes
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from panprivacy.serve.logs import log
+
+_STATM, _PAGE = Path("/proc/self/statm"), 4096
+_FRESH = 0.02  # seconds for which a reading is good
+_TRIMMED = 1.0  # seconds between attempts to give freed memory back
+_FULL = 7 / 8  # of the limit, from which on nothing new is taken: what is under way grows
+_UNFOLDED = 16  # bytes of memory that reading a byte of a body may take
+
+
+def resident() -> int:
+    """Bytes of memory that the process has; 0 where the system does not tell."""
+    try:
+        return int(_STATM.read_text().split()[1]) * _PAGE
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+class MemoryLimit:
+    """Tells whether the process may take more; without a limit it always may."""
+
+    def __init__(self, most: int | None) -> None:
+        self._most = most
+        self._full = False
+        self._read_at = self._trimmed_at = 0.0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether new connections and bodies are to be refused."""
+        now = time.monotonic()
+        if self._most is not None and now - self._read_at > _FRESH:
+            before, self._full = self._full, resident() > _FULL * self._most
+            if self._full and now - self._trimmed_at > _TRIMMED:
+                self._trimmed_at = now
+                with suppress(OSError, AttributeError):  # another C library
+                    ctypes.CDLL(None).malloc_trim(0)
+                self._full = resident() > _FULL * self._most
+            if self._full and not before:
+                log(
+                    "the memory is nearly as much as limits.memory: connections and bodies are refused", level="warning"
+                )
+            self._read_at = now
+        return self._full
+
+
+class ReadingShare:
+    """Lets bodies be read at once while together they are no longer than the longest body that is taken.
+
+    Rows take more memory than the bytes they are read from. Counters read in threads of their own.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._left = self._most = most
+        self._freed = threading.Condition()
+
+    @contextmanager
+    def reading(self, size: int) -> Iterator[None]:
+        """Wait for a turn, and read a body of this size."""
+        size = min(size, self._most)
+        with self._freed:
+            self._freed.wait_for(lambda: self._left >= size)
+            self._left -= size
+        try:
+            yield
+        finally:
+            with self._freed:
+                self._left += size
+                self._freed.notify_all()
+
+
+def least_memory(body: int, waiting: int, at_start: int) -> int:
+    """Bytes that a limit has to leave: for the process as it starts, for bodies that wait, and for reading one."""
+    return at_start + waiting + _UNFOLDED * body

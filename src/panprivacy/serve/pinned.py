@@ -1,0 +1,153 @@
+"""Settings of a counter that cannot change, kept beside its state: a file that changes them later is refused."""
+
+import hmac
+import json
+import secrets
+from pathlib import Path
+from typing import Any
+
+from panprivacy.errors import CorruptState, PanPrivacyError
+from panprivacy.state.disk import replace_file
+
+_MOST_REQUESTS = 64  # whose releases are found again by the keys of their senders
+_OCTETS = 16  # of a key, and of a digest
+_LOST = (
+    "counters.{name}: its state {state} is missing, and with it what it has spent; a new one would spend the budget "
+    "again: put the file back, or give the counter another name. If the loss is known, --initialize starts it anew, "
+    "once, and sets its list of releases aside"
+)
+_SHORTER = (
+    "counters.{name}: its list of releases has {listed} of the {number} that were published: put the file back. If the "
+    "loss is known, --initialize goes on once without them; what they have spent stays spent"
+)
+
+
+class PinnedSettingsChanged(PanPrivacyError):
+    """The file changes settings of a running counter that cannot change."""
+
+
+class PinnedSettings:
+    """The settings of one counter that cannot change, when it was made, and which release is under way: all public.
+
+    A release is noted here, without its value, before the state books it. So after a crash the time and the period are
+    known of a release that the state has and that was never shown.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._known: dict[str, Any] = {}
+        if path.exists():
+            try:
+                found = json.loads(path.read_bytes())
+            except (ValueError, RecursionError):
+                found = None
+            if not _is_whole(found):
+                raise CorruptState(
+                    f"{path} is damaged, which says what the counter promised: put it back", code="promise-damaged"
+                )
+            self._known = found
+
+    @property
+    def begun(self) -> int:
+        """When the counter was made."""
+        return int(self._known["begun"])
+
+    @property
+    def under_way(self) -> dict[str, Any] | None:
+        """The time and the period of the last release that was begun."""
+        found: dict[str, Any] | None = self._known.get("under_way")
+        return found
+
+    def check(self, name: str, asked: dict[str, Any]) -> None:
+        """Refuse settings that differ from the kept ones, by the names of their keys."""
+        given = self._known.get("promise", asked)
+        wrong = [
+            f"counters.{name}.{key}: the running counter has {_said(given, key)}, and the file says {_said(asked, key)}"
+            for key in sorted({*given, *asked})
+            if given.get(key) != asked.get(key)
+        ]
+        if wrong:
+            advice = "a promise cannot change: put it back, or give the counter another name"
+            raise PinnedSettingsChanged("\n".join(f"{each}; {advice}" for each in wrong))
+
+    def check_state(self, state: Path, listed: int) -> None:
+        """Refuse to go on without the state of a counter that has one: a new state would have the whole budget again.
+
+        `listed` is how many releases are published. A crash may leave a promise without a state that was never made.
+        """
+        if not state.exists() and (listed or self.under_way or "made" in self._known):
+            raise PinnedSettingsChanged(_LOST.format(name=state.stem, state=state))
+        if state.exists() and "promise" not in self._known:
+            raise PinnedSettingsChanged(
+                f"counters.{state.stem}: {self._path} is missing, which says what {state} promised: put it back"
+            )
+
+    def check_list(self, name: str, listed: int) -> None:
+        """Refuse a list that lacks releases which were published; the last one may have been on its way."""
+        if self._lacks(listed):
+            raise PinnedSettingsChanged(_SHORTER.format(name=name, listed=listed, number=self._begun_releases - 1))
+
+    def accept_list(self, listed: int) -> bool:
+        """Go on with a list that lacks releases, and forget the requests for them; False if it lacks none."""
+        if not self._lacks(listed):
+            return False
+        under_way = (self.under_way or {}) | {"number": listed + 1, "request": None}
+        self._write(self._known | {"under_way": under_way, "requests": []})
+        return True
+
+    def _lacks(self, listed: int) -> bool:
+        return listed < self._begun_releases - 1
+
+    @property
+    def _begun_releases(self) -> int:
+        """How many releases were begun, by the file; older files do not say."""
+        return int((self.under_way or {}).get("number", 0))
+
+    def make(self, promise: dict[str, Any], moment: int) -> None:
+        """Note the promise of a new counter."""
+        self._write({"promise": promise, "begun": moment})
+
+    def note_made(self) -> None:
+        """Note that the counter has a state from now on."""
+        if "made" not in self._known:
+            self._write(self._known | {"made": True})
+
+    def note_release(self, at: str, period: dict[str, Any] | None, number: int, request: str | None = None) -> None:
+        """Note that the release of this number is under way, and for which request (`request_of`)."""
+        last, requests = self.under_way or {}, self._known.get("requests", [])
+        if last.get("request") and last["number"] < number:
+            requests = [*requests, [last["request"], last["number"]]][-_MOST_REQUESTS:]
+        under_way = {"at": at, "period": period, "number": number, "request": request}
+        self._write(self._known | {"under_way": under_way, "requests": requests})
+
+    def request_of(self, key: str) -> str:
+        """What is kept of the key that a sender gives to a request: a hash, under a secret of this counter."""
+        if "secret" not in self._known:
+            self._write(self._known | {"secret": secrets.token_hex(_OCTETS)})
+        digest = hmac.digest(bytes.fromhex(self._known["secret"]), key.encode(), "sha256")
+        return digest[:_OCTETS].hex()
+
+    def release_of(self, request: str) -> int | None:
+        """The number of the release that a request has spent, or was about to; None if it is not known."""
+        last = self.under_way or {}
+        known = [*self._known.get("requests", []), [last.get("request"), last.get("number")]]
+        return next((number for each, number in reversed(known) if each == request), None)
+
+    def _write(self, known: dict[str, Any]) -> None:
+        replace_file(self._path, json.dumps(known).encode())
+        self._known = known
+
+
+def _is_whole(found: Any) -> bool:
+    """Whether a file has what is read from it."""
+    return (
+        isinstance(found, dict)
+        and isinstance(found.get("promise"), dict)
+        and isinstance(found.get("begun"), int)
+        and isinstance(found.get("under_way", {}), dict)
+        and isinstance(found.get("requests", []), list)
+    )
+
+
+def _said(promise: dict[str, Any], key: str) -> str:
+    return repr(promise[key]) if key in promise else "nothing"

@@ -1,0 +1,245 @@
+"""From a DataFrame or a stream to a state folder: two stages, and a shuffle of sets of slots between them.
+
+A session must keep what it shuffles out of plain files, and delete it when a batch is done.
+"""
+
+import pickle
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from panprivacy.errors import InvalidType, InvalidValue, NotPrivate, PanPrivacyError
+from panprivacy.folder import StateFolder
+from panprivacy.spark.sets import SETS, TAKEN, Columns, Fault, Tasks, make_sets, take_sets
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+NEEDED = {
+    "spark.io.encryption.enabled": "what is shuffled or spilled is encrypted on disk, under a key that no disk has",
+    "spark.sql.classic.shuffleDependency.fileCleanup.enabled": "shuffle files are deleted when a batch is done",
+}
+"""The settings that have to be true, and what each of them does."""
+
+_USUAL = {
+    "spark.shuffle.manager": ("sort", "tungsten-sort", "org.apache.spark.shuffle.sort.SortShuffleManager"),
+    "spark.shuffle.sort.io.plugin.class": ("org.apache.spark.shuffle.sort.io.LocalDiskShuffleDataIO",),
+}
+"""The writers of shuffle files that are known to encrypt; the first of each is the default."""
+
+
+def check_session(session: Any, *, allow_plain_shuffle: bool) -> None:
+    """Refuse a session that would leave the slots of a batch in plain files, and say which settings to add."""
+    if type(session).__module__.startswith("pyspark.sql.connect"):
+        raise PanPrivacyError(
+            "a Spark Connect session does not say how its server keeps shuffle files: run this where the driver runs",
+            code="spark-connect",
+        )
+    if allow_plain_shuffle:
+        return
+    lacking = [name for name in NEEDED if session.conf.get(name, "false").lower() != "true"]
+    if lacking:
+        settings = "".join(f'\n    .config("{name}", "true")  # {NEEDED[name]}' for name in lacking)
+        raise NotPrivate(
+            f"this session would leave on disk who is in a batch. Build it with{settings}\n"
+            "or say allow_plain_shuffle=True, if readers of these disks may know",
+            code="plain-shuffle",
+        )
+    for name, known in _USUAL.items():
+        other = session.conf.get(name, known[0])
+        if other not in known:
+            raise NotPrivate(
+                f"{name} is {other}, which may write without encryption: use the default, or say "
+                "allow_plain_shuffle=True if it encrypts, or if readers of its files may know who is in a batch",
+                code="plain-shuffle",
+            )
+
+
+def update(
+    frame: Any,
+    column: Any,
+    folder: StateFolder | str | Path,
+    *,
+    category: Any = None,
+    batch: tuple[str, int] | None = None,
+    skip_missing: bool = False,
+    skip_outside: bool = False,
+    unlisted: str = "refuse",
+    allow_plain_shuffle: bool = False,
+) -> None:
+    """Note in a state folder that the users of a DataFrame appeared; when this returns, that is on disk.
+
+    Every id is looked up before the first shard is changed. If an id is not in the universe, the error names the first
+    such id, in the order of Spark's partitions, and the folder is as it was.
+
+    Parameters
+    ----------
+    frame
+        A batch DataFrame. It is read once.
+    column
+        The name of its column of ids, or that column; two of them, in a list, where users are edges.
+    folder
+        The state folder of a `Density`, a `DistinctCount` or a `Counts`, or its URL. Every executor has to reach it.
+    category
+        The column of categories, where events are in categories.
+    batch
+        Which batch it is: the name of a writer and a number that rises. A `Counts` needs it, since Spark runs tasks
+        more than once; so do you, if you feed the batch again after the driver has died.
+    skip_missing, skip_outside
+        Leave out rows without an id, or whose user is not in the universe. Their number is not told.
+    unlisted
+        What becomes of rows in no listed category: ``"refuse"`` refuses the batch, ``"skip"`` leaves them out.
+    allow_plain_shuffle
+        Take a session that leaves on the disks of the executors, in plain files, who was in a batch.
+    """
+    if frame.isStreaming:
+        raise InvalidType(
+            "this DataFrame is a stream: feed it with stream(frame, column, folder)",
+            code="spark-stream",
+        )
+    check_session(frame.sparkSession, allow_plain_shuffle=allow_plain_shuffle)
+    left_out = LeftOut(skip_missing, skip_outside, unlisted)
+    with Feeding(frame.sparkSession, _opened(folder), column, category, left_out) as feeding:
+        feeding.take(frame, batch)
+
+
+def release(folder: StateFolder | str | Path, level: float = 0.95, **options: Any) -> Any:
+    """Spend one planned release on an estimate from all shards, as `StateFolder.release` does: it takes no Spark."""
+    return _opened(folder).release(level, **options)
+
+
+def _opened(folder: StateFolder | str | Path) -> StateFolder:
+    return folder if isinstance(folder, StateFolder) else StateFolder(folder)
+
+
+class LeftOut(NamedTuple):
+    """Which rows are left out: without an id, with a user outside the universe, in no listed category."""
+
+    missing: bool
+    outside: bool
+    unlisted: str
+
+
+class _AsBytes:
+    """A folder that is pickled into plain bytes, and is the folder itself where it is unpickled.
+
+    With encryption switched on, PySpark cannot send the buffers into which NumPy pickles the arrays of a long list.
+    """
+
+    def __init__(self, folder: StateFolder) -> None:
+        self._folder = folder
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return pickle.loads, (pickle.dumps(self._folder),)
+
+
+class Feeding:
+    """Feeds DataFrames of the same columns to one folder, which the executors open where they are."""
+
+    def __init__(self, session: Any, folder: StateFolder, column: Any, category: Any, left_out: LeftOut) -> None:
+        if left_out.unlisted not in ("skip", "refuse"):
+            raise InvalidValue(f"unlisted is 'skip' or 'refuse', got {left_out.unlisted!r}", code="unlisted")
+        ids = list(column) if isinstance(column, Sequence) and not isinstance(column, str) else [column]
+        self._names = ids if category is None else [*ids, category]
+        self._columns = Columns(len(ids), category is not None, left_out.outside)
+        self._skip_missing = left_out.missing
+        categories: Any = None if category is None or left_out.unlisted == "refuse" else folder.categories
+        self._listed = None if categories is None or categories.other else list(categories.labels)
+        self._folder = folder
+        self._tasks = Tasks(min(folder.shards, session.sparkContext.defaultParallelism), folder.shards)
+        self._shared = session.sparkContext.broadcast(_AsBytes(folder))  # once, and not with every task
+
+    def __enter__(self) -> "Feeding":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._shared.destroy()
+
+    def take(self, frame: Any, batch: tuple[str, int] | None) -> None:
+        """Feed one batch; raise what is wrong with its first bad id, if there is one."""
+        if batch is None and not self._folder.repeatable:
+            raise PanPrivacyError(
+                "Spark may run a task twice, and counters would move twice: say which batch it is, as in "
+                "update(frame, column, folder, batch=('writer', 1))",
+                code="batch-needed",
+            )
+        self._folder.check_batch(batch)
+        columns, shared, tasks = self._columns, self._shared, self._tasks
+
+        def sets(batches: Iterator["pa.RecordBatch"]) -> Iterator["pa.RecordBatch"]:
+            from pyspark import TaskContext
+
+            return make_sets(shared.value, columns, tasks, TaskContext.get().partitionId(), batches)
+
+        def taken(batches: Iterator["pa.RecordBatch"]) -> Iterator["pa.RecordBatch"]:
+            from pyspark import TaskContext
+
+            return take_sets(shared.value, batch, tasks, TaskContext.get().partitionId(), batches)
+
+        events = frame.select(*self._names)
+        if self._listed is not None:
+            events = events.filter(events[len(self._names) - 1].isin(self._listed))
+        if self._skip_missing:
+            events = events.dropna()
+        moved = events.mapInArrow(sets, SETS).repartitionById(tasks.number, "task")
+        rows = moved.mapInArrow(taken, TAKEN).collect()
+        fault = Fault.first(row.fault for row in rows if row.fault is not None)
+        if fault is not None:
+            raise fault.error()
+        assert sum(row.shards for row in rows) == tasks.shards, "Spark has run every task of the second stage"
+
+
+def stream(
+    frame: Any,
+    column: Any,
+    folder: StateFolder | str | Path,
+    every: str | None = "1 minute",
+    *,
+    category: Any = None,
+    checkpoint: str | Path | None = None,
+    skip_missing: bool = False,
+    skip_outside: bool = False,
+    unlisted: str = "skip",
+    allow_plain_shuffle: bool = False,
+) -> Any:
+    """Keep noting in a state folder which users of a streaming DataFrame appear, and return Spark's `StreamingQuery`.
+
+    A query that is started again with its checkpoint goes on where the last one ended, however that ended: a batch
+    that broke off is fed again, which does a `Density` or a `DistinctCount` no harm, and shards of a `Counts` that have
+    it leave it. A bad id ends the query, with the folder as it was before that batch: see `update`. A row in no listed
+    category is left out, unless ``unlisted="refuse"`` says that it ends the query.
+
+    Parameters
+    ----------
+    every
+        How often what has come is fed: each time costs one write of every shard. None feeds all that is there, and
+        ends the query.
+    checkpoint
+        Where Spark notes what it has read: offsets and names of files, and no ids. Without one a query that is started
+        again reads everything again, so a `Counts` needs one.
+    """
+    if not frame.isStreaming:
+        raise InvalidType(
+            "this DataFrame is no stream: feed it with update(frame, column, folder)",
+            code="spark-no-stream",
+        )
+    session, opened = frame.sparkSession, _opened(folder)
+    if not (opened.repeatable or checkpoint or session.conf.get("spark.sql.streaming.checkpointLocation", None)):
+        raise PanPrivacyError(
+            "a stream of counters that is started again must know what it has read: say checkpoint='/some/folder'",
+            code="checkpoint-needed",
+        )
+    check_session(session, allow_plain_shuffle=allow_plain_shuffle)
+    feeding = Feeding(session, opened, column, category, LeftOut(skip_missing, skip_outside, unlisted))
+
+    def take(events: Any, number: int) -> None:
+        # The id of a query is in its checkpoint. One that starts without has another, and numbers batches from 0.
+        query = events.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
+        feeding.take(events, None if opened.repeatable else (f"spark {query}", number))
+
+    writing = frame.writeStream.foreachBatch(take)
+    writing = writing.trigger(availableNow=True) if every is None else writing.trigger(processingTime=every)
+    if checkpoint is not None:
+        writing = writing.option("checkpointLocation", str(checkpoint))
+    return writing.start()

@@ -1,0 +1,103 @@
+"""`--csv`: rows as the frames of Python have them, below one header, with unrounded numbers."""
+
+import io
+import json
+import re
+import shlex
+from typing import Any
+
+import polars as pl
+import pytest
+from commands import refused, run
+from terminal import watched
+from test_plots import COUNTED, USERS, WEEKLY, _visits  # noqa: F401
+
+import panprivacy as pp
+
+BY = "--by clinic --categories north,south"
+SERIES = COUNTED["series"]
+
+
+def table(command: str, *more: Any) -> pl.DataFrame:
+    """What a command prints as CSV."""
+    result = run(*shlex.split(command), *more, "--csv")
+    assert result.exit_code == 0, result.output
+    return pl.read_csv(io.StringIO(result.stdout))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", COUNTED.values(), ids=COUNTED.keys())
+def test_every_command_prints_one_table(command: str) -> None:
+    found = table(command)
+    assert found.height > 0
+    assert all(found.columns)
+
+
+@pytest.mark.slow
+def test_numbers_are_those_of_the_frame() -> None:
+    table(COUNTED["density"], "--state", "kept.pp", "--release")
+    last: Any = pp.load("kept.pp", detached=True).last
+    shown = table("show kept.pp")
+    assert shown.columns == last.to_polars().columns
+    assert shown["density"].to_list() == [last.density]
+    assert shown["density_high"].to_list() == [last.density_interval[1]]
+    assert json.loads(run("show", "kept.pp", "--json").stdout)["last"]["density"] == last.density
+
+
+@pytest.mark.slow
+def test_a_series_has_a_row_for_each_group_and_one_for_the_total() -> None:
+    listed = pl.DataFrame({"id": range(USERS), "region": ["coast" if user % 4 else "hills" for user in range(USERS)]})
+    listed.write_csv("users.csv")
+    groups = f"density visits.csv -c user -e 4 --universe-file users.csv:id --group region --releases 3 {WEEKLY}"
+    found = table(f"{groups} --time when")
+    assert found["group"].to_list() == ["coast", "hills", None] * 3
+    assert found["until"].n_unique() == 3
+    assert found["period_over"].to_list() == [True] * 6 + [False] * 3
+    categories = table(f"{SERIES} {BY}")
+    assert categories["group"].to_list() == ["north", "south"] * 3
+
+
+@pytest.mark.slow
+def test_a_retention_has_a_row_for_each_release_of_its_second_period() -> None:
+    found = table(COUNTED["retention by time"])
+    assert found["release"].to_list() == [1, 2]
+    assert found["until"].to_list() == ["2026-01-19T00:00:00+00:00", "2026-01-26T00:00:00+00:00"]
+    assert found["cohort"].n_unique() == 1
+    assert found["rate"].null_count() == 0
+
+
+@pytest.mark.slow
+def test_actives_have_a_row_for_each_day_and_each_number_of_days() -> None:
+    found = table(COUNTED["actives"])
+    assert found.height == sum(min(day, 7) for day in range(1, 22))
+    assert found["end"].n_unique() == 21
+
+
+def test_there_is_one_format() -> None:
+    for command in (COUNTED["density"], COUNTED["plan"], "audit Density"):
+        assert "say one of them" in refused(*shlex.split(command), "--json", "--csv")
+
+
+@pytest.mark.slow
+def test_an_audit_is_a_table_too() -> None:
+    found = table("audit Density")
+    assert found["name"].to_list() == ["Density"]
+    assert found["holds"].to_list() == [True]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("command", "header"),
+    [
+        (SERIES, ["until", "density", "95% interval", "users"]),
+        (f"{SERIES} {BY}", ["until", "group", "density", "95% interval", "users"]),
+        (COUNTED["actives"], ["until", "daily", "weekly", "monthly", "stickiness"]),
+    ],
+)
+def test_a_terminal_shows_a_series_as_a_table(command: str, header: list[str]) -> None:
+    lines = watched(*shlex.split(command), "--quiet")
+    (first,) = (place for place, line in enumerate(lines) if line.startswith("until "))
+    assert re.split("  +", lines[first].strip()) == header
+    assert lines[first + 1].startswith("2026-01-")
+    measured = "daily" if "daily" in header else "density"
+    assert lines[first + 1].index("0.") == lines[first].index(measured)

@@ -1,0 +1,137 @@
+"""Connections that are too many are closed as they come, and the log says so once."""
+
+import os
+import resource
+import socket
+import time
+from contextlib import ExitStack, closing, suppress
+from http.client import HTTPConnection, HTTPException
+from pathlib import Path
+
+import pytest
+from processes import ANYBODY, FLU_TABLE, ask, started
+from service_for_tests import settings_for
+
+from panprivacy.serve.listener import Listener
+from panprivacy.serve.server import _connections_for
+from panprivacy.serve.service import Service
+from panprivacy.settings import InvalidSettings
+
+
+def test_no_more_connections_than_a_number_are_open_before_anything_is_read_of_them() -> None:
+    with Listener(socket.create_server(("127.0.0.1", 0)), 3) as listener, ExitStack() as stack:
+        listener.setblocking(False)
+        peers = [stack.enter_context(socket.create_connection(listener.getsockname(), 5)) for _ in range(8)]
+        taken = [listener.accept()[0] for _ in range(3)]
+        with pytest.raises(BlockingIOError):
+            listener.accept()
+        assert [peer.recv(1) for peer in peers[3:]] == [b""] * 5
+        taken[0].close()
+        taken[0].close()
+        stack.enter_context(socket.create_connection(listener.getsockname(), 5))
+        taken.append(listener.accept()[0])
+        with pytest.raises(BlockingIOError):
+            listener.accept()
+        for connection in taken:
+            connection.close()
+
+
+@pytest.mark.slow
+def test_a_process_without_files_closes_connections_and_logs_once(tmp_path: Path) -> None:
+    path = tmp_path / "counters.toml"
+    path.write_text(ANYBODY + FLU_TABLE)
+    with started(path) as (process, port), ExitStack() as stack:
+        count = len(list(Path(f"/proc/{process.pid}/fd").iterdir()))
+        resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (count + 10, count + 10))
+        for _ in range(100):
+            stack.enter_context(socket.create_connection(("127.0.0.1", port), 5))
+        time.sleep(2)
+        stack.close()
+        end, status = time.monotonic() + 20, 0
+        while status != 200 and time.monotonic() < end:
+            with closing(HTTPConnection("127.0.0.1", port, timeout=5)) as connection, suppress(OSError, HTTPException):
+                status, _ = ask(connection, "GET", "/health")
+            time.sleep(0.1)
+        assert status == 200
+        process.terminate()
+        assert process.stderr is not None
+        said = process.stderr.read()
+    assert said.count(b"closed unheard") == 1
+    assert said.count(b"\n") < 20
+
+
+def test_the_system_is_asked_for_as_many_files_as_connections_need(tmp_path: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 512), hard))
+        most = _connections_for(settings_for(tmp_path, {"limits": {"readers": 700}}))
+        assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] >= most > 700
+        assert _connections_for(settings_for(tmp_path, {"limits": {"readers": hard}})) < hard
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def problem_of(folder: Path) -> str:
+    """The one line that keeps a service from starting."""
+    with pytest.raises(InvalidSettings) as refused, Service(settings_for(folder)):
+        pass
+    (line,) = str(refused.value).splitlines()
+    return line
+
+
+def test_a_folder_that_everybody_may_write_to_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "states"
+    folder.mkdir()
+    folder.chmod(0o777)
+    assert "service.folder" in problem_of(tmp_path)
+    folder.chmod(0o755)
+    with Service(settings_for(tmp_path)):
+        pass
+
+
+@pytest.mark.parametrize("name", ["flu.json.new", "flu.releases.ndjson"])
+def test_links_are_not_followed(tmp_path: Path, name: str) -> None:
+    folder, other = tmp_path / "states", tmp_path / "other"
+    folder.mkdir(mode=0o700)
+    other.write_bytes(b"somebody else's")
+    (folder / name).symlink_to(other)
+    assert "symbolic link" in problem_of(tmp_path)
+    assert other.read_bytes() == b"somebody else's"
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b'{"promise": 3}', b"[" * 100_000, b'{"promise": {}, "begun": "x"}'])
+def test_a_damaged_file_of_settings_is_one_line(tmp_path: Path, content: bytes) -> None:
+    with Service(settings_for(tmp_path)):
+        pass
+    (tmp_path / "states" / "flu.json").write_bytes(content)
+    assert "damaged" in problem_of(tmp_path)
+
+
+@pytest.mark.parametrize("content", [b"[]\n", b"{}\n", b'{"id": 7}\n', b"[" * 100_000 + b"\n"])
+def test_a_damaged_list_of_releases_is_one_line(tmp_path: Path, content: bytes) -> None:
+    with Service(settings_for(tmp_path)):
+        pass
+    (tmp_path / "states" / "flu.releases.ndjson").write_bytes(content)
+    assert "line 1 is damaged" in problem_of(tmp_path)
+
+
+def test_a_full_disk_leaves_the_settings_of_a_counter_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Service(settings_for(tmp_path)) as service:
+        before = (tmp_path / "states" / "flu.json").read_bytes()
+        write = os.pwrite
+        with monkeypatch.context() as full:
+            # A nearly full disk takes some bytes, and then no more.
+            left = [10]
+
+            def pwrite(handle: int, data: bytes, at: int) -> int:
+                if not left[0]:
+                    raise OSError(28, "No space left on device")
+                size, left[0] = min(left[0], len(data)), 0
+                return write(handle, bytes(data)[:size], at)
+
+            full.setattr(os, "pwrite", pwrite)
+            assert service.counter("flu").release().exception() is not None
+        assert (tmp_path / "states" / "flu.json").read_bytes() == before
+        assert service.counter("flu").release().result()["id"] == 1
+    with Service(settings_for(tmp_path)) as service:
+        assert len(service.counter("flu").release_log) == 1

@@ -1,0 +1,44 @@
+"""Links between the pages lead somewhere, and to headings that exist."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)\s]+))?\)")
+
+
+def anchors(page: Path) -> set[str]:
+    """The headings of a page, as links name them."""
+    found = set()
+    for line in re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.S).splitlines():
+        if line.startswith("#"):
+            title = re.sub(r"[`*]|\]\([^)]*\)|\[", "", line.lstrip("#").strip()).lower()
+            found.add(re.sub(r"[^\w\- ]", "", title).replace(" ", "-"))
+    return found
+
+
+def dead_links(page: Path) -> list[str]:
+    """Links of a page to files or headings that do not exist."""
+    dead = []
+    for file, anchor in LINK.findall(page.read_text(encoding="utf-8")):
+        if ":" in file:
+            continue
+        target = (page.parent / file).resolve() if file else page
+        is_there = target.exists() and (not anchor or target.suffix != ".md" or anchor in anchors(target))
+        if not is_there:
+            dead.append(f"{file}#{anchor}")
+    return dead
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    assert dead_links(page) == []
+
+
+def test_a_dead_link_is_found(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("# One thing\n[a](#one-thing) [b](#another) [c](gone.md) [d](page.md#one-thing)")
+    assert dead_links(page) == ["#another", "gone.md#"]

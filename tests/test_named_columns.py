@@ -1,0 +1,149 @@
+"""`update_many(frame, column="user")`: ids, categories and times by the names of their columns."""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import panprivacy as pp
+from sources import Always
+
+
+def relation(columns: dict[str, list[Any]]) -> Any:
+    duckdb = pytest.importorskip("duckdb")
+    return duckdb.from_arrow(pa.table(columns))
+
+
+Make = Callable[[dict[str, list[Any]]], Any]
+EAGER: dict[str, Make] = {
+    "pandas": pd.DataFrame,
+    "polars": pl.DataFrame,
+    "arrow": pa.table,
+    "arrow batch": pa.record_batch,
+}
+STREAMS: dict[str, Make] = {
+    "lazy": pl.LazyFrame,
+    "arrow reader": lambda columns: pa.table(columns).to_reader(max_chunksize=2),
+    "duckdb": relation,
+}
+FRAMES = EAGER | STREAMS
+VISITS: dict[str, list[Any]] = {
+    "clinic": ["flu", "cold", "flu", "plague"],
+    'the "user"': ["ada", "grace", "mary", "eve"],
+    "at": ["2026-01-05", "2026-01-06", "2026-01-12", "2026-01-05"],
+}
+USER = 'the "user"'
+CLINIC = ["ada", "grace", "mary", "rosalind"]
+
+
+def absent(universe: Any, **options: Any) -> pp.Density:
+    """A density all of whose bits are 0, and that draws ones from now on."""
+    coins = Always(False)
+    est = pp.Density(universe, 2.0, coins=coins, **options)
+    coins.outcome = True
+    return est
+
+
+def fed(est: Any, *given: Any, **options: Any) -> bytes:
+    est.update_many(*given, **options)
+    saved: bytes = est.to_bytes(insecure=True)
+    return saved
+
+
+def code_of(work: Callable[[], object]) -> str:
+    with pytest.raises(pp.PanPrivacyError) as error:
+        work()
+    return error.value.code
+
+
+@pytest.mark.parametrize("name", FRAMES)
+def test_ids_and_categories_are_columns_of_one_frame(name: str) -> None:
+    def est() -> pp.Density:
+        return absent(pp.Users(CLINIC), categories=["flu", "cold"], key=bytes(16))
+
+    expected = fed(est(), CLINIC[:3], ["flu", "cold", "flu"])
+    some = fed(est(), FRAMES[name](VISITS), column=USER, categories="clinic", skip_outside=True)
+    assert some == expected
+    assert code_of(lambda: est().update_many(FRAMES[name](VISITS), column=USER)) == "category-needed"
+    assert code_of(lambda: est().update_many(FRAMES[name](VISITS), "flu", column=USER)) == "no-such-column"
+
+
+@pytest.mark.parametrize("name", FRAMES)
+def test_an_edge_has_two_names(name: str) -> None:
+    frame = {"day": [1, 1, 1], "to": [1, 2, 3], "from": [0, 0, 1]}
+    expected = fed(absent(pp.Edges(4)), [(0, 1), (0, 2), (1, 3)])
+    assert fed(absent(pp.Edges(4)), FRAMES[name](frame), column=("from", "to")) == expected
+    assert code_of(lambda: absent(pp.Edges(4)).update_many(FRAMES[name](frame), column="from")) == "column-name"
+
+
+@pytest.mark.parametrize("name", FRAMES)
+def test_times_are_a_column_too(name: str) -> None:
+    weeks = pp.Windows(lambda: absent(pp.Users(CLINIC)), every="7d", start="2026-01-05")
+    wrong: Any = {"column": USER, "time": "2026-01-12", "skip_outside": True}
+    assert code_of(lambda: weeks.update_many(FRAMES[name](VISITS), **wrong)) == "no-such-column"
+    assert weeks.closed == ()
+    first = {key: values[:3] for key, values in VISITS.items()}
+    weeks.update_many(FRAMES[name](first), column=USER, time="at")
+    closed: Any = weeks.closed
+    assert [week.start.day for week in closed] == [5]
+    assert weeks.open.to_bytes(insecure=True) == fed(absent(pp.Users(CLINIC)), ["mary"])
+    days = pp.ActiveUsers(pp.Users([*CLINIC, *map(str, range(200))]), 2.0, start="2026-01-05")
+    days.update_many(FRAMES[name](first), column=USER, time="at", ahead=7)
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_a_column_beside_a_stream_is_refused(name: str) -> None:
+    est = absent(pp.Users(CLINIC), categories=["flu", "cold"], key=bytes(16))
+    beside = VISITS["clinic"]
+    assert code_of(lambda: est.update_many(STREAMS[name](VISITS), beside, column=USER)) == "column-beside-stream"
+
+
+@pytest.mark.parametrize("name", EAGER)
+def test_a_column_beside_a_frame_has_its_length(name: str) -> None:
+    est = absent(pp.Users(CLINIC), categories=["flu", "cold"], key=bytes(16))
+    assert code_of(lambda: est.update_many(EAGER[name](VISITS), ["flu"], column=USER)) == "categories-length"
+    weeks = pp.Windows(lambda: absent(pp.Users(CLINIC)), every="7d", start="2026-01-05")
+    times = ["2026-01-05"]
+    assert code_of(lambda: weeks.update_many(EAGER[name](VISITS), column=USER, time=times)) == "times-length"
+
+
+def test_a_name_that_is_there_twice_is_refused() -> None:
+    twice = pd.DataFrame([[1, 2]], columns=["user", "user"])
+    table = pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["user", "user"])
+    frames: list[Any] = [twice, table, table.to_reader()]
+    for frame in frames:
+        assert code_of(partial(absent(9).update_many, frame, column="user")) == "column-twice"
+
+
+def test_a_name_is_a_text() -> None:
+    columns: list[Any] = [7, ("a", "b"), ["a", 7], ()]
+    for column in columns:
+        frame = pl.DataFrame({"a": [1], "b": [2]})
+        assert code_of(partial(absent(9).update_many, frame, column=column)) == "column-name"
+
+
+def test_removing_and_counting_take_names_too() -> None:
+    frame = pl.DataFrame({"n": [0, 0], "user": [1, 2]})
+    coins = Always(False)
+    est = pp.Density(9, 2.0, coins=coins)
+    before = est.to_bytes(insecure=True)
+    coins.outcome = True
+    est.update_many(frame, column="user")
+    coins.outcome = False
+    est.remove_many(frame.lazy(), column="user")
+    assert est.to_bytes(insecure=True) == before
+    pp.Counts(9, 2.0, 3).remove_many(frame, column="user")
+    pp.DistinctCount(1.0, 64).update_many(frame, column="user")
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_a_stream_is_one_batch_for_a_folder(name: str, tmp_path: Path) -> None:
+    folder = pp.StateFolder.create(tmp_path / "folder", pp.Users(CLINIC), 2.0, shards=1)
+    assert code_of(lambda: folder.update_many(STREAMS[name](VISITS), column=USER)) == "outside-universe"
+    folder.update_many(STREAMS[name](VISITS), column=USER, skip_outside=True, batch=("till", 1))
+    assert folder.last_batch("till") == 1
