@@ -5,7 +5,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from shown import blocks, printed, rewritten, words
+from shown import assert_shown, blocks, printed, rewritten, words
 
 pytestmark = [
     pytest.mark.slow,
@@ -27,13 +27,7 @@ def outputs(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 def test_the_commands_print_what_the_page_shows(outputs: list[str]) -> None:
     """But for private numbers; ``python tests/cli/shown.py docs/example-flights.md`` writes the page anew."""
-    shown = blocks(PAGE)
-    assert len(shown) == len(outputs) == 8
-    for block, output in zip(shown, outputs, strict=True):
-        if block.output:
-            assert words(output) == words(block.output)
-    public = [line for line in "".join(outputs).splitlines() if line.startswith("truth:")]
-    assert public == [line for line in PAGE.splitlines() if line.startswith("truth:")]
+    assert_shown(PAGE, outputs, 8)
 
 
 def test_the_answers_are_near_the_truth_in_the_page_and_today(outputs: list[str]) -> None:

@@ -27,13 +27,6 @@ def file(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return path
 
 
-@pytest.fixture
-def parquet(tmp_path: Path) -> Path:
-    path = tmp_path / "visits.parquet"
-    visits().write_parquet(path)
-    return path
-
-
 def lines(*arguments: Any) -> list[dict[str, Any]]:
     """The releases of a series, as programs get them: all of one shape, and the curve through them in the last line."""
     result = run("density", *arguments, "--json")

@@ -23,13 +23,6 @@ from panprivacy.periods import DAY
 NOISY = ("-c", "user", "-n", USERS, "-e", 1, "--releases", 28, "--release-every", "1d", *FROM)
 
 
-@pytest.fixture
-def parquet(tmp_path: Path) -> Path:
-    path = tmp_path / "visits.parquet"
-    visits().write_parquet(path)
-    return path
-
-
 def curve_of(*arguments: Any) -> list[dict[str, Any]]:
     """The points of the curve, which the last line of JSON has."""
     result = run(*arguments, "--json")
