@@ -57,17 +57,6 @@ def words(output: str) -> str:
     return re.sub(r"[0-9]+(?:[.,][0-9]+)*", "#", output)
 
 
-def assert_shown(page: str, outputs: list[str], commands: int) -> None:
-    """Fail unless a page shows what its commands print, but for private numbers; public ones are the same."""
-    shown = blocks(page)
-    assert len(shown) == len(outputs) == commands
-    for block, output in zip(shown, outputs, strict=True):
-        if block.output:
-            assert words(output) == words(block.output)
-    public = [line for line in "".join(outputs).splitlines() if line.startswith("truth:")]
-    assert public == [line for line in page.splitlines() if line.startswith("truth:")]
-
-
 def rewritten(page: str, outputs: list[str]) -> str:
     """The page with these outputs."""
     rest = iter(outputs)

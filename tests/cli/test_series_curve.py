@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 from commands import run
 from rich.console import Console
-from weekly import BUDGET, FROM, MONDAY, USERS, WEEKLY, WEEKS, rows, visits
+from weekly import BUDGET, FROM, MONDAY, USERS, WEEKLY, WEEKS, rows, visits, visits_file
 
 import panprivacy as pp
 from altered import altered
@@ -21,6 +21,11 @@ from panprivacy.cli.chart import draw
 from panprivacy.periods import DAY
 
 NOISY = ("-c", "user", "-n", USERS, "-e", 1, "--releases", 28, "--release-every", "1d", *FROM)
+
+
+@pytest.fixture
+def parquet(tmp_path: Path) -> Path:
+    return visits_file(tmp_path)
 
 
 def curve_of(*arguments: Any) -> list[dict[str, Any]]:

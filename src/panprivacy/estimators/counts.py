@@ -140,7 +140,7 @@ class Counts(UniverseEstimator[FrequencyRelease]):
         source = coins or coin_sources.system
         up_to = check_frequency(up_to, only)
         chosen = choose_slots(universe, source, groups=groups, categories=categories, other=other, shard=shard, key=key)
-        delta = None if delta is None else check_delta(delta)
+        delta = check_delta(delta)
         places = None if only else up_to
         planned = check_whole(releases, "releases")
         split = best_split(check_epsilon(epsilon), chosen.each, planned, delta=delta, up_to=places)

@@ -71,7 +71,7 @@ class Continuous(Printed):
     ) -> None:
         if grid < 1:
             raise InvalidValue(f"grid must be at least one step, got {grid}", code="grid-range")
-        super().__init__(universe, epsilon, coins)
+        super().__init__(universe, epsilon, sample, coins)
         self._grid = grid
         self._digits = digit_coins(self.epsilon / grid)
         self._sample = draw_sample(self.universe.size, sample, self._coins)
@@ -99,11 +99,6 @@ class Continuous(Printed):
         """The mean, plus ``Laplace(1/(epsilon m))``."""
         mean = float(self._values.mean()) / self._grid
         return self._coins.noisy_real(mean, 1 / (self.epsilon * self.sample))
-
-    @property
-    def sample(self) -> int:
-        """The number of sampled users m."""
-        return len(self._values)
 
     @property
     def state(self) -> ValueState:

@@ -112,7 +112,7 @@ class SampledDensity(Printed):
     def __init__(
         self, universe: int | Universe, epsilon: float, sample: int, pair: PrintedPair, coins: Coins | None
     ) -> None:
-        super().__init__(universe, epsilon, coins)
+        super().__init__(universe, epsilon, sample, coins)
         self._pair = pair
         self._sample = draw_sample(self.universe.size, sample, self._coins)
         self._table = Table.drawn(sample, pair.coins, self._coins)
@@ -127,11 +127,6 @@ class SampledDensity(Printed):
         """The density that the share of ones tells, plus ``Laplace(1/(epsilon m))``."""
         share = self._table.ones() / self.sample
         return self._coins.noisy_real(self._pair.density(share), 1 / (self.epsilon * self.sample))
-
-    @property
-    def sample(self) -> int:
-        """The number of sampled users m."""
-        return self._table.size
 
     @property
     def state(self) -> BitState:

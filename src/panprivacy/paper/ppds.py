@@ -23,13 +23,8 @@ class LevelledSampling(Printed):
     def __init__(
         self, universe: int | Universe, epsilon: float, sample: int, hashing: FMHash | None, coins: Coins | None
     ) -> None:
-        super().__init__(universe, epsilon, coins)
+        super().__init__(universe, epsilon, sample, coins)
         self._levelled = LevelledSet(hashing or FMHash.drawn(self.universe.size, self._coins), sample)
-
-    @property
-    def sample(self) -> int:
-        """The size m at which the set is full."""
-        return self._levelled.sample
 
     @property
     def state(self) -> LevelState:

@@ -24,11 +24,13 @@ class Printed(ABC):
     alternative: ClassVar[str] = "panprivacy.Density"
     """What to use instead."""
 
-    def __init__(self, universe: int | Universe, epsilon: float, coins: Coins | None) -> None:
+    def __init__(self, universe: int | Universe, epsilon: float, sample: int, coins: Coins | None) -> None:
         self.universe = universe_of(universe)
         """The users there could be; the paper numbers them from 1, here they are 0..N-1."""
         self.epsilon = float(epsilon)
         """The paper's privacy budget: of the state alone."""
+        self.sample = int(sample)
+        """The m of the paper: how many users are sampled, or fill the set."""
         self._coins = coins or coin_sources.system
 
     @property
@@ -43,11 +45,6 @@ class Printed(ABC):
         It may be asked at any time, and the stream may go on after it. Asking twice spends twice: the noise is drawn
         anew, and the printed theorems cover one output.
         """
-
-    @property
-    @abstractmethod
-    def sample(self) -> int:
-        """The m of the paper: how many users are sampled, or fill the set."""
 
     @property
     @abstractmethod

@@ -141,7 +141,7 @@ class Continual(Saveable):
             raise InvalidValue("how much privacy? Give epsilon, the total budget; 1 is usual", code="epsilon-missing")
         else:
             size: Any = {"sample": sample, "memory": memory, "coins": coins}
-            allowed = None if delta is None else check_delta(delta)
+            allowed = check_delta(delta)
             self._density, shares = new_bits(universe, float(epsilon), allowed, plan, **size)
         bar = bar_for(step, shares, tracked_by(self._density), planned, beta)
         self._observed = Observed(DriftTest(shares, bar), step, beta, planned, moves is None)
