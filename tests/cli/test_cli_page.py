@@ -1,4 +1,4 @@
-"""The commands that docs/how-to/command-line.md shows run, on files like those it speaks of, and say what it shows of them."""
+"""The commands of docs/how-to/command-line.md run, on files like those it speaks of, and say what it shows."""
 
 import os
 import re

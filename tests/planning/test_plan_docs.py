@@ -1,4 +1,4 @@
-"""What docs/how-to/plan.md shows is what the command prints: the same words and cells, however they are drawn and wrapped."""
+"""What docs/how-to/plan.md shows is what the command prints: the same words and cells, however drawn."""
 
 import re
 import shlex
