@@ -24,6 +24,6 @@ def test_the_examples_of_a_page_run(page: str, tmp_path: Path, monkeypatch: pyte
 
 @pytest.mark.parametrize("page", [page for page, text in PAGES.items() if "```python\n" in text])
 def test_a_block_of_python_is_one_that_runs(page: str) -> None:
-    """A block without prompts runs in no test, and so comes to be wrong; those of the auditor have a test of their own."""
+    """A block without prompts runs in no test, and comes to be wrong; those of the auditor have a test of their own."""
     for block in PAGES[page].split("```python\n")[1:]:
         assert block.startswith(">>> ") or page == "explanation/audit.md", block[:80]

@@ -33,7 +33,7 @@ def test_the_index_has_every_public_name(site: Path) -> None:
     from sphinx.util.inventory import InventoryFile
 
     with (site / "objects.inv").open("rb") as file:
-        inventory = InventoryFile.load(file, "", lambda base, path: path)
+        inventory = InventoryFile.load(file, "", lambda _, path: path)
     names = {name for kind, names in inventory.items() if kind.startswith("py:") for name in names}
     assert {f"panprivacy.{name}" for name in panprivacy.__all__} - names == set()
 

@@ -1,4 +1,4 @@
-"""All sentences of errors, by code, as they stand in the source: `python tests/wordings.py` writes docs/reference/errors.md anew.
+"""All sentences of errors, by code, as in the source: `python tests/wordings.py` writes docs/reference/errors.md anew.
 
 Tests ask for the code of an error. The page shows its sentence, once, and what a change of wording has changed.
 """

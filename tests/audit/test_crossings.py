@@ -48,9 +48,7 @@ def test_an_estimator_with_an_option_that_nobody_knows_fails_the_audit() -> None
 def test_no_cell_is_empty() -> None:
     for estimator, feature, _ in CROSSINGS:
         verdicts = [line.split(" | ")[1] for line in section_of(estimator) if line.startswith(f"| {feature} | ")]
-        assert verdicts[0].strip("*") in {*Verdict, "DOES NOT HOLD"}, (
-            f"crossings.md: {estimator}, {feature}"
-        )
+        assert verdicts[0].strip("*") in {*Verdict, "DOES NOT HOLD"}, f"crossings.md: {estimator}, {feature}"
     assert len(CROSSINGS) == len(rows()) * len(COLUMNS) + len(MORE)
 
 
