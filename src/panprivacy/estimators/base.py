@@ -27,7 +27,7 @@ from panprivacy.privacy.coins import Coins
 from panprivacy.privacy.ledger import Ledger, Published
 from panprivacy.privacy.noisy_counts import add_noise
 from panprivacy.slots import SlotMap
-from panprivacy.state import Snapshot
+from panprivacy.state import Snapshot, seal
 from panprivacy.table import Bits, Table
 from panprivacy.table.batch import BatchUpdate, look_up
 from panprivacy.universe import Edges, Ids, Universe
@@ -249,6 +249,17 @@ class Estimator(Saveable, Generic[R]):
                     with Scratch() as scratch:
                         batch.take(strangers.chosen(self._events, pieces, scratch))
 
+    def redraw_slots(
+        self, slots: NDArray[np.uint64], times: NDArray[np.uint16] | None = None, *, remove: bool = False
+    ) -> None:
+        """Note that the users of these slots appeared, each as often as `times` says, where that counts."""
+        with self._lock, Scratch() as scratch:
+            threshold, table = self._threshold(remove), self._table  # either may refuse
+            if times is None:
+                table.redraw(slots, threshold, self._coins, scratch, back=remove)
+            else:
+                table.redraw_often(slots, times, threshold, self._coins, scratch, back=remove)
+
     # --- what leaves --------------------------------------------------------------------------------------------
 
     def release(self, level: float = 0.95) -> R:
@@ -427,6 +438,13 @@ class Estimator(Saveable, Generic[R]):
         with self.held():
             parameters = self._ledger.to_bytes(self._counts_released()) + self._parameters()
             yield Snapshot(self.KIND, self.secure, parameters, self._table.words)
+
+    def layout(self) -> bytes:
+        """Which slot each user owns, as bytes for `pp.gather`: public parameters, without bits, ids and releases."""
+        with self._lock:
+            ledger = Ledger(self._ledger.split)  # of an estimator that has released nothing
+            parameters = ledger.to_bytes(self._counts_released()) + self._parameters()
+        return seal(Snapshot(self.KIND, self.secure, parameters, np.zeros(0, dtype=np.uint64)))
 
     def _counts_released(self) -> int:
         """How many counts a release has, without counting them."""

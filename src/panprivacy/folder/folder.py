@@ -67,7 +67,7 @@ class StateFolder(ownership.Locked):
     -----
     In a folder of this machine a shard is overwritten where it is, and there is one version of it. In a store of
     objects the next version is created before the one before is deleted, so for a moment, and after a crash until the
-    next batch, there are two; and a store that keeps deleted versions keeps them all. See docs/folder.md.
+    next batch, there are two; and a store that keeps deleted versions keeps them all. See docs/explanation/folder.md.
     """
 
     def __init__(
@@ -208,7 +208,7 @@ class StateFolder(ownership.Locked):
         >>> place.cleanup()
         """
         self._ledger.check_process()
-        gathered = SlotMarks(self._ledger.frame, self._ledger.bits, self._ledger.est, self._lock)
+        gathered = SlotMarks(self._ledger.frame.name, self.shards, self._ledger.bits, self._ledger.est, self._lock)
         try:
             yield gathered
         finally:

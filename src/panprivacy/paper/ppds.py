@@ -111,7 +111,7 @@ class PPDS(Printed):
     A user is in the set with probability p_init before it appears and p_upd after, if its hash is at least the
     level L. When the set holds `sample` users, L rises and half of them leave. The estimate is
 
-        (2^L |set| / |U| - p_init) / (p_upd - p_init) + Laplace(2^L / (epsilon |U|)).
+        ``(2^L |set| / |U| - p_init) / (p_upd - p_init) + Laplace(2^L / (epsilon |U|))``.
 
     Parameters
     ----------
@@ -120,14 +120,14 @@ class PPDS(Printed):
     epsilon
         The paper's budget; the theorem asks for at most 1/2 and claims ``2 * epsilon``.
     sample
-        The size m at which the set is full. With more than |U| it never is, and PPDS is OptBern with every user
-        sampled. With |U| itself it still is if every user's coin says yes.
+        The size m at which the set is full. With more than ``|U|`` it never is, and PPDS is OptBern with every user
+        sampled. With ``|U|`` itself it still is if every user's coin says yes.
     pair
         ``"optbern"``, as in the listing, or ``"dwork"``: "the modification to the sampling step is independent".
     init
         ``"scan"`` goes through all users, as in the listing. ``"shortcut"`` draws how many users are chosen, a
-        binomial number, then who, and then the level that results: the same distribution, in about half of |U|
-        steps instead of |U|. (The paper inserts exactly ``p_init * |U|`` users, which is another distribution.)
+        binomial number, then who, and then the level that results: the same distribution, in about half of ``|U|``
+        steps. (The paper inserts exactly ``p_init * |U|`` users, which is another distribution.)
     hashing, coins
         The hash, drawn from the coins if left out, and the source of all randomness.
 

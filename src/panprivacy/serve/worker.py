@@ -43,6 +43,10 @@ class KeptEstimator:
         """Whether the file lacks a change."""
         self.failing = False
         """Whether the last write failed."""
+        self.combined: Callable[[Any], None] = lambda _: None
+        """Brings what waits for the next write to the bits."""
+        self.dropped: Callable[[], None] = lambda: None
+        """Forgets what waits for the next write."""
         self.saved: Callable[[], None] = lambda: None
         self.lost: Callable[[Refused], None] = lambda _: None
 
@@ -70,6 +74,11 @@ class KeptEstimator:
 
     def save(self) -> None:
         """Write the state; when this returns, all changes are on disk."""
+        try:
+            self.combined(self._est)
+        except BaseException:
+            self.go_back()
+            raise
         try:
             self._est.save(self._file)
         except (PanPrivacyError, OSError):
@@ -102,6 +111,7 @@ class KeptEstimator:
 
     def _go_back(self) -> None:
         self.changed = False
+        self.dropped()
         est, self._est = self._est, None
         if hasattr(est, "end"):
             est.end("its last change is not on disk, and was undone")

@@ -48,6 +48,7 @@ def make_app(context: AppContext) -> Starlette:
             Route("/counters", routes.counters, methods=["GET"]),
             Route("/counters/{name}", routes.counter, methods=["GET"]),
             Route("/counters/{name}/events", routes.events, methods=["POST"]),
+            Route("/counters/{name}/layout", routes.layout, methods=["GET"]),
             Route("/counters/{name}/releases", routes.releases, methods=["GET", "POST"]),
             Route("/counters/{name}/stream", routes.stream, methods=["GET"]),
             Route("/stream", routes.stream, methods=["GET"]),
@@ -114,6 +115,14 @@ class _Routes:
                 raise
             await asyncio.shield(asyncio.wrap_future(counted))
         return Response(status_code=204)
+
+    async def layout(self, request: Request) -> Response:
+        """Tell a feeder which slot each user owns, so that it can send packed sets of slots."""
+        self._context.access(request).require("feed", _name(request))
+        _refuse_unknown(request)
+        layout = self._context.service.counter(_name(request)).layout()
+        content = await asyncio.shield(asyncio.wrap_future(layout))
+        return Response(content, media_type="application/octet-stream")
 
     async def releases(self, request: Request) -> Response:
         return await (self._release(request) if request.method == "POST" else self._released(request))
