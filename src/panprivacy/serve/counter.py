@@ -111,11 +111,15 @@ class Counter:
 
     # --- in any thread -----------------------------------------------------------------------------------------
 
-    def take(self, body: Body) -> "Future[int]":
-        """Count the rows of a body; the result is there when they are on disk, and says how many there were."""
+    def take(self, body: Body, sender: bytes = b"") -> "Future[int]":
+        """Count the rows of a body; the result is there when they are on disk, and says how many there were.
+
+        Bodies of its source, which has no name, are counted in order. Each `sender` of others gets an equal share of
+        the time.
+        """
         self._check_live()
         self._kept.check_free()
-        return self._worker.submit(lambda: self._count(body))
+        return self._worker.submit(lambda: self._count(body), sender, len(body.octets) if sender else 0)
 
     def release(self, level: float | None = None, key: str | None = None) -> "Future[Record]":
         """Spend a release; the result is there when it is published.
