@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0, "mo": 30 * 86400.0}
 _WRITTEN = "write it like 60s, 15m (minutes), 12h, 7d, 2w or 1mo (30 days), or day, week, month, quarter or year"
-_CALENDAR = {"day": (1, 0), "week": (7, 0), "month": (30, 1), "quarter": (91, 3), "year": (365, 12)}  # days, months
+CALENDAR = {"day": (1, 0), "week": (7, 0), "month": (30, 1), "quarter": (91, 3), "year": (365, 12)}
+"""Periods of the calendar by their names: about how many days they have, and how many months; 0 if they have days."""
 SECOND = 1_000_000
 """Moments are whole microseconds since 1970, in UTC."""
 DAY = 24 * 3600 * SECOND
@@ -102,8 +103,8 @@ def length_of(period: str | float | timedelta) -> int:
     >>> length_of("1s"), length_of(timedelta(milliseconds=2)), length_of(0.5), length_of("week") == length_of("7d")
     (1000000, 2000, 500000, True)
     """
-    if period in _CALENDAR:
-        return _CALENDAR[str(period)][0] * DAY
+    if period in CALENDAR:
+        return CALENDAR[str(period)][0] * DAY
     seconds = period.total_seconds() if isinstance(period, timedelta) else period
     micros = (parse_period(seconds) if isinstance(seconds, str) else seconds) * SECOND
     if not 0.5 < micros < END_OF_TIME:
@@ -461,7 +462,7 @@ class Periods:
     @classmethod
     def starting(cls, moment: int, every: str | float | timedelta, tz: str | None = None) -> Self:
         """Periods of which the first begins at this moment; of the calendar, of which it has this moment."""
-        if every in _CALENDAR:
+        if every in CALENDAR:
             return cls.around(moment, every, tz)
         return cls(moment, length_of(every), 0, zone_of(tz).name)
 
@@ -473,7 +474,7 @@ class Periods:
         """
         zone, length = zone_of(tz), length_of(every)
         local = moment + zone.offset_at(moment)
-        months = _CALENDAR[str(every)][1] if every in _CALENDAR else 0
+        months = CALENDAR[str(every)][1] if every in CALENDAR else 0
         if months:
             first = _month(local) // months * months
             begin = int(np.datetime64(first, "M").astype("datetime64[us]").astype(np.int64))
@@ -486,7 +487,7 @@ class Periods:
     @property
     def every(self) -> str:
         """The length, for people."""
-        months = {months: name for name, (_, months) in _CALENDAR.items() if months}
+        months = {months: name for name, (_, months) in CALENDAR.items() if months}
         return f"a {months[self.months]}" if self.months else told_length(self.length)
 
     @property

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import datetime
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 from cyclopts import CycloptsError
@@ -187,7 +187,8 @@ class Output:
         """Print the rows of a thing as CSV; the header comes once, before the first of them."""
         rows = csv_rows(thing)
         if rows and "release" in rows[-1]:  # a release of a retention has all that came before it, too
-            rows, self._curve = rows[self._curve :], len(rows)
+            rows = [row for row in rows if row["release"] > self._curve]
+            self._curve = rows[-1]["release"] if rows else self._curve
         writer = csv.writer(sys.stdout, lineterminator="\n")
         for row in rows:
             if not self._header:
@@ -326,9 +327,7 @@ class Meter:
             self._output.clear = self._hidden
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._progress is not None:
             self._output.clear = nullcontext
             self._progress.stop()

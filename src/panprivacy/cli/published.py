@@ -74,8 +74,8 @@ class Dated(dict[str, Any]):
         if "end" in found[-1]:  # each row has its times
             return found
         when = {name: self[name] for name in (self.named, "period_over") if name in self}
-        earlier = dict.fromkeys(when) if "release" in found[-1] else when
-        return [*(earlier | row for row in found[:-1]), when | found[-1]]
+        last = found[-1].get("release")  # of a retention, whose frame has its earlier releases, too
+        return [(when if row.get("release") == last else dict.fromkeys(when)) | row for row in found]
 
     def cells(self) -> list[dict[str, str]]:
         """A row for a terminal, or one for each of the first groups, and one for all users."""

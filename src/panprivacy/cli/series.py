@@ -109,22 +109,10 @@ class Calendar:
         self._grid = None if start is None else Periods.starting(start, every, tz)
 
     @classmethod
-    def parsed(
-        cls,
-        column: str,
-        every: str,
-        start: str | None,
-        *,
-        passed: int,
-        planned: int,
-        tz: str | None = None,
-        policy: RowPolicy = _OF_FILES,
-        now: Callable[[], int] | None = None,
-    ) -> Self:
+    def parsed(cls, column: str, every: str, start: str | None, *, tz: str | None = None, **more: Any) -> Self:
         """Read the options ``--time``, ``--release-every``, ``--start`` and ``--tz``."""
         moment = None if start is None else parsed_moment("--start", start, tz)
-        column = column_of_times(column)
-        return cls(column, every, moment, passed=passed, planned=planned, tz=tz, policy=policy, now=now)
+        return cls(column_of_times(column), every, moment, tz=tz, **more)
 
     @property
     def start(self) -> int | None:

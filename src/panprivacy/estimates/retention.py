@@ -170,7 +170,8 @@ class TwoPeriods:
             cohort, rate = self.cohort.estimate(first.main, level), self.rate(first, later[-1], level)
             curve = Series.of([self._answers(first, now, level)[0] for now in later])
         else:  # a group of a few users
-            cohort = returned = new = rate = NOTHING
+            cohort = returned = new = NOTHING
+            rate = NOTHING._replace(raw=None)
             curve = Series.of([NOTHING for _ in later])
         shares = {"cohort": cohort, "returned": returned, "newcomers": new}
         counts = {f"{name}_count": share.times(universe)._replace(raw=None) for name, share in shares.items()}

@@ -248,7 +248,7 @@ class ActiveUsers(TimedUpdates, Tabular, PartedEstimator[ActivesRelease]):
     KIND = 6
     TRAITS = Traits(
         "actives",
-        ("span", "every", "start", "delta", "sample", "memory"),
+        ("span", "every", "start", "tz", "delta", "sample", "memory"),
         small={"start": 0, "span": "2d"},
         example={"start": "2026-01-05", "span": "7d"},
         own_periods=True,
@@ -284,7 +284,7 @@ class ActiveUsers(TimedUpdates, Tabular, PartedEstimator[ActivesRelease]):
         length, days = days_of(span, every)
         self._periods = Days(moment_of(start, tz), length, 0, zone_of(tz).name, check_level(level))
         size = table_size(users.size, sample, memory)
-        delta = None if delta is None else check_delta(delta)
+        delta = check_delta(delta)
         phases = [(i, i + 1) for i in range(days)]
         named = f"phases, one for each day of {span}"
         slots = choose_parts(users.size, size, days, key, source, runs=phases, named=named, groups=ranges)

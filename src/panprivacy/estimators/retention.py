@@ -117,7 +117,7 @@ class Retention(Tabular, PartedEstimator[Release | RetentionRelease]):
         source = coins or coin_sources.system
         users, ranges = grouped(universe_of(universe), groups)
         size = table_size(users.size, sample, memory)
-        delta = None if delta is None else check_delta(delta)
+        delta = check_delta(delta)
         planned = check_whole(releases, "releases")
         if planned < 1:
             raise InvalidValue(

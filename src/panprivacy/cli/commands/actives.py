@@ -106,7 +106,7 @@ def actives(
     *,
     rows: Annotated[ActivesRows, opt.EVENTS] = ActivesRows(),
     times: Annotated[opt.TimeOptions, opt.EVENTS] = opt.TimeOptions(),
-    who: Annotated[of.UniverseOptions, opt.USERS] = of.UniverseOptions(),
+    who: Annotated[of.GroupedUniverseOptions, opt.USERS] = of.GroupedUniverseOptions(),
     budget: Annotated[ActivesBudget, opt.USERS] = ActivesBudget(),
     state: Annotated[opt.StateOptions, opt.OTHERS] = opt.StateOptions(),
     releases: Annotated[ActivesReleases, opt.OTHERS] = ActivesReleases(),
@@ -135,6 +135,6 @@ def actives(
         columns = who.columns(est.universe, kind, rows.column, lambda: rows.which_column(files))
         times.check_given(rows.time)
         column = None if rows.time is None else column_of_times(rows.time)
-        days = Days(command.run(est), est, times.policy(live=files == [STDIN], in_own_period=True))
+        days = Days(command.run(est, who.group), est, times.policy(live=files == [STDIN], in_own_period=True))
         end = releases.release if releases.release is not None else command.kept is None
         days.feed(rows.source(files, columns, who), column, end=end)
