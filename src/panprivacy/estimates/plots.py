@@ -317,8 +317,9 @@ def spent(release: "AnyRelease") -> str:
 
 
 def _largest(estimates: "Sequence[Estimate]") -> float:
-    """The largest number that is finite among estimates and the ends of their intervals."""
-    return max((end for each in estimates for end in (each.value, each.interval[1]) if isfinite(end)), default=0.0)
+    """The largest number that is finite among estimates that are known, and the ends of their intervals."""
+    known = [each for each in estimates if isfinite(each.value)]
+    return max((end for each in known for end in (each.value, each.interval[1]) if isfinite(end)), default=0.0)
 
 
 Dated: TypeAlias = "tuple[datetime, AnyRelease]"
@@ -610,9 +611,9 @@ def draw_retention(
         panel.errorbar(places, [point.value for point in points], _arms(points), label=label, **style)
         for row, colour in zip(released.groups, _LINES[1:], strict=False):
             panel.plot(places, row.curve, ".--", color=colour, linewidth=1, label=f"{row.group}, of its users")
-        panel.set_ylim(
-            0, 1.25 * max(high, _largest(points), *(value for row in released.groups for value in row.curve))
-        )
+        rows = [row.estimates["curve"].each() for row in released.groups]  # type: ignore[union-attr]
+        room = 1.25 + 0.1 * ceil(len(rows) / 2)  # for the legend
+        panel.set_ylim(0, room * max(high, _largest([*points, *chain(*rows)])))
         panel.set_title(f"Users of the first period, and who {what} in the second")
         if ends is None:
             panel.set_xlabel("release of the second period")
