@@ -151,7 +151,7 @@ export class CounterCard {
     const { last } = this.standing;
     const main = last && this.#choice.mainOf(last);
     brief.textContent = this.brief;
-    this.#parts["brief-name"].textContent = main ? valueInWords(main.name) : "";
+    this.#parts["brief-name"].textContent = main ? [valueInWords(main.name), main.group].filter(Boolean).join(", ") : "";
     this.#parts["brief-error"].textContent = main ? errorInWords(main.unit, errorOf(main)) : "";
     flags.replaceChildren(...this.flags.map(({ words, warns }) => {
       const flag = document.createElement("li");
