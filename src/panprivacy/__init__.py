@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from panprivacy.estimators.retention import Retention as Retention
     from panprivacy.estimators.windows import Windows as Windows
     from panprivacy.folder import StateFolder as StateFolder
+    from panprivacy.folder import gather as gather
     from panprivacy.memory.hardening import harden as harden
     from panprivacy.memory.threads import use_threads as use_threads
     from panprivacy.planning import Plan as Plan
@@ -97,6 +98,7 @@ _HOME = {  # each public name is imported when it is first used: kernels take a 
     "StateFolder": "folder",
     "Users": "universe",
     "Windows": "estimators.windows",
+    "gather": "folder",
     "harden": "memory.hardening",
     "load": "state",
     "merge": "estimators.merge",

@@ -5,11 +5,13 @@ allocator does; what is not wiped is left to chance, as it would be.
 """
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+import panprivacy as pp
 from panprivacy import periods
 from panprivacy.estimators import timed
 from panprivacy.estimators.base import Estimator
@@ -113,6 +115,11 @@ def the_table_in_a_file() -> None:
         Path(".state.pp.old").write_bytes(b"old" + table_of(est).words.tobytes())
 
     _before_each_batch(written)
+
+
+def states_that_are_loaded_as_copies() -> None:
+    """What `pp.load` gives is fed, and its file stays as it was."""
+    _replace(pp, "load", partial(pp.load, detached=True))
 
 
 def a_copy_of_each_shard() -> None:

@@ -1,4 +1,4 @@
-"""Pictures of the page, with counters of every kind and made-up events: what docs/serve.md shows.
+"""Pictures of the page, with counters of every kind and made-up events: what docs/reference/service.md shows.
 
     PYTHONPATH=tests python tests/serve/pictures.py docs/img/serve.png      # the picture of the documentation
     PYTHONPATH=tests python tests/serve/pictures.py --all some-folder       # all widths, both schemes: to be looked at

@@ -120,8 +120,7 @@ class _Wish:
                 as_fraction(name, getattr(self, name))
         if self.epsilon is not None:
             check_epsilon(self.epsilon)
-        if self.delta is not None:
-            check_delta(self.delta)
+        check_delta(self.delta)
 
     def error_at(self, epsilon: float) -> tuple[Split, ErrorVariance]:
         """How a budget is split, and what is erred by then."""
