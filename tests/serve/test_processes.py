@@ -8,13 +8,13 @@ import sys
 import time
 from contextlib import ExitStack, closing
 from http.client import HTTPConnection, HTTPSConnection
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
 import pytest
 from processes import ANYBODY, FLU_TABLE, ask, begin, started
 
+from benchmark_modules import benchmark
 from command_line import Result, invoke
 from panprivacy.serve.logs import COMPILING
 from panprivacy.serve.tokens import written_hash
@@ -169,13 +169,7 @@ def test_a_token_is_shown_once_with_the_line_that_the_file_needs() -> None:
 @pytest.fixture(scope="module")
 def crashes() -> Any:
     """The command that counts, which takes 1,000 kills where it is not a test."""
-    spec = spec_from_file_location("serve_crashes", Path(__file__).parents[2] / "benchmarks" / "serve_crashes.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = module_from_spec(spec)
-    sys.modules["serve_crashes"] = module
-    spec.loader.exec_module(module)
-    return module
+    return benchmark("serve_crashes")
 
 
 def test_thirty_kills_lose_nothing(crashes: Any) -> None:

@@ -372,6 +372,7 @@ def _budget(est: Any) -> dict[str, Any]:
     return {
         "epsilon": est.epsilon,
         "delta": est.delta,
+        "state": budget.state,
         "spent": budget.spent,
         "remaining": budget.remaining,
         "releases": None if left is None else planned,
