@@ -175,21 +175,20 @@ class Worker:
     def _run(self) -> None:
         while (group := self._next()) is not None:
             self._guarded(self._tick)  # before the jobs: what came after the end of a period belongs to the next
-            for job in group:
-                self._work(job)
+            while group:
+                self._work(group.popleft())  # no name keeps a job: it knows what its request said
             self._guarded(self._kept.save_if_changed)
             self._confirm()
             wipe_stack()
 
-    def _next(self) -> list[Job] | None:
-        """All jobs that wait; an empty list, if it is time to look at the clock; None at the end."""
+    def _next(self) -> deque[Job] | None:
+        """All jobs that wait; none, if it is time to look at the clock; None at the end."""
         with self._ready:
             if not self._jobs and not self._closing:
                 self._ready.wait(self._due())
             if not self._jobs and self._closing:
                 return None
-            group = list(self._jobs)
-            self._jobs.clear()
+            group, self._jobs = self._jobs, deque()
             return group
 
     def _work(self, job: Job) -> None:
