@@ -1,7 +1,7 @@
 """The error of groups and categories, measured against what they say of themselves.
 
     python benchmarks/answers_groups.py                                      # the table, 200 runs and more a row
-    python benchmarks/answers_groups.py --figure docs/img/groups.png         # the picture of docs/groups.md
+    python benchmarks/answers_groups.py --figure docs/img/groups.png         # the picture of docs/explanation/groups.md
 
 Of each run every group counts, so 200 runs of ten categories are 2,000 estimates. Coins are seeded, and keys are new in
 each run.

@@ -1,6 +1,6 @@
 """What the last point of the curve that never falls errs by, beside isotonic regression as in the textbook.
 
-    python benchmarks/curve_ends.py                  # the tables of docs/continual.md
+    python benchmarks/curve_ends.py                  # the tables of docs/explanation/continual.md
 
 The first table has truths of several shapes and normal noise, in units of the noise of one release. The second has
 releases of a real `DistinctCount` that are mostly noise, 4,096 buckets, in shares of the truth.

@@ -1,4 +1,4 @@
-"""The error of `DistinctCount` against the number of users: tables, and the figure of docs/distinct.md.
+"""The error of `DistinctCount` against the number of users: tables, and the figure of docs/explanation/distinct.md.
 
     python benchmarks/distinct_error.py                                    # the tables, 200 runs a row
     python benchmarks/distinct_error.py --figure docs/img/distinct-error.png

@@ -1,4 +1,4 @@
-"""A year of an epidemic, watched privately: the numbers and the figure of docs/continual.md.
+"""A year of an epidemic, watched privately: the numbers and the figure of docs/explanation/continual.md.
 
     python benchmarks/epidemic.py                                  # the numbers
     python benchmarks/epidemic.py --figure docs/img/epidemic.png   # and the figure

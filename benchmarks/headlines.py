@@ -1,6 +1,6 @@
 """Whether the numbers that people quote are right on average, and their intervals honest.
 
-    python benchmarks/headlines.py                  # the tables of docs/numbers.md
+    python benchmarks/headlines.py                  # the tables of docs/reference/numbers.md
     python benchmarks/headlines.py --runs 100       # faster
 
 For truths of several shapes, and for a public log (every flight out of New York in January and February 2013, by

@@ -1,4 +1,4 @@
-"""How much better a series gets by the curve that never falls: the numbers of docs/continual.md.
+"""How much better a series gets by the curve that never falls: the numbers of docs/explanation/continual.md.
 
     python benchmarks/series.py
 

@@ -1,4 +1,4 @@
-"""What an intruder learns from a threshold that is kept: the table of docs/continual.md.
+"""What an intruder learns from a threshold that is kept: the table of docs/explanation/continual.md.
 
     python benchmarks/threshold.py
 

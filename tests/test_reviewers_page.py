@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE = (ROOT / "docs" / "reviewers.md").read_text()
+PAGE = (ROOT / "docs" / "explanation" / "reviewers.md").read_text()
 
 
 @pytest.mark.parametrize("room", ["memory", "privacy", "universe", "slots", "table", "estimators", "state"])

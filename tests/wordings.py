@@ -1,4 +1,4 @@
-"""All sentences of errors, by code, as they stand in the source: `python tests/wordings.py` writes docs/errors.md anew.
+"""All sentences of errors, by code, as in the source: `python tests/wordings.py` writes docs/reference/errors.md anew.
 
 Tests ask for the code of an error. The page shows its sentence, once, and what a change of wording has changed.
 """
@@ -12,7 +12,7 @@ from typing import NamedTuple
 from panprivacy import errors
 
 ROOT = Path(__file__).resolve().parents[1]
-SOURCE, PAGE = ROOT / "src" / "panprivacy", ROOT / "docs" / "errors.md"
+SOURCE, PAGE = ROOT / "src" / "panprivacy", ROOT / "docs" / "reference" / "errors.md"
 
 _HEAD = """# Errors by code
 

@@ -48,10 +48,13 @@ if TYPE_CHECKING:
     from panprivacy.estimators.retention import Retention as Retention
     from panprivacy.estimators.windows import Windows as Windows
     from panprivacy.folder import StateFolder as StateFolder
+    from panprivacy.folder import gather as gather
     from panprivacy.memory.hardening import harden as harden
     from panprivacy.memory.threads import use_threads as use_threads
     from panprivacy.planning import Plan as Plan
     from panprivacy.planning import plan as plan
+    from panprivacy.planning.advisor import Advice as Advice
+    from panprivacy.planning.advisor import advise as advise
     from panprivacy.planning.periods import plan_periods as plan_periods
     from panprivacy.privacy.budget import Budget as Budget
     from panprivacy.state import StateFile as StateFile
@@ -66,6 +69,7 @@ _MODULES = ("audit", "paper", "theory")
 _HOME = {  # each public name is imported when it is first used: kernels take a second to load
     "ActiveUsers": "estimators.actives",
     "ActivesRelease": "estimates.actives",
+    "Advice": "planning.advisor",
     "Budget": "privacy.budget",
     "BudgetExhausted": "errors",
     "CannotMerge": "errors",
@@ -97,6 +101,8 @@ _HOME = {  # each public name is imported when it is first used: kernels take a 
     "StateFolder": "folder",
     "Users": "universe",
     "Windows": "estimators.windows",
+    "advise": "planning.advisor",
+    "gather": "folder",
     "harden": "memory.hardening",
     "load": "state",
     "merge": "estimators.merge",

@@ -1,10 +1,10 @@
-"""Write the table of docs/crossings.md anew: ``python tests/audit/crossing_page.py``."""
+"""Write the table of docs/reference/crossings.md anew: ``python tests/audit/crossing_page.py``."""
 
 from pathlib import Path
 
 from panprivacy.audit import crossings
 
-PAGE = Path(__file__).parents[2] / "docs" / "crossings.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "crossings.md"
 BEGIN, END = "<!-- crossings: begin -->", "<!-- crossings: end -->"
 
 

@@ -14,7 +14,7 @@ from panprivacy.audit.holders import OneBit
 from panprivacy.estimators.density import Density
 from panprivacy.testing import SeededCoins, split_of
 
-PAGE = (Path(__file__).parents[2] / "docs" / "crossings.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "crossings.md").read_text(encoding="utf-8")
 CROSSINGS = crossings.crossings()
 
 
@@ -48,7 +48,7 @@ def test_an_estimator_with_an_option_that_nobody_knows_fails_the_audit() -> None
 def test_no_cell_is_empty() -> None:
     for estimator, feature, _ in CROSSINGS:
         verdicts = [line.split(" | ")[1] for line in section_of(estimator) if line.startswith(f"| {feature} | ")]
-        assert verdicts[0].strip("*") in {*Verdict, "DOES NOT HOLD"}, f"docs/crossings.md: {estimator}, {feature}"
+        assert verdicts[0].strip("*") in {*Verdict, "DOES NOT HOLD"}, f"crossings.md: {estimator}, {feature}"
     assert len(CROSSINGS) == len(rows()) * len(COLUMNS) + len(MORE)
 
 

@@ -1,6 +1,6 @@
 """Pages that show what commands print: a block of `sh`, and after it, if it prints something, one of `console`.
 
-    python tests/cli/shown.py docs/example-flights.md      # write what the commands print now into the page
+    python tests/cli/shown.py docs/tutorials/flights.md      # write what the commands print now into the page
 
 What is private comes out different each time, so pages are compared by their words, with `#` for every number.
 """

@@ -1,4 +1,4 @@
-"""The commands that docs/cli.md shows run, on files like those it speaks of, and say what it shows of them."""
+"""The commands of docs/reference/command-line.md run, on files like those it speaks of, and say what it shows."""
 
 import os
 import re
@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from shown import SOURCE
 
-PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "command-line.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```console\n(.*?)^```", PAGE, flags=re.DOTALL | re.MULTILINE)
 ENDLESS = "tail -n +1 -f"  # runs until somebody ends it, and is tested among the pipes
 

@@ -1,4 +1,4 @@
-"""Print the numbers that docs/plan.md states: ``python tests/planning/comparisons.py`` (some minutes).
+"""Print the numbers that docs/explanation/planning.md states: ``python tests/planning/comparisons.py`` (some minutes).
 
 The searches for the worst density and the smallest size against trying every density and every smaller size, on random
 designs; and planned sizes beside those of the paper's bounds.

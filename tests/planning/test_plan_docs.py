@@ -1,4 +1,4 @@
-"""What docs/plan.md shows is what the command prints: the same words and cells, however they are drawn and wrapped."""
+"""What docs/explanation/planning.md shows is what the command prints: the same words and cells, however drawn."""
 
 import re
 import shlex
@@ -14,7 +14,7 @@ from drawn import rows
 
 pytestmark = pytest.mark.slow
 
-TEXT = (Path(__file__).parents[2] / "docs" / "plan.md").read_text(encoding="utf-8")
+TEXT = (Path(__file__).parents[2] / "docs" / "explanation" / "planning.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```console\n\$ panprivacy (plan .*?)\n(.*?)```", TEXT, flags=re.DOTALL)
 
 
@@ -31,7 +31,7 @@ def test_a_terminal_shows_the_table_of_the_page() -> None:
 
 
 def test_the_errors_of_an_open_universe_are_those_of_the_page() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "distinct.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "explanation" / "distinct.md").read_text(encoding="utf-8")
     lines = re.findall(r"^  \| (?:`error|buckets|holds from|standard error).*$", page, flags=re.MULTILINE)
     cells = [[cell.strip() for cell in line.split("|")[2:-1]] for line in lines]
     for asked, buckets, first, there in zip(*cells, strict=True):

@@ -1,4 +1,4 @@
-"""What docs/serve.md says about the file is so."""
+"""What docs/reference/service.md says about the file is so."""
 
 import re
 import tomllib
@@ -10,7 +10,7 @@ from panprivacy.serve.config import KINDS, settings_of
 from panprivacy.serve.tokens import new_token, written_hash
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "serve.md").read_text()
+PAGE = (ROOT / "docs" / "reference" / "service.md").read_text()
 
 
 def test_the_file_on_the_page_is_a_good_one(tmp_path: Path) -> None:

@@ -133,7 +133,9 @@ def test_a_stream_of_files_is_fed_once_and_goes_on_after_a_restart(spark: Any, t
 
 @pytest.mark.usefixtures("spark")
 def test_the_examples_of_the_page_run(tmp_path: Path) -> None:
-    page = (HERE.parents[1] / "docs" / "spark.md").read_text(encoding="utf-8").replace("/shared", str(tmp_path))
+    page = (
+        (HERE.parents[1] / "docs" / "how-to" / "spark.md").read_text(encoding="utf-8").replace("/shared", str(tmp_path))
+    )
     (tmp_path / "page.md").write_text(page, encoding="utf-8")
     result = doctest.testfile(str(tmp_path / "page.md"), module_relative=False)
     assert (result.failed, result.attempted) == (0, 14)

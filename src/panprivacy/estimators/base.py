@@ -5,7 +5,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property, partial
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,12 +27,12 @@ from panprivacy.privacy.coins import Coins
 from panprivacy.privacy.ledger import Ledger, Published
 from panprivacy.privacy.noisy_counts import add_noise
 from panprivacy.slots import SlotMap
-from panprivacy.state import Snapshot
+from panprivacy.state import Snapshot, seal
 from panprivacy.table import Bits, Table
 from panprivacy.table.batch import BatchUpdate, look_up
 from panprivacy.universe import Edges, Ids, Universe
 from panprivacy.universe.categories import CategorizedEvent, CategorizedEvents
-from panprivacy.universe.columns import batches, named_columns
+from panprivacy.universe.columns import BatchOptions, batches, named_columns
 from panprivacy.universe.strangers import StrangerFilter
 
 load_kernels()  # before there is any event, so that none decides it
@@ -169,17 +169,9 @@ class Estimator(Saveable, Generic[R]):
         """
         self._redraw_many(ids, categories, False, column=column, skip_outside=skip_outside, threads=threads)
 
-    def remove_many(
-        self,
-        ids: Ids,
-        categories: Any = None,
-        *,
-        column: str | tuple[str, str] | None = None,
-        skip_outside: bool = False,
-        threads: int | None = None,
-    ) -> None:
+    def remove_many(self, ids: Ids, categories: Any = None, **options: Unpack[BatchOptions]) -> None:
         """Note that these users were deleted; takes what `update_many` takes."""
-        self._redraw_many(ids, categories, True, column=column, skip_outside=skip_outside, threads=threads)
+        self._redraw_many(ids, categories, True, **options)
 
     def check_many(self, ids: Ids, categories: Any = None, *, skip_outside: bool = False) -> None:
         """Refuse what `update_many` would refuse for its ids or categories, and change nothing.
@@ -212,7 +204,14 @@ class Estimator(Saveable, Generic[R]):
                 table.redraw_one(slot, self._coins.flip(threshold), remove)
 
     def _redraw_many(
-        self, ids: Any, categories: Any, remove: bool, *, column: Any, skip_outside: bool, threads: int | None
+        self,
+        ids: Any,
+        categories: Any,
+        remove: bool,
+        *,
+        column: Any = None,
+        skip_outside: bool = False,
+        threads: int | None = None,
     ) -> None:
         if threads is not None:
             check_threads(threads)
@@ -248,6 +247,17 @@ class Estimator(Saveable, Generic[R]):
                 else:
                     with Scratch() as scratch:
                         batch.take(strangers.chosen(self._events, pieces, scratch))
+
+    def redraw_slots(
+        self, slots: NDArray[np.uint64], times: NDArray[np.uint16] | None = None, *, remove: bool = False
+    ) -> None:
+        """Note that the users of these slots appeared, each as often as `times` says, where that counts."""
+        with self._lock, Scratch() as scratch:
+            threshold, table = self._threshold(remove), self._table  # either may refuse
+            if times is None:
+                table.redraw(slots, threshold, self._coins, scratch, back=remove)
+            else:
+                table.redraw_often(slots, times, threshold, self._coins, scratch, back=remove)
 
     # --- what leaves --------------------------------------------------------------------------------------------
 
@@ -427,6 +437,13 @@ class Estimator(Saveable, Generic[R]):
         with self.held():
             parameters = self._ledger.to_bytes(self._counts_released()) + self._parameters()
             yield Snapshot(self.KIND, self.secure, parameters, self._table.words)
+
+    def layout(self) -> bytes:
+        """Which slot each user owns, as bytes for `pp.gather`: public parameters, without bits, ids and releases."""
+        with self._lock:
+            ledger = Ledger(self._ledger.split)  # of an estimator that has released nothing
+            parameters = ledger.to_bytes(self._counts_released()) + self._parameters()
+        return seal(Snapshot(self.KIND, self.secure, parameters, np.zeros(0, dtype=np.uint64)))
 
     def _counts_released(self) -> int:
         """How many counts a release has, without counting them."""

@@ -1,9 +1,7 @@
-"""Batches on their way to the shards: gathered in one process and taken in another, or fed through the estimator."""
+"""Batches on their way to the bits: gathered in one process and taken in another, or fed through the estimator."""
 
-import struct
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
-from hashlib import sha256
 from types import TracebackType
 from typing import Any
 
@@ -12,25 +10,27 @@ from numpy.typing import NDArray
 
 from panprivacy.errors import CorruptState, PanPrivacyError
 from panprivacy.folder.batch_log import BatchId
-from panprivacy.folder.marks import Marked, Marks
-from panprivacy.folder.shards import NAME, FolderHeader, ShardedBits
+from panprivacy.folder.marks import BitsElsewhere, Marked, Marks
+from panprivacy.folder.packed import check_part, pack, part_bounds, unpack
+from panprivacy.folder.shards import FolderHeader, ShardedBits
 from panprivacy.memory.scratch import Scratch
 from panprivacy.memory.stack import wipe_stack
 from panprivacy.privacy.coins import Coins
 
-_HEAD = struct.Struct(f"<{NAME}sI")  # the name of the folder, and the number of the shard
-_CHECK = 8  # bytes of a checksum of all that follows it
-
 
 class SlotMarks:
-    """The slots that a batch touches, in a process that holds no bits: `StateFolder.gather` makes one.
+    """The slots that a batch touches, in a process that holds no bits: `pp.gather` and `StateFolder.gather` make one.
 
     It tells who is in the batch, and is wiped where the `with` block ends, with all that it has packed.
     """
 
-    def __init__(self, frame: FolderHeader, bits: ShardedBits, est: Any, turn: AbstractContextManager[Any]) -> None:
+    def __init__(
+        self, layout: bytes, parts: int, bits: BitsElsewhere, est: Any, turn: AbstractContextManager[Any]
+    ) -> None:
         self.marks = bits.cells.marks(bits.size)
-        self._frame, self._bits, self._est = frame, bits, est
+        self.parts = parts
+        """The number of parts that the slots are packed in."""
+        self._layout, self._bits, self._est = layout, bits, est
         self._turn = turn  # held while users are looked up
         self._scratch = Scratch()
         self._open = True
@@ -44,17 +44,15 @@ class SlotMarks:
         with self._turn, self._bits.fed_to(_Into(self.marks)):
             self._est.update_many(ids, categories, column=column, skip_outside=skip_outside)
 
-    def packed(self, number: int) -> NDArray[np.uint8]:
-        """What the shard of this number has to take, as bytes for `StateFolder.take`: its length tells how many it is.
+    def packed(self, number: int = 0) -> NDArray[np.uint8]:
+        """A part of the slots, as bytes: for the shard of this number (`StateFolder.take`), or for a service.
 
-        It is wiped with the rest; copies of it, sent elsewhere, are the caller's to wipe.
+        The length tells how many slots it has. It is wiped with the rest; copies of it, sent elsewhere, are the
+        caller's to wipe.
         """
         self._check_open()
-        number = self._frame.checked(number)
-        head = _HEAD.pack(self._frame.name, number)
-        octets = self.marks.packed(*self._bits.bounds(number), head + bytes(_CHECK), self._scratch)
-        octets[_HEAD.size :][:_CHECK] = _checked(octets, self._scratch)
-        return octets
+        bounds = part_bounds(check_part(number, self.parts), self.parts, self._bits.size)
+        return pack(self.marks, self._layout, *bounds, self._scratch)
 
     def _check_open(self) -> None:
         if not self._open:
@@ -68,14 +66,6 @@ class SlotMarks:
         with self._scratch:
             self.marks.wipe()
         wipe_stack()
-
-
-def _checked(octets: NDArray[np.uint8], scratch: Scratch) -> NDArray[np.uint8]:
-    """The checksum of packed slots."""
-    check = sha256(memoryview(octets[: _HEAD.size]))  # type: ignore[arg-type]
-    check.update(memoryview(octets[_HEAD.size + _CHECK :]))  # type: ignore[arg-type]
-    digest = scratch.own(np.frombuffer(check.digest(), dtype=np.uint8))  # of few slots, it tells which they are
-    return digest[:_CHECK]
 
 
 class _Into:
@@ -109,18 +99,13 @@ class Received:
 
     def add(self, packed: Any) -> None:
         """Add what `SlotMarks.packed` packed for one of these shards: an array, bytes or another buffer."""
-        octets = np.frombuffer(packed, dtype=np.uint8)
-        name, number = _HEAD.unpack(octets[: _HEAD.size].tobytes()) if len(octets) > _HEAD.size else (b"", -1)
-        if name != self._frame.name or number not in self._marks:
-            listed = ", ".join(map(str, self._marks))
-            raise CorruptState(f"these slots are not those of shard {listed} of this folder", code="other-shard")
-        with Scratch() as scratch:
-            if not np.array_equal(_checked(octets, scratch), octets[_HEAD.size :][:_CHECK]):
-                raise CorruptState(
-                    f"these slots of shard {number} were altered, or cut off: their checksum is another",
-                    code="slots-altered",
-                )
-        self._marks[number].add_packed(octets[_HEAD.size + _CHECK :])
+        slots = unpack(np.frombuffer(packed, dtype=np.uint8))
+        for number, marks in self._marks.items():
+            if (slots.first, slots.end) == self._bits.bounds(number) and slots.layout == self._frame.name:
+                slots.add_to(marks, slots.first, slots.end)
+                return
+        listed = ", ".join(map(str, self._marks))
+        raise CorruptState(f"these slots are not those of shard {listed} of this folder", code="other-shard")
 
     def take(self, *, remove: bool = False) -> None:
         """Note it in each of these shards, one after the other."""

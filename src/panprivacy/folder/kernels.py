@@ -99,26 +99,32 @@ def pack_tally(slots, often, octets):
         _write(octets, SLOT_AND_TIMES * i + SLOT, SLOT_AND_TIMES - SLOT, u64(often[i]))
 
 
-@njit(types.boolean(WORDS, types.uint64, READ_OCTETS), nogil=True, cache=True)
-def touch_listed(words, size, octets):
-    """Set the bits of listed slots; stop, and return False, at a slot outside the table."""
-    for at in range(0, len(octets), SLOT):
+@njit(types.boolean(READ_OCTETS, types.int64, types.uint64), nogil=True, cache=True)
+def are_rising(octets, width, size):
+    """Whether these are whole entries of `width` bytes, whose slots rise and are below `size`."""
+    least = u64(0)
+    for at in range(0, len(octets) // width * width, width):
         slot = _number(octets, at, SLOT)
-        if slot >= size:
+        if slot < least or slot >= size:
             return False
+        least = slot + u64(1)
+    return len(octets) % width == 0
+
+
+@njit(types.void(WORDS, types.uint64, READ_OCTETS), nogil=True, cache=True)
+def touch_listed(words, first, octets):
+    """Set the bits of listed slots, which count from `first`."""
+    for at in range(0, len(octets), SLOT):
+        slot = first + _number(octets, at, SLOT)
         words[slot >> u64(6)] |= u64(1) << (slot & u64(63))
-    return True
 
 
-@njit(types.boolean(TIMES, types.uint64, types.uint64, READ_OCTETS), nogil=True, cache=True)
-def tally_listed(times, size, up_to, octets):
-    """Count listed slots, each as often as it is touched; stop, and return False, at a slot outside the table."""
+@njit(types.void(TIMES, types.uint64, READ_OCTETS), nogil=True, cache=True)
+def tally_listed(times, up_to, octets):
+    """Count listed slots, each as often as it is touched."""
     for at in range(0, len(octets), SLOT_AND_TIMES):
         slot = _number(octets, at, SLOT)
-        if slot >= size:
-            return False
         times[slot] = _sum(times[slot], _number(octets, at + SLOT, SLOT_AND_TIMES - SLOT), up_to)
-    return True
 
 
 @njit(types.void(TIMES, types.uint64, READ_OCTETS), nogil=True, cache=True)

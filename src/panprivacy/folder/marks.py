@@ -5,23 +5,25 @@ process they are packed, slot by slot if these are few, and else with a place fo
 bit, or a counter and a bit: `Cells` is all that differs between the two.
 """
 
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
+from typing import Any, ClassVar, NamedTuple, NoReturn, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from panprivacy.errors import CorruptState
+from panprivacy.errors import CorruptState, PanPrivacyError
 from panprivacy.folder import kernels
-from panprivacy.memory.scratch import Scratch, bit_pages, wipe
-from panprivacy.privacy.coins import Coins
+from panprivacy.memory.scratch import Scratch, bit_pages, has_bits_beyond, wipe
+from panprivacy.privacy.coins import ONE, Coins
 from panprivacy.privacy.pairs import Pair
 from panprivacy.table import Counters, Table
 from panprivacy.table import kernels as table_kernels
 from panprivacy.table.bits import Restored
 
-_LISTED, _EACH = 0, 1  # how marks are packed
+LISTED, EACH = 0, 1
+"""How marks are packed: slots in rising order, or a place for every slot."""
 _LARGEST_LISTED = 2**32  # slots beyond have no room in a list
 
 AnyTable: TypeAlias = Any
@@ -44,11 +46,14 @@ class Marks(Protocol):
     def between(self, first: int, end: int, scratch: Scratch) -> Touched:
         """The marked slots from `first` up to `end`, counted from `first`."""
 
-    def packed(self, first: int, end: int, head: bytes, scratch: Scratch) -> NDArray[np.uint8]:
-        """The same as bytes, behind some that come first."""
+    TIMES: ClassVar[int]
+    """Bytes that tell how often a slot is touched."""
 
-    def add_packed(self, octets: NDArray[np.uint8]) -> None:
-        """Mark what was packed elsewhere, and covers as many slots as these."""
+    def packed(self, first: int, end: int, head: int, scratch: Scratch) -> tuple[int, NDArray[np.uint8]]:
+        """The same as bytes, behind room for a head: how they are packed, and all of it."""
+
+    def add_packed(self, form: int, marked: NDArray[np.uint8], first: int, end: int) -> None:
+        """Mark what was packed elsewhere, of the slots from `first` up to `end`; nothing if that is malformed."""
 
     def restored_on_error(self) -> AbstractContextManager[None]:
         """Put the marks back as they were if anything goes wrong."""
@@ -59,6 +64,8 @@ class Marks(Protocol):
 
 class Marked:
     """A bit a slot: it is touched or not."""
+
+    TIMES: ClassVar[int] = 0
 
     def __init__(self, size: int) -> None:
         self._table = Table.empty(size)
@@ -78,33 +85,34 @@ class Marked:
         table_kernels.touched_in(self._table.words, first, end, slots)
         return Touched(slots, None)
 
-    def packed(self, first: int, end: int, head: bytes, scratch: Scratch) -> NDArray[np.uint8]:
+    def packed(self, first: int, end: int, head: int, scratch: Scratch) -> tuple[int, NDArray[np.uint8]]:
         """The same as bytes: four for a slot, or a bit for each."""
         listed, each = kernels.SLOT * self._table.ones(first, end), 8 * Table.words_for(end - first)
         if listed < each and end - first < _LARGEST_LISTED:
-            octets, marked = _laid_out(head, _LISTED, listed, scratch)
-            kernels.pack_slots(self.between(first, end, scratch).slots, marked)
-            return octets
-        octets, marked = _laid_out(head, _EACH, each, scratch)
+            octets = scratch.own(np.empty(head + listed, dtype=np.uint8))
+            kernels.pack_slots(self.between(first, end, scratch).slots, octets[head:])
+            return LISTED, octets
+        octets = scratch.own(np.empty(head + each, dtype=np.uint8))
         part = self._table.cut(first, end)
         try:
-            marked[:] = part.words.view(np.uint8)
+            octets[head:] = part.words.view(np.uint8)
         finally:
             part.wipe()
-        return octets
+        return EACH, octets
 
-    def add_packed(self, octets: NDArray[np.uint8]) -> None:
+    def add_packed(self, form: int, marked: NDArray[np.uint8], first: int, end: int) -> None:
         """Mark what was packed elsewhere."""
-        words, size = self._table.words, self._table.size
-        form, marked = octets[:1].tolist(), octets[1:]
-        if form == [_LISTED] and len(marked) % kernels.SLOT == 0:
-            if kernels.touch_listed(words, size, marked):
-                return
-        elif form == [_EACH] and len(marked) == words.nbytes:
-            np.bitwise_or(words.view(np.uint8), marked, out=words.view(np.uint8))
-            if self._table.ones() == self._table.ones(0, len(words) * 64):
-                return
-        raise CorruptState(f"these are no marks of {size} slots", code="not-marks")
+        words = self._table.words
+        if form == LISTED and kernels.are_rising(marked, kernels.SLOT, end - first):
+            kernels.touch_listed(words, first, marked)
+        elif form == EACH and len(marked) == 8 * Table.words_for(end - first):
+            with Scratch() as scratch:
+                bits = _aligned(marked, scratch).view(np.uint64)
+                if has_bits_beyond(bits, end - first):
+                    raise _no_marks(end - first)
+                table_kernels.copy_bits(words, first, bits, end - first)
+        else:
+            raise _no_marks(end - first)
 
     def restored_on_error(self) -> AbstractContextManager[None]:
         """Put the marks back as they were if anything goes wrong."""
@@ -117,6 +125,8 @@ class Marked:
 
 class Tallied:
     """A number a slot: how often it is touched, up to what makes a difference to a counter."""
+
+    TIMES: ClassVar[int] = kernels.SLOT_AND_TIMES - kernels.SLOT
 
     def __init__(self, size: int, up_to: int) -> None:
         self._words = bit_pages(-(-size // 4))
@@ -135,28 +145,26 @@ class Tallied:
         kernels.tallied_in(self._times, first, end, slots, times)
         return Touched(slots, times)
 
-    def packed(self, first: int, end: int, head: bytes, scratch: Scratch) -> NDArray[np.uint8]:
+    def packed(self, first: int, end: int, head: int, scratch: Scratch) -> tuple[int, NDArray[np.uint8]]:
         """The same as bytes: six for a slot that is touched, or two for each."""
         listed, each = kernels.SLOT_AND_TIMES * kernels.tallied(self._times, first, end), 2 * (end - first)
         if listed < each and end - first < _LARGEST_LISTED:
-            octets, marked = _laid_out(head, _LISTED, listed, scratch)
-            kernels.pack_tally(*self.between(first, end, scratch), marked)
-            return octets
-        octets, marked = _laid_out(head, _EACH, each, scratch)
-        marked[:] = self._times[first:end].view(np.uint8)
-        return octets
+            octets = scratch.own(np.empty(head + listed, dtype=np.uint8))
+            kernels.pack_tally(*self.between(first, end, scratch), octets[head:])
+            return LISTED, octets
+        octets = scratch.own(np.empty(head + each, dtype=np.uint8))
+        octets[head:] = self._times[first:end].view(np.uint8)
+        return EACH, octets
 
-    def add_packed(self, octets: NDArray[np.uint8]) -> None:
+    def add_packed(self, form: int, marked: NDArray[np.uint8], first: int, end: int) -> None:
         """Add what was packed elsewhere."""
-        size = len(self._times)
-        form, marked = octets[:1].tolist(), octets[1:]
-        if form == [_LISTED] and len(marked) % kernels.SLOT_AND_TIMES == 0:
-            if kernels.tally_listed(self._times, size, self._up_to, marked):
-                return
-        elif form == [_EACH] and len(marked) == 2 * size:
-            kernels.tally_each(self._times, self._up_to, marked)
-            return
-        raise CorruptState(f"these are no marks of {size} slots", code="not-marks")
+        times = self._times[first:end]
+        if form == LISTED and kernels.are_rising(marked, kernels.SLOT_AND_TIMES, end - first):
+            kernels.tally_listed(times, self._up_to, marked)
+        elif form == EACH and len(marked) == 2 * len(times):
+            kernels.tally_each(times, self._up_to, marked)
+        else:
+            raise _no_marks(end - first)
 
     def restored_on_error(self) -> AbstractContextManager[None]:
         """Put the marks back as they were if anything goes wrong."""
@@ -167,12 +175,13 @@ class Tallied:
         wipe(self._words)
 
 
-def _laid_out(head: bytes, form: int, size: int, scratch: Scratch) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """Room for bytes that come first, for how the marks are packed, and for the marks; and the last part alone."""
-    start = np.frombuffer(head + bytes([form]), dtype=np.uint8)
-    octets: NDArray[np.uint8] = scratch.own(np.empty(len(start) + size, dtype=np.uint8))
-    octets[: len(start)] = start
-    return octets, octets[len(start) :]
+def _aligned(octets: NDArray[np.uint8], scratch: Scratch) -> NDArray[np.uint8]:
+    """Bytes that can be read as words where they lie, or a copy of them in scratch."""
+    return octets if octets.view(np.uint64).flags.aligned else scratch.own(octets.copy())
+
+
+def _no_marks(slots: int) -> CorruptState:
+    return CorruptState(f"these are no marks of {slots} slots", code="not-marks")
 
 
 class Cells(Protocol):
@@ -272,3 +281,77 @@ def cells_of(slots: Any) -> Cells:
     """What the slots of an estimator have."""
     up_to = getattr(slots, "up_to", None)
     return OneBit() if up_to is None else Counter(up_to)
+
+
+class Taker(Protocol):
+    """Takes the slots that events touch."""
+
+    def add(self, slots: NDArray[np.unsignedinteger], *, remove: bool) -> None:
+        """Take these slots, which are touched by insertions or by deletions; `IndexError` if one is outside."""
+
+    def restored_on_error(self) -> AbstractContextManager[None]:
+        """Go back to what was taken before if anything goes wrong."""
+
+
+class BitsElsewhere:
+    """The table of an estimator whose bits are not in this process: it tells a taker which slots events touch."""
+
+    threaded = False
+
+    def __init__(self, size: int, cells: Cells) -> None:
+        self.size = size
+        self.words: NDArray[np.uint64] = np.zeros(0, dtype=np.uint64)
+        self.cells = cells
+        self.repeatable = cells.repeatable
+        self._taker: Taker | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the bits take, wherever they are."""
+        return 8 * self.cells.words_for(self.size)
+
+    @contextmanager
+    def fed_to(self, taker: Taker) -> Iterator[None]:
+        """Give slots that are redrawn inside the `with` block to this taker, and change nothing else."""
+        before, self._taker = self._taker, taker
+        try:
+            yield
+        finally:
+            self._taker = before
+
+    def redraw(
+        self,
+        slots: NDArray[np.unsignedinteger],
+        threshold: int,
+        coins: Coins,  # noqa: ARG002 - drawn where the bits are changed
+        scratch: Scratch,  # noqa: ARG002
+        *,
+        back: bool = False,
+    ) -> None:
+        """Note that these slots are touched; `IndexError` if one is outside the table."""
+        absent = 2 * threshold < ONE  # the coin of absent users rarely falls on 1
+        self._taken().add(slots, remove=back or absent)
+
+    def _taken(self) -> Taker:
+        if self._taker is None:
+            raise PanPrivacyError("feed a folder through its own verbs", code="use-the-folder")
+        return self._taker
+
+    def restored_on_error(self) -> AbstractContextManager[None]:
+        """Put the marks back as they were if anything goes wrong; nothing is written before the end of a batch."""
+        return self._taken().restored_on_error()
+
+    def wipe(self) -> None:
+        """Do nothing: no bits are here."""
+
+    def count_ones(self, edges: NDArray[np.int64], counts: NDArray[np.int64]) -> NoReturn:  # noqa: ARG002
+        """Refuse: bits are counted where they are gathered."""
+        raise PanPrivacyError("release a folder through its own verbs", code="use-the-folder")
+
+    def redraw_one(self, slot: int, flip: bool, back: bool = False) -> NoReturn:  # noqa: ARG002
+        """Refuse: one event is a batch of one."""
+        raise PanPrivacyError("feed a folder through its own verbs", code="use-the-folder")
+
+    def flip_each(self, threshold: int, coins: Coins) -> NoReturn:  # noqa: ARG002
+        """Refuse: `StateFolder.rerandomize` does that."""
+        raise PanPrivacyError("rerandomise a folder through its own verbs", code="use-the-folder")

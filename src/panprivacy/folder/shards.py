@@ -4,22 +4,21 @@
 """
 
 import struct
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any, NoReturn, Protocol, Self, TypeAlias
+from typing import Any, NoReturn, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from panprivacy.checks import check_whole
-from panprivacy.errors import CorruptState, InvalidValue, PanPrivacyError
+from panprivacy.errors import CorruptState, PanPrivacyError
 from panprivacy.folder.batch_log import BatchId, BatchLog
-from panprivacy.folder.marks import AnyTable, Cells, Marks, Touched
+from panprivacy.folder.marks import AnyTable, BitsElsewhere, Cells, Marks, Touched
+from panprivacy.folder.packed import check_part, part_bounds
 from panprivacy.folder.stores import Store, naming
 from panprivacy.memory.scratch import Scratch, wipe
 from panprivacy.privacy.budget import Split
-from panprivacy.privacy.coins import ONE, Coins, system
+from panprivacy.privacy.coins import Coins, system
 from panprivacy.state import Snapshot
 from panprivacy.state.disk import undisturbed
 
@@ -68,16 +67,11 @@ class FolderHeader:
 
     def checked(self, number: int) -> int:
         """The number of a shard; `ValueError` if there is none of this number."""
-        checked = check_whole(number, "the number of a shard")
-        if not 0 <= checked < self.shards:
-            raise InvalidValue(
-                f"there are shards 0 to {self.shards - 1}, and none of number {number}", code="no-such-shard"
-            )
-        return checked
+        return check_part(number, self.shards)
 
     def bounds(self, number: int, size: int) -> tuple[int, int]:
         """Which of the slots a shard has: from the first up to the second."""
-        return number * size // self.shards, (number + 1) * size // self.shards
+        return part_bounds(number, self.shards, size)
 
 
 @dataclass(frozen=True)
@@ -144,17 +138,7 @@ class NotLoadable:
         )
 
 
-class Taker(Protocol):
-    """Takes the slots that events touch."""
-
-    def add(self, slots: NDArray[np.unsignedinteger], *, remove: bool) -> None:
-        """Take these slots, which are touched by insertions or by deletions; `IndexError` if one is outside."""
-
-    def restored_on_error(self) -> AbstractContextManager[None]:
-        """Go back to what was taken before if anything goes wrong."""
-
-
-class ShardedBits:
+class ShardedBits(BitsElsewhere):
     """A table whose words are in a store.
 
     A batch first marks the slots that it touches, and then each shard is loaded, changed there, and put back. Shards of
@@ -163,51 +147,13 @@ class ShardedBits:
     by the identity of the batch, which its shard notes.
     """
 
-    threaded = False
-
     def __init__(self, store: Store, frame: FolderHeader, size: int, split: Split, cells: Cells) -> None:
-        self.size = size
-        self.words: NDArray[np.uint64] = np.zeros(0, dtype=np.uint64)
-        self.cells = cells
-        self.repeatable = cells.repeatable
+        super().__init__(size, cells)
         self.redraws = 0
         """How often every shard has to be rerandomised by now, as the ledger says."""
         self._store, self._frame, self._split = store, frame, split
-        self._taker: Taker | None = None
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes that the bits take, in all shards."""
-        return 8 * self.cells.words_for(self.size)
 
     # --- events -------------------------------------------------------------------------------------------------
-
-    @contextmanager
-    def fed_to(self, taker: "Taker") -> Iterator[None]:
-        """Give slots that are redrawn inside the `with` block to this taker, and change nothing else."""
-        before, self._taker = self._taker, taker
-        try:
-            yield
-        finally:
-            self._taker = before
-
-    def redraw(
-        self,
-        slots: NDArray[np.unsignedinteger],
-        threshold: int,
-        coins: Coins,  # noqa: ARG002 - drawn where a shard is changed
-        scratch: Scratch,  # noqa: ARG002
-        *,
-        back: bool = False,
-    ) -> None:
-        """Note that these slots are touched; `IndexError` if one is outside the table."""
-        absent = 2 * threshold < ONE  # the coin of absent users rarely falls on 1
-        self._taken().add(slots, remove=back or absent)
-
-    def _taken(self) -> "Taker":
-        if self._taker is None:
-            raise PanPrivacyError("feed a folder through its own verbs", code="use-the-folder")
-        return self._taker
 
     def redraw_marked(
         self, marks: Marks, coins: Coins, *, batch: BatchId | None, remove: bool, gone: Marks | None = None
@@ -356,27 +302,6 @@ class ShardedBits:
         shard = Shard(self._frame.name, number, self.redraws, self._frame.secure and coins.secure, table, noted)
         self._store.erase([name])
         self._store.create([(name, shard.sealed())])
-
-    # --- what an estimator asks besides --------------------------------------------------------------------------
-
-    def restored_on_error(self) -> AbstractContextManager[None]:
-        """Put the marks back as they were if anything goes wrong; nothing is written before the end of a batch."""
-        return self._taken().restored_on_error()
-
-    def wipe(self) -> None:
-        """Do nothing: no bits are here."""
-
-    def count_ones(self, edges: NDArray[np.int64], counts: NDArray[np.int64]) -> NoReturn:  # noqa: ARG002
-        """Refuse: bits are counted where they are gathered."""
-        raise PanPrivacyError("release a folder through its own verbs", code="use-the-folder")
-
-    def redraw_one(self, slot: int, flip: bool, back: bool = False) -> NoReturn:  # noqa: ARG002
-        """Refuse: one event is a batch of one."""
-        raise PanPrivacyError("feed a folder through its own verbs", code="use-the-folder")
-
-    def flip_each(self, threshold: int, coins: Coins) -> NoReturn:  # noqa: ARG002
-        """Refuse: `catch_up` does that."""
-        raise PanPrivacyError("rerandomise a folder through its own verbs", code="use-the-folder")
 
     # --- shards -------------------------------------------------------------------------------------------------
 

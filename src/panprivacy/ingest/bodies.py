@@ -54,6 +54,8 @@ class ContentType(StrEnum):
     ndjson = "application/x-ndjson"
     csv = "text/csv"
     json = "application/json"
+    slots = "application/vnd.panprivacy.slots"
+    """Not rows, but which slots their users own (`panprivacy.folder.packed`)."""
 
 
 _FORMATS = {ContentType.arrow: Format.arrow, ContentType.ndjson: Format.ndjson, ContentType.csv: Format.csv}

@@ -94,8 +94,9 @@ class Hardening:
 def harden() -> Hardening:
     """Do what can be done in a running process against copies of its memory, and say what is in force.
 
-    Call it first, before Polars is imported and before estimators are made. `docs/guarantee.md` says what each measure
-    does, and what remains. Calling it again is harmless, and tells whether later tables could be locked, too.
+    Call it first, before Polars is imported and before estimators are made. `docs/explanation/guarantee.md` says
+    what each measure does, and what remains. Calling it again is harmless, and tells whether later tables could be
+    locked, too.
 
     >>> import panprivacy as pp
     >>> [measure.name for measure in pp.harden()][:2]                                       # doctest: +SKIP

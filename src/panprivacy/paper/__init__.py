@@ -1,9 +1,9 @@
 """The paper's algorithms exactly as it prints them, flaws included, for study and for its figures.
 
 Digalakis, Karystinos, Garofalakis: "Improved Pan-Private Stream Density Estimation". `epsilon` is the paper's: the
-budget of the state alone, where a total of ``2 * epsilon`` is claimed. ``docs/paper.md`` says where each definition,
-theorem, algorithm and figure is, and what is wrong in which. Only `FixedLevelPPDS`, PPDS repaired, and the two
-mechanisms of section 2.1 are private.
+budget of the state alone, where a total of ``2 * epsilon`` is claimed. ``docs/explanation/paper.md`` says where each
+definition, theorem, algorithm and figure is, and what is wrong in which. Only `FixedLevelPPDS`, PPDS repaired, and
+the two mechanisms of section 2.1 are private.
 
 >>> for algorithm in (Dwork, OptBern, Continuous, PPDS):
 ...     est = algorithm(universe=100_000, epsilon=0.5, sample=50_000)

@@ -180,7 +180,7 @@ class FixedLevelPPDS(Density):
 
     Notes
     -----
-    Alg. 3 with these repairs: the level depends on |U|, m and p1 alone; the permutation replaces the linear hash;
+    Alg. 3 with these repairs: the level depends on ``|U|``, m and p1 alone; the permutation replaces the linear hash;
     q replaces ``|U|/2^L``; noise is added to the size of the set, which one user changes by at most 1, before it
     is scaled. The set then is a table of independent bits, one for each qualifying user, so the loss is that of
     `Density`, ``eps_state + ln(1 + p1 (e^R - 1))``, and so is everything else: this class is `Density` with its ones

@@ -356,7 +356,8 @@ def plan(
     probability by about 4 in a hundred. Where every user has a bit, every bit has a user.
 
     The probability is not quite monotone in the size, since counts are whole numbers: a size slightly above the
-    smallest can exceed beta by a hair. `docs/plan.md` says how the smallest is found, and what is certain about it.
+    smallest can exceed beta by a hair. `docs/explanation/planning.md` says how the smallest is found, and what is
+    certain about it.
     """
     if up_to is not None:
         refuse_beside_counts(memory=memory, intrusions=intrusions or None, density=density, count=count)
@@ -374,7 +375,7 @@ def plan(
         intrusions=index(intrusions),
         density=None if density is None else float(as_fraction("density", density)),
         count=None if count is None else float(count),
-        delta=None if delta is None else check_delta(delta),
+        delta=check_delta(delta),
     )
     _check(wish)
     return _choose(wish) if wish.delta is None else better_noise(wish, _choose)

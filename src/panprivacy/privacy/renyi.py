@@ -20,9 +20,9 @@ the whole is (eps_state + eps, delta)-private with
 
     eps = (ln f + ln h(K) + ln c - ln delta) / (alpha - 1)       for every alpha.
 
-docs/delta.md has the proof. In short: the sum is convex in B, so B's bits outside the block that is read may be
-taken as known. Then it factorises over the blocks between A's redraws. A known bit that changes inside such a block
-helps, because rising and falling functions are negatively correlated; two blocks are at most one longer block,
+docs/explanation/mathematics.md has the proof. In short: the sum is convex in B, so B's bits outside the block that is
+read may be taken as known. Then it factorises over the blocks between A's redraws. A known bit that changes inside
+such a block helps, because rising and falling functions are negatively correlated; two blocks are at most one longer,
 ``h(m)*h(n) <= h(m+n)``, because rising functions are positively correlated. In the block that is read A's bit is known
 and B's is drawn, and ``E_0[(1-p+p*x)^(1-alpha)] <= E_0[(1-p+p*x)^alpha]`` for every p. An intruder who watches chooses
 between the moments; between two releases and redraws nothing changes, which leaves the terms of f. And a reading loses

@@ -87,6 +87,7 @@ class Counter:
             self._schedule = Schedule(settings.schedule, settings.table.row_policy, self._pinned.begun)
         clock = lambda: _now()  # noqa: E731, PLW0108 - tests set the clock
         self._feeder = BodyFeeder(settings, self._schedule, self._release_until, self._note_change, clock)
+        self._kept.combined, self._kept.dropped = self._feeder.combiner.redraw, self._feeder.combiner.wipe
         self._worker = Worker(self.name, self._kept, self._tick, self._due, self._note_broken)
         if self._schedule is not None:
             for record in self.release_log.records:
@@ -110,11 +111,15 @@ class Counter:
 
     # --- in any thread -----------------------------------------------------------------------------------------
 
-    def take(self, body: Body) -> "Future[int]":
-        """Count the rows of a body; the result is there when they are on disk, and says how many there were."""
+    def take(self, body: Body, sender: bytes = b"") -> "Future[int]":
+        """Count the rows of a body; the result is there when they are on disk, and says how many there were.
+
+        Bodies of its source, which has no name, are counted in order. Each `sender` of others gets an equal share of
+        the time.
+        """
         self._check_live()
         self._kept.check_free()
-        return self._worker.submit(lambda: self._count(body))
+        return self._worker.submit(lambda: self._count(body), sender, len(body.octets) if sender else 0)
 
     def release(self, level: float | None = None, key: str | None = None) -> "Future[Record]":
         """Spend a release; the result is there when it is published.
@@ -125,6 +130,11 @@ class Counter:
         if self.settings.by_day:
             raise Refused(ProblemType.not_now, "days of this counter end by its schedule, and are released then")
         return self._worker.submit(lambda: self._release(None, level, key))
+
+    def layout(self) -> "Future[bytes]":
+        """The public layout of its slots, for those who send packed sets of them."""
+        self._check_live()
+        return self._worker.submit(self._layout)
 
     @property
     def queue(self) -> int:
@@ -158,6 +168,12 @@ class Counter:
             body.wipe()
         self.counted(rows)
         return rows
+
+    def _layout(self) -> bytes:
+        if not self._kept.est.TRAITS.in_folder:
+            raise Refused(ProblemType.not_found, "slots are not gathered for this counter: send rows")
+        layout: bytes = self._kept.est.layout()
+        return layout
 
     def _note_change(self) -> None:
         self._kept.changed = True
@@ -351,6 +367,7 @@ def _budget(est: Any) -> dict[str, Any]:
     return {
         "epsilon": est.epsilon,
         "delta": est.delta,
+        "state": budget.state,
         "spent": budget.spent,
         "remaining": budget.remaining,
         "releases": None if left is None else planned,

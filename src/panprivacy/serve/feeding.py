@@ -4,9 +4,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from panprivacy.errors import OutsideUniverse, PanPrivacyError
+from panprivacy.errors import CorruptState, OutsideUniverse, PanPrivacyError
+from panprivacy.folder.combining import Combiner, OtherLayout
 from panprivacy.ingest import BadInput, Batch
-from panprivacy.ingest.bodies import Body, plain_ids, refusal, rows_of_body
+from panprivacy.ingest.bodies import Body, ContentType, plain_ids, refusal, rows_of_body
 from panprivacy.ingest.feed import BatchFeeder, chosen_rows, moments_of_rows
 from panprivacy.ingest.problems import ProblemType, Refused
 from panprivacy.memory.scratch import Scratch
@@ -47,11 +48,34 @@ class BodyFeeder:
         self._schedule = schedule if settings.columns.time is not None else None
         self._one_period = settings.source is None
         self._release_until, self._changed, self._now = release_until, changed, now
+        self._takes_slots = settings.columns.time is None
+        self.combiner = Combiner()
+        """Holds sets of slots until the next write."""
 
     def take(self, body: Body, est: Callable[[], Any]) -> int:
         """Count a body; returns how many rows it had."""
+        if body.content_type is ContentType.slots:
+            return self._feed_slots(body, est())
+        if self.combiner.waits:
+            self.combiner.redraw(est())  # what came first counts first
         rows = self._feed_plain(body, est)
         return rows if rows is not None else self._feed_rows(body, est)
+
+    def _feed_slots(self, body: Body, est: Any) -> int:
+        """Unite a packed set of slots with others; the next write has them. It counts as one row."""
+        if not (self._takes_slots and est.TRAITS.in_folder):
+            why = "its rows have times" if est.TRAITS.in_folder else "an event of one period is none of another"
+            raise Refused(ProblemType.content_type, f"this counter takes rows, and no slots: {why}")
+        if body.delete and not est.TRAITS.removes:
+            raise Refused(ProblemType.no_deletions)
+        self._changed()
+        try:
+            self.combiner.take(body.octets, est, remove=body.delete)
+        except OtherLayout:
+            raise Refused(ProblemType.layout) from None
+        except CorruptState as error:
+            raise Refused(ProblemType.unreadable, str(error)) from None
+        return 1
 
     def _feed_plain(self, body: Body, est: Callable[[], Any]) -> int | None:
         """Count a body of plain integers where it lies; None if it is not plain, or a row is wrong."""

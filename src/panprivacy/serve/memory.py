@@ -13,6 +13,7 @@ _STATM, _PAGE = Path("/proc/self/statm"), 4096
 _FRESH = 0.02  # seconds for which a reading is good
 _TRIMMED = 1.0  # seconds between attempts to give freed memory back
 _FULL = 7 / 8  # of the limit, from which on nothing new is taken: what is under way grows
+_SHORT = 64  # times as long may be the longest body
 _UNFOLDED = 16  # bytes of memory that reading a byte of a body may take
 
 
@@ -54,7 +55,8 @@ class MemoryLimit:
 class ReadingShare:
     """Lets bodies be read at once while together they are no longer than the longest body that is taken.
 
-    Rows take more memory than the bytes they are read from. Counters read in threads of their own.
+    Rows take more memory than the bytes they are read from. Counters read in threads of their own. A body that is short
+    beside the longest waits for none.
     """
 
     def __init__(self, most: int) -> None:
@@ -64,7 +66,7 @@ class ReadingShare:
     @contextmanager
     def reading(self, size: int) -> Iterator[None]:
         """Wait for a turn, and read a body of this size."""
-        size = min(size, self._most)
+        size = 0 if size <= self._most // _SHORT else min(size, self._most)
         with self._freed:
             self._freed.wait_for(lambda: self._left >= size)
             self._left -= size

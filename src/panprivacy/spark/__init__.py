@@ -8,8 +8,8 @@
     pps.release(folder).density
 
 The bits stay in the folder. Spark moves, for every partition of the events and every shard of the folder, the set of
-slots that are touched; its state store, which keeps old versions, has no part in it. `docs/spark.md` says how to set a
-cluster up, and what an intruder finds on which disk.
+slots that are touched; its state store, which keeps old versions, has no part in it. `docs/how-to/spark.md` says how to
+set a cluster up, and what an intruder finds on which disk.
 """
 
 from panprivacy.spark.feeding import release, stream, update

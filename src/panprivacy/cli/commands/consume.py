@@ -67,7 +67,7 @@ def consume(
 
     Example: [bold]panprivacy consume kafka://localhost:9092/visits --column user --state flu.pp[/bold]
 
-    ADDRESS is kafka://HOST:PORT/TOPIC, or nats:// or redis:// and HOST:PORT/STREAM (docs/brokers.md).
+    ADDRESS is kafka://HOST:PORT/TOPIC, or nats:// or redis:// and HOST:PORT/STREAM (docs/how-to/brokers.md).
     A new state counts as density does with --universe, --universe-file or --nodes, and else as distinct does.
     """
     look.prepare([STDIN])

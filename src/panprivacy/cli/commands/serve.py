@@ -39,8 +39,8 @@ def serve(
 
     Example: [bold]panprivacy serve counters.toml[/bold]
 
-    FILE.toml describes the counters, who may use them, and how (docs/serve.md). Without it a demonstration is served on
-    127.0.0.1: a counter named demo, with events that are made up.
+    FILE.toml describes the counters, who may use them, and how (docs/reference/service.md). Without it a demonstration
+    is served on 127.0.0.1: a counter named demo, with events that are made up.
     """
     hardening = None if check else start_hardened()
     from panprivacy.serve.logs import compiling_told, log

@@ -48,6 +48,7 @@ def make_app(context: AppContext) -> Starlette:
             Route("/counters", routes.counters, methods=["GET"]),
             Route("/counters/{name}", routes.counter, methods=["GET"]),
             Route("/counters/{name}/events", routes.events, methods=["POST"]),
+            Route("/counters/{name}/layout", routes.layout, methods=["GET"]),
             Route("/counters/{name}/releases", routes.releases, methods=["GET", "POST"]),
             Route("/counters/{name}/stream", routes.stream, methods=["GET"]),
             Route("/stream", routes.stream, methods=["GET"]),
@@ -97,21 +98,31 @@ class _Routes:
     async def events(self, request: Request) -> Response:
         """Count a body: answered when it is on disk."""
         name = _name(request)
-        self._context.access(request).require("feed", name)
+        access = self._context.access(request)
+        access.require("feed", name)
         _refuse_unknown(request, "action")
         counter = self._context.service.counter(name)
         action = request.query_params.get("action", "insert")
         if action not in ("insert", "delete"):
             raise Refused(ProblemType.bad_request, "action is insert or delete")
-        with self._context.quota.reserve() as reservation:
+        sender = self._context.sender(request, access)
+        with self._context.quota.reserve(sender) as reservation:
             body = await receive_body(request, self._context.limits, reservation, delete=action == "delete")
             try:
-                counted = counter.take(body)
+                counted = counter.take(body, sender)
             except BaseException:
                 body.wipe()
                 raise
             await asyncio.shield(asyncio.wrap_future(counted))
         return Response(status_code=204)
+
+    async def layout(self, request: Request) -> Response:
+        """Tell a feeder which slot each user owns, so that it can send packed sets of slots."""
+        self._context.access(request).require("feed", _name(request))
+        _refuse_unknown(request)
+        layout = self._context.service.counter(_name(request)).layout()
+        content = await asyncio.shield(asyncio.wrap_future(layout))
+        return Response(content, media_type="application/octet-stream")
 
     async def releases(self, request: Request) -> Response:
         return await (self._release(request) if request.method == "POST" else self._released(request))

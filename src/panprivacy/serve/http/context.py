@@ -99,7 +99,7 @@ class AppContext:
         self.durations = Durations(kept=self.settings.count_events)
         self.answers = Answers(kept=self.settings.count_events)
         self.memory = MemoryLimit(self.limits.memory)
-        self.quota = BodyQuota(self.limits.waiting, self.memory)
+        self.quota = BodyQuota(self.limits.waiting, self.memory, self.limits.body)
         self.started = time.time()
         self.measure: Callable[[Counter], None] = lambda _counter: None
         """Is called with each new counter; metrics that count events replace it."""
@@ -123,6 +123,10 @@ class AppContext:
         holder = None if token is None else holder_of(token, self.tokens)
         self._rates.check(holder.name if holder else _address(request))
         return holder
+
+    def sender(self, request: Request, access: "Access") -> bytes:
+        """What stands for the sender of a request: its token, or its address."""
+        return self._rates.hash_of(access.holder.name if access.holder else _address(request))
 
 
 @dataclass(frozen=True)

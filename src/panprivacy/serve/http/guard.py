@@ -20,7 +20,8 @@ from panprivacy.serve.logs import log
 
 PROBLEM = "application/problem+json"
 _SAFE = {
-    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+    # blob: is a picture that the page itself has drawn, on its way to a PNG
+    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; "
     "connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
     "cache-control": "no-cache",  # so that a page never runs with scripts of an older version
     "x-content-type-options": "nosniff",

@@ -56,6 +56,7 @@ class GroupValues(Answer):
 
     group: str | int
     values: list[Value]
+    mostly_noise: bool = False  # older ones lack it
 
 
 class Release(Answer):
@@ -78,6 +79,7 @@ class Budget(Answer):
 
     epsilon: float
     delta: float
+    state: float = Field(description="What the state itself could tell: spent from the start.")
     spent: float
     remaining: float
     releases: int | None
@@ -214,6 +216,7 @@ _COUNTER = {
     "budget": {
         "epsilon": 1.0,
         "delta": 0.0,
+        "state": 0.4,
         "spent": 0.6,
         "remaining": 0.4,
         "releases": 52,
@@ -245,6 +248,7 @@ def description() -> dict[str, Any]:
         "/counters/{name}": named
         | {"get": _route("readCounter", "A counter, with its last release: free.", _json(Counter, _COUNTER), _NAMED)},
         "/counters/{name}/events": named | {"post": _events()},
+        "/counters/{name}/layout": named | {"get": _layout()},
         "/counters/{name}/releases": named | {"get": _releases(), "post": _release()},
         "/counters/{name}/stream": named | {"get": _stream("readStream", _NAMED)},
         "/stream": {"get": _stream("readAllStreams", _ALWAYS)},
@@ -279,13 +283,20 @@ def _events() -> dict[str, Any]:
     action = _parameter("action", "query", actions, "Whether the rows note that users appeared, or take them back.")
     content = {each.value: {"schema": {"type": "string"}, "example": example} for each, example in _BODIES.items()}
     content[ContentType.json.value]["schema"] = {"type": "array", "minItems": 1}
-    content[ContentType.arrow.value] = {"schema": {"type": "string", "format": "binary"}}
+    for binary in (ContentType.arrow, ContentType.slots):
+        content[binary.value] = {"schema": {"type": "string", "format": "binary"}}
     summary = "Count the rows of a body, all of them or none; answered when they are on disk."
     refused = (*_NAMED, 408, 409, 410, 413, 415, 422, 507)
     return _route("sendEvents", summary, {"204": {"description": "All rows are counted, and on disk."}}, refused) | {
         "parameters": [action],
         "requestBody": {"required": True, "content": content},
     }
+
+
+def _layout() -> dict[str, Any]:
+    told = "Bytes for `pp.gather`: public parameters, without bits, ids and releases."
+    answered = {"200": {"description": told, "content": {"application/octet-stream": {"schema": {"type": "string"}}}}}
+    return _route("readLayout", "Which slot each user owns, for those who send slots.", answered, (*_NAMED, 410, 507))
 
 
 def _releases() -> dict[str, Any]:

@@ -1,0 +1,119 @@
+"""What the site takes from the program itself: commands from their help, HTTP from OpenAPI, formulas as MathML."""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from docutils import nodes
+from latex2mathml.converter import convert
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+
+from panprivacy.cli import COMMANDS, all_commands
+from panprivacy.serve.http.openapi import description
+
+# --- Commands -------------------------------------------------------------------------------------------------------
+
+
+def commands() -> str:
+    """Every command, in the panels and the words of its own help."""
+    return "\n".join(
+        line
+        for panel, described in COMMANDS.items()
+        for line in (f"## {panel}", *(_command(name) for name in described))
+    )
+
+
+def _command(name: str) -> str:
+    written = all_commands(name)[name].generate_docs(output_format="markdown", recursive=False, heading_level=3)
+    written = re.sub(r"\[/?(bold|dim|italic)\]", "`", written)
+    return written.replace(f"### {name}", f"(command-{name})=\n### `panprivacy {name}`", 1)
+
+
+# --- HTTP -----------------------------------------------------------------------------------------------------------
+
+
+def routes() -> str:
+    """Every route of the service, and the shapes of its answers, as OpenAPI describes them."""
+    told = description()
+    lines = ["## Routes"]
+    for path, described in told["paths"].items():
+        for method in ("get", "post"):
+            if method in described:
+                lines += _route(f"{method.upper()} {path}", described[method])
+    lines += ["## Shapes"]
+    for name, schema in told["components"]["schemas"].items():
+        lines += _shape(name, schema)
+    return "\n".join(lines)
+
+
+def _route(title: str, told: dict[str, Any]) -> Iterator[str]:
+    yield f"### `{title}`\n\n{told['summary']}\n"
+    for parameter in told.get("parameters", ()):
+        yield f"- `{parameter['name']}` ({parameter['in']}): {parameter['description']}"
+    bodies = told.get("requestBody", {}).get("content", {})
+    if bodies:
+        yield "\nBody: " + ", ".join(f"`{kind}`" for kind in bodies)
+    yield "\n| status | answer |\n|---|---|"
+    for status, answer in told["responses"].items():
+        shapes = {_type(content["schema"]) for content in answer.get("content", {}).values()}
+        yield f"| {status} | {answer['description']}{''.join(f' ({shape})' for shape in sorted(shapes))} |"
+    for content in told["responses"].get("200", {}).get("content", {}).values():
+        if "example" in content:
+            yield f"\n```json\n{json.dumps(content['example'], indent=2)}\n```\n"
+
+
+def _shape(name: str, schema: dict[str, Any]) -> Iterator[str]:
+    yield f"(shape-{name.lower()})=\n### {name}\n\n{schema.get('description', '')}\n"
+    if schema.get("properties"):
+        yield "| field | type | |\n|---|---|---|"
+        for field, told in schema["properties"].items():
+            yield f"| `{field}` | {_type(told)} | {told.get('description', '')} |"
+        yield ""
+
+
+def _type(schema: dict[str, Any]) -> str:
+    if "$ref" in schema:
+        name = schema["$ref"].rpartition("/")[2]
+        return f"[{name}](#shape-{name.lower()})"
+    if "anyOf" in schema:
+        return " or ".join(_type(each) for each in schema["anyOf"])
+    if "enum" in schema or "const" in schema:
+        return ", ".join(f"`{each}`" for each in schema.get("enum", [schema.get("const")]))
+    if schema.get("type") == "array":
+        return f"list of {_type(schema.get('items', {}))}"
+    return str(schema.get("type", "anything"))
+
+
+# --- Sphinx ---------------------------------------------------------------------------------------------------------
+
+
+class Generated(SphinxDirective):
+    """Puts `commands` or `routes` where a page names it."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        text = {"commands": commands, "routes": routes}[self.arguments[0]]()
+        return self.parse_text_to_nodes(text, allow_section_headings=True)
+
+
+def _mathml(self: Any, node: nodes.Element, display: str) -> None:
+    self.body.append(convert(node.astext(), display=display))
+    raise nodes.SkipNode
+
+
+def _display(self: Any, node: nodes.Element) -> None:
+    self.body.append('<div class="formula" tabindex="0" role="group" aria-label="formula">')
+    self.body.append(convert(node.astext(), display="block"))
+    self.body.append("</div>")
+    raise nodes.SkipNode
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    app.add_directive("generated", Generated)
+    # No script from elsewhere: browsers draw MathML themselves.
+    app.add_html_math_renderer("mathml", (lambda self, node: _mathml(self, node, "inline"), None), (_display, None))
+    app.config.html_math_renderer = "mathml"  # type: ignore[attr-defined]
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
