@@ -41,7 +41,6 @@ _NDJSON = "application/x-ndjson"
 _EVENTS = "/counters/audited/events"
 CUT_OFF = 0  # in the place of a status: the sender leaves without an answer
 _EACH = 3  # times that a request is made
-_MANY = 10  # times as many connections as the service takes: enough to give up
 _SENDERS = 156 * 900  # addresses of as many signs as an id
 _PATIENCE = 20.0  # seconds for an answer
 _NOT_LINGERING = struct.pack("ii", 1, 0)
@@ -353,16 +352,15 @@ class RefusedRequests:
         self._leave(large, _RESET)
 
     def _exceed_connections(self) -> None:
-        """Open more connections than the service takes; it closes silent ones after a while."""
-        silent: list[socket.socket] = []
+        """Have more readers of event streams than the service has connections, so that others are refused."""
+        reading: list[socket.socket] = []
         for end in (_CLOSED, _RESET):
-            heard = 0
-            while heard != 503 and len(silent) < _MANY * CONNECTIONS:
-                silent += [self._connected() for _ in range(CONNECTIONS // 2)]
-                heard = self._make(refused("503, crowd", 503, post, 204), end)
-            if heard != 503:
-                raise CannotImage(f"{len(silent)} connections were not too many")
-        for connection in silent:
+            while self._make(refused("503, crowd", 503, post, 204), end) != 503:
+                for _ in range(CONNECTIONS // 5):
+                    name, connection = self._begun("stream", lambda _: post([], "/stream", method="GET"))
+                    _hear(name, connection, ((200, 503),))
+                    reading.append(connection)
+        for connection in reading:
             connection.close()
 
     def _ids(self, name: str) -> Ids:
