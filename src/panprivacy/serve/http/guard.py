@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from panprivacy.ingest.problems import ProblemType, Refused, drop_frames
 from panprivacy.serve.config import ServiceSettings
 from panprivacy.serve.http.context import Answers, Durations
-from panprivacy.serve.logs import log
+from panprivacy.serve.logs import cause_of, log
 
 PROBLEM = "application/problem+json"
 _SAFE = {
@@ -126,8 +126,8 @@ class Guard:
         except ClientDisconnect as error:
             drop_frames(error)  # a sender that hangs up needs no answer
         except Exception as error:  # whose text may quote a request
+            log("failed", level="error", route=_route(scope), **cause_of(error))
             drop_frames(error)
-            log("failed", level="error", route=_route(scope), sort=type(error).__name__)
             if not started:
                 await problem_of(Refused(ProblemType.broken))(scope, receive, noted)
         finally:
