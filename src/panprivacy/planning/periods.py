@@ -131,6 +131,10 @@ class _Wish:
                 self.touched, self.share
             )
         each = self.users // self.releases
+        if not each:
+            raise CannotPlan(
+                f"{self.users} users are fewer than the {self.releases} days of a cycle: each day asks a part of them"
+            )
         split = best_split(epsilon, max(each, 1), self.releases, 0, self.delta)
         spread = ErrorModel(split.pair, each, each, self.users, split.noise)
         return split, ErrorVariance(spread.normal_variance(self.share), spread.noise_stderr**2, split.noise)

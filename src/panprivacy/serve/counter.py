@@ -15,7 +15,7 @@ from panprivacy.ingest.problems import ProblemType, Refused
 from panprivacy.periods import SECOND, as_datetime
 from panprivacy.serve.config import CounterSettings
 from panprivacy.serve.feeding import BodyFeeder
-from panprivacy.serve.logs import log
+from panprivacy.serve.logs import cause_of, log
 from panprivacy.serve.memory import ReadingShare
 from panprivacy.serve.pinned import PinnedSettings, PinnedSettingsChanged
 from panprivacy.serve.releases import Record, ReleaseLog, record_of
@@ -139,6 +139,11 @@ class Counter:
     def queue(self) -> int:
         """How many requests wait for the thread of the counter."""
         return self._worker.queue
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether its thread runs."""
+        return self._worker.is_alive
 
     @property
     def trouble(self) -> str | None:
@@ -277,8 +282,8 @@ class Counter:
             return None
         return min(max((self._schedule.ends - _now()) / SECOND, 0) + _MIND, _LOOK)
 
-    def _note_broken(self) -> None:
-        log("failed", counter=self.name, level="error")
+    def _note_broken(self, error: BaseException) -> None:
+        log("failed", counter=self.name, level="error", **cause_of(error))
 
     def _note_stuck(self, what: str) -> None:
         if not self._stuck:
@@ -366,6 +371,7 @@ def _budget(est: Any) -> dict[str, Any]:
     return {
         "epsilon": est.epsilon,
         "delta": est.delta,
+        "state": budget.state,
         "spent": budget.spent,
         "remaining": budget.remaining,
         "releases": None if left is None else planned,
