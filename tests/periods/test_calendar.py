@@ -61,8 +61,9 @@ def test_a_time_of_python_is_that_moment_too(time: object) -> None:
     "text", ["05.01.2026", "01/05/2026", "5 Jan 2026", "20260105", "2026-13-01", "2026-02-30", "10:00", "", "17676036"]
 )
 def test_what_could_be_another_time_is_no_time(text: str) -> None:
-    with pytest.raises(InvalidValue, match="is not a time"):
+    with pytest.raises(InvalidValue) as refused:
         moment_of(text)
+    assert refused.value.code == "time-format"
     assert moments_in(pl.Series([text])).to_list() == [None]
 
 
@@ -95,8 +96,9 @@ def test_clocks_of_a_zone_are_those_of_the_standard_library() -> None:
 
 def test_there_is_no_such_zone() -> None:
     for name in ("Berlin", "../etc/passwd", "", "+01:00"):
-        with pytest.raises(InvalidValue, match="no time zone"):
+        with pytest.raises(InvalidValue) as refused:
             zone_of(name)
+        assert refused.value.code == "tz-unknown"
 
 
 @pytest.mark.parametrize("every", ["1d", "day", "7d", "week", "month", "quarter", "year", "5h"])
