@@ -189,7 +189,7 @@ def zone_of(name: str | None) -> Zone:
     if name in (None, "UTC"):
         return Zone("UTC", np.empty(0, dtype=np.int64), np.zeros(1, dtype=np.int64))
     if not isinstance(name, str):
-        raise InvalidType(f"tz is the name of a time zone, such as Europe/Berlin, got {name!r}", code="tz-unknown")
+        raise InvalidType(f"tz is the name of a time zone, such as Europe/Berlin, got {name!r}", code="tz-type")
     try:
         zone = ZoneInfo(name)
     except (OSError, ValueError, KeyError):  # there is none, or a path is given
