@@ -21,10 +21,10 @@ import duckdb
 import numpy as np
 import polars as pl
 from rich.console import Console
-from rich.progress import track
 from rich.table import Table
 
 import panprivacy as pp
+from updates import best_times
 
 
 def contestants(column: pl.Series) -> dict[str, Callable[[], object]]:
@@ -43,23 +43,12 @@ def contestants(column: pl.Series) -> dict[str, Callable[[], object]]:
     }
 
 
-def best_times(calls: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
-    """The least seconds of processor time of each call, the rounds interleaved."""
-    best = dict.fromkeys(calls, float("inf"))
-    for _ in track(range(rounds), description="timing", transient=True):
-        for name, call in calls.items():
-            start = time.process_time()
-            call()
-            best[name] = min(best[name], time.process_time() - start)
-    return best
-
-
 def report(title: str, column: pl.Series, rounds: int, console: Console) -> None:
     """Print one table: a column of ids, all contestants."""
     calls = contestants(column)
     for call in calls.values():
         call()  # compile and warm up
-    best = best_times(calls, rounds)
+    best = best_times(calls, rounds, time.process_time)
     polars = next(iter(best.values()))
     table = Table("", "ns an event", "of Polars", title=f"{len(column):,} {title}, one core")
     for name, seconds in best.items():

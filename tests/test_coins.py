@@ -59,12 +59,20 @@ def test_where_high_bits_tie_the_low_ones_decide(monkeypatch: pytest.MonkeyPatch
     assert_binomial(int(flips.sum()), len(flips), low / 2**24)
 
 
-@pytest.mark.parametrize("word", [0, 1, 2**16, 2**24 - 1, 2**24, 2**31, 2**32 - 1])
-@pytest.mark.parametrize("offset", [-1, 0, 1])
+NEAR_A_WORD = pytest.mark.parametrize(
+    ("word", "threshold"),
+    [
+        (word, min(max(word + offset, 1), ONE - 1))
+        for word in (0, 1, 2**16, 2**24 - 1, 2**24, 2**31, 2**32 - 1)
+        for offset in (-1, 0, 1)
+    ],
+)
+
+
+@NEAR_A_WORD
 def test_one_flip_and_many_compare_the_same_word_with_the_threshold(
-    monkeypatch: pytest.MonkeyPatch, word: int, offset: int
+    monkeypatch: pytest.MonkeyPatch, word: int, threshold: int
 ) -> None:
-    threshold = min(max(word + offset, 1), ONE - 1)
     high, low = divmod(word, 2**24)
 
     def low_bits(buffer: coins.Buffer) -> None:
@@ -77,12 +85,10 @@ def test_one_flip_and_many_compare_the_same_word_with_the_threshold(
     assert SystemCoins().below(threshold, many).tolist() == [word < threshold] * many
 
 
-@pytest.mark.parametrize("word", [0, 1, 2**16, 2**24 - 1, 2**24, 2**31, 2**32 - 1])
-@pytest.mark.parametrize("offset", [-1, 0, 1])
+@NEAR_A_WORD
 def test_a_short_batch_compares_words_of_the_system_with_the_threshold(
-    monkeypatch: pytest.MonkeyPatch, word: int, offset: int
+    monkeypatch: pytest.MonkeyPatch, word: int, threshold: int
 ) -> None:
-    threshold = min(max(word + offset, 1), ONE - 1)
     high, low = divmod(word, 2**24)
     steps = iter([bytes([high]) * 3, (low << 8).to_bytes(4, sys.byteorder) * 3])
 

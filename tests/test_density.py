@@ -3,10 +3,10 @@
 import io
 import subprocess
 import sys
-import threading
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from panprivacy.memory.threads import CHUNK
 from panprivacy.privacy import coins
 from panprivacy.testing import SeededCoins, ledger_of, refused, set_coins, table_of
 from sources import Always, Scripted
+from together import run_together
 
 UNIVERSE = 1000
 
@@ -259,11 +260,7 @@ def test_threads_do_not_lose_each_others_bits() -> None:
         for _ in range(20):
             est.update_many(ids)
 
-    workers = [threading.Thread(target=feed, args=(ids,)) for ids in halves]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
+    assert run_together(*(partial(feed, ids) for ids in halves)) == []
     assert table_of(est).ones() == 100_000
 
 

@@ -53,6 +53,8 @@ if TYPE_CHECKING:
     from panprivacy.memory.threads import use_threads as use_threads
     from panprivacy.planning import Plan as Plan
     from panprivacy.planning import plan as plan
+    from panprivacy.planning.advisor import Advice as Advice
+    from panprivacy.planning.advisor import advise as advise
     from panprivacy.planning.periods import plan_periods as plan_periods
     from panprivacy.privacy.budget import Budget as Budget
     from panprivacy.state import StateFile as StateFile
@@ -67,6 +69,7 @@ _MODULES = ("audit", "paper", "theory")
 _HOME = {  # each public name is imported when it is first used: kernels take a second to load
     "ActiveUsers": "estimators.actives",
     "ActivesRelease": "estimates.actives",
+    "Advice": "planning.advisor",
     "Budget": "privacy.budget",
     "BudgetExhausted": "errors",
     "CannotMerge": "errors",
@@ -98,6 +101,7 @@ _HOME = {  # each public name is imported when it is first used: kernels take a 
     "StateFolder": "folder",
     "Users": "universe",
     "Windows": "estimators.windows",
+    "advise": "planning.advisor",
     "gather": "folder",
     "harden": "memory.hardening",
     "load": "state",

@@ -65,12 +65,16 @@ class LargeDelta(UserWarning):
     """A delta that is no longer next to nothing."""
 
 
-def check_delta(delta: Any) -> float:
+def check_delta(delta: Any) -> float | None:
     """A delta as a float, or `ValueError`; one that is not tiny comes with a warning that says what it is.
+
+    None says that none is allowed.
 
     >>> check_delta(1e-9)
     1e-09
     """
+    if delta is None:
+        return None
     checked = bounded_delta(delta)
     if checked > TINY_DELTA:
         warn(large_delta(checked), LargeDelta, stacklevel=3)

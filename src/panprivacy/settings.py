@@ -4,8 +4,10 @@ A line says where and what: ``counters.visits.epsilon: must be above 0, got -1``
 repeated. Needs pydantic, which the extras `serve`, `kafka`, `nats` and `redis` bring along.
 """
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
@@ -66,6 +68,25 @@ def read_table(model: type[T], values: Any, path: str, problems: list[str]) -> T
         for each in error.errors(include_url=False):
             problems += _lines(each, model, path)
         return None
+
+
+def with_files(values: dict[str, Any], folder: Path, path: str, problems: list[str]) -> dict[str, Any]:
+    """The same with what files hold in the place of values such as `{ file = "kafka-password" }`."""
+    found = dict(values)
+    for key, value in values.items():
+        if isinstance(value, dict) and list(value) == ["file"] and isinstance(value["file"], str):
+            file = secret_file(value["file"], folder)
+            try:
+                found[key] = file.read_text().rstrip("\r\n")
+            except (OSError, UnicodeDecodeError):
+                problems.append(f"{named(path, key)}: there is no file of text {file}")
+    return found
+
+
+def secret_file(name: str, folder: Path) -> Path:
+    """Where a file is: among the credentials that systemd has passed on, or else named from a folder on."""
+    passed = Path(os.environ.get("CREDENTIALS_DIRECTORY", "/nonexistent"), name)
+    return passed if passed.is_file() else folder / name
 
 
 def named(path: str, *keys: Any) -> str:

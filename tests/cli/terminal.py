@@ -37,13 +37,15 @@ def screen(output: str) -> list[str]:
     return [line for line in lines if line]
 
 
-def watched(*arguments: str | int | float | Path) -> list[str]:
-    """Run a command on a terminal of 200 columns; what is on the screen at the end."""
+def watched(*arguments: str | int | float | Path, typed: str = "") -> list[str]:
+    """Run a command on a terminal of 200 columns, and type; what is on the screen at the end."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 200, 0, 0))
     environment = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES", "NO_COLOR")}
     environment["TERM"] = "xterm"
-    process = start(*arguments, stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs, env=environment)
+    os.write(ours, typed.encode())
+    keyboard = theirs if typed else subprocess.DEVNULL
+    process = start(*arguments, stdin=keyboard, stdout=theirs, stderr=theirs, env=environment)
     os.close(theirs)
     output = b""
     while piece := _read(ours):

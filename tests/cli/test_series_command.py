@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 import pytest
 from commands import refused, run
-from weekly import BUDGET, FROM, USERS, WEEKLY, WEEKS, rows, visits
+from weekly import BUDGET, FROM, USERS, WEEKLY, WEEKS, rows, visits, visits_file
 
 
 @pytest.fixture(params=["parquet", "csv", "ndjson", "seconds.csv", "zone.csv"])
@@ -29,9 +29,7 @@ def file(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def parquet(tmp_path: Path) -> Path:
-    path = tmp_path / "visits.parquet"
-    visits().write_parquet(path)
-    return path
+    return visits_file(tmp_path)
 
 
 def lines(*arguments: Any) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 from commands import run
 from rich.console import Console
-from weekly import BUDGET, FROM, MONDAY, USERS, WEEKLY, WEEKS, rows, visits
+from weekly import BUDGET, FROM, MONDAY, USERS, WEEKLY, WEEKS, rows, visits, visits_file
 
 import panprivacy as pp
 from altered import altered
@@ -25,9 +25,7 @@ NOISY = ("-c", "user", "-n", USERS, "-e", 1, "--releases", 28, "--release-every"
 
 @pytest.fixture
 def parquet(tmp_path: Path) -> Path:
-    path = tmp_path / "visits.parquet"
-    visits().write_parquet(path)
-    return path
+    return visits_file(tmp_path)
 
 
 def curve_of(*arguments: Any) -> list[dict[str, Any]]:

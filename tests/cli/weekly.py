@@ -25,3 +25,10 @@ def rows(path: Path, *times: str) -> Path:
     """A file with one user for each of these times."""
     path.write_text("user,when\n" + "".join(f"{user},{time}\n" for user, time in enumerate(times)))
     return path
+
+
+def visits_file(folder: Path) -> Path:
+    """The visits in a file."""
+    path = folder / "visits.parquet"
+    visits().write_parquet(path)
+    return path

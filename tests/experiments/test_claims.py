@@ -18,21 +18,7 @@ pytestmark = pytest.mark.slow
 
 Judge = Callable[[pl.DataFrame], Claim]
 
-OF_RUNS: list[tuple[int, Judge]] = [
-    (4, errors.densities),
-    (4, errors.optbern_errs_less),
-    (4, errors.bounds_are_loose),
-    (5, errors.theory_coincides),
-    (6, errors.both_beat_dwork),
-    (6, errors.robust_to_the_stream),
-    (6, errors.ppds_on_sparse_streams),
-    (7, errors.small_samples),
-    (7, errors.ppds_in_the_middle),
-    (7, errors.optbern_improves),
-    (7, errors.identical_without_sampling),
-    (8, errors.thirty_times_less),
-    (10, errors.structure_does_not_matter),
-]
+OF_RUNS: list[tuple[int, Judge]] = [(number, judge) for number, judge in claims.JUDGES if number in (4, 5, 6, 7, 8, 10)]
 
 
 def times(factor: float, algorithm: str, stream: str = "") -> Distortion:

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from benchmark_modules import benchmark
 from panprivacy.folder.batch_log import BatchLog
 from panprivacy.folder.shards import ShardedBits
 from panprivacy.folder.stores import Files
@@ -19,12 +19,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def crashes() -> Any:
     """The command that counts, which takes 1,000 kills where it is not a test."""
-    spec = spec_from_file_location("folder_crashes", Path(__file__).parents[2] / "benchmarks" / "folder_crashes.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return benchmark("folder_crashes")
 
 
 def test_a_hundred_kills_lose_nothing(crashes: Any, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """A batch that says which it is counts once, however often it is fed and wherever it broke off."""
 
 import signal
+from collections.abc import Callable
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -30,16 +31,20 @@ def counted(folder: pp.StateFolder) -> list[int]:
     return [counter + UP_TO * bit for counter, bit in folder_table(folder).fields()]
 
 
-def break_off_at(monkeypatch: pytest.MonkeyPatch, shard: int) -> None:
-    """Let whoever comes to a shard die there."""
+def before_shard(monkeypatch: pytest.MonkeyPatch, shard: int, act: Callable[[], None]) -> None:
+    """Let something happen whenever a shard is about to be changed."""
     change = Files.change_one
 
-    def breaking_off(store: Files, name: str, edit: Any) -> None:
+    def changed(store: Files, name: str, edit: Any) -> None:
         if name == f"shard-{shard:05d}":
-            raise KeyboardInterrupt
+            act()
         change(store, name, edit)
 
-    monkeypatch.setattr(Files, "change_one", breaking_off)
+    monkeypatch.setattr(Files, "change_one", changed)
+
+
+def break_off() -> None:
+    raise KeyboardInterrupt
 
 
 def test_a_batch_with_a_name_counts_once(tmp_path: Path) -> None:
@@ -77,14 +82,12 @@ def test_a_batch_without_a_name_is_not_begun_if_a_shard_is_corrupt(tmp_path: Pat
 def test_a_batch_without_a_name_that_breaks_off_says_which_shards_have_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder, change = made(tmp_path), Files.change_one
+    folder = made(tmp_path)
 
-    def failing(store: Files, name: str, edit: Any) -> None:
-        if name == "shard-00002":
-            raise OSError("no space left")
-        change(store, name, edit)
+    def fail() -> None:
+        raise OSError("no space left")
 
-    monkeypatch.setattr(Files, "change_one", failing)
+    before_shard(monkeypatch, 2, fail)
     with testing.refused("half-counted", "no space left", "2", "4"):
         folder.update_many(range(100))
     assert counted(folder) == [1] * 50 + [0] * 50
@@ -97,7 +100,7 @@ def test_a_batch_that_broke_off_is_fed_again_and_counts_once(
     folder = made(tmp_path)
     folder.update_many(range(100), batch=("w", 7))
     with monkeypatch.context() as patch:
-        break_off_at(patch, shard)
+        before_shard(patch, shard, break_off)
         with pytest.raises(KeyboardInterrupt):
             folder.update_many(range(100), batch=("w", 8))
     folder.update_many(range(100), batch=("w", 8))
@@ -111,7 +114,7 @@ def test_the_next_batch_is_refused_while_some_shards_lack_the_last(
     folder = made(tmp_path)
     folder.update_many([], batch=("north", 7))
     with monkeypatch.context() as patch:
-        break_off_at(patch, 2)
+        before_shard(patch, 2, break_off)
         with pytest.raises(KeyboardInterrupt):
             folder.update_many(range(100), batch=("north", 8))
     assert folder.last_batch("north") == 7
@@ -308,14 +311,8 @@ def test_a_batch_that_looks_at_no_other_shard_would_be_found(tmp_path: Path, mon
 def test_an_interrupt_waits_until_all_shards_have_a_batch_without_a_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder, change = made(tmp_path), Files.change_one
-
-    def interrupted(store: Files, name: str, edit: Any) -> None:
-        if name == "shard-00001":
-            signal.raise_signal(signal.SIGINT)
-        change(store, name, edit)
-
-    monkeypatch.setattr(Files, "change_one", interrupted)
+    folder = made(tmp_path)
+    before_shard(monkeypatch, 1, lambda: signal.raise_signal(signal.SIGINT))
     with pytest.raises(KeyboardInterrupt):
         folder.update_many(range(100))
     assert counted(folder) == [1] * 100

@@ -13,7 +13,7 @@ import panprivacy as pp
 from checks import assert_variance
 from panprivacy import audit, theory
 from panprivacy.paper import Dwork, OptBern
-from panprivacy.paper.density import SampledBits
+from panprivacy.paper.density import SampledDensity
 from panprivacy.privacy.coins import Coins
 from panprivacy.testing import SeededCoins, refused
 from panprivacy.universe.integers import Words
@@ -103,13 +103,13 @@ def test_errors_are_those_of_the_exact_formula(kind: Algorithm, stream: str, sam
 
 @pytest.mark.slow
 def test_lost_events_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    redraw = SampledBits.redraw
+    redraw = SampledDensity.redraw
 
-    def forgetful(bits: SampledBits, indices: Words, remove: bool) -> None:
+    def forgetful(bits: SampledDensity, indices: Words, remove: bool) -> None:
         """A planted bug: every other event is lost."""
         redraw(bits, np.ascontiguousarray(indices[::2]), remove)
 
-    monkeypatch.setattr(SampledBits, "redraw", forgetful)
+    monkeypatch.setattr(SampledDensity, "redraw", forgetful)
     errors, _ = estimates(lambda coins: OptBern(USERS, 0.5, 1000, coins=coins), "uniform")
     with pytest.raises(AssertionError):
         assert_variance(errors, float(theory.mse("optbern", 0.5, 1000, DENSITIES["uniform"], USERS)))

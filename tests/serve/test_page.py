@@ -77,6 +77,8 @@ def test_a_counter_shows_estimate_interval_error_budget_and_next_release(browser
             assert re.fullmatch(r"in (\d+ min ?)?(\d+ s)?", fact(page, "countdown"))
             assert fact(page, "next").startswith("at ")
             assert fact(page, "estimate", "visitors") == "None yet"
+            assert fact(page, "state", "visitors").startswith("Spent before the first release: ε ")
+            assert re.fullmatch(r"ε [\d.]+ of it is for the state, which an intruder might read.", fact(page, "state"))
             assert fact(page, "countdown", "visitors") == "On request"
 
 
@@ -88,7 +90,11 @@ def test_groups_are_bars_whatever_they_are_called(browser: "Browser", tmp_path: 
             until_drawn(page)
             bars = page.locator("#counter-flu [data-of=bars]")
             assert bars.locator(".bars .point").count() == 3
-            assert bars.locator(".ytick text").all_text_contents() == sorted(REGIONS)
+            assert bars.locator(".ytick text").all_text_contents()[0] == "north", "the largest is not first"
+            page.select_option("#counter-flu [data-of=order]", "by name")
+            labels = "[...document.querySelectorAll('#counter-flu [data-of=bars] .ytick text')]"
+            names = f"{labels}.map((each) => each.textContent)"
+            until(page, f"() => {names}.join() === '{','.join(sorted(REGIONS))}'")
             words = bars.get_attribute("aria-label") or ""
             north = re.search(r"north: ([\d.]+) % \([\d.]+ % to [\d.]+ %\)", words)
             assert north is not None
@@ -146,6 +152,8 @@ def test_after_a_break_the_page_connects_again_and_catches_up(browser: "Browser"
         page = context.__enter__()
         page.locator("#counter-flu", has_text="1 release made").wait_for()
     page.locator("[data-state=broken]", has_text="Connecting again").wait_for()
+    page.locator("#gone", has_text="does not answer. Not connected since").wait_for()
+    assert page.title().startswith("Not connected")
     with counting(tmp_path, port=port) as running:
         for name in ("flu", "flu", "visitors"):
             release(running, name)
@@ -153,6 +161,7 @@ def test_after_a_break_the_page_connects_again_and_catches_up(browser: "Browser"
         page.locator("#counter-visitors", has_text="1 release made").wait_for()
         page.locator("#counter-flu figcaption", has_text="3 releases").wait_for()
         page.wait_for_selector("[data-state=live]")
+        assert page.locator("#gone").is_hidden()
         context.__exit__(None, None, None)
 
 
@@ -229,8 +238,9 @@ _DRAW = """async ([cases, automargin]) => {
     place.style.width = `${width}px`;
     document.body.append(place);
     const moment = (i) => new Date(1.79e12 + 1000 * seconds * i);
-    const points = values.map((value, i) => ({ moment: moment(i), value, low: value * 0.8, high: value * 1.2 }));
-    await drawSeries(place, [{ name: "a", points }], unit, String);
+    const around = (value) => ({ value, unit, stderr: null, low: value * 0.8, high: value * 1.2 });
+    const points = values.map((value, i) => ({ moment: moment(i), ...around(value) }));
+    await drawSeries(place, [{ name: "a", points }], unit);
     place.remove();
   }
   Plotly.react = react;
@@ -263,7 +273,7 @@ def test_a_release_that_is_mostly_noise_is_flagged(browser: "Browser", tmp_path:
         for name in ("faint", "clear"):
             release(running, name)
         with opened(browser, running.address, charts=False) as page:
-            page.locator("#counter-faint [data-of=noisy]", has_text="This answer is mostly noise.").wait_for()
+            page.locator("#counter-faint [data-of=noisy]", has_text="Mostly noise").wait_for()
             assert page.locator("#counter-clear [data-of=noisy]").is_hidden()
 
 
@@ -287,11 +297,13 @@ def test_numbers_have_the_digits_that_their_error_lets_mean_something(browser: "
         ("share", None, 0.25, "25.0 %"),
         ("share", 1.5, 0.37, "40 %"),  # whose error is above 100 %
         ("share", 1.5, 1.5, "150 %"),
+        ("share", 22.0, 1.0, "100 %"),
+        ("appearances", 345.0, 4.0, "4"),
     ]
     with counting(tmp_path) as running, opened(browser, running.address, charts=False) as page:
         for unit, error, number, words in cases:
             written = page.evaluate(
-                "async ([unit, error, number]) => (await import('/static/words.js')).writerFor(unit, error)(number)",
+                "async ([unit, error, number]) => (await import('/static/numbers.js')).writerFor(unit, error)(number)",
                 [unit, error, number],
             )
             assert written == words

@@ -2,6 +2,7 @@
 
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -30,6 +31,21 @@ def published(service: Service) -> list[tuple[int, int]]:
     return [(each["period"]["number"], each["period"]["missed"]) for each in service.counter("flu").release_log.records]
 
 
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """A wall clock that tests move."""
+    clock = SimpleNamespace(now=START)
+    monkeypatch.setattr(counters, "_now", lambda: clock.now)
+    return clock
+
+
+@pytest.fixture
+def watched_clock(clock: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """A clock that counters look at often, also while nothing comes."""
+    monkeypatch.setattr(counters, "_LOOK", 0.02)
+    return clock
+
+
 def test_periods_are_numbered_from_the_start() -> None:
     schedule = Schedule(EACH_DAY, RowPolicy(0, "count", "skip"), begun=START + DAY // 2)
     assert [schedule.periods.number(START + moment) for moment in (DAY - 1, DAY, 4 * DAY)] == [0, 1, 4]
@@ -42,38 +58,33 @@ def test_a_period_before_the_counter_was_made_is_not_missed() -> None:
 
 
 def test_the_clock_releases_and_a_downtime_is_one_release_that_says_what_was_missed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, watched_clock: SimpleNamespace
 ) -> None:
-    now = START
-    monkeypatch.setattr(counters, "_now", lambda: now)
-    monkeypatch.setattr(counters, "_LOOK", 0.02)
     settings = settings_for(tmp_path, flu=FLU | {"schedule": {"every": "1d", "start": "2026-01-05"}})
     with Service(settings) as service:
         assert service.counter("flu").status["next"] == "2026-01-06T00:00:00+00:00"
-        now += DAY
+        watched_clock.now += DAY
         _wait_for(service, 1)
         assert published(service) == [(0, 0)]
-    now += 10 * DAY
+    watched_clock.now += 10 * DAY
     with Service(settings) as service:
         _wait_for(service, 2)
         assert published(service) == [(0, 0), (10, 9)]
-        now += DAY
+        watched_clock.now += DAY
         _wait_for(service, 3)
         assert service.counter("flu").status["next"] is None, "all three planned releases are made"
-        now += DAY
+        watched_clock.now += DAY
         time.sleep(0.2)
         assert published(service) == [(0, 0), (10, 9), (11, 0)]
 
 
-def test_the_clock_releases_while_bodies_never_stop_coming(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_clock_releases_while_bodies_never_stop_coming(tmp_path: Path, clock: SimpleNamespace) -> None:
     """A body that comes after the end of a period is not in the release of that period."""
-    now = START
-    monkeypatch.setattr(counters, "_now", lambda: now)
     plan = FLU | {"epsilon": 60.0, "releases": 2, "universe": 100, "schedule": {"every": "1d", "start": "2026-01-05"}}
     with Service(settings_for(tmp_path, flu=plan)) as service:
         counter = service.counter("flu")
         counter.take(csv(*((user, "") for user in range(50)))).result()
-        now += DAY
+        clock.now += DAY
         counter.take(csv(*((user, "") for user in range(100)))).result()
         assert published(service) == [(0, 0)], "the thread was never without a body"
         assert counter.release_log.records[0]["release"]["density"] == pytest.approx(0.5, abs=0.02)
@@ -196,23 +207,20 @@ def test_every_day_of_actives_is_released(tmp_path: Path) -> None:
 
 
 def test_the_wall_clock_ends_periods_and_rows_do_not_unless_the_file_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, watched_clock: SimpleNamespace
 ) -> None:
-    now = START
-    monkeypatch.setattr(counters, "_now", lambda: now)
-    monkeypatch.setattr(counters, "_LOOK", 0.02)
     plan = FLU | {"epsilon": 60.0, "universe": 100, "schedule": BY_CLOCK}
     with Service(settings_for(tmp_path, flu=plan)) as service:
         counter = service.counter("flu")
         counter.take(csv((1, "2026-01-05"), (2, "2030-01-01"), (3, "soon"), (4, "2025-01-01"))).result()
         assert published(service) == []
-        now += DAY
+        watched_clock.now += DAY
         _wait_for(service, 1)
         assert published(service) == [(0, 0)]
         late_counts = counter.release_log.records[0]["release"]["density"]
-        now -= 1  # a clock of a sender is a little ahead: its rows count in the open period
+        watched_clock.now -= 1  # a clock of a sender is a little ahead: its rows count in the open period
         counter.take(csv(*((user, "2026-01-06") for user in range(50)))).result()
-        now += 1 + DAY
+        watched_clock.now += 1 + DAY
         _wait_for(service, 2)
         assert counter.release_log.records[1]["release"]["density"] == pytest.approx(0.5, abs=0.03)
     assert late_counts == pytest.approx(0.02, abs=0.005), "the early one and the one without a time are left out"

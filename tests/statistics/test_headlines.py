@@ -5,32 +5,21 @@ million runs. Where the truth is far from the ends of the range, numbers are unb
 most 0.4 standard errors.
 """
 
-from importlib.util import module_from_spec, spec_from_file_location
 from math import sqrt
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from scipy import stats
 
+from benchmark_modules import benchmark
 from panprivacy.estimates.isotonic import ordered_shares
 
 RUNS = 600
 CLIPPED = 0.4  # the mean of a standard normal number that is brought above 0
 
 
-def loaded() -> Any:
-    path = Path(__file__).parents[2] / "benchmarks" / "headlines.py"
-    spec = spec_from_file_location("headlines", path)
-    assert spec
-    assert spec.loader
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-headlines = loaded()
+headlines = benchmark("headlines")
 
 
 def most_biased(numbers: int, runs: int = RUNS, true: float = CLIPPED) -> float:

@@ -42,6 +42,7 @@ COMMANDS = {
         "token": ("serve", "", "Make a token for a user of the service."),
     },
     "Plan, check and try": {
+        "advise": ("advise", "[QUESTION]", "Say which estimator answers a question, at which epsilon."),
         "plan": ("plan", "", "Say which estimator to build, how large, and how much it will err."),
         "audit": ("audit", "[ESTIMATOR]", "Check the privacy of estimators."),
         "demo": ("demo", "", "Count simulated clinic visits, and compare the answer with the truth."),

@@ -104,20 +104,10 @@ class Calendar:
         self._grid = None if start is None else Periods(start, self._length)
 
     @classmethod
-    def parsed(
-        cls,
-        column: str,
-        every: str,
-        start: str | None,
-        *,
-        passed: int,
-        planned: int,
-        policy: RowPolicy = _OF_FILES,
-        now: Callable[[], int] | None = None,
-    ) -> Self:
+    def parsed(cls, column: str, every: str, start: str | None, **more: Any) -> Self:
         """Read the options ``--time``, ``--release-every`` and ``--start``."""
         moment = None if start is None else parsed_moment("--start", start)
-        return cls(column_of_times(column), every, moment, passed=passed, planned=planned, policy=policy, now=now)
+        return cls(column_of_times(column), every, moment, **more)
 
     @property
     def start(self) -> int | None:

@@ -7,7 +7,6 @@ from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from types import TracebackType
 from typing import Self
 
 import numpy as np
@@ -36,9 +35,7 @@ class MainThreadQueue:
         os.set_blocking(self.handle, False)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         os.close(self.handle)
         os.close(self._waker)
 

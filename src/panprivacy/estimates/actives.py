@@ -11,7 +11,7 @@ import numpy as np
 from panprivacy.display import Rows
 from panprivacy.errors import InvalidValue
 from panprivacy.estimates.errors import interval_within
-from panprivacy.estimates.estimate import NOT_ENOUGH, Estimate, Interval, Series, column_lists, series
+from panprivacy.estimates.estimate import NOT_ENOUGH, Estimate, Interval, Part, Series, column_lists, optional, series
 from panprivacy.estimates.frames import Tabular
 from panprivacy.estimates.release import AnyRelease
 from panprivacy.estimates.smoothing import local_lines
@@ -77,59 +77,22 @@ class ActivesRelease(AnyRelease):
             return "one day is not smoothed: ActiveUsers.smoothed() has the releases of all days with smoothed shares"
         return super().why_missing(name)
 
-    def _value(self, name: str) -> float | None:
-        found = self.singles().get(name)
-        return None if found is None else found.value
+    stickiness = optional("stickiness")
+    """The mean of the days' actives over the mean monthly actives, of the last cycle.
 
-    @property
-    def stickiness(self) -> float | None:
-        """The mean of the days' actives over the mean monthly actives, of the last cycle.
+    None before there is a month, and where the monthly actives are known too little for a ratio."""
+    stickiness_stderr = Part[float | None]("stickiness", "stderr", optional=True)
+    """Standard error of the stickiness."""
+    stickiness_interval = Part[Interval | None]("stickiness", "interval", optional=True)
+    """Confidence interval for the stickiness."""
+    daily, daily_count = optional("daily"), optional("daily_count")
+    """The share and the number of users active in the last 24 hours, often called DAU.
 
-        None before there is a month, and where the monthly actives are known too little for a ratio.
-        """
-        return self._value("stickiness")
-
-    @property
-    def stickiness_stderr(self) -> float | None:
-        """Standard error of the stickiness."""
-        found = self.singles().get("stickiness")
-        return None if found is None else found.stderr
-
-    @property
-    def stickiness_interval(self) -> Interval | None:
-        """Confidence interval for the stickiness."""
-        found = self.singles().get("stickiness")
-        return None if found is None else found.interval
-
-    @property
-    def daily(self) -> float | None:
-        """The share active in the last 24 hours; None if that is no number of days, or too many."""
-        return self._value("daily")
-
-    @property
-    def weekly(self) -> float | None:
-        """The share active in the last 7 times 24 hours."""
-        return self._value("weekly")
-
-    @property
-    def monthly(self) -> float | None:
-        """The share active in the last 30 times 24 hours, or 28 times if there are no 30."""
-        return self._value("monthly")
-
-    @property
-    def daily_count(self) -> float | None:
-        """The number of users active in the last 24 hours, often called DAU."""
-        return self._value("daily_count")
-
-    @property
-    def weekly_count(self) -> float | None:
-        """The number of users active in the last 7 times 24 hours, often called WAU."""
-        return self._value("weekly_count")
-
-    @property
-    def monthly_count(self) -> float | None:
-        """The number of users active in the last 30 (or 28) times 24 hours, often called MAU."""
-        return self._value("monthly_count")
+    None if that is no number of days, or too many."""
+    weekly, weekly_count = optional("weekly"), optional("weekly_count")
+    """The share and the number of users active in the last 7 times 24 hours, often called WAU."""
+    monthly, monthly_count = optional("monthly"), optional("monthly_count")
+    """The share and the number of users active in the last 30 (or 28) times 24 hours, often called MAU."""
 
     def _is_noise(self) -> bool:
         return self.active_stderr[0] > max(self.active[0], PLAUSIBLE)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from math import isfinite
-from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeAlias, TypeVar, overload
+from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeAlias, TypeVar, cast, overload
 
 from panprivacy.errors import NoEstimate
 
@@ -175,11 +175,15 @@ T = TypeVar("T")
 
 
 class Part(Generic[T]):
-    """One number of a named estimate as an attribute of its release: ``release.density_stderr``."""
+    """One number of a named estimate as an attribute of its release: ``release.density_stderr``.
 
-    def __init__(self, name: str, part: str) -> None:
+    Where there is no such estimate, it is None if it is `optional`, and else an error.
+    """
+
+    def __init__(self, name: str, part: str, *, optional: bool = False) -> None:
         self._name = name
         self._part = part
+        self._optional = optional
 
     def __set_name__(self, owner: type, attribute: str) -> None:
         self._attribute = attribute
@@ -192,15 +196,19 @@ class Part(Generic[T]):
         if release is None:
             return self
         estimate = release.estimates.get(self._name)
-        if estimate is None:
+        if estimate is None and not self._optional:
             raise NoEstimate(release.why_missing(self._attribute))
-        found: T = getattr(estimate, self._part)
-        return found
+        return cast("T", getattr(estimate, self._part, None))
 
 
 def numbers(name: str) -> tuple[Part[float], Part[float], Part[Interval], Part[float]]:
     """The attributes of an `Estimate`: its value, its standard error, its interval, its raw value."""
     return Part(name, "value"), Part(name, "stderr"), Part(name, "interval"), Part(name, "raw")
+
+
+def optional(name: str) -> Part[float | None]:
+    """The value of an `Estimate` that not every release has."""
+    return Part(name, "value", optional=True)
 
 
 Floats: TypeAlias = tuple[float, ...]

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from math import nan
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, overload
 
 from panprivacy.display import Card, Rows, Sheet, finite, grid_of, html_of, warning_of
 from panprivacy.errors import InvalidValue, NoEstimate, PanPrivacyError
@@ -17,6 +17,8 @@ from panprivacy.universe.groups import Label
 if TYPE_CHECKING:
     import polars as pl
     from matplotlib.axes import Axes
+
+T = TypeVar("T")
 
 MOST_SHOWN = 20
 """Groups that are shown to people; a frame has all of them."""
@@ -49,6 +51,23 @@ class Cost:
         return f"{self.epsilon_spent:.4g} spent{left}{and_delta(self.delta_spent)}"
 
 
+class OfCost(Generic[T]):
+    """A field of a release's cost as an attribute of the release: ``release.epsilon_spent``."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    @overload
+    def __get__(self, release: None, owner: type) -> "OfCost[T]": ...
+    @overload
+    def __get__(self, release: "AnyRelease", owner: type) -> T: ...
+    def __get__(self, release: "AnyRelease | None", owner: type) -> "OfCost[T] | T":
+        if release is None:
+            return self
+        found: T = getattr(release.cost, self._name)
+        return found
+
+
 @dataclass(frozen=True, kw_only=True)
 class AnyRelease(Tabular):
     """What all releases have: named estimates, their cost, and groups, each of which is a release with a label.
@@ -74,20 +93,16 @@ class AnyRelease(Tabular):
     BOUNDS: ClassVar[str] = "interval"
     """What the bounds of an estimate are called."""
 
-    @property
-    def level(self) -> float:
-        """Confidence level of the intervals."""
-        return self.cost.level
-
-    @property
-    def number(self) -> int:
-        """Which of the planned releases this is, from 1."""
-        return self.cost.number
-
-    @property
-    def epsilon_spent(self) -> float:
-        """Worst-case loss up to and with this release, one reading of the state included."""
-        return self.cost.epsilon_spent
+    level = OfCost[float]()
+    """Confidence level of the intervals."""
+    number = OfCost[int]()
+    """Which of the planned releases this is, from 1."""
+    epsilon_spent = OfCost[float]()
+    """Worst-case loss up to and with this release, one reading of the state included."""
+    delta_spent = OfCost[float]()
+    """The probability, at most, with which more than `epsilon_spent` was lost; 0 without Gaussian noise."""
+    secure = OfCost[bool]()
+    """False if the coins were not the operating system's: such a release protects nobody."""
 
     @property
     def epsilon_remaining(self) -> float:
@@ -95,16 +110,6 @@ class AnyRelease(Tabular):
         if self.cost.epsilon_remaining is None:
             raise NoEstimate("nothing remains of a budget that starts anew in each cycle")
         return self.cost.epsilon_remaining
-
-    @property
-    def delta_spent(self) -> float:
-        """The probability, at most, with which more than `epsilon_spent` was lost; 0 without Gaussian noise."""
-        return self.cost.delta_spent
-
-    @property
-    def secure(self) -> bool:
-        """False if the coins were not the operating system's: such a release protects nobody."""
-        return self.cost.secure
 
     def singles(self) -> dict[str, Estimate]:
         """The estimates that are one number each."""

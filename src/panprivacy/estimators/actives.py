@@ -245,7 +245,7 @@ class ActiveUsers(TimedUpdates, Tabular, PartedEstimator[ActivesRelease]):
         length, days = days_of(span, every)
         self._periods = Days(moment_of(start), length, check_level(level))
         size = table_size(users.size, sample, memory)
-        delta = None if delta is None else check_delta(delta)
+        delta = check_delta(delta)
         phases = [(i, i + 1) for i in range(days)]
         slots = choose_parts(
             users.size, size, days, key, source, groups=phases, named=f"phases, one for each day of {span}"

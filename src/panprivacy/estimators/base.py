@@ -5,7 +5,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property, partial
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +32,7 @@ from panprivacy.table import Bits, Table
 from panprivacy.table.batch import BatchUpdate, look_up
 from panprivacy.universe import Edges, Ids, Universe
 from panprivacy.universe.categories import CategorizedEvent, CategorizedEvents
-from panprivacy.universe.columns import batches, named_columns
+from panprivacy.universe.columns import BatchOptions, batches, named_columns
 from panprivacy.universe.strangers import StrangerFilter
 
 load_kernels()  # before there is any event, so that none decides it
@@ -169,17 +169,9 @@ class Estimator(Saveable, Generic[R]):
         """
         self._redraw_many(ids, categories, False, column=column, skip_outside=skip_outside, threads=threads)
 
-    def remove_many(
-        self,
-        ids: Ids,
-        categories: Any = None,
-        *,
-        column: str | tuple[str, str] | None = None,
-        skip_outside: bool = False,
-        threads: int | None = None,
-    ) -> None:
+    def remove_many(self, ids: Ids, categories: Any = None, **options: Unpack[BatchOptions]) -> None:
         """Note that these users were deleted; takes what `update_many` takes."""
-        self._redraw_many(ids, categories, True, column=column, skip_outside=skip_outside, threads=threads)
+        self._redraw_many(ids, categories, True, **options)
 
     def check_many(self, ids: Ids, categories: Any = None, *, skip_outside: bool = False) -> None:
         """Refuse what `update_many` would refuse for its ids or categories, and change nothing.
@@ -212,7 +204,14 @@ class Estimator(Saveable, Generic[R]):
                 table.redraw_one(slot, self._coins.flip(threshold), remove)
 
     def _redraw_many(
-        self, ids: Any, categories: Any, remove: bool, *, column: Any, skip_outside: bool, threads: int | None
+        self,
+        ids: Any,
+        categories: Any,
+        remove: bool,
+        *,
+        column: Any = None,
+        skip_outside: bool = False,
+        threads: int | None = None,
     ) -> None:
         if threads is not None:
             check_threads(threads)

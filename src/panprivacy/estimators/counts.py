@@ -25,7 +25,7 @@ from panprivacy.slots.saved import slots_bytes, slots_from, universe_bytes, univ
 from panprivacy.table import Counters
 from panprivacy.table.counters import LEAST_UP_TO, check_frequency
 from panprivacy.units import format_bytes
-from panprivacy.universe import Ids, Universe
+from panprivacy.universe import Universe
 from panprivacy.universe.groups import Label
 
 
@@ -43,7 +43,8 @@ class Counts(UniverseEstimator[FrequencyRelease]):
     the sum of all shares is the cropped mean: the mean of min(n, t).
 
     **A batch that is fed twice counts twice**, unlike with the other estimators. A batch is taken whole or not at all,
-    whatever breaks it off; what was taken must not be fed again.
+    whatever breaks it off; what was taken must not be fed again. An iterator is taken in chunks, each a batch: what was
+    counted before a bad chunk stays counted.
 
     Parameters
     ----------
@@ -94,8 +95,9 @@ class Counts(UniverseEstimator[FrequencyRelease]):
     eps_state, what one bit of a pair loses, and the releases R on top of it; with ``only="mean"`` it is the formula of
     `Density`. The auditor finds both exactly.
 
-    `remove` takes one appearance back. The state then has the law of a count that goes up to t and down to 0 and never
-    beyond, so the release is exactly right for users who have appeared at most t times when something is taken back.
+    `remove` takes one appearance back; a user at 0 stays there. The state then has the law of a count that goes up to
+    t and down to 0 and never beyond, so the release is exactly right for users who have appeared at most t times when
+    something is taken back.
 
     There is no `rerandomize`: two readings show every counter twice, and the difference tells how often its user came
     in between. Tables that saw the same users cannot be merged: two counters that hide where they began cannot be
@@ -138,7 +140,7 @@ class Counts(UniverseEstimator[FrequencyRelease]):
         source = coins or coin_sources.system
         up_to = check_frequency(up_to, only)
         chosen = choose_slots(universe, source, groups=groups, categories=categories, other=other, shard=shard, key=key)
-        delta = None if delta is None else check_delta(delta)
+        delta = check_delta(delta)
         places = None if only else up_to
         planned = check_whole(releases, "releases")
         split = best_split(check_epsilon(epsilon), chosen.each, planned, delta=delta, up_to=places)
@@ -154,41 +156,6 @@ class Counts(UniverseEstimator[FrequencyRelease]):
 
     def _drawn_table(self, slots: SlotMap) -> Counters:
         return Counters.drawn(slots.size, self._ledger.pair, self._coins, self.up_to)
-
-    # --- events -------------------------------------------------------------------------------------------------
-
-    def update_many(
-        self,
-        ids: Ids,
-        categories: Any = None,
-        *,
-        column: str | tuple[str, str] | None = None,
-        skip_outside: bool = False,
-        threads: int | None = None,
-    ) -> None:
-        """Note that these users appeared, each as often as it is there.
-
-        Takes what `Density.update_many` takes. A batch is counted whole or not at all: not at all if anything is wrong
-        with it; if Ctrl-C breaks it off, one or the other. **Feeding it twice counts it twice**. An iterator is taken
-        in chunks, each a batch, and what was counted before a bad chunk stays counted.
-        """
-        super().update_many(ids, categories, column=column, skip_outside=skip_outside, threads=threads)
-
-    def remove(self, user: Any, category: Any = None) -> None:
-        """Take one appearance of a user back; one who is at 0 stays there."""
-        super().remove(user, category)
-
-    def remove_many(
-        self,
-        ids: Ids,
-        categories: Any = None,
-        *,
-        column: str | tuple[str, str] | None = None,
-        skip_outside: bool = False,
-        threads: int | None = None,
-    ) -> None:
-        """Take one appearance back for each time that a user is there; takes what `update_many` takes."""
-        super().remove_many(ids, categories, column=column, skip_outside=skip_outside, threads=threads)
 
     def rerandomize(self) -> NoReturn:
         """Refuse: two readings of a counter tell how often its user came in between."""

@@ -126,7 +126,7 @@ class Density(UniverseEstimator[Release]):
             shard=shard,
             key=key,
         )
-        delta = None if delta is None else check_delta(delta)
+        delta = check_delta(delta)
         plan = check_whole(releases, "releases"), check_whole(intrusions, "intrusions")
         split = best_split(check_epsilon(epsilon), chosen.each, *plan, delta)
         table = self.TABLE.drawn(chosen.slots.size, split.pair, source)

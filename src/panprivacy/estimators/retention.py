@@ -110,7 +110,7 @@ class Retention(Tabular, PartedEstimator[Release | RetentionRelease]):
         source = coins or coin_sources.system
         users = ungrouped(universe_of(universe), "a Retention")
         size = table_size(users.size, sample, memory)
-        delta = None if delta is None else check_delta(delta)
+        delta = check_delta(delta)
         planned = check_whole(releases, "releases")
         if planned < 1:
             raise InvalidValue(

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self, TypeAlias
+from typing import Any, Self, TypeAlias, Unpack
 
 from panprivacy.checks import check_level
 from panprivacy.display import Card, grid_of, html_of
@@ -20,6 +20,7 @@ from panprivacy.privacy import coins as coin_sources
 from panprivacy.privacy.budget import Budget
 from panprivacy.privacy.coins import Coins
 from panprivacy.universe import Edges, Ids, Universe, Users
+from panprivacy.universe.columns import RowOptions
 
 BatchLike: TypeAlias = tuple[str, int] | None
 """How a caller says which batch it is: not at all, or by the name of a writer and a number."""
@@ -154,13 +155,7 @@ class StateFolder(ownership.Locked):
         self.remove_many([user], None if category is None else [category], batch=batch)
 
     def update_many(
-        self,
-        ids: Ids,
-        categories: Any = None,
-        *,
-        column: str | tuple[str, str] | None = None,
-        skip_outside: bool = False,
-        batch: BatchLike = None,
+        self, ids: Ids, categories: Any = None, *, batch: BatchLike = None, **rows: Unpack[RowOptions]
     ) -> None:
         """Note that these users appeared; when this returns, that is on disk. Takes what an estimator takes.
 
@@ -169,26 +164,20 @@ class StateFolder(ownership.Locked):
         as it is. A number that is lower than the last one is refused, and so is the next batch until all shards have
         the one before: of two batches of one writer at the same time, one is refused.
         """
-        self._take(ids, categories, batch, remove=False, column=column, skip_outside=skip_outside)
+        self._take(ids, categories, batch, remove=False, **rows)
 
     def remove_many(
-        self,
-        ids: Ids,
-        categories: Any = None,
-        *,
-        column: str | tuple[str, str] | None = None,
-        skip_outside: bool = False,
-        batch: BatchLike = None,
+        self, ids: Ids, categories: Any = None, *, batch: BatchLike = None, **rows: Unpack[RowOptions]
     ) -> None:
         """Note that these users were deleted; takes what `update_many` takes."""
         if not self._ledger.est.TRAITS.removes:
             self._ledger.est.remove_many(ids)  # which says why not
-        self._take(ids, categories, batch, remove=True, column=column, skip_outside=skip_outside)
+        self._take(ids, categories, batch, remove=True, **rows)
 
-    def _take(self, ids: Ids, categories: Any, batch: BatchLike, *, remove: bool, **which_rows: Any) -> None:
+    def _take(self, ids: Ids, categories: Any, batch: BatchLike, *, remove: bool, **rows: Unpack[RowOptions]) -> None:
         which = self._identified(batch)
         with self._lock, self.gather() as gathered:
-            gathered.add(ids, categories, **which_rows)
+            gathered.add(ids, categories, **rows)
             self._ledger.read()
             self._ledger.bits.redraw_marked(gathered.marks, self._coins, batch=which, remove=remove)
 

@@ -32,6 +32,26 @@ def first_refused(block: bytes, separator: str, columns: int, integers: Sequence
     return int(_first_refused(text, ord(separator), columns, padded))
 
 
+def last_end(block: bytes, quoted: bool) -> int:
+    """Where the last record that is whole ends; 0 if none is. `quoted` is whether the block begins inside quotes.
+
+    >>> last_end(b'1,a\\n2,"b\\nc', False), last_end(b'b"\\n3\\n', True)
+    (4, 5)
+    """
+    return int(_last_end(np.frombuffer(block, dtype=np.uint8), quoted))
+
+
+@njit(types.int64(_OCTETS, types.boolean), nogil=True, cache=True)
+def _last_end(block, quoted):
+    end = 0
+    for i in range(len(block)):
+        if block[i] == _QUOTE:
+            quoted = not quoted
+        elif block[i] == _NEWLINE and not quoted:
+            end = i + 1
+    return end
+
+
 @njit(nogil=True, inline="always")
 def _blank(block, start, end):
     return start == end or (start + 1 == end and block[start] == _RETURN)

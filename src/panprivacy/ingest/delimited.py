@@ -56,10 +56,13 @@ class Cutter:
 
     def cut(self, piece: bytes) -> bytes:
         """Take a piece; give back all records that it completes."""
-        end = piece.rfind(b"\n") + 1
         quoted = self._quotes and (self._odd or b'"' in piece)
         if quoted:
-            end = _outside_quotes(piece, end, self._odd)
+            from panprivacy.ingest.csv_kernels import last_end  # compiles: only where there are quotes
+
+            end = last_end(piece, bool(self._odd))
+        else:
+            end = piece.rfind(b"\n") + 1
         block = b"".join((*self._parts, piece[:end])) if end else b""
         if end:
             self._parts, self._size, self._odd = [], 0, 0
@@ -78,16 +81,6 @@ class Cutter:
     def quoted(self) -> bool:
         """Whether what is left is inside quotes."""
         return bool(self._odd)
-
-
-def _outside_quotes(data: bytes, end: int, odd: int) -> int:
-    """Go back from the end of a line to the end of a record; `odd` is whether the data begins inside quotes."""
-    odd = (odd + data.count(b'"', 0, end)) % 2
-    while odd and end:
-        line = data.rfind(b"\n", 0, end - 1) + 1
-        odd ^= data.count(b'"', line, end) % 2
-        end = line
-    return end
 
 
 def record_ends(block: bytes, quotes: bool, most: int | None = None) -> list[int]:

@@ -71,9 +71,11 @@ class Continuous(Printed):
     ) -> None:
         if grid < 1:
             raise InvalidValue(f"grid must be at least one step, got {grid}", code="grid-range")
-        super().__init__(
-            universe, epsilon, coins, lambda users, coins: SampledValues(users, sample, float(epsilon), grid, coins)
-        )
+        super().__init__(universe, epsilon, sample, coins)
+        self._grid = grid
+        self._digits = digit_coins(self.epsilon / grid)
+        self._sample = draw_sample(self.universe.size, sample, self._coins)
+        self._values = self._drawn(sample, centre=0)
         printed.warn(self)
 
     @property
@@ -82,21 +84,9 @@ class Continuous(Printed):
         loss = 2 * self.epsilon + _CUT + log((_CUT + 1.5) / 2)
         return (printed.unbounded_state(self.epsilon, loss),)
 
-
-class SampledValues:
-    """A number for every user of a random sample, drawn around 0, and around 1 when the user appears."""
-
-    def __init__(self, universe: int, sample: int, epsilon: float, grid: int, coins: Coins) -> None:
-        self._epsilon = epsilon
-        self._grid = grid
-        self._coins = coins
-        self._digits = digit_coins(epsilon / grid)
-        self._sample = draw_sample(universe, sample, coins)
-        self._values = self._drawn(sample, centre=0)
-
     def _drawn(self, n: int, centre: int) -> NDArray[np.int64]:
         """Draw n values around a centre, cut on both sides."""
-        beyond = int(_CUT * self._grid / self._epsilon)
+        beyond = int(_CUT * self._grid / self.epsilon)
         values = centre + discrete_laplace_many(n, self._digits, self._coins)
         return np.clip(values, -beyond, self._grid + beyond)
 
@@ -108,12 +98,7 @@ class SampledValues:
     def estimate(self) -> float:
         """The mean, plus ``Laplace(1/(epsilon m))``."""
         mean = float(self._values.mean()) / self._grid
-        return self._coins.noisy_real(mean, 1 / (self._epsilon * self.size))
-
-    @property
-    def size(self) -> int:
-        """The number of sampled users m."""
-        return len(self._values)
+        return self._coins.noisy_real(mean, 1 / (self.epsilon * self.sample))
 
     @property
     def state(self) -> ValueState:

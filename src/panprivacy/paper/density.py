@@ -103,15 +103,19 @@ class BitState(NamedTuple):
     bits: tuple[bool, ...]
 
 
-class SampledBits:
-    """A bit for every user of a random sample: drawn with p_init, redrawn with p_upd when the user appears."""
+class SampledDensity(Printed):
+    """Alg. 1 or 2: a bit for every user of a sample, drawn with p_init, redrawn with p_upd when the user appears."""
 
-    def __init__(self, universe: int, sample: int, pair: PrintedPair, epsilon: float, coins: Coins) -> None:
+    ALGORITHM: ClassVar[str]
+    """Its name in `panprivacy.theory`."""
+
+    def __init__(
+        self, universe: int | Universe, epsilon: float, sample: int, pair: PrintedPair, coins: Coins | None
+    ) -> None:
+        super().__init__(universe, epsilon, sample, coins)
         self._pair = pair
-        self._epsilon = epsilon
-        self._coins = coins
-        self._sample = draw_sample(universe, sample, coins)
-        self._table = Table.drawn(sample, pair.coins, coins)
+        self._sample = draw_sample(self.universe.size, sample, self._coins)
+        self._table = Table.drawn(sample, pair.coins, self._coins)
 
     def redraw(self, indices: Words, remove: bool) -> None:
         """Redraw the bits of those of these users who are sampled, each with a coin of its own."""
@@ -121,32 +125,13 @@ class SampledBits:
 
     def estimate(self) -> float:
         """The density that the share of ones tells, plus ``Laplace(1/(epsilon m))``."""
-        share = self._table.ones() / self.size
-        return self._coins.noisy_real(self._pair.density(share), 1 / (self._epsilon * self.size))
-
-    @property
-    def size(self) -> int:
-        """The number of sampled users m."""
-        return self._table.size
+        share = self._table.ones() / self.sample
+        return self._coins.noisy_real(self._pair.density(share), 1 / (self.epsilon * self.sample))
 
     @property
     def state(self) -> BitState:
         """All that is kept, in a form that can be compared."""
-        return BitState(sampled_users(self._sample), tuple(self._table.bits(0, self.size).tolist()))
-
-
-class SampledDensity(Printed):
-    """Alg. 1 or 2: a bit for every user of a sample."""
-
-    ALGORITHM: ClassVar[str]
-    """Its name in `panprivacy.theory`."""
-
-    def __init__(
-        self, universe: int | Universe, epsilon: float, sample: int, pair: PrintedPair, coins: Coins | None
-    ) -> None:
-        super().__init__(
-            universe, epsilon, coins, lambda users, coins: SampledBits(users, sample, pair, float(epsilon), coins)
-        )
+        return BitState(sampled_users(self._sample), tuple(self._table.bits(0, self.sample).tolist()))
 
     @classmethod
     def for_accuracy(

@@ -1,7 +1,6 @@
 """Alg. 3, pan-private distinct sampling (PPDS), and Distinct Sampling, the original, which is not private."""
 
 import math
-from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
@@ -18,7 +17,22 @@ from panprivacy.universe import Universe
 from panprivacy.universe.integers import Words
 
 
-class DistinctSampling(Printed):
+class LevelledSampling(Printed):
+    """A set with a level, and what an algorithm makes of it."""
+
+    def __init__(
+        self, universe: int | Universe, epsilon: float, sample: int, hashing: FMHash | None, coins: Coins | None
+    ) -> None:
+        super().__init__(universe, epsilon, sample, coins)
+        self._levelled = LevelledSet(hashing or FMHash.drawn(self.universe.size, self._coins), sample)
+
+    @property
+    def state(self) -> LevelState:
+        """All that is kept, in a form that can be compared."""
+        return self._levelled.state
+
+
+class DistinctSampling(LevelledSampling):
     r"""Gibbons' Distinct Sampling (2001): the ids of those who came, thinned by half whenever they are too many.
 
     A user who appears enters the set if its hash is at least the level L. When the set holds `sample` users, L rises
@@ -54,47 +68,20 @@ class DistinctSampling(Printed):
         hashing: FMHash | None = None,
         coins: Coins | None = None,
     ) -> None:
-        super().__init__(
-            universe,
-            math.inf,
-            coins,
-            lambda users, coins: PlainSet(LevelledSet(hashing or FMHash.drawn(users, coins), sample), users),
-        )
+        super().__init__(universe, math.inf, sample, hashing, coins)
         printed.warn(self)
+
+    def redraw(self, indices: Words, remove: bool) -> None:
+        """Let users into the set, or take them out of it."""
+        self._levelled.feed(indices, _never if remove else _always)
+
+    def estimate(self) -> float:
+        """``2^L |set| / |U|``."""
+        return float(2**self._levelled.level * len(self._levelled.users) / self.universe.size)
 
     @property
     def known_flaws(self) -> tuple[str, ...]:
         return printed.IDS_IN_THE_CLEAR, printed.LINEAR_HASH, printed.ROUNDED_SAMPLE
-
-
-@dataclass
-class SetMemory:
-    """A set with a level, over a universe of this size."""
-
-    levelled: LevelledSet
-    universe: int
-
-    @property
-    def size(self) -> int:
-        """The size m at which the set is full."""
-        return self.levelled.sample
-
-    @property
-    def state(self) -> LevelState:
-        """All that is kept, in a form that can be compared."""
-        return self.levelled.state
-
-
-class PlainSet(SetMemory):
-    """The ids of users who came, in the clear."""
-
-    def redraw(self, indices: Words, remove: bool) -> None:
-        """Let users into the set, or take them out of it."""
-        self.levelled.feed(indices, _never if remove else _always)
-
-    def estimate(self) -> float:
-        """``2^L |set| / |U|``."""
-        return float(2**self.levelled.level * len(self.levelled.users) / self.universe)
 
 
 def _always(n: int) -> Flips:
@@ -105,7 +92,7 @@ def _never(n: int) -> Flips:
     return np.zeros(n, dtype=np.bool_)
 
 
-class PPDS(Printed):
+class PPDS(LevelledSampling):
     r"""Pan-private distinct sampling: a set of ids that adapts whom it samples to how many there are, as printed.
 
     A user is in the set with probability p_init before it appears and p_upd after, if its hash is at least the
@@ -164,38 +151,25 @@ class PPDS(Printed):
                 f"init must be one of {', '.join(map(repr, _INITIALISATIONS))}, got {init!r}", code="init-choice"
             )
 
-        def drawn(users: int, coins: Coins) -> DrawnSet:
-            levelled = LevelledSet(hashing or FMHash.drawn(users, coins), sample)
-            _INITIALISATIONS[init](levelled, users, self._pair.coins.absent, coins)
-            return DrawnSet(levelled, users, self._pair, float(epsilon), coins)
-
-        super().__init__(universe, epsilon, coins, drawn)
+        super().__init__(universe, epsilon, sample, hashing, coins)
+        _INITIALISATIONS[init](self._levelled, self.universe.size, self._pair.coins.absent, self._coins)
         printed.warn(self)
+
+    def redraw(self, indices: Words, remove: bool) -> None:
+        """Draw anew who of these users is in the set."""
+        pair = self._pair.coins
+        self._levelled.feed(indices, partial(self._coins.below, pair.absent if remove else pair.present))
+
+    def estimate(self) -> float:
+        """The size of the set as a share of those who qualify, the coins undone, plus the printed noise."""
+        scale = 2**self._levelled.level / self.universe.size
+        return self._coins.noisy_real(self._pair.density(scale * len(self._levelled.users)), scale / self.epsilon)
 
     @property
     def known_flaws(self) -> tuple[str, ...]:
         noise = printed.noise_too_small(self._pair_name, self.epsilon)
         at_a_level = f"Even at a level that never rises, with m = |U|/2**L: {noise}"
         return printed.LEVEL_LEAKS, at_a_level, printed.LINEAR_HASH, printed.ROUNDED_SAMPLE
-
-
-@dataclass
-class DrawnSet(SetMemory):
-    """A set that users are in by chance: with p_init before they appear, and with p_upd after."""
-
-    pair: PrintedPair
-    epsilon: float
-    coins: Coins
-
-    def redraw(self, indices: Words, remove: bool) -> None:
-        """Draw anew who of these users is in the set."""
-        coins = self.pair.coins
-        self.levelled.feed(indices, partial(self.coins.below, coins.absent if remove else coins.present))
-
-    def estimate(self) -> float:
-        """The size of the set as a share of those who qualify, the coins undone, plus the printed noise."""
-        scale = 2**self.levelled.level / self.universe
-        return self.coins.noisy_real(self.pair.density(scale * len(self.levelled.users)), scale / self.epsilon)
 
 
 def _printed_pair(name: str, epsilon: float) -> PrintedPair:

@@ -1,9 +1,8 @@
 """What the printed algorithms share: their verbs, what is wrong with each in numbers, and the warning that says so."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable
 from math import exp, inf, log, log1p, tanh
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -16,76 +15,55 @@ from panprivacy.universe.columns import batches, chunks
 from panprivacy.universe.integers import Words
 
 
-class Memory(Protocol):
-    """What an algorithm keeps: what an event does to it, and the estimate that it gives."""
-
-    @property
-    def size(self) -> int:
-        """The m of the paper: how many users are sampled, or fill the set."""
-
-    @property
-    def state(self) -> Hashable:
-        """Everything that is kept, in a form that can be read and compared."""
-
-    def redraw(self, indices: Words, remove: bool) -> None:
-        """Process insertions or deletions of the users at these positions, in order."""
-
-    def estimate(self) -> float:
-        """The printed estimate of the density, noise included."""
-
-
 class Printed(ABC):
-    """A density estimator as the paper prints it, flaws included: the verbs, around what the algorithm keeps.
+    """A density estimator as the paper prints it, flaws included: the verbs.
 
-    A subclass makes the memory that the algorithm keeps (`make` is given the number of users and the coins), and says
-    what is wrong with it.
+    A subclass says what it keeps, what an event does to that, which estimate it gives, and what is wrong with it.
     """
 
     alternative: ClassVar[str] = "panprivacy.Density"
     """What to use instead."""
 
-    def __init__(
-        self, universe: int | Universe, epsilon: float, coins: Coins | None, make: Callable[[int, Coins], Memory]
-    ) -> None:
+    def __init__(self, universe: int | Universe, epsilon: float, sample: int, coins: Coins | None) -> None:
         self.universe = universe_of(universe)
         """The users there could be; the paper numbers them from 1, here they are 0..N-1."""
         self.epsilon = float(epsilon)
         """The paper's privacy budget: of the state alone."""
+        self.sample = int(sample)
+        """The m of the paper: how many users are sampled, or fill the set."""
         self._coins = coins or coin_sources.system
-        self._memory = make(self.universe.size, self._coins)
 
     @property
     @abstractmethod
     def known_flaws(self) -> tuple[str, ...]:
         """What is wrong with the algorithm as printed, the worst first."""
 
+    @abstractmethod
     def estimate(self) -> float:
         """The printed estimate of the density, noise included.
 
         It may be asked at any time, and the stream may go on after it. Asking twice spends twice: the noise is drawn
         anew, and the printed theorems cover one output.
         """
-        return self._memory.estimate()
 
     @property
-    def sample(self) -> int:
-        """The m of the paper: how many users are sampled, or fill the set."""
-        return self._memory.size
-
-    @property
+    @abstractmethod
     def state(self) -> Any:
         """Everything that the algorithm keeps, in a form that can be read and compared."""
-        return self._memory.state
+
+    @abstractmethod
+    def redraw(self, indices: Words, remove: bool) -> None:
+        """Process insertions or deletions of the users at these positions, in order."""
 
     # --- events -------------------------------------------------------------------------------------------------
 
     def update(self, user: Any) -> None:
         """Note that a user appeared."""
-        self._memory.redraw(np.array([self.universe.index(user)], dtype=np.uint64), remove=False)
+        self.redraw(np.array([self.universe.index(user)], dtype=np.uint64), remove=False)
 
     def remove(self, user: Any) -> None:
         """Note that a user was deleted (second remark of section 3): its state is redrawn as at the start."""
-        self._memory.redraw(np.array([self.universe.index(user)], dtype=np.uint64), remove=True)
+        self.redraw(np.array([self.universe.index(user)], dtype=np.uint64), remove=True)
 
     def update_many(self, ids: Ids) -> None:
         """Note that these users appeared, in this order; takes what `Density.update_many` takes."""
@@ -97,11 +75,9 @@ class Printed(ABC):
 
     def _redraw_many(self, ids: Any, remove: bool) -> None:
         for pieces in batches(self.universe.as_column(ids)):
-            known = [
-                self.universe.indices(chunk, Scratch()) for chunk in chunks(pieces)
-            ]  # all, before the first is used
-            for indices in known:
-                self._memory.redraw(indices, remove)
+            known = [self.universe.indices(chunk, Scratch()) for chunk in chunks(pieces)]
+            for indices in known:  # after all were looked up: a batch with a stranger changes nothing
+                self.redraw(indices, remove)
 
     # --- what it says of itself ---------------------------------------------------------------------------------
 

@@ -42,8 +42,7 @@ class CountsWish:
         if self.alpha is not None and not 0 < self.alpha < most:
             raise InvalidValue(f"alpha must be between 0 and {most}, got {self.alpha}", code="alpha-range")
         as_fraction("beta", self.beta)
-        if self.delta is not None:
-            check_delta(self.delta)
+        check_delta(self.delta)
 
     @property
     def universe(self) -> Universe:

@@ -120,8 +120,7 @@ class _Wish:
                 as_fraction(name, getattr(self, name))
         if self.epsilon is not None:
             check_epsilon(self.epsilon)
-        if self.delta is not None:
-            check_delta(self.delta)
+        check_delta(self.delta)
 
     def error_at(self, epsilon: float) -> tuple[Split, ErrorVariance]:
         """How a budget is split, and what is erred by then."""
@@ -132,6 +131,10 @@ class _Wish:
                 self.touched, self.share
             )
         each = self.users // self.releases
+        if not each:
+            raise CannotPlan(
+                f"{self.users} users are fewer than the {self.releases} days of a cycle: each day asks a part of them"
+            )
         split = best_split(epsilon, max(each, 1), self.releases, 0, self.delta)
         spread = ErrorModel(split.pair, each, each, self.users, split.noise)
         return split, ErrorVariance(spread.normal_variance(self.share), spread.noise_stderr**2, split.noise)

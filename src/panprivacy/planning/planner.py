@@ -375,7 +375,7 @@ def plan(
         intrusions=index(intrusions),
         density=None if density is None else float(as_fraction("density", density)),
         count=None if count is None else float(count),
-        delta=None if delta is None else check_delta(delta),
+        delta=check_delta(delta),
     )
     _check(wish)
     return _choose(wish) if wish.delta is None else better_noise(wish, _choose)

@@ -25,7 +25,13 @@ E = TypeVar("E")
 """The estimators that a plan may be for."""
 
 _DEFAULTS = {"intrusions": 0, "every": "1d"}  # arguments that need not be written
-_COMMANDS = {"Density": "density", "DistinctCount": "distinct", "Counts": "counts"}
+_COMMANDS = {  # and what else a shell has to be told
+    "Density": ("density", ""),
+    "DistinctCount": ("distinct", ""),
+    "Counts": ("counts", ""),
+    "Retention": ("retention", " --then LATER"),
+    "ActiveUsers": ("actives", " --time TIME --start DAY"),
+}
 
 
 class Errors(NamedTuple):
@@ -179,10 +185,8 @@ class Plan(Generic[E]):
 
     @property
     def command(self) -> str | None:
-        """What `build` does, for a shell; None where that takes a list of users, levels of one's own, or dates."""
+        """What `build` does, for a shell; None where that takes a list of users, or levels of one's own."""
         words = self.arguments()
-        if self.estimator not in _COMMANDS:
-            return None
         users = ""
         if self.estimator == "DistinctCount":
             if words.pop("levels") != levels_for(words["buckets"]):
@@ -193,7 +197,8 @@ class Plan(Generic[E]):
             return None
         options = " ".join(f"--{word.replace('_', '-')} {value}" for word, value in words.items())
         options = options.replace("--epsilon", "-e") if self.estimator != "Counts" else options
-        return f"panprivacy {_COMMANDS[self.estimator]} FILE -c NAME{users} {options}"
+        command, more = _COMMANDS[self.estimator]
+        return f"panprivacy {command} FILE -c NAME{more}{users} {options}"
 
     # --- what is shown ------------------------------------------------------------------------------------------
 

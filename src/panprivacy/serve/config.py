@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import cache
-from ipaddress import ip_address
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -26,7 +26,18 @@ from panprivacy.ingest import Columns, kind_of, read_ids, split_column
 from panprivacy.ingest import Kind as Ids
 from panprivacy.periods import RowPolicy, as_datetime
 from panprivacy.serve.tokens import ROLES, Token, parsed_hash
-from panprivacy.settings import Bytes, InvalidSettings, KeyProblems, Moment, Period, Table, named, read_table
+from panprivacy.settings import (
+    Bytes,
+    InvalidSettings,
+    KeyProblems,
+    Moment,
+    Period,
+    Table,
+    named,
+    read_table,
+    secret_file,
+    with_files,
+)
 from panprivacy.universe import Edges, Range, Universe, Users
 
 _MIB = 2**20
@@ -74,6 +85,14 @@ class Tls(Table):
     key: str = Field(description="the name of a file in PEM format")
 
 
+def _network(said: Any) -> Any:
+    try:
+        return said if isinstance(said, IPv4Network | IPv6Network) else ip_network(str(said))
+    except ValueError:
+        raise ValueError("must be an address, or a network such as 10.0.0.0/8") from None
+
+
+Network = Annotated[IPv4Network | IPv6Network, BeforeValidator(_network)]
 Role = Literal["feed", "read", "release", "metrics", "admin"]
 
 
@@ -90,6 +109,8 @@ class ServiceSettings(Table):
     """What may be done without a token."""
     hosts: list[str] = Field(default_factory=list)
     """Other names by which browsers reach it, such as the name of a proxy in front."""
+    proxies: list[Network] = Field(default_factory=list)
+    """Addresses, or networks, of proxies whose word for a sender's address is taken."""
     count_events: bool = False
     """Whether metrics tell how many events came, how long requests took, and how many wait."""
 
@@ -118,7 +139,7 @@ class Limits(Table):
     waiting: Bytes = 256 * _MIB
     """Bytes of all bodies that are being received or wait to be counted."""
     memory: Bytes | None = None
-    """Bytes of the process that it stays below, by refusing connections and bodies; None for no limit."""
+    """Bytes of the process that it stays below, by refusing connections and bodies; None for `chosen_limit`."""
     headers: Bytes = 32 * 1024
     """Bytes of the headers of a request, its address included."""
     seconds: float = Field(default=30.0, gt=0)
@@ -401,7 +422,7 @@ def settings_of(values: dict[str, Any], folder: Path) -> Settings:
     tables = {key: _tables_in(values, key) for key in FileTable.model_fields}
     service = _service_of(tables["service"], folder, problems)
     limits = read_table(Limits, tables["limits"], "limits", problems)
-    tokens = _tokens_of(tables["tokens"], tables["counters"], problems)
+    tokens = _tokens_of(tables["tokens"], tables["counters"], folder, problems)
     if not tables["tokens"] and not tables["service"].get("anonymous"):
         problems.append(_NO_ROLES)
     if not tables["counters"]:
@@ -435,7 +456,7 @@ def _service_of(values: dict[str, Any], folder: Path, problems: list[str]) -> Se
 
 def _tls_of(tls: Tls, folder: Path, problems: list[str]) -> Tls:
     """The same with whole paths, if the files are a certificate and its key."""
-    files = {key: folder / getattr(tls, key) for key in ("certificate", "key")}
+    files = {key: secret_file(getattr(tls, key), folder) for key in ("certificate", "key")}
     missing = [key for key, path in files.items() if not path.is_file()]
     problems += [f"service.tls.{key}: there is no file {files[key]}" for key in missing]
     if not missing:
@@ -447,11 +468,12 @@ def _tls_of(tls: Tls, folder: Path, problems: list[str]) -> Tls:
     return Tls(certificate=str(files["certificate"]), key=str(files["key"]))
 
 
-def _tokens_of(values: dict[str, Any], counters: Iterable[str], problems: list[str]) -> tuple[Token, ...]:
+def _tokens_of(values: dict[str, Any], counters: Iterable[str], folder: Path, problems: list[str]) -> tuple[Token, ...]:
     found: dict[bytes, Token] = {}
-    for name, given in values.items():
+    for name, said in values.items():
+        given = with_files(said, folder, f"tokens.{name}", problems)
         table = read_table(TokenTable, given, f"tokens.{name}", problems)
-        wanted = given.get("counters") if isinstance(given.get("counters"), list) else []
+        wanted: Any = given.get("counters") if isinstance(given.get("counters"), list) else []
         for counter in {each for each in wanted if isinstance(each, str)}.difference(counters):
             problems.append(f"tokens.{name}.counters: there is no counter {counter!r}")
         if table is None:
@@ -489,10 +511,18 @@ def _counter_of(name: str, values: dict[str, Any], folder: Path, problems: list[
     source = None
     if table.source is not None:
         problems += _wrong_repeats(f"{path}.source", table)
-        source = read_source(table.source, f"{path}.source", columns, problems)
+        source = read_source(_with_secrets(table.source, folder, path, problems), f"{path}.source", columns, problems)
     settings = CounterSettings(name, table, universe, columns, plan, source)
     _check_made(settings, problems)
     return settings
+
+
+def _with_secrets(source: dict[str, Any], folder: Path, path: str, problems: list[str]) -> dict[str, Any]:
+    """The same with passwords in the place of the files that hold them."""
+    options = source.get("options")
+    if not isinstance(options, dict):
+        return source
+    return source | {"options": with_files(options, folder, f"{path}.source.options", problems)}
 
 
 def _universe_of(table: CounterTable, folder: Path) -> UniverseSettings:

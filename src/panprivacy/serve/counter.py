@@ -16,7 +16,7 @@ from panprivacy.periods import SECOND, as_datetime
 from panprivacy.serve.clock import SteadyClock
 from panprivacy.serve.config import CounterSettings
 from panprivacy.serve.feeding import BodyFeeder
-from panprivacy.serve.logs import log
+from panprivacy.serve.logs import cause_of, log
 from panprivacy.serve.memory import ReadingShare
 from panprivacy.serve.pinned import PinnedSettings, PinnedSettingsChanged
 from panprivacy.serve.releases import Record, ReleaseLog, record_of
@@ -111,11 +111,15 @@ class Counter:
 
     # --- in any thread -----------------------------------------------------------------------------------------
 
-    def take(self, body: Body) -> "Future[int]":
-        """Count the rows of a body; the result is there when they are on disk, and says how many there were."""
+    def take(self, body: Body, sender: bytes = b"") -> "Future[int]":
+        """Count the rows of a body; the result is there when they are on disk, and says how many there were.
+
+        Bodies of its source, which has no name, are counted in order. Each `sender` of others gets an equal share of
+        the time.
+        """
         self._check_live()
         self._kept.check_free()
-        return self._worker.submit(lambda: self._count(body))
+        return self._worker.submit(lambda: self._count(body), sender, len(body.octets) if sender else 0)
 
     def release(self, level: float | None = None, key: str | None = None) -> "Future[Record]":
         """Spend a release; the result is there when it is published.
@@ -136,6 +140,11 @@ class Counter:
     def queue(self) -> int:
         """How many requests wait for the thread of the counter."""
         return self._worker.queue
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether its thread runs."""
+        return self._worker.is_alive
 
     @property
     def trouble(self) -> str | None:
@@ -274,8 +283,8 @@ class Counter:
             return None
         return min(max((self._schedule.ends - _now()) / SECOND, 0) + _MIND, _LOOK)
 
-    def _note_broken(self) -> None:
-        log("failed", counter=self.name, level="error")
+    def _note_broken(self, error: BaseException) -> None:
+        log("failed", counter=self.name, level="error", **cause_of(error))
 
     def _note_stuck(self, what: str) -> None:
         if not self._stuck:
@@ -363,6 +372,7 @@ def _budget(est: Any) -> dict[str, Any]:
     return {
         "epsilon": est.epsilon,
         "delta": est.delta,
+        "state": budget.state,
         "spent": budget.spent,
         "remaining": budget.remaining,
         "releases": None if left is None else planned,

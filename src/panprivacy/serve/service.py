@@ -5,7 +5,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import Literal, Self
 
 from panprivacy.brokers.consumer import Source
@@ -127,9 +126,7 @@ class Service:
         for counter in self.counters.values():
             counter.start()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._open.close()
 
     @property
@@ -140,6 +137,10 @@ class Service:
             trouble = counter.trouble
             counters[name] = State("ready") if trouble is None else State("failing", trouble)
         return {"counters": counters, "sources": {name: _state_of(each) for name, each in self.sources.items()}}
+
+    def is_alive(self) -> bool:
+        """Whether the threads of all counters run."""
+        return all(counter.is_alive for counter in self.counters.values())
 
     def counter(self, name: str) -> Counter:
         """The counter of that name."""
@@ -179,5 +180,5 @@ def check_folder(folder: Path) -> None:
 
 
 def _log_source(counter: str, word: str, cause: str) -> None:
-    level = "error" if word in ("unreachable", "stopped") else "info"
+    level = {"unreachable": "error", "stopped": "error", "skipped": "warning"}.get(word, "info")
     log(f"source {word}", level=level, counter=counter, cause=cause)

@@ -5,11 +5,12 @@ Memory and disk differ only while a group of jobs is on its way to the disk.
 
 import threading
 import time
-from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from itertools import count
 from typing import Any
 
 from panprivacy.errors import PanPrivacyError
@@ -20,6 +21,7 @@ from panprivacy.state import StateFile
 from panprivacy.universe import Universe
 
 _PAUSE = 1.0  # seconds after a failed write in which nothing is tried
+_GROUP = 0.1  # seconds after which a group gets no further job: those that are done wait for the disk
 
 
 class KeptEstimator:
@@ -130,11 +132,72 @@ class Job:
     done: "Future[Any]"
 
 
+@dataclass
+class _Line:
+    """The jobs of one sender that wait, shortest first, and the seconds that the sender has had."""
+
+    used: float
+    served: int = 0  # the size up to which jobs are served: a job that waits is not overtaken for ever
+    jobs: list[tuple[int, int, Job]] = field(default_factory=list)
+
+
+class FairQueue:
+    """Jobs of many senders, of whom the one that has had the least time is next.
+
+    Of the jobs of one sender a short one goes before a long one, until as much as the long one has gone before it.
+    Those of size 0 stay in order. A sender that has had no more than the others, and has no job here, is forgotten.
+
+    >>> queue = FairQueue()
+    >>> jobs = {name: Job(lambda: None, Future()) for name in ("long", "longer", "other")}
+    >>> queue.push(jobs["longer"], b"one", 10**9)
+    >>> queue.push(jobs["long"], b"one", 10**6)
+    >>> queue.pop()[0] is jobs["long"]
+    True
+    >>> queue.push(jobs["other"], b"another", 10**9)
+    >>> queue.charge(b"one", 0.5)
+    >>> queue.pop()[0] is jobs["other"]
+    True
+    """
+
+    def __init__(self) -> None:
+        self._lines: dict[bytes, _Line] = {}
+        self._least = 0.0  # seconds that a new sender is taken to have had
+        self._number = count()
+
+    def __len__(self) -> int:
+        return sum(len(line.jobs) for line in self._lines.values())
+
+    def push(self, job: Job, sender: bytes, size: int) -> None:
+        """Add a job of a sender."""
+        line = self._lines.setdefault(sender, _Line(self._least))
+        line.used = max(line.used, self._least)
+        heappush(line.jobs, (line.served + size, next(self._number), job))
+
+    def pop(self) -> tuple[Job, bytes]:
+        """The next job, and its sender, who is to be charged for it."""
+        sender, line = min(((name, line) for name, line in self._lines.items() if line.jobs), key=_used)
+        self._least = line.used
+        line.served, _, job = heappop(line.jobs)
+        return job, sender
+
+    def charge(self, sender: bytes, seconds: float) -> None:
+        """Note how long a job of a sender has taken."""
+        self._lines[sender].used += seconds
+        for name in [name for name, line in self._lines.items() if not line.jobs and line.used <= self._least]:
+            del self._lines[name]
+        if not len(self):
+            self._lines.clear()
+
+
+def _used(line: tuple[bytes, _Line]) -> float:
+    return line[1].used
+
+
 class Worker:
     """Group commit: while one group of jobs is written, the next one gathers.
 
     The future of a job is done when a state with its changes is on disk. A job that is refused changes nothing, and the
-    others of its group go on. `tick` is called before each group, and after as many seconds as `due` says, None for
+    others of its group go on. `tick` is called before each job, and after as many seconds as `due` says, None for
     never.
     """
 
@@ -144,11 +207,11 @@ class Worker:
         kept: KeptEstimator,
         tick: Callable[[], None],
         due: Callable[[], float | None],
-        broken: Callable[[], None],
+        broken: Callable[[BaseException], None],
     ) -> None:
         self._kept = kept
         self._tick, self._due, self._broken = tick, due, broken
-        self._jobs: deque[Job] = deque()
+        self._jobs = FairQueue()
         self._ready = threading.Condition()
         self._closing = False
         self._waiting: list[tuple[Job, Any]] = []  # done, and not on disk yet
@@ -160,18 +223,24 @@ class Worker:
         self._thread.start()
 
     @property
+    def is_alive(self) -> bool:
+        """Whether the thread runs."""
+        return self._thread.is_alive()
+
+    @property
     def queue(self) -> int:
         """How many jobs wait."""
-        return len(self._jobs)
+        with self._ready:
+            return len(self._jobs)
 
-    def submit(self, do: Callable[[], Any]) -> "Future[Any]":
+    def submit(self, do: Callable[[], Any], sender: bytes = b"", size: int = 0) -> "Future[Any]":
         """Do something in the thread; the result is there when it is on disk."""
         job = Job(do, Future())
         job.done.set_running_or_notify_cancel()  # it cannot be cancelled: a body is wiped by its job
         with self._ready:
             if self._closing:
                 raise Refused(ProblemType.closing)
-            self._jobs.append(job)
+            self._jobs.push(job, sender, size)
             self._ready.notify()
         return job.done
 
@@ -183,24 +252,34 @@ class Worker:
         self._thread.join()
 
     def _run(self) -> None:
-        while (group := self._next()) is not None:
-            self._guarded(self._tick)  # before the jobs: what came after the end of a period belongs to the next
-            for job in group:
-                self._work(job)
+        while self._wait():
+            self._work_on_group()
             self._guarded(self._kept.save_if_changed)
             self._confirm()
             wipe_stack()
 
-    def _next(self) -> list[Job] | None:
-        """All jobs that wait; an empty list, if it is time to look at the clock; None at the end."""
+    def _wait(self) -> bool:
+        """Wait for a job, or until it is time to look at the clock; False at the end."""
         with self._ready:
             if not self._jobs and not self._closing:
                 self._ready.wait(self._due())
-            if not self._jobs and self._closing:
-                return None
-            group = list(self._jobs)
-            self._jobs.clear()
-            return group
+            return bool(self._jobs) or not self._closing
+
+    def _work_on_group(self) -> None:
+        """Do jobs that wait, also those that come meanwhile, for a while."""
+        end, more = time.monotonic() + _GROUP, True
+        while more:
+            self._guarded(self._tick)  # before the job: what came after the end of a period belongs to the next
+            with self._ready:
+                if not self._jobs:
+                    return
+                job, sender = self._jobs.pop()
+            began = time.monotonic()
+            self._work(job)
+            now = time.monotonic()
+            with self._ready:
+                self._jobs.charge(sender, now - began)
+                more = now < end and bool(self._jobs)
 
     def _work(self, job: Job) -> None:
         try:
@@ -210,8 +289,8 @@ class Worker:
             drop_frames(refused)
             job.done.set_exception(refused)
         except BaseException as error:  # a job that fails must not end the thread, and its error may quote rows
+            self._broken(error)
             drop_frames(error)
-            self._broken()
             job.done.set_exception(Refused(ProblemType.broken))
             self._guarded(self._kept.go_back)
 
@@ -221,8 +300,8 @@ class Worker:
         except Refused as refused:
             drop_frames(refused)
         except BaseException as error:  # as above
+            self._broken(error)
             drop_frames(error)
-            self._broken()
 
     def _confirm(self) -> None:
         waiting, self._waiting = self._waiting, []

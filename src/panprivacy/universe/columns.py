@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from datetime import date
 from itertools import islice
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypedDict
 from uuid import UUID
 
 import numpy as np
@@ -32,6 +32,21 @@ class ArrowStream(Protocol):
     """A reader of Arrow, a relation of DuckDB."""
 
     def __arrow_c_stream__(self, *args: Any, **options: Any) -> Any: ...
+
+
+class RowOptions(TypedDict, total=False):
+    """Which rows of a batch count, as `update_many` of an estimator takes it."""
+
+    column: str | tuple[str, str] | None
+    """The name of the column of ids in a frame, a reader or a relation; two names for edges."""
+    skip_outside: bool
+    """Leave out rows whose user is not in the universe."""
+
+
+class BatchOptions(RowOptions, total=False):
+    """Which rows of a batch count, and how many threads work on it."""
+
+    threads: int | None
 
 
 Ids: TypeAlias = Iterable[Hashable | Iterable[Any]] | LazyFrame | ArrowStream

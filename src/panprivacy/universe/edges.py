@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panprivacy.errors import InvalidType, InvalidValue, OutsideUniverse
-from panprivacy.memory.scratch import Scratch, mask
+from panprivacy.memory.scratch import Scratch
 from panprivacy.universe import kernels
 from panprivacy.universe.columns import (
     chosen_rows,
@@ -19,14 +19,14 @@ from panprivacy.universe.columns import (
     refuse_missing,
     shown,
 )
-from panprivacy.universe.hash_index import NOT_THERE
+from panprivacy.universe.hash_index import NOT_THERE, LookedUp
 from panprivacy.universe.integers import Lookup, TooLarge, Words, as_words, integers, words_of
 from panprivacy.universe.range import first_of
 from panprivacy.universe.users import Users, as_users
 
 
 @dataclass(frozen=True, eq=False)
-class Edges:
+class Edges(LookedUp):
     """All pairs of different nodes: estimate the density of a graph as its edges come and go.
 
     `nodes` is a number n, for nodes ``0..n-1``, or `pp.Users` for nodes with other names; a list of names will do. An
@@ -94,20 +94,12 @@ class Edges:
 
     def indices(self, chunk: Any, scratch: Scratch) -> Words:
         """The positions of a chunk of edges."""
-        indices, wrong = self._positions(chunk, scratch)
+        indices, wrong = self.places(chunk, scratch)
         if wrong:
             raise self._outside(first_of(_edges(chunk), (int(i) == NOT_THERE for i in indices)), wrong)
         return indices
 
-    unchecked = indices  # looking a user up is the check
-
-    def inside(self, chunk: Any) -> NDArray[np.bool_]:
-        """Whether each edge of a chunk is in the universe."""
-        with Scratch() as scratch:
-            positions = self._positions(chunk, scratch)[0]
-            return np.not_equal(positions, NOT_THERE, out=mask(len(positions)))
-
-    def _positions(self, chunk: Any, scratch: Scratch) -> tuple[Words, int]:
+    def places(self, chunk: Any, scratch: Scratch) -> tuple[Words, int]:
         """The position of each edge, `NOT_THERE` for a pair that joins no two nodes, and how many pairs do not."""
         try:
             if self.named is not None:

@@ -1,13 +1,39 @@
 """Where a hash stands in a list of hashes: an index by their first bits."""
 
-import numpy as np
+from abc import ABC, abstractmethod
+from typing import Any
 
-from panprivacy.memory.scratch import Scratch
+import numpy as np
+from numpy.typing import NDArray
+
+from panprivacy.memory.scratch import Scratch, mask
 from panprivacy.universe import kernels
 from panprivacy.universe.integers import Words
 
 NOT_THERE = 2**64 - 1
 """Stands for the position of a hash, a user or an edge that is not in the universe."""
+
+
+class LookedUp(ABC):
+    """A universe that has to look every user up: that is the check, too."""
+
+    @abstractmethod
+    def places(self, chunk: Any, scratch: Scratch) -> tuple[Words, int]:
+        """The position of each of a chunk of users, `NOT_THERE` for one who is not in it, and how many are not."""
+
+    @abstractmethod
+    def indices(self, chunk: Any, scratch: Scratch) -> Words:
+        """The positions of a chunk of users, or `OutsideUniverse`."""
+
+    def unchecked(self, chunk: Any, scratch: Scratch) -> Words:
+        """The positions of a chunk of users, or `OutsideUniverse`."""
+        return self.indices(chunk, scratch)
+
+    def inside(self, chunk: Any) -> NDArray[np.bool_]:
+        """Whether each user of a chunk is in the universe."""
+        with Scratch() as scratch:
+            places = self.places(chunk, scratch)[0]
+            return np.not_equal(places, NOT_THERE, out=mask(len(places)))
 
 
 class HashIndex:

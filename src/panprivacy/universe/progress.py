@@ -7,7 +7,6 @@ import sys
 from contextlib import suppress
 from operator import length_hint
 from time import monotonic
-from types import TracebackType
 from typing import Any, Protocol, Self
 
 PATIENCE = 2.0
@@ -45,9 +44,7 @@ class Counter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._face is not None:
             self._face.close()
 

@@ -8,10 +8,9 @@ from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from panprivacy.errors import InvalidType, InvalidValue, OutsideUniverse, PanPrivacyError
-from panprivacy.memory.scratch import Scratch, mask
+from panprivacy.memory.scratch import Scratch
 from panprivacy.units import counted
 from panprivacy.universe import kernels
 from panprivacy.universe.columns import (
@@ -29,7 +28,7 @@ from panprivacy.universe.columns import (
     streamed,
 )
 from panprivacy.universe.groups import Groups, in_runs, label_column
-from panprivacy.universe.hash_index import NOT_THERE, HashIndex
+from panprivacy.universe.hash_index import NOT_THERE, HashIndex, LookedUp
 from panprivacy.universe.integers import Lookup, TooLarge, Words, as_words
 from panprivacy.universe.open import OpenUniverse
 from panprivacy.universe.range import first_of, integer, outside_of
@@ -56,7 +55,7 @@ _NAMES = {"int": "integers of 64 bits", "str": "text", "bytes": "bytes", "any": 
 _TYPES = {"int": int, "str": str, "bytes": bytes}
 
 
-class Users:
+class Users(LookedUp):
     """The users are these, and no others.
 
     `ids` is a list, a set, an array, a Polars or Arrow column, a `column` of a frame, of a DuckDB relation or of an
@@ -295,14 +294,6 @@ class Users:
             strangers = first_of(chunk, (int(place) == NOT_THERE for place in places))
             raise outside_of([shown(user) for user in strangers], missing, self._told(strangers))
         return places
-
-    unchecked = indices  # looking a user up is the check
-
-    def inside(self, chunk: Any) -> NDArray[np.bool_]:
-        """Whether each user of a chunk is in the universe."""
-        with Scratch() as scratch:
-            places = self.places(chunk, scratch)[0]
-            return np.not_equal(places, NOT_THERE, out=mask(len(places)))
 
     def places(self, chunk: Any, scratch: Scratch) -> tuple[Words, int]:
         """The position of each of a chunk of users, `NOT_THERE` for one who is not listed, and how many are not."""

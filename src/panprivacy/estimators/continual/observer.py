@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from math import ceil
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, Unpack
 
 import numpy as np
 
@@ -35,6 +35,7 @@ from panprivacy.privacy.coins import Coins
 from panprivacy.state import Snapshot, StateFile
 from panprivacy.units import format_bytes
 from panprivacy.universe import Ids, Universe
+from panprivacy.universe.columns import BatchOptions
 
 _MOST_OBSERVATIONS = 10**15  # one a microsecond for thirty years
 
@@ -140,7 +141,7 @@ class Continual(Saveable):
             raise InvalidValue("how much privacy? Give epsilon, the total budget; 1 is usual", code="epsilon-missing")
         else:
             size: Any = {"sample": sample, "memory": memory, "coins": coins}
-            allowed = None if delta is None else check_delta(delta)
+            allowed = check_delta(delta)
             self._density, shares = new_bits(universe, float(epsilon), allowed, plan, **size)
         bar = bar_for(step, shares, tracked_by(self._density), planned, beta)
         self._observed = Observed(DriftTest(shares, bar), step, beta, planned, moves is None)
@@ -152,33 +153,19 @@ class Continual(Saveable):
         """Note that a user appeared."""
         self._density.update(user)
 
-    def update_many(
-        self,
-        ids: Ids,
-        *,
-        column: str | tuple[str, str] | None = None,
-        skip_outside: bool = False,
-        threads: int | None = None,
-    ) -> None:
+    def update_many(self, ids: Ids, **options: Unpack[BatchOptions]) -> None:
         """Note that these users appeared; takes what `Density.update_many` takes."""
-        self._density.update_many(ids, column=column, skip_outside=skip_outside, threads=threads)
+        self._density.update_many(ids, **options)
 
     def remove(self, user: Any) -> None:
         """Note that a user was deleted."""
         self._check_deletions()
         self._density.remove(user)
 
-    def remove_many(
-        self,
-        ids: Ids,
-        *,
-        column: str | tuple[str, str] | None = None,
-        skip_outside: bool = False,
-        threads: int | None = None,
-    ) -> None:
+    def remove_many(self, ids: Ids, **options: Unpack[BatchOptions]) -> None:
         """Note that these users were deleted."""
         self._check_deletions()
-        self._density.remove_many(ids, column=column, skip_outside=skip_outside, threads=threads)
+        self._density.remove_many(ids, **options)
 
     def _check_deletions(self) -> None:
         if self._observed.insert_only:

@@ -146,7 +146,7 @@ class DistinctCount(Estimator[CountRelease]):
         if buckets is not None and error is not None:
             raise InvalidValue("give buckets or error, not both", code="buckets-and-error")
         epsilon, planned = check_epsilon(epsilon), check_whole(releases, "releases")
-        plan = planned, check_whole(intrusions, "intrusions"), None if delta is None else check_delta(delta)
+        plan = planned, check_whole(intrusions, "intrusions"), check_delta(delta)
         width = _BUCKETS if buckets is None else check_whole(buckets, "buckets")
         if error is not None:
             width = buckets_for(check_number(error, "error"), epsilon, *plan)

@@ -98,16 +98,18 @@ class _Routes:
     async def events(self, request: Request) -> Response:
         """Count a body: answered when it is on disk."""
         name = _name(request)
-        self._context.access(request).require("feed", name)
+        access = self._context.access(request)
+        access.require("feed", name)
         _refuse_unknown(request, "action")
         counter = self._context.service.counter(name)
         action = request.query_params.get("action", "insert")
         if action not in ("insert", "delete"):
             raise Refused(ProblemType.bad_request, "action is insert or delete")
-        with self._context.quota.reserve() as reservation:
+        sender = self._context.sender(request, access)
+        with self._context.quota.reserve(sender) as reservation:
             body = await receive_body(request, self._context.limits, reservation, delete=action == "delete")
             try:
-                counted = counter.take(body)
+                counted = counter.take(body, sender)
             except BaseException:
                 body.wipe()
                 raise

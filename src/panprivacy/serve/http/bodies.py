@@ -5,6 +5,7 @@ process that was started hardened, as the command starts itself, the C library o
 """
 
 import asyncio
+from collections import Counter as Tally
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -34,39 +35,51 @@ _PIECE = 2**18  # bytes that are taken from a socket at a time
 
 
 class BodyQuota:
-    """The bytes of all bodies that are here at once."""
+    """The bytes of all bodies that are here at once.
 
-    def __init__(self, most: int, memory: MemoryLimit | None = None) -> None:
+    A sender has no more of them than it leaves to others, or than the longest body (`longest`) has.
+    """
+
+    def __init__(self, most: int, memory: MemoryLimit | None = None, longest: int | None = None) -> None:
         self._most, self._memory = most, memory
+        self._longest = most if longest is None else longest
         self.taken = 0
+        self._by_sender: Tally[bytes] = Tally()
 
     @contextmanager
-    def reserve(self) -> Iterator["BodyReservation"]:
+    def reserve(self, sender: bytes = b"") -> Iterator["BodyReservation"]:
         """The bytes of one body, given back at the end of the block."""
-        reservation = BodyReservation(self)
+        reservation = BodyReservation(self, sender)
         try:
             yield reservation
         finally:
-            self.taken -= reservation.size
+            self._add(-reservation.size, sender)
 
-    def take(self, size: int) -> None:
+    def take(self, size: int, sender: bytes) -> None:
         """Take this many bytes more, or refuse them."""
-        if self.taken + size > self._most or (self._memory is not None and self._memory.is_full):
+        own, free = self._by_sender[sender] + size, self._most - self.taken - size
+        if free < 0 or own > max(self._longest, free) or (self._memory is not None and self._memory.is_full):
             raise Refused(ProblemType.busy, retry=1.0)
+        self._add(size, sender)
+
+    def _add(self, size: int, sender: bytes) -> None:
         self.taken += size
+        self._by_sender[sender] += size
+        if not self._by_sender[sender]:
+            del self._by_sender[sender]
 
 
 class BodyReservation:
     """The bytes of one body. They grow as the body comes: announcing a long body takes nothing from others."""
 
-    def __init__(self, quota: BodyQuota) -> None:
-        self._quota = quota
+    def __init__(self, quota: BodyQuota, sender: bytes) -> None:
+        self._quota, self._sender = quota, sender
         self.size = 0
 
     def grow(self, size: int) -> None:
         """Have this many bytes in all, or be refused."""
         if size > self.size:
-            self._quota.take(size - self.size)
+            self._quota.take(size - self.size, self._sender)
             self.size = size
 
 

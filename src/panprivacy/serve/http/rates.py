@@ -45,7 +45,7 @@ class Rates:
         if not self._rate:
             return
         now = time.monotonic()
-        hashed = blake2b(sender.encode(), digest_size=_OCTETS, key=self._key).digest()
+        hashed = self.hash_of(sender)
         left = self._filled(self._left.pop(hashed, (self._full, now)), now)
         if len(self._left) >= _MOST:
             self._left.pop(next(iter(self._left)))  # the one that came longest ago
@@ -55,6 +55,10 @@ class Rates:
             self._later(self._full / self._rate, self._forget_again)
         if left < 1:
             raise Refused(ProblemType.rate, retry=(1 - left) / self._rate)
+
+    def hash_of(self, sender: str) -> bytes:
+        """What stands for a sender while it is remembered."""
+        return blake2b(sender.encode(), digest_size=_OCTETS, key=self._key).digest()
 
     def forget(self) -> None:
         """Forget senders whose bucket is full: to them it is as if they had never come."""

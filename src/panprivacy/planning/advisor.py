@@ -1,0 +1,400 @@
+"""`advise`: which estimator answers a question, at which epsilon, and what its answer will look like.
+
+All numbers are those of the planner; here is only the choice between plans.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, date, datetime
+from operator import index
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from panprivacy.checks import check_delta, check_epsilon
+from panprivacy.display import Card, finite, grid_of, html_of, measured
+from panprivacy.errors import CannotPlan, InvalidValue
+from panprivacy.planning.distinct import OPEN_UNIVERSE, first_count
+from panprivacy.planning.periods import plan_periods
+from panprivacy.planning.planner import plan
+from panprivacy.planning.result import Plan
+from panprivacy.planning.search import Terms, as_fraction
+from panprivacy.privacy import composition
+from panprivacy.privacy.budget import and_delta
+from panprivacy.testing import SeededCoins
+from panprivacy.units import counted, format_bytes
+
+Question = Literal["share", "distinct", "often", "actives", "retention", "series"]
+"""What can be asked."""
+
+QUESTIONS: dict[Question, str] = {
+    "share": "What share of known users came?",
+    "distinct": "How many different users came? (No list of users exists.)",
+    "often": "How often did known users come?",
+    "actives": "How many known users were active in the last day, week and month?",
+    "retention": "How many users of a first period came back in a second one?",
+    "series": "What share of known users came in each period, counted anew?",
+}
+"""The questions, by their names."""
+
+BETA = 0.05
+"""The probability with which an answer may err by more than the acceptable error."""
+
+_SIMULATED = 2_000_000  # users of an example that is built; of more, the answer is drawn from the planned error
+_GUESS = 0.5  # an answer that errs by as much says no more than "some came"
+_SHARE = 0.3  # of the users come in an example
+_LEVEL = 1 - BETA
+
+
+@dataclass(frozen=True)
+class Ask:
+    """A question, with what is known and what is accepted."""
+
+    question: Question
+    users: int
+    releases: int
+    error: float
+    epsilon: float
+    delta: float | None
+    up_to: int
+    span: str
+    every: str
+
+    def __post_init__(self) -> None:
+        if self.question not in get_args(Question):
+            known = ", ".join(get_args(Question))
+            raise InvalidValue(f"the question is one of {known}; got {self.question!r}", code="advise-question")
+        if not 1 <= self.users <= OPEN_UNIVERSE:
+            raise InvalidValue(f"users must be from 1 to {OPEN_UNIVERSE:,}, got {self.users}", code="advise-users")
+        if self.releases < 1:
+            raise InvalidValue(f"plan at least one release, got {self.releases}", code="plan-releases")
+        as_fraction("error", self.error)
+        check_epsilon(self.epsilon)
+        if self.delta is not None:
+            check_delta(self.delta)
+
+    def plan(self, epsilon: float | None, error: float | None) -> Plan[Any]:
+        """The plan of the planner; without an epsilon the least, without an error the one of this epsilon."""
+        same: Any = {"epsilon": epsilon, "alpha": error, "beta": BETA, "delta": self.delta}
+        if self.question == "distinct":
+            return plan(count=self.users, releases=self.releases, **same | {"epsilon": epsilon or self.epsilon})
+        if self.question == "often":
+            return plan(self.users, up_to=self.up_to, releases=self.releases, **same)
+        if self.question == "actives":
+            return plan_periods("ActiveUsers", self.users, span=self.span, every=self.every, **same)
+        if self.question == "retention":
+            return plan_periods("Retention", self.users, releases=self.releases, **same)
+        return plan(self.users, releases=1 if self.question == "series" else self.releases, **same)
+
+    def keeps(self, users: int) -> bool:
+        """Whether this number of users keeps to the error at the accepted epsilon."""
+        with suppress(CannotPlan):
+            return replace(self, users=users).plan(self.epsilon, None).alpha <= self.error
+        return False
+
+    def enough_users(self) -> int | None:
+        """The number of users, to two digits, that keeps to the error at the accepted epsilon."""
+        if self.question == "distinct":
+            noises = [Terms(OPEN_UNIVERSE, self.epsilon, self.releases, 0, delta) for delta in {None, self.delta}]
+            firsts = [first_count(terms, self.error, BETA, OPEN_UNIVERSE) for terms in noises]
+            return min((_rounded_up(first) for first in firsts if first), default=None)
+        low, high = self.users, 4 * self.users
+        while not self.keeps(high):
+            low, high = high, 4 * high
+            if high > OPEN_UNIVERSE:
+                return None
+        while _rounded_up(low + 1) < _rounded_up(high):
+            middle = (low + high) // 2
+            low, high = (low, middle) if self.keeps(middle) else (middle, high)
+        return _rounded_up(high)
+
+    @property
+    def told(self) -> str:
+        """The question with its numbers."""
+        unit = f"{100 * self.error:g} %" if self.question == "distinct" else f"{self.error:g}"
+        often = {"actives": f"every {self.every} for {self.span}", "series": counted(self.releases, "period")}
+        times = often.get(self.question, counted(self.releases, "release"))
+        return (
+            f"{QUESTIONS[self.question]} {counted(self.users, 'user')}, {times}, error below {unit} in 95 of 100 cases"
+        )
+
+
+def _rounded_up(number: int) -> int:
+    """The least number of two digits and zeros that is not below a number.
+
+    >>> _rounded_up(12_736), _rounded_up(99), _rounded_up(991)
+    (13000, 99, 1000)
+    """
+    unit: int = 10 ** max(len(str(number)) - 2, 0)
+    return -(-number // unit) * unit
+
+
+@dataclass(frozen=True)
+class Instead:
+    """What would be possible where the question is not answered as well as was asked."""
+
+    error: float | None
+    """The error of these users at the accepted epsilon, in 95 of 100 cases; None if no estimator tells anything."""
+    epsilon: float | None
+    """The epsilon at which these users are enough; None if there is none, or none was looked for (distinct)."""
+    users: int | None
+    """The number of users that is enough at the accepted epsilon, to two digits."""
+
+
+@dataclass(frozen=True)
+class Example:
+    """A simulated answer beside the truth of the simulation."""
+
+    of: str
+    """What the number is."""
+    truth: float
+    estimate: float
+    stderr: float
+    interval: tuple[float, float]
+    """The 95 % interval."""
+    built: bool
+    """Whether an estimator was built and fed; else the estimate was drawn from the planned error."""
+
+    def __str__(self) -> str:
+        digits = 0 if self.truth > 1 else 4
+        how = "" if self.built else " (drawn from the planned error)"
+        told = measured(self.estimate, self.stderr, self.interval, f"{_LEVEL:.0%} interval", digits)
+        return f"{self.of} {told}; truth {self.truth:,.{digits}f}{how}"
+
+
+@dataclass(frozen=True, repr=False)
+class Advice:
+    """Which estimator answers a question, and how well; or that these users are too few."""
+
+    ask: Ask
+    plan: Plan[Any] | None
+    """The plan of least epsilon that keeps to the error; else the best one at the accepted epsilon, if there is one."""
+    example: Example | None
+    """What an answer will look like."""
+    instead: Instead | None = None
+    """What would be possible; None where the plan keeps to the error."""
+    start: date = date(2026, 1, 5)
+    """The day from which the suggested lines count."""
+
+    @property
+    def possible(self) -> bool:
+        """Whether the plan keeps to the acceptable error at the accepted epsilon."""
+        return self.instead is None
+
+    @property
+    def code(self) -> str | None:
+        """A line of Python that builds the estimator."""
+        if self.plan is None:
+            return None
+        code = self.plan.code.replace("start=...", f'start="{self.start}"')
+        if self.ask.question == "series":
+            return f'pp.Windows(lambda: {code}, every="{self.ask.every}", start="{self.start}")'
+        return code
+
+    @property
+    def command(self) -> str | None:
+        """A line for a shell that counts ``visits.csv``; None where only Python has the estimator."""
+        if self.plan is None or self.plan.command is None or self.ask.question == "series":
+            return None
+        names = {"FILE": "visits.csv", "NAME": "user", "LATER": "later.csv", "TIME": "when", "DAY": str(self.start)}
+        return " ".join(names.get(word, word) for word in self.plan.command.split())
+
+    @property
+    def verdict(self) -> str:
+        """The answer in a sentence."""
+        if self.instead is None:
+            assert self.plan is not None
+            return f"yes, at epsilon {self.plan.epsilon:g}{and_delta(self.plan.delta)}{self._each()}"
+        found, unit = self.instead, 100 if self.ask.question == "distinct" else 1
+        percent = " %" if unit == 100 else ""
+        at = f"at epsilon {self.ask.epsilon:g}"
+        best = (
+            "no estimator tells anything" if found.error is None else f"the error is {unit * found.error:.3g}{percent}"
+        )
+        other = [f"{found.users:,} users"] if found.users else []
+        other += [f"epsilon {found.epsilon:g}"] if found.epsilon else []
+        needs = f"; an error of {unit * self.ask.error:g}{percent} takes {' or '.join(other)}" if other else ""
+        return f"not with {counted(self.ask.users, 'user')}: {at} {best}{needs}"
+
+    def _each(self) -> str:
+        """What the epsilon is of, where it is not that of all."""
+        if self.plan is not None and self.ask.question == "series":
+            whole = composition.loss(self.plan.split, self.ask.releases, 1)
+            users = f"a user who comes in all {self.ask.releases} loses at most {whole:.3g}"
+            return f" a period; {users} if the state is read once"
+        return f" in each {self.ask.span}" if self.ask.question == "actives" else ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain numbers and words, for JSON."""
+        return {
+            **asdict(self.ask),
+            "possible": self.possible,
+            "verdict": self.verdict,
+            "instead": self.instead and asdict(self.instead),
+            "plan": self.plan and self.plan.to_dict(),
+            "example": self.example and finite(asdict(self.example)),
+            "python": self.code,
+            "shell": self.command,
+        }
+
+    def _lines(self) -> Iterator[tuple[str, str | None]]:
+        yield "question", self.ask.told
+        yield "answer", self.verdict
+        if self.plan is not None:
+            yield "estimator", dict(self.plan.card().rows)["build"]
+            yield "memory", format_bytes(self.plan.memory)
+            yield "for example", str(self.example)
+            yield "in Python", self.code
+            yield "in a shell", self.command
+
+    def card(self) -> Card:
+        """What is shown of it."""
+        return Card("Advice", tuple((name, text) for name, text in self._lines() if text))
+
+    def __repr__(self) -> str:
+        return self.card().text
+
+    __rich__ = grid_of
+    _repr_html_ = html_of
+
+
+def advise(
+    question: Question,
+    users: int,
+    *,
+    releases: int = 1,
+    error: float = 0.05,
+    epsilon: float = 1.0,
+    delta: float | None = 1e-9,
+    up_to: int = 4,
+    span: str = "28d",
+    every: str | None = None,
+    seed: int = 7,
+) -> Advice:
+    """Say which estimator answers a question, at which epsilon, and what the answer will look like.
+
+    Of the plans that keep to the error, the one of the least epsilon is taken (for `distinct`, the one of the fewest
+    bits at the accepted epsilon). If none does, the advice says what is possible, and how many users it would take.
+
+    Parameters
+    ----------
+    question
+        ``"share"``, ``"distinct"``, ``"often"``, ``"actives"``, ``"retention"`` or ``"series"``.
+    users
+        How many users there could be; for ``"distinct"``, how many are expected to come.
+    releases
+        How many answers will be published; of a series, how many periods.
+    error
+        The acceptable error of a share; for ``"distinct"``, as a share of the count. It holds with probability 0.95.
+    epsilon, delta
+        The most that you accept. Less is taken where it is enough, and no delta where Laplace noise errs less.
+    up_to
+        For ``"often"``: how many times a user is counted.
+    span, every
+        For ``"actives"``: the longest time that is asked about, and the length of a day; for ``"series"``, the length
+        of a period. One day, and one week, if left out.
+    seed
+        Of the simulated example.
+
+    Examples
+    --------
+    >>> import panprivacy as pp
+    >>> pp.advise("share", 100_000, error=0.02)
+    question    What share of known users came? 100,000 users, 1 release, error below 0.02 in 95 of 100 cases
+    answer      yes, at epsilon 0.3395
+    estimator   Density of 100,000 users, a bit for each
+    memory      12.2 KiB
+    for example share 0.3114 ± 0.0102 (standard error), 95% interval 0.2913 to 0.3314; truth 0.3000
+    in Python   pp.Density(100000, epsilon=0.3395)
+    in a shell  panprivacy density visits.csv -c user -n 100000 -e 0.3395
+    >>> pp.advise("retention", 1000, error=0.1).verdict
+    'not with 1,000 users: at epsilon 1 the error is 0.136; an error of 0.1 takes 1,700 users or epsilon 1.286'
+    """
+    length = every or ("7d" if question == "series" else "1d")
+    ask = Ask(question, index(users), index(releases), error, epsilon, delta, index(up_to), span, length)
+    least: float | None = None
+    with suppress(CannotPlan):
+        found = ask.plan(None, error)
+        if found.epsilon <= epsilon:
+            return _advice(ask, found, None, seed)
+        least = found.epsilon
+    best: Plan[Any] | None = None
+    with suppress(CannotPlan):
+        best = ask.plan(epsilon, None)
+        best = best if best.alpha < _GUESS else None
+    return _advice(ask, best, Instead(best.alpha if best else None, least, ask.enough_users()), seed)
+
+
+def _advice(ask: Ask, found: Plan[Any] | None, instead: Instead | None, seed: int) -> Advice:
+    example = None if found is None else simulated(ask, found, seed)
+    return Advice(ask, found, example, instead, datetime.now(UTC).date())
+
+
+# --- a simulated answer ---------------------------------------------------------------------------------------------
+
+
+def simulated(ask: Ask, found: Plan[Any], seed: int) -> Example:
+    """An answer to invented events, by the estimator of a plan with coins that are no secret."""
+    what, truth, answer = _ANSWERS[ask.question]
+    expected = float(ask.users) if ask.question == "distinct" else truth
+    if ask.users <= _SIMULATED:
+        est: Any = found.build(start="2026-01-05", coins=SeededCoins(seed))
+        value, stderr, interval = answer(est, ask.users)
+        return Example(what, expected, value, stderr, interval, built=True)
+    stderr = found.stderr * (expected if ask.question == "distinct" else 1.0)
+    value = expected + stderr * float(np.random.default_rng(seed).standard_normal())
+    reach = found.alpha * stderr / found.stderr
+    return Example(what, expected, value, stderr, (max(value - reach, 0.0), value + reach), built=False)
+
+
+Answer = tuple[float, float, tuple[float, float]]
+
+
+def _ids(users: int, share: float) -> Any:
+    return np.arange(round(share * users))
+
+
+def _share(est: Any, users: int) -> Answer:
+    est.update_many(_ids(users, _SHARE))
+    released = est.release()
+    return released.density, released.density_stderr, released.density_interval
+
+
+def _distinct(est: Any, users: int) -> Answer:
+    est.update_many(_ids(users, 1.0))
+    released = est.release()
+    return released.count, released.count_stderr, released.count_interval
+
+
+def _often(est: Any, users: int) -> Answer:
+    for share in (2 * _SHARE, _SHARE):
+        est.update_many(_ids(users, share))
+    released = est.release()
+    return released.at_least[1], released.at_least_stderr[1], released.at_least_interval[1]
+
+
+def _actives(est: Any, users: int) -> Answer:
+    for _ in range(est.days):
+        est.update_many(_ids(users, _SHARE))
+        released = est.release()
+    return released.active[-1], released.active_stderr[-1], released.active_interval[-1]
+
+
+def _retention(est: Any, users: int) -> Answer:
+    est.update_many(_ids(users, _SHARE))
+    est.close()
+    est.update_many(_ids(users, 1.0))  # all come in the second period, for which the plan is made
+    released = est.release()
+    return released.returned, released.returned_stderr, released.returned_interval
+
+
+_ANSWERS: dict[Question, tuple[str, float, Callable[[Any, int], Answer]]] = {
+    "share": ("share", _SHARE, _share),
+    "series": ("share of a period", _SHARE, _share),
+    "distinct": ("users", 0.0, _distinct),
+    "often": ("share who came twice or more", _SHARE, _often),
+    "actives": ("share active in the whole span", _SHARE, _actives),
+    "retention": ("share who came back", _SHARE, _retention),
+}
+"""What an example shows of each question, its truth, and how an estimator is fed and asked."""
