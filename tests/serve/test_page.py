@@ -13,7 +13,7 @@ from served import Served, served
 from service_for_tests import settings_for
 
 from panprivacy.ingest.bodies import Body, ContentType
-from panprivacy.serve.http.assets import STATIC
+from panprivacy.serve.http.app import STATIC
 from panprivacy.serve.tokens import new_token, written_hash
 
 if TYPE_CHECKING:
