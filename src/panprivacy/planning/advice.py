@@ -104,7 +104,7 @@ def expected_noise(est: Any, spelled: Callable[[str], str] = str) -> str | None:
     What helps is named by arguments of estimators; `spelled` makes options of a command of them.
 
     >>> import panprivacy as pp
-    >>> expected_noise(pp.Density(10**6, epsilon=1.0)), "more epsilon" in expected_noise(pp.Continual(100, epsilon=0.02))
+    >>> expected_noise(pp.Density(10**6, epsilon=1.0)), "more epsilon" in expected_noise(pp.Continual(10, epsilon=0.02))
     (None, True)
     """
     expected = Expected.of_release(est)
