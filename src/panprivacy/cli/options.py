@@ -317,11 +317,11 @@ class TimeOptions:
     ahead: Annotated[int | None, Parameter(metavar="N", help="Periods that one row may end; 0: none.")] = None
     lateness: Annotated[
         str | None,
-        Parameter(metavar="2d", help="Rows of files come in order of time but for this much: they wait in memory."),
+        Parameter(metavar="2d", help="How late rows of files may be; they wait in memory."),
     ] = None
     tz: Annotated[
         str | None,
-        Parameter(metavar="ZONE", help="Time zone of days, and of times without one: Europe/Berlin. Default: UTC."),
+        Parameter(metavar="ZONE", help="Time zone, such as Europe/Berlin. Default: UTC."),
     ] = None
 
     def check_given(self, time: str | None) -> None:
@@ -374,7 +374,7 @@ class ReleaseOptions:
         bool,
         Parameter(
             negative="",
-            help="Count anew in each period of --release-every, in files with --time: each has the whole epsilon.",
+            help="Count anew in each period, with the whole epsilon.",
         ),
     ] = False
     time: Annotated[
