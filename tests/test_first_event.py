@@ -63,6 +63,14 @@ SUBJECTS = {
     "edges": ("pp.Density(pp.Edges(50), 9.0)", "(3, 4)", EDGES),
     "distinct numbers": ("pp.DistinctCount(9.0, 64, intrusions=1)", "5", COLUMNS),
     "distinct names": ("pp.DistinctCount(9.0, 64)", "'ada'", NAMES),
+    "delta": ("pp.Density(1000, 9.0, releases=90, delta=1e-9)", "5", {"list": "NUMBERS"}),
+    "categories": ("pp.Density(1000, 9.0, categories=['flu', 'cold'])", "5, 'flu'", {"list": "NUMBERS, ['flu'] * 4"}),
+    "distinct categories": (
+        "pp.DistinctCount(9.0, 64, categories=['a', 'b'])",
+        "5, 'a'",
+        {"list": "NUMBERS, ['a'] * 4"},
+    ),
+    "loaded": ("pp.load(pp.Counts(pp.Users(range(1000)), 9.0).to_bytes())", "5", {"list": "NUMBERS"}),
     "fixed level": ("FixedLevelPPDS(1000, 9.0, 100)", "5", COLUMNS),
 }
 
