@@ -56,17 +56,17 @@ def until_drawn(page: "Page") -> None:
 
 
 @contextmanager
-def opened(browser: "Browser", address: str, *, charts: bool = True, **view: Any) -> Iterator["Page"]:
+def opened(browser: "Browser", address: str, *, charts: bool = True, before: str = "", **view: Any) -> Iterator["Page"]:
     """A page in a context of its own; an error of a script of it is an error of the test.
 
-    Without charts it is as where Plotly is not installed, which takes seconds less.
+    Without charts it is as where Plotly is not installed, which takes seconds less. `before` runs before its scripts.
     """
     context = browser.new_context(**view)
     page = context.new_page()
     page.set_default_timeout(_PATIENCE * 1000)
     broken: list[str] = []
     page.on("pageerror", lambda error: broken.append(str(error)))
-    page.add_init_script(_NOTE_REFUSALS)
+    page.add_init_script(_NOTE_REFUSALS + before)
     if not charts:
         page.route("**/plotly.min.js", lambda route: route.abort())
     page.goto(address)

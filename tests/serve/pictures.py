@@ -33,7 +33,7 @@ REGIONS = ("north", "south", "west", "east")
 CLINICS = ("emergency", "family doctor", "walk-in")
 _COLOURS = 96  # of the picture of the documentation, which is so a third as large
 VIEWS: dict[str, dict[str, Any]] = {
-    "light": {"viewport": {"width": 1200, "height": 800}, "color_scheme": "light"},
+    "light": {"viewport": {"width": 1200, "height": 1080}, "color_scheme": "light"},
     "dark": {"viewport": {"width": 1200, "height": 760}, "color_scheme": "dark"},
     "tablet": {"viewport": {"width": 820, "height": 1000}, "color_scheme": "light"},
     "phone": {"viewport": {"width": 390, "height": 844}, "color_scheme": "light"},
@@ -98,8 +98,9 @@ def picture(browser: "Browser", address: str, view: str, *, whole: bool, scale: 
     """The page as a PNG, when all of its charts are drawn."""
     context = browser.new_context(**VIEWS[view], device_scale_factor=scale)
     page = context.new_page()
-    page.goto(address)
+    page.goto(f"{address}#counter-flu")
     until_drawn(page)
+    page.evaluate("() => scrollTo(0, 0)")
     taken = page.screenshot(full_page=whole)
     context.close()
     return taken

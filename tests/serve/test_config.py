@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from service_for_tests import FLU, settings_for
 
-from panprivacy.serve import server
+from panprivacy.serve import memory, server
 from panprivacy.serve.config import read_settings, settings_of
 from panprivacy.serve.service import Service
-from panprivacy.serve.tokens import new_token, written_hash
+from panprivacy.serve.tokens import hash_of, new_token, written_hash
 from panprivacy.settings import InvalidSettings
 
 
@@ -192,3 +192,44 @@ def test_a_state_whose_promise_is_lost_is_not_served_with_another(tmp_path: Path
     for start in (server.check, lambda settings: Service(settings).__enter__()):
         with pytest.raises(InvalidSettings, match=r"flu.json is missing"):
             start(settings_for(tmp_path, flu=FLU | {"epsilon": 2.0}))
+
+
+def test_a_secret_may_be_in_a_file_or_among_credentials_of_systemd(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    credentials = tmp_path / "credentials"
+    credentials.mkdir()
+    (credentials / "clinic").write_text(written_hash("pp_a") + "\n")
+    (tmp_path / "analyst").write_text(written_hash("pp_b"))
+    monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(credentials))
+    tokens = {name: {"hash": {"file": name}, "roles": ["read"]} for name in ("clinic", "analyst")}
+    found = settings_for(tmp_path, {"tokens": tokens}).tokens
+    assert [each.hash for each in found] == [hash_of("pp_a"), hash_of("pp_b")]
+    wrong = {"tokens": {"other": {"hash": {"file": "missing"}, "roles": ["read"]}}}
+    with pytest.raises(InvalidSettings) as caught:
+        settings_for(tmp_path, wrong)
+    assert caught.value.problems[0].startswith("tokens.other.hash: ")
+
+
+def test_a_proxy_is_an_address_or_a_network(tmp_path: Path) -> None:
+    assert len(settings_for(tmp_path, {"proxies": ["10.0.0.0/8", "::1"]}).service.proxies) == 2
+    with pytest.raises(InvalidSettings) as caught:
+        settings_for(tmp_path, {"proxies": ["proxy.example.org"]})
+    assert caught.value.problems[0].startswith("service.proxies: ")
+
+
+def test_without_a_limit_of_memory_it_is_a_share_of_what_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "available", lambda: 8 * 2**30)
+    assert memory.chosen_limit(None, 2**30) == 6 * 2**30
+    assert memory.chosen_limit(None, 7 * 2**30) == 7 * 2**30
+    assert memory.chosen_limit(2**30, 0) == 2**30
+
+
+def test_a_control_group_says_how_much_memory_there_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "slice" / "unit").mkdir(parents=True)
+    (tmp_path / "slice" / "memory.max").write_text("1000000\n")
+    (tmp_path / "slice" / "unit" / "memory.max").write_text("max\n")
+    (tmp_path / "self").write_text("0::/slice/unit\n")
+    monkeypatch.setattr(memory, "_CGROUPS", tmp_path)
+    monkeypatch.setattr(memory, "_CGROUP", tmp_path / "self")
+    assert memory.available() == 1_000_000

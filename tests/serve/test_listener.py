@@ -37,7 +37,7 @@ def test_no_more_connections_than_a_number_are_open_before_anything_is_read_of_t
 
 
 @pytest.mark.slow
-def test_a_process_without_files_closes_connections_and_logs_once(tmp_path: Path) -> None:
+def test_a_process_without_files_closes_connections_and_logs_how_many(tmp_path: Path) -> None:
     path = tmp_path / "counters.toml"
     path.write_text(ANYBODY + FLU_TABLE)
     with started(path) as (process, port), ExitStack() as stack:
@@ -56,7 +56,8 @@ def test_a_process_without_files_closes_connections_and_logs_once(tmp_path: Path
         process.terminate()
         assert process.stderr is not None
         said = process.stderr.read()
-    assert said.count(b"closed unheard") == 1
+    assert said.count(b"closed unheard") == 2
+    assert b'"repeated": ' in said
     assert said.count(b"\n") < 20
 
 
@@ -135,3 +136,19 @@ def test_a_full_disk_leaves_the_settings_of_a_counter_whole(tmp_path: Path, monk
         assert service.counter("flu").release().result()["id"] == 1
     with Service(settings_for(tmp_path)) as service:
         assert len(service.counter("flu").release_log) == 1
+
+
+@pytest.mark.slow
+def test_systemd_is_told_when_it_listens_lives_and_stops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "counters.toml"
+    path.write_text(ANYBODY + FLU_TABLE)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as told:
+        told.bind(str(tmp_path / "notify"))
+        monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+        monkeypatch.setenv("WATCHDOG_USEC", "200000")
+        with started(path) as (process, _):
+            assert [told.recv(100) for _ in range(3)] == [b"READY=1", b"WATCHDOG=1", b"WATCHDOG=1"]
+            process.terminate()
+            while (said := told.recv(100)) == b"WATCHDOG=1":
+                pass
+            assert said == b"STOPPING=1"

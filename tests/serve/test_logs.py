@@ -5,10 +5,12 @@ import json
 import logging
 import os
 import sys
+from pathlib import Path
 
 import pytest
+from service_for_tests import client_of, settings_for
 
-from panprivacy.serve.logs import libraries_unquoted, log, warnings_only
+from panprivacy.serve.logs import cause_of, libraries_unquoted, log, warnings_only
 
 
 def _say_things(panic: bytes) -> None:
@@ -38,6 +40,37 @@ def test_what_libraries_say_is_not_quoted_however_they_say_it(
         ("note of a library", "standard error"),
     ]
     assert not any("7654321" in line for line in lines)
+    assert said[1]["place"].startswith("test_logs:")
+
+
+def test_a_warning_that_is_repeated_is_counted(capfd: pytest.CaptureFixture[str]) -> None:
+    with os.fdopen(os.dup(2), "w") as error, pytest.MonkeyPatch.context() as patched:
+        patched.setattr(sys, "stderr", error)
+        with libraries_unquoted():
+            for _ in range(5):
+                log("the disk is full", level="error", counter="flu")
+                log("released", release=1)
+    said = [json.loads(line) for line in capfd.readouterr().err.splitlines()]
+    assert [each.get("repeated") for each in said if each["level"] == "error"] == [None, 4]
+    assert sum(each["event"] == "released" for each in said) == 5
+
+
+def test_a_token_that_is_not_known_is_logged_without_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with client_of(settings_for(tmp_path)) as client:
+        assert client.get("/counters", headers={"authorization": "Bearer pp_7654321"}).status_code == 401
+    lines = capsys.readouterr().err.splitlines()
+    (said,) = (each for each in map(json.loads, lines) if each["event"] == "a token is not known")
+    assert said["level"] == "warning"
+    assert set(said) == {"at", "level", "event"}
+
+
+def test_an_error_is_logged_with_its_place_and_without_its_words() -> None:
+    try:
+        int("7654321x")
+    except ValueError as error:
+        cause = cause_of(error)
+    assert cause["sort"] == "ValueError"
+    assert cause["place"].startswith("test_logs:")
 
 
 def test_where_somebody_reads_the_terminal_warnings_only_is_said(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,10 +1,14 @@
 """Senders are remembered by a keyed hash, and no longer than it takes their bucket to fill up."""
 
 from collections.abc import Callable
+from ipaddress import ip_network
+from pathlib import Path
 
 import pytest
+from service_for_tests import client_of, settings_for
 
 from panprivacy.ingest.problems import Refused
+from panprivacy.serve.http.context import sender_address
 from panprivacy.serve.http.rates import Rates
 
 SENDER = "@203.0.113.77"
@@ -72,3 +76,28 @@ def test_two_processes_hash_a_sender_differently(clock: Clock) -> None:
     one.check(SENDER)
     other.check(SENDER)
     assert set(one._left).isdisjoint(other._left)
+
+
+@pytest.mark.parametrize(
+    ("client", "forwarded", "known"),
+    [
+        ("192.0.2.9", "203.0.113.7", "192.0.2.9"),  # no proxy: it may say what it likes
+        ("10.1.1.1", "203.0.113.7", "203.0.113.7"),
+        ("10.1.1.1", "198.51.100.1, 203.0.113.7, 10.9.9.9", "203.0.113.7"),  # the first is made up
+        ("10.1.1.1", "203.0.113.7, nonsense", "10.1.1.1"),
+        ("10.1.1.1", "", "10.1.1.1"),
+        ("::ffff:10.1.1.1", "2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
+    ],
+)
+def test_the_address_of_a_sender_is_the_last_that_a_listed_proxy_has_seen(
+    client: str, forwarded: str, known: str
+) -> None:
+    assert sender_address(client, forwarded, [ip_network("10.0.0.0/8")]) == known
+
+
+def test_clients_behind_a_listed_proxy_do_not_share_a_limit(tmp_path: Path) -> None:
+    said = {"proxies": ["127.0.0.1"], "limits": {"requests": 0.5}}
+    with client_of(settings_for(tmp_path, said)) as client:
+        client._transport.client = ("127.0.0.1", 5)  # type: ignore[attr-defined]
+        sent = [client.get("/live", headers={"x-forwarded-for": f"203.0.113.{i}"}).status_code for i in (1, 2, 1)]
+    assert sent == [200, 200, 429]

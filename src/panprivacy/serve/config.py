@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import cache
-from ipaddress import ip_address
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -24,9 +24,21 @@ from panprivacy.errors import PanPrivacyError
 from panprivacy.estimators.traits import build, options_of
 from panprivacy.ingest import Columns, kind_of, read_ids, split_column
 from panprivacy.ingest import Kind as Ids
-from panprivacy.periods import RowPolicy, as_datetime
+from panprivacy.periods import Periods, RowPolicy, as_datetime
 from panprivacy.serve.tokens import ROLES, Token, parsed_hash
-from panprivacy.settings import Bytes, InvalidSettings, KeyProblems, Moment, Period, Table, named, read_table
+from panprivacy.settings import (
+    Bytes,
+    InvalidSettings,
+    KeyProblems,
+    Moment,
+    Period,
+    Table,
+    TimeZone,
+    named,
+    read_table,
+    secret_file,
+    with_files,
+)
 from panprivacy.universe import Edges, Range, Universe, Users
 
 _MIB = 2**20
@@ -74,6 +86,14 @@ class Tls(Table):
     key: str = Field(description="the name of a file in PEM format")
 
 
+def _network(said: Any) -> Any:
+    try:
+        return said if isinstance(said, IPv4Network | IPv6Network) else ip_network(str(said))
+    except ValueError:
+        raise ValueError("must be an address, or a network such as 10.0.0.0/8") from None
+
+
+Network = Annotated[IPv4Network | IPv6Network, BeforeValidator(_network)]
 Role = Literal["feed", "read", "release", "metrics", "admin"]
 
 
@@ -90,6 +110,8 @@ class ServiceSettings(Table):
     """What may be done without a token."""
     hosts: list[str] = Field(default_factory=list)
     """Other names by which browsers reach it, such as the name of a proxy in front."""
+    proxies: list[Network] = Field(default_factory=list)
+    """Addresses, or networks, of proxies whose word for a sender's address is taken."""
     count_events: bool = False
     """Whether metrics tell how many events came, how long requests took, and how many wait."""
 
@@ -118,7 +140,7 @@ class Limits(Table):
     waiting: Bytes = 256 * _MIB
     """Bytes of all bodies that are being received or wait to be counted."""
     memory: Bytes | None = None
-    """Bytes of the process that it stays below, by refusing connections and bodies; None for no limit."""
+    """Bytes of the process that it stays below, by refusing connections and bodies; None for `chosen_limit`."""
     headers: Bytes = 32 * 1024
     """Bytes of the headers of a request, its address included."""
     seconds: float = Field(default=30.0, gt=0)
@@ -146,9 +168,11 @@ class TokenTable(Table):
 class ScheduleSettings(Table):
     """When a counter is released."""
 
-    every: Period = Field(description="the length of a period, such as 12h, 7d or 1mo")
+    every: Period = Field(description="the length of a period, such as 12h, 7d or month")
     start: Moment | None = None
     """When the first period starts; None for the time when the counter is made."""
+    tz: TimeZone | None = None
+    """The time zone of days, and of times without one; UTC if it is left out."""
     time: str | None = None
     """The column of the events' own times, which say which rows are late or early."""
     late: Literal["count", "skip", "refuse"] | None = None
@@ -165,6 +189,12 @@ class ScheduleSettings(Table):
             told = "is about the times of events: say in which column they are, time = NAME"
             raise KeyProblems((key, told) for key in unused)
         return self
+
+    def periods(self, begun: int) -> Periods:
+        """The periods of a counter that was made at this moment."""
+        if self.start is None:
+            return Periods.around(begun, self.every, self.tz)
+        return Periods.of(self.every, self.start, self.tz)
 
     @property
     def by_clock(self) -> bool:
@@ -269,7 +299,7 @@ _PLAN: dict[str, Any] = {
     "categories": Annotated[list[Any], Field(min_length=1), AfterValidator(_same_type)],
 }
 """The types of keys that only some kinds have; the constructor of the estimator checks the rest."""
-_OF_SCHEDULE = ("every", "start")
+_OF_SCHEDULE = ("every", "start", "tz")
 
 
 @cache
@@ -401,7 +431,7 @@ def settings_of(values: dict[str, Any], folder: Path) -> Settings:
     tables = {key: _tables_in(values, key) for key in FileTable.model_fields}
     service = _service_of(tables["service"], folder, problems)
     limits = read_table(Limits, tables["limits"], "limits", problems)
-    tokens = _tokens_of(tables["tokens"], tables["counters"], problems)
+    tokens = _tokens_of(tables["tokens"], tables["counters"], folder, problems)
     if not tables["tokens"] and not tables["service"].get("anonymous"):
         problems.append(_NO_ROLES)
     if not tables["counters"]:
@@ -435,7 +465,7 @@ def _service_of(values: dict[str, Any], folder: Path, problems: list[str]) -> Se
 
 def _tls_of(tls: Tls, folder: Path, problems: list[str]) -> Tls:
     """The same with whole paths, if the files are a certificate and its key."""
-    files = {key: folder / getattr(tls, key) for key in ("certificate", "key")}
+    files = {key: secret_file(getattr(tls, key), folder) for key in ("certificate", "key")}
     missing = [key for key, path in files.items() if not path.is_file()]
     problems += [f"service.tls.{key}: there is no file {files[key]}" for key in missing]
     if not missing:
@@ -447,11 +477,12 @@ def _tls_of(tls: Tls, folder: Path, problems: list[str]) -> Tls:
     return Tls(certificate=str(files["certificate"]), key=str(files["key"]))
 
 
-def _tokens_of(values: dict[str, Any], counters: Iterable[str], problems: list[str]) -> tuple[Token, ...]:
+def _tokens_of(values: dict[str, Any], counters: Iterable[str], folder: Path, problems: list[str]) -> tuple[Token, ...]:
     found: dict[bytes, Token] = {}
-    for name, given in values.items():
+    for name, said in values.items():
+        given = with_files(said, folder, f"tokens.{name}", problems)
         table = read_table(TokenTable, given, f"tokens.{name}", problems)
-        wanted = given.get("counters") if isinstance(given.get("counters"), list) else []
+        wanted: Any = given.get("counters") if isinstance(given.get("counters"), list) else []
         for counter in {each for each in wanted if isinstance(each, str)}.difference(counters):
             problems.append(f"tokens.{name}.counters: there is no counter {counter!r}")
         if table is None:
@@ -489,10 +520,18 @@ def _counter_of(name: str, values: dict[str, Any], folder: Path, problems: list[
     source = None
     if table.source is not None:
         problems += _wrong_repeats(f"{path}.source", table)
-        source = read_source(table.source, f"{path}.source", columns, problems)
+        source = read_source(_with_secrets(table.source, folder, path, problems), f"{path}.source", columns, problems)
     settings = CounterSettings(name, table, universe, columns, plan, source)
     _check_made(settings, problems)
     return settings
+
+
+def _with_secrets(source: dict[str, Any], folder: Path, path: str, problems: list[str]) -> dict[str, Any]:
+    """The same with passwords in the place of the files that hold them."""
+    options = source.get("options")
+    if not isinstance(options, dict):
+        return source
+    return source | {"options": with_files(options, folder, f"{path}.source.options", problems)}
 
 
 def _universe_of(table: CounterTable, folder: Path) -> UniverseSettings:
@@ -519,7 +558,9 @@ def _plan_of(table: CounterTable) -> dict[str, Any]:
     schedule = table.schedule
     plan = {key: table.plan(key) for key in KINDS[table.kind].TRAITS.options if key not in _OF_SCHEDULE}
     if takes(table.kind, "every") and schedule is not None and schedule.start is not None:
-        plan |= {"every": timedelta(microseconds=schedule.every), "start": as_datetime(schedule.start)}
+        days = schedule.periods(0)
+        plan |= {"every": timedelta(microseconds=days.length), "start": as_datetime(days.start, days.zone)}
+        plan |= {"tz": schedule.tz} if schedule.tz else {}
     plan = {key: tuple(value) if isinstance(value, list) else value for key, value in plan.items()}
     return {key: value for key, value in plan.items() if value is not None and value is not False}
 

@@ -12,15 +12,14 @@ from typing import Any
 from panprivacy.errors import BudgetExhausted, PanPrivacyError
 from panprivacy.ingest.bodies import Body
 from panprivacy.ingest.problems import ProblemType, Refused
-from panprivacy.periods import SECOND, as_datetime
-from panprivacy.serve.clock import SteadyClock
+from panprivacy.periods import SECOND, as_datetime, length_of
 from panprivacy.serve.config import CounterSettings
 from panprivacy.serve.feeding import BodyFeeder
-from panprivacy.serve.logs import log
+from panprivacy.serve.logs import cause_of, log
 from panprivacy.serve.memory import ReadingShare
 from panprivacy.serve.pinned import PinnedSettings, PinnedSettingsChanged
 from panprivacy.serve.releases import Record, ReleaseLog, record_of
-from panprivacy.serve.schedule import Due, Schedule
+from panprivacy.serve.schedule import Due, Schedule, SteadyClock
 from panprivacy.serve.worker import KeptEstimator, Worker
 from panprivacy.state import StateFile
 
@@ -140,6 +139,11 @@ class Counter:
     def queue(self) -> int:
         """How many requests wait for the thread of the counter."""
         return self._worker.queue
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether its thread runs."""
+        return self._worker.is_alive
 
     @property
     def trouble(self) -> str | None:
@@ -278,8 +282,8 @@ class Counter:
             return None
         return min(max((self._schedule.ends - _now()) / SECOND, 0) + _MIND, _LOOK)
 
-    def _note_broken(self) -> None:
-        log("failed", counter=self.name, level="error")
+    def _note_broken(self, error: BaseException) -> None:
+        log("failed", counter=self.name, level="error", **cause_of(error))
 
     def _note_stuck(self, what: str) -> None:
         if not self._stuck:
@@ -367,6 +371,7 @@ def _budget(est: Any) -> dict[str, Any]:
     return {
         "epsilon": est.epsilon,
         "delta": est.delta,
+        "state": budget.state,
         "spent": budget.spent,
         "remaining": budget.remaining,
         "releases": None if left is None else planned,
@@ -381,4 +386,4 @@ def _schedule(settings: CounterSettings) -> dict[str, Any] | None:
         return None
     by = "clock" if schedule.by_clock else "events"
     late = None if schedule.time is None else settings.table.row_policy.late
-    return {"every_seconds": schedule.every / 1e6, "by": by, "late": late}
+    return {"every_seconds": length_of(schedule.every) / SECOND, "by": by, "late": late}

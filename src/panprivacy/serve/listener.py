@@ -6,7 +6,6 @@ asyncio would log every connection for which there is no file, thousands a secon
 import errno
 import os
 import socket
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +13,6 @@ from panprivacy.serve.logs import log
 
 _NO_FILES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _AT_ONCE = 100  # connections that are closed before others get their turn
-_QUIET = 60.0  # seconds between lines of the log
 
 
 class _Connection(socket.socket):
@@ -35,7 +33,7 @@ class Listener(socket.socket):
 
     def __init__(self, opened: socket.socket, most: int) -> None:
         super().__init__(opened.family, opened.type, opened.proto, opened.detach())
-        self._most, self._open, self._refused, self._told_at = most, 0, 0, 0.0
+        self._most, self._open = most, 0
         self._spare = os.open(os.devnull, os.O_RDONLY)  # given up to take, and close, a connection without a file
 
     def accept(self) -> tuple[socket.socket, Any]:
@@ -54,7 +52,7 @@ class Listener(socket.socket):
                 connection.closed = self._note_closed
                 return connection, address
             plain.close()
-            self._note_refused()
+            _note_refused()
         raise BlockingIOError
 
     def close(self) -> None:
@@ -70,13 +68,11 @@ class Listener(socket.socket):
             super().accept()[0].close()
         finally:
             self._spare = os.open(os.devnull, os.O_RDONLY)
-        self._note_refused()
+        _note_refused()
 
     def _note_closed(self) -> None:
         self._open -= 1
 
-    def _note_refused(self) -> None:
-        self._refused += 1
-        if time.monotonic() - self._told_at > _QUIET or not self._told_at:
-            log("connections are closed unheard: too many are open", level="warning", count=self._refused)
-            self._refused, self._told_at = 0, time.monotonic()
+
+def _note_refused() -> None:
+    log("connections are closed unheard: too many are open", level="warning")

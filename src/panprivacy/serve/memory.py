@@ -1,6 +1,7 @@
 """How much memory the process has, and refusals where it has too much: `limits.memory`."""
 
 import ctypes
+import os
 import threading
 import time
 from collections.abc import Iterator
@@ -10,6 +11,8 @@ from pathlib import Path
 from panprivacy.serve.logs import log
 
 _STATM, _PAGE = Path("/proc/self/statm"), 4096
+_CGROUP, _CGROUPS = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
+_SHARE = 3 / 4  # of what there is: the default of `limits.memory`
 _FRESH = 0.02  # seconds for which a reading is good
 _TRIMMED = 1.0  # seconds between attempts to give freed memory back
 _FULL = 7 / 8  # of the limit, from which on nothing new is taken: what is under way grows
@@ -25,11 +28,33 @@ def resident() -> int:
         return 0
 
 
+def available() -> int:
+    """Bytes of memory that the process may have: those of the machine, or of a control group around it."""
+    found = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
+    group = _CGROUPS
+    with suppress(OSError):
+        group /= _CGROUP.read_text().strip().rpartition("::/")[2]
+    for each in (group, *group.parents):
+        for name in ("memory.max", "memory/memory.limit_in_bytes"):
+            with suppress(OSError, ValueError):  # no such file, or "max"
+                found.append(int((each / name).read_text()))
+    return min(found)
+
+
+def chosen_limit(given: int | None, least: int) -> int:
+    """The limit that is given; else three quarters of what is available, and at least what bodies need.
+
+    >>> chosen_limit(10**9, 0), chosen_limit(None, 10**15)
+    (1000000000, 1000000000000000)
+    """
+    return max(int(_SHARE * available()), least) if given is None else given
+
+
 class MemoryLimit:
     """Tells whether the process may take more; without a limit it always may."""
 
     def __init__(self, most: int | None) -> None:
-        self._most = most
+        self.most = self._most = most
         self._full = False
         self._read_at = self._trimmed_at = 0.0
 

@@ -106,7 +106,7 @@ class ReleaseLog:
 def record_of(number: int, released: AnyRelease, at: str, period: dict[str, Any] | None) -> Record:
     """A release as it is published: its values in one shape whatever the estimator, and the fields of the library."""
     plain = released.to_dict()
-    groups = [{"group": row.group, "values": row.values()} for row in released.groups]
+    groups = [{"group": row.group, "values": row.values(), "mostly_noise": row.mostly_noise} for row in released.groups]
     record = {
         "id": number,
         "at": at,

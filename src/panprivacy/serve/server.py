@@ -14,13 +14,14 @@ import uvicorn
 
 from panprivacy.errors import CorruptState, PanPrivacyError
 from panprivacy.memory.hardening import Hardening
+from panprivacy.serve import systemd
 from panprivacy.serve.config import Limits, ServiceSettings, Settings
 from panprivacy.serve.counter import check_files
 from panprivacy.serve.http import AppContext, make_app
 from panprivacy.serve.http.connections import protocol_for
 from panprivacy.serve.listener import Listener
 from panprivacy.serve.logs import libraries_unquoted, log
-from panprivacy.serve.memory import least_memory, resident
+from panprivacy.serve.memory import available, chosen_limit, least_memory, resident
 from panprivacy.serve.pinned import PinnedSettings, PinnedSettingsChanged
 from panprivacy.serve.reload import Reloader
 from panprivacy.serve.service import Service, check_folder
@@ -68,8 +69,7 @@ def _run(
     load_readers()
     most = _connections_for(settings)
     with Listener(_listening(settings.service), most) as opened, Service(settings) as service:
-        _check_memory(settings.limits)
-        context = AppContext(service, hardening)
+        context = AppContext(service, hardening, _check_memory(settings.limits))
         _Server(_configured(context), context, ready, reread).run([opened])
         log("stopping")
     log("stopped")
@@ -164,12 +164,16 @@ def _listening(settings: ServiceSettings) -> socket.socket:
         raise InvalidSettings([f"{where}: {(error.strerror or str(error)).lower()}"]) from None
 
 
-def _check_memory(limits: Limits) -> None:
-    """Refuse a limit of memory that the process could not stay below."""
+def _check_memory(limits: Limits) -> int:
+    """The limit of memory; one that the process could not stay below is refused."""
     least = least_memory(limits.body, limits.waiting, resident())
-    if limits.memory is not None and limits.memory < least:
+    most = chosen_limit(limits.memory, least)
+    if most < least:
         said = f"limits.memory: must be at least {least:,} bytes with this limits.body and limits.waiting; lower these"
         raise InvalidSettings([said])
+    if most > available():
+        log("there is less memory than bodies may take: lower limits.body and limits.waiting", level="warning")
+    return most
 
 
 def _connections_for(settings: Settings) -> int:
@@ -222,12 +226,15 @@ class _Server(uvicorn.Server):
         self._reloading: set[asyncio.Task[bool]] = set()
         self._context = context
         self._ready = ready
+        self._watching: asyncio.Task[None] | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.started and sockets:
             port = sockets[0].getsockname()[1]
             log("started")
+            systemd.notify("READY=1")
+            self._watching = asyncio.create_task(systemd.keep_alive(self._context.service.is_alive))
             if self._reread is not None:
                 self._reload_on_signal(self._reread)
             self._ready(self._context.settings.address.replace(":0/", f":{port}/"))
@@ -253,6 +260,7 @@ class _Server(uvicorn.Server):
             logging.getLogger("uvicorn.error").disabled = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        systemd.notify("STOPPING=1")
         self._context.notifier.close()
         if self._reread is not None:
             asyncio.get_running_loop().remove_signal_handler(signal.SIGHUP)

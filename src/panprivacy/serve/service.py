@@ -138,6 +138,10 @@ class Service:
             counters[name] = State("ready") if trouble is None else State("failing", trouble)
         return {"counters": counters, "sources": {name: _state_of(each) for name, each in self.sources.items()}}
 
+    def is_alive(self) -> bool:
+        """Whether the threads of all counters run."""
+        return all(counter.is_alive for counter in self.counters.values())
+
     def counter(self, name: str) -> Counter:
         """The counter of that name."""
         if name in self.damaged:
@@ -176,5 +180,5 @@ def check_folder(folder: Path) -> None:
 
 
 def _log_source(counter: str, word: str, cause: str) -> None:
-    level = "error" if word in ("unreachable", "stopped") else "info"
+    level = {"unreachable": "error", "stopped": "error", "skipped": "warning"}.get(word, "info")
     log(f"source {word}", level=level, counter=counter, cause=cause)

@@ -207,7 +207,7 @@ class Worker:
         kept: KeptEstimator,
         tick: Callable[[], None],
         due: Callable[[], float | None],
-        broken: Callable[[], None],
+        broken: Callable[[BaseException], None],
     ) -> None:
         self._kept = kept
         self._tick, self._due, self._broken = tick, due, broken
@@ -221,6 +221,11 @@ class Worker:
     def start(self) -> None:
         """Begin to work."""
         self._thread.start()
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the thread runs."""
+        return self._thread.is_alive()
 
     @property
     def queue(self) -> int:
@@ -284,8 +289,8 @@ class Worker:
             drop_frames(refused)
             job.done.set_exception(refused)
         except BaseException as error:  # a job that fails must not end the thread, and its error may quote rows
+            self._broken(error)
             drop_frames(error)
-            self._broken()
             job.done.set_exception(Refused(ProblemType.broken))
             self._guarded(self._kept.go_back)
 
@@ -295,8 +300,8 @@ class Worker:
         except Refused as refused:
             drop_frames(refused)
         except BaseException as error:  # as above
+            self._broken(error)
             drop_frames(error)
-            self._broken()
 
     def _confirm(self) -> None:
         waiting, self._waiting = self._waiting, []

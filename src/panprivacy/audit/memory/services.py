@@ -11,10 +11,12 @@ import ssl
 import subprocess
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from http.client import HTTPConnection, HTTPSConnection
 from pathlib import Path
+from signal import SIGHUP
 from time import sleep
 from typing import Any
 
@@ -31,12 +33,14 @@ from panprivacy.audit.memory.programs import Trial, folders, port_of
 from panprivacy.audit.memory.refusals import RefusedRequests
 from panprivacy.audit.memory.scenarios import BATCHES, Scenario
 from panprivacy.audit.memory.traces import Record, TableVersion, Traces
+from panprivacy.folder import gather
 
 _TYPES = {
     "CSV": "text/csv",
     "NDJSON": "application/x-ndjson",
     "Arrow": "application/vnd.apache.arrow.stream",
     "JSON": "application/json",
+    "slots": "application/vnd.panprivacy.slots",
 }
 _PATIENCE = 60.0  # seconds for a batch
 _LISTED = 20_000  # ids of a JSON array, which the service takes up to 1 MiB of
@@ -53,6 +57,8 @@ _KINDS = ('{{"person": "{}"}}', '{{"user": ["{}"]}}', '{{"user": "{}"', "[{}]")
 def run_service(trial: Trial, pool: UserPool) -> tuple[Record, Traces]:
     """Start a service, send it batch after batch, and image it while it waits for more."""
     scenario = trial.scenario
+    if scenario.refused:
+        trial = replace(trial, plants=(refusals.FAULTS, *trial.plants))
     with folders() as (imaged, beside), ExitStack() as open_:
         file = beside / "counters.toml"  # what it says is public
         tls = _tls_in(beside) if scenario.encrypted else ""
@@ -70,6 +76,9 @@ def run_service(trial: Trial, pool: UserPool) -> tuple[Record, Traces]:
                 client.send(pool.given(batch.events), number)
             elif step == "refused":
                 client.be_refused()
+            elif step == "reload":
+                _reload(process, file)
+                until(lambda: client.knows("added"), "the file is read again", _PATIENCE)
             else:
                 client.ask("POST", "/counters/audited/releases")
             client.look_around()
@@ -80,6 +89,13 @@ def run_service(trial: Trial, pool: UserPool) -> tuple[Record, Traces]:
         traces.add_texts(notes, fed.people)
     _add_strangers(traces, pool, client.refused)
     return record, traces
+
+
+def _reload(process: subprocess.Popen[bytes], file: Path) -> None:
+    """Add a counter to the file of a service, and have the service read it again."""
+    with file.open("a") as settings:
+        settings.write(f'[counters.added]\nkind = "density"\nuniverse = 1000\nepsilon = {EPSILON}\ncolumn = "user"\n')
+    process.send_signal(SIGHUP)
 
 
 def run_consumer(trial: Trial, pool: UserPool) -> tuple[Record, Traces]:
@@ -182,16 +198,31 @@ class _Client:
             self.notes.append(notes)
         for start in range(0, len(ids), self._most):
             part = slice(start, start + self._most)
-            self.ask("POST", "/counters/audited/events", _body(self._form, ids[part], notes[part]))
+            body = self._gathered(ids[part]) if self._form == "slots" else _body(self._form, ids[part], notes[part])
+            self.ask("POST", "/counters/audited/events", body)
 
-    def ask(self, method: str, path: str, body: bytes = b"") -> None:
-        """Make a request that must be granted."""
+    def _gathered(self, ids: NDArray[Any]) -> bytes:
+        """The slots of users, gathered here, in another process than the one that is imaged."""
+        with gather(self.ask("GET", "/counters/audited/layout")) as gathered:
+            gathered.add(ids)
+            return gathered.packed().tobytes()
+
+    def ask(self, method: str, path: str, body: bytes = b"") -> bytes:
+        """Make a request that must be granted; returns what is answered."""
+        status, said = self._answer(method, path, body)
+        if status >= 300:
+            raise CannotImage(f"{method} {path}: {status} {said.decode(errors='replace')}")
+        return said
+
+    def knows(self, counter: str) -> bool:
+        """Whether the service has a counter."""
+        return self._answer("GET", f"/counters/{counter}")[0] == 200
+
+    def _answer(self, method: str, path: str, body: bytes = b"") -> tuple[int, bytes]:
         headers = {"content-type": _TYPES[self._form]} if body else {}
         self._connection.request(method, path, body, headers | self._token)
         answer = self._connection.getresponse()
-        said = answer.read()
-        if answer.status >= 300:
-            raise CannotImage(f"{method} {path}: {answer.status} {said.decode(errors='replace')}")
+        return answer.status, answer.read()
 
     def close(self) -> None:
         """Close all connections."""
@@ -202,7 +233,7 @@ class _Client:
     def look_around(self) -> None:
         """Read all public pages."""
         for path in ("/", "/counters", "/counters/audited", "/counters/audited/releases", "/metrics", "/health"):
-            self.ask("GET", path)
+            self._answer("GET", path)
 
 
 def _connected(port: int, *, encrypted: bool) -> HTTPConnection:

@@ -4,17 +4,20 @@ import asyncio
 import time
 from collections import Counter as Tally
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from ipaddress import ip_address, ip_network
 
 from starlette.requests import Request
 
 from panprivacy.ingest.problems import ProblemType, Refused
 from panprivacy.memory.hardening import Hardening
+from panprivacy.serve.config import Network
 from panprivacy.serve.counter import Counter
 from panprivacy.serve.http.bodies import BodyQuota
 from panprivacy.serve.http.rates import Rates
 from panprivacy.serve.http.stream import ReleaseNotifier
+from panprivacy.serve.logs import log
 from panprivacy.serve.memory import MemoryLimit
 from panprivacy.serve.service import Service
 from panprivacy.serve.tokens import ROLES, Token, holder_of
@@ -23,6 +26,7 @@ _BEARER = "bearer "
 _KEPT = 500  # durations of each route
 _OF_SENDERS = (401, 403, 421)  # statuses that depend on who sends, and never on what
 _HOUR = 3600.0
+_NETWORK = 64  # bits of an address of version 6 that name a network
 _FEW = 100  # refusals in an hour that are not told
 
 
@@ -89,7 +93,7 @@ class Answers:
 class AppContext:
     """The service as the routes see it."""
 
-    def __init__(self, service: Service, hardening: Hardening | None = None) -> None:
+    def __init__(self, service: Service, hardening: Hardening | None = None, memory: int | None = None) -> None:
         self.service = service
         self.settings = service.settings.service
         self.limits = service.settings.limits
@@ -98,7 +102,7 @@ class AppContext:
         self.notifier = ReleaseNotifier(service.counters)
         self.durations = Durations(kept=self.settings.count_events)
         self.answers = Answers(kept=self.settings.count_events)
-        self.memory = MemoryLimit(self.limits.memory)
+        self.memory = MemoryLimit(self.limits.memory if memory is None else memory)
         self.quota = BodyQuota(self.limits.waiting, self.memory, self.limits.body)
         self.started = time.time()
         self.measure: Callable[[Counter], None] = lambda _counter: None
@@ -114,6 +118,7 @@ class AppContext:
         """What the sender of a request may do; refused if its token is not known, or if it sends too often."""
         holder = self.limit(request)
         if holder is None and _token(request) is not None:
+            log("a token is not known", level="warning")
             raise Refused(ProblemType.no_token, "this token is not known")
         return Access(holder, frozenset(self.settings.anonymous))
 
@@ -121,12 +126,17 @@ class AppContext:
         """Refuse a sender that sends too often: each token counts, and each address without a known one."""
         token = _token(request)
         holder = None if token is None else holder_of(token, self.tokens)
-        self._rates.check(holder.name if holder else _address(request))
+        self._rates.check(holder.name if holder else self._address(request))
         return holder
 
     def sender(self, request: Request, access: "Access") -> bytes:
         """What stands for the sender of a request: its token, or its address."""
-        return self._rates.hash_of(access.holder.name if access.holder else _address(request))
+        return self._rates.hash_of(access.holder.name if access.holder else self._address(request))
+
+    def _address(self, request: Request) -> str:
+        """The sender of a request without a token, in a form that no name of a token has."""
+        client = request.client.host if request.client else ""
+        return f"@{sender_address(client, request.headers.get('x-forwarded-for', ''), self.settings.proxies)}"
 
 
 @dataclass(frozen=True)
@@ -173,6 +183,24 @@ def _token(request: Request) -> str | None:
     return given[len(_BEARER) :].strip() if given.lower().startswith(_BEARER) else None
 
 
-def _address(request: Request) -> str:
-    """The sender of a request without a token, in a form that no name of a token has."""
-    return f"@{request.client.host if request.client else ''}"
+def sender_address(client: str, forwarded: str, proxies: Sequence[Network]) -> str:
+    """The address of a sender: the last one that no listed proxy has. Addresses that a sender makes up come earlier.
+
+    An address of version 6 is cut to its network, since one sender has them all.
+
+    >>> trusted = [ip_network("10.0.0.0/8")]
+    >>> sender_address("10.0.0.1", "8.8.8.8, 192.0.2.7, 10.0.0.2", trusted)
+    '192.0.2.7'
+    """
+    chain = [*forwarded.split(","), client] if proxies else [client]
+    known = client
+    for each in reversed(chain):
+        try:
+            address = ip_address(each.strip())
+        except ValueError:
+            break  # what stands before it is no better
+        address = getattr(address, "ipv4_mapped", None) or address
+        known = str(address if address.version == 4 else ip_network((address, _NETWORK), strict=False))
+        if not any(address in proxy for proxy in proxies):
+            break
+    return known

@@ -16,11 +16,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from panprivacy.ingest.problems import ProblemType, Refused, drop_frames
 from panprivacy.serve.config import ServiceSettings
 from panprivacy.serve.http.context import Answers, Durations
-from panprivacy.serve.logs import log
+from panprivacy.serve.logs import cause_of, log
 
 PROBLEM = "application/problem+json"
 _SAFE = {
-    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+    # blob: is a picture that the page itself has drawn, on its way to a PNG
+    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; "
     "connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
     "cache-control": "no-cache",  # so that a page never runs with scripts of an older version
     "x-content-type-options": "nosniff",
@@ -125,8 +126,8 @@ class Guard:
         except ClientDisconnect as error:
             drop_frames(error)  # a sender that hangs up needs no answer
         except Exception as error:  # whose text may quote a request
+            log("failed", level="error", route=_route(scope), **cause_of(error))
             drop_frames(error)
-            log("failed", level="error", route=_route(scope), sort=type(error).__name__)
             if not started:
                 await problem_of(Refused(ProblemType.broken))(scope, receive, noted)
         finally:

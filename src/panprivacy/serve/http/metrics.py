@@ -150,7 +150,7 @@ class Metrics:
                 "open_files": (f"Open files and connections, rounded up to {_FILES}.", -(-opened // _FILES) * _FILES),
                 "open_files_limit": ("How many files may be open.", resource.getrlimit(resource.RLIMIT_NOFILE)[0]),
             }
-        most = self._context.limits.memory
+        most = self._context.memory.most
         limit = {} if most is None else {"memory_limit_bytes": ("limits.memory.", float(most))}
         return self._size | limit
 

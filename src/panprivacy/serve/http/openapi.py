@@ -56,6 +56,7 @@ class GroupValues(Answer):
 
     group: str | int
     values: list[Value]
+    mostly_noise: bool = False  # older ones lack it
 
 
 class Release(Answer):
@@ -78,6 +79,7 @@ class Budget(Answer):
 
     epsilon: float
     delta: float
+    state: float = Field(description="What the state itself could tell: spent from the start.")
     spent: float
     remaining: float
     releases: int | None
@@ -214,6 +216,7 @@ _COUNTER = {
     "budget": {
         "epsilon": 1.0,
         "delta": 0.0,
+        "state": 0.4,
         "spent": 0.6,
         "remaining": 0.4,
         "releases": 52,

@@ -1,19 +1,23 @@
-// What of a counter is shown: which of its values, and of whom.
+// What of a counter is shown: which of its values, of whom, and in which order.
 
 import { firstOf, namesOf } from "./measures.js";
-import { valueOf } from "./published.js";
+import { isNoise, valueOf } from "./published.js";
 import { valueInWords } from "./words.js";
 
 const EVERYBODY = "everybody";
 const EACH = "each group";
-const MOST_LINES = 7; // as many as there are colours that all kinds of eyes tell apart
+const BY_NAME = "by name";
+const ORDERS = ["largest first", BY_NAME];
+const largest = (a, b) => a.noisy - b.noisy || b.value - a.value; // what is mostly noise comes last
+const byName = (a, b) => String(a.group).localeCompare(String(b.group), "en", { numeric: true });
 
 export class Choice {
   #parts;
 
   constructor(parts, changed) {
     this.#parts = parts;
-    for (const choice of ["value", "of"]) parts[choice].addEventListener("change", changed);
+    for (const choice of ["value", "of", "order"]) parts[choice].addEventListener("change", changed);
+    offer(parts.order, ORDERS, ORDERS[0], (text) => text);
   }
 
   /** The name of the value. */
@@ -40,32 +44,42 @@ export class Choice {
     return this.#parts.of.value;
   }
 
-  /** The groups to be shown, of those that a release has; null stands for everybody. */
+  /** The chosen value of each group of a release, in the chosen order. */
   groupsOf(record) {
-    return this.each ? record.groups.map((each) => String(each.group)) : [this.group];
+    const rows = record.groups.map(({ group }) => this.#row(record, String(group))).filter((row) => row.name !== undefined);
+    return rows.sort(this.#parts.order.value === BY_NAME ? byName : largest);
   }
 
-  /** The chosen values of a release, each with its group, the largest first. */
+  /** The chosen values of a release, each with its group: those of all groups, or one. */
   shownOf(record) {
-    return this.groupsOf(record).map((group) => ({ group, ...valueOf(record, this.name, group) }))
-      .filter((value) => value.name !== undefined).sort((a, b) => b.value - a.value);
+    if (this.each) return this.groupsOf(record);
+    return [this.#row(record, this.group)].filter((row) => row.name !== undefined);
+  }
+
+  /** The value that stands for a release: of several groups the largest. */
+  mainOf(record) {
+    return this.shownOf(record).sort(largest)[0] ?? null;
+  }
+
+  #row(record, group) {
+    return { group, noisy: isNoise(record, group), ...valueOf(record, this.name, group) };
   }
 
   /** Offer what a release has, and keep what was chosen if it is still there. */
   offer(kind, last) {
     const groups = last.groups.map((each) => `in ${each.group}`);
     const all = last.values.length ? [EVERYBODY] : [];
-    const each = groups.length > 1 && groups.length <= MOST_LINES ? [EACH] : [];
-    const options = [...all, ...each, ...groups];
+    const options = [...all, ...(groups.length > 1 ? [EACH] : []), ...groups];
     offer(this.#parts.of, options, options[0], (text) => text);
     const names = namesOf(this.#of === EVERYBODY ? last.values : last.groups[0].values); // groups may have fewer
     offer(this.#parts.value, names, firstOf(kind, names), valueInWords);
     this.#parts["value-choice"].hidden = names.length < 2;
     this.#parts["of-choice"].hidden = groups.length === 0;
+    this.#parts["order-choice"].hidden = groups.length < 2;
   }
 
   hide() {
-    for (const choice of ["value-choice", "of-choice"]) this.#parts[choice].hidden = true;
+    for (const choice of ["value-choice", "of-choice", "order-choice"]) this.#parts[choice].hidden = true;
   }
 }
 

@@ -27,7 +27,7 @@ export class Published {
     if (this.last !== null) {
       const [known, ...news] = await releases(this.name, this.last.id - 1);
       if (known?.at === this.last.at) {
-        this.records.push(...news);
+        this.records.push(...news.filter((record) => record.id > this.last.id)); // some may have been pushed meanwhile
         return;
       }
       this.records = []; // another counter has this name now
@@ -60,7 +60,8 @@ export function valueOf(record, name, group = null) {
   return values?.find((value) => value.name === name) ?? null;
 }
 
-/** The standard error of a value; half of its interval where it has none. */
-export function errorOf({ stderr, low, high }) {
-  return stderr ?? (low === null || low === undefined ? null : (high - low) / 2);
+/** Whether a release, or a group of it, is mostly noise. */
+export function isNoise(record, group = null) {
+  const of = group === null ? record : record.groups.find((each) => String(each.group) === group);
+  return Boolean(of?.mostly_noise);
 }

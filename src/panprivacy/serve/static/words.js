@@ -1,6 +1,7 @@
-// How numbers, times and the names of values read.
+// How times and the names of values read.
 
-const ENGLISH = "en-GB";
+import { ENGLISH, whole } from "./numbers.js";
+
 const PLAIN = { // by the name of a value, in the place of # its number
   density: "share of users",
   count: "users",
@@ -20,12 +21,12 @@ const PLAIN = { // by the name of a value, in the place of # its number
   curve: "had come back by release #",
 };
 const KINDS = {
-  density: "share of a known universe",
+  density: "share of known users",
   distinct: "different users",
   counts: "how often users appear",
-  actives: "users active lately",
+  actives: "active users",
   retention: "users who came back",
-  continual: "share of a known universe, at any time",
+  continual: "share of known users, at any time",
 };
 
 export const kindInWords = (kind) => KINDS[kind] ?? kind;
@@ -47,29 +48,16 @@ export function valueInWords(name) {
 
 export const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 
-export const whole = (number) => number.toLocaleString(ENGLISH, { maximumFractionDigits: 0 });
-
-/** A function that writes numbers of a unit with as many digits as an error lets mean something. */
-export function writerFor(unit, error) {
-  const scale = unit === "share" ? 100 : 1;
-  const sure = error ? 1 - Math.floor(Math.log10(error * scale)) : 1; // two digits of the error
-  const digits = unit === "users" ? 0 : Math.min(Math.max(sure, 0), 6);
-  const step = 10 ** Math.max(-sure, 0); // thousands of users whose error is thousands are written as thousands
-  const places = { minimumFractionDigits: digits, maximumFractionDigits: digits };
-  return (number) => {
-    if (number === null || number === undefined) return "–";
-    const plain = step > 1 ? Math.round((number * scale) / step) * step : number * scale;
-    const signed = Math.abs(plain) < 10 ** -digits / 2 ? 0 : plain; // no minus nought
-    return signed.toLocaleString(ENGLISH, places) + (unit === "share" ? " %" : "");
-  };
+/** A day and a time. */
+export function dated(moment) {
+  const time = moment.toLocaleTimeString(ENGLISH).replace(/:00$/, "");
+  return `${moment.toLocaleDateString(ENGLISH, { dateStyle: "medium" })}, ${time}`;
 }
 
-export const short = (number) => number.toLocaleString(ENGLISH, { maximumSignificantDigits: 3 });
-
+/** The same, without the day if that is today. */
 export function clock(moment) {
   const today = new Date().toDateString() === moment.toDateString();
-  const time = moment.toLocaleTimeString(ENGLISH).replace(/:00$/, "");
-  return today ? time : `${moment.toLocaleDateString(ENGLISH, { dateStyle: "medium" })}, ${time}`;
+  return today ? dated(moment).split(", ")[1] : dated(moment);
 }
 
 export function every(seconds) {
