@@ -81,7 +81,8 @@ def _tell_compiling() -> None:
             if not self.inside:
                 print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
-    event.register("numba:compile", Teller())
+    register: Any = event.register  # which has no types
+    register("numba:compile", Teller())
 
 
 def load_kernels_of(*parts: object) -> None:

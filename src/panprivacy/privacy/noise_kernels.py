@@ -182,7 +182,7 @@ def add_gaussian(counts, words, at, numerator, denominator, width, divisor, room
         at[DONE], at[KEPT] = i + 1, at[USED]
 
 
-def load_gaussian():
+def load_gaussian() -> None:
     """Compile or load `add_gaussian`, which takes longest and is needed where there is a delta only."""
     if not add_gaussian.signatures:
         add_gaussian.compile((_COUNTS, _WORDS, _COUNTS, types.uint64, types.uint64, types.uint64, _WORDS, _WORDS))
