@@ -48,6 +48,16 @@ def count_ones(words, edges, counts):
         counts[i] = ones(words, edges[i], edges[i + 1])
 
 
+@njit(types.void(READ_WORDS, READ_WORDS, types.int64, types.int64[::1]), nogil=True, cache=True)
+def count_in_parts(words, slots, size, counts):
+    """Add to a count for each of several equal parts of `size` bits how many of these bits in it are 1."""
+    parts = len(counts)
+    for i in range(len(slots)):
+        slot = slots[i]
+        bit = (words[slot >> u64(6)] >> (slot & u64(63))) & u64(1)
+        counts[((np.int64(slot) + 1) * parts - 1) // size] += np.int64(bit)
+
+
 @njit(types.void(WORDS, types.int64, READ_WORDS, types.int64), nogil=True, cache=True)
 def copy_bits(words, at, source, size):
     """Write the first `size` bits of another table over zeros from position `at` on."""
@@ -192,10 +202,17 @@ def replace_marked(words, marks, flips):
 def touched_in(words, start, stop, slots):
     """Write down which bits from `start` up to `stop` are set, counted from `start`, and return how many."""
     found = 0
-    for i in range(start, stop):
-        if words[i >> 6] >> u64(i & 63) & u64(1):
-            slots[found] = u64(i - start)
+    for i in range(start >> 6, (stop + 63) >> 6):
+        word = words[i]
+        if i == start >> 6:
+            word &= _ALL_BITS << u64(start & 63)
+        if stop - (i << 6) < 64:
+            word &= (u64(1) << u64(stop - (i << 6))) - u64(1)
+        while word:
+            rest = word & (word - u64(1))
+            slots[found] = u64((i << 6) - start) + ones_in((word ^ rest) - u64(1))
             found += 1
+            word = rest
     return found
 
 

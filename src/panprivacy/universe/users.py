@@ -12,7 +12,7 @@ import numpy as np
 from panprivacy.errors import InvalidType, InvalidValue, OutsideUniverse, PanPrivacyError
 from panprivacy.memory.scratch import Scratch
 from panprivacy.units import counted
-from panprivacy.universe import kernels
+from panprivacy.universe import lookup_kernels as kernels
 from panprivacy.universe.columns import (
     chosen_columns,
     floats_refused,
