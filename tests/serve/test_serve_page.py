@@ -1,16 +1,25 @@
-"""What docs/reference/service.md says about the file is so."""
+"""What docs/reference/configuration.md says about the file is so."""
 
 import re
 import tomllib
 from pathlib import Path
 
 import pytest
+from pydantic import BaseModel
 
-from panprivacy.serve.config import KINDS, settings_of
+from panprivacy.serve.config import (
+    KINDS,
+    CounterTable,
+    Limits,
+    ScheduleSettings,
+    ServiceSettings,
+    TokenTable,
+    settings_of,
+)
 from panprivacy.serve.tokens import new_token, written_hash
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "reference" / "service.md").read_text()
+PAGE = (ROOT / "docs" / "reference" / "configuration.md").read_text()
 
 
 def test_the_file_on_the_page_is_a_good_one(tmp_path: Path) -> None:
@@ -26,6 +35,11 @@ def test_the_keys_of_every_kind_are_on_the_page(kind: str) -> None:
     row = next(line for line in PAGE.splitlines() if line.startswith(f"| `{kind}` |"))
     missing = {key for key in KINDS[kind].TRAITS.options if f"`{key}`" not in row} - {"every"}
     assert not missing
+
+
+@pytest.mark.parametrize("table", [ServiceSettings, Limits, TokenTable, ScheduleSettings, CounterTable])
+def test_every_key_of_a_table_is_on_the_page(table: type[BaseModel]) -> None:
+    assert [key for key in table.model_fields if f"`{key}" not in PAGE and f"NAME.{key}]" not in PAGE] == []
 
 
 def test_the_unit_and_the_container_start_what_there_is() -> None:
