@@ -78,12 +78,15 @@ def test_a_skipped_wipe_is_found(leak: str, scenario: Scenario, found: str) -> N
         "merge",
         "save",
         "move",
+        "bound to a file",
         "save and load",
         "folder, taken, Counts",
         "pipe with state",
         "pipe with folder",
         "pipe with times",
         "pipe with strangers",
+        "batches with strangers",
+        "folder, lost shard",
         "counts of releases, Density",
         "counts of releases, folder, Density",
         "batches, pandas categorical",
@@ -131,6 +134,7 @@ def test_exact_counts_of_releases_are_found_and_so_is_their_noise(kind: str, lea
     ("name", "leak", "found"),
     [
         ("pipe with strangers", "masks_of_numpy", "users_named"),
+        ("batches with strangers", "owned_not_wiped", "users_named"),
         ("batches, pandas categorical", "categoricals_of_numpy", "ids_found"),
         ("batches with times, Windows", "times_that_are_kept", "ids_found"),
         ("batches with times, ActiveUsers", "times_that_are_kept", "ids_found"),
@@ -172,17 +176,8 @@ def test_files_do_not_tell_of_one_user(name: str) -> None:
     assert result.clean, result
 
 
-LOADED = replace(FED, steps=("medium", "save", "load", "medium", "short"))
-
-
-def test_a_loaded_state_that_is_fed_is_in_its_file_too() -> None:
-    result = image(LOADED, USERS)
-
-    assert result.clean, result
-
-
 def test_a_loaded_copy_that_is_fed_is_a_second_version() -> None:
-    result = image(LOADED, USERS, plants=["leaks:states_that_are_loaded_as_copies"])
+    result = image("bound to a file", USERS, plants=["leaks:states_that_are_loaded_as_copies"])
 
     assert result.users_named
     assert "state.pp" in result.where

@@ -1,6 +1,6 @@
 """A reproduction small enough for a test."""
 
-from panprivacy.experiments.scale import Scale
+from panprivacy.experiments.cells import Scale
 
 MINI = Scale(
     name="mini",

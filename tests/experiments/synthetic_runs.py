@@ -6,9 +6,8 @@ import numpy as np
 import polars as pl
 
 from panprivacy import theory
-from panprivacy.experiments.cells import Runs, Stream, Trial
+from panprivacy.experiments.cells import Runs, Scale, Stream, Trial
 from panprivacy.experiments.figures import STUDIES
-from panprivacy.experiments.scale import Scale
 
 Distortion = Callable[[Trial, Stream], float]
 """By how much the mean squared error of a trial is multiplied."""

@@ -8,10 +8,8 @@ import pytest
 from synthetic_runs import Distortion, right, table
 
 from panprivacy.experiments import claims
-from panprivacy.experiments.cells import Stream, Trial
-from panprivacy.experiments.claims import Claim, Of, Verdict, errors, privacy
-from panprivacy.experiments.claims.claim import inside, not_outside, together
-from panprivacy.experiments.scale import FULL, QUICK
+from panprivacy.experiments.cells import FULL, QUICK, Stream, Trial
+from panprivacy.experiments.claims import Claim, Of, Verdict, inside, not_outside, together
 from panprivacy.experiments.statistics import Interval
 
 pytestmark = pytest.mark.slow
@@ -49,19 +47,19 @@ def test_chance_does_not_refute_a_claim_with_few_repetitions(number: int) -> Non
 @pytest.mark.parametrize(
     ("number", "judge", "wrong"),
     [
-        (4, errors.optbern_errs_less, times(9, "OptBern")),
-        (4, errors.bounds_are_loose, times(25, "OptBern")),
-        (5, errors.theory_coincides, times(1.3, "Dwork")),
-        (5, errors.theory_coincides, times(0.7, "OptBern")),
-        (6, errors.both_beat_dwork, times(3, "OptBern")),
-        (6, errors.both_beat_dwork, times(0.2, "Dwork", "zipf")),
-        (6, errors.robust_to_the_stream, times(3, "PPDS", "zipf")),
-        (6, errors.ppds_on_sparse_streams, times(3, "PPDS", "zipf")),
-        (7, errors.small_samples, times(4, "OptBern")),
-        (7, errors.ppds_in_the_middle, times(2.5, "PPDS")),
-        (7, errors.identical_without_sampling, times(3, "PPDS")),
-        (8, errors.thirty_times_less, times(1.6, "Density")),
-        (10, errors.structure_does_not_matter, times(4, "Density", "even ids")),
+        (4, claims.optbern_errs_less, times(9, "OptBern")),
+        (4, claims.bounds_are_loose, times(25, "OptBern")),
+        (5, claims.theory_coincides, times(1.3, "Dwork")),
+        (5, claims.theory_coincides, times(0.7, "OptBern")),
+        (6, claims.both_beat_dwork, times(3, "OptBern")),
+        (6, claims.both_beat_dwork, times(0.2, "Dwork", "zipf")),
+        (6, claims.robust_to_the_stream, times(3, "PPDS", "zipf")),
+        (6, claims.ppds_on_sparse_streams, times(3, "PPDS", "zipf")),
+        (7, claims.small_samples, times(4, "OptBern")),
+        (7, claims.ppds_in_the_middle, times(2.5, "PPDS")),
+        (7, claims.identical_without_sampling, times(3, "PPDS")),
+        (8, claims.thirty_times_less, times(1.6, "Density")),
+        (10, claims.structure_does_not_matter, times(4, "Density", "even ids")),
     ],
 )
 def test_data_of_a_wrong_law_refute_a_claim(number: int, judge: Judge, wrong: Distortion) -> None:
@@ -71,21 +69,21 @@ def test_data_of_a_wrong_law_refute_a_claim(number: int, judge: Judge, wrong: Di
 def test_an_error_of_30_percent_in_a_scale_is_found_even_by_the_quick_reproduction() -> None:
     # Both algorithms' errors 30 % too wide, squares 1.69 times.
     data = table(5, QUICK, 3, lambda trial, stream: 1.69)  # noqa: ARG005
-    assert errors.theory_coincides(data).verdict is Verdict.FAILS
+    assert claims.theory_coincides(data).verdict is Verdict.FAILS
 
 
 def test_an_algorithm_that_does_not_improve_with_its_sample_is_found() -> None:
     data = table(7, FULL, 3, lambda trial, stream: trial.size**1.3 if trial.algorithm == "OptBern" else 1.0)  # noqa: ARG005
-    assert errors.optbern_improves(data).verdict is Verdict.FAILS
+    assert claims.optbern_improves(data).verdict is Verdict.FAILS
 
 
 def test_few_repetitions_leave_a_small_difference_open() -> None:
-    assert errors.ppds_in_the_middle(table(7, QUICK, 3, right)).verdict is Verdict.OPEN
+    assert claims.ppds_in_the_middle(table(7, QUICK, 3, right)).verdict is Verdict.OPEN
 
 
 def test_streams_of_another_density_are_found() -> None:
     data = table(4, QUICK, 3).with_columns(density=0.5)
-    assert errors.densities(data).verdict is Verdict.FAILS
+    assert claims.densities(data).verdict is Verdict.FAILS
 
 
 def sizes(factor: float) -> pl.DataFrame:
@@ -94,7 +92,7 @@ def sizes(factor: float) -> pl.DataFrame:
 
 
 def test_half_an_order_of_magnitude_is_neither_two_nor_five() -> None:
-    verdicts = [privacy.half_an_order(sizes(factor)).verdict for factor in (2, 3.2, 5)]
+    verdicts = [claims.half_an_order(sizes(factor)).verdict for factor in (2, 3.2, 5)]
     assert verdicts == [Verdict.FAILS, Verdict.HOLDS, Verdict.FAILS]
 
 
@@ -106,13 +104,13 @@ def counted(used: float) -> pl.DataFrame:
 
 
 def test_a_pair_that_leaves_budget_unused_or_overspends_is_found() -> None:
-    verdicts = [privacy.optbern_uses_all(counted(used)).verdict for used in (0.8, 1.0, 1.2)]
+    verdicts = [claims.optbern_uses_all(counted(used)).verdict for used in (0.8, 1.0, 1.2)]
     assert verdicts == [Verdict.FAILS, Verdict.HOLDS, Verdict.FAILS]
 
 
 def test_a_dwork_that_uses_its_budget_is_found() -> None:
     data = pl.DataFrame({"epsilon": [0.1, 0.5], "audited": [0.05, 0.49]})
-    assert privacy.dwork_wastes(data).verdict is Verdict.FAILS
+    assert claims.dwork_wastes(data).verdict is Verdict.FAILS
 
 
 def losses(name: str, loss: float, *, settled: bool = True) -> pl.DataFrame:
@@ -120,14 +118,14 @@ def losses(name: str, loss: float, *, settled: bool = True) -> pl.DataFrame:
 
 
 def test_a_loss_above_the_claim_refutes_and_a_lower_bound_proves_nothing() -> None:
-    judge = partial(privacy.theorem, name="Dwork")
+    judge = partial(claims.theorem, name="Dwork")
     assert judge(losses("Dwork", 3.5)).verdict is Verdict.FAILS
     assert judge(losses("Dwork", 0.4)).verdict is Verdict.HOLDS
     assert judge(losses("Dwork", 0.3, settled=False)).verdict is Verdict.OPEN
 
 
 def test_a_private_algorithm_that_overspends_or_wastes_is_found() -> None:
-    verdicts = [privacy.budgets_are_kept(losses("Density", loss)).verdict for loss in (0.41, 0.4, 0.39)]
+    verdicts = [claims.budgets_are_kept(losses("Density", loss)).verdict for loss in (0.41, 0.4, 0.39)]
     assert verdicts == [Verdict.FAILS, Verdict.HOLDS, Verdict.FAILS]
 
 

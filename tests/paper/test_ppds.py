@@ -13,7 +13,7 @@ from simulated import DENSITIES, USERS, estimates
 from checks import assert_binomial, assert_variance
 from panprivacy import audit, theory
 from panprivacy.paper import PPDS, FMHash, OptBern
-from panprivacy.paper.levels import LevelledSet
+from panprivacy.paper.ppds import LevelledSet
 from panprivacy.privacy.coins import ONE, Coins, Flips
 from panprivacy.testing import SeededCoins, refused
 

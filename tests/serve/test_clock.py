@@ -6,7 +6,7 @@ import pytest
 from service_for_tests import FLU, settings_for
 
 from panprivacy.serve import counter
-from panprivacy.serve.clock import SteadyClock
+from panprivacy.serve.schedule import SteadyClock
 from panprivacy.serve.service import Service
 
 SECOND, DAY = 10**6, 86_400 * 10**6

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from service_for_tests import client_of, settings_for
 
-from panprivacy.serve.http.assets import STATIC, script_path
+from panprivacy.serve.http.app import STATIC, script_path
 from panprivacy.serve.service import Service
 
 FILES = sorted(path for path in STATIC.iterdir() if path.is_file())
@@ -95,7 +95,7 @@ def test_plotly_comes_from_its_package_compressed_and_only_once(tmp_path: Path) 
 
 
 def test_without_plotly_the_script_is_not_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("panprivacy.serve.http.assets.script_path", lambda: None)
+    monkeypatch.setattr("panprivacy.serve.http.app.script_path", lambda: None)
     with client_of(settings_for(tmp_path)) as client:
         assert client.get("/static/plotly.min.js").status_code == 404
 

@@ -245,7 +245,7 @@ def test_one_tiny_group_does_not_make_its_neighbours_read_nothing(browser: "Brow
         page.wait_for_selector("[data-state=live]")
         order, said = (
             ["large", "tiny", "large"],
-            ["3.40 % (0.00 % to 100.00 %)", "100 % (0 % to 100 %)", "± over 100 %"],
+            ["3.40% (0.00% to 100.00%)", "100% (0% to 100%)", "± over 100%"],
         )
         assert page.evaluate(question) == order + said
 

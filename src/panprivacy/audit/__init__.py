@@ -6,8 +6,8 @@ what is left in the memory of a process and in its files.
 
 from panprivacy.audit.enumeration.auditor import Removal, exact
 from panprivacy.audit.enumeration.outcomes import EveryOutcome, TooManyOutcomes
-from panprivacy.audit.enumeration.result import Result, Witness
 from panprivacy.audit.enumeration.search import READ, REDRAW, RELEASE
+from panprivacy.audit.enumeration.wording import Result, Witness
 from panprivacy.audit.memory import Imaged, image
 from panprivacy.audit.sampling import Bound, sampled
 

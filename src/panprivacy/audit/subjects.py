@@ -11,7 +11,7 @@ from typing import Any
 
 from panprivacy import paper, registry
 from panprivacy.audit.enumeration.auditor import exact
-from panprivacy.audit.enumeration.result import Result
+from panprivacy.audit.enumeration.wording import Result
 from panprivacy.audit.holders import Alone, Mechanism, Observer, Periods, Shards, TwoCategories
 from panprivacy.checks import LargeDelta
 from panprivacy.estimators.actives import ActiveUsers

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from panprivacy.errors import CorruptState, PanPrivacyError
 from panprivacy.folder.batch_log import BatchId
-from panprivacy.folder.marks import BitsElsewhere, Marked, Marks
-from panprivacy.folder.packed import check_part, pack, part_bounds, unpack
+from panprivacy.folder.marks import BitsElsewhere, Marked, Marks, check_part, pack, part_bounds, unpack
 from panprivacy.folder.shards import FolderHeader, ShardedBits
 from panprivacy.memory.scratch import Scratch
 from panprivacy.memory.stack import wipe_stack

@@ -15,8 +15,7 @@ from panprivacy.checks import check_whole
 from panprivacy.errors import CorruptState, InvalidValue
 from panprivacy.folder.batches import SlotMarks
 from panprivacy.folder.ledger import check_kind, kinds
-from panprivacy.folder.marks import BitsElsewhere, Marks, cells_of
-from panprivacy.folder.packed import fingerprint, unpack
+from panprivacy.folder.marks import BitsElsewhere, Marks, cells_of, fingerprint, unpack
 from panprivacy.memory.scratch import Scratch
 from panprivacy.memory.stack import wipe_stack
 from panprivacy.privacy.coins import system

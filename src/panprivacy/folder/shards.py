@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from panprivacy.errors import CorruptState, PanPrivacyError
 from panprivacy.folder.batch_log import BatchId, BatchLog
-from panprivacy.folder.marks import AnyTable, BitsElsewhere, Cells, Marks, Touched
-from panprivacy.folder.packed import check_part, part_bounds
+from panprivacy.folder.marks import AnyTable, BitsElsewhere, Cells, Marks, Touched, check_part, part_bounds
 from panprivacy.folder.stores import Store, naming
 from panprivacy.memory.scratch import Scratch, wipe
 from panprivacy.privacy.budget import Split

@@ -55,7 +55,7 @@ class ContentType(StrEnum):
     csv = "text/csv"
     json = "application/json"
     slots = "application/vnd.panprivacy.slots"
-    """Not rows, but which slots their users own (`panprivacy.folder.packed`)."""
+    """Not rows, but which slots their users own (`panprivacy.folder.marks`)."""
 
 
 _FORMATS = {ContentType.arrow: Format.arrow, ContentType.ndjson: Format.ndjson, ContentType.csv: Format.csv}

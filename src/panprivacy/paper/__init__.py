@@ -18,9 +18,8 @@ PPDS True
 from panprivacy.paper.continuous import Continuous
 from panprivacy.paper.density import Dwork, OptBern
 from panprivacy.paper.fixed_level import FixedLevelPPDS
-from panprivacy.paper.levels import FMHash
 from panprivacy.paper.mechanisms import LaplaceMechanism, RandomizedResponse
-from panprivacy.paper.ppds import PPDS, DistinctSampling
+from panprivacy.paper.ppds import PPDS, DistinctSampling, FMHash
 from panprivacy.paper.printed import NotPrivateAsPrinted
 
 __all__ = [

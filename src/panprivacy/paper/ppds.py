@@ -1,20 +1,171 @@
-"""Alg. 3, pan-private distinct sampling (PPDS), and Distinct Sampling, the original, which is not private."""
+"""Alg. 3, pan-private distinct sampling (PPDS), and Distinct Sampling, the original, which is not private.
+
+M_DS and L: a set of users that raises its level whenever it is full, and the hash that gives users their levels.
+"""
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from panprivacy.errors import InvalidValue
 from panprivacy.memory.threads import CHUNK
 from panprivacy.paper import printed
 from panprivacy.paper.density import PrintedPair, dwork_pair, optbern_pair
-from panprivacy.paper.levels import FMHash, LevelledSet, LevelState
 from panprivacy.paper.printed import Printed
 from panprivacy.privacy.coins import Coins, Flips
 from panprivacy.universe import Universe
 from panprivacy.universe.integers import Words
+
+
+@dataclass(frozen=True)
+class FMHash:
+    """Give every user a level: level i to about one in ``2**(i+1)``.
+
+    ``h(u) = (multiplier * u + offset) mod 2**bits`` with an odd multiplier, which sends the users to distinct
+    numbers, and ``hash(u)`` = the number of trailing zeros of ``h(u)``. For ``h(u) = 0``, which has no lowest one,
+    ``hash(u) = bits``: the paper's range ``0..Q`` needs it, and then ``P(hash(u) = Q) = 2**-Q``, not
+    ``2**-(Q+1)``.
+
+    Examples
+    --------
+    >>> plain = FMHash(multiplier=1, offset=0, bits=4)
+    >>> [plain(u) for u in (12, 7, 8, 0)]
+    [2, 0, 3, 4]
+
+    Notes
+    -----
+    Section 5 of the paper ("Technical Details"). The users of level L or more are those with
+    ``multiplier * u + offset`` divisible by ``2**L``: **an arithmetic progression** of ids with stride ``2**L``, not a
+    random sample. A stream of all even ids is kept whole or not at all from level 1 on. Use it for reproduction only.
+    """
+
+    multiplier: int
+    offset: int
+    bits: int
+
+    @classmethod
+    def drawn(cls, universe: int, coins: Coins) -> "FMHash":
+        """Draw the multiplier, odd, and the offset for the smallest Q >= 1 with ``universe <= 2**Q``."""
+        bits = max((universe - 1).bit_length(), 1)
+        return cls(2 * coins.randbelow(2 ** (bits - 1)) + 1, coins.randbelow(2**bits), bits)
+
+    def __call__(self, user: int) -> int:
+        """``hash(u)``, in 0..bits."""
+        number = (self.multiplier * user + self.offset) % 2**self.bits
+        return (number & -number).bit_length() - 1 if number else self.bits
+
+    def levels(self, users: NDArray[np.integer]) -> NDArray[np.uint8]:
+        """``hash(u)`` of many users."""
+        number = users.astype(np.uint64) * np.uint64(self.multiplier) + np.uint64(self.offset)
+        number &= np.uint64(2**self.bits - 1)
+        below_lowest_one = (number & (~number + np.uint64(1))) - np.uint64(1)  # all ones if the number is zero
+        return np.minimum(np.bitwise_count(below_lowest_one), np.uint8(self.bits))
+
+    @property
+    def numbers(self) -> NDArray[np.uint64]:
+        """Multiplier, offset and bits as the kernels take them."""
+        return np.array([self.multiplier, self.offset, self.bits], dtype=np.uint64)
+
+
+_NEVER = 2**62  # a size that no set reaches
+_NO_FLIPS: Flips = np.empty(0, dtype=np.bool_)
+
+
+class LevelState(NamedTuple):
+    """All that Distinct Sampling and PPDS keep."""
+
+    hashing: FMHash
+    level: int
+    users: tuple[int, ...]
+
+
+class LevelledSet:
+    r"""The set M_DS of users whose hash is at least L, which halves who may enter whenever it holds `sample` users.
+
+    An event of user u, by the body of Alg. 3's loops:
+
+    - if ``hash(u) >= L``: let u be in the set if its coin says so, and not in it otherwise. (The listing removes a
+      member "with probability 1 - p" and adds another "with probability p", which is the same coin.)
+    - unless u was in the set before, and even if ``hash(u) < L``: if the set now has `sample` users or more, remove
+      those with ``hash <= L`` and raise L by one. The check is an *if*: where nobody is removed the set stays full
+      until the next event of someone outside.
+
+    The initialisation loops over all users with the same body, as nobody is in the set before its turn.
+
+    Notes
+    -----
+    The set is kept as a sorted array: any other table of ids would show in which order they came. L can reach
+    ``bits + 1``, one more than the paper says, and then nobody qualifies.
+    """
+
+    def __init__(self, hashing: FMHash, sample: int) -> None:
+        if sample < 1:
+            raise InvalidValue(f"sample must be at least 1, got {sample}", code="sample-range")
+        self.hashing = hashing
+        self.sample = sample
+        self.level = 0
+        self.users: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+
+    @property
+    def state(self) -> LevelState:
+        """All that is kept, in a form that can be compared."""
+        return LevelState(self.hashing, self.level, tuple(self.users.tolist()))
+
+    def feed(self, ids: NDArray[np.integer], flip: Callable[[int], Flips]) -> None:
+        """Process events; ``flip(n)`` draws n coins.
+
+        Exactly one coin is drawn for each event that needs one. The level cannot rise before ``sample - |M_DS|``
+        coins more are used, so that many are drawn at a time.
+        """
+        from panprivacy.paper import kernels
+
+        ids = ids.astype(np.int64, copy=False)
+        hashing = self.hashing.numbers
+        cells = self._cells()
+        counters = np.array([0, len(self.users), self.level, min(self.sample, _NEVER)])
+        kernels.sift(ids, _NO_FLIPS, cells, hashing, counters)
+        while counters[kernels.AT] < len(ids):
+            flips = flip(kernels.flips_ahead(ids, hashing, counters))
+            kernels.sift(ids, flips, cells, hashing, counters)
+        self.level = int(counters[kernels.LEVEL])
+        self.users = np.sort(cells[cells != kernels.FREE])
+
+    def fill(self, chosen: NDArray[np.int64], universe: int) -> None:
+        """Fill the empty set as if all users ``0..universe-1`` had come in order, the coins of `chosen` saying yes.
+
+        The shortcut of section 5: the level first, then everyone who qualifies, all at once. With ``t_L`` the user
+        who makes it `sample` chosen ones of level L or more, the level rises from L at user ``max(t_L, one after the
+        last rise)``: at most once at each user.
+        """
+        levels = self.hashing.levels(chosen)
+        risen_at = -1
+        while len(chosen) >= self.sample:
+            risen_at = max(risen_at + 1, int(chosen[self.sample - 1]))
+            if risen_at >= universe:
+                break
+            self.level += 1
+            chosen, levels = chosen[levels >= self.level], levels[levels >= self.level]
+        self.users = chosen.copy()
+
+    def _cells(self) -> NDArray[np.int64]:
+        """The set as a table to look ids up in, with room for all that it can hold.
+
+        Each user beyond `sample` - 1 enters with a rise of the level, of which there are at most ``bits + 1``.
+        """
+        from panprivacy.paper import kernels
+
+        room = min(self.sample + self.hashing.bits + 1, 2**self.hashing.bits)
+        cells = np.full(2 << room.bit_length(), kernels.FREE, dtype=np.int64)
+        kernels.put(self.users, cells)
+        return cells
+
+
+# --- the set with a level ---------------------------------------------------------------------------------------------
 
 
 class LevelledSampling(Printed):

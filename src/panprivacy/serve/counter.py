@@ -13,14 +13,13 @@ from panprivacy.errors import BudgetExhausted, PanPrivacyError
 from panprivacy.ingest.bodies import Body
 from panprivacy.ingest.problems import ProblemType, Refused
 from panprivacy.periods import SECOND, as_datetime
-from panprivacy.serve.clock import SteadyClock
 from panprivacy.serve.config import CounterSettings
 from panprivacy.serve.feeding import BodyFeeder
 from panprivacy.serve.logs import cause_of, log
 from panprivacy.serve.memory import ReadingShare
 from panprivacy.serve.pinned import PinnedSettings, PinnedSettingsChanged
 from panprivacy.serve.releases import Record, ReleaseLog, record_of
-from panprivacy.serve.schedule import Due, Schedule
+from panprivacy.serve.schedule import Due, Schedule, SteadyClock
 from panprivacy.serve.worker import KeptEstimator, Worker
 from panprivacy.state import StateFile
 

@@ -6,8 +6,7 @@ Theorems are numbered as the paper numbers them, by section: Dwork 3.1-3.3, OptB
 """
 
 from panprivacy.theory.accuracy import discrete_laplace_variance, error_bound, mse, mse_bound, sample_size
-from panprivacy.theory.losses import joint_loss, total_loss
-from panprivacy.theory.pairs import actual_epsilon, dwork_pair, ratios, symmetric_pair
+from panprivacy.theory.pairs import actual_epsilon, dwork_pair, joint_loss, ratios, symmetric_pair, total_loss
 
 __all__ = [
     "actual_epsilon",

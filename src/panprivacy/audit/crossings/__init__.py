@@ -4,8 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from panprivacy.audit.crossings.columns import COLUMNS, MORE, Column
-from panprivacy.audit.crossings.measuring import Cell, How, Verdict
-from panprivacy.audit.crossings.rows import Row, rows
+from panprivacy.audit.crossings.measuring import Cell, How, Row, Verdict, rows
 
 __all__ = [
     "COLUMNS",

@@ -7,8 +7,18 @@ from pathlib import Path
 from typing import Any
 
 from panprivacy.audit import holders, interference
-from panprivacy.audit.crossings.measuring import Cell, How, Scenario, Verdict, measure, not_applicable, refusal, refused
-from panprivacy.audit.crossings.rows import KINDS, Row
+from panprivacy.audit.crossings.measuring import (
+    KINDS,
+    Cell,
+    How,
+    Row,
+    Scenario,
+    Verdict,
+    measure,
+    not_applicable,
+    refusal,
+    refused,
+)
 from panprivacy.audit.holders import Observer
 from panprivacy.audit.subjects import SUBJECTS, Case
 from panprivacy.estimators.actives import ActiveUsers

@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 from panprivacy.audit.enumeration.delta import DeltaJudge
 from panprivacy.audit.enumeration.loss import Judge
 from panprivacy.audit.enumeration.machine import Laws, Machine, Make, Step
-from panprivacy.audit.enumeration.result import Result
 from panprivacy.audit.enumeration.search import ESTIMATE, RELEASE, AllStreams, Left, ListedStreams, Search, Streams
-from panprivacy.audit.enumeration.wording import witness_of, witness_of_delta
+from panprivacy.audit.enumeration.wording import Result, witness_of, witness_of_delta
 from panprivacy.privacy import exact as arithmetic
 
 _LONGEST_BATCH = 3

@@ -31,13 +31,12 @@ from panprivacy.universe.integers import Lookup
 
 Ids: TypeAlias = NDArray[Any]
 
-PLAIN = ("NumPy int64", "NumPy int32", "NumPy big-endian", "NumPy strided", "Arrow", "Polars", "range", "NumPy pairs")
-"""Containers whose memory is wiped together with the array: what is left of ids is then the library's doing."""
-
 TEXTS = ("list of text", "NumPy text", "Polars text", "Arrow text", "iterator of text")
 _TYPES = {"NumPy int32": "<i4", "NumPy big-endian": ">i8", "pandas categorical": "<i4"}
 LETTERS = 12
 """Letters of an id that is a text."""
+COLUMN = "user"
+"""The column of ids in a frame."""
 
 People = NDArray[np.int64]
 """Users by their number in the pool."""
@@ -115,7 +114,7 @@ def _contained(octets: NDArray[np.uint8], batch: StoredBatch) -> Any:
     if container in ("bare text", *TEXTS):
         return _texts(octets, container)
     ids = octets.view(_TYPES.get(container, "<i8"))
-    if container in ("Arrow", "Polars", "pandas", "pandas categorical"):
+    if container in ("Arrow", "Polars", "Polars frame", "pandas", "pandas categorical"):
         return _column(ids, container, batch.above)
     if container in ("list", "iterator", "range"):
         return _objects(ids, container)
@@ -149,7 +148,8 @@ def _column(ids: Ids, container: str, above: int) -> Any:
         return column
     import polars as pl
 
-    return pl.from_arrow(column)
+    series = pl.from_arrow(column)
+    return pl.DataFrame({COLUMN: series}) if container == "Polars frame" else series
 
 
 def _texts(octets: NDArray[np.uint8], container: str) -> Any:
@@ -257,6 +257,14 @@ class UserPool:
     def given(self, people: People) -> NDArray[Any]:
         """The ids of users."""
         return self.ids[people]
+
+    def among_strangers(self, ids: NDArray[Any], number: int) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+        """Ids, each at random before or after one outside the universe; and which of these rows are the users'."""
+        random = np.random.default_rng(number)
+        strangers = letters(random, len(ids)) if self.text else random.integers(2**41, 2**42, len(ids))
+        first = random.integers(0, 2, len(ids)).astype(np.bool_)
+        inside = np.stack([first, ~first], axis=1)
+        return np.where(inside, ids[:, None], strangers[:, None]).ravel(), inside.ravel()
 
     def places(self, people: People) -> Words:
         """The positions of users in their universe: hashes where it is open, zeros if nobody can know them."""

@@ -31,6 +31,8 @@ BUCKETS = 4096
 IN_FOLDER, TAKEN = "folder, ", "taken, "
 SHARDS = 3
 
+STRANGERS = ", strangers"
+"""What the name of a kind ends with whose batches have rows of users outside the universe, which are left out."""
 TIMES = ", times"
 """What the name of a kind ends with whose events have times."""
 START = 20_458 * DAY

@@ -17,10 +17,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from panprivacy.audit.memory.batches import LETTERS, StoredBatch, opened, singly
+from panprivacy.audit.memory.batches import COLUMN, LETTERS, StoredBatch, opened, singly
 from panprivacy.audit.memory.estimators import (
     IN_FOLDER,
     SHARDS,
+    STRANGERS,
     TAKEN,
     TIMES,
     TableLocation,
@@ -31,6 +32,7 @@ from panprivacy.audit.memory.estimators import (
     shards_of,
     times_of,
 )
+from panprivacy.folder.shards import shard_name
 from panprivacy.periods import SECOND
 from panprivacy.privacy import coins, noisy_counts
 from panprivacy.privacy.noise import Noise
@@ -51,6 +53,7 @@ class ImagedEstimator:
         self._given = pp.Users(listed) if kind.startswith("Users") else None
         self._categories = categories_of(kind)
         self._timed = kind.endswith(TIMES)
+        self._options = {"skip_outside": True} if kind.endswith(STRANGERS) else {}
         self._days = 0
         self._file = folder / "state.pp"
         self._held: Any = None
@@ -73,8 +76,10 @@ class ImagedEstimator:
                 part.update_many(ids, time=self._day)
             elif self._taken:
                 self._feed_by_shard(part, ids)
+            elif hasattr(ids, "columns"):
+                part.update_many(ids, column=COLUMN)
             else:
-                part.update_many(ids)
+                part.update_many(ids, **self._options)
 
     def _feed_by_shard(self, folder: Any, ids: Any) -> None:
         """Gather the slots of a batch, and let each shard take its own, as processes of an engine do."""
@@ -154,6 +159,12 @@ class ImagedEstimator:
         self._open.close()
         self._held = None
         self.parts = [pp.load(self._file, self._given)]
+
+    def lose_shard(self) -> None:
+        """Lose a shard of a folder, and put a new one in its place."""
+        folder = self.parts[0]
+        (Path(folder.url) / f"{shard_name(1)}.pp").unlink()
+        folder.replace_shard(1)
 
     def merge(self) -> None:
         """Make one of the parts, which stay where they are, as they would in a program that goes on."""

@@ -14,7 +14,7 @@ from typing import Any, Self
 import numpy as np
 
 from panprivacy.audit.memory.batches import LONG, Batch, UserPool, bare, store
-from panprivacy.audit.memory.estimators import START, TIMES, TableLocation, times_of
+from panprivacy.audit.memory.estimators import START, STRANGERS, TIMES, TableLocation, times_of
 from panprivacy.audit.memory.images import CannotImage
 from panprivacy.audit.memory.scenarios import BATCHES, Scenario
 from panprivacy.audit.memory.search import ReleasedCounts
@@ -162,7 +162,14 @@ def run(trial: Trial, pool: UserPool) -> tuple[Record, Traces]:
         for fed, day in zip(record.fed[:-1], days, strict=False):
             moments = times_of(pool.given(fed.people), day, np.zeros(len(fed.people), dtype=np.int64))
             traces.add_times(moments.view("datetime64[us]"), fed.people)
-            traces.add_offsets((moments - START).view(np.uint64), fed.people)
+            traces.add_in_order((moments - START).view(np.uint64), fed.people)
+    if scenario.kind.endswith(STRANGERS):
+        numbers = [number for number, batch in enumerate(batches) if batch is not None]
+        for number, fed in zip(numbers[:-1], record.fed, strict=False):
+            rows, inside = pool.among_strangers(pool.given(fed.people), number)
+            traces.add_mask(inside, fed.people)
+            if not pool.text:
+                traces.add_in_order(rows.astype(np.uint64), np.repeat(fed.people, 2))
     traces.add_keys(secrets_of(program.keys, trial.users, LONG))
     traces.released = ReleasedCounts.told(program.counts)
     return record, traces
@@ -184,7 +191,10 @@ def _steps(scenario: Scenario, pool: UserPool, handed: Path) -> tuple[list[dict[
             steps.append({"verb": step})
             continue
         container = bare(scenario.container) if step == "singly" else scenario.container
-        stored = store(pool.given(batch.events), container, handed / f"batch{number}")
+        ids = pool.given(batch.events)
+        if scenario.kind.endswith(STRANGERS) and step != "singly":
+            ids = pool.among_strangers(ids, number)[0]
+        stored = store(ids, container, handed / f"batch{number}")
         steps.append({"verb": "feed singly" if step == "singly" else "feed", "batch": asdict(stored)})
     return steps, batches
 

@@ -4,6 +4,7 @@ There is a request for every status that a sender can provoke. They are sent fro
 closed, some are reset, and some stay open.
 """
 
+import errno
 import io
 import json
 import socket
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from time import sleep
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,8 @@ from numpy.typing import NDArray
 from panprivacy.audit.memory.batches import letters
 from panprivacy.audit.memory.estimators import EPSILON, RELEASES
 from panprivacy.audit.memory.images import CannotImage
+from panprivacy.estimators.base import Estimator
+from panprivacy.state import StateFile
 
 FEEDER, READER = "pp_the-auditor-feeds", "pp_the-auditor-reads"
 """Tokens of the service under audit: one for everything, one that may not send events."""
@@ -38,12 +41,32 @@ _NDJSON = "application/x-ndjson"
 _EVENTS = "/counters/audited/events"
 CUT_OFF = 0  # in the place of a status: the sender leaves without an answer
 _EACH = 3  # times that a request is made
-_MANY = 10  # times as many connections as the service takes: enough to give up
 _SENDERS = 156 * 900  # addresses of as many signs as an id
 _PATIENCE = 20.0  # seconds for an answer
 _NOT_LINGERING = struct.pack("ii", 1, 0)
 _FORGOTTEN = 8.0  # seconds after which silent connections are closed, and a sender that may come again is forgotten
 _CLOSED, _RESET, _OPEN = "closed", "reset", "open"
+FAULTS = "panprivacy.audit.memory.refusals:plant_faults"
+"""What makes one counter of the service fail, and the disk of another one."""
+_FULL, _FAILING = "full", 997  # the counter whose disk is full, and the universe of the one that fails
+
+
+def plant_faults() -> None:
+    """From now on, the disk takes no new state of one counter, and counting fails in another one."""
+    write, update_many = StateFile.write, Estimator.update_many
+
+    def write_or_not(file: StateFile, parts: Any) -> None:
+        if file.path.stem == _FULL and file.exists:
+            raise OSError(errno.ENOSPC, "no space is left")
+        write(file, parts)
+
+    def update_or_fail(est: Any, ids: Any, *more: Any, **options: Any) -> None:
+        if est.universe.size == _FAILING:
+            raise RuntimeError(str(ids))
+        update_many(est, ids, *more, **options)
+
+    StateFile.write = write_or_not  # type: ignore[assignment, method-assign]
+    Estimator.update_many = update_or_fail  # type: ignore[assignment, method-assign]
 
 
 def settings(kind: str, folder: Path, tls: str) -> str:
@@ -62,6 +85,9 @@ def settings(kind: str, folder: Path, tls: str) -> str:
         f'[counters.acting]\n{dense}action = "verb"\n'
         f'[counters.timed]\n{dense}[counters.timed.schedule]\nevery = "1d"\ntime = "at"\n'
         f"[counters.retired]\n{dense}retired = true\n"
+        f"[counters.{_FULL}]\n{dense}"
+        f"[counters.failing]\n{dense.replace('1000', str(_FAILING))}"
+        f"[counters.spent]\n{dense.replace(f'releases = {RELEASES}', 'releases = 1')}"
     )
 
 
@@ -181,6 +207,9 @@ def _read() -> Iterator[Request]:
     when = f'{number}, "at": "{timed}"}}}}\n'
     yield refused("422, time", 422, lambda ids: post(ids, "/counters/timed/events", rows=when), 204)
     yield refused("422, deletion", 422, lambda ids: post(ids, f"{_EVENTS}?action=delete"), 204)
+    row = f"{number}}}}}\n"
+    yield refused("500", 500, lambda ids: post(ids, "/counters/failing/events", rows=row))
+    yield refused("507", 507, lambda ids: post(ids, f"/counters/{_FULL}/events", rows=row))
     yield refused("422, long", 422, lambda ids: post([], body=long(ids, LONG) + b'{"user": "'))
     yield Request(
         "pipelined",
@@ -223,6 +252,10 @@ def _heads() -> Iterator[Request]:
     yield refused("id in an origin", 403, lambda ids: post([], more=[f"origin: https://{ids[0]}.org"]))
     yield refused("id in a token", 401, lambda ids: post([], token=ids[0]))
     yield refused("id in a type", 415, lambda ids: post([], kind=f"text/{ids[0]}"))
+    many = [f"x-user: {'x' * 200}"] * 100
+    yield refused("431", 431, lambda ids: post([], more=[*many, f"x-user: {' '.join(ids)}"]))
+    spent = "/counters/spent/releases"
+    yield refused("409", 409, lambda ids: post([], spent, more=[f"idempotency-key: {' '.join(ids[:15])}"]), 201)
     yield refused("id in a header", 401, lambda ids: post([], token="", more=[f"x-user: {' '.join(ids)}"]))
     cookies = "/counters/audited/stream"
     yield refused("id in a cookie", 404, lambda ids: post([], "/nowhere", more=[f"cookie: user={ids[0]}"]))
@@ -319,16 +352,15 @@ class RefusedRequests:
         self._leave(large, _RESET)
 
     def _exceed_connections(self) -> None:
-        """Open more connections than the service takes; it closes silent ones after a while."""
-        silent: list[socket.socket] = []
+        """Have more readers of event streams than the service has connections, so that others are refused."""
+        reading: list[socket.socket] = []
         for end in (_CLOSED, _RESET):
-            heard = 0
-            while heard != 503 and len(silent) < _MANY * CONNECTIONS:
-                silent += [self._connected() for _ in range(CONNECTIONS // 2)]
-                heard = self._make(refused("503, crowd", 503, post, 204), end)
-            if heard != 503:
-                raise CannotImage(f"{len(silent)} connections were not too many")
-        for connection in silent:
+            while self._make(refused("503, crowd", 503, post, 204), end) != 503:
+                for _ in range(CONNECTIONS // 5):
+                    name, connection = self._begun("stream", lambda _: post([], "/stream", method="GET"))
+                    _hear(name, connection, ((200, 503),))
+                    reading.append(connection)
+        for connection in reading:
             connection.close()
 
     def _ids(self, name: str) -> Ids:

@@ -55,6 +55,7 @@ class Scenario:
             "pandas categorical": "pandas",
             "Arrow": "pyarrow",
             "Polars": "pyarrow",
+            "Polars frame": "pyarrow",
             "Arrow text": "pyarrow",
         }
         modules = [needed[self.container]] if self.container in needed else []
@@ -76,7 +77,7 @@ _RETURNED = ("medium", "close", "medium", "release", "medium", "release", "short
 _DESCRIBED = ("short", "medium", "release", "medium", "save", "load", "short", "save")
 _PIPED = ("short", "medium", "release", "medium", "short")
 _MESSAGES = ("short", "medium", "short")
-_REFUSED = ("short", "refused", "medium", "short")
+_REFUSED = ("short", "refused", "reload", "medium", "short")
 _DENSITY, _DISTINCT = ("density", "-", "-n", "USERS"), ("distinct", "-", "--ids", "text")
 _BY = ("--by", "clinic", "--categories", "north,south,west")
 _COUNTS = ("counts", "-", "-n", "USERS")
@@ -102,6 +103,9 @@ SCENARIOS = (
     Scenario("batches by threads, Counts", "Counts, categories", steps=_THREADED),
     *(Scenario(f"batches, {container}", container=container) for container in _INTEGERS),
     *(Scenario(f"batches, {container}", container=container, hardened=True) for container in _OBJECTS),
+    Scenario("batches, Polars frame", container="Polars frame"),
+    Scenario("batches with strangers", "Density, strangers", steps=_SMALL),
+    Scenario("batches with strangers, Users", "Users, strangers", "Polars text", steps=_SMALL, hardened=True),
     Scenario("batches, pandas categorical", container="pandas categorical", steps=_SMALL),
     Scenario("batches, sampled", "sampled"),
     Scenario("batches, one shard", "shard"),
@@ -155,6 +159,7 @@ SCENARIOS = (
     Scenario("save", steps=("medium", "save", "long", "save", "short", "save")),
     Scenario("move", steps=("medium", "move", "long", "move", "short", "move")),
     Scenario("move, Continual", "Continual", steps=("medium", "observe", "move", "long", "move", "short", "move")),
+    Scenario("bound to a file", steps=("medium", "save", "load", "long", "release", "medium", "rerandomize", "short")),
     Scenario("save and load", steps=_LOADED),
     Scenario("save and load, delta", "delta", steps=("release", *_LOADED, "release", "short", "save")),
     Scenario("save and load, categories", "categories", steps=_LOADED),
@@ -174,6 +179,7 @@ SCENARIOS = (
         "folder, Density",
         steps=("short", "long", "release", "medium", "rerandomize", "medium", "release", "short"),
     ),
+    Scenario("folder, lost shard", "folder, Density", steps=("short", "medium", "lose_shard", "medium", "short")),
     Scenario("folder, Counts", "folder, Counts", steps=("short", "long", "release", "medium", "short")),
     Scenario("folder, taken", "folder, taken, Density", steps=("short", "long", "medium", "short")),
     Scenario("folder, taken, Counts", "folder, taken, Counts", steps=("short", "long", "medium", "short")),

@@ -11,10 +11,12 @@ import ssl
 import subprocess
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from http.client import HTTPConnection, HTTPSConnection
 from pathlib import Path
+from signal import SIGHUP
 from time import sleep
 from typing import Any
 
@@ -53,6 +55,8 @@ _KINDS = ('{{"person": "{}"}}', '{{"user": ["{}"]}}', '{{"user": "{}"', "[{}]")
 def run_service(trial: Trial, pool: UserPool) -> tuple[Record, Traces]:
     """Start a service, send it batch after batch, and image it while it waits for more."""
     scenario = trial.scenario
+    if scenario.refused:
+        trial = replace(trial, plants=(refusals.FAULTS, *trial.plants))
     with folders() as (imaged, beside), ExitStack() as open_:
         file = beside / "counters.toml"  # what it says is public
         tls = _tls_in(beside) if scenario.encrypted else ""
@@ -70,6 +74,9 @@ def run_service(trial: Trial, pool: UserPool) -> tuple[Record, Traces]:
                 client.send(pool.given(batch.events), number)
             elif step == "refused":
                 client.be_refused()
+            elif step == "reload":
+                _reload(process, file)
+                until(lambda: client.knows("added"), "the file is read again", _PATIENCE)
             else:
                 client.ask("POST", "/counters/audited/releases")
             client.look_around()
@@ -80,6 +87,13 @@ def run_service(trial: Trial, pool: UserPool) -> tuple[Record, Traces]:
         traces.add_texts(notes, fed.people)
     _add_strangers(traces, pool, client.refused)
     return record, traces
+
+
+def _reload(process: subprocess.Popen[bytes], file: Path) -> None:
+    """Add a counter to the file of a service, and have the service read it again."""
+    with file.open("a") as settings:
+        settings.write(f'[counters.added]\nkind = "density"\nuniverse = 1000\nepsilon = {EPSILON}\ncolumn = "user"\n')
+    process.send_signal(SIGHUP)
 
 
 def run_consumer(trial: Trial, pool: UserPool) -> tuple[Record, Traces]:
@@ -186,12 +200,19 @@ class _Client:
 
     def ask(self, method: str, path: str, body: bytes = b"") -> None:
         """Make a request that must be granted."""
+        status, said = self._answer(method, path, body)
+        if status >= 300:
+            raise CannotImage(f"{method} {path}: {status} {said.decode(errors='replace')}")
+
+    def knows(self, counter: str) -> bool:
+        """Whether the service has a counter."""
+        return self._answer("GET", f"/counters/{counter}")[0] == 200
+
+    def _answer(self, method: str, path: str, body: bytes = b"") -> tuple[int, bytes]:
         headers = {"content-type": _TYPES[self._form]} if body else {}
         self._connection.request(method, path, body, headers | self._token)
         answer = self._connection.getresponse()
-        said = answer.read()
-        if answer.status >= 300:
-            raise CannotImage(f"{method} {path}: {answer.status} {said.decode(errors='replace')}")
+        return answer.status, answer.read()
 
     def close(self) -> None:
         """Close all connections."""
@@ -202,7 +223,7 @@ class _Client:
     def look_around(self) -> None:
         """Read all public pages."""
         for path in ("/", "/counters", "/counters/audited", "/counters/audited/releases", "/metrics", "/health"):
-            self.ask("GET", path)
+            self._answer("GET", path)
 
 
 def _connected(port: int, *, encrypted: bool) -> HTTPConnection:

@@ -213,9 +213,9 @@ class Traces:
         ]
         self.add_texts(np.array([text[-LETTERS:] for text in np.datetime_as_string(times)], dtype=np.bytes_), people)
 
-    def add_offsets(self, offsets: Words, people: People) -> None:
-        """Look for how far times are from the first one, in the order of a batch."""
-        self._ids.append((Run("ids", offsets, IN_ORDER), people))
+    def add_in_order(self, numbers: Words, people: People) -> None:
+        """Look for numbers of these users, in the order of a batch: how far times are from the first one, say."""
+        self._ids.append((Run("ids", numbers, IN_ORDER), people))
 
     def add_mask(self, mask: NDArray[np.bool_], people: People) -> None:
         """Look for which rows of a batch are those of strangers, and which those of these users."""

@@ -18,7 +18,7 @@ from panprivacy.units import format_bytes
 
 if TYPE_CHECKING:
     from panprivacy.audit.crossings import Filled
-    from panprivacy.audit.enumeration.result import Result
+    from panprivacy.audit.enumeration.wording import Result
     from panprivacy.audit.memory import Imaged, Scenario
     from panprivacy.audit.subjects import Case, Subject
 

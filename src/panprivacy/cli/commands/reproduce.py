@@ -63,8 +63,8 @@ def reproduce(*, asked: Annotated[ReproduceOptions, OTHERS] = ReproduceOptions()
     from rich.console import Console
 
     from panprivacy.estimates.plots import check_installed
+    from panprivacy.experiments.cells import FULL, QUICK
     from panprivacy.experiments.reproduce import Reproduction, failed
-    from panprivacy.experiments.scale import FULL, QUICK
 
     console = Console()
     numbers = tuple(sorted(set(asked.figure or range(1, 11))))

@@ -12,11 +12,13 @@ from panprivacy.display import Card, grid_of, html_of, warning_of
 from panprivacy.errors import InvalidValue
 from panprivacy.estimates import Cost, Estimate
 from panprivacy.estimators.continual.accuracy import Accuracy, accuracy_of, bar_for
-from panprivacy.estimators.continual.observation import ContinualBudget, Observation, budget_of
 from panprivacy.estimators.continual.observed import (
     KIND,
+    ContinualBudget,
     DriftTest,
+    Observation,
     Observed,
+    budget_of,
     from_sealed,
     new_bits,
     sealed,

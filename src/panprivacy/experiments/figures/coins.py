@@ -9,10 +9,9 @@ import polars as pl
 from panprivacy import theory
 from panprivacy.estimates.plots import GREY
 from panprivacy.experiments import statistics
-from panprivacy.experiments.cells import ALGORITHMS, Cell, CoinCount, StateLoss, TrueLoss
+from panprivacy.experiments.cells import ALGORITHMS, Cell, CoinCount, Scale, StateLoss, TrueLoss
 from panprivacy.experiments.figures import study
 from panprivacy.experiments.figures.study import Frames, Study
-from panprivacy.experiments.scale import Scale
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 
 from panprivacy.estimates.plots import GREY
 from panprivacy.experiments import cells, statistics
-from panprivacy.experiments.cells import ALGORITHMS, Cell, Runs, Stream, Trial, bits_of_an_id
+from panprivacy.experiments.cells import ALGORITHMS, Cell, Runs, Scale, Stream, Trial, bits_of_an_id
 from panprivacy.experiments.figures import study
 from panprivacy.experiments.figures.study import Frames, Study
-from panprivacy.experiments.scale import Scale
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,10 +7,9 @@ import polars as pl
 
 from panprivacy import theory
 from panprivacy.experiments import cells, statistics
-from panprivacy.experiments.cells import Cell, Runs, SampleSize, Stream, Trial
+from panprivacy.experiments.cells import Cell, Runs, SampleSize, Scale, Stream, Trial
 from panprivacy.experiments.figures import study
 from panprivacy.experiments.figures.study import Frames, Study
-from panprivacy.experiments.scale import Scale
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,8 +9,7 @@ import polars as pl
 
 from panprivacy.estimates import plots as drawing
 from panprivacy.estimates.plots import COLOURS, NOT_PRIVATE
-from panprivacy.experiments.cells import ALGORITHMS, Cell
-from panprivacy.experiments.scale import Scale
+from panprivacy.experiments.cells import ALGORITHMS, Cell, Scale
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -67,7 +67,7 @@ function layoutOf(colour, more) {
 
 /** Shares are drawn as percentages, and written as the rest of the page writes them. */
 const scaleOf = (unit) => (unit === "share" ? 100 : 1);
-const ticksOf = (unit) => ({ tickformat: ",.6~g", ticksuffix: unit === "share" ? " %" : "" });
+const ticksOf = (unit) => ({ tickformat: ",.10~g", ticksuffix: unit === "share" ? "%" : "" });
 const times = (number, by) => (number === null ? null : number * by);
 const scaled = (point, by) => ({
   ...point, value: times(point.value, by), low: times(point.low, by), high: times(point.high, by),

@@ -82,7 +82,7 @@ export class CounterCard {
     title.textContent = standing.title;
     about.textContent = [
       standing.name, kindInWords(kind), universe === null ? null : `${whole(universe)} users`,
-      `ε ${short(budget.epsilon)}`, budget.delta ? `δ ${budget.delta}` : null,
+      `epsilon ${short(budget.epsilon)}`, budget.delta ? `delta ${budget.delta}` : null,
     ].filter(Boolean).join(" · ");
     gauges.replaceChildren(...gaugesOf(budget));
     this.#parts.state.textContent = stateInWords(budget);
@@ -186,7 +186,7 @@ export class CounterCard {
     this.#write({
       "estimate-name": `${capital(valueInWords(name))}${where}`,
       estimate: writerFor(unit, errorOf(value))(value.value),
-      interval: value.low === null ? "" : `${intervalInWords(value)} (${short(last.level * 100)} % interval)`,
+      interval: value.low === null ? "" : `${intervalInWords(value)} (${short(last.level * 100)}% interval)`,
       also: inUsers(last, value),
       when: `Release ${whole(last.id)}, ${dated(momentOf(last))}`,
       error: errorInWords(unit, errorOf(value)),

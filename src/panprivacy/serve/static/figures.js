@@ -34,7 +34,7 @@ export function showSeries(parts, records, choice, earlier) {
 function levelsInWords(records) {
   const levels = records.map((record) => record.level);
   const [low, high] = [Math.min(...levels), Math.max(...levels)].map((level) => short(level * 100));
-  return low === high ? `${low} %` : `${low} % to ${high} %`;
+  return low === high ? `${low}%` : `${low}% to ${high}%`;
 }
 
 /** Draw the bars of a release; null if there is nothing to draw side by side. */

@@ -6,8 +6,8 @@ import { numberOf } from "./words.js";
 /** The gauges of a budget: the loss, and the releases if they are limited. */
 export function gaugesOf({ epsilon, state, spent, remaining, releases, releases_left: left, releases_are: are }) {
   const name = "Privacy budget, epsilon";
-  if (releases === null) return [gauge(name, spent, epsilon, `ε ${short(spent)} in each cycle`, "as planned", state)];
-  const loss = gauge(name, spent, epsilon, `ε ${short(spent)} spent`, `${short(remaining)} left`, state);
+  if (releases === null) return [gauge(name, spent, epsilon, `epsilon ${short(spent)} in each cycle`, "as planned", state)];
+  const loss = gauge(name, spent, epsilon, `epsilon ${short(spent)} spent`, `${short(remaining)} left`, state);
   const made = releases - left;
   const stock = gauge(`Planned ${are}`, made, releases, `${numberOf(made, are)} made`, `${whole(left)} left`);
   for (const each of [loss, stock]) each.classList.toggle("used-up", left === 0);
@@ -17,7 +17,7 @@ export function gaugesOf({ epsilon, state, spent, remaining, releases, releases_
 /** Why something is spent before anything is released. */
 export function stateInWords({ state, releases, releases_left: left }) {
   const before = releases !== null && left === releases ? "Spent before the first release: " : "";
-  return `${before}ε ${short(state)} ${before ? "" : "of it "}is for the state, which an intruder might read.`;
+  return `${before}${short(state)} ${before ? "" : "of it "}is for the state, which an intruder might read.`;
 }
 
 /** `part` of the value is drawn apart. */

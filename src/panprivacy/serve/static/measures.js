@@ -2,7 +2,7 @@
 
 import { familyOf } from "./words.js";
 
-const FIRST = { counts: "mean", actives: "daily", retention: "rate" };
+const FIRST = { counts: ["mean"], actives: ["daily"], retention: ["rate", "returned"] }; // a rate may lack data
 const HIDDEN = new Set(["curve", "active_counts"]); // the series itself, and values again in users
 const EXPECTED = {
   density: ["density_stderr", "density_error"],
@@ -31,7 +31,7 @@ export function namesOf(values) {
 
 /** The value of a counter that is shown by default. */
 export function firstOf(kind, names) {
-  return names.includes(FIRST[kind]) ? FIRST[kind] : names[0];
+  return FIRST[kind]?.find((name) => names.includes(name)) ?? names[0];
 }
 
 /** The value in users that says the same, if there is one. */

@@ -22,7 +22,7 @@ export function writerFor(unit, error) {
     const own = Math.min(step, 10 ** Math.floor(Math.log10(Math.abs(exact) || 1))); // what is not 0 is not written as 0
     const plain = step > 1 ? Math.round(exact / own) * own : exact;
     const signed = Math.abs(plain) < 10 ** -digits / 2 ? 0 : plain; // no minus nought
-    return signed.toLocaleString(ENGLISH, places) + (unit === "share" ? " %" : "");
+    return signed.toLocaleString(ENGLISH, places) + (unit === "share" ? "%" : "");
   };
 }
 
@@ -35,10 +35,10 @@ export function intervalInWords(value) {
   return value.high === null ? `${write(value.low)} or more` : `${write(value.low)} to ${write(value.high)}`;
 }
 
-/** An error of a unit. One above 100 % says no more than that. */
+/** An error of a unit. One above 100% says no more than that. */
 export function errorInWords(unit, error) {
   if (error === null) return "–";
-  return unit === "share" && error > 1 ? "± over 100 %" : `± ${writerFor(unit, error)(error)}`;
+  return unit === "share" && error > 1 ? "± over 100%" : `± ${writerFor(unit, error)(error)}`;
 }
 
 export const short = (number) => number.toLocaleString(ENGLISH, { maximumSignificantDigits: 3 });

@@ -21,12 +21,12 @@ const PLAIN = { // by the name of a value, in the place of # its number
   curve: "had come back by release #",
 };
 const KINDS = {
-  density: "share of a known universe",
+  density: "share of known users",
   distinct: "different users",
   counts: "how often users appear",
-  actives: "users active lately",
+  actives: "active users",
   retention: "users who came back",
-  continual: "share of a known universe, at any time",
+  continual: "share of known users, at any time",
 };
 
 export const kindInWords = (kind) => KINDS[kind] ?? kind;

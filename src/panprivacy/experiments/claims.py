@@ -1,13 +1,121 @@
-"""The claims that go with figures 5 to 7: mean squared errors."""
+"""What was claimed, and whether it is so: each claim with its verdict, judged by the data of one figure.
 
+The evidence of most claims are ratios of mean squared errors, setting by setting.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from enum import StrEnum
+from functools import partial
 from itertools import pairwise
-from math import inf, sqrt
+from math import inf, isinf, sqrt
 
+import numpy as np
 import polars as pl
 
-from panprivacy.experiments.claims.claim import ERROR, Claim, Of, Ratios, against, inside, not_outside, ratios, together
 from panprivacy.experiments.figures.equal_bits import GOAL_STREAM, TOTAL, advantage, goal_bits
-from panprivacy.experiments.statistics import Interval, mse_table, proportion, quantile, ratio_interval
+from panprivacy.experiments.statistics import BAND, Interval, mse_table, pooled, proportion, quantile, ratio_interval
+
+ERROR = 1e-4
+"""The probability that chance alone makes a claim fail: all intervals that it is judged by miss together as rarely."""
+
+
+class Verdict(StrEnum):
+    """Whether a claim stands, as far as the repetitions can tell."""
+
+    HOLDS = "holds"
+    FAILS = "does not hold"
+    OPEN = "not decided"
+
+
+class Of(StrEnum):
+    """Whose claim it is."""
+
+    EXPERIMENTS = "What the paper says of its figures (sections 3, 4 and 6)"
+    THEOREMS = "What the paper says of its algorithms' privacy"
+    LIBRARY = "What this library says"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A sentence and its verdict."""
+
+    of: Of
+    said: str
+    where: str
+    measured: str
+    tolerance: str
+    """The condition under which the sentence counts as true."""
+    verdict: Verdict
+
+    @property
+    def counts(self) -> bool:
+        """Whether a reproduction fails if this claim does.
+
+        The privacy theorems are known to be wrong, and the library's promises have tests of their own.
+        """
+        return self.of is Of.EXPERIMENTS
+
+
+def inside(found: Interval, low: float = -inf, high: float = inf) -> Verdict:
+    """Whether a number that is known up to an interval lies between two others.
+
+    >>> inside(Interval(2.0, 1.5, 2.5), low=1).value, inside(Interval(0.8, 0.5, 0.9), low=1).value
+    ('holds', 'does not hold')
+    >>> inside(Interval(1.1, 0.8, 1.4), low=1).value
+    'not decided'
+    """
+    if low <= found.low and found.high <= high:
+        return Verdict.HOLDS
+    return Verdict.FAILS if found.high < low or high < found.low else Verdict.OPEN
+
+
+def not_outside(found: Interval, low: float = -inf, high: float = inf) -> Verdict:
+    """As `inside`, but what cannot be refuted holds: for many small parts of a claim that is decided as a whole."""
+    return Verdict.FAILS if inside(found, low, high) is Verdict.FAILS else Verdict.HOLDS
+
+
+def together(verdicts: Iterable[Verdict]) -> Verdict:
+    """The verdict on a claim of several parts: it holds if all of them do."""
+    found = set(verdicts)
+    return next((verdict for verdict in (Verdict.FAILS, Verdict.OPEN) if verdict in found), Verdict.HOLDS)
+
+
+@dataclass(frozen=True)
+class Ratios:
+    """Ratios of independent mean squared errors, with the degrees of freedom of both."""
+
+    values: list[float]
+    freedoms: list[tuple[float, float]]
+
+    def each(self) -> list[Interval]:
+        """Intervals for all of them that are right together, but for a probability of `ERROR`."""
+        error = ERROR / len(self.values)
+        both = zip(self.values, self.freedoms, strict=True)
+        return [ratio_interval(value, *freedoms, error) for value, freedoms in both]
+
+    def pooled(self, comparisons: int = 1) -> Interval:
+        """An interval for their geometric mean; wider if several such are judged together."""
+        return pooled(self.values, self.freedoms, quantile(ERROR, comparisons))
+
+    @property
+    def range(self) -> str:
+        """From the smallest to the largest."""
+        return f"{min(self.values):.3g} to {max(self.values):.3g}"
+
+
+def ratios(over: pl.DataFrame, under: pl.DataFrame, *, on: Sequence[str]) -> Ratios:
+    """The errors of one table over those of another, where they agree in these columns."""
+    both = over.join(under, on=on, suffix="_under", maintain_order="left")
+    values = (both["mse"] / both["mse_under"]).to_list()
+    return Ratios(values, list(zip(both["freedom"], both["freedom_under"], strict=True)))
+
+
+def against(table: pl.DataFrame, over: str, under: str) -> Ratios:
+    """One algorithm against another, in the settings that both were run in."""
+    parts = (table.filter(algorithm=name) for name in (over, under))
+    return ratios(*parts, on=["stream", "epsilon", "sample"])
+
 
 _SMALL = 0.001
 _MIDDLE = (0.0015, 0.25)
@@ -241,3 +349,132 @@ def structure_does_not_matter(table: pl.DataFrame) -> Claim:
         "PPDS's error on even ids above 0.4; Density's MSE on even and random ids within a factor of 2",
         together([inside(fails, low=0.4**2), inside(same, 1 / 2, 2)]),
     )
+
+
+def half_an_order(table: pl.DataFrame) -> Claim:
+    """Figure 1."""
+    sizes = (table.filter(algorithm=name).sort("epsilon")["sample"].to_numpy() for name in ("Dwork", "OptBern"))
+    dwork, optbern = sizes
+    factors = dwork / optbern
+    low, high = 10**0.4, 10**0.6
+    return Claim(
+        Of.EXPERIMENTS,
+        "OptBern's proposed sample size is half an order of magnitude less than Dwork's.",
+        "section 4.3, figure 1",
+        f"{factors.min():.2f} to {factors.max():.2f} times less",
+        f"a factor of 10^0.4 to 10^0.6 ({low:.2f} to {high:.2f}) at every epsilon; nothing is random",
+        Verdict.HOLDS if low <= factors.min() and factors.max() <= high else Verdict.FAILS,
+    )
+
+
+def optbern_uses_all(table: pl.DataFrame) -> Claim:
+    """Figure 2: the slope of ``|ln R(b)|`` over epsilon, fitted through the origin."""
+    part = table.filter(algorithm="OptBern")
+    epsilons, losses = part["epsilon"].to_numpy(), np.abs(np.log(part["ratio"].to_numpy()))
+    errors = np.log(part["high"].to_numpy() / part["low"].to_numpy()) / (2 * quantile(BAND))
+    weight = float(np.sum(epsilons**2))
+    slope = float(np.sum(epsilons * losses)) / weight
+    # R(0) and R(1) come from the same bits: their errors are added up as if they were one.
+    wide = quantile(ERROR) * float(np.sqrt(2 * np.sum((epsilons * errors) ** 2))) / weight
+    found = Interval(slope, slope - wide, slope + wide)
+    return Claim(
+        Of.EXPERIMENTS,
+        "The proposed Bernoulli distributions use all of the allocated budget.",
+        "section 4.2, figure 2",
+        f"{found} of it",
+        "within 5 % of all, by the bits of the state",
+        inside(found, 0.95, 1.05),
+    )
+
+
+def dwork_wastes(table: pl.DataFrame) -> Claim:
+    """Figure 3."""
+    shares = (table["audited"] / table["epsilon"]).to_numpy()
+    return Claim(
+        Of.EXPERIMENTS,
+        "Dwork does not use all of its allocated budget.",
+        "section 4.1, figure 3",
+        f"its state loses {shares.min():.0%} to {shares.max():.0%} of it",
+        "less than 90 % at every epsilon; nothing is random",
+        Verdict.HOLDS if shares.max() < 0.9 else Verdict.FAILS,
+    )
+
+
+# --- figure 9 --------------------------------------------------------------------------------------------------------
+
+
+_THEOREMS = {"Dwork": "Thm 3.1", "OptBern": "Thm 4.1", "PPDS": "Thm 5.1"}
+_PRIVATE = ("FixedLevelPPDS", "Density", "DistinctCount")
+_ROUNDING = 1 + 1e-9
+
+
+def theorem(table: pl.DataFrame, name: str) -> Claim:
+    """One of the paper's privacy theorems."""
+    part = table.filter(algorithm=name).sort("claimed")
+    ends = [(row["loss"], row["claimed"]) for row in (part.row(0, named=True), part.row(-1, named=True))]
+    shown = [("infinitely much" if isinf(loss) else f"{loss:.3f}", claimed) for loss, claimed in ends]
+    found = "; ".join(f"{loss} where {claimed:g} is claimed" for loss, claimed in shown)
+    return Claim(
+        Of.THEOREMS,
+        f"{name} is 2 epsilon-pan-private for epsilon <= 1/2.",
+        f"{_THEOREMS[name]}, figure 9",
+        f"it loses {found}",
+        "the exact auditor finds no more than is claimed; nothing is random",
+        _kept(part),
+    )
+
+
+def budgets_are_kept(table: pl.DataFrame) -> Claim:
+    """The library's own promise."""
+    part = table.filter(pl.col("algorithm").is_in(_PRIVATE))
+    shares = (part["loss"] / part["claimed"]).to_numpy()
+    return Claim(
+        Of.LIBRARY,
+        f"{', '.join(_PRIVATE[:-1])} and {_PRIVATE[-1]} lose no more than their budget, and use all of it.",
+        "figure 9",
+        f"their loss is {shares.min():.6f} to {shares.max():.6f} of the budget",
+        "the exact auditor finds no more than the budget, and no less than 99.99 % of it; nothing is random",
+        Verdict.FAILS if shares.min() < 0.9999 else _kept(part),
+    )
+
+
+def _kept(part: pl.DataFrame) -> Verdict:
+    """Whether no loss is above its claim; a loss that is only bounded from below refutes, and proves nothing."""
+    if (part["loss"] > part["claimed"] * _ROUNDING).any():
+        return Verdict.FAILS
+    return Verdict.HOLDS if part["settled"].all() else Verdict.OPEN
+
+
+JUDGES: Sequence[tuple[int, Callable[[pl.DataFrame], Claim]]] = (
+    (1, half_an_order),
+    (2, optbern_uses_all),
+    (3, dwork_wastes),
+    (4, densities),
+    (4, optbern_errs_less),
+    (4, bounds_are_loose),
+    (5, theory_coincides),
+    (6, both_beat_dwork),
+    (6, robust_to_the_stream),
+    (6, ppds_on_sparse_streams),
+    (7, small_samples),
+    (7, ppds_in_the_middle),
+    (7, optbern_improves),
+    (7, identical_without_sampling),
+    (9, partial(theorem, name="Dwork")),
+    (9, partial(theorem, name="OptBern")),
+    (9, partial(theorem, name="PPDS")),
+    (9, budgets_are_kept),
+    (8, thirty_times_less),
+    (10, structure_does_not_matter),
+)
+"""Each claim is judged by the data of one figure."""
+
+
+def judged(tables: Mapping[int, pl.DataFrame]) -> list[Claim]:
+    """The claims about the figures whose tables are given, with their verdicts."""
+    return [judge(tables[number]) for number, judge in JUDGES if number in tables]
+
+
+def as_table(claims: Sequence[Claim]) -> pl.DataFrame:
+    """The claims as rows."""
+    return pl.DataFrame([asdict(claim) for claim in claims], schema=[field.name for field in fields(Claim)])
