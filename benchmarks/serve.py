@@ -59,12 +59,12 @@ SHORT = Case("NDJSON, 10^2 ids", "application/x-ndjson", 10**2, 16, 0.0)
 
 
 @contextmanager
-def served(counters: int, universe: int, source: Path = ROOT / "src") -> Iterator[tuple[int, int]]:
+def served(counters: int, universe: int, source: Path = ROOT / "src", options: str = "") -> Iterator[tuple[int, int]]:
     """A service with so many counters, of the code in a folder: its port, and the number of its process."""
     with tempfile.TemporaryDirectory(prefix="panprivacy-bench-") as folder:
         tables = "".join(
             f'[counters.c{i}]\nkind = "density"\nuniverse = {universe}\nepsilon = 1.0\nreleases = 1000\n'
-            'delta = 1e-9\ncolumn = "user"\n'
+            f'delta = 1e-9\ncolumn = "user"\n{options}'
             for i in range(counters)
         )
         file = Path(folder) / "counters.toml"

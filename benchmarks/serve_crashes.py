@@ -80,8 +80,8 @@ class Trouble:
     def __init__(self, seed: int) -> None:
         self._draw, self._full, self._ahead = random.Random(seed), False, 0
         self._write, self._wall = os.pwrite, counter._CLOCK._wall
-        os.pwrite = self._pwrite  # type: ignore[assignment]
-        os.posix_fallocate = self._allocate  # type: ignore[assignment]
+        os.pwrite = self._pwrite
+        os.posix_fallocate = self._allocate
         counter._CLOCK._wall = lambda: self._wall() + self._ahead
         threading.Thread(target=self._go_on, daemon=True).start()
 

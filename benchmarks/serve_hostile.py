@@ -141,9 +141,13 @@ class _Watch:
         try:
             yield
         finally:
-            self._over.set()
+            self.stop()
             for thread in threads:
                 thread.join()
+
+    def stop(self) -> None:
+        """Measure no more."""
+        self._over.set()
 
     def _look(self) -> None:
         while not self._over.wait(0.02):
@@ -202,7 +206,7 @@ def _started(file: Path) -> tuple[subprocess.Popen[str], int]:
     return process, int(address.rstrip().rstrip("/").rpartition(":")[2])
 
 
-def run(clients: int, seconds: float, limit: int = 640 * MIB, bodies: int = 1) -> Tally:
+def run(clients: int, seconds: float, limit: int = 640 * MIB, bodies: int = 1, nice: int = 19) -> Tally:
     """Attack a service for so long, and until honest feeders had this many bodies acknowledged meanwhile."""
     tally, tokens = Tally(limit), {"honest": new_token(), "careless": new_token()}
     with tempfile.TemporaryDirectory(prefix="panprivacy-hostile-") as name:
@@ -212,10 +216,11 @@ def run(clients: int, seconds: float, limit: int = 640 * MIB, bodies: int = 1) -
             with watch.running():
                 _wait(tally, 0, max(seconds / 6, 1), bodies)
                 watch.phase = 1
-                command += [tokens["careless"], str(port), "--clients", str(clients)]
+                command += [tokens["careless"], str(port), "--clients", str(clients), "--nice", str(nice)]
                 attack = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
                 try:
                     _wait(tally, 1, seconds, bodies)
+                    watch.stop()
                 finally:
                     attack.terminate()
                     tally.connections = int(attack.communicate()[0] or 0)
@@ -240,13 +245,14 @@ def main() -> None:
     parser.add_argument("--clients", type=int, default=500)
     parser.add_argument("--seconds", type=float, default=120.0)
     parser.add_argument("--limit", type=int, default=640, help="limits.memory in MiB")
+    parser.add_argument("--nice", type=int, default=19, help="by how much hostile clients come after the service")
     parser.add_argument("--attack", nargs=2, metavar=("TOKEN", "PORT"), help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.attack:
-        os.nice(19)
+        os.nice(given.nice)
         print(asyncio.run(_attack_with(int(given.attack[1]), given.clients, given.attack[0])))
         return
-    tally = run(given.clients, given.seconds, given.limit * MIB)
+    tally = run(given.clients, given.seconds, given.limit * MIB, nice=given.nice)
     print(
         f"{given.clients} hostile clients of {len(hostile_requests(''))} kinds for {tally.seconds[1]:.0f} s, "
         f"{tally.connections:,} connections"

@@ -18,7 +18,8 @@ from panprivacy.estimators.continual.shares import Shares
 from panprivacy.estimators.merge import merge
 from panprivacy.estimators.retention import Retention
 from panprivacy.estimators.windows import Windows
-from panprivacy.folder import StateFolder
+from panprivacy.folder import StateFolder, gather
+from panprivacy.folder.combining import Combiner
 from panprivacy.paper import LaplaceMechanism, RandomizedResponse
 from panprivacy.privacy import coins as coin_sources
 from panprivacy.privacy.coins import Coins
@@ -119,6 +120,24 @@ class InFolder(Holder):
     @property
     def _listed(self) -> Any:
         return self._universe if hasattr(self._universe, "groups") else None
+
+
+class Combined(Holder):
+    """An estimator that is fed with packed sets of slots, each gathered elsewhere, as the service takes them."""
+
+    def __init__(self, est: Any, coins: Coins) -> None:  # noqa: ARG002 - its coins are those of the estimator
+        self._claim(est)
+        self._est = est
+
+    def _call(self, verb: str, *given: Any) -> Any:
+        if verb not in ("update", "remove"):
+            return called(self._est, verb)
+        combiner = Combiner()
+        with gather(self._est.layout(), self._est.universe) as gathered:
+            gathered.add([given[0]], *([each] for each in given[1:]))
+            combiner.take(gathered.packed(), self._est, remove=verb == "remove")
+        combiner.redraw(self._est)
+        return None
 
 
 class InWindows(Holder):

@@ -45,7 +45,11 @@ def check_kind(kind: type) -> None:
     if kind not in kinds().values():
         names = [f"a {each.__name__}" for each in kinds().values()]
         held = f"{', '.join(names[:-1])} or {names[-1]}"
-        raise PanPrivacyError(f"a state folder holds {held}, and no {kind.__name__}", code="not-in-folder")
+        raise PanPrivacyError(
+            f"a state folder holds {held}, and no {kind.__name__}: make a folder of one of these for each period, or "
+            "keep it in one process",
+            code="not-in-folder",
+        )
 
 
 def lay_out(est: Any, store: Store, shards: int | None) -> None:

@@ -192,10 +192,17 @@ def replace_marked(words, marks, flips):
 def touched_in(words, start, stop, slots):
     """Write down which bits from `start` up to `stop` are set, counted from `start`, and return how many."""
     found = 0
-    for i in range(start, stop):
-        if words[i >> 6] >> u64(i & 63) & u64(1):
-            slots[found] = u64(i - start)
+    for i in range(start >> 6, (stop + 63) >> 6):
+        word = words[i]
+        if i == start >> 6:
+            word &= _ALL_BITS << u64(start & 63)
+        if stop - (i << 6) < 64:
+            word &= (u64(1) << u64(stop - (i << 6))) - u64(1)
+        while word:
+            rest = word & (word - u64(1))
+            slots[found] = u64((i << 6) - start) + ones_in((word ^ rest) - u64(1))
             found += 1
+            word = rest
     return found
 
 

@@ -28,6 +28,7 @@ from panprivacy.estimators.density import Density
 from panprivacy.estimators.merge import merge
 from panprivacy.estimators.windows import Windows
 from panprivacy.folder import StateFolder
+from panprivacy.folder.ledger import check_kind
 from panprivacy.privacy.coins import Coins
 from panprivacy.slots.parts import phase_reset_on
 from panprivacy.testing import SeededCoins, phases_of, slots_of, split_of
@@ -198,6 +199,13 @@ def _folder(row: Row) -> Cell:
     return _kept(row, holders.InFolder, "save")
 
 
+def _slots(row: Row) -> Cell:
+    if row.container:
+        return not_applicable("packed sets are taken by estimators, and by shards")
+    error = refusal(lambda: check_kind(row.kind))
+    return refused(error) if error else _kept(row, holders.Combined, "layout")
+
+
 # --- where bits are drawn anew: in every window, in every cycle -------------------------------------------------------
 
 
@@ -322,6 +330,7 @@ COLUMNS: tuple[Column, ...] = (
     Column("state file", lambda row: _kept(row, holders.InFile, "save")),
     Column("pickle", lambda row: _kept(row, holders.Pickled, "to_bytes")),
     Column("state folder", _folder),
+    Column("packed slots", _slots),
     Column("1 window", lambda row: windows(row, 1, 1)),
     Column("2 windows, read once", lambda row: windows(row, 2, 1)),
     Column("2 windows, read in each", lambda row: windows(row, 2, None)),

@@ -28,7 +28,7 @@ RELEASES = 8
 BUCKETS = 4096
 
 
-IN_FOLDER, TAKEN = "folder, ", "taken, "
+IN_FOLDER, TAKEN, COMBINED = "folder, ", "taken, ", "combined, "
 SHARDS = 3
 
 STRANGERS = ", strangers"
@@ -107,7 +107,7 @@ def parts_of(kind: str, users: int, listed: Any) -> list[Any]:
 
     What is to be kept in a folder is of the kind that follows.
     """
-    kind = kind.removeprefix(IN_FOLDER).removeprefix(TAKEN)
+    kind = kind.removeprefix(IN_FOLDER).removeprefix(TAKEN).removeprefix(COMBINED)
     if kind.endswith(LARGE):
         return [_large(kind.removesuffix(LARGE), users * spacing(kind, users))]
     groups = [i % 5 for i in range(len(listed))] if kind == "Users, groups" else None

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from panprivacy.audit.memory.batches import COLUMN, LETTERS, StoredBatch, opened, singly
 from panprivacy.audit.memory.estimators import (
+    COMBINED,
     IN_FOLDER,
     SHARDS,
     STRANGERS,
@@ -32,6 +33,7 @@ from panprivacy.audit.memory.estimators import (
     shards_of,
     times_of,
 )
+from panprivacy.folder.combining import Combiner
 from panprivacy.folder.shards import shard_name
 from panprivacy.periods import SECOND
 from panprivacy.privacy import coins, noisy_counts
@@ -50,6 +52,7 @@ class ImagedEstimator:
         if kind.startswith(IN_FOLDER):
             self.parts = [pp.StateFolder.holding(part, folder / "shards", shards=SHARDS) for part in self.parts]
         self._taken = kind.startswith(IN_FOLDER + TAKEN)
+        self._combiner = Combiner() if kind.startswith(COMBINED) else None
         self._given = pp.Users(listed) if kind.startswith("Users") else None
         self._categories = categories_of(kind)
         self._timed = kind.endswith(TIMES)
@@ -76,6 +79,8 @@ class ImagedEstimator:
                 part.update_many(ids, time=self._day)
             elif self._taken:
                 self._feed_by_shard(part, ids)
+            elif self._combiner is not None:
+                self._feed_by_set(part, ids, self._combiner)
             elif hasattr(ids, "columns"):
                 part.update_many(ids, column=COLUMN)
             else:
@@ -87,6 +92,14 @@ class ImagedEstimator:
             gathered.add(ids)
             for number in range(folder.shards):
                 folder.take(number, [gathered.packed(number)])
+
+    @staticmethod
+    def _feed_by_set(est: Any, ids: Any, combiner: Combiner) -> None:
+        """Gather the slots of a batch in a packed set, as a gatherer does, and take it, as the service does."""
+        with pp.gather(est.layout()) as gathered:
+            gathered.add(ids)
+            combiner.take(gathered.packed(), est)
+        combiner.redraw(est)
 
     def _feed_with_times(self, part: Any, ids: Any) -> None:
         """Take a batch with a time of each row: dates for windows, seconds for days; they are wiped as the ids are."""

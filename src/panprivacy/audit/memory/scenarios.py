@@ -183,6 +183,10 @@ SCENARIOS = (
     Scenario("folder, Counts", "folder, Counts", steps=("short", "long", "release", "medium", "short")),
     Scenario("folder, taken", "folder, taken, Density", steps=("short", "long", "medium", "short")),
     Scenario("folder, taken, Counts", "folder, taken, Counts", steps=("short", "long", "medium", "short")),
+    *(
+        Scenario(f"packed slots, {kind}", f"combined, {kind}", steps=("short", "long", "release", "medium", "short"))
+        for kind in ("Density", "Counts", "DistinctCount")
+    ),
     Scenario("pipe", steps=_PIPED, pipe=_DENSITY),
     Scenario("pipe with state", steps=_PIPED, pipe=(*_DENSITY, *_KEPT)),
     Scenario("pipe with folder", steps=_PIPED, pipe=(*_DENSITY, *_IN_FOLDER)),
@@ -206,7 +210,7 @@ SCENARIOS = (
         steps=_PIPED,
         pipe=(*_DISTINCT, *_TIMED),
     ),
-    *(Scenario(f"service, {form}", steps=_PIPED, service=form) for form in ("CSV", "NDJSON", "Arrow")),
+    *(Scenario(f"service, {form}", steps=_PIPED, service=form) for form in ("CSV", "NDJSON", "Arrow", "slots")),
     *(
         Scenario(f"service, DistinctCount, {form}", "DistinctCount, text", "list of text", steps=_PIPED, service=form)
         for form in ("CSV", "NDJSON", "Arrow")

@@ -33,12 +33,14 @@ from panprivacy.audit.memory.programs import Trial, folders, port_of
 from panprivacy.audit.memory.refusals import RefusedRequests
 from panprivacy.audit.memory.scenarios import BATCHES, Scenario
 from panprivacy.audit.memory.traces import Record, TableVersion, Traces
+from panprivacy.folder import gather
 
 _TYPES = {
     "CSV": "text/csv",
     "NDJSON": "application/x-ndjson",
     "Arrow": "application/vnd.apache.arrow.stream",
     "JSON": "application/json",
+    "slots": "application/vnd.panprivacy.slots",
 }
 _PATIENCE = 60.0  # seconds for a batch
 _LISTED = 20_000  # ids of a JSON array, which the service takes up to 1 MiB of
@@ -196,13 +198,21 @@ class _Client:
             self.notes.append(notes)
         for start in range(0, len(ids), self._most):
             part = slice(start, start + self._most)
-            self.ask("POST", "/counters/audited/events", _body(self._form, ids[part], notes[part]))
+            body = self._gathered(ids[part]) if self._form == "slots" else _body(self._form, ids[part], notes[part])
+            self.ask("POST", "/counters/audited/events", body)
 
-    def ask(self, method: str, path: str, body: bytes = b"") -> None:
-        """Make a request that must be granted."""
+    def _gathered(self, ids: NDArray[Any]) -> bytes:
+        """The slots of users, gathered here, in another process than the one that is imaged."""
+        with gather(self.ask("GET", "/counters/audited/layout")) as gathered:
+            gathered.add(ids)
+            return gathered.packed().tobytes()
+
+    def ask(self, method: str, path: str, body: bytes = b"") -> bytes:
+        """Make a request that must be granted; returns what is answered."""
         status, said = self._answer(method, path, body)
         if status >= 300:
             raise CannotImage(f"{method} {path}: {status} {said.decode(errors='replace')}")
+        return said
 
     def knows(self, counter: str) -> bool:
         """Whether the service has a counter."""
