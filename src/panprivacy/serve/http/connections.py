@@ -41,7 +41,6 @@ _GOODBYE = 1.0  # seconds for a peer to agree that a connection is closed
 _SLICE = 2**12  # bytes of a head that are parsed at a time
 _MOST_HEADERS = 100
 _MOST_BEHIND = 16  # requests that wait behind one that is being answered before no more bytes are parsed
-_APART = 0.2  # seconds between so many requests and the next, which nobody sends who is in a hurry to be answered
 _LEAST_TAKEN = 2**15  # bytes of an answer that a reader takes in `limits.seconds`
 
 
@@ -158,8 +157,7 @@ class _Connection(HttpToolsProtocol):
             self._wait()
             if self._unparsed:
                 self.flow.pause_reading()
-                if not self.pipeline:
-                    self.loop.call_later(_APART, self._parse_on)
+                self.loop.call_soon(self._parse_on)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._lost = True
