@@ -6,7 +6,7 @@ bit, or a counter and a bit: `Cells` is all that differs between the two.
 
 Packed sets of slots: what a process that looked ids up sends to the one that has the bits.
 
-One format for folders, engines and the service; docs/scale.md describes it byte by byte. A set says which users are in
+One format for folders, engines and the service; docs/how-to/scale.md describes it byte by byte. A set says which users are in
 a batch, so whoever holds one wipes it.
 """
 
