@@ -67,7 +67,7 @@ def _route(title: str, told: dict[str, Any]) -> Iterator[str]:
 def _shape(name: str, schema: dict[str, Any]) -> Iterator[str]:
     yield f"(shape-{name.lower()})=\n### {name}\n\n{schema.get('description', '')}\n"
     if schema.get("properties"):
-        yield "| field | type | |\n|---|---|---|"
+        yield "| field | type | note |\n|---|---|---|"
         for field, told in schema["properties"].items():
             yield f"| `{field}` | {_type(told)} | {told.get('description', '')} |"
         yield ""
@@ -99,8 +99,8 @@ class Generated(SphinxDirective):
         return self.parse_text_to_nodes(text, allow_section_headings=True)
 
 
-def _mathml(self: Any, node: nodes.Element, display: str) -> None:
-    self.body.append(convert(node.astext(), display=display))
+def _inline(self: Any, node: nodes.Element) -> None:
+    self.body.append(convert(node.astext(), display="inline"))
     raise nodes.SkipNode
 
 
@@ -111,9 +111,19 @@ def _display(self: Any, node: nodes.Element) -> None:
     raise nodes.SkipNode
 
 
+def name_empty_heads(_app: Sphinx, doctree: nodes.document, _page: str) -> None:
+    """A head of a table without a word is one for screen readers."""
+    for head in doctree.findall(nodes.thead):
+        for place, entry in enumerate(head.findall(nodes.entry)):
+            if not entry.astext():
+                word = "item" if place == 0 else "note"
+                entry.append(nodes.paragraph("", "", nodes.inline("", word, classes=["visually-hidden"])))
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     app.add_directive("generated", Generated)
+    app.connect("doctree-resolved", name_empty_heads)
     # No script from elsewhere: browsers draw MathML themselves.
-    app.add_html_math_renderer("mathml", (lambda self, node: _mathml(self, node, "inline"), None), (_display, None))
+    app.add_html_math_renderer("mathml", (_inline, None), (_display, None))
     app.config.html_math_renderer = "mathml"  # type: ignore[attr-defined]
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -22,7 +22,10 @@ QUESTIONS = {
     "What does a year of hourly releases cost?": ("how-to/release-often.md", ["8760: 0.0707, with a delta 0.0042"]),
     "How is the service deployed?": ("how-to/run-a-service.md", ["systemd unit", "container file", "service.tls"]),
     "May we back up a state?": ("how-to/keep-a-state.md", ["Do not copy or back up a state", "second reading"]),
-    "What does an intruder learn who reads the memory?": ("explanation/guarantee.md", ["once", "e^epsilon"]),
+    "What does an intruder learn who reads the memory?": (
+        "explanation/guarantee.md",
+        ["steals our memory once", "at most a factor of 2.7"],
+    ),
     "What is not protected?": ("explanation/guarantee.md", ["What is not promised", "Two readings", "Swap"]),
     "A court wants the state: what now?": ("how-to/hand-over-a-state.md", ["rerandomize", "--intrusions"]),
     "How do many machines feed one count?": ("how-to/feed-from-many-processes.md", ["state folder", "s3://"]),
@@ -34,7 +37,7 @@ QUESTIONS = {
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_a_page_answers_what_strangers_ask(question: str) -> None:
     page, words = QUESTIONS[question]
-    text = (DOCS / page).read_text(encoding="utf-8")
+    text = " ".join((DOCS / page).read_text(encoding="utf-8").split())
     assert [word for word in words if word not in text] == []
 
 
