@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from panprivacy.universe import Ids as Ids
     from panprivacy.universe import Users as Users
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _MODULES = ("audit", "paper", "theory")
 _HOME = {  # each public name is imported when it is first used: kernels take a second to load
