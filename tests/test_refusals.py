@@ -41,10 +41,6 @@ def test_a_missing_id_is_called_missing() -> None:
 
 
 def test_groups_that_nothing_would_release_are_refused() -> None:
-    with refused("groups-not-supported", "an ActiveUsers"):
-        pp.ActiveUsers(GROUPED, 1.0, start="2026-01-05")
-    with refused("groups-not-supported", "a Retention"):
-        pp.Retention(GROUPED, 1.0)
     with refused("groups-not-supported", "a Continual"):
         pp.Continual(GROUPED, 1.0)
 

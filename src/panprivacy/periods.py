@@ -1,4 +1,4 @@
-"""Time: lengths and moments as people write them, periods of one length, and which period each row counts in.
+"""Time: lengths and moments as people write them, time zones, periods, and which period each row counts in.
 
 The number of the open period is a clock. `advance` and the wall clock move it freely. A row may move it, too, but by at
 most `ahead` periods: a row that is dated further ahead is *early*, and moves nothing. With ``ahead=0`` no row moves the
@@ -11,9 +11,11 @@ import time as clock
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
+from functools import cached_property, lru_cache
 from operator import index
 from typing import TYPE_CHECKING, Any, Self
+from zoneinfo import ZoneInfo
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +27,9 @@ if TYPE_CHECKING:
     import polars as pl
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0, "mo": 30 * 86400.0}
-_WRITTEN = "write it like 60s, 15m (minutes), 12h, 7d, 2w or 1mo (30 days)"
+_WRITTEN = "write it like 60s, 15m (minutes), 12h, 7d, 2w or 1mo (30 days), or day, week, month, quarter or year"
+CALENDAR = {"day": (1, 0), "week": (7, 0), "month": (30, 1), "quarter": (91, 3), "year": (365, 12)}
+"""Periods of the calendar by their names: about how many days they have, and how many months; 0 if they have days."""
 SECOND = 1_000_000
 """Moments are whole microseconds since 1970, in UTC."""
 DAY = 24 * 3600 * SECOND
@@ -34,13 +38,17 @@ MOST_DAYS = 1000
 _LAST = 253_402_300_800  # seconds until the year 10000
 END_OF_TIME = _LAST * SECOND
 _BEGINNING = -62_135_596_800 * SECOND  # the year 1; `datetime` knows nothing before, and nothing after 9999
+_FIRST_MONDAY = 4 * DAY  # 5 January 1970
+_WEEK, _ZONES_END = 7 * 86_400, 4_102_444_800  # in seconds; the rules of time zones are read until 2100
 _HOUR, _MINUTE = "(?:[01][0-9]|2[0-3])", "[0-5][0-9]"
 _ISO = (  # read by Python and by Polars alike
-    "^(?P<date>[0-9]{4}-[0-9]{2}-[0-9]{2})"
-    f"(?:[T ](?P<hour>{_HOUR}):(?P<minute>{_MINUTE})(?::(?P<second>{_MINUTE})(?:[.](?P<fraction>[0-9]{{1,9}}))?)?"
-    f"(?:Z|(?P<sign>[+-])(?P<east>{_HOUR})(?::?(?P<east_minute>{_MINUTE}))?)?)?$"
+    "^(?P<date>[0-9]{4}-[0-9]{2}-[0-9]{2}|[0-9]{4}/[0-9]{2}/[0-9]{2})"
+    f"(?:[T ](?P<hour>{_HOUR}):(?P<minute>{_MINUTE})(?::(?P<second>{_MINUTE})(?:[.,](?P<fraction>[0-9]{{1,9}}))?)?"
+    f"(?: ?(?:(?P<utc>Z|UTC|GMT)|(?P<sign>[+-])(?P<east>{_HOUR})(?::?(?P<east_minute>{_MINUTE}))?))?)?$"
 )
-_TEN_DIGITS = "^[1-9][0-9]{9}$"
+_DIGITS = "^([1-9][0-9]{9}(?:[0-9]{3})?)$"  # seconds since 1970, or milliseconds
+_MILLISECONDS = 10**12
+"""A number of this size or more is of milliseconds: as seconds it would be after the year 33,000."""
 
 LATE = ("count", "skip", "refuse")
 """What can happen to a late row: it counts in the open period, is left out, or refuses its batch."""
@@ -59,8 +67,8 @@ _MOST_AT_ONCE = 10_000  # periods that `advance` may end; a time further ahead i
 def parse_period(text: str) -> float:
     """Read a period as people write it, in seconds.
 
-    A period is as long wherever it starts, so a week is 7 days and a month (``mo``) is 30: two months of the calendar
-    are not. A unit is required, and in lower case, because ``1M`` is a month to some and a minute to others.
+    A period is as long wherever it starts, so a week is 7 days and a month (``mo``) is 30: `Periods.of` has those of
+    the calendar. A unit is required, and in lower case, because ``1M`` is a month to some and a minute to others.
 
     >>> parse_period("60s"), parse_period("1.5h"), parse_period("2w") == parse_period("14d")
     (60.0, 5400.0, True)
@@ -90,11 +98,13 @@ def _doubt(number: str, unit: str) -> str:
 
 
 def length_of(period: str | float | timedelta) -> int:
-    """A period in microseconds: ``"7d"``, a `timedelta`, or seconds.
+    """A period in microseconds: ``"7d"``, a `timedelta`, or seconds; of a calendar month, 30 days.
 
-    >>> length_of("1s"), length_of(timedelta(milliseconds=2)), length_of(0.5)
-    (1000000, 2000, 500000)
+    >>> length_of("1s"), length_of(timedelta(milliseconds=2)), length_of(0.5), length_of("week") == length_of("7d")
+    (1000000, 2000, 500000, True)
     """
+    if period in CALENDAR:
+        return CALENDAR[str(period)][0] * DAY
     seconds = period.total_seconds() if isinstance(period, timedelta) else period
     micros = (parse_period(seconds) if isinstance(seconds, str) else seconds) * SECOND
     if not 0.5 < micros < END_OF_TIME:
@@ -119,6 +129,15 @@ def days_of(span: str | float | timedelta, every: str | float | timedelta) -> tu
     return length, days
 
 
+def told_time(time: datetime) -> str:
+    """A time without its midnight.
+
+    >>> told_time(datetime(2026, 1, 5)), told_time(datetime(2026, 1, 5, 12))
+    ('2026-01-05', '2026-01-05 12:00:00')
+    """
+    return f"{time:%Y-%m-%d %H:%M:%S}".removesuffix(" 00:00:00")
+
+
 def told_length(length: int) -> str:
     """A length in microseconds as people read it.
 
@@ -128,26 +147,98 @@ def told_length(length: int) -> str:
     return str(timedelta(microseconds=length)).removesuffix(", 0:00:00")
 
 
-def moments_of(times: Any) -> NDArray[np.int64]:
+# --- time zones -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Zone:
+    """A time zone as arrays: when its clocks change, and how far they are ahead of UTC.
+
+    >>> berlin = zone_of("Europe/Berlin")
+    >>> local = moments_of(["2026-03-29", "2026-03-30"])
+    >>> np.diff(berlin.to_utc(local)) // (3600 * SECOND)
+    array([23])
+    """
+
+    name: str
+    changes: NDArray[np.int64]
+    """The moments at which the offset changes, from 1970 to 2100; beyond, it stays as it is at either end."""
+    offsets: NDArray[np.int64]
+    """The offsets between changes, in microseconds: one more than there are changes."""
+
+    def offset_at(self, moment: int) -> int:
+        """How far the clocks are ahead of UTC at a moment."""
+        return int(self.offsets[np.searchsorted(self.changes, moment, side="right")])
+
+    def to_utc(self, local: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The moments at which clocks show these times; of two such moments, the first.
+
+        A time that clocks skip is as long after the change as it is behind the skipped hour's beginning.
+        """
+        return local - self.offsets[np.searchsorted(self._thresholds, local, side="right")]
+
+    @cached_property
+    def _thresholds(self) -> NDArray[np.int64]:
+        """The local times from which on the offset after a change holds."""
+        return self.changes + np.maximum(self.offsets[:-1], self.offsets[1:])
+
+
+@lru_cache(maxsize=16)
+def zone_of(name: str | None) -> Zone:
+    """A time zone by its name, such as Europe/Berlin; None is UTC."""
+    if name in (None, "UTC"):
+        return Zone("UTC", np.empty(0, dtype=np.int64), np.zeros(1, dtype=np.int64))
+    if not isinstance(name, str):
+        raise InvalidType(f"tz is the name of a time zone, such as Europe/Berlin, got {name!r}", code="tz-type")
+    try:
+        zone = ZoneInfo(name)
+    except (OSError, ValueError, KeyError):  # there is none, or a path is given
+        raise InvalidValue(
+            f"there is no time zone {name!r} on this system; names are like Europe/Berlin", code="tz-unknown"
+        ) from None
+
+    def offset(second: int) -> int:
+        return round(datetime.fromtimestamp(second, zone).utcoffset().total_seconds())  # type: ignore[union-attr]
+
+    changes, offsets = [], [offset(0)]
+    for week in range(_WEEK, _ZONES_END, _WEEK):  # clocks change at most once in a week
+        if offset(week) != offsets[-1]:
+            before, after = week - _WEEK, week
+            while after - before > 1:
+                middle = (before + after) // 2
+                before, after = (middle, after) if offset(middle) == offsets[-1] else (before, middle)
+            changes.append(after)
+            offsets.append(offset(week))
+    return Zone(name, np.array(changes, dtype=np.int64) * SECOND, np.array(offsets, dtype=np.int64) * SECOND)
+
+
+# --- moments --------------------------------------------------------------------------------------------------------
+
+
+def moments_of(times: Any, tz: str | None = None) -> NDArray[np.int64]:
     """Moments of times as people have them: dates, `datetime`, columns of them, or seconds since 1970.
 
-    Times without a zone are UTC. Text is ISO 8601, such as 2026-01-31 or 2026-01-31T12:00:00+01:00. The caller wipes
-    the moments; no other copy of the times is left, but for Python's objects and memory that Polars frees.
+    Times without a zone are of the zone `tz`, or of UTC. Text is ISO 8601, such as 2026-01-31 or
+    2026-01-31T12:00:00+01:00. Numbers of 13 digits are milliseconds. The caller wipes the moments; no other copy of the
+    times is left, but for Python's objects and memory that Polars frees.
 
     >>> moments_of([datetime(1970, 1, 2), datetime(1970, 1, 2, 1, tzinfo=UTC)])
     array([86400000000, 90000000000])
-    >>> moments_of([0.5, 2])
-    array([ 500000, 2000000])
+    >>> moments_of([0.5, 2]), moments_of(["1970-01-02"], "Europe/Berlin")
+    (array([ 500000, 2000000]), array([82800000000]))
     """
+    zone = zone_of(tz)
     if type(times).__module__.partition(".")[0] == "pyarrow":
         import polars as pl
 
         times = pl.Series(times)  # Arrow gives NumPy no text, no dates, and nothing with nulls
+    if getattr(getattr(times, "dtype", None), "time_zone", None) is not None:
+        zone = zone_of("UTC")  # a column of Polars that has a zone: its numbers are of UTC
     if hasattr(times, "to_numpy"):
         times = times.to_numpy()
     with Scratch() as scratch:
         if not isinstance(times, np.ndarray) or times.dtype.kind in "OU":
-            times = [_without_zone(time) for time in times]
+            times, zone = [_in_utc(time, zone) for time in times], zone_of("UTC")
             _refuse_both(times)
             array = np.asarray(times)
             if array.dtype != object:
@@ -156,7 +247,10 @@ def moments_of(times: Any) -> NDArray[np.int64]:
             array = times
         if array.ndim != 1:
             raise InvalidType("times are one column", code="time-columns")
-        return _of_seconds(array, scratch) if array.dtype.kind in "iuf" else _of_dates(array, scratch)
+        if array.dtype.kind in "iuf":
+            return _of_seconds(array, scratch)
+        moments = _of_dates(array, scratch)
+        return moments if not len(zone.changes) and not zone.offsets[0] else zone.to_utc(scratch.own(moments))
 
 
 def _of_seconds(seconds: NDArray[Any], scratch: Scratch) -> NDArray[np.int64]:
@@ -164,6 +258,8 @@ def _of_seconds(seconds: NDArray[Any], scratch: Scratch) -> NDArray[np.int64]:
     sizes = scratch.empty("sizes", len(seconds), np.float64)
     possible = scratch.empty("possible", len(seconds), np.bool_)
     np.copyto(numbers, seconds, casting="unsafe")
+    np.greater_equal(numbers, _MILLISECONDS, out=possible)
+    np.divide(numbers, 1000.0, out=numbers, where=possible)
     np.less(np.abs(numbers, out=sizes), _LAST, out=possible)
     if not possible.all():
         raise InvalidValue("a time is missing, or is not in seconds since 1970", code="time-missing")
@@ -186,22 +282,22 @@ def _of_dates(dates: NDArray[Any], scratch: Scratch) -> NDArray[np.int64]:
     return moments.view(np.int64)
 
 
-def moment_of(time: Any) -> int:
+def moment_of(time: Any, tz: str | None = None) -> int:
     """The moment of one time.
 
-    >>> moment_of("1970-01-01T00:00:01")
-    1000000
+    >>> moment_of("1970-01-01T00:00:01"), moment_of("1970-01-01 01:00:01", "Europe/Berlin")
+    (1000000, 1000000)
     """
     with Scratch() as scratch:
-        return scratch.own(moments_of([time])).item()
+        return scratch.own(moments_of([time], tz)).item()
 
 
-def moments_in(times: "pl.Series") -> "pl.Series":
+def moments_in(times: "pl.Series", tz: str | None = None) -> "pl.Series":
     """Moments of a column of a file; null where there is no time.
 
-    A time is a date, a datetime, text in ISO 8601, or whole seconds since 1970 of ten digits (2001 to 2286): fewer are
-    rather a date such as 20260105, more are milliseconds. Nothing else is guessed at, and what one row holds never
-    depends on its neighbours.
+    A time is a date, a datetime, text in ISO 8601, or whole seconds since 1970 of ten digits (2001 to 2286), or
+    milliseconds of thirteen: fewer are rather a date such as 20260105. Times without a zone are of the zone `tz`, or of
+    UTC. Nothing else is guessed at, and what one row holds never depends on its neighbours.
 
     >>> import polars as pl
     >>> moments_in(pl.Series(["2001-09-09T01:46:40Z", "1000000000", "20260105", "01/05/2026"])).to_list()
@@ -209,36 +305,59 @@ def moments_in(times: "pl.Series") -> "pl.Series":
     """
     import polars as pl
 
+    zone = zone_of(tz)
     if isinstance(times.dtype, pl.String | pl.Categorical | pl.Enum):
-        moments = _moments_in_text(times.cast(pl.String))
+        moments = _moments_in_text(times.cast(pl.String), zone)
     elif times.dtype.is_integer():
-        seconds = times.cast(pl.Int64, strict=False)
-        moments = _between(seconds, 10**9, 10**10 - 1) * SECOND
+        moments = _moments_in_digits(times.cast(pl.Int64, strict=False))
     elif isinstance(times.dtype, pl.Date):
-        moments = _between(times.to_physical().cast(pl.Int64), _BEGINNING // DAY, END_OF_TIME // DAY) * DAY
+        days = _between(times.to_physical().cast(pl.Int64), _BEGINNING // DAY, END_OF_TIME // DAY)
+        moments = _localized(days * DAY, zone)
     elif isinstance(times.dtype, pl.Datetime):
         step = {"ms": 1000}.get(times.dtype.time_unit or "", 1)  # bounded first: larger numbers would wrap around
         bounded = _between(times.to_physical(), _BEGINNING // step, END_OF_TIME // step)
         moments = bounded * step if times.dtype.time_unit != "ns" else times.dt.timestamp("us")
+        moments = moments if times.dtype.time_zone else _localized(moments, zone)
     else:
         moments = pl.Series(values=[None] * len(times), dtype=pl.Int64)
     return _between(moments, _BEGINNING, END_OF_TIME - 1)
 
 
-def _moments_in_text(times: "pl.Series") -> "pl.Series":
+def _moments_in_digits(numbers: "pl.Series") -> "pl.Series":
+    """Moments of seconds since 1970 of ten digits, or of milliseconds of thirteen."""
+    milliseconds = _between(numbers, _MILLISECONDS, 10 * _MILLISECONDS - 1) * (SECOND // 1000)
+    return milliseconds.fill_null(_between(numbers, 10**9, 10**10 - 1) * SECOND)
+
+
+def _moments_in_text(times: "pl.Series", zone: Zone) -> "pl.Series":
     import polars as pl
 
     def number(field: str) -> pl.Expr:
         return pl.col(field).cast(pl.Int64).fill_null(0)
 
+    times = times.str.strip_chars()
     clock = (number("hour") * 60 + number("minute")) * 60 + number("second")
     east = (number("east") * 60 + number("east_minute")) * 60
-    zone = pl.when(pl.col("sign") == "-").then(-east).otherwise(east)
+    ahead = pl.when(pl.col("sign") == "-").then(-east).otherwise(east)
     micros = pl.col("fraction").str.pad_end(6, "0").str.slice(0, 6).cast(pl.Int64).fill_null(0)
-    days = pl.col("date").str.to_date("%Y-%m-%d", strict=False).to_physical().cast(pl.Int64)
-    dates = times.str.extract_groups(_ISO).struct.unnest().select(days * DAY + (clock - zone) * SECOND + micros)
-    seconds = times.str.extract(f"({_TEN_DIGITS})").cast(pl.Int64) * SECOND
-    return dates.to_series().fill_null(seconds)
+    iso = pl.col("date").str.replace_all("/", "-")
+    days = iso.str.to_date("%Y-%m-%d", strict=False).to_physical().cast(pl.Int64)
+    zoned = pl.col("utc").is_not_null() | pl.col("sign").is_not_null()
+    found = times.str.extract_groups(_ISO).struct.unnest()
+    dates = found.select((days * DAY + (clock - ahead) * SECOND + micros).alias("moment"), zoned.alias("zoned"))
+    localized = _localized(dates["moment"], zone)
+    moments = dates.select(pl.when("zoned").then("moment").otherwise(localized)).to_series()
+    return moments.fill_null(_moments_in_digits(times.str.extract(_DIGITS).cast(pl.Int64)))
+
+
+def _localized(local: "pl.Series", zone: Zone) -> "pl.Series":
+    """Moments of local times; null where there is no time."""
+    import polars as pl
+
+    if not len(zone.changes) and not zone.offsets[0]:
+        return local
+    moments = pl.Series(zone.to_utc(local.fill_null(0).to_numpy()))
+    return pl.select(pl.when(local.is_not_null()).then(moments)).to_series()
 
 
 def _between(numbers: "pl.Series", least: int, most: int) -> "pl.Series":
@@ -248,14 +367,15 @@ def _between(numbers: "pl.Series", least: int, most: int) -> "pl.Series":
     return pl.select(pl.when(numbers.is_between(least, most)).then(numbers)).to_series()
 
 
-def as_datetime(moment: int) -> datetime:
-    """A moment as people read it.
+def as_datetime(moment: int, tz: str = "UTC") -> datetime:
+    """A moment as people read it, on clocks of a time zone.
 
-    >>> str(as_datetime(0))
-    '1970-01-01 00:00:00+00:00'
+    >>> str(as_datetime(0)), str(as_datetime(0, "Europe/Berlin"))
+    ('1970-01-01 00:00:00+00:00', '1970-01-01 01:00:00+01:00')
     """
     try:
-        return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=moment)
+        time = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=moment)
+        return time if tz == "UTC" else time.astimezone(ZoneInfo(tz))
     except OverflowError:
         raise InvalidValue("a time is not between the years 1 and 9999", code="time-range") from None
 
@@ -269,16 +389,37 @@ def _refuse_both(times: list[Any]) -> None:
         )
 
 
-def _without_zone(time: Any) -> Any:
+def _in_utc(time: Any, zone: Zone) -> Any:
+    """One time as a `datetime` of UTC without a zone; numbers, and what is no time, as they are."""
     if isinstance(time, str):
-        if not re.fullmatch(_ISO, time):
-            raise InvalidValue(
-                f"{time!r} is not a time; write it like 2026-01-31 or 2026-01-31T12:00", code="time-format"
-            )
-        time = datetime.fromisoformat(time)
-    if isinstance(time, datetime) and time.tzinfo is not None:
-        return time.astimezone(UTC).replace(tzinfo=None)
-    return time
+        time = _parsed(time.strip())
+    elif isinstance(time, np.datetime64):
+        time = time.astype("datetime64[us]").item()
+    elif isinstance(time, date) and not isinstance(time, datetime):
+        time = datetime(time.year, time.month, time.day)
+    if not isinstance(time, datetime) or str(time) == "NaT":  # of pandas, a datetime without a year
+        return time
+    if time.tzinfo is None and zone.name == "UTC":
+        return time
+    return (time if time.tzinfo else time.replace(tzinfo=ZoneInfo(zone.name))).astimezone(UTC).replace(tzinfo=None)
+
+
+def _parsed(text: str) -> datetime | int:
+    """A time that is written: as ISO 8601, or in digits."""
+    if re.fullmatch(_DIGITS, text):
+        return int(text)
+    match = re.fullmatch(_ISO, text)
+    if match is None:
+        raise InvalidValue(f"{text!r} is not a time; write it like 2026-01-31 or 2026-01-31T12:00", code="time-format")
+    part = match.groupdict(default="")
+    clock = (
+        f"{part['hour'] or '00'}:{part['minute'] or '00'}:{part['second'] or '00'}.{part['fraction'][:6] or '0':0<6}"
+    )
+    east = f"{part['sign']}{part['east']}:{part['east_minute'] or '00'}" if part["sign"] else ""
+    try:
+        return datetime.fromisoformat(f"{part['date'].replace('/', '-')}T{clock}{'+00:00' if part['utc'] else east}")
+    except ValueError as error:
+        raise InvalidValue(f"{text!r} is not a time: {error}", code="time-format") from None
 
 
 # --- periods --------------------------------------------------------------------------------------------------------
@@ -291,34 +432,106 @@ def wall_clock() -> int:
 
 @dataclass(frozen=True)
 class Periods:
-    """Periods of time of one length, numbered from 0: period 0 begins at the start.
+    """Periods of time, numbered from 0: period 0 begins at the start.
 
-    >>> weeks = Periods(moment_of("2026-01-05"), length_of("7d"))
+    They have one length, or are days, weeks or months of the calendar. On the clocks of a time zone a day begins at the
+    same time of day always, so that some days have 23 or 25 hours.
+
+    >>> weeks = Periods.of("7d", "2026-01-05")
     >>> weeks.number(moment_of("2026-01-13")), str(weeks.bounds(1)[0])
     (1, '2026-01-12 00:00:00+00:00')
+    >>> months = Periods.of("month", "2026-01-05", "Europe/Berlin")
+    >>> str(months.bounds(0)[0]), str(months.bounds(3)[0])
+    ('2026-01-01 00:00:00+01:00', '2026-04-01 00:00:00+02:00')
     """
 
     start: int
     """The moment at which period 0 begins."""
     length: int
-    """In microseconds."""
+    """In microseconds; of months, about."""
+    months: int = 0
+    """How many months of the calendar a period has; 0 if it has a length."""
+    zone: str = "UTC"
+    """The time zone whose clocks say when a day begins."""
 
     @classmethod
-    def around(cls, moment: int, length: int) -> Self:
-        """Periods of which the first begins at the midnight before a moment, or at a multiple of a shorter length."""
-        return cls(moment - moment % min(length, DAY), length)
+    def of(cls, every: str | float | timedelta, start: Any, tz: str | None = None) -> Self:
+        """Periods as people say them: ``"7d"`` from a start on, or the week, month ... of the calendar that has it."""
+        return cls.starting(moment_of(start, tz), every, tz)
+
+    @classmethod
+    def starting(cls, moment: int, every: str | float | timedelta, tz: str | None = None) -> Self:
+        """Periods of which the first begins at this moment; of the calendar, of which it has this moment."""
+        if every in CALENDAR:
+            return cls.around(moment, every, tz)
+        return cls(moment, length_of(every), 0, zone_of(tz).name)
+
+    @classmethod
+    def around(cls, moment: int, every: str | float | timedelta, tz: str | None = None) -> Self:
+        """Periods of which the first has a moment, and begins at midnight, or at a multiple of a shorter length.
+
+        Weeks of the calendar begin on Mondays, months on the first.
+        """
+        zone, length = zone_of(tz), length_of(every)
+        local = moment + zone.offset_at(moment)
+        months = CALENDAR[str(every)][1] if every in CALENDAR else 0
+        if months:
+            first = _month(local) // months * months
+            begin = int(np.datetime64(first, "M").astype("datetime64[us]").astype(np.int64))
+        elif every == "week":
+            begin = local - (local - _FIRST_MONDAY) % length
+        else:
+            begin = local - local % min(length, DAY)
+        return cls(int(zone.to_utc(np.array([begin]))[0]), length, months, zone.name)
+
+    @property
+    def every(self) -> str:
+        """The length, for people."""
+        months = {months: name for name, (_, months) in CALENDAR.items() if months}
+        return f"a {months[self.months]}" if self.months else told_length(self.length)
+
+    @property
+    def _even(self) -> bool:
+        """Whether all periods are as long as each other."""
+        return not self.months and (self.zone == "UTC" or self.length % DAY != 0)
 
     def number(self, moment: int) -> int:
         """The period that a moment is in; before the start, a negative number."""
-        return (moment - self.start) // self.length
+        if self._even:
+            return (moment - self.start) // self.length
+        zone = zone_of(self.zone)
+        begin, local = (each + zone.offset_at(each) for each in (self.start, moment))
+        number = (_month(local) - _month(begin)) // self.months if self.months else (local - begin) // self.length
+        number += self.start_of(number + 1) <= moment  # where clocks have changed
+        return number - (self.start_of(number) > moment)
 
     def start_of(self, number: int) -> int:
         """The moment at which a period begins."""
-        return self.start + self.length * number
+        return self.start + self.length * number if self._even else int(self._starts(number, number + 1)[0])
+
+    def _starts(self, first: int, stop: int) -> NDArray[np.int64]:
+        """The moments at which the periods from `first` up to `stop` begin."""
+        zone, numbers = zone_of(self.zone), np.arange(first, stop, dtype=np.int64)
+        local = self.start + zone.offset_at(self.start)
+        if not self.months:
+            return zone.to_utc(local + self.length * numbers)
+        months = (_month(local) + self.months * numbers).astype("datetime64[M]")
+        return zone.to_utc(months.astype("datetime64[us]").view(np.int64))
 
     def bounds(self, number: int) -> tuple[datetime, datetime]:
         """When a period begins and ends."""
-        return as_datetime(self.start_of(number)), as_datetime(self.start_of(number + 1))
+        return as_datetime(self.start_of(number), self.zone), as_datetime(self.start_of(number + 1), self.zone)
+
+    def _number_all(self, moments: NDArray[np.int64], scratch: Scratch) -> None:
+        """Put the period of each moment into its place."""
+        if self._even or not len(moments):
+            moments -= self.start
+            moments //= self.length
+            return
+        first = self.number(int(moments.min()))
+        starts = scratch.own(self._starts(first, self.number(int(moments.max())) + 1))
+        np.copyto(moments, scratch.own(np.searchsorted(starts, moments, side="right")))
+        moments += first - 1
 
     def cut(
         self,
@@ -349,8 +562,7 @@ class Periods:
         numbers = moments
         latest = None if now is None else now + TOLERANCE
         begun = scratch.own(moments <= latest) if latest is not None and policy.ahead == 0 else None
-        numbers -= self.start
-        numbers //= self.length
+        self._number_all(numbers, scratch)
         if begun is not None:
             np.minimum(numbers, open_, out=numbers, where=begun)
         if in_order and len(numbers):
@@ -386,7 +598,7 @@ class Periods:
 
     def refusal(self, row: "Untimely", called: str) -> LateEvent | EarlyEvent:
         """The error for a row that is late or early."""
-        period = f"the {called} from {as_datetime(self.start_of(row.period)):%Y-%m-%d %H:%M:%S} on"
+        period = f"the {called} from {as_datetime(self.start_of(row.period), self.zone):%Y-%m-%d %H:%M:%S} on"
         if not row.early:
             over = "is over" if row.period >= 0 else "is before the first one"
             return LateEvent(f"{period} {over}; nothing was changed")
@@ -394,6 +606,11 @@ class Periods:
             f"{period} is {row.period - row.reached:,} {called}s ahead; nothing was changed: advance() first, "
             "or say ahead= (are times in seconds?)"
         )
+
+
+def _month(local: int) -> int:
+    """The month of a local time, counted from January 1970 on."""
+    return int(np.datetime64(local, "us").astype("datetime64[M]").astype(np.int64))
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from typing import Annotated, Any, TypeVar, get_args
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
 from panprivacy.errors import PanPrivacyError
-from panprivacy.periods import length_of, moment_of
+from panprivacy.periods import length_of, moment_of, zone_of
 from panprivacy.units import parse_bytes
 
 _SECRET = frozenset({"hash", "options"})  # keys whose values are never repeated
@@ -146,21 +146,26 @@ def _sentence(error: Mapping[str, Any], where: str) -> str:
     return f"{must}, got {given!r}" if plain else must
 
 
-def _parsed(parse: Callable[[Any], int], *types: type) -> BeforeValidator:
-    def parsed(value: Any) -> int:
+def _parsed(parse: Callable[[Any], Any], *types: type, kept: bool = False) -> BeforeValidator:
+    """Refuse what cannot be parsed; the value is what was parsed, or is `kept` as it was written."""
+
+    def parsed(value: Any) -> Any:
         if not isinstance(value, types):
             raise ValueError(f"{value!r} is not understood")  # noqa: TRY004 - pydantic collects ValueErrors
         try:
-            return parse(value)
+            found = parse(value)
         except (TypeError, OverflowError) as error:
             raise ValueError(str(error)) from None
+        return value if kept else found
 
     return BeforeValidator(parsed)
 
 
 Bytes = Annotated[int, _parsed(parse_bytes, str, int)]
 """A number of bytes, such as 64 MiB."""
-Period = Annotated[int, _parsed(length_of, str)]
-"""A length of time in microseconds, such as 7d."""
-Moment = Annotated[int, _parsed(moment_of, object)]
-"""A moment in microseconds since 1970, such as 2026-01-05."""
+Period = Annotated[str, _parsed(length_of, str, kept=True)]
+"""A length of time as it is written, such as 7d or month."""
+Moment = Annotated[Any, _parsed(moment_of, object, kept=True)]
+"""A time as it is written, such as 2026-01-05."""
+TimeZone = Annotated[str, _parsed(zone_of, str, kept=True)]
+"""The name of a time zone, such as Europe/Berlin."""

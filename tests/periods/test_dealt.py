@@ -36,7 +36,7 @@ def test_neighbours_are_dealt_to_all_parts_alike() -> None:
 
 
 def test_bytes_bring_it_back_and_nonsense_is_refused() -> None:
-    dealt = choose_parts(1000, 1000, 7, None, system, groups=[(i, i + 1) for i in range(7)])
+    dealt = choose_parts(1000, 1000, 7, None, system, runs=[(i, i + 1) for i in range(7)])
     assert PermutedParts.from_bytes(dealt.to_bytes() + b"rest", 1000) == (dealt, b"rest")
     with pytest.raises(ValueError, match="are not possible for 10 users"):
         PermutedParts.from_bytes(dealt.to_bytes(), 10)

@@ -29,7 +29,7 @@ def test_a_period_has_a_number_and_a_unit(text: str, seconds: float) -> None:
     assert length_of(timedelta(seconds=seconds)) == length_of(text)
 
 
-WRITTEN = "write it like 60s, 15m (minutes), 12h, 7d, 2w or 1mo (30 days)"
+WRITTEN = "write it like 60s, 15m (minutes), 12h, 7d, 2w or 1mo (30 days), or day, week, month, quarter or year"
 
 
 @pytest.mark.parametrize(

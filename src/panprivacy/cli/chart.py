@@ -3,13 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from panprivacy.cli.published import Audited, Dated, by_group
+from panprivacy.cli.published import UNTIL, Audited, Dated, by_group
 from panprivacy.estimates import MonotoneCurve
-from panprivacy.estimates.plots import COLOURS, SeriesWords, draw_series
+from panprivacy.estimates.plots import COLOURS, SeriesWords, draw_series, zone_name
 from panprivacy.estimators.base import Estimator
 from panprivacy.estimators.counts import Counts
 from panprivacy.estimators.density import Density
-from panprivacy.periods import as_datetime
 from panprivacy.privacy.budget import and_delta
 from panprivacy.units import counted
 from panprivacy.universe import Edges
@@ -39,12 +38,13 @@ def draw(
         of_groups = len(series) > 1 and est.categories is None
         unit = f"{what}\n(% of {'a group' if of_groups else f'{est.universe.size:,}'})"
     spent = f"{counted(len(rows), 'release')}, epsilon {est.epsilon:g}{and_delta(est.delta)} in all"
+    when = "end of the period" if rows[0].named == UNTIL else "time of the release"
     words = SeriesWords(
         title=f"{what[0].upper()}{what[1:]}: {spent}",
         unit=unit,
-        when="end of the period (UTC)" if rows[0].named == "until" else "time of the release (UTC)",
+        when=f"{when} ({zone_name(rows[0].time)})",
         colour=COLOURS[type(est).__name__],
         joined=not fitted,
         notes=(str(audited),),
     )
-    draw_series(series, fitted, [as_datetime(row.moment) for row in rows], words, path)
+    draw_series(series, fitted, [row.time for row in rows], words, path)

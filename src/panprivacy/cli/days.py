@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from panprivacy.cli.notes import note_epsilon, note_noise_of_series
 from panprivacy.cli.output import cause_of
-from panprivacy.cli.published import UNTIL, Dated, shown
+from panprivacy.cli.published import UNTIL, Dated
 from panprivacy.cli.run import Run
 from panprivacy.cli.series import Whole, once
 from panprivacy.cli.sources import Counting, Events, Files, Listened
@@ -24,12 +24,12 @@ from panprivacy.memory.scratch import Scratch
 from panprivacy.periods import (
     NO_TIME,
     PeriodRows,
-    Periods,
     RowPolicy,
     Untimely,
     as_datetime,
     moment_of,
     told_length,
+    told_time,
     wall_clock,
 )
 from panprivacy.planning.search import rounded_up
@@ -64,7 +64,7 @@ class Days:
             self._show([self.est.release(self.run.level)])
         elif self.run.kept is not None:
             self.run.keeper.write()
-            self.run.output.note(f"{self.run.kept.path}: saved; the day from {shown(self._open)} on is not over")
+            self.run.output.note(f"{self.run.kept.path}: saved; the day from {self._shown(self._open)} on is not over")
         note_noise_of_series(self.released, self.run.output)
         if self.run.picture is not None:
             self._draw(self.run.picture)
@@ -91,7 +91,7 @@ class Days:
     @property
     def _go_on(self) -> str:
         again = "those of that day may be fed again, which does no harm"
-        return f"days before {shown(self._open)} are released; feed events from then on, {again}"
+        return f"days before {self._shown(self._open)} are released; feed events from then on, {again}"
 
     def _feed_by_their_times(self, source: Events, column: str) -> None:
         columns = replace(source.columns, time=column)
@@ -101,13 +101,13 @@ class Days:
             source.read(columns, run.keeper, run.output, take)
             return
         by_clock, note = self.policy.ahead == 0, run.output.note
-        if by_clock and not self._begun and wall_clock() >= self._open + self._length:
+        if by_clock and not self._begun and wall_clock() >= self._due:
             raise InvalidValue(
-                f"the first day, from {shown(self._open)} on, is over by the clock. If rows of the past are to end "
-                "days, say --ahead 1; else give a later --start",
+                f"the first day, from {self._shown(self._open)} on, is over by the clock. If rows of the past are to "
+                "end days, say --ahead 1; else give a later --start",
                 code="days-over",
             )
-        going_by = "the clock (UTC)" if by_clock else "the times of the events"
+        going_by = f"the clock ({self._zone})" if by_clock else "the times of the events"
         note(f"reading standard input; days go by {going_by}, and Ctrl-C ends the input")
         refused = f"SIGUSR1 spends nothing here: days go by {going_by}"
         with SignalTimer(_LOOK if by_clock else None) as bell:
@@ -124,41 +124,39 @@ class Days:
             self._advance(wall_clock())
         with Scratch() as scratch:
             without = NO_TIME if self.policy.early == "skip" else None
-            moments = whole(partial(moments_of_rows, batch, column, scratch, without))
+            moments = whole(partial(moments_of_rows, batch, column, scratch, without, self._zone))
             if not len(moments):
                 return
-            days = Periods(self._open, self._length)  # from the open one on
-            cut = self._cut(days, batch, column, moments, scratch, live=live)
+            cut = self._cut(batch, column, moments, scratch, live=live)
             whole(partial(feed.check, batch))
             self.run.forewarn()
             for day, rows in cut:
-                self._advance(days.start_of(day))
+                self._advance(self.est.periods.start_of(day))
                 whole(partial(feed.take, chosen_rows(batch, rows, scratch)))
 
     def _cut(
-        self, days: Periods, batch: Batch, column: str, moments: NDArray[np.int64], scratch: Scratch, *, live: bool
+        self, batch: Batch, column: str, moments: NDArray[np.int64], scratch: Scratch, *, live: bool
     ) -> PeriodRows:
         """The day that each row counts on, or which row is wrong; the moments are overwritten."""
         times, policy = scratch.own(moments.copy()), self.policy
         in_order = policy.late == policy.early == "refuse" and not (live and policy.ahead == 0)
         try:
-            return days.cut(moments, 0, policy, scratch, now=wall_clock() if live else None, in_order=in_order)
+            now, days = wall_clock() if live else None, self.est.periods
+            return days.cut(moments, days.open, policy, scratch, now=now, in_order=in_order)
         except Untimely as row:
             raise bad_row(batch, row.row, self._wrong(column, int(times[row.row]), row.reached)) from None
 
     def _wrong(self, column: str, moment: int, reached: int) -> str:
-        opened = self._open + reached * self._length
+        start = self.est.periods.start_of(reached)
+        time, opened = f"{column} {self._shown(moment)}", self._shown(start)
         if moment < self._first:
-            return f"{column} {shown(moment)} is before {shown(self._first)}, {self._why_first}"
-        if moment < opened:
-            return (
-                f"{column} {shown(moment)} is before the day from {shown(opened)} on, which is open by then; "
-                f"sort by {column}"
-            )
-        days = (moment - opened) // self._length
+            return f"{time} is before {self._shown(self._first)}, {self._why_first}"
+        if moment < start:
+            return f"{time} is before the day from {opened} on, which is open by then; sort by {column}"
+        days = self.est.periods.number(moment) - reached
         return (
-            f"{column} {shown(moment)} is {days:,} days after {shown(opened)}, the day that is open by then; mend the "
-            f"time, or, if nothing came in between, say --ahead {days}"
+            f"{time} is {days:,} days after {opened}, the day that is open by then; mend the time, or, if nothing came "
+            f"in between, say --ahead {days}"
         )
 
     @property
@@ -170,7 +168,7 @@ class Days:
     def _feed_by_the_clock(self, source: Listened) -> None:
         """Count what comes on the day that it comes on."""
         feed, note = source.feed_to(self.est), self.run.output.note
-        note("reading standard input; days end by the clock (UTC), and Ctrl-C ends the input")
+        note(f"reading standard input; days end by the clock ({self._zone}), and Ctrl-C ends the input")
         with SignalTimer(_LOOK) as bell:
 
             def take(batch: Batch) -> None:
@@ -182,14 +180,14 @@ class Days:
 
     def _advance(self, moment: int) -> None:
         """End the days that are over at a moment. What they spent is on disk before it is shown."""
-        if moment >= self._open + self._length:
+        if moment >= self._due:
             self._show(self.est.advance(as_datetime(moment)))
 
     def _show(self, released: list[ActivesRelease]) -> None:
         self.run.keeper.write()
         self.released += released
         for each in released:
-            self.run.output.answer(Dated(UNTIL, moment_of(each.end), each))
+            self.run.output.answer(Dated(UNTIL, moment_of(each.end), each, zone=self._zone))
 
     def _draw(self, picture: str) -> None:
         if self.released:
@@ -199,7 +197,7 @@ class Days:
 
     def _note_loss(self) -> None:
         est = self.est
-        cycle = f"a cycle of {told_length(est.days * self._length)} in which the state is read once"
+        cycle = f"a cycle of {told_length(est.days * est.periods.length)} in which the state is read once"
         first = f"loss per user: at most {rounded_up(est.loss()):g} in {cycle}"
         if est.delta:  # cycles do not just add up: they are one law
             several = rounded_up(est.loss(_CYCLES, readings=1))
@@ -212,8 +210,16 @@ class Days:
 
     @property
     def _open(self) -> int:
-        return moment_of(self.est.day)
+        return self.est.periods.start_of(self.est.periods.open)
 
     @property
-    def _length(self) -> int:
-        return self.est.every // type(self.est.every)(microseconds=1)
+    def _due(self) -> int:
+        """When the open day ends."""
+        return self.est.periods.start_of(self.est.periods.open + 1)
+
+    @property
+    def _zone(self) -> str:
+        return self.est.periods.zone
+
+    def _shown(self, moment: int) -> str:
+        return told_time(as_datetime(moment, self._zone))

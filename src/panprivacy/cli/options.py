@@ -315,10 +315,14 @@ class TimeOptions:
         Parameter(metavar="POLICY", show_choices=False, help="Rows further ahead than --ahead: refuse or skip."),
     ] = None
     ahead: Annotated[int | None, Parameter(metavar="N", help="Periods that one row may end; 0: none.")] = None
+    tz: Annotated[
+        str | None,
+        Parameter(metavar="ZONE", help="Time zone of days, and of times without one: Europe/Berlin. Default: UTC."),
+    ] = None
 
     def check_given(self, time: str | None) -> None:
         """Refuse options about the times of rows where rows have no times."""
-        about = ("start", "late", "early", "ahead") if isinstance(self, ReleaseOptions) else ("late", "early", "ahead")
+        about = ("late", "early", "ahead") + (("start", "tz") if isinstance(self, ReleaseOptions) else ())
         given = [f"--{name}" for name in about if getattr(self, name) is not None]
         if given and time is None:
             raise InvalidValue(f"{' and '.join(given)}: about the times of rows; say --time NAME", code="which-time")
@@ -343,7 +347,8 @@ class TimeOptions:
 ReleaseEvery: TypeAlias = Annotated[
     str | None,
     Parameter(
-        metavar="7d", help="Release an answer after every such period: 12h, 7d, 2w, 1mo; --releases says how many."
+        metavar="7d",
+        help="Release an answer after every such period: 12h, 7d, 2w, or week, month; --releases says how many.",
     ),
 ]
 

@@ -187,7 +187,8 @@ class Output:
         """Print the rows of a thing as CSV; the header comes once, before the first of them."""
         rows = csv_rows(thing)
         if rows and "release" in rows[-1]:  # a release of a retention has all that came before it, too
-            rows, self._curve = rows[self._curve :], len(rows)
+            rows = [row for row in rows if row["release"] > self._curve]
+            self._curve = rows[-1]["release"] if rows else self._curve
         writer = csv.writer(sys.stdout, lineterminator="\n")
         for row in rows:
             if not self._header:

@@ -15,7 +15,7 @@ from panprivacy.estimates.plots import draw_retention
 from panprivacy.estimates.release import MOST_SHOWN
 from panprivacy.estimates.retention import RetentionRelease
 from panprivacy.estimators.base import Estimator
-from panprivacy.periods import as_datetime
+from panprivacy.periods import as_datetime, told_time
 from panprivacy.privacy.budget import and_delta
 from panprivacy.units import counted
 
@@ -45,9 +45,10 @@ class Dated(dict[str, Any]):
     nothing but the period is shown.
     """
 
-    def __init__(self, named: str, moment: int, release: Any, *, over: bool | None = None) -> None:
+    def __init__(self, named: str, moment: int, release: Any, *, over: bool | None = None, zone: str = "UTC") -> None:
         period = {} if over is None else {"period_over": over}
-        super().__init__({named: as_datetime(moment).isoformat()} | period | as_fields(release))
+        self.time = as_datetime(moment, zone)
+        super().__init__({named: self.time.isoformat()} | period | as_fields(release))
         self.named = named
         self.moment = moment
         self.over = over
@@ -58,7 +59,7 @@ class Dated(dict[str, Any]):
         """The moment as people read it."""
         if self.named == AT:
             return str(self[AT])
-        until = shown(self.moment)
+        until = told_time(self.time)
         return f"until the events end, in the period to {until}" if self.over is False else f"until {until}"
 
     def __str__(self) -> str:
@@ -73,13 +74,13 @@ class Dated(dict[str, Any]):
         if "end" in found[-1]:  # each row has its times
             return found
         when = {name: self[name] for name in (self.named, "period_over") if name in self}
-        earlier = dict.fromkeys(when) if "release" in found[-1] else when
-        return [*(earlier | row for row in found[:-1]), when | found[-1]]
+        last = found[-1].get("release")  # of a retention, whose frame has its earlier releases, too
+        return [(when if row.get("release") == last else dict.fromkeys(when)) | row for row in found]
 
     def cells(self) -> list[dict[str, str]]:
         """A row for a terminal, or one for each of the first groups, and one for all users."""
         is_open = {None: "", True: " " * len(_OPEN), False: _OPEN}[self.over]  # spaces, so that columns stay as wide
-        when = str(self[AT]) if self.named == AT else shown(self.moment) + is_open
+        when = str(self[AT]) if self.named == AT else told_time(self.time) + is_open
         groups = self.release.groups
         if not groups:
             return [{self.named: when} | _cells(self.release)]
@@ -226,7 +227,7 @@ class Published:
             return
         last = self.rows[-1].release
         if est.TRAITS.own_periods:
-            ends = [as_datetime(row.moment) for row in self.rows if isinstance(row.release, type(last))]
+            ends = [row.time for row in self.rows if isinstance(row.release, type(last))]
             known = isinstance(last, RetentionRelease) and len(ends) == len(last.curve)
             if known:
                 draw_retention(last, picture, ends=ends)
@@ -244,12 +245,3 @@ class Published:
         fitted = groups if self.output.as_json else groups[:MOST_SHOWN]
         curves = {group: Curve(self.rows, series[group], group) for group in [*fitted, ALL] if group in series}
         return curves, len(groups) - len(fitted)
-
-
-def shown(moment: int) -> str:
-    """A moment as people read it, without its midnight.
-
-    >>> shown(0), shown(1_000_000)
-    ('1970-01-01', '1970-01-01 00:00:01')
-    """
-    return f"{as_datetime(moment):%Y-%m-%d %H:%M:%S}".removesuffix(" 00:00:00")

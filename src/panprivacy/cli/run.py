@@ -27,7 +27,7 @@ from panprivacy.estimates.plots import check_picture
 from panprivacy.estimators.base import Estimator
 from panprivacy.ingest import BadInput, SignalTimer
 from panprivacy.ingest.feed import BatchFeeder
-from panprivacy.periods import SECOND, parse_period
+from panprivacy.periods import CALENDAR, SECOND, length_of
 from panprivacy.privacy.ledger import all_made
 from panprivacy.units import counted
 
@@ -102,7 +102,9 @@ class Run:
 
     def feed(self, source: Events, every: str | None, final: bool | None, published: Published | None = None) -> None:
         """Count everything, and save it as it is counted; show what was asked for, also as a series."""
-        period = parse_period(every) if every is not None else None
+        if every in CALENDAR:
+            raise InvalidValue(f"--release-every {every}: periods of the calendar go by --time NAME", code="which-time")
+        period = None if every is None else length_of(every) / SECOND
         live = not isinstance(source, Files)
         if period is not None and not live:
             raise InvalidValue("--release-every goes by the clock of standard input (-)", code="which-time")

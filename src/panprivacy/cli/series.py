@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from panprivacy.cli.notes import note_epsilon
 from panprivacy.cli.options import FileOptions, SeriesOptions
-from panprivacy.cli.published import UNTIL, Audited, Dated, Published, shown
+from panprivacy.cli.published import UNTIL, Audited, Dated, Published
 from panprivacy.cli.run import Run
 from panprivacy.cli.sources import Counting, Events, Files, Listened
 from panprivacy.errors import InvalidValue
@@ -25,10 +25,12 @@ from panprivacy.periods import (
     Periods,
     RowPolicy,
     Untimely,
+    as_datetime,
     length_of,
     moments_in,
-    parse_period,
+    told_time,
     wall_clock,
+    zone_of,
 )
 
 MOST_DRAWN = 8
@@ -64,11 +66,11 @@ def column_of_times(option: str) -> str:
     return option
 
 
-def parsed_moment(option: str, text: str) -> int:
+def parsed_moment(option: str, text: str, tz: str | None = None) -> int:
     """The moment that an option names."""
     import polars as pl
 
-    moment: int | None = moments_in(pl.Series([text]))[0]
+    moment: int | None = moments_in(pl.Series([text]), tz)[0]
     if moment is None:
         raise InvalidValue(f"{option}: {text!r} is not a time; {WRITTEN}", code="time-spelling")
     return moment
@@ -89,6 +91,7 @@ class Calendar:
         *,
         passed: int,
         planned: int,
+        tz: str | None = None,
         policy: RowPolicy = _OF_FILES,
         now: Callable[[], int] | None = None,
     ) -> None:
@@ -100,14 +103,16 @@ class Calendar:
         self._passed_before = passed
         self._planned = planned  # all that comes after the last planned release is one period that never ends
         self._every = every
-        self._length = length_of(every)
-        self._grid = None if start is None else Periods(start, self._length)
+        self.zone = zone_of(tz).name
+        """The time zone whose days these are, and of times without a zone."""
+        length_of(every)  # which refuses what is no period
+        self._grid = None if start is None else Periods.starting(start, every, tz)
 
     @classmethod
-    def parsed(cls, column: str, every: str, start: str | None, **more: Any) -> Self:
-        """Read the options ``--time``, ``--release-every`` and ``--start``."""
-        moment = None if start is None else parsed_moment("--start", start)
-        return cls(column_of_times(column), every, moment, **more)
+    def parsed(cls, column: str, every: str, start: str | None, *, tz: str | None = None, **more: Any) -> Self:
+        """Read the options ``--time``, ``--release-every``, ``--start`` and ``--tz``."""
+        moment = None if start is None else parsed_moment("--start", start, tz)
+        return cls(column_of_times(column), every, moment, tz=tz, **more)
 
     @property
     def start(self) -> int | None:
@@ -120,10 +125,14 @@ class Calendar:
         due = self._periods.start_of(self.passed + 1)
         if due >= END_OF_TIME:
             raise InvalidValue(
-                f"a period of {self._every} from {shown(self._periods.start_of(self.passed))} on ends after 9999",
+                f"a period of {self._every} from {self.shown(self._periods.start_of(self.passed))} on ends after 9999",
                 code="period-range",
             )
         return due
+
+    def shown(self, moment: int) -> str:
+        """A moment on the clocks of the time zone, for people."""
+        return told_time(as_datetime(moment, self.zone))
 
     @property
     def by_clock(self) -> bool:
@@ -138,7 +147,7 @@ class Calendar:
 
     def moments(self, batch: Batch, scratch: Scratch) -> NDArray[np.int64]:
         """The times of a batch, or which row has none."""
-        return moments_of_rows(batch, self.column, scratch, NO_TIME if self.policy.early == "skip" else None)
+        return moments_of_rows(batch, self.column, scratch, NO_TIME if self.policy.early == "skip" else None, self.zone)
 
     def cut(self, batch: Batch, moments: NDArray[np.int64], scratch: Scratch) -> PeriodRows:
         """The period that each row of a batch counts in, or which row is wrong; the moments are overwritten.
@@ -147,7 +156,7 @@ class Calendar:
         have no order.
         """
         if self._grid is None:
-            self._grid = Periods.around(int(moments[0]), self._length)
+            self._grid = Periods.around(int(moments[0]), self._every, self.zone)
         times = scratch.own(moments.copy())
         now = None if self._now is None else self._now()
         in_order = now is None and self.policy.late == self.policy.early == "refuse"
@@ -156,17 +165,18 @@ class Calendar:
                 moments, self.passed, self.policy, scratch, now=now, endless=self._planned, in_order=in_order
             )
         except Untimely as row:
-            time = f"{self.column} {shown(int(times[row.row]))}"
+            time = f"{self.column} {self.shown(int(times[row.row]))}"
             raise bad_row(batch, row.row, self._wrong(time, row.period, row.reached)) from None
 
     def _wrong(self, time: str, period: int, open_: int) -> str:
         """What is wrong with a time of one period, when another is open."""
-        opened, sort = shown(self._periods.start_of(open_)), f"sort by {self.column}"
+        shown, start_of = self.shown, self._periods.start_of
+        opened, sort = shown(start_of(open_)), f"sort by {self.column}"
         if self._passed_before and period < self._passed_before:
-            until = shown(self._periods.start_of(self._passed_before))
+            until = shown(start_of(self._passed_before))
             return f"{time} is before {until}, until which this state has released; feed later events only"
         if period < 0:
-            first = shown(self._periods.start_of(0))
+            first = shown(start_of(0))
             return f"{time} is before {first}, when the first period starts; {sort}, or give an earlier --start"
         if period < open_:
             return f"{time} comes after a row of the period from {opened} on; {sort}"
@@ -192,7 +202,7 @@ def plan_series(
     every, time = series.release_every, getattr(series, "time", None)
     of_files = bool(files) and list(files) != [STDIN]  # files have no clock to go by
     if every is not None and plan["releases"] is None and (time is not None or not of_files):
-        parse_period(every)
+        length_of(every)
         found = _periods_found(series, files, reading) if of_files and time and reading else ""
         raise InvalidValue(
             f"how many periods? Say --releases K, of which one is spent after each{found}", code="which-releases"
@@ -206,7 +216,7 @@ def _periods_found(series: Any, given: Sequence[str], reading: FileOptions) -> s
     if any(map(is_pipe, files)) or sum(Path(file).stat().st_size for file in files) > _LITTLE:
         return ""
     every, policy = series.release_every, RowPolicy(ahead=_EVER)
-    calendar = Calendar.parsed(series.time, every, series.start, passed=0, planned=_EVER, policy=policy)
+    calendar = Calendar.parsed(series.time, every, series.start, passed=0, planned=_EVER, tz=series.tz, policy=policy)
     columns = Columns((), Kind.integers, time=calendar.column)
     last = -1
     with Scratch() as scratch:
@@ -216,7 +226,7 @@ def _periods_found(series: Any, given: Sequence[str], reading: FileOptions) -> s
                 last = max(last, calendar.cut(batch, moments, scratch).periods[-1])
     if last < 0 or calendar.start is None:
         return ""
-    return f"; from {shown(calendar.start)} on, these files have {last + 1:,} of {every}"
+    return f"; from {calendar.shown(calendar.start)} on, these files have {last + 1:,} of {every}"
 
 
 def feed_series(run: Run, source: Events, options: SeriesOptions) -> None:
@@ -243,6 +253,7 @@ def feed_series(run: Run, source: Events, options: SeriesOptions) -> None:
         options.start,
         passed=budget.releases_made,
         planned=budget.releases,
+        tz=options.tz,
         policy=options.policy(live=live, in_own_period=run.est.TRAITS.own_periods),
         now=wall_clock if live else None,
     )
@@ -302,7 +313,7 @@ class Series:
 
     def _listen(self, source: Listened, columns: Columns, feed: BatchFeeder) -> None:
         note, by_clock = self.run.output.note, self.calendar.by_clock
-        going_by = "the clock (UTC)" if by_clock else "the times of the events"
+        going_by = f"the clock ({self.calendar.zone})" if by_clock else "the times of the events"
         if by_clock and self.calendar.over > 1:
             raise InvalidValue(
                 f"{self.calendar.over:,} periods are over by the clock and not released. If rows of the past are to "
@@ -348,13 +359,13 @@ class Series:
     def _note_start(self) -> None:
         assert self.calendar.start is not None
         self.run.output.note(
-            f"the first period starts on {shown(self.calendar.start)}, which shows when the first event came; "
-            f"{START} says it beforehand"
+            f"the first period starts on {self.calendar.shown(self.calendar.start)}, which shows when the first event "
+            f"came; {START} says it beforehand"
         )
 
     def _release(self, *, over: bool = True) -> None:
         due = self.calendar.due
-        row = Dated(UNTIL, due, self.run.spend(), over=over)
+        row = Dated(UNTIL, due, self.run.spend(), over=over, zone=self.calendar.zone)
         self.calendar.passed += 1
         self.published.rows.append(row)
         self.run.show(row)

@@ -12,7 +12,7 @@ from panprivacy.display import Rows
 from panprivacy.errors import InvalidValue
 from panprivacy.estimates.errors import interval_within
 from panprivacy.estimates.estimate import NOT_ENOUGH, Estimate, Interval, Part, Series, column_lists, optional, series
-from panprivacy.estimates.frames import Tabular
+from panprivacy.estimates.frames import Tabular, group_column
 from panprivacy.estimates.release import AnyRelease
 from panprivacy.estimates.smoothing import local_lines
 
@@ -64,12 +64,28 @@ class ActivesRelease(AnyRelease):
         shares = active.each()
         counts = [share.times(universe)._replace(raw=None) for share in shares]
         found: dict[str, Estimate | Series] = {"active": active}
-        if stickiness is not None:
-            found["stickiness"] = stickiness
         for name, days in named_days(length, len(shares)).items():
             found[name] = shares[days - 1]._replace(raw=None)
             found[f"{name}_count"] = counts[days - 1]
-        return found | {"active_counts": Series.of(counts)}
+        return found | ({} if stickiness is None else {"stickiness": stickiness}) | {"active_counts": Series.of(counts)}
+
+    @property
+    def main_name(self) -> str:
+        """The name of the share by which groups are compared: the daily one, or else that of one day."""
+        return "daily" if "daily" in self.estimates else "last 1"
+
+    @property
+    def main(self) -> Estimate:
+        """The share by which groups are compared."""
+        return self.singles().get("daily") or self.each_share()[0]
+
+    def _more_cells(self) -> dict[str, str]:
+        found = self.singles()
+        return {name: found[name].short for name in _NAMES[1:] if name in found} | {"of": f"{self.universe:,}"}
+
+    def _more_words(self) -> str:
+        cells = self._more_cells()
+        return "; " + ", ".join([*(f"{name} {cells[name]}" for name in _NAMES if name in cells), f"of {cells['of']}"])
 
     def why_missing(self, name: str) -> str:
         """Why there is no estimate of this name."""
@@ -95,7 +111,7 @@ class ActivesRelease(AnyRelease):
     """The share and the number of users active in the last 30 (or 28) times 24 hours, often called MAU."""
 
     def _is_noise(self) -> bool:
-        return self.active_stderr[0] > max(self.active[0], PLAUSIBLE)
+        return not self.active_stderr[0] <= max(self.active[0], PLAUSIBLE)  # it may be nan
 
     def to_dict(self) -> dict[str, Any]:
         """Everything in the release as plain numbers and text, for JSON; None for what is not known."""
@@ -104,9 +120,16 @@ class ActivesRelease(AnyRelease):
         return dict.fromkeys(parts) | super().to_dict() | times
 
     def to_polars(self) -> "pl.DataFrame":
-        """A frame with a row for the last 1, 2, ... days, as shares and as counts."""
+        """A frame with a row for the last 1, 2, ... days, as shares and as counts.
+
+        With groups, each of them has such rows, and the last ones are of all users: their group is null.
+        """
         import polars as pl
 
+        if self.groups:
+            rows = (*self.groups, replace(self, groups=()))
+            each = [row.to_polars().select(group_column(row.group), pl.all()) for row in rows]
+            return pl.concat(each, how="vertical_relaxed")
         shares = self.each_share()
         days = range(1, len(shares) + 1)
         when = {"start": [self.start] * len(days), "end": [self.end] * len(days), "days": list(days)}
@@ -170,12 +193,14 @@ class ActivesSeries(Tabular):
         numbers = [release.number for release in releases]
         if numbers != sorted(set(numbers)):
             raise InvalidValue("give the days of one estimator, each once, in order", code="days-order")
+        groups = [cls.of(rows).releases for rows in zip(*(release.groups for release in releases), strict=True)]
         longest = max((len(release.active) for release in releases), default=0)
         lines = [_smoothed([each for each in releases if len(each.active) > k], k) for k in range(longest)]
         found: list[ActivesRelease] = []
-        for release in releases:
+        for i, release in enumerate(releases):
             shares = Series.of([line[release.number] for line, _ in lines[: len(release.active)]])
-            found.append(replace(release, estimates={**release.estimates, "smoothed": shares}))
+            rows = tuple(of_group[i] for of_group in groups)
+            found.append(replace(release, estimates={**release.estimates, "smoothed": shares}, groups=rows))
         return cls(tuple(found), tuple(reach for _, reach in lines))
 
     def __repr__(self) -> str:

@@ -6,13 +6,13 @@ Everything here works on numbers, and on arrays with a number for each of many t
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from math import hypot, isfinite, nan, sqrt
+from math import hypot, isfinite, sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from panprivacy.checks import check_level
-from panprivacy.estimates.estimate import Estimate
+from panprivacy.estimates.estimate import NOTHING, Estimate
 from panprivacy.estimates.normal_laplace import normal_laplace_cdf, normal_laplaces_cdf
 from panprivacy.privacy.noise import Gaussian, Laplace, Noise
 from panprivacy.privacy.pairs import Pair
@@ -312,6 +312,8 @@ class DifferenceErrorModel(SampleDesign):
     """
 
     noise: Noise
+    times: int = 1
+    """How many counts were added up, each with noise of its own."""
 
     def share(self, ones: int) -> float:
         """The share of the users that a change by this many ones stands for: exactly unbiased."""
@@ -321,13 +323,18 @@ class DifferenceErrorModel(SampleDesign):
         """The error of `share`, if this share of the users was touched, and that one is the truth."""
         bits = 2 * touched * self.users * self._coin / self.whole**2
         sampling = self.sample_variance(share) / self.users**2
-        return ErrorVariance(bits + sampling, 2 * self.noise.variance / self.whole**2, self.noise)
+        return ErrorVariance(bits + sampling, 2 * self._added, self.noise)
 
     def covariance(self, touched: float, share: float, before: float) -> ErrorVariance:
         """With the estimate of the share before, of which the share that changed is a part."""
         bits = touched * self.users * self._coin / self.whole**2
         sampling = share * (1 - before) * self.unsampled / self.users
-        return ErrorVariance(bits + sampling, self.noise.variance / self.whole**2, self.noise)
+        return ErrorVariance(bits + sampling, self._added, self.noise)
+
+    @property
+    def _added(self) -> float:
+        """The variance of the noise of one release."""
+        return self.times * self.noise.variance / self.whole**2
 
     @property
     def _coin(self) -> float:
@@ -354,19 +361,23 @@ def ratio_of(
 
     The interval holds the ratios q that a test of ``part - q*whole = 0`` would let pass: an equation of the second
     degree in q. Unless the whole is above zero by `LEAST_KNOWN` standard errors, there is not enough data: the ratio is
-    nan, and the interval [0, 1].
+    nan, and the interval [0, 1]. What the two have in common is first taken out of the whole: else a ratio would be
+    told rather where an error makes both larger, and a small one would be biased.
 
     `errors` are those of the part and of the whole, and their covariances.
     """
     of_part, of_whole, of_both = errors
-    if whole <= LEAST_KNOWN * of_whole.stderr:
-        return Estimate(nan, nan, (0.0, 1.0))
+    variance, covariance = of_whole.stderr**2, of_both.normal + of_both.released
+    common = covariance / of_part.stderr**2
+    if whole - common * part <= LEAST_KNOWN * sqrt(max(variance - common * covariance, 0.0)) or (
+        whole <= LEAST_KNOWN / 2 * of_whole.stderr
+    ):
+        return NOTHING._replace(raw=None)
     part = min(max(part, 0.0), whole)
     value = part / whole
     around = of_part.less(value, of_whole, of_both)
     stderr = around.stderr / whole
     square = (around.half_width(level) / around.stderr) ** 2
-    variance, covariance = of_whole.stderr**2, of_both.normal + of_both.released
     a = whole**2 - square * variance
     if a <= 0:
         return Estimate(value, stderr, (0.0, 1.0))

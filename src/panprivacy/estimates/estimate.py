@@ -1,7 +1,7 @@
 """An estimate: a number with its standard error, its confidence interval, its raw value and its unit."""
 
 from collections.abc import Mapping
-from math import isfinite
+from math import isfinite, nan
 from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeAlias, TypeVar, cast, overload
 
 from panprivacy.errors import NoEstimate
@@ -58,6 +58,8 @@ class Estimate(NamedTuple):
     @property
     def short(self) -> str:
         """The number and its standard error as people read them."""
+        if not isfinite(self.value):
+            return NOT_ENOUGH
         return f"{self.value:,.{_DIGITS[self.unit]}f} {self.error}"
 
     @property
@@ -96,6 +98,10 @@ class Estimate(NamedTuple):
         low, high = (end if isfinite(end) else None for end in self.interval)
         stderr = self.stderr if self.stderr is not None and isfinite(self.stderr) else None
         return [{"name": name, "unit": self.unit, "value": self.value, "stderr": stderr, "low": low, "high": high}]
+
+
+NOTHING = Estimate(nan, nan, (0.0, 1.0), nan)
+"""The estimate of a share of which nothing is known."""
 
 
 class Series(NamedTuple):

@@ -6,6 +6,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import polars as pl
 
+    from panprivacy.universe.groups import Label
+
+
+def group_column(label: "Label | None") -> "pl.Expr":
+    """A column that has the label of a group in every row; null stands for all users."""
+    import polars as pl
+
+    return pl.lit(label, dtype=pl.Int64 if isinstance(label, int) else None).alias("group")
+
 
 class Tabular(ABC):
     """Has ``to_polars()`` and ``to_pandas()``."""

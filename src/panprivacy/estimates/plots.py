@@ -219,6 +219,11 @@ def _scale_of(release: "AnyRelease") -> _Scale:
             up_to = getattr(release, "up_to", None)
             unit = f"appearances of a user on average,\nmore than {up_to} counting as {up_to}"
             return _Scale("How often users appeared", unit, lambda value: f"{value:g}", COLOURS["Counts"])
+        case "daily" | "last 1":
+            return _Scale("Who was active in the last day", "share of the users", _percent, GREEN, 1.0)
+        case "returned" | "newcomers" as asked:
+            title = "Who came back" if asked == "returned" else "Who is new"
+            return _Scale(title, "share of the users", _percent, BLUE, 1.0)
         case "density":
             return _Scale("Who has appeared", "share of the users", _percent, SKY, 1.0)
         case _:
@@ -312,8 +317,9 @@ def spent(release: "AnyRelease") -> str:
 
 
 def _largest(estimates: "Sequence[Estimate]") -> float:
-    """The largest number that is finite among estimates and the ends of their intervals."""
-    return max((end for each in estimates for end in (each.value, each.interval[1]) if isfinite(end)), default=0.0)
+    """The largest number that is finite among estimates that are known, and the ends of their intervals."""
+    known = [each for each in estimates if isfinite(each.value)]
+    return max((end for each in known for end in (each.value, each.interval[1]) if isfinite(end)), default=0.0)
 
 
 Dated: TypeAlias = "tuple[datetime, AnyRelease]"
@@ -344,7 +350,7 @@ def draw_windows(closed: "Sequence[Dated]", path: str | Path | None = None, ax: 
         panel.set_ylim(0, min(top, scale.most) or 1.0)
         panel.yaxis.set_major_formatter(lambda value, _: scale.number(value))
         panel.set_ylabel(scale.unit)
-        panel.set_xlabel("end of the window (UTC)")
+        panel.set_xlabel(f"end of the window ({zone_name(closed[-1][0])})")
         panel.set_title(f"{scale.title} in each window, with {100 * first.level:g} % intervals")
         made.dates()
         _whole(panel)
@@ -368,9 +374,14 @@ def _arms(estimates: "Sequence[Estimate]", top: float = inf) -> list[list[float]
     return [below, [max(min(each.interval[1], top) - each.value, 0.0) for each in estimates]]
 
 
-def _any(dates: Any) -> Any:
-    """Dates as Matplotlib takes them; its types know only numbers."""
-    return dates
+def _any(dates: "Sequence[datetime]") -> Any:
+    """Times on the clocks of their zone, as Matplotlib takes them; its types know only numbers."""
+    return [time.replace(tzinfo=None) for time in dates]
+
+
+def zone_name(time: "datetime") -> str:
+    """The name of the time zone of a time."""
+    return getattr(time.tzinfo, "key", "UTC")
 
 
 # --- curves ---------------------------------------------------------------------------------------------------------
@@ -438,6 +449,7 @@ def draw_series(
 
     Groups have a panel each; the releases of all users are those of None. A curve is drawn where there is one.
     """
+    from matplotlib.dates import AutoDateLocator
     from matplotlib.figure import Figure
 
     lines = {name: _line_of(curves.get(name), releases[0]) for name, releases in series.items()}
@@ -452,6 +464,7 @@ def draw_series(
             _draw_releases(panel, _any(ends), releases, words, top)
             if lines[name]:
                 panel.plot(_any(ends), lines[name], color=words.colour, label="monotone curve fitted to them", zorder=3)
+            panel.xaxis.set_major_locator(AutoDateLocator(maxticks=6 if across > 1 else 10))  # type: ignore[no-untyped-call]
             if across > 1:
                 title = "all users" if name is None else name
                 panel.set_title(title if len(title) <= 30 else title[:29] + "…", fontsize=9)
@@ -596,14 +609,18 @@ def draw_retention(
         style: dict[str, Any] = {"fmt": "o", "color": BLUE, "markersize": 4, "capsize": 3, "elinewidth": 1.2}
         label = f"{what} by then, {interval}"
         panel.errorbar(places, [point.value for point in points], _arms(points), label=label, **style)
-        panel.set_ylim(0, 1.25 * max(high, _largest(points)))
+        for row, colour in zip(released.groups, _LINES[1:], strict=False):
+            panel.plot(places, row.curve, ".--", color=colour, linewidth=1, label=f"{row.group}, of its users")
+        rows = [row.estimates["curve"].each() for row in released.groups]  # type: ignore[union-attr]
+        room = 1.25 + 0.1 * ceil(len(rows) / 2)  # for the legend
+        panel.set_ylim(0, room * max(high, _largest([*points, *chain(*rows)])))
         panel.set_title(f"Users of the first period, and who {what} in the second")
         if ends is None:
             panel.set_xlabel("release of the second period")
             panel.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))  # else one release has many ticks
             panel.set_xlim(0.5, len(released.curve) + 0.5)
         else:
-            panel.set_xlabel("until (UTC)")
+            panel.set_xlabel(f"until ({zone_name(ends[-1])})")
             made.dates()
         panel.legend(loc="upper left", ncols=2)
         rate = released.singles()["rate"]
@@ -626,7 +643,7 @@ def draw_day(release: "ActivesRelease", path: str | Path | None = None, ax: "Axe
         panel.set_xlim(0.5, len(shares) + 0.5)
         panel.set_ylim(0, min(1.08 * _largest(shares), 1.0) or 1.0)
         panel.set_xlabel("active in the last ... days" if every == timedelta(days=1) else f"in the last ... x {every}")
-        panel.set_title(f"Who was active, until {release.end:%Y-%m-%d %H:%M} (UTC)")
+        panel.set_title(f"Who was active, until {release.end:%Y-%m-%d %H:%M} ({zone_name(release.end)})")
         panel.legend(loc="best")
         _finish(made, release, _NOISY if release.mostly_noise else "")
     return panel
@@ -667,7 +684,8 @@ def draw_actives(
         title = f"Who was active{', smoothed over days' if smooth else ''}"
         title += ": mostly noise" if 2 * noisy > len(released) else ""
         panel.set_title(f"{title}, with {100 * last.level:g} % intervals")
-        panel.set_xlabel("until (UTC)")
+        panel.set_xlabel(f"until ({zone_name(last.end)})")
+        _draw_groups_of_days(panel, released, days, every)
         panel.legend(loc="best")
         made.dates()
         sticky = last.singles().get("stickiness")
@@ -676,6 +694,16 @@ def draw_actives(
         said = f"{noisy} of {len(released)} days are {_NOISY}" if noisy else ""
         _finish(made, last, *(each for each in (said, "; ".join(filter(None, (dots, named)))) if each))
     return panel
+
+
+def _draw_groups_of_days(panel: "Axes", released: "Sequence[ActivesRelease]", days: int, every: timedelta) -> None:
+    """Draw the shares of the first groups over time: of the whole span, each with a line of its own."""
+    known = [release for release in released if len(release.active) >= days]
+    for i, colour in zip(range(len(released[-1].groups)), _LINES[3:] + _LINES[:3], strict=False):
+        rows = [release.groups[i] for release in known]
+        values = [(row.smoothed if "smoothed" in row.estimates else row.active)[days - 1] for row in rows]
+        label = f"{rows[-1].group}, {_last(days, every)}"
+        panel.plot(_any([row.end for row in rows]), values, ":", color=colour, linewidth=1.2, label=label)
 
 
 def _finish(made: Canvas, released: "ActivesRelease | RetentionRelease", *notes: str) -> None:

@@ -371,7 +371,7 @@ class CountRelease(AnyRelease):
         return super().why_missing(name)
 
     def within(self, universe: int) -> Self:
-        """The same release, if there are only so many users: post-processing, at no cost.
+        """The same release for a universe of this size: post-processing, at no cost.
 
         The interval of an estimate c beyond the universe N holds what a test against N, the likeliest count that
         remains, would let pass: n with ``(c-n)^2 - (c-N)^2 <= (c-low)^2``. It always has width.

@@ -1,6 +1,6 @@
 """Who came back: the release of a `Retention`, and how two releases together tell who came in which period."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import hypot, nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
@@ -9,7 +9,8 @@ import numpy as np
 
 from panprivacy.display import Rows
 from panprivacy.estimates.errors import DifferenceErrorModel, ErrorModel, ErrorVariance, ratio_of, within
-from panprivacy.estimates.estimate import GUESS, Estimate, Series, column_lists, numbers, series
+from panprivacy.estimates.estimate import GUESS, NOTHING, Estimate, Series, column_lists, numbers, series
+from panprivacy.estimates.frames import group_column
 from panprivacy.estimates.isotonic import rising_curve
 from panprivacy.estimates.release import AnyRelease
 
@@ -74,15 +75,20 @@ class RetentionRelease(AnyRelease):
         return self.singles()[f"{name}_count"]
 
     def _is_noise(self) -> bool:
-        return self.returned_stderr > GUESS
+        return not self.returned_stderr <= GUESS  # it may be nan
 
     def to_polars(self) -> "pl.DataFrame":
         """A frame of the curve, with a row for each release of the second period, as shares and as counts.
 
-        The cohort is the same in every row. The rate is that of this release: null in the rows before it.
+        The cohort is the same in every row. The rate is that of this release: null in the rows before it. With groups,
+        each of them has such rows, and the last ones are of all users: their group is null.
         """
         import polars as pl
 
+        if self.groups:
+            rows = (*self.groups, replace(self, groups=()))
+            each = [row.to_polars().select(group_column(row.group), pl.all()) for row in rows]
+            return pl.concat(each, how="vertical_relaxed")
         curve, found = self.estimates["curve"], self.singles()
         assert isinstance(curve, Series)
         points = curve.each()
@@ -97,6 +103,23 @@ class RetentionRelease(AnyRelease):
         from panprivacy.estimates.plots import draw_retention
 
         return draw_retention(self, path, ax)
+
+    @property
+    def main_name(self) -> str:
+        """The name of the share by which groups are compared."""
+        return self.asked
+
+    @property
+    def main(self) -> Estimate:
+        """The share by which groups are compared."""
+        return self.singles()[self.asked]
+
+    def _more_cells(self) -> dict[str, str]:
+        found = self.singles()
+        return {name: found[name].short for name in ("cohort", "rate")} | {"of": f"{self.universe:,}"}
+
+    def _more_words(self) -> str:
+        return "; " + ", ".join(f"{name} {cell}" for name, cell in self._more_cells().items())
 
     def _rows(self) -> Rows:
         other, found, name = "newcomers" if self.asked == "returned" else "returned", self.singles(), self.interval_name
@@ -137,16 +160,22 @@ class TwoPeriods:
     def cohort(self) -> ErrorModel:
         """The law of the cohort, which is estimated from the main group."""
         main = self.main
-        return ErrorModel(main.pair, main.bits, main.users, main.population, main.noise)
+        return ErrorModel(main.pair, main.bits, main.users, main.population, main.noise, main.times)
 
     def estimates(self, first: Counts, later: list[Counts], level: float) -> dict[str, Estimate | Series]:
         """The estimates of a `RetentionRelease`, from the release of the first period and those of the second."""
-        returned, new = self.returned_and_new(first, later[-1], level)
         universe = self.main.population
-        shares = {"cohort": self.cohort.estimate(first.main, level), "returned": returned, "newcomers": new}
+        if self.main.users and self.control.users:
+            returned, new = self.returned_and_new(first, later[-1], level)
+            cohort, rate = self.cohort.estimate(first.main, level), self.rate(first, later[-1], level)
+            curve = Series.of([self._answers(first, now, level)[0] for now in later])
+        else:  # a group of a few users
+            cohort = returned = new = NOTHING
+            rate = NOTHING._replace(raw=None)
+            curve = Series.of([NOTHING for _ in later])
+        shares = {"cohort": cohort, "returned": returned, "newcomers": new}
         counts = {f"{name}_count": share.times(universe)._replace(raw=None) for name, share in shares.items()}
-        curve = Series.of([self._answers(first, now, level)[0] for now in later])
-        return {**shares, "rate": self.rate(first, later[-1], level), "curve": curve, **counts}
+        return {**shares, "rate": rate, "curve": curve, **counts}
 
     def returned_and_new(self, first: Counts, now: Counts, level: float) -> tuple[Estimate, Estimate]:
         """The share that came back, and the share that is new."""

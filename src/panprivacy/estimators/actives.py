@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from math import inf
 from pathlib import Path
 from struct import Struct
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,7 @@ from panprivacy.errors import InvalidValue, PanPrivacyError
 from panprivacy.estimates import Cost, ErrorModel, Estimate, Series
 from panprivacy.estimates.actives import ActivesRelease, ActivesSeries, named_days
 from panprivacy.estimates.errors import ErrorVariance, mean_of, ratio_of
+from panprivacy.estimates.estimate import NOTHING
 from panprivacy.estimates.frames import Tabular
 from panprivacy.estimates.plots import draw_actives
 from panprivacy.estimators.parted import PartedEstimator
@@ -24,7 +26,7 @@ from panprivacy.estimators.traits import Traits
 from panprivacy.memory.scratch import Scratch
 from panprivacy.memory.stack import wipe_stack
 from panprivacy.memory.threads import CHUNK
-from panprivacy.periods import DAY, MOST_DAYS, Periods, days_of, moment_of, told_length
+from panprivacy.periods import DAY, MOST_DAYS, Periods, days_of, moment_of, told_length, told_time, zone_of
 from panprivacy.privacy import coins as coin_sources
 from panprivacy.privacy import composition
 from panprivacy.privacy.budget import Split, and_delta, budget_of
@@ -32,10 +34,18 @@ from panprivacy.privacy.coins import Coins
 from panprivacy.privacy.ledger import Ledger, Published
 from panprivacy.privacy.splitting import best_split
 from panprivacy.slots import UserSample
-from panprivacy.slots.choosing import table_size
-from panprivacy.slots.parts import PermutedParts, choose_parts, phase_reset_on, phases_by_age, phases_of_age
+from panprivacy.slots.choosing import grouped, table_size
+from panprivacy.slots.parts import (
+    PartOfGroup,
+    PermutedParts,
+    choose_parts,
+    phase_reset_on,
+    phases_by_age,
+    phases_of_age,
+)
 from panprivacy.units import format_bytes
-from panprivacy.universe import Universe, ungrouped, universe_of
+from panprivacy.universe import Universe, universe_of
+from panprivacy.universe.groups import Label
 
 if TYPE_CHECKING:
     import polars as pl
@@ -48,22 +58,28 @@ _UNKNOWN = -(2**63)  # stands for the count of a day that was not released: no n
 class Days(Periods):
     """The days of an `ActiveUsers`, and which one is open. All of it is public."""
 
-    level: float
+    level: float = 0.95
     """Confidence level of the release at the end of a day."""
     open: int = 0
     """The day that is open, from 0."""
     booked: bool = False
     """Whether the release of that day is spent."""
 
+    @classmethod
+    def saved(cls, zone: str, start: int, length: int, *more: Any) -> Self:
+        """The days of a saved state."""
+        return cls(start, length, 0, zone_of(zone).name, *more)
+
     @property
     def every(self) -> str:
         """The length of a day, for people."""
-        return "24 hours" if self.length == DAY else told_length(self.length)
+        where = "" if self.zone == "UTC" else f" in {self.zone}"
+        return ("24 hours" if self.length == DAY and not where else told_length(self.length)) + where
 
     @property
     def now(self) -> str:
         """When the open day started, for people."""
-        return f"{self.bounds(self.open)[0]:%Y-%m-%d %H:%M:%S}".removesuffix(" 00:00:00")
+        return told_time(self.bounds(self.open)[0])
 
     def check(self) -> None:
         """Refuse values that cannot be, of a saved state."""
@@ -73,10 +89,14 @@ class Days(Periods):
         self.bounds(self.open)
 
 
-def errors_of(phases: Sequence[UserSample], split: Split) -> ErrorModel:
-    """The law of the errors of the share that the users of these phases tell."""
+Phase: TypeAlias = UserSample | PartOfGroup
+"""The users of a phase, or those of them who are in a group."""
+
+
+def errors_of(phases: Sequence[Phase], split: Split, times: int = 1) -> ErrorModel:
+    """The law of the errors of the share that the users of these phases tell, in a sum of so many noisy counts."""
     bits, users = sum(phase.size for phase in phases), sum(phase.users for phase in phases)
-    return ErrorModel(split.pair, bits, users, phases[0].universe, split.noise)
+    return ErrorModel(split.pair, bits, users, phases[0].universe, split.noise, times)
 
 
 class DayCounts(NamedTuple):
@@ -92,10 +112,20 @@ class DayCounts(NamedTuple):
     """The same for the last month."""
 
     @classmethod
-    def of(cls, published: Published, days: int) -> Self:
-        """Read what `noisy` wrote; states of earlier versions have no counts of the days before."""
+    def of(cls, published: Published, days: int) -> list[Self]:
+        """Read what `noisy` wrote, for each group, or once for all users."""
         day, *rest = published.noisy
-        return cls(day, rest[: min(day + 1, days)], *(rest[i * days : (i + 1) * days] for i in (1, 2)))
+        each = (rest[i : i + 3 * days] for i in range(0, len(rest), 3 * days))
+        return [cls(day, of[: min(day + 1, days)], of[days : 2 * days], of[2 * days :]) for of in each]
+
+    @classmethod
+    def together(cls, groups: Sequence[Self]) -> Self:
+        """The counts of all groups together."""
+        sums = (
+            [_UNKNOWN if _UNKNOWN in counts else sum(counts) for counts in zip(*lists, strict=True)]
+            for lists in zip(*(group[1:] for group in groups), strict=True)
+        )
+        return cls(groups[0].day, *sums)
 
     @classmethod
     def following(cls, before: Self | None, day: int, ages: Sequence[int], length: timedelta, days: int) -> Self:
@@ -111,19 +141,20 @@ class DayCounts(NamedTuple):
         return cls(day, list(ages), *past)
 
     def noisy(self) -> tuple[int, ...]:
-        """All of it in a length that is always the same."""
+        """All but the day, in a length that is always the same."""
         padding = [0] * (len(self.daily) - len(self.ages))
-        return (self.day, *self.ages, *padding, *self.daily, *self.monthly)
+        return (*self.ages, *padding, *self.daily, *self.monthly)
 
 
-def shares_of(counts: DayCounts, phases: Sequence[UserSample], split: Split, level: float) -> Series:
+def shares_of(counts: DayCounts, phases: Sequence[Phase], split: Split, level: float, times: int = 1) -> Series:
     """The shares that were active in the last 1, 2, ... days at the end of a day."""
-    laws = (_law(counts.day, age, phases, split) for age in range(1, len(counts.ages) + 1))
-    return Series.of([law.estimate(count, level) for law, count in zip(laws, counts.ages, strict=True)])
+    laws = (_law(counts.day, age, phases, split, times) for age in range(1, len(counts.ages) + 1))
+    found = zip(laws, counts.ages, strict=True)
+    return Series.of([law.estimate(count, level) if law.users else NOTHING for law, count in found])
 
 
 def stickiness_of(
-    counts: DayCounts, phases: Sequence[UserSample], split: Split, *, level: float, length: timedelta
+    counts: DayCounts, phases: Sequence[Phase], split: Split, *, level: float, length: timedelta, times: int = 1
 ) -> Estimate | None:
     """The mean of the days' actives over the mean monthly actives, of the last L days; None if these say too little.
 
@@ -131,22 +162,22 @@ def stickiness_of(
     after it, too: that makes the ratio err less, and is left out.
     """
     days, names = len(phases), named_days(length, len(counts.ages))
-    if "daily" not in names or "monthly" not in names:
+    if "daily" not in names or "monthly" not in names or not all(phase.users for phase in phases):
         return None
     means = []
     for name, past in (("daily", counts.daily), ("monthly", counts.monthly)):
         known = [day for day in range(max(counts.day - days + 1, 0), counts.day + 1) if past[day % days] != _UNKNOWN]
         if not known:  # the last release of a state of an earlier version
             return None
-        means.append(mean_of([(_law(day, names[name], phases, split), past[day % days]) for day in known]))
+        means.append(mean_of([(_law(day, names[name], phases, split, times), past[day % days]) for day in known]))
     (daily, of_daily), (monthly, of_monthly) = means
     ratio = ratio_of(daily, monthly, (of_daily, of_monthly, ErrorVariance(0.0, 0.0, split.noise)), level)
     return ratio if ratio.tells else None
 
 
-def _law(day: int, age: int, phases: Sequence[UserSample], split: Split) -> ErrorModel:
+def _law(day: int, age: int, phases: Sequence[Phase], split: Split, times: int) -> ErrorModel:
     """The law of the errors of the share that was active in the last `age` days, at the end of a day."""
-    return errors_of([phases[i] for i in phases_of_age(day, age, len(phases))], split)
+    return errors_of([phases[i] for i in phases_of_age(day, age, len(phases))], split, times)
 
 
 class ActiveUsers(TimedUpdates, Tabular, PartedEstimator[ActivesRelease]):
@@ -172,6 +203,9 @@ class ActiveUsers(TimedUpdates, Tabular, PartedEstimator[ActivesRelease]):
         The longest time that is asked about, and the length of a day: ``"28d"``, ``"12h"``, a `timedelta`, or seconds.
     start
         When the first day starts.
+    tz
+        The time zone, such as ``"Europe/Berlin"``: days are days there, of 23 or 25 hours when clocks change, and times
+        without a zone are of it. UTC if left out.
     level
         Confidence level of the intervals.
     delta
@@ -179,6 +213,9 @@ class ActiveUsers(TimedUpdates, Tabular, PartedEstimator[ActivesRelease]):
         Used in cycles of about 20 days or more, where it errs less.
     sample, memory
         Track a random sample of this many users, or as many as fit in this memory, instead of all.
+    groups
+        The group of each user, as in `pp.Density`: each release has every group, at no extra epsilon. Where a phase has
+        no user of a group, the share that it would tell is nan.
     key
         16 bytes that decide who is in which phase; drawn if left out.
     coins
@@ -211,7 +248,7 @@ class ActiveUsers(TimedUpdates, Tabular, PartedEstimator[ActivesRelease]):
     KIND = 6
     TRAITS = Traits(
         "actives",
-        ("span", "every", "start", "delta", "sample", "memory"),
+        ("span", "every", "start", "tz", "delta", "sample", "memory"),
         small={"start": 0, "span": "2d"},
         example={"start": "2026-01-05", "span": "7d"},
         own_periods=True,
@@ -231,26 +268,28 @@ class ActiveUsers(TimedUpdates, Tabular, PartedEstimator[ActivesRelease]):
         start: Any,
         span: str | float | timedelta = "28d",
         every: str | float | timedelta = "1d",
+        tz: str | None = None,
         level: float = 0.95,
         delta: float | None = None,
         sample: int | None = None,
         memory: str | int | None = None,
+        groups: Any = None,
         key: bytes | None = None,
         coins: Coins | None = None,
     ) -> None:
         source = coins or coin_sources.system
-        users = ungrouped(universe_of(universe), "an ActiveUsers")
+        users, ranges = grouped(universe_of(universe), groups)
         if start is None:
             raise InvalidValue("when does the first day start? Give start, such as 2026-01-05", code="start-missing")
         length, days = days_of(span, every)
-        self._periods = Days(moment_of(start), length, check_level(level))
+        self._periods = Days(moment_of(start, tz), length, 0, zone_of(tz).name, check_level(level))
         size = table_size(users.size, sample, memory)
         delta = check_delta(delta)
         phases = [(i, i + 1) for i in range(days)]
-        slots = choose_parts(
-            users.size, size, days, key, source, groups=phases, named=f"phases, one for each day of {span}"
-        )
-        split = best_split(check_epsilon(epsilon), slots.size // days, days, 0, delta)
+        named = f"phases, one for each day of {span}"
+        slots = choose_parts(users.size, size, days, key, source, runs=phases, named=named, groups=ranges)
+        answers = days * (len(ranges.labels) if ranges else 1)
+        split = best_split(check_epsilon(epsilon), max(slots.size // answers, 1), days, 0, delta)
         table = self.TABLE.drawn(slots.size, split.pair, source)
         self._assemble(users, slots, Ledger(split), table, source)
 
@@ -269,7 +308,9 @@ class ActiveUsers(TimedUpdates, Tabular, PartedEstimator[ActivesRelease]):
         with self._lock:
             self._check_in_use()
             before = len(self._released)
-            self._go_to(self._periods.to_advance_to(moment_of(time), self._periods.open, self.PERIOD))
+            self._go_to(
+                self._periods.to_advance_to(moment_of(time, self._periods.zone), self._periods.open, self.PERIOD)
+            )
             return self._released[before:]
 
     def release(self, level: float = 0.95) -> ActivesRelease:
@@ -328,6 +369,11 @@ class ActiveUsers(TimedUpdates, Tabular, PartedEstimator[ActivesRelease]):
         return self._periods.bounds(0)[0]
 
     @property
+    def periods(self) -> Days:
+        """The days, and which of them is open."""
+        return self._periods
+
+    @property
     def day(self) -> datetime:
         """When the day started that is open."""
         return self._periods.bounds(self._periods.open)[0]
@@ -357,9 +403,14 @@ class ActiveUsers(TimedUpdates, Tabular, PartedEstimator[ActivesRelease]):
             # A phase that is reset leaves its releases behind: no user's cycle has more of them than days.
             self._ledger.releases = min(self._ledger.releases + 1, self.days)
             before = self._ledger.published
-            past = None if before is None else DayCounts.of(before, self.days)
-            counts = DayCounts.following(past, days.open, self._noisy_counts(), self.every, self.days)
-            self._released.append(self._interpret(self._ledger.publish(counts.noisy(), level)))
+            past = [None] * self._answers if before is None else DayCounts.of(before, self.days)
+            ages = np.array_split(self._noisy_counts(), self._answers)
+            counts = (
+                DayCounts.following(earlier, days.open, now.tolist(), self.every, self.days)
+                for earlier, now in zip(past, ages, strict=True)
+            )
+            noisy = (days.open, *(count for each in counts for count in each.noisy()))
+            self._released.append(self._interpret(self._ledger.publish(noisy, level)))
         self._reset(phase_reset_on(days.open + 1, self.days))
         self._periods = replace(days, open=days.open + 1, booked=False)
 
@@ -375,40 +426,69 @@ class ActiveUsers(TimedUpdates, Tabular, PartedEstimator[ActivesRelease]):
     # --- what leaves --------------------------------------------------------------------------------------------
 
     def _counts(self, scratch: Scratch) -> NDArray[np.int64]:
-        """The ones of each age: phases that were reset on the same day are one count."""
-        ones = scratch.empty("ones", self.days, np.int64)
-        self._table.count_ones(np.array([*(part.first for part in self._phases), self._slots.size]), ones)
+        """The ones of each age, of each group: phases that were reset on the same day are one count."""
+        ones = scratch.empty("ones", self._answers * self.days, np.int64).reshape(self._answers, self.days)
+        if self._slots.groups is None:
+            self._table.count_ones(np.array([*(part.first for part in self._phases), self._slots.size]), ones[0])
+        else:
+            self._slots.count_groups(self._table, ones)
         ages = phases_by_age(self._periods.open, self.days)
-        counts: NDArray[np.int64] = scratch.empty("counts", len(ages), np.int64)
+        counts: NDArray[np.int64] = scratch.empty("counts", self._answers * len(ages), np.int64)
         counts.fill(0)
+        by_group = counts.reshape(self._answers, len(ages))
         for age, same in enumerate(ages):
             for phase in same:
-                counts[age : age + 1] += ones[phase : phase + 1]
+                by_group[:, age] += ones[:, phase]
         return counts
 
+    @property
+    def _answers(self) -> int:
+        """How many answers each day of the past has in a release: one, or one for each group."""
+        return len(self.groups) or 1
+
     def _counts_released(self) -> int:
-        return 1 + 3 * self.days  # the day, the counts of every age, the daily and monthly ones of a cycle
+        # The day; and for each group the counts of every age, and the daily and monthly ones of a cycle.
+        return 1 + 3 * self.days * self._answers
 
     def _interpret(self, published: Published) -> ActivesRelease:
-        counts, level = DayCounts.of(published, self.days), published.level
-        day, (start, end) = counts.day, self._periods.bounds(counts.day)
-        split, universe = self._ledger.split, self._slots.universe
-        shares = shares_of(counts, self._phases, split, level)
-        stickiness = stickiness_of(counts, self._phases, split, level=level, length=self.every)
-        budget = budget_of(split, min(day + 1, self.days), 0)
+        by_group = DayCounts.of(published, self.days)
+        day = by_group[0].day
+        budget = budget_of(self._ledger.split, min(day + 1, self.days), 0)
         cost = Cost(
-            level=level,
+            level=published.level,
             number=day + 1,
             epsilon_spent=budget.spent,
             delta_spent=budget.delta_spent,
             secure=self.secure,
         )
+        if not self.groups:
+            return self._row(by_group[0], self._phases, cost)
+        rows = tuple(
+            self._row(by_group[i], self._phases_of(i), cost, group=self.groups[i]) for i in range(len(by_group))
+        )
+        whole = self._row(DayCounts.together(by_group), self._phases_of(None), cost, times=len(by_group))
+        return replace(whole, groups=rows)
+
+    def _phases_of(self, group: int | None) -> list[PartOfGroup]:
+        return [self._slots.part_of(group, phase) for phase in range(self.days)]
+
+    def _row(
+        self, counts: DayCounts, phases: Sequence[Phase], cost: Cost, group: Label | None = None, times: int = 1
+    ) -> ActivesRelease:
+        """What the counts of a group, or of all users, say."""
+        split, level = self._ledger.split, cost.level
+        start, end = self._periods.bounds(counts.day)
+        shares = shares_of(counts, phases, split, level, times)
+        sticky = stickiness_of(counts, phases, split, level=level, length=self.every, times=times)
+        universe = phases[0].universe
         return ActivesRelease(
-            estimates=ActivesRelease.of_shares(shares, stickiness, self.every, universe),
+            estimates=ActivesRelease.of_shares(shares, sticky, self.every, universe),
             cost=cost,
             universe=universe,
             start=start,
             end=end,
+            group=group,
+            users=None if group is None else sum(phase.users for phase in phases),
         )
 
     # --- what it costs ------------------------------------------------------------------------------------------
@@ -430,9 +510,13 @@ class ActiveUsers(TimedUpdates, Tabular, PartedEstimator[ActivesRelease]):
         """The loss of a cycle by its releases alone, without a reading."""
         return composition.unread_loss(self._ledger.split)
 
-    def stderr_at(self, share: float) -> float:
-        """The standard error of a share of active users, in any but the first cycle."""
-        return max(float(errors_of([phase], self._ledger.split).stderr(share)) for phase in self._phases)
+    def stderr_at(self, share: float, group: Label | None = None) -> float:
+        """The standard error of a share of active users, of all or of one group, in any but the first cycle."""
+        number = None if group is None else self._slots.group_number(group)
+        phases: Sequence[Phase] = self._phases_of(number) if self.groups else self._phases
+        times = self._answers if group is None else 1
+        laws = [errors_of([phase], self._ledger.split, times) for phase in phases]
+        return max(float(law.stderr(share)) if law.users else inf for law in laws)
 
     @property
     def releases_left(self) -> None:
@@ -464,10 +548,13 @@ class ActiveUsers(TimedUpdates, Tabular, PartedEstimator[ActivesRelease]):
         days = self._periods
         return days.start, days.length, days.level, days.open, days.booked
 
-    def _keep_more(self, *saved: Any) -> None:
-        self._periods = Days(*saved)
+    def _keep_more(self, zone: str, *saved: Any) -> None:
+        self._periods = Days.saved(zone, *saved)
+
+    def _zone(self) -> str:
+        return self._periods.zone
 
     @classmethod
-    def _is_possible(cls, slots: PermutedParts, *saved: Any) -> bool:
-        Days(*saved).check()
+    def _is_possible(cls, slots: PermutedParts, zone: str, *saved: Any) -> bool:
+        Days.saved(zone, *saved).check()
         return slots.parts <= min(MOST_DAYS, slots.size)

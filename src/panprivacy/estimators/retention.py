@@ -1,9 +1,10 @@
 """`Retention`: how many of those who came in one period came back in the next?"""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from math import inf, nan
 from pathlib import Path
 from struct import Struct
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,7 @@ from panprivacy.display import Rows
 from panprivacy.errors import InvalidValue, PanPrivacyError
 from panprivacy.estimates import Release
 from panprivacy.estimates.errors import DifferenceErrorModel
+from panprivacy.estimates.estimate import NOTHING
 from panprivacy.estimates.frames import Tabular
 from panprivacy.estimates.retention import PARTS, Counts, RetentionRelease, TwoPeriods
 from panprivacy.estimators.parted import PartedEstimator
@@ -23,16 +25,17 @@ from panprivacy.privacy import coins as coin_sources
 from panprivacy.privacy.coins import Coins
 from panprivacy.privacy.ledger import Ledger, Published
 from panprivacy.privacy.splitting import best_split
-from panprivacy.slots import UserSample
-from panprivacy.slots.choosing import table_size
+from panprivacy.slots.choosing import grouped, table_size
 from panprivacy.slots.parts import PermutedParts, choose_parts
 from panprivacy.units import format_bytes
-from panprivacy.universe import Universe, ungrouped, universe_of
+from panprivacy.universe import Universe, universe_of
+from panprivacy.universe.groups import Label
 
 if TYPE_CHECKING:
     import polars as pl
     from matplotlib.axes import Axes
 
+T = TypeVar("T")
 _MAIN, _CONTROL = (0, PARTS - 1), (PARTS - 1, PARTS)  # which parts of the users are asked which question
 _NOT_YET = -(2**63)  # stands for a count that is not released yet: no count is below 0, and no noise so far out
 
@@ -59,6 +62,9 @@ class Retention(Tabular, PartedEstimator[Release | RetentionRelease]):
         A probability with which more than epsilon may be lost, for Gaussian noise, as in `pp.Density`.
     sample, memory
         Track a random sample of this many users, or as many as fit in this memory, instead of all.
+    groups
+        The group of each user, as in `pp.Density`: each release has every group, at no extra epsilon. A group without
+        a user of each question (below) has nan.
     key
         16 bytes that decide who is asked which question; drawn if left out.
     coins
@@ -104,11 +110,12 @@ class Retention(Tabular, PartedEstimator[Release | RetentionRelease]):
         delta: float | None = None,
         sample: int | None = None,
         memory: str | int | None = None,
+        groups: Any = None,
         key: bytes | None = None,
         coins: Coins | None = None,
     ) -> None:
         source = coins or coin_sources.system
-        users = ungrouped(universe_of(universe), "a Retention")
+        users, ranges = grouped(universe_of(universe), groups)
         size = table_size(users.size, sample, memory)
         delta = check_delta(delta)
         planned = check_whole(releases, "releases")
@@ -116,8 +123,9 @@ class Retention(Tabular, PartedEstimator[Release | RetentionRelease]):
             raise InvalidValue(
                 f"plan at least one release of the second period, got releases={releases}", code="releases-range"
             )
-        split = best_split(check_epsilon(epsilon), size, planned + 1, 0, delta)
-        slots = choose_parts(users.size, size, PARTS, key, source, groups=(_MAIN, _CONTROL))
+        each = max(size // (len(ranges.labels) if ranges else 1), 1)
+        split = best_split(check_epsilon(epsilon), each, planned + 1, 0, delta)
+        slots = choose_parts(users.size, size, PARTS, key, source, runs=(_MAIN, _CONTROL), groups=ranges)
         table = self.TABLE.drawn(slots.size, split.pair, source)
         self._newcomers = bool(newcomers)
         self._assemble(users, slots, Ledger(split), table, source)
@@ -195,12 +203,25 @@ class Retention(Tabular, PartedEstimator[Release | RetentionRelease]):
     # --- what leaves --------------------------------------------------------------------------------------------
 
     def _counts(self, scratch: Scratch) -> NDArray[np.int64]:
-        counts: NDArray[np.int64] = scratch.empty("counts", 2, np.int64)
-        self._table.count_ones(np.array([0, self._control.first, self._slots.size]), counts)
+        """The ones of those who are asked the main question, and of those who are asked the other: of each group."""
+        counts: NDArray[np.int64] = scratch.empty("counts", 2 * self._answers, np.int64)
+        by_group = counts.reshape(self._answers, 2)
+        if self._slots.groups is None:
+            self._table.count_ones(np.array([0, self._control.first, self._slots.size]), counts)
+        else:
+            parts = scratch.empty("parts", self._answers * PARTS, np.int64).reshape(self._answers, PARTS)
+            self._slots.count_groups(self._table, parts)
+            for column, run in enumerate((_MAIN, _CONTROL)):
+                np.sum(parts[:, slice(*run)], axis=1, out=by_group[:, column])
         if self.closed:  # the bits of the control group stand for their opposites
-            counts[1:] *= -1
-            counts[1:] += self._control.size
+            by_group[:, 1] *= -1
+            by_group[:, 1] += [periods.control.bits for periods in self._periods_of_groups()]
         return counts
+
+    @property
+    def _answers(self) -> int:
+        """How many answers a release has: one, or one for each group."""
+        return len(self.groups) or 1
 
     def _publish(self, noisy: Sequence[int], level: float) -> Published:
         """Note what leaves beside what left before: later releases need the cohort, and their curve each other."""
@@ -212,49 +233,83 @@ class Retention(Tabular, PartedEstimator[Release | RetentionRelease]):
         return [count for count in published.noisy if count != _NOT_YET] if published else []
 
     def _counts_released(self) -> int:
-        return 2 * self._ledger.split.releases
+        return 2 * self._answers * self._ledger.split.releases
 
     def _interpret(self, published: Published) -> Release | RetentionRelease:
-        second = len(self._so_far(published)) > 2
+        second = len(self._so_far(published)) > 2 * self._answers
         return self._second_release(published) if second else self._cohort_release(published)
 
     def _cohort_release(self, published: Published) -> Release:
-        cohort = self._periods.cohort
-        return Release(
-            estimates=Release.of_share(cohort.estimate(published.noisy[0], published.level), cohort.population),
-            cost=self._cost_of(published),
-            universe=cohort.population,
-            noise_stderr=cohort.noise_stderr,
-        )
+        cost = self._cost_of(published)
+
+        def row(counts: Sequence[Counts], periods: TwoPeriods, **of: Any) -> Release:
+            cohort = periods.cohort
+            share = cohort.estimate(counts[0].main, published.level) if cohort.users else NOTHING
+            noise = cohort.noise_stderr if cohort.users else nan
+            estimates = Release.of_share(share, cohort.population)
+            return Release(estimates=estimates, cost=cost, universe=cohort.population, noise_stderr=noise, **of)
+
+        return self._with_groups(published, row)
 
     def _second_release(self, published: Published) -> RetentionRelease:
-        flat = self._so_far(published)
-        first, *later = (Counts(*flat[i : i + 2]) for i in range(0, len(flat), 2))
-        return RetentionRelease(
-            estimates=self._periods.estimates(first, later, published.level),
-            cost=self._cost_of(published),
-            universe=self._slots.universe,
-            asked=self.asked,
-            noise_stderr=self._periods.cohort.noise_stderr,
-        )
+        cost = self._cost_of(published)
+
+        def row(counts: Sequence[Counts], periods: TwoPeriods, **of: Any) -> RetentionRelease:
+            first, *later = counts
+            return RetentionRelease(
+                estimates=periods.estimates(first, later, published.level),
+                cost=cost,
+                universe=periods.main.population,
+                asked=self.asked,
+                noise_stderr=periods.cohort.noise_stderr if periods.main.users else nan,
+                **of,
+            )
+
+        return self._with_groups(published, row)
+
+    def _with_groups(self, published: Published, row: Callable[..., T]) -> T:
+        """What `row` makes of the counts of all releases, for all users, and for each group."""
+        so_far = np.array(self._so_far(published), dtype=np.int64).reshape(-1, self._answers, 2)
+        groups: dict[str, Any] = {}
+        if self.groups:
+            found = zip(self.groups, self._periods_of_groups(), strict=True)
+            groups["groups"] = tuple(
+                row(_each(so_far[:, i]), periods, group=label, users=periods.main.users + periods.control.users)
+                for i, (label, periods) in enumerate(found)
+            )
+        return row(_each(so_far.sum(axis=1)), self._periods, **groups)
 
     @property
     def _periods(self) -> TwoPeriods:
-        return TwoPeriods(self._change_of(self._main), self._change_of(self._control), self._newcomers)
+        if self.groups:
+            return self._periods_of(None, self._answers)
+        return self._two_periods(self._main, self._control)
 
-    def _change_of(self, group: UserSample) -> DifferenceErrorModel:
-        return DifferenceErrorModel(
-            self._ledger.pair, group.size, group.users, group.population, self._ledger.split.noise
+    def _periods_of_groups(self) -> list[TwoPeriods]:
+        if not self.groups:
+            return [self._periods]
+        return [self._periods_of(group) for group in range(self._answers)]
+
+    def _periods_of(self, group: int | None, times: int = 1) -> TwoPeriods:
+        return self._two_periods(self._slots.part_of(group, *_MAIN), self._slots.part_of(group, *_CONTROL), times=times)
+
+    def _two_periods(self, *parts: Any, times: int = 1) -> TwoPeriods:
+        pair, noise = self._ledger.pair, self._ledger.split.noise
+        main, control = (
+            DifferenceErrorModel(pair, part.size, part.users, part.universe, noise, times) for part in parts
         )
+        return TwoPeriods(main, control, self._newcomers)
 
     # --- what it says of itself ---------------------------------------------------------------------------------
 
-    def stderr_at(self, share: float, touched: float | None = None) -> float:
+    def stderr_at(self, share: float, touched: float | None = None, group: Label | None = None) -> float:
         """The standard error of those who came back (or are new), if this share of the universe did, or is.
 
         `touched` is the share that comes in the second period at all; without it, everybody does: the largest error.
+        `group` asks about one group, instead of all users.
         """
-        return self._periods.main.error(1.0 if touched is None else touched, share).stderr
+        periods = self._periods if group is None else self._periods_of(self._slots.group_number(group))
+        return periods.main.error(1.0 if touched is None else touched, share).stderr if periods.main.users else inf
 
     def expected_errors(self) -> dict[str, float | None]:
         """The standard error of those who came back, if half of the users did."""
@@ -284,9 +339,14 @@ class Retention(Tabular, PartedEstimator[Release | RetentionRelease]):
     def _more(self) -> tuple[bool]:
         return (self._newcomers,)
 
-    def _keep_more(self, *saved: Any) -> None:
+    def _keep_more(self, zone: str, *saved: Any) -> None:  # noqa: ARG002 - it has no days
         (self._newcomers,) = saved
 
     @classmethod
-    def _is_possible(cls, slots: PermutedParts, *saved: Any) -> bool:  # noqa: ARG003 - either question is possible
+    def _is_possible(cls, slots: PermutedParts, zone: str, *saved: Any) -> bool:  # noqa: ARG003 - either question is possible
         return slots.parts == PARTS
+
+
+def _each(counts: NDArray[np.int64]) -> list[Counts]:
+    """Noisy counts of each release."""
+    return [Counts(*release) for release in counts.tolist()]

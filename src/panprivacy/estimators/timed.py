@@ -72,7 +72,8 @@ class TimedUpdates(ownership.Locked, ABC):
         Parameters
         ----------
         time
-            One time, or a column of times as long as `ids`: dates, `datetime`, ISO 8601, or seconds since 1970.
+            One time, or a column of times as long as `ids`: dates, `datetime`, ISO 8601, or seconds since 1970. Times
+            without a zone are of the zone `tz` of the estimator.
         column
             The name of the column of ids in a frame, an Arrow table or reader, or a DuckDB relation; then `categories`
             and `time`, if they are text, name columns of it. What comes in batches is counted batch by batch.
@@ -107,7 +108,7 @@ class TimedUpdates(ownership.Locked, ABC):
         with Scratch() as scratch, self._lock:
             universe = self._target().universe
             ids = plain_rows(ids, pairs=isinstance(universe, Edges))
-            moments = scratch.own(moments_of(time))
+            moments = scratch.own(moments_of(time, self._periods.zone))
             if len(moments) != number_of_rows(ids):
                 raise InvalidValue(f"there are {number_of_rows(ids)} ids and {len(moments)} times", code="times-length")
             if skip_outside:
@@ -128,7 +129,7 @@ class TimedUpdates(ownership.Locked, ABC):
         if time is None:
             return True
         with self._periods.refusals(self.PERIOD):
-            period = policy.place(self._periods.number(moment_of(time)), self._open_period)
+            period = policy.place(self._periods.number(moment_of(time, self._periods.zone)), self._open_period)
         if period is None:
             return False
         if period > self._open_period:

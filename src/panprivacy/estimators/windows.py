@@ -14,7 +14,7 @@ from panprivacy.estimates.plots import draw_windows
 from panprivacy.estimators.base import Estimator
 from panprivacy.estimators.timed import TimedUpdates
 from panprivacy.memory import ownership
-from panprivacy.periods import DAY, Periods, length_of, moment_of, told_length, wall_clock
+from panprivacy.periods import Periods, moment_of, told_time, wall_clock
 from panprivacy.privacy import composition
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 """What a release of the estimators is."""
 
-_FIRST_MONDAY = 4 * DAY  # 5 January 1970: weeks start on Mondays, days at midnight
+_MONDAY = "1970-01-05"  # weeks start on Mondays, days at midnight
 _MOST_SHOWN = 8  # closed windows that a display has room for
 
 
@@ -43,7 +43,7 @@ class Window(Generic[R]):
 
     def card(self) -> Card:
         """The display of a window."""
-        rows = (("from", _moment(self.start)), ("until", _moment(self.end)), ("released", str(self.release)))
+        rows = (("from", told_time(self.start)), ("until", told_time(self.end)), ("released", str(self.release)))
         return Card("Window", rows)
 
     __str__ = line_of
@@ -65,10 +65,14 @@ class Windows(TimedUpdates, Tabular, Generic[R]):
     make
         Builds the estimator of one window: ``lambda: pp.Density(universe=1000, epsilon=0.1)``.
     every
-        The length of a window: ``"7d"``, ``"12h"``, a `timedelta`, or seconds.
+        The length of a window: ``"7d"``, ``"12h"``, a `timedelta`, or seconds. Or one of the calendar: ``"day"``,
+        ``"week"`` (from Monday on), ``"month"``, ``"quarter"``, ``"year"``.
     start
-        When the first window starts. Without it, windows start at multiples of their length from a Monday midnight, and
-        the first one contains the present moment, by the clock of the machine.
+        When the first window starts; of the calendar, a time in it. Without it, windows start at multiples of their
+        length from a Monday midnight, and the first one contains the present moment, by the clock of the machine.
+    tz
+        The time zone, such as ``"Europe/Berlin"``: days begin at its midnight, and times without a zone are of it. UTC
+        if left out.
     level
         Confidence level of the intervals.
 
@@ -102,6 +106,7 @@ class Windows(TimedUpdates, Tabular, Generic[R]):
         every: str | float | timedelta | None = None,
         *,
         start: Any = None,
+        tz: str | None = None,
         level: float = 0.95,
     ) -> None:
         if not callable(make):
@@ -113,7 +118,7 @@ class Windows(TimedUpdates, Tabular, Generic[R]):
         if every is None:
             raise InvalidValue('how long is a window? Give every, such as "7d"', code="every-missing")
         self._make = make
-        self._periods = Periods(_FIRST_MONDAY if start is None else moment_of(start), length_of(every))
+        self._periods = Periods.of(every, _MONDAY if start is None else start, tz)
         self._level = check_level(level)
         self._now = 0 if start is not None else self._periods.number(wall_clock())
         self._closed: list[Window[R]] = []
@@ -132,7 +137,7 @@ class Windows(TimedUpdates, Tabular, Generic[R]):
 
     def advance(self, time: Any) -> list[Window[R]]:
         """Close every window that is over at this time, and return those that were closed just now."""
-        moment = moment_of(time)
+        moment = moment_of(time, self._periods.zone)
         with self._lock:
             before = len(self._closed)
             self._go_to(self._periods.to_advance_to(moment, self._now, self.PERIOD))
@@ -211,7 +216,7 @@ class Windows(TimedUpdates, Tabular, Generic[R]):
                 "closed",
                 f"{len(self._closed):,}" + (f", the last {len(shown)}:" if len(shown) < len(self._closed) else ""),
             ),
-            *((f"from {_moment(window.start)}", str(window.release)) for window in shown),
+            *((f"from {told_time(window.start)}", str(window.release)) for window in shown),
             ("open", repr(self._open)),
         )
         return Card("Windows", rows)
@@ -220,7 +225,7 @@ class Windows(TimedUpdates, Tabular, Generic[R]):
     _repr_html_ = html_of
 
     def _every(self) -> str:
-        return told_length(self._periods.length)
+        return self._periods.every
 
     # --- windows ------------------------------------------------------------------------------------------------
 
@@ -259,12 +264,3 @@ def _check_fits(est: Any) -> None:
             f"{kind} has days and cycles of its own, which windows do not count: feed it without windows",
             code="not-for-windows",
         )
-
-
-def _moment(time: datetime) -> str:
-    """A time without its midnight.
-
-    >>> _moment(datetime(2026, 1, 5)), _moment(datetime(2026, 1, 5, 12))
-    ('2026-01-05', '2026-01-05 12:00:00')
-    """
-    return f"{time:%Y-%m-%d %H:%M:%S}".removesuffix(" 00:00:00")

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 
 WRITTEN = (
-    "write it like 2026-01-31, 2026-01-31T12:00 or 2026-01-31 12:00:00+01:00, or as ten digits: seconds since 1970"
+    "write it like 2026-01-31, 2026-01-31T12:00 or 2026-01-31 12:00:00+01:00, or as seconds since 1970, of ten digits, "
+    "or milliseconds, of thirteen"
 )
 """How times are written."""
 _INSERT = ("insert", "add", "+", "1")
@@ -294,10 +295,12 @@ def _bad(batch: Batch, row: int, cause: str, code: str, hint: str | None = None)
     return BadInput(batch.file, cause, batch.before + row + 1, code=code, hints=hints)
 
 
-def moments_of_rows(batch: Batch, column: str, scratch: Scratch, without: int | None = None) -> NDArray[np.int64]:
+def moments_of_rows(
+    batch: Batch, column: str, scratch: Scratch, without: int | None = None, tz: str | None = None
+) -> NDArray[np.int64]:
     """The times of a batch, or which row has none; `without` is the moment of such a row, if it is no error."""
     times = batch.rows[column]
-    moments = moments_in(times)
+    moments = moments_in(times, tz)
     if moments.null_count() and without is not None:
         moments = moments.fill_null(without)
     if moments.null_count():

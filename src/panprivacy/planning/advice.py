@@ -102,10 +102,18 @@ def expected_noise(est: Any, spelled: Callable[[str], str] = str) -> str | None:
     """Say that releases of an estimator will be mostly noise, and what would help; None if they will not.
 
     What helps is named by arguments of estimators; `spelled` makes options of a command of them.
+
+    >>> import panprivacy as pp
+    >>> expected_noise(pp.Density(10**6, epsilon=1.0)), "more epsilon" in expected_noise(pp.Continual(10, epsilon=0.02))
+    (None, True)
     """
     expected = Expected.of_release(est)
     if expected.error <= expected.most:
         return None
+    if est.TRAITS.unit == "moves":  # has no planned releases that could be fewer
+        return (
+            f"releases will be mostly noise: each errs by about {expected.shown}; what helps: more {spelled('epsilon')}"
+        )
     helps = [advice for advice, changed in _advice(est, spelled) if error_left(est, **changed) < _HELPS]
     return (
         f"releases will be mostly noise: each has a standard error of about {expected.shown}{expected.of}; what helps: "

@@ -24,7 +24,7 @@ from panprivacy.errors import PanPrivacyError
 from panprivacy.estimators.traits import build, options_of
 from panprivacy.ingest import Columns, kind_of, read_ids, split_column
 from panprivacy.ingest import Kind as Ids
-from panprivacy.periods import RowPolicy, as_datetime
+from panprivacy.periods import Periods, RowPolicy, as_datetime
 from panprivacy.serve.tokens import ROLES, Token, parsed_hash
 from panprivacy.settings import (
     Bytes,
@@ -33,6 +33,7 @@ from panprivacy.settings import (
     Moment,
     Period,
     Table,
+    TimeZone,
     named,
     read_table,
     secret_file,
@@ -167,9 +168,11 @@ class TokenTable(Table):
 class ScheduleSettings(Table):
     """When a counter is released."""
 
-    every: Period = Field(description="the length of a period, such as 12h, 7d or 1mo")
+    every: Period = Field(description="the length of a period, such as 12h, 7d or month")
     start: Moment | None = None
     """When the first period starts; None for the time when the counter is made."""
+    tz: TimeZone | None = None
+    """The time zone of days, and of times without one; UTC if it is left out."""
     time: str | None = None
     """The column of the events' own times, which say which rows are late or early."""
     late: Literal["count", "skip", "refuse"] | None = None
@@ -186,6 +189,12 @@ class ScheduleSettings(Table):
             told = "is about the times of events: say in which column they are, time = NAME"
             raise KeyProblems((key, told) for key in unused)
         return self
+
+    def periods(self, begun: int) -> Periods:
+        """The periods of a counter that was made at this moment."""
+        if self.start is None:
+            return Periods.around(begun, self.every, self.tz)
+        return Periods.of(self.every, self.start, self.tz)
 
     @property
     def by_clock(self) -> bool:
@@ -290,7 +299,7 @@ _PLAN: dict[str, Any] = {
     "categories": Annotated[list[Any], Field(min_length=1), AfterValidator(_same_type)],
 }
 """The types of keys that only some kinds have; the constructor of the estimator checks the rest."""
-_OF_SCHEDULE = ("every", "start")
+_OF_SCHEDULE = ("every", "start", "tz")
 
 
 @cache
@@ -549,7 +558,9 @@ def _plan_of(table: CounterTable) -> dict[str, Any]:
     schedule = table.schedule
     plan = {key: table.plan(key) for key in KINDS[table.kind].TRAITS.options if key not in _OF_SCHEDULE}
     if takes(table.kind, "every") and schedule is not None and schedule.start is not None:
-        plan |= {"every": timedelta(microseconds=schedule.every), "start": as_datetime(schedule.start)}
+        days = schedule.periods(0)
+        plan |= {"every": timedelta(microseconds=days.length), "start": as_datetime(days.start, days.zone)}
+        plan |= {"tz": schedule.tz} if schedule.tz else {}
     plan = {key: tuple(value) if isinstance(value, list) else value for key, value in plan.items()}
     return {key: value for key, value in plan.items() if value is not None and value is not False}
 

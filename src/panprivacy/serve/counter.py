@@ -12,7 +12,7 @@ from typing import Any
 from panprivacy.errors import BudgetExhausted, PanPrivacyError
 from panprivacy.ingest.bodies import Body
 from panprivacy.ingest.problems import ProblemType, Refused
-from panprivacy.periods import SECOND, as_datetime
+from panprivacy.periods import SECOND, as_datetime, length_of
 from panprivacy.serve.config import CounterSettings
 from panprivacy.serve.feeding import BodyFeeder
 from panprivacy.serve.logs import cause_of, log
@@ -386,4 +386,4 @@ def _schedule(settings: CounterSettings) -> dict[str, Any] | None:
         return None
     by = "clock" if schedule.by_clock else "events"
     late = None if schedule.time is None else settings.table.row_policy.late
-    return {"every_seconds": schedule.every / 1e6, "by": by, "late": late}
+    return {"every_seconds": length_of(schedule.every) / SECOND, "by": by, "late": late}

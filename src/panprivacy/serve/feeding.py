@@ -130,7 +130,7 @@ class BodyFeeder:
         """The period that each row counts in, or a refusal of the body."""
         assert schedule.column is not None
         without = NO_TIME if schedule.policy.early == "skip" else None
-        moments = moments_of_rows(batch, schedule.column, scratch, without)
+        moments = moments_of_rows(batch, schedule.column, scratch, without, schedule.periods.zone)
         try:
             cut = schedule.periods.cut(moments, schedule.open, schedule.policy, scratch, now=self._now())
         except Untimely as row:

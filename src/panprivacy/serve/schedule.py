@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from panprivacy.periods import Periods, RowPolicy, as_datetime
+from panprivacy.periods import RowPolicy, as_datetime
 from panprivacy.serve.config import ScheduleSettings
 
 
@@ -30,15 +30,13 @@ class Due:
 
 
 class Schedule:
-    """Periods of one length, numbered from the start, of which some have been released."""
+    """Periods, numbered from the start, of which some have been released."""
 
     def __init__(self, settings: ScheduleSettings, policy: RowPolicy, begun: int) -> None:
         self.column = settings.time
         self.by_clock = settings.by_clock
         self.policy = policy
-        self.periods = (
-            Periods.around(begun, settings.every) if settings.start is None else Periods(settings.start, settings.every)
-        )
+        self.periods = settings.periods(begun)
         self.open = max(self.periods.number(begun), 0) if self.by_clock else 0
         """The period that is not released yet."""
 
@@ -49,7 +47,7 @@ class Schedule:
 
     def described(self, due: Due) -> dict[str, Any]:
         """The period of a release, as it is published."""
-        until = as_datetime(self.periods.start_of(due.period + 1)).isoformat()
+        until = as_datetime(self.periods.start_of(due.period + 1), self.periods.zone).isoformat()
         return {"number": due.period, "until": until, "missed": due.missed}
 
     def note(self, period: dict[str, Any] | None) -> None:

@@ -4,21 +4,38 @@ Each part is a range of slots, and a random sample of the users.
 """
 
 import struct
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Self
+from itertools import pairwise
+from typing import NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
 
 from panprivacy.checks import KEY_BYTES, check_key
 from panprivacy.errors import InvalidValue
 from panprivacy.memory.scratch import Scratch
+from panprivacy.memory.threads import CHUNK
 from panprivacy.privacy.coins import Coins
 from panprivacy.slots.users import UserSample, drawn_key, places_for
+from panprivacy.table import Table
 from panprivacy.units import counted
+from panprivacy.universe.groups import Groups, Label
 from panprivacy.universe.integers import Lookup, Words
 
 _SAVED = struct.Struct(f"<QI{KEY_BYTES}s")  # size, parts, key
-_TRIES = 1000  # keys that are drawn until every group has a user
+_TRIES = 1000  # keys that are drawn until every run has a user
+
+
+class PartOfGroup(NamedTuple):
+    """The users of a group who are in some parts: a random sample of the group."""
+
+    size: int
+    """How many bits they have: one each."""
+    users: int
+    universe: int
+    """How many users the group has."""
 
 
 @dataclass(frozen=True)
@@ -40,14 +57,53 @@ class PermutedParts:
     size: int
     parts: int
     key: bytes
+    groups: Groups | None = None
+    """The groups of the users, whose positions are in order of groups; their bits are not."""
 
     def __post_init__(self) -> None:
-        _ = self._whole  # made now: made at the first event, its presence would tell of that event
+        _ = self._whole, self._sizes  # made now: made at the first event, its presence would tell of that event
 
     def part(self, first: int, stop: int | None = None) -> UserSample:
         """One part, or the parts from `first` up to `stop`, as a sample of the universe."""
         start, end = (i * self.size // self.parts for i in (first, first + 1 if stop is None else stop))
         return UserSample(self.universe, start, end - start, self.key)
+
+    def part_of(self, group: int | None, first: int, stop: int | None = None) -> PartOfGroup:
+        """The users of one group, or of all groups, in one part, or in the parts from `first` up to `stop`."""
+        assert self.groups is not None
+        rows = slice(None) if group is None else group
+        users = int(self._sizes[rows, first : first + 1 if stop is None else stop].sum())
+        return PartOfGroup(users, users, int(self.groups.sizes[rows].sum()))
+
+    def group_number(self, label: Label) -> int:
+        """The number of the group with this label."""
+        if self.groups is None or label not in self.groups.labels:
+            raise InvalidValue(f"there is no group {label!r}", code="no-such-group")
+        return self.groups.labels.index(label)
+
+    def count_groups(self, table: Table, counts: NDArray[np.int64]) -> None:
+        """Write how many bits are 1 of each group in each part; the caller wipes the counts."""
+        counts.fill(0)
+        with Scratch() as scratch:
+            for group, slots in self._slots_by_group(scratch):
+                table.count_in_parts(slots, counts[group])
+
+    def _slots_by_group(self, scratch: Scratch) -> Iterator[tuple[int, Words]]:
+        """The bits of the users of each group, some at a time. All of it is public."""
+        assert self.groups is not None
+        for group, (first, end) in enumerate(pairwise(self.groups.bounds.tolist())):
+            for start in range(first, end, CHUNK):
+                yield group, self.select(np.arange(start, min(start + CHUNK, end), dtype=np.uint64), scratch)
+
+    @cached_property
+    def _sizes(self) -> NDArray[np.int64]:
+        """How many users each group has in each part; nothing without groups."""
+        sizes = np.zeros((len(self.groups.labels) if self.groups else 0, self.parts), dtype=np.int64)
+        with Scratch() as scratch:
+            for group, slots in self._slots_by_group(scratch) if self.groups else ():
+                part = ((slots.astype(np.int64) + 1) * self.parts - 1) // self.size
+                sizes[group] += np.bincount(part, minlength=self.parts)
+        return sizes
 
     @property
     def users(self) -> int:
@@ -67,7 +123,7 @@ class PermutedParts:
         return UserSample(self.universe, 0, self.size, self.key)
 
     def to_bytes(self) -> bytes:
-        """Write all but the universe."""
+        """Write all but the universe and the groups."""
         return _SAVED.pack(self.size, self.parts, self.key)
 
     @classmethod
@@ -86,23 +142,24 @@ def choose_parts(
     key: bytes | None,
     coins: Coins,
     *,
-    groups: Sequence[tuple[int, int]],
-    named: str = "groups",
+    runs: Sequence[tuple[int, int]],
+    named: str = "runs",
+    groups: Groups | None = None,
 ) -> PermutedParts:
-    """Assign the users of a universe, or a sample of this size, to parts, with users in each of these groups.
+    """Assign the users of a universe, or a sample of this size, to parts, with users in each of these runs of parts.
 
-    A group is a run of parts: the first of them, and the first behind them. `named` says in errors what groups are.
+    A run is the first of its parts, and the first behind them. `named` says in errors what runs are.
     """
     slots = places_for(universe) if size == universe else size
     given = check_key(key)
-    if size >= len(groups):
+    if size >= len(runs):
         for _ in range(1 if given else _TRIES):
             chosen = PermutedParts(universe, slots, parts, given or drawn_key(coins))
-            if all(chosen.part(*group).users for group in groups):
-                return chosen
+            if all(chosen.part(*run).users for run in runs):
+                return chosen if groups is None else replace(chosen, groups=groups)
     instead = "another key, or more users" if given else "more users"
     raise InvalidValue(
-        f"{counted(size, 'user')} are too few for {len(groups)} {named}, with some in each; take {instead}",
+        f"{counted(size, 'user')} are too few for {len(runs)} {named}, with some in each; take {instead}",
         code="too-few-users",
     )
 

@@ -152,6 +152,10 @@ class Table(Bits):
         """Write how many bits are 1 between each edge and the next one; the caller wipes the counts."""
         kernels.count_ones(self.words, edges, counts)
 
+    def count_in_parts(self, slots: Slots, counts: NDArray[np.int64]) -> None:
+        """Add to a count for each of several equal parts of the table how many of these bits in it are 1."""
+        kernels.count_in_parts(self.words, slots, self.size, counts)
+
     def ones(self, start: int = 0, stop: int | None = None) -> int:
         """How many bits are 1, of all of them or of those from `start` up to `stop`, as an integer that is not wiped.
 

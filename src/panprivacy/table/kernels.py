@@ -48,6 +48,16 @@ def count_ones(words, edges, counts):
         counts[i] = ones(words, edges[i], edges[i + 1])
 
 
+@njit(types.void(READ_WORDS, READ_WORDS, types.int64, types.int64[::1]), nogil=True, cache=True)
+def count_in_parts(words, slots, size, counts):
+    """Add to a count for each of several equal parts of `size` bits how many of these bits in it are 1."""
+    parts = len(counts)
+    for i in range(len(slots)):
+        slot = slots[i]
+        bit = (words[slot >> u64(6)] >> (slot & u64(63))) & u64(1)
+        counts[((np.int64(slot) + 1) * parts - 1) // size] += np.int64(bit)
+
+
 @njit(types.void(WORDS, types.int64, READ_WORDS, types.int64), nogil=True, cache=True)
 def copy_bits(words, at, source, size):
     """Write the first `size` bits of another table over zeros from position `at` on."""

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from panprivacy.errors import InvalidType, InvalidValue, OutsideUniverse
 from panprivacy.memory.scratch import Scratch
-from panprivacy.universe import kernels
+from panprivacy.universe import lookup_kernels as kernels
 from panprivacy.universe.columns import (
     chosen_rows,
     columns_of,

@@ -40,7 +40,7 @@ class ActivesBudget:
         str | None,
         Parameter(
             metavar="TIME",
-            help="When the first day starts, such as 2026-01-05; without --time, by default, last midnight (UTC).",
+            help="When the first day starts, such as 2026-01-05; without --time, by default, last midnight.",
         ),
     ] = None
 
@@ -49,39 +49,40 @@ class ActivesBudget:
         """What an `ActiveUsers` is planned for, in the words of its constructor; None where nothing was said."""
         return {"epsilon": self.epsilon, "delta": self.delta}
 
-    @property
-    def first(self) -> int | None:
+    def first(self, tz: str | None) -> int | None:
         """When the first day starts, if that was said."""
         from panprivacy.cli.series import parsed_moment
 
-        return None if self.start is None else parsed_moment("--start", self.start)
+        return None if self.start is None else parsed_moment("--start", self.start, tz)
 
-    def new(self, users: Any, level: float, *, clock: bool) -> Any:
+    def new(self, users: Any, level: float, tz: str | None, *, clock: bool) -> Any:
         """An `ActiveUsers` of these days; where they go by the clock, the first one has begun."""
         from panprivacy.estimators.actives import ActiveUsers
-        from panprivacy.periods import DAY, SECOND, wall_clock
+        from panprivacy.periods import SECOND, Periods, wall_clock
 
-        start = self.first
+        start = self.first(tz)
         if start is None and not clock:
             raise InvalidValue(
                 "when does the first day start? Say --start YYYY-MM-DD, the day of the first event", code="which-start"
             )
         if start is None:
-            start = wall_clock() // DAY * DAY
+            start = Periods.around(wall_clock(), "1d", tz).start
         plan = of.planned(self.plan | {"span": self.span, "every": self.every})
-        return ActiveUsers(users, **plan, start=start / SECOND, level=level)
+        return ActiveUsers(users, **plan, start=start / SECOND, tz=tz, level=level)
 
-    def check(self, kept: Any, est: Any) -> None:
+    def check(self, kept: Any, est: Any, tz: str | None) -> None:
         """Refuse to go on with a state whose days are others than those asked for, however they are spelled."""
         from panprivacy.cli.kept import refuse_another
         from panprivacy.periods import as_datetime, length_of, told_length
 
-        length, start = length_of(est.every), self.first
+        length, start = est.periods.length, self.first(tz or est.periods.zone)
         found = {"span": told_length(est.days * length), "every": told_length(length), "start": est.start}
+        found["tz"] = est.periods.zone
         asked = {
             "span": self.span and told_length(length_of(self.span)),
             "every": self.every and told_length(length_of(self.every)),
             "start": None if start is None else as_datetime(start),
+            "tz": tz,
         }
         refuse_another(kept, found, asked)
 
@@ -105,7 +106,7 @@ def actives(
     *,
     rows: Annotated[ActivesRows, opt.EVENTS] = ActivesRows(),
     times: Annotated[opt.TimeOptions, opt.EVENTS] = opt.TimeOptions(),
-    who: Annotated[of.UniverseOptions, opt.USERS] = of.UniverseOptions(),
+    who: Annotated[of.GroupedUniverseOptions, opt.USERS] = of.GroupedUniverseOptions(),
     budget: Annotated[ActivesBudget, opt.USERS] = ActivesBudget(),
     state: Annotated[opt.StateOptions, opt.OTHERS] = opt.StateOptions(),
     releases: Annotated[ActivesReleases, opt.OTHERS] = ActivesReleases(),
@@ -128,12 +129,12 @@ def actives(
             raise InvalidValue("which column holds the times? Say --time NAME", code="which-time")
         users, kind = who.read()
         est = command.estimator(
-            "ActiveUsers", users, lambda: budget.new(who.known(users), look.level, clock=rows.time is None)
+            "ActiveUsers", users, lambda: budget.new(who.known(users), look.level, times.tz, clock=rows.time is None)
         )
-        budget.check(command.kept, est)
+        budget.check(command.kept, est, times.tz)
         columns = who.columns(est.universe, kind, rows.column, lambda: rows.which_column(files))
         times.check_given(rows.time)
         column = None if rows.time is None else column_of_times(rows.time)
-        days = Days(command.run(est), est, times.policy(live=files == [STDIN], in_own_period=True))
+        days = Days(command.run(est, who.group), est, times.policy(live=files == [STDIN], in_own_period=True))
         end = releases.release if releases.release is not None else command.kept is None
         days.feed(rows.source(files, columns, who), column, end=end)

@@ -72,7 +72,7 @@ def retention(
         ),
     ] = None,
     rows: Annotated[opt.FileOptions, opt.EVENTS] = opt.FileOptions(),
-    who: Annotated[of.UniverseOptions, opt.USERS] = of.UniverseOptions(),
+    who: Annotated[of.GroupedUniverseOptions, opt.USERS] = of.GroupedUniverseOptions(),
     budget: Annotated[RetentionBudget, opt.USERS] = RetentionBudget(),
     state: Annotated[opt.StateOptions, opt.OTHERS] = opt.StateOptions(),
     series: Annotated[RetentionSeries, opt.OTHERS] = RetentionSeries(),
@@ -97,7 +97,7 @@ def retention(
         )
         budget.check(command.kept, est)
         columns = who.columns(est.universe, kind, rows.column, lambda: rows.which_column(files))
-        _feed(command.run(est), rows.source(files, columns, who), then or [], series)
+        _feed(command.run(est, who.group), rows.source(files, columns, who), then or [], series)
 
 
 def _feed(run: "Run", source: "Files | Pipe", then: list[str], series: RetentionSeries) -> None:
