@@ -71,5 +71,9 @@ class EarlyEvent(PanPrivacyError, ValueError):
     """An event is dated further ahead than a row may move the clock; nothing was changed."""
 
 
+class ServiceUnavailable(PanPrivacyError):
+    """A service did not serve a request in time; whether it did later is not known."""
+
+
 class NoEstimate(PanPrivacyError, AttributeError):
     """A release has no estimate of this name; the message says why. `hasattr` is False for it."""
