@@ -5,7 +5,7 @@ process they are packed, slot by slot if these are few, and else with a place fo
 bit, or a counter and a bit: `Cells` is all that differs between the two.
 
 A process that looked ids up sends packed sets of slots to the process that has the bits. Folders, engines and the
-service use one format. A set says which users are in a batch, so its holder wipes it.
+service use one format (docs/how-to/scale.md). A set says which users are in a batch, so its holder wipes it.
 """
 
 import struct
@@ -105,7 +105,7 @@ def _checksum(octets: NDArray[np.uint8], scratch: Scratch) -> NDArray[np.uint8]:
     return digest[:_CHECK]
 
 
-# --- --first ----------------------------------------------------------------------------------------------------------
+# --- marks of a batch -------------------------------------------------------------------------------------------------
 
 
 LISTED, EACH = 0, 1

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import combinations
 from math import inf, sqrt
-from typing import Any, NoReturn, Self
+from typing import Any, ClassVar, NoReturn, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -114,8 +114,8 @@ class DistinctCount(Estimator[CountRelease]):
     `rerandomize` between them are not protected, by this or any other algorithm of its kind.
     """
 
-    KIND = 2
-    TRAITS = Traits(
+    KIND: ClassVar[int] = 2
+    TRAITS: ClassVar[Traits] = Traits(
         "distinct",
         ("buckets", "error", "releases", "intrusions", "delta", "categories", "other", "ids"),
         small={"buckets": 2, "levels": 1},
