@@ -75,7 +75,7 @@ def measured(case: Case, port: int, seconds: float) -> float:
             sender.send(body)
             acknowledged[i] += slots
 
-    taken = serve.in_threads(send, case.senders)
+    taken: float = serve.in_threads(send, case.senders)
     return sum(acknowledged) / taken / 1e6
 
 
