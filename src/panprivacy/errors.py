@@ -24,7 +24,7 @@ class PanPrivacyError(Exception):
 
     def __init__(self, message: str = "", *, code: str | None = None) -> None:
         super().__init__(message)
-        self.code = code or self.CODE
+        self.code: str = code or self.CODE
 
 
 class InvalidValue(PanPrivacyError, ValueError):
