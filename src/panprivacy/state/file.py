@@ -51,7 +51,7 @@ class StateFile:
     """
 
     def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
+        self.path: Path = Path(path)
         # A link is followed: replacing it would leave the state behind it forgotten, and twice on disk.
         self._target = self.path.resolve()
         self._lock = self._beside("lock")

@@ -133,7 +133,7 @@ class Pairs(Sequence[Any]):
             raise InvalidValue(
                 f"an edge has two ends: got {len(source)} sources and {len(target)} targets", code="edges-length"
             )
-        self.columns = (source, target)
+        self.columns: tuple[Any, Any] = (source, target)
 
     def __len__(self) -> int:
         return len(self.columns[0])

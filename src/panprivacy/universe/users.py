@@ -118,7 +118,7 @@ class Users(LookedUp):
             listed = _in_order(given)
         else:
             listed, self.groups = _by_group(given, groups)
-        self.size = len(listed)
+        self.size: int = len(listed)
         if not self.size:
             raise InvalidValue("the list of users is empty", code="no-users")
         # All that looking up needs is built now: built at the first event, its presence would tell of that event.
