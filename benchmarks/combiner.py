@@ -12,7 +12,6 @@ import argparse
 import asyncio
 import resource
 import statistics
-import threading
 import time
 import urllib.request
 from dataclasses import dataclass
@@ -76,13 +75,8 @@ def measured(case: Case, port: int, seconds: float) -> float:
             sender.send(body)
             acknowledged[i] += slots
 
-    began = time.perf_counter()
-    threads = [threading.Thread(target=send, args=(i,)) for i in range(case.senders)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return sum(acknowledged) / (time.perf_counter() - began) / 1e6
+    taken: float = serve.in_threads(send, case.senders)
+    return sum(acknowledged) / taken / 1e6
 
 
 def rates(seconds: float) -> None:

@@ -21,7 +21,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -110,6 +110,17 @@ class Sender:
             raise RuntimeError(answer.decode(errors="replace"))
 
 
+def in_threads(work: Callable[[int], None], number: int) -> float:
+    """Run work in this many threads at once; the seconds until all are done."""
+    began = time.perf_counter()
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(number)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return time.perf_counter() - began
+
+
 def measured(case: Case, port: int, seconds: float) -> float:
     """Million ids a second."""
     draw = np.random.default_rng(1)
@@ -123,13 +134,8 @@ def measured(case: Case, port: int, seconds: float) -> float:
             sender.send(bodies[(i + acknowledged[i]) % len(bodies)])
             acknowledged[i] += 1
 
-    began = time.perf_counter()
-    threads = [threading.Thread(target=send, args=(i,)) for i in range(case.senders)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return sum(acknowledged) * case.rows / (time.perf_counter() - began) / 1e6
+    taken = in_threads(send, case.senders)
+    return sum(acknowledged) * case.rows / taken / 1e6
 
 
 def resident(process: int) -> float:

@@ -1,16 +1,19 @@
 """Kill `panprivacy serve` under load at random moments, and count what was lost.
 
     python benchmarks/serve_crashes.py --kills 1000
+    python benchmarks/serve_crashes.py --kills 1000 --trouble  # the disk fills and the clock jumps, at random
 
 Senders insert and delete users over HTTP, and send a batch again until it is acknowledged; another one spends releases.
 The service is killed (SIGKILL) at random moments and started again. Its coins are certain ones, so that the bits are a
 plain list of who is there. In the end every bit must be what the last acknowledged batch of its user says (0 lost),
 each release that was shown must be in the list of those that were published, with the value that was shown (0 spent
 twice), the list must have as many as the ledger has booked (0 spent unseen), and the service must have started every
-time.
+time. With --trouble, writes end half-way with "no space left" for a third of the time, and the wall clock is 400 days
+ahead for a third of the time; a second counter, which is released every day, must not have been released.
 """
 
 import argparse
+import errno
 import json
 import os
 import random
@@ -22,7 +25,9 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from http.client import HTTPConnection, HTTPException
+from itertools import count
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -32,12 +37,13 @@ import numpy as np
 import panprivacy as pp
 from panprivacy.ingest.bodies import Body, ContentType
 from panprivacy.privacy import coins
-from panprivacy.serve import config, server
+from panprivacy.serve import config, counter, server
 from panprivacy.serve.service import Service
 from panprivacy.testing import CertainCoins
 
 UNIVERSE, SENDERS, RELEASES = 200_000, 4, 100_000
 _STARTS = 60.0  # seconds within which the service must be there
+_JUMP = 400 * 86_400 * 10**6  # microseconds
 
 
 class Certain(CertainCoins):
@@ -59,37 +65,78 @@ class Tally:
     spent_twice: int = 0
     spent_unseen: int = 0
     not_started: int = 0
+    spent_by_clock: int = 0
+    """Releases of the counter that is released every day; the run takes less."""
 
     @property
     def clean(self) -> bool:
         """Whether nothing went wrong."""
-        return not (self.lost or self.spent_twice or self.spent_unseen or self.not_started)
+        return not (self.lost or self.spent_twice or self.spent_unseen or self.not_started or self.spent_by_clock)
+
+
+class Trouble:
+    """A disk that is full now and then, and a wall clock that is far ahead now and then."""
+
+    def __init__(self, seed: int) -> None:
+        self._draw, self._full, self._ahead = random.Random(seed), False, 0
+        self._write, self._wall = os.pwrite, counter._CLOCK._wall
+        os.pwrite = self._pwrite
+        os.posix_fallocate = self._allocate
+        counter._CLOCK._wall = lambda: self._wall() + self._ahead
+        threading.Thread(target=self._go_on, daemon=True).start()
+
+    def _go_on(self) -> None:
+        while True:
+            time.sleep(self._draw.expovariate(1 / 0.03))
+            self._full = self._draw.random() < 1 / 3
+            self._ahead = _JUMP if self._draw.random() < 1 / 3 else 0
+
+    def _pwrite(self, handle: int, data: Any, at: int) -> int:
+        if self._full:
+            if len(data) > 1 and self._draw.random() < 1 / 2:
+                return self._write(handle, memoryview(data)[: len(data) // 2], at)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return self._write(handle, data, at)
+
+    def _allocate(self, _handle: int, _start: int, _size: int) -> None:
+        if self._full:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def settings_in(folder: Path, port: int) -> config.Settings:
     """One counter, fed and released by anybody."""
-    counter = {"kind": "density", "universe": UNIVERSE, "epsilon": 1.0, "delta": 1e-9, "releases": RELEASES}
+    flu = {"kind": "density", "universe": UNIVERSE, "epsilon": 1.0, "delta": 1e-9, "releases": RELEASES}
     service = {"port": port, "folder": str(folder), "anonymous": ["feed", "read", "release"]}
-    return config.settings_of({"service": service, "counters": {"flu": counter | {"column": "user"}}}, folder)
+    counters: dict[str, dict[str, Any]] = {"flu": flu | {"column": "user"}}
+    counters["daily"] = counters["flu"] | {"schedule": {"every": "1d"}}
+    return config.settings_of({"service": service, "counters": counters}, folder)
 
 
-def _serve_when_asked(asked: Any, folder: Path, port: int) -> None:
+def _serve_when_asked(asked: Any, folder: Path, port: int, trouble: bool) -> None:
     """Have everything loaded, and fork a service whenever somebody asks: then it is at work at once."""
     coins.system = Certain()  # type: ignore[assignment]
     settings = settings_in(folder, port)
     with Service(settings_in(folder / "first", port)) as first:
         first.counter("flu").take(Body.copied(_lines([1]).encode(), ContentType.ndjson)).result()
         first.counter("flu").release().result()
-    while asked.recv() == "start":
+    for number in count():
+        if asked.recv() != "start":
+            break
         child = os.fork()
         if not child:
             try:
                 sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115 - until the process is killed
-                server.run(settings, None, lambda _: asked.send(os.getpid()))
+                server.run(settings, None, partial(_tell_ready, asked, number if trouble else None))
             finally:
                 os._exit(0)
         os.waitpid(child, 0)
         asked.send("ended")
+
+
+def _tell_ready(asked: Any, trouble: int | None, _address: str) -> None:
+    if trouble is not None:
+        Trouble(trouble)
+    asked.send(os.getpid())
 
 
 class Sender:
@@ -135,13 +182,13 @@ def ask(port: int, path: str, body: str, over: threading.Event) -> Any:
     return None
 
 
-def run(kills: int, seed: int = 1, progress: Callable[[int], None] | None = None) -> Tally:
+def run(kills: int, seed: int = 1, progress: Callable[[int], None] | None = None, *, trouble: bool = False) -> Tally:
     """Kill a service so many times, and count."""
     draw, tally, over = random.Random(seed), Tally(), threading.Event()
     with tempfile.TemporaryDirectory(prefix="panprivacy-crashes-") as name:
         folder, port = Path(name), _free_port()
         asks, asked = get_context("fork").Pipe()
-        keeper = get_context("fork").Process(target=_serve_when_asked, args=(asked, folder, port), daemon=True)
+        keeper = get_context("fork").Process(target=_serve_when_asked, args=(asked, folder, port, trouble), daemon=True)
         keeper.start()
         senders = [Sender(i, port, tally, over) for i in range(SENDERS)]
         threads = [threading.Thread(target=sender.run) for sender in senders]
@@ -200,6 +247,8 @@ def _judge(folder: Path, tally: Tally) -> None:
     lines = (folder / "flu.releases.ndjson").read_text().splitlines()
     published = {record["id"]: record["release"]["density"] for record in map(json.loads, lines)}
     tally.spent_twice += sum(published.get(number) != value for number, value in tally.shown.items())
+    daily: Any = pp.load(folder / "daily.pp")
+    tally.spent_by_clock = daily.budget.releases_made
     tally.spent_unseen = est.budget.releases_made - len(published)
 
 
@@ -214,17 +263,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--trouble", action="store_true", help="the disk fills and the clock jumps")
     given = parser.parse_args()
 
     def progress(done: int) -> None:
         if done % 50 == 0 and sys.stderr.isatty():
             print(f"{done} kills", file=sys.stderr)
 
-    tally = run(given.kills, given.seed, progress)
+    tally = run(given.kills, given.seed, progress, trouble=given.trouble)
     print(
         f"{tally.kills} kills, {tally.acknowledged:,} batches of {len(tally.there):,} users acknowledged, "
         f"{len(tally.shown):,} releases shown\n{tally.lost} bits lost, {tally.spent_twice} releases spent twice, "
-        f"{tally.spent_unseen} spent unseen, {tally.not_started} starts failed"
+        f"{tally.spent_unseen} spent unseen, {tally.not_started} starts failed, "
+        f"{tally.spent_by_clock} spent by a clock that jumped"
     )
     sys.exit(not tally.clean)
 

@@ -14,6 +14,7 @@ epsilon is so large that a bit is almost surely what was written.
 import argparse
 import asyncio
 import os
+import signal
 import statistics
 import subprocess
 import sys
@@ -67,8 +68,9 @@ def hostile_requests(token: str) -> dict[str, bytes]:
     }
 
 
-async def _attack(port: int, data: bytes) -> None:
+async def _attack(port: int, data: bytes, made: list[int]) -> None:
     while True:
+        made[0] += 1
         with suppress(OSError, TimeoutError):
             reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=2**10)
             try:
@@ -82,9 +84,15 @@ async def _attack(port: int, data: bytes) -> None:
         await asyncio.sleep(_HELD / 10)
 
 
-async def _attack_with(port: int, clients: int, token: str) -> None:
-    kinds = list(hostile_requests(token).values())
-    await asyncio.gather(*(_attack(port, kinds[number % len(kinds)]) for number in range(clients)))
+async def _attack_with(port: int, clients: int, token: str) -> int:
+    """Attack until SIGTERM; returns how many connections were made."""
+    kinds, made, over = list(hostile_requests(token).values()), [0], asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, over.set)
+    tasks = [asyncio.create_task(_attack(port, kinds[number % len(kinds)], made)) for number in range(clients)]
+    await over.wait()
+    for task in tasks:
+        task.cancel()
+    return made[0]
 
 
 @dataclass
@@ -97,6 +105,8 @@ class Tally:
     bodies: tuple[list[float], list[float]] = field(default_factory=lambda: ([], []))
     """How long each took that was acknowledged, what was refused before it included."""
     seconds: list[float] = field(default_factory=lambda: [0.0, 0.0])
+    connections: int = 0
+    """How many the hostile clients have made."""
     users: set[int] = field(default_factory=set)
     lost: int = 0
 
@@ -131,9 +141,13 @@ class _Watch:
         try:
             yield
         finally:
-            self._over.set()
+            self.stop()
             for thread in threads:
                 thread.join()
+
+    def stop(self) -> None:
+        """Measure no more."""
+        self._over.set()
 
     def _look(self) -> None:
         while not self._over.wait(0.02):
@@ -192,7 +206,7 @@ def _started(file: Path) -> tuple[subprocess.Popen[str], int]:
     return process, int(address.rstrip().rstrip("/").rpartition(":")[2])
 
 
-def run(clients: int, seconds: float, limit: int = 640 * MIB, bodies: int = 1) -> Tally:
+def run(clients: int, seconds: float, limit: int = 640 * MIB, bodies: int = 1, nice: int = 19) -> Tally:
     """Attack a service for so long, and until honest feeders had this many bodies acknowledged meanwhile."""
     tally, tokens = Tally(limit), {"honest": new_token(), "careless": new_token()}
     with tempfile.TemporaryDirectory(prefix="panprivacy-hostile-") as name:
@@ -202,12 +216,14 @@ def run(clients: int, seconds: float, limit: int = 640 * MIB, bodies: int = 1) -
             with watch.running():
                 _wait(tally, 0, max(seconds / 6, 1), bodies)
                 watch.phase = 1
-                attack = subprocess.Popen([*command, tokens["careless"], str(port), "--clients", str(clients)])
+                command += [tokens["careless"], str(port), "--clients", str(clients), "--nice", str(nice)]
+                attack = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
                 try:
                     _wait(tally, 1, seconds, bodies)
+                    watch.stop()
                 finally:
-                    attack.kill()
-                    attack.wait()
+                    attack.terminate()
+                    tally.connections = int(attack.communicate()[0] or 0)
         finally:
             process.terminate()
             process.communicate()
@@ -229,13 +245,18 @@ def main() -> None:
     parser.add_argument("--clients", type=int, default=500)
     parser.add_argument("--seconds", type=float, default=120.0)
     parser.add_argument("--limit", type=int, default=640, help="limits.memory in MiB")
+    parser.add_argument("--nice", type=int, default=19, help="by how much hostile clients come after the service")
     parser.add_argument("--attack", nargs=2, metavar=("TOKEN", "PORT"), help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.attack:
-        os.nice(19)
-        asyncio.run(_attack_with(int(given.attack[1]), given.clients, given.attack[0]))
-    tally = run(given.clients, given.seconds, given.limit * MIB)
-    print(f"{given.clients} hostile clients of {len(hostile_requests(''))} kinds for {tally.seconds[1]:.0f} s")
+        os.nice(given.nice)
+        print(asyncio.run(_attack_with(int(given.attack[1]), given.clients, given.attack[0])))
+        return
+    tally = run(given.clients, given.seconds, given.limit * MIB, nice=given.nice)
+    print(
+        f"{given.clients} hostile clients of {len(hostile_requests(''))} kinds for {tally.seconds[1]:.0f} s, "
+        f"{tally.connections:,} connections"
+    )
     print(f"memory: at most {tally.peak / MIB:.0f} MiB, limits.memory is {tally.limit / MIB:.0f} MiB")
     for name, times in (("/live", tally.live), ("bodies", tally.bodies)):
         for when, found, spent in zip(("before", "during"), times, tally.seconds, strict=True):

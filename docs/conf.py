@@ -55,7 +55,7 @@ html_domain_indices = False
 html_theme_options = {
     "logo": {"text": "panprivacy", "alt_text": "panprivacy: to the first page"},
     "show_prev_next": True,
-    "collapse_navigation": True,  # its toggles have no words for screen readers
+    "navigation_depth": 2,  # toggles of deeper levels have no words for screen readers
     "navigation_with_keys": False,
     "header_links_before_dropdown": 6,
     "secondary_sidebar_items": ["page-toc"],

@@ -120,9 +120,23 @@ def name_empty_heads(_app: Sphinx, doctree: nodes.document, _page: str) -> None:
                 entry.append(nodes.paragraph("", "", nodes.inline("", word, classes=["visually-hidden"])))
 
 
+INNER = re.compile(
+    "agree_with|asked|bind_to|check_.*|cells|checked_groups|columns|declare_ids|emptied|empty_shard|each_share|end|header|held"
+    "|from_sealed|from_state_with_table|interval_name|lines|main|main_name|needs_names|of_one_user|of_shares?|receive"
+    "|redraw_slots|replace_shard|sealed_state|shards_behind|singles|with_traceback|add_note"
+)
+"""Methods without an underscore that other rooms of the package call, and users do not."""
+
+
+def skip_inner(_app: Sphinx, _what: str, name: str, *_: Any) -> bool | None:
+    """Constants of classes, and what only the package calls, are no part of the reference."""
+    return True if INNER.fullmatch(name) or name.isupper() else None
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     app.add_directive("generated", Generated)
     app.connect("doctree-resolved", name_empty_heads)
+    app.connect("autodoc-skip-member", skip_inner)
     # No script from elsewhere: browsers draw MathML themselves.
     app.add_html_math_renderer("mathml", (_inline, None), (_display, None))
     app.config.html_math_renderer = "mathml"  # type: ignore[attr-defined]

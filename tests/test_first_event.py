@@ -19,8 +19,9 @@ def loaded():
     from numba.core.dispatcher import Dispatcher
     kernels = {}
     for module in [name for name in sys.modules if name.startswith("panprivacy")]:
-        for name, thing in vars(sys.modules[module]).items():
-            if isinstance(thing, Dispatcher):
+        # neither vars nor isinstance, which look at names of a module, and load one that is loaded late
+        for name, thing in object.__getattribute__(sys.modules[module], "__dict__").items():
+            if issubclass(type(thing), Dispatcher):
                 kernels[f"{module}.{name}"] = len(thing.signatures)
     return set(sys.modules), kernels
 
@@ -63,6 +64,14 @@ SUBJECTS = {
     "edges": ("pp.Density(pp.Edges(50), 9.0)", "(3, 4)", EDGES),
     "distinct numbers": ("pp.DistinctCount(9.0, 64, intrusions=1)", "5", COLUMNS),
     "distinct names": ("pp.DistinctCount(9.0, 64)", "'ada'", NAMES),
+    "delta": ("pp.Density(1000, 9.0, releases=90, delta=1e-9)", "5", {"list": "NUMBERS"}),
+    "categories": ("pp.Density(1000, 9.0, categories=['flu', 'cold'])", "5, 'flu'", {"list": "NUMBERS, ['flu'] * 4"}),
+    "distinct categories": (
+        "pp.DistinctCount(9.0, 64, categories=['a', 'b'])",
+        "5, 'a'",
+        {"list": "NUMBERS, ['a'] * 4"},
+    ),
+    "loaded": ("pp.load(pp.Counts(1000, 9.0, delta=1e-9, releases=90).to_bytes())", "5", {"list": "NUMBERS"}),
     "fixed level": ("FixedLevelPPDS(1000, 9.0, 100)", "5", COLUMNS),
 }
 

@@ -13,11 +13,11 @@ REACHES = 0
 """Uses of a name with an underscore that only other rooms define."""
 LONGEST, LONG = 45, 0
 """Lines of a function, its docstring not counted; and how many are longer. Lower it, too."""
-HIDDEN = 125
+HIDDEN = 124
 """Uses of the package's underscores in tests, which `panprivacy.testing` could show. To be lowered."""
-QUOTED = 240
+QUOTED = 223
 """Errors that tests expect by a sentence, and not by a code (`panprivacy.testing.refused`). To be lowered."""
-FILES, LINES = 280, 53_000
+FILES, LINES = 275, 53_400
 """Files and lines of the package, at most."""
 
 

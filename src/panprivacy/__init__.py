@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from panprivacy import audit as audit
     from panprivacy import paper as paper
     from panprivacy import theory as theory
+    from panprivacy.client import Client as Client
     from panprivacy.errors import BudgetExhausted as BudgetExhausted
     from panprivacy.errors import CannotMerge as CannotMerge
     from panprivacy.errors import CannotPlan as CannotPlan
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from panprivacy.errors import OtherUniverse as OtherUniverse
     from panprivacy.errors import OutsideUniverse as OutsideUniverse
     from panprivacy.errors import PanPrivacyError as PanPrivacyError
+    from panprivacy.errors import ServiceUnavailable as ServiceUnavailable
     from panprivacy.estimates import CountRelease as CountRelease
     from panprivacy.estimates import Estimate as Estimate
     from panprivacy.estimates import FrequencyRelease as FrequencyRelease
@@ -63,7 +65,7 @@ if TYPE_CHECKING:
     from panprivacy.universe import Ids as Ids
     from panprivacy.universe import Users as Users
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _MODULES = ("audit", "paper", "theory")
 _HOME = {  # each public name is imported when it is first used: kernels take a second to load
@@ -74,6 +76,7 @@ _HOME = {  # each public name is imported when it is first used: kernels take a 
     "BudgetExhausted": "errors",
     "CannotMerge": "errors",
     "CannotPlan": "errors",
+    "Client": "client",
     "Continual": "estimators.continual",
     "CorruptState": "errors",
     "CountRelease": "estimates",
@@ -97,6 +100,7 @@ _HOME = {  # each public name is imported when it is first used: kernels take a 
     "Release": "estimates",
     "Retention": "estimators.retention",
     "RetentionRelease": "estimates.retention",
+    "ServiceUnavailable": "errors",
     "StateFile": "state",
     "StateFolder": "folder",
     "Users": "universe",

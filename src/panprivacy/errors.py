@@ -24,7 +24,7 @@ class PanPrivacyError(Exception):
 
     def __init__(self, message: str = "", *, code: str | None = None) -> None:
         super().__init__(message)
-        self.code = code or self.CODE
+        self.code: str = code or self.CODE
 
 
 class InvalidValue(PanPrivacyError, ValueError):
@@ -69,6 +69,10 @@ class LateEvent(PanPrivacyError, ValueError):
 
 class EarlyEvent(PanPrivacyError, ValueError):
     """An event is dated further ahead than a row may move the clock; nothing was changed."""
+
+
+class ServiceUnavailable(PanPrivacyError):
+    """A service did not serve a request in time; whether it did later is not known."""
 
 
 class NoEstimate(PanPrivacyError, AttributeError):

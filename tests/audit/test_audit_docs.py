@@ -2,9 +2,12 @@
 
 import re
 import warnings
+from math import ceil
 from pathlib import Path
 
 import pytest
+
+import panprivacy as pp
 
 pytestmark = pytest.mark.slow
 
@@ -25,3 +28,15 @@ def test_an_estimator_of_ones_own_is_audited_in_about_ten_lines() -> None:
     lines = [line for line in program.splitlines() if line and not line.startswith(("from", "import"))]
 
     assert len(lines) <= 10
+
+
+def test_the_guarantee_states_what_a_user_loses_in_a_year() -> None:
+    page = (PAGE.parent / "guarantee.md").read_text(encoding="utf-8")
+    actives, with_delta = (pp.ActiveUsers(10**6, 1.0, start=0, delta=delta) for delta in (None, 1e-9))
+    densities = pp.Windows(lambda: pp.Density(10**6, 1.0), "7d")
+    counts = pp.Windows(lambda: pp.Counts(10**6, 1.0), "7d")
+    year, delta = (ceil(100 * each.loss(14, readings=1)) / 100 for each in (actives, with_delta))
+    weekly, twice = (ceil(100 * loss(53, readings=1)) / 100 for loss in (densities.loss, counts.loss))
+
+    assert f"{year} in 14 cycles; {delta} with `delta=1e-9`" in page
+    assert f"{weekly} in 53 windows of `Density`; {twice} of `Counts`" in page

@@ -1,14 +1,18 @@
 """The memory auditor finds every planted leak, and nothing in the code that ships."""
 
+import errno
 import json
+import mmap
+import os
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from command_line import invoke
 from panprivacy.audit import memory
-from panprivacy.audit.memory import CannotImage, Imaged, Scenario, image
+from panprivacy.audit.memory import CannotImage, Imaged, Scenario, image, images
 from panprivacy.audit.memory.scenarios import SCENARIOS
 
 pytestmark = [
@@ -188,6 +192,24 @@ def test_a_file_that_is_left_is_named() -> None:
 
     assert result.users_named
     assert ".state.pp.old" in result.where
+
+
+def test_a_page_that_is_given_back_meanwhile_hides_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    with mmap.mmap(-1, 3 * mmap.PAGESIZE) as mapped:
+        mapped[:] = b"x" * len(mapped)
+        start = np.frombuffer(mapped, dtype=np.uint8).ctypes.data
+        preadv = os.preadv
+
+        def only_beside_it(memory: int, buffers: list[memoryview], address: int) -> int:
+            if address == start + mmap.PAGESIZE:
+                raise OSError(errno.EIO, "it is not there")
+            return preadv(memory, [buffers[0][: mmap.PAGESIZE]], address)
+
+        monkeypatch.setattr(os, "preadv", only_beside_it)
+        monkeypatch.setattr(images, "writable", lambda _: [images.Stretch(start, start + len(mapped), "mapped")])
+        (segment,) = images._memory(os.getpid())
+
+    assert bytes(segment.octets[:: mmap.PAGESIZE]) == b"x\0x"
 
 
 def test_other_systems_are_told_that_they_cannot(monkeypatch: pytest.MonkeyPatch) -> None:

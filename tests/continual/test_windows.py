@@ -13,7 +13,7 @@ import pytest
 
 import panprivacy as pp
 from panprivacy import audit
-from panprivacy.errors import EarlyEvent, LateEvent, OutsideUniverse, PanPrivacyError
+from panprivacy.errors import EarlyEvent, LateEvent, OutsideUniverse
 from panprivacy.estimates import Release
 from panprivacy.estimators.continual import Continual
 from panprivacy.estimators.windows import Windows
@@ -196,9 +196,9 @@ def test_as_many_times_as_ids_are_needed() -> None:
 def test_a_time_far_ahead_is_taken_for_a_mistake() -> None:
     windows = weeks()
 
-    with pytest.raises(ValueError, match="are times in seconds"):
+    with refused("early-event", "are times in seconds"):
         windows.update(3, time=1.7e11)
-    with pytest.raises(ValueError, match="are times in seconds"):
+    with refused("early-event", "are times in seconds"):
         weeks(start=None).update_many([1, 2], time=[0.0, 1.7e11])
     assert windows.closed == ()
 
@@ -210,7 +210,7 @@ def test_what_is_over_is_overwritten() -> None:
 
     assert not table.words.any()
     assert windows.open is not first
-    with pytest.raises(PanPrivacyError, match="the window of this estimator is over"):
+    with refused("emptied"):
         first.update(3)
 
 
@@ -332,7 +332,6 @@ def test_numbers_among_dates_are_refused_and_not_taken_for_microseconds(time: An
         ["soon"],
         ["20260105"],
         ["01/05/2026"],
-        ["2026-01-05\n"],
         np.array(["2026"]),
         [1e300],
         pl.Series([MONDAY, None]),
@@ -376,9 +375,9 @@ def test_columns_of_dates_are_read_in_any_unit(unit: Any, zone: str | None) -> N
     "text",
     [
         "2026-1-5", "2026-01", "2026-01-05T12", "2026-01-05T24:00", "2026-01-05T12:60", "2026-01-05T12:00:60",
-        "2026-01-05T12:00:00+24:00", "2026-02-30", "2026-01-05Z", " 2026-01-05", "2026-01-05\n", "26-01-05",
-        "0000-01-01", "2026/01/05", "5 Jan 2026", "20260105T1200", "0999999999", "999999999", "10000000000",
-        "1767571300.0", "-1767571300", "1767571300000", "202\u0666-01-05", "",
+        "2026-01-05T12:00:00+24:00", "2026-02-30", "2026-01-05Z", "2026-01- 05", "26-01-05",
+        "0000-01-01", "2026/01-05", "5 Jan 2026", "20260105T1200", "0999999999", "999999999", "10000000000",
+        "1767571300.0", "-1767571300", "17675713000000", "202\u0666-01-05", "",
     ],
 )  # fmt: skip
 def test_nothing_is_guessed_in_a_column(text: str) -> None:

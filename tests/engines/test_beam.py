@@ -3,24 +3,14 @@
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
+from fed_folders import made, present
 
 import panprivacy as pp
-from panprivacy.testing import CertainCoins, folder_table, refused
+from panprivacy.testing import folder_table, refused
 
 beam = pytest.importorskip("apache_beam")
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # those of Beam itself
-
-
-def made(tmp_path: Path, **options: Any) -> pp.StateFolder:
-    plan: dict[str, Any] = {"universe": 1000, "epsilon": 2.0, "shards": 3, "coins": CertainCoins()}
-    return pp.StateFolder.create(tmp_path / "folder", **plan | options)
-
-
-def present(folder: pp.StateFolder) -> list[int]:
-    table = folder_table(folder)
-    return list(np.flatnonzero(table.bits(0, table.size)))
 
 
 def feed(ids: list[int], folder: pp.StateFolder, **options: Any) -> None:

@@ -3,11 +3,11 @@
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
+from fed_folders import made, present
 
 import panprivacy as pp
-from panprivacy.testing import CertainCoins, folder_table, refused
+from panprivacy.testing import folder_table, refused
 
 dask = pytest.importorskip("dask")
 pd = pytest.importorskip("pandas")
@@ -22,16 +22,6 @@ class Frame:
 
     def to_delayed(self) -> list[Any]:
         return self._parts
-
-
-def made(tmp_path: Path, **options: Any) -> pp.StateFolder:
-    plan: dict[str, Any] = {"universe": 1000, "epsilon": 2.0, "shards": 3, "coins": CertainCoins()}
-    return pp.StateFolder.create(tmp_path / "folder", **plan | options)
-
-
-def present(folder: pp.StateFolder) -> list[int]:
-    table = folder_table(folder)
-    return list(np.flatnonzero(table.bits(0, table.size)))
 
 
 @pytest.mark.parametrize("scheduler", ["synchronous", "threads"])

@@ -89,7 +89,7 @@ def test_a_record_in_many_pieces_is_copied_once() -> None:
         cutter = Cutter(quotes=True)
         for _ in range(pieces):
             assert cutter.cut(Piece(b'a"b\nc"\nd"'.replace(b"\n", b" "))) == b""
-        assert Piece.looked_at == 3 * 9 * pieces
+        assert Piece.looked_at == 9 * pieces  # and once by the kernel that finds the end of a record
         assert cutter.cut(b'"\n').count(b"d") == pieces or cutter.quoted
 
 

@@ -4,6 +4,7 @@ import random
 import re
 import socket
 from collections.abc import Iterator
+from itertools import count
 from threading import Thread
 from typing import Any
 
@@ -296,6 +297,68 @@ def test_a_writer_that_believes_every_answer_would_burn_releases(store: str, mon
             folder.release()
             made_here += 1
     assert folder.budget.releases_made > made_here
+
+
+class LyingProxy:
+    """Stands before the store, as HTTP. Every second write, and some reads, are answered by an error.
+
+    All errors come in turn, before and after what was asked is done: each comes, in whatever order threads run.
+    """
+
+    LIES = tuple(
+        (status, when)
+        for status in ("500 InternalError", "409 ConditionalRequestConflict", "412 PreconditionFailed", "503 SlowDown")
+        for when in ("before", "after")
+    )
+
+    def __init__(self, store: Any) -> None:
+        self._store, self._writes, self._reads = store, count(), count()
+        self.lied: set[tuple[str, str]] = set()
+
+    def __call__(self, request: Any, begin: Any) -> Any:
+        if request["REQUEST_METHOD"] == "PUT":
+            number = next(self._writes)
+            lie = self.LIES[number // 2 % len(self.LIES)] if number % 2 == 0 else None
+        else:
+            lie = self.LIES[0] if next(self._reads) % 10 == 9 else None
+        if lie is None:
+            return self._store(request, begin)
+        if lie[1] == "after":
+            b"".join(self._store(request, lambda *_: None))
+        self.lied.add(lie)
+        begin(lie[0], [("content-type", "application/xml")])
+        return [f"<Error><Code>{lie[0].split()[1]}</Code><Message>no</Message></Error>".encode()]
+
+
+@pytest.fixture
+def proxy(store: str) -> Iterator[tuple[str, LyingProxy]]:  # noqa: ARG001 - which starts the store
+    server = pytest.importorskip("moto.moto_server.werkzeug_app")
+    lying = LyingProxy(server.DomainDispatcherApplication(server.create_backend_app))
+    serving = pytest.importorskip("werkzeug.serving")
+    running = serving.make_server("127.0.0.1", 0, lying, True)
+    thread = Thread(target=running.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{running.server_port}", lying
+    running.shutdown()
+    thread.join()
+
+
+def test_a_proxy_that_answers_by_errors_loses_nothing_and_hides_no_release(
+    store: str, proxy: tuple[str, LyingProxy], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made(store, releases=30, up_to=50)
+    monkeypatch.setattr(stores, "sleep", lambda _: None)
+    monkeypatch.setattr(fsspec.get_filesystem_class("s3"), "retries", 1)  # all others are ours
+    url, lying = proxy
+    options = {"endpoint_url": url, "config_kwargs": {"retries": {"max_attempts": 1}}}
+    folder = pp.StateFolder(store, coins=CertainCoins(), storage_options=options)
+    for number in range(4):
+        folder.update_many(range(number, 1000, 4), batch=("writer", number))
+        assert folder.release().number == number + 1
+    assert lying.lied == set(lying.LIES)
+    honest = pp.StateFolder(store, coins=CertainCoins())
+    assert [counter for counter, _ in folder_table(honest).fields()] == [1] * 1000
+    assert honest.budget.releases_made == honest.last.number == 4
 
 
 def test_a_writer_of_a_deleted_folder_harms_no_new_one(store: str) -> None:

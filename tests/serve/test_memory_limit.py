@@ -79,7 +79,7 @@ def test_jobs_without_a_size_stay_in_order_and_idle_senders_are_forgotten() -> N
     for job in jobs:
         assert queue.pop() == (job, b"")
         queue.charge(b"", 0.1)
-    assert (len(queue), queue._lines) == (0, {})
+    assert (len(queue), queue.senders) == (0, 0)
 
 
 def test_a_sender_leaves_others_as_much_room_as_it_has() -> None:

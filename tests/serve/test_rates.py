@@ -5,11 +5,14 @@ from ipaddress import ip_network
 from pathlib import Path
 
 import pytest
-from service_for_tests import client_of, settings_for
+from service_for_tests import settings_for
+from starlette.testclient import TestClient
 
 from panprivacy.ingest.problems import Refused
+from panprivacy.serve.http import AppContext, make_app
 from panprivacy.serve.http.context import sender_address
 from panprivacy.serve.http.rates import Rates
+from panprivacy.serve.service import Service
 
 SENDER = "@203.0.113.77"
 
@@ -97,7 +100,8 @@ def test_the_address_of_a_sender_is_the_last_that_a_listed_proxy_has_seen(
 
 def test_clients_behind_a_listed_proxy_do_not_share_a_limit(tmp_path: Path) -> None:
     said = {"proxies": ["127.0.0.1"], "limits": {"requests": 0.5}}
-    with client_of(settings_for(tmp_path, said)) as client:
-        client._transport.client = ("127.0.0.1", 5)  # type: ignore[attr-defined]
+    with Service(settings_for(tmp_path, said)) as service:
+        app = make_app(AppContext(service))
+        client = TestClient(app, base_url="http://127.0.0.1", client=("127.0.0.1", 5))
         sent = [client.get("/live", headers={"x-forwarded-for": f"203.0.113.{i}"}).status_code for i in (1, 2, 1)]
     assert sent == [200, 200, 429]

@@ -14,11 +14,21 @@ from served import Served, served
 from panprivacy.audit.memory import refusals
 from panprivacy.audit.memory.refusals import RefusedRequests
 from panprivacy.audit.memory.services import write_certificate
+from panprivacy.estimators.base import Estimator
 from panprivacy.ingest.bodies import Body
 from panprivacy.ingest.problems import ProblemType, Refused
 from panprivacy.serve import worker
 from panprivacy.serve.config import Settings, settings_of
 from panprivacy.serve.http import connections, guard
+from panprivacy.state import StateFile
+
+
+@pytest.fixture(autouse=True)
+def faults(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counting fails in one counter, and the disk of another is full, as in the process that the auditor images."""
+    for owner, name in ((StateFile, "write"), (Estimator, "update_many")):
+        monkeypatch.setattr(owner, name, getattr(owner, name))  # so that it is put back in the end
+    refusals.plant_faults()
 
 
 @pytest.fixture

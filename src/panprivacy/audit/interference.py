@@ -46,7 +46,7 @@ class Row(NamedTuple):
 
 
 class Tick(NamedTuple):
-    """The wall clock shows so many days after the start."""
+    """Days after the start that the wall clock shows."""
 
     day: float
 

@@ -77,9 +77,9 @@ class Subject:
     delta: float | None = None
     """The delta that it claims: large, so that its noise has few outcomes."""
     plans: int = 1
-    """At least so many releases."""
+    """The least number of releases."""
     announced: int = 0
-    """At least so many announced readings."""
+    """The least number of announced readings."""
     longest: int = 6
     """The longest streams that are audited in seconds."""
     reach: int | None = None
@@ -144,7 +144,7 @@ def _names(users: int) -> list[str]:
 
 
 def _edges(users: int) -> list[tuple[int, int]]:
-    """The first edges of the smallest graph that has so many."""
+    """As many edges as there are users: the first ones of the smallest graph that has them."""
     pairs = [(low, high) for high in range(_nodes(users)) for low in range(high)]
     return pairs[:users]
 

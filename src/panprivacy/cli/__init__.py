@@ -46,6 +46,7 @@ COMMANDS = {
         "plan": ("plan", "", "Say which estimator to build, how large, and how much it will err."),
         "audit": ("audit", "[ESTIMATOR]", "Check the privacy of estimators."),
         "demo": ("demo", "", "Count simulated clinic visits, and compare the answer with the truth."),
+        "compile": ("compile", "", "Compile what a first run would compile."),
         "bench": ("bench", "", "Time panprivacy beside sketches that are not private."),
         "reproduce": ("reproduce", "", "Run the experiments of the paper again, and draw its figures."),
     },

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from math import isfinite, nan
-from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeAlias, TypeVar, cast, overload
+from typing import Any, Generic, Literal, NamedTuple, NoReturn, Protocol, TypeAlias, TypeVar, cast, overload
 
 from panprivacy.errors import NoEstimate
 
@@ -205,6 +205,26 @@ class Part(Generic[T]):
         if estimate is None and not self._optional:
             raise NoEstimate(release.why_missing(self._attribute))
         return cast("T", getattr(estimate, self._part, None))
+
+
+class OfPart(Generic[T]):
+    """An attribute of one of an object's parts as its own: ``release.epsilon_spent`` is that of ``release.cost``."""
+
+    def __init__(self, part: str) -> None:
+        self._part = part
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    @overload
+    def __get__(self, whole: None, owner: type) -> "OfPart[T]": ...
+    @overload
+    def __get__(self, whole: object, owner: type) -> T: ...
+    def __get__(self, whole: object, owner: type) -> "OfPart[T] | T":
+        return self if whole is None else cast("T", getattr(getattr(whole, self._part), self._name))
+
+    def __set__(self, whole: object, value: NoReturn) -> None:
+        raise AttributeError(f"{self._name} cannot be set")
 
 
 def numbers(name: str) -> tuple[Part[float], Part[float], Part[Interval], Part[float]]:

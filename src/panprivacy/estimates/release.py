@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from math import nan
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from panprivacy.display import Card, Rows, Sheet, finite, grid_of, html_of, warning_of
 from panprivacy.errors import InvalidValue, NoEstimate, PanPrivacyError
 from panprivacy.estimates.errors import interval_within
-from panprivacy.estimates.estimate import GUESS, Estimate, Series, numbers
+from panprivacy.estimates.estimate import GUESS, Estimate, OfPart, Series, numbers
 from panprivacy.estimates.frames import Tabular
 from panprivacy.privacy.budget import and_delta
 from panprivacy.universe.groups import Label
@@ -17,8 +17,6 @@ from panprivacy.universe.groups import Label
 if TYPE_CHECKING:
     import polars as pl
     from matplotlib.axes import Axes
-
-T = TypeVar("T")
 
 MOST_SHOWN = 20
 """Groups that are shown to people; a frame has all of them."""
@@ -51,23 +49,6 @@ class Cost:
         return f"{self.epsilon_spent:.4g} spent{left}{and_delta(self.delta_spent)}"
 
 
-class OfCost(Generic[T]):
-    """A field of a release's cost as an attribute of the release: ``release.epsilon_spent``."""
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._name = name
-
-    @overload
-    def __get__(self, release: None, owner: type) -> "OfCost[T]": ...
-    @overload
-    def __get__(self, release: "AnyRelease", owner: type) -> T: ...
-    def __get__(self, release: "AnyRelease | None", owner: type) -> "OfCost[T] | T":
-        if release is None:
-            return self
-        found: T = getattr(release.cost, self._name)
-        return found
-
-
 @dataclass(frozen=True, kw_only=True)
 class AnyRelease(Tabular):
     """What all releases have: named estimates, their cost, and groups, each of which is a release with a label.
@@ -93,15 +74,15 @@ class AnyRelease(Tabular):
     BOUNDS: ClassVar[str] = "interval"
     """What the bounds of an estimate are called."""
 
-    level = OfCost[float]()
+    level = OfPart[float]("cost")
     """Confidence level of the intervals."""
-    number = OfCost[int]()
+    number = OfPart[int]("cost")
     """Which of the planned releases this is, from 1."""
-    epsilon_spent = OfCost[float]()
+    epsilon_spent = OfPart[float]("cost")
     """Worst-case loss up to and with this release, one reading of the state included."""
-    delta_spent = OfCost[float]()
+    delta_spent = OfPart[float]("cost")
     """The probability, at most, with which more than `epsilon_spent` was lost; 0 without Gaussian noise."""
-    secure = OfCost[bool]()
+    secure = OfPart[bool]("cost")
     """False if the coins were not the operating system's: such a release protects nobody."""
 
     @property
@@ -371,7 +352,7 @@ class CountRelease(AnyRelease):
         return super().why_missing(name)
 
     def within(self, universe: int) -> Self:
-        """The same release, if there are only so many users: post-processing, at no cost.
+        """The same release for a universe of this size: post-processing, at no cost.
 
         The interval of an estimate c beyond the universe N holds what a test against N, the likeliest count that
         remains, would let pass: n with ``(c-n)^2 - (c-N)^2 <= (c-low)^2``. It always has width.

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from math import inf
 from pathlib import Path
 from struct import Struct
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -245,8 +245,8 @@ class ActiveUsers(TimedUpdates, Tabular, PartedEstimator[ActivesRelease]):
     `pp.Windows` of `pp.Density` errs less: it asks all users.
     """
 
-    KIND = 6
-    TRAITS = Traits(
+    KIND: ClassVar[int] = 6
+    TRAITS: ClassVar[Traits] = Traits(
         "actives",
         ("span", "every", "start", "tz", "delta", "sample", "memory"),
         small={"start": 0, "span": "2d"},

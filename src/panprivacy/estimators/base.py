@@ -16,7 +16,7 @@ from panprivacy.errors import CorruptState, InvalidType, NotPrivate, OtherUniver
 from panprivacy.estimates.release import Cost
 from panprivacy.estimators.saving import Saveable
 from panprivacy.estimators.traits import Traits
-from panprivacy.kernels import load_kernels
+from panprivacy.kernels import load_kernels, load_kernels_of
 from panprivacy.memory import ownership
 from panprivacy.memory.scratch import Scratch, kept_on_fork, wiped_on_fork
 from panprivacy.memory.stack import wipe_stack
@@ -25,7 +25,7 @@ from panprivacy.privacy import coins as coin_sources
 from panprivacy.privacy.budget import Budget, Split, and_delta, budget_of
 from panprivacy.privacy.coins import Coins
 from panprivacy.privacy.ledger import Ledger, Published
-from panprivacy.privacy.noisy_counts import add_noise
+from panprivacy.privacy.noisy_counts import add_noise, load_noise
 from panprivacy.slots import SlotMap
 from panprivacy.state import Snapshot, seal
 from panprivacy.table import Bits, Table
@@ -62,6 +62,8 @@ class Estimator(Saveable, Generic[R]):
     _gone: str | None = None  # why the table is not here any more
 
     def _assemble(self, universe: Universe, slots: SlotMap, ledger: Ledger, table: Bits, coins: Coins) -> None:
+        load_kernels_of(universe, slots, table)
+        load_noise(ledger.split.noise)
         self._slots = slots
         self._set_universe(universe)
         self._ledger = ledger

@@ -1,7 +1,7 @@
 """`Counts`: how often do people appear?"""
 
 from collections.abc import Iterable
-from typing import Any, Literal, NoReturn, Self
+from typing import Any, ClassVar, Literal, NoReturn, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -104,12 +104,12 @@ class Counts(UniverseEstimator[FrequencyRelease]):
     added.
     """
 
-    KIND = 5
-    OVERLAPPING = (
+    KIND: ClassVar[int] = 5
+    OVERLAPPING: ClassVar[str] = (
         "counters of the same users cannot be merged: each hides where it began, so that two of them cannot be added; "
         "feed one estimator, or shards that own different users"
     )
-    TRAITS = Traits(
+    TRAITS: ClassVar[Traits] = Traits(
         "counts",
         ("up_to", "only", "releases", "delta", "categories", "other"),
         small={"up_to": 2},

@@ -1,7 +1,7 @@
 """`Density`: what fraction of these users has shown up?"""
 
 from collections.abc import Iterable
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,9 +87,9 @@ class Density(UniverseEstimator[Release]):
     this or any other algorithm of its kind.
     """
 
-    KIND = 1
-    OVERLAPPING = "shards do not overlap: merge them without overlapping=True"
-    TRAITS = Traits(
+    KIND: ClassVar[int] = 1
+    OVERLAPPING: ClassVar[str] = "shards do not overlap: merge them without overlapping=True"
+    TRAITS: ClassVar[Traits] = Traits(
         "density",
         ("sample", "memory", "releases", "intrusions", "delta", "categories", "other"),
         in_folder=True,

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from math import inf, nan
 from pathlib import Path
 from struct import Struct
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -94,8 +94,10 @@ class Retention(Tabular, PartedEstimator[Release | RetentionRelease]):
     Announced readings and merging are not planned for.
     """
 
-    KIND = 7
-    TRAITS = Traits("retention", ("newcomers", "releases", "delta", "sample", "memory"), own_periods=True)
+    KIND: ClassVar[int] = 7
+    TRAITS: ClassVar[Traits] = Traits(
+        "retention", ("newcomers", "releases", "delta", "sample", "memory"), own_periods=True
+    )
     MORE = Struct("<?")
     NOT_MERGED = "a Retention cannot be merged: its keyed control group is no part of another's"
     NOT_REDRAWN = "a Retention plans no announced readings: a redraw would hide who came back"

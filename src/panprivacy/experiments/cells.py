@@ -76,7 +76,7 @@ QUICK = Scale(
 )
 
 
-# --- --first ----------------------------------------------------------------------------------------------------------
+# --- cells ------------------------------------------------------------------------------------------------------------
 
 
 class Cell(Protocol):
@@ -203,7 +203,7 @@ class Algorithm:
     read: Callable[[Any, int], float]
     """The estimated density, not brought into [0, 1], from the estimator and the universe."""
     size: Callable[[int, int], int]
-    """The size (sampled users, ids or buckets) for which the state takes so many bits, in a universe."""
+    """The size (sampled users, ids or buckets) for which the state takes this many bits, in a universe."""
 
     def run(self, universe: int, total: float, size: int, ids: Ids, coins: Coins) -> float:
         """Feed a whole stream and return the estimate."""

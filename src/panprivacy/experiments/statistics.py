@@ -32,7 +32,7 @@ class Interval:
 
 
 def quantile(error: float, comparisons: int = 1) -> float:
-    """How many standard errors an interval needs on either side, for `error` in all over so many comparisons.
+    """How many standard errors an interval needs on either side, for `error` in all over several comparisons.
 
     >>> round(quantile(0.05), 2), round(quantile(0.05, comparisons=10), 2)
     (1.96, 2.81)

@@ -82,8 +82,8 @@ class OtherLayout(CorruptState):
 class Combiner:
     """Unites packed sets for an estimator of this process, until `redraw` brings them to its bits.
 
-    Until then the marks show who is in the sets. Insertions and deletions are not united: whoever was inserted and then
-    deleted is to be gone.
+    Until then the marks show who is in the sets. Insertions and deletions are not united: a user who was
+    inserted and then deleted is to be gone.
     """
 
     def __init__(self) -> None:

@@ -4,10 +4,8 @@ Marks are not protected: they show which users are in a batch. They live as long
 process they are packed, slot by slot if these are few, and else with a place for every slot. A slot of a folder is a
 bit, or a counter and a bit: `Cells` is all that differs between the two.
 
-Packed sets of slots: what a process that looked ids up sends to the one that has the bits.
-
-One format for folders, engines and the service; docs/scale.md describes it byte by byte. A set says which users are in
-a batch, so whoever holds one wipes it.
+A process that looked ids up sends packed sets of slots to the process that has the bits. Folders, engines and the
+service use one format (docs/how-to/scale.md). A set says which users are in a batch, so its holder wipes it.
 """
 
 import struct
@@ -107,7 +105,7 @@ def _checksum(octets: NDArray[np.uint8], scratch: Scratch) -> NDArray[np.uint8]:
     return digest[:_CHECK]
 
 
-# --- --first ----------------------------------------------------------------------------------------------------------
+# --- marks of a batch -------------------------------------------------------------------------------------------------
 
 
 LISTED, EACH = 0, 1

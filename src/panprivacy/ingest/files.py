@@ -123,7 +123,7 @@ def _check_readable(file: str) -> None:
     """Refuse what cannot be opened before anything has been read."""
     path = Path(file)
     if is_pipe(file):
-        return  # whoever opens it and closes it again ends the process that writes to it
+        return  # opening and closing it would end the process that writes to it
     try:
         with path.open("rb") as opened:
             empty = not opened.read(1)
@@ -206,7 +206,7 @@ class Ahead:
         return self._first[:size]
 
     def read(self, size: int) -> bytes:
-        """Read what there is, up to so many bytes; nothing at the end."""
+        """Read the bytes that are there, up to a limit; nothing at the end."""
         piece, self._first = self._first[:size], self._first[size:]
         piece = piece + self._raw.read(size - len(piece)) if piece else self._raw.read(size)
         self._given += len(piece)

@@ -115,6 +115,8 @@ def harden() -> Hardening:
 
 
 def _libc() -> ctypes.CDLL:
+    if sys.platform == "win32":
+        raise OSError("this needs a C library of POSIX")
     return ctypes.CDLL(None, use_errno=True)
 
 

@@ -113,7 +113,7 @@ def lock_bits() -> str | None:
 def _lock(area: mmap.mmap) -> str | None:
     try:
         mlock = ctypes.CDLL(None, use_errno=True).mlock
-    except (OSError, AttributeError):
+    except (OSError, AttributeError, TypeError):  # Windows wants the name of a library
         return "this system has no mlock"
     start = ctypes.addressof(ctypes.c_char.from_buffer(area))
     if mlock(ctypes.c_void_p(start), ctypes.c_size_t(len(area))) == 0:

@@ -155,8 +155,8 @@ class FixedLevelPPDS(Density):
     A keyed permutation gives every user a place; those with a place below ``n = ceil(|U| / 2^level)`` qualify. A
     qualifying user is in the set with probability p0 before it appears and ``p1 = 1 - p0`` after. A release publishes
     the size of the set plus exact discrete Laplace noise, scaled to ``(noisy - n p0) / (q (p1 - p0))`` with q the
-    exact number of qualifying users. Whoever reads the whole state once, at any moment, and sees all releases, learns
-    at most `epsilon` about any one user, however often that user appears.
+    exact number of qualifying users. An intruder who reads the whole state once, at any moment, and sees
+    all releases, learns at most `epsilon` about any one user, however often that user appears.
 
     Parameters
     ----------

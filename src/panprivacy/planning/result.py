@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeAlias, 
 
 from panprivacy.display import Card, Rows, grid_of, html_of
 from panprivacy.errors import InvalidValue
+from panprivacy.estimates.estimate import OfPart
 from panprivacy.estimators.distinct.sizing import levels_for
 from panprivacy.privacy.budget import Split, and_delta, budget_of
 from panprivacy.privacy.coins import Coins
@@ -103,15 +104,11 @@ class Plan(Generic[E]):
     touched: float | None = None
     """The share of users that comes in the second period of a `Retention` at all."""
 
-    @property
-    def epsilon(self) -> float:
-        """The total budget; of an `ActiveUsers`, that of a cycle."""
-        return self.split.epsilon
+    epsilon = OfPart[float]("split")
+    """The total budget; of an `ActiveUsers`, that of a cycle."""
 
-    @property
-    def delta(self) -> float:
-        """The probability, at most, with which more than epsilon is lost: 0 with Laplace noise, which needs none."""
-        return self.split.delta
+    delta = OfPart[float]("split")
+    """The probability, at most, with which more than epsilon is lost: 0 with Laplace noise, which needs none."""
 
     @property
     def noise(self) -> str:

@@ -233,5 +233,5 @@ def fill_from_system(buffer: Buffer) -> None:
     buffer[:] = os.urandom(len(buffer))
 
 
-system = SystemCoins()
+system: SystemCoins = SystemCoins()
 """The source that every estimator uses unless it is given another."""

@@ -112,7 +112,8 @@ def _subtract(number, smaller):
 @njit(nogil=True)
 def quotient_coin(words, at, dividend, divisor, rest):
     """True with probability ``dividend/divisor``, which is at most 1: is it above a number of random binary digits?"""
-    rest[:] = dividend
+    for i in range(LIMBS):  # numba takes seconds to compile a slice, for the words of an error
+        rest[i] = dividend[i]
     while True:
         carried = u64(0)
         for i in range(LIMBS):
@@ -158,7 +159,8 @@ def gaussian(words, at, numerator, denominator, width, divisor, room):
             _subtract(distance, other)
         else:
             _subtract(other, distance)
-            distance[:] = other
+            for i in range(LIMBS):
+                distance[i] = other[i]
         _multiply(distance, distance, dividend)
         if _large_coin(words, at, dividend, divisor, rest):
             return drawn
@@ -172,13 +174,16 @@ def add_laplace(counts, words, at, numerator, denominator):
         at[DONE], at[KEPT] = i + 1, at[USED]
 
 
-@njit(
-    types.void(_COUNTS, _WORDS, _COUNTS, types.uint64, types.uint64, types.uint64, _WORDS, _WORDS),
-    nogil=True,
-    cache=True,
-)
+@njit(nogil=True, cache=True)
 def add_gaussian(counts, words, at, numerator, denominator, width, divisor, room):
     """Add noise to each count that is not done."""
     for i in range(at[DONE], len(counts)):
         counts[i] += gaussian(words, at, numerator, denominator, width, divisor, room)
         at[DONE], at[KEPT] = i + 1, at[USED]
+
+
+def load_gaussian() -> None:
+    """Compile or load `add_gaussian`, which takes longest and is needed where there is a delta only."""
+    if not add_gaussian.signatures:
+        add_gaussian.compile((_COUNTS, _WORDS, _COUNTS, types.uint64, types.uint64, types.uint64, _WORDS, _WORDS))
+        add_gaussian.disable_compile()  # other types are turned into these

@@ -16,7 +16,7 @@ from panprivacy.memory.stack import wipe_stack
 from panprivacy.privacy import coins as coin_sources
 from panprivacy.privacy import noise_kernels as kernels
 from panprivacy.privacy.coins import Coins, SystemCoins
-from panprivacy.privacy.noise import Laplace, Noise
+from panprivacy.privacy.noise import Gaussian, Laplace, Noise
 
 _WORDS_EACH = 64  # random words that noise mostly needs fewer of
 _LARGEST, _WIDEST, _FINEST = 2**63, 2**24, 2**46  # with these no number of the Gaussian sampler has more than 192 bits
@@ -40,6 +40,12 @@ def add_noise(counts: NDArray[np.int64], noise: Noise, coins: Coins) -> None:
         return
     for i in range(len(counts)):
         counts[i] = coins.noisy(int(counts[i]), noise)
+
+
+def load_noise(noise: Noise) -> None:
+    """Load the loop of a noise, before there is a count that it is added to."""
+    if isinstance(noise, Gaussian):
+        kernels.load_gaussian()
 
 
 def add_kept_noise(number: NDArray[np.int64], noise: Noise, coins: Coins) -> None:

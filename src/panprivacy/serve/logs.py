@@ -134,7 +134,13 @@ def _drop(reading: int) -> None:
 
 @contextmanager
 def compiling_told(say: Callable[[str], None]) -> Iterator[None]:
-    """Say it as soon as numba has to compile something inside the block, as it does on a first start."""
+    """Say it as soon as numba has to compile something inside the block, as it does on a first start.
+
+    On a terminal, what loads the kernels shows it (`panprivacy.kernels`).
+    """
+    if sys.stderr.isatty():
+        yield
+        return
     from numba.core import event
 
     class Teller(event.Listener):

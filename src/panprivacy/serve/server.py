@@ -5,6 +5,7 @@ import logging
 import os
 import signal
 import socket
+import sys
 from collections.abc import Callable
 from importlib import import_module
 from types import FrameType
@@ -29,6 +30,7 @@ from panprivacy.settings import InvalidSettings
 from panprivacy.state import StateFile
 from panprivacy.state.disk import StateInUse
 
+_TURN = 0.0005  # seconds for which a counter may keep the event loop waiting, which gives its turn up at every write
 _BACKLOG = 2048  # connections that may wait to be taken
 _OTHER_FILES = 100  # files that are open besides connections
 _FILES_OF_COUNTER = 8
@@ -59,6 +61,7 @@ def _run(
     reread: Callable[[], Settings] | None,
 ) -> None:
     os.environ["RUST_BACKTRACE"] = "0"  # a backtrace takes Polars long
+    sys.setswitchinterval(_TURN)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)  # uvicorn handles them first, and raises them again when it is done
     if reread is not None:

@@ -167,6 +167,11 @@ class FairQueue:
     def __len__(self) -> int:
         return sum(len(line.jobs) for line in self._lines.values())
 
+    @property
+    def senders(self) -> int:
+        """How many senders are remembered."""
+        return len(self._lines)
+
     def push(self, job: Job, sender: bytes, size: int) -> None:
         """Add a job of a sender."""
         line = self._lines.setdefault(sender, _Line(self._least))

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from panprivacy.errors import InvalidValue
 from panprivacy.memory.scratch import Scratch
-from panprivacy.slots import kernels
+from panprivacy.slots import category_kernels, kernels
 from panprivacy.slots.users import (
     NO_SLOT,
     AllUsers,
@@ -37,6 +37,7 @@ class OneCategoryPerUser:
     """Every user who has a place is asked about one category, and owns one bit."""
 
     lookup = Lookup.HASHED
+    KERNELS = ("slots.category_kernels",)
 
     places: UserSample
     categories: Categories
@@ -79,7 +80,7 @@ class OneCategoryPerUser:
         slots: Words = scratch.empty("slots", len(users) + 1, np.uint64)
         window = scratch.empty("window", 3 * kernels.WINDOW, np.uint32)
         located = (self.places.network, self.places.universe, self._bounds, self.categories.ranks)
-        return front(slots, kernels.locate_in_category(users, codes, *located, slots, window))
+        return front(slots, category_kernels.locate_in_category(users, codes, *located, slots, window))
 
 
 @dataclass(frozen=True)

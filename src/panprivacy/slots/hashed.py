@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from panprivacy.errors import CannotMerge, InvalidValue, PanPrivacyError
 from panprivacy.memory.scratch import Scratch
-from panprivacy.slots import kernels
+from panprivacy.slots import hashed_kernels, kernels
 from panprivacy.universe.categories import Categories
 from panprivacy.universe.integers import Lookup, Words
 
@@ -33,6 +33,7 @@ class Hashed:
     """
 
     lookup = Lookup.HASHED
+    KERNELS = ("slots.hashed_kernels",)
 
     levels: int
     buckets: int
@@ -95,11 +96,11 @@ class Hashed:
             hashes, codes = indices
             found: Words = scratch.empty("slots", len(hashes) + 1, np.uint64)
             layout = (self.categories.ranks, len(self.categories), self.levels, self.buckets)
-            return found[: kernels.category_cells(hashes, codes, *layout, found)]
+            return found[: hashed_kernels.category_cells(hashes, codes, *layout, found)]
         # Half the memory to fetch, and enough for every size.
         slots: NDArray[np.uint32] = scratch.empty("cells", len(indices), np.uint32)
         lowest = scratch.empty("lowest", kernels.WINDOW, np.float64)
-        kernels.cells(indices, self.levels, self.buckets, slots, lowest)
+        hashed_kernels.cells(indices, self.levels, self.buckets, slots, lowest)
         return slots
 
     def _refuse_parts(self) -> None:
@@ -112,7 +113,7 @@ class Hashed:
 
 
 def _digit(hash_: int, categories: int) -> int:
-    """`kernels._digit` for one hash."""
+    """`hashed_kernels._digit` for one hash."""
     h = (hash_ ^ hash_ >> 33) * 0x3C79AC492BA7B653 & _MASK
     h = (h ^ h >> 27) * 0x1C69B3F74AC4AE35 & _MASK
     return (h >> 32) * categories >> 32

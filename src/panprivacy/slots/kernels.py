@@ -11,7 +11,7 @@ register.
 import numpy as np
 from numba import njit, types
 
-from panprivacy.memory.intrinsics import ones_in, shift_right
+from panprivacy.memory.intrinsics import shift_right
 
 WINDOW = 2_048
 """Positions that are worked on at a time: their halves stay in the first-level cache."""
@@ -70,7 +70,7 @@ def _two_rounds_each(left, right, down, blocks, key_a, tweak_a, key_b, tweak_b):
 
 
 @njit(nogil=True)
-def _permute(window, left, right, universe, network):
+def permute(window, left, right, universe, network):
     """Write the halves of the places of some ids; False if an id is outside ``0..universe-1``."""
     shift, down, blocks, keys = network[0], u32(u32(32) - network[0]), network[1], network[2:]
     mask = (u64(1) << u64(shift)) - u64(1)
@@ -111,7 +111,7 @@ def locate(ids, network, universe, first, size, slots, scratch):
     for start in range(0, len(ids), WINDOW):
         window = ids[start : start + WINDOW]
         n = len(window)
-        if not _permute(window, left[:n], right[:n], universe, network):
+        if not permute(window, left[:n], right[:n], universe, network):
             return -1
         close = 0
         for i in range(n):
@@ -124,39 +124,6 @@ def locate(ids, network, universe, first, size, slots, scratch):
     return found
 
 
-@njit(
-    [
-        types.int64(ids, _WIDE, _NETWORK, types.uint64, _WIDE, _WIDE, _OUT, types.uint32[::1])
-        for ids in (_WIDE, _NARROW)
-    ],
-    nogil=True,
-    cache=True,
-)
-def locate_in_category(ids, codes, network, universe, bounds, ranks, slots, scratch):
-    """Permute the ids; write the places of those who are asked about the category of their event to `slots`.
-
-    Category `ranks[code]` has the places ``bounds[rank] .. bounds[rank+1]-1``; a code beyond the last is the last.
-    Returns how many there are, or -1 if an id is outside ``0..universe-1``, whatever its category. The rest is as in
-    `locate`, where most ids have a place beyond those that are looked for; here most have one.
-    """
-    shift = network[0]
-    left, right = scratch[:WINDOW], scratch[WINDOW : 2 * WINDOW]
-    last = u64(len(ranks) - 1)
-    found = 0
-    for start in range(0, len(ids), WINDOW):
-        window = ids[start : start + WINDOW]
-        asked = codes[start : start + WINDOW]
-        n = len(window)
-        if not _permute(window, left[:n], right[:n], universe, network):
-            return -1
-        for i in range(n):
-            place = (u64(left[i]) << u64(shift)) | u64(right[i])
-            rank = ranks[min(asked[i], last)]
-            slots[found] = place
-            found += int(bounds[rank] <= place < bounds[rank + u64(1)])
-    return found
-
-
 @njit(types.uint64(types.uint64, _NETWORK), nogil=True, cache=True)
 def permute_one(index, network):
     """The place of one index; the same as `locate` for an array of one."""
@@ -165,51 +132,3 @@ def permute_one(index, network):
     for r in range(0, len(keys), 4):
         left, right = _two_rounds(left, right, down, blocks, keys[r], keys[r + 1], keys[r + 2], keys[r + 3])
     return (u64(left) << u64(shift)) | u64(right)
-
-
-@njit(types.void(_WIDE, types.int64, types.int64, types.uint32[::1], types.float64[::1]), nogil=True, cache=True)
-def cells(hashes, levels, buckets, slots, lowest):
-    """Find the cell of each hash: level = trailing zeros, at most levels-1; bucket = high half times buckets / 2**32.
-
-    The lowest set bit is turned into a float, whose exponent is its position: unlike counting zeros this vectorises.
-    `lowest` is scratch for a window.
-    """
-    cap = u64(1) << u64(levels - 1)
-    exponents = lowest.view(np.uint64)
-    for start in range(0, len(hashes), WINDOW):
-        window = hashes[start : start + WINDOW]
-        out = slots[start : start + WINDOW]
-        for i in range(len(window)):
-            low = np.int64(window[i] | cap)
-            lowest[i] = np.float64(low & -low)
-        for i in range(len(window)):
-            level = (exponents[i] >> u64(52)) - u64(1023)
-            out[i] = u32(level * u64(buckets) + (((window[i] >> u64(32)) * u64(buckets)) >> u64(32)))
-
-
-@njit(nogil=True, inline="always")
-def _digit(hash_, categories):
-    """The category of a hash: mixed once more, so that it goes with every level and bucket alike."""
-    h = (hash_ ^ (hash_ >> u64(33))) * u64(0x3C79AC492BA7B653)
-    h = (h ^ (h >> u64(27))) * u64(0x1C69B3F74AC4AE35)
-    return ((h >> u64(32)) * categories) >> u64(32)
-
-
-@njit(types.int64(_WIDE, _WIDE, _WIDE, types.int64, types.int64, types.int64, _OUT), nogil=True, cache=True)
-def category_cells(hashes, codes, ranks, categories, levels, buckets, slots):
-    """Write the cell of each hash that is asked about the category of its event to the front of `slots`.
-
-    Category `ranks[code]` has the levels x buckets cells from ``rank * levels * buckets`` on; a code beyond the last is
-    the last. Returns how many there are. `slots` needs room for one more.
-    """
-    cap, last = u64(1) << u64(levels - 1), u64(len(ranks) - 1)
-    found = 0
-    for i in range(len(hashes)):
-        hash_ = hashes[i]
-        rank = ranks[min(codes[i], last)]
-        low = hash_ | cap
-        level = ones_in((low & (~low + u64(1))) - u64(1))
-        bucket = ((hash_ >> u64(32)) * u64(buckets)) >> u64(32)
-        slots[found] = (rank * u64(levels) + level) * u64(buckets) + bucket
-        found += int(_digit(hash_, u64(categories)) == rank)
-    return found

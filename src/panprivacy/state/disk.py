@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from panprivacy.errors import PanPrivacyError
 
@@ -33,6 +34,7 @@ def open_own(path: Path, flags: int, *, beside: bool = True) -> int:
     Others may be able to write into the folder. So a symbolic link is not followed, and a file beside the state that
     does not begin like ours is refused: it would be overwritten.
     """
+    posix_locks()
     try:
         handle = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, _OWNER_ONLY)  # a pipe would keep us waiting
     except OSError as error:
@@ -163,11 +165,23 @@ def is_at(handle: int, path: Path) -> bool:
         return False
 
 
+def posix_locks() -> Any:
+    """The module of locks on files; a system without it keeps no states, and all else works there."""
+    try:
+        import fcntl
+    except ImportError:
+        raise PanPrivacyError(
+            "state files and folders need locks of POSIX, which this system lacks: use Linux, macOS or WSL, or "
+            "to_bytes() and a place of your own",
+            code="needs-posix",
+        ) from None
+    return fcntl
+
+
 @contextmanager
 def no_reader(handle: int) -> Iterator[None]:
     """Wait until no process reads an open file, and keep readers waiting."""
-    import fcntl  # POSIX has it; without it, commands that keep no state still run
-
+    fcntl = posix_locks()
     fcntl.flock(handle, fcntl.LOCK_EX)
     try:
         yield
@@ -177,8 +191,7 @@ def no_reader(handle: int) -> Iterator[None]:
 
 def no_writer(handle: int) -> None:
     """Wait until no process changes an open file in place, and keep it so until it is closed."""
-    import fcntl
-
+    fcntl = posix_locks()
     fcntl.flock(handle, fcntl.LOCK_SH)
 
 

@@ -20,6 +20,7 @@ from panprivacy.state.disk import (
     is_there,
     no_writer,
     open_own,
+    posix_locks,
     read_all,
     sync_folder,
     write_all,
@@ -50,7 +51,7 @@ class StateFile:
     """
 
     def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
+        self.path: Path = Path(path)
         # A link is followed: replacing it would leave the state behind it forgotten, and twice on disk.
         self._target = self.path.resolve()
         self._lock = self._beside("lock")
@@ -355,8 +356,7 @@ class _Busy(OSError):
 
 def _take_lock(path: Path) -> int:
     """Lock a file, or raise `_Busy` at once; the lock ends with its process, however that ends."""
-    import fcntl  # POSIX has it; without it, commands that keep no state still run
-
+    fcntl = posix_locks()
     while True:
         handle = open_own(path, os.O_RDWR | os.O_CREAT)
         try:

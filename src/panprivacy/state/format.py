@@ -45,7 +45,7 @@ class Content:
 
     def __init__(self, *pieces: memoryview) -> None:
         self.pieces = pieces
-        self.size = sum(len(piece) for piece in pieces)
+        self.size: int = sum(len(piece) for piece in pieces)
 
     def copy(self, at: int, into: memoryview) -> None:
         """Fill a buffer with the bytes from a position on."""

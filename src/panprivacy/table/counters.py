@@ -53,6 +53,7 @@ class Counters(Bits):
 
     threaded = True
     repeatable = False
+    KERNELS = ("table.counter_kernels",)
 
     size: int
     words: NDArray[np.uint64]

@@ -63,7 +63,7 @@ class Categories:
                 f"there can be 1 to {MOST_GROUPS:,} categories, got {len(listed) + other:,}", code="categories-number"
             )
         refuse_half_characters(listed, "category")
-        self.labels = (*listed, *([OTHER] if other else []))
+        self.labels: tuple[Any, ...] = (*listed, *([OTHER] if other else []))
         self.other = other
         self._kind = kinds.pop()
         self._known = Users(list(listed))
@@ -292,7 +292,7 @@ class EventColumns(Sequence[Any]):
     """Two columns of one length, users and categories, read as one column of events without copying them."""
 
     def __init__(self, users: Chunk, categories: Chunk) -> None:
-        self.columns = (users, categories)
+        self.columns: tuple[Any, Any] = (users, categories)
 
     def __len__(self) -> int:
         return len(self.columns[0])

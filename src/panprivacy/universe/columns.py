@@ -6,7 +6,7 @@ once, so it becomes many batches. An array is not copied; of anything else no mo
 
 How far a long iterator has been counted, for a person who watches.
 
-What is shown is the number of events and their pace, which are visible to whoever watches the process anyway.
+The display has the number of events and their pace. Anyone who watches the process can see both anyway.
 """
 
 import sys
@@ -68,7 +68,7 @@ class Counter:
             self._face.close()
 
     def advance(self, events: int) -> None:
-        """Note that so many more events were taken."""
+        """Add to the number of events taken."""
         self._events += events
         seconds = monotonic() - self._start
         if not self._watched or seconds < PATIENCE:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from panprivacy.errors import InvalidType, InvalidValue, OutsideUniverse
 from panprivacy.memory.scratch import Scratch
-from panprivacy.universe import kernels
+from panprivacy.universe import lookup_kernels as kernels
 from panprivacy.universe.columns import (
     chosen_rows,
     columns_of,
@@ -133,7 +133,7 @@ class Pairs(Sequence[Any]):
             raise InvalidValue(
                 f"an edge has two ends: got {len(source)} sources and {len(target)} targets", code="edges-length"
             )
-        self.columns = (source, target)
+        self.columns: tuple[Any, Any] = (source, target)
 
     def __len__(self) -> int:
         return len(self.columns[0])

@@ -85,7 +85,7 @@ def in_runs(labels: "pl.Series") -> Groups | None:
 
 
 def label_column(given: Any, size: int) -> "pl.Series":
-    """The group of each of so many users, as one column of text or of integers."""
+    """The group of each user, as one column of text or of integers."""
     import polars as pl
 
     if isinstance(given, str | bytes | Set):

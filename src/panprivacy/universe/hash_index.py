@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panprivacy.memory.scratch import Scratch, mask
-from panprivacy.universe import kernels
+from panprivacy.universe import lookup_kernels as kernels
 from panprivacy.universe.integers import Words
 
 NOT_THERE = 2**64 - 1
@@ -16,6 +16,8 @@ NOT_THERE = 2**64 - 1
 
 class LookedUp(ABC):
     """A universe that has to look every user up: that is the check, too."""
+
+    KERNELS = ("universe.lookup_kernels",)
 
     @abstractmethod
     def places(self, chunk: Any, scratch: Scratch) -> tuple[Words, int]:

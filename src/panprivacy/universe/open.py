@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from panprivacy.errors import InvalidType, InvalidValue, OutsideUniverse
 from panprivacy.memory.scratch import Scratch
-from panprivacy.universe import kernels
+from panprivacy.universe import lookup_kernels as kernels
 from panprivacy.universe.columns import floats_refused, is_arrow, is_polars, refuse_floats, shown
 from panprivacy.universe.integers import Lookup, TooLarge, Words, as_words
 
@@ -41,6 +41,7 @@ class OpenUniverse:
     """
 
     lookup = Lookup.HASHED
+    KERNELS = ("universe.lookup_kernels",)
 
     key: bytes = field(repr=False)
     ids: str | None = None

@@ -110,7 +110,7 @@ def first_of(chunk: Any, wrong: Any) -> list[Any]:
 
 
 def outside_of(named: list[Any], wrong: int, place: str) -> OutsideUniverse:
-    """Name the first few of so many ids that are outside a universe."""
+    """An error that names the first few ids outside a universe, and how many there are."""
     listed = ", ".join(str(user) for user in named)
     more = f" and {wrong - len(named)} more" if wrong > len(named) else ""
     users, verb = ("user", "is") if wrong == 1 else ("users", "are")

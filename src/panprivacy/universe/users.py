@@ -12,7 +12,7 @@ import numpy as np
 from panprivacy.errors import InvalidType, InvalidValue, OutsideUniverse, PanPrivacyError
 from panprivacy.memory.scratch import Scratch
 from panprivacy.units import counted
-from panprivacy.universe import kernels
+from panprivacy.universe import lookup_kernels as kernels
 from panprivacy.universe.columns import (
     chosen_columns,
     floats_refused,
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 _PLACE = "the listed users"
 # Two hashes of 64 bits stand for a text. A text that was made up to have both hashes of a listed user passes for that
-# user; but whoever can send it can send the listed id as well.
+# user; but a sender of it can send the listed id as well.
 _HASH, _CHECK = OpenUniverse(b"where it stands"), OpenUniverse(b"that it is it")
 _WIDTHS = 8  # lengths of ids with leading zeros that are tried
 _NAMES = {"int": "integers of 64 bits", "str": "text", "bytes": "bytes", "any": "of several types"}
@@ -118,7 +118,7 @@ class Users(LookedUp):
             listed = _in_order(given)
         else:
             listed, self.groups = _by_group(given, groups)
-        self.size = len(listed)
+        self.size: int = len(listed)
         if not self.size:
             raise InvalidValue("the list of users is empty", code="no-users")
         # All that looking up needs is built now: built at the first event, its presence would tell of that event.

@@ -150,7 +150,7 @@ def rows() -> list[Row]:
 Build = Callable[[Coins], Any]
 
 
-# --- --first ----------------------------------------------------------------------------------------------------------
+# --- one cell of the table --------------------------------------------------------------------------------------------
 
 
 _AGREE = 1e-12  # a claim is a float, computed in floats: it is compared to twelve digits

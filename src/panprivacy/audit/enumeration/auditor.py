@@ -55,7 +55,7 @@ def exact(
     users
         How many users there are, 0..users-1, or their ids.
     length
-        Every stream of up to so many events is audited.
+        Every stream of up to this many events is audited.
     releases
         How many releases are made, at any moments.
     intrusions

@@ -45,7 +45,7 @@ _FINE = 1e-6  # how closely an epsilon is bracketed
 
 
 class Drawn(NamedTuple):
-    """The sum of so many independent draws of a law."""
+    """The sum of `times` independent draws of a law."""
 
     law: Noise
     times: int

@@ -47,10 +47,10 @@ def image(
     plants
         Names of functions, ``module:function``, that the child calls before anything else: leaks that must be found.
     """
+    check_system()
     # Loaded now: the search compiles loops, which few programs need.
     from panprivacy.audit.memory import files, programs
 
-    check_system()
     chosen = named(scenario) if isinstance(scenario, str) else scenario
     trial = programs.Trial(chosen, users, chosen.hardened if hardened is None else hardened, tuple(plants))
     return files.compare(trial) if chosen.adjacent else _searched(trial)

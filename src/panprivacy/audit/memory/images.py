@@ -173,21 +173,25 @@ def _memory(process: int) -> Iterator[Segment]:
         raise refused(process, error) from None
     try:
         for stretch in writable(process):
-            octets = np.empty(stretch.end - stretch.start, dtype=np.uint8)
-            try:
-                got = _read(memory, stretch.start, octets)
-            except OSError:  # [vvar] and the like cannot be read
-                continue
-            yield Segment(stretch.name, process, stretch.start, octets[:got])
+            octets = np.zeros(stretch.end - stretch.start, dtype=np.uint8)
+            _read(memory, stretch.start, octets)
+            yield Segment(stretch.name, process, stretch.start, octets)
     finally:
         os.close(memory)
 
 
-def _read(memory: int, address: int, octets: Octets) -> int:
+def _read(memory: int, address: int, octets: Octets) -> None:
+    """Copy pages; those that cannot be read, such as [vvar] or what was given back just now, stay zeros."""
     at = 0
-    while at < len(octets) and (got := os.preadv(memory, [octets[at:].data], address + at)):
+    while at < len(octets):
+        try:
+            got = os.preadv(memory, [octets[at:].data], address + at)
+        except OSError:
+            at += _PAGE
+            continue
+        if not got:
+            raise CannotImage("the process under audit has ended")
         at += got
-    return at
 
 
 def _files(folder: Path) -> Iterator[Segment]:

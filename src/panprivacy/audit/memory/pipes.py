@@ -21,7 +21,7 @@ from panprivacy.audit.memory.batches import LETTERS, Batch, UserPool, letters
 from panprivacy.audit.memory.estimators import EPSILON, RELEASES, TableLocation, shards_of
 from panprivacy.audit.memory.images import CannotImage, bits_of, family, peek
 from panprivacy.audit.memory.programs import Trial, folders
-from panprivacy.audit.memory.scenarios import BATCHES, SHARDS, START
+from panprivacy.audit.memory.scenarios import BATCHES, LIST, SHARDS, START
 from panprivacy.audit.memory.traces import Record, TableVersion, Traces
 from panprivacy.folder import StateFolder
 from panprivacy.periods import DAY
@@ -36,12 +36,14 @@ _WRITTEN = 1.5  # seconds after which a state must be on disk
 
 def run(trial: Trial, pool: UserPool) -> tuple[Record, Traces]:
     """Run a command, feed it batch after batch, and image it while it waits for more."""
-    words = [str(trial.users) if word == "USERS" else word for word in trial.scenario.pipe]
+    words = trial.scenario.pipe
     rows = _Rows(pool, timed="--time" in words, strangers="--skip-outside" in words)
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
-    with folders() as (imaged, _):
+    with folders() as (imaged, beside):
         record = Record(pool, imaged)
-        with trial.command(*words, *_OPTIONS, cwd=imaged, **pipes) as process:
+        (beside / LIST).write_text("\n".join(["user", *map(str, [] if pool.listed is None else pool.listed)]))
+        given = {"USERS": str(trial.users), LIST: str(beside / LIST)}
+        with trial.command(*(given.get(word, word) for word in words), *_OPTIONS, cwd=imaged, **pipes) as process:
             shards = imaged / SHARDS if SHARDS in words else None
             pipe = _Pipe(process, pool, saves="--state" in words, shards=shards)
             pipe.feed(rows.header)

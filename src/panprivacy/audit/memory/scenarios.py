@@ -81,6 +81,9 @@ _REFUSED = ("short", "refused", "reload", "medium", "short")
 _DENSITY, _DISTINCT = ("density", "-", "-n", "USERS"), ("distinct", "-", "--ids", "text")
 _BY = ("--by", "clinic", "--categories", "north,south,west")
 _COUNTS = ("counts", "-", "-n", "USERS")
+LIST = "list.csv"
+"""The file of the list of users that a pipe is given."""
+_NORMALIZED = ("density", "-", "--universe-file", LIST, "--normalize", "all", "--skip-outside")
 _KEPT = ("--state", "state.pp")
 SHARDS = "shards/"
 """The folder that a pipe keeps its state in, if it does not keep it in a file."""
@@ -202,6 +205,7 @@ SCENARIOS = (
         pipe=(*_DISTINCT, *_KEPT),
     ),
     Scenario("pipe with strangers", steps=_SMALL, pipe=(*_DENSITY, "--skip-outside")),
+    Scenario("pipe with a list", "Users, text", "list of text", steps=_SMALL, pipe=_NORMALIZED),
     Scenario("pipe with times", steps=_PIPED, pipe=(*_DENSITY, *_KEPT, *_TIMED)),
     Scenario(
         "pipe with times, DistinctCount",

@@ -11,6 +11,7 @@ from panprivacy.checks import check_delta, check_number, check_whole
 from panprivacy.display import Card, grid_of, html_of, warning_of
 from panprivacy.errors import InvalidValue
 from panprivacy.estimates import Cost, Estimate
+from panprivacy.estimates.estimate import OfPart
 from panprivacy.estimators.continual.accuracy import Accuracy, accuracy_of, bar_for
 from panprivacy.estimators.continual.observed import (
     KIND,
@@ -294,10 +295,8 @@ class Continual(Saveable):
         """How often the published density may still move."""
         return self._observed.drift_test.shares.moves - self._density._ledger.releases
 
-    @property
-    def universe(self) -> Universe:
-        """The users there could be."""
-        return self._density.universe
+    universe = OfPart[Universe]("_density")
+    """The users there could be."""
 
     @property
     def epsilon(self) -> float:
@@ -309,15 +308,11 @@ class Continual(Saveable):
         """The probability, at most, with which more than epsilon is lost: 0 unless one was given, and is used."""
         return self._observed.drift_test.shares.delta
 
-    @property
-    def secure(self) -> bool:
-        """Whether every coin so far came from the operating system."""
-        return self._density.secure
+    secure = OfPart[bool]("_density")
+    """Whether every coin so far came from the operating system."""
 
-    @property
-    def memory(self) -> int:
-        """Bytes that the bits take."""
-        return self._density.memory
+    memory = OfPart[int]("_density")
+    """Bytes that the bits take."""
 
     def __repr__(self) -> str:
         if self.emptied:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import combinations
 from math import inf, sqrt
-from typing import Any, NoReturn, Self
+from typing import Any, ClassVar, NoReturn, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from panprivacy.checks import check_delta, check_epsilon, check_key, check_numbe
 from panprivacy.display import Rows
 from panprivacy.errors import CannotMerge, InvalidValue, PanPrivacyError
 from panprivacy.estimates import Cost, CountRelease
+from panprivacy.estimates.estimate import OfPart
 from panprivacy.estimators.base import Estimator
 from panprivacy.estimators.distinct.likelihood import CountModel, not_negative, total
 from panprivacy.estimators.distinct.overlap import union_pair, united
@@ -113,8 +114,8 @@ class DistinctCount(Estimator[CountRelease]):
     `rerandomize` between them are not protected, by this or any other algorithm of its kind.
     """
 
-    KIND = 2
-    TRAITS = Traits(
+    KIND: ClassVar[int] = 2
+    TRAITS: ClassVar[Traits] = Traits(
         "distinct",
         ("buckets", "error", "releases", "intrusions", "delta", "categories", "other", "ids"),
         small={"buckets": 2, "levels": 1},
@@ -286,15 +287,11 @@ class DistinctCount(Estimator[CountRelease]):
                 )
             self._set_universe(declared)
 
-    @property
-    def buckets(self) -> int:
-        """How many bits a level has."""
-        return self._slots.buckets
+    buckets = OfPart[int]("_slots")
+    """How many bits a level has."""
 
-    @property
-    def levels(self) -> int:
-        """How many levels there are."""
-        return self._slots.levels
+    levels = OfPart[int]("_slots")
+    """How many levels there are."""
 
     def _model(self, pair: Pair) -> CountModel:
         return model_of(pair, self.levels, self.buckets, self._ledger.split.noise, 1 / self._slots.tables)
@@ -304,10 +301,8 @@ class DistinctCount(Estimator[CountRelease]):
         """The labels of the categories, in the order in which a release has them; none without categories."""
         return self._slots.categories.labels if self._slots.categories else ()
 
-    @property
-    def categories(self) -> Categories | None:
-        """What events can be in, where they are in categories."""
-        return self._slots.categories
+    categories = OfPart[Categories | None]("_slots")
+    """What events can be in, where they are in categories."""
 
     @property
     def _settled(self) -> int:

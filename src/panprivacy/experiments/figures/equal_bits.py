@@ -71,7 +71,7 @@ def _table(frames: Frames, scale: Scale) -> pl.DataFrame:
 
 
 def advantage(table: pl.DataFrame, stream: str, bits: int, error: float = statistics.BAND) -> statistics.Interval:
-    """How many times smaller Density's MSE is than PPDS's, in so many bits."""
+    """How many times smaller Density's MSE is than PPDS's, with equal bits."""
     rival, mine = (table.filter(stream=stream, algorithm=name, bits=bits) for name in GOAL)
     return statistics.ratio_interval(rival["mse"][0] / mine["mse"][0], rival["freedom"][0], mine["freedom"][0], error)
 

@@ -113,10 +113,11 @@ def script_path() -> Path | None:
     return path if path.is_file() else None
 
 
-# --- --first ----------------------------------------------------------------------------------------------------------
+# --- routes -----------------------------------------------------------------------------------------------------------
 
 
 _LONGEST_KEY = 255
+_FOR_FEEDERS = ("name", "title", "kind", "columns", "repeatable", "retired")
 _PAGE = 2**20  # bytes of releases in one answer
 _PROBLEM_ROWS = "".join(
     f'<tr id="{each.slug}"><td><code>{each.slug}</code><td>{each.status}<td>{escape(each.title)}'
@@ -180,9 +181,14 @@ class _Routes:
         return JSONResponse({"counters": counters, "damaged": damaged, "may": access.roles})
 
     async def counter(self, request: Request) -> Response:
-        self._context.access(request).require("read", _name(request))
+        access, name = self._context.access(request), _name(request)
+        if not access.may("feed", name):
+            access.require("read", name)
         _refuse_unknown(request)
-        return JSONResponse(self._context.service.counter(_name(request)).status)
+        status = self._context.service.counter(name).status
+        if not access.may("read", name):  # a feeder is told what to send, and nothing of releases
+            status = {key: status[key] for key in _FOR_FEEDERS}
+        return JSONResponse(status)
 
     async def events(self, request: Request) -> Response:
         """Count a body: answered when it is on disk."""

@@ -41,6 +41,7 @@ _GOODBYE = 1.0  # seconds for a peer to agree that a connection is closed
 _SLICE = 2**12  # bytes of a head that are parsed at a time
 _MOST_HEADERS = 100
 _MOST_BEHIND = 16  # requests that wait behind one that is being answered before no more bytes are parsed
+_APART = 0.2  # seconds between so many requests and the next
 _LEAST_TAKEN = 2**15  # bytes of an answer that a reader takes in `limits.seconds`
 
 
@@ -104,6 +105,7 @@ class _Connection(HttpToolsProtocol):
     _over = False
     _lost = False
     _in_head = True
+    _will_parse = False
     _head_size = _head_taken = _header_count = 0
     _give_up_at = 0.0
 
@@ -157,7 +159,9 @@ class _Connection(HttpToolsProtocol):
             self._wait()
             if self._unparsed:
                 self.flow.pause_reading()
-                self.loop.call_soon(self._parse_on)
+                if not (self.pipeline or self._will_parse):
+                    self._will_parse = True
+                    self.loop.call_later(_APART, self._parse_on)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._lost = True
@@ -297,7 +301,7 @@ class _Connection(HttpToolsProtocol):
 
     def _parse_on(self) -> None:
         """Parse what has come behind requests that are answered by now."""
-        data, self._unparsed = self._unparsed, bytearray()
+        data, self._unparsed, self._will_parse = self._unparsed, bytearray(), False
         if not self._lost:
             self.data_received(data)
         wipe(np.frombuffer(data, dtype=np.uint8))
