@@ -319,7 +319,7 @@ def headlines(runs: int, flights: Flights | None) -> Table:
     for shape, each in times.items():
         for name, found in frequency_scores(each, runs, 1.0, 8).items():
             _row(table, f"counts, {name}", f"{shape}, {len(each):,} users, epsilon 1", found)
-    for came in ((6_000, 3_000, 2_000), (1_200, 600, 0), (400, 0, 0)):
+    for came in ((6_000, 3_000, 2_000), (1_200, 600, 0), (1_200, 0, 0), (400, 0, 0)):
         what = "{:,} came, {:,} back, {:,} new, of 20,000; epsilon 1".format(*came)
         for name, (found, told) in retention_scores(came, 20_000, runs, 1.0).items():
             _row(table, f"retention, {name}", what, found, told)

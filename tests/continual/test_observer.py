@@ -14,7 +14,7 @@ from rich.console import Console
 
 import panprivacy as pp
 from panprivacy import state
-from panprivacy.errors import CorruptState, PanPrivacyError
+from panprivacy.errors import CorruptState
 from panprivacy.estimators.continual import Continual, observed
 from panprivacy.estimators.continual.accuracy import farthest_walk
 from panprivacy.estimators.continual.observed import DriftTest
@@ -119,7 +119,7 @@ def test_a_delta_that_brings_nothing_is_not_used() -> None:
 
 @pytest.mark.parametrize("delta", [0.0, -1e-9, 0.01])
 def test_an_impossible_delta_is_refused(delta: float) -> None:
-    with pytest.raises(ValueError, match="delta must be above 0"):
+    with refused("delta-range"):
         observer(delta=delta)
 
 
@@ -219,9 +219,9 @@ def test_the_bits_and_the_budget_of_a_density_can_be_taken_over() -> None:
     assert est.budget.total <= 4.0
     assert seen.moved
     assert abs(seen.density - 0.5) < 0.03
-    with pytest.raises(PanPrivacyError, match="taken over by a Continual"):
+    with refused("emptied"):
         density.release()
-    with pytest.raises(PanPrivacyError, match="taken over by a Continual"):
+    with refused("emptied"):
         Continual(density)
 
 
@@ -364,7 +364,7 @@ def test_seeded_coins_are_told_and_not_saved_by_mistake() -> None:
 
 
 def test_the_state_of_something_else_is_refused() -> None:
-    with pytest.raises(CorruptState, match="not that of a Continual"):
+    with refused("other-estimator"):
         Continual.from_bytes(pp.Density(2000, 1.0).to_bytes())
     with refused("other-estimator", "Density"):
         pp.Density.from_bytes(used().to_bytes())

@@ -13,7 +13,7 @@ import pytest
 
 import panprivacy as pp
 from panprivacy import audit
-from panprivacy.errors import EarlyEvent, LateEvent, OutsideUniverse, PanPrivacyError
+from panprivacy.errors import EarlyEvent, LateEvent, OutsideUniverse
 from panprivacy.estimates import Release
 from panprivacy.estimators.continual import Continual
 from panprivacy.estimators.windows import Windows
@@ -196,9 +196,9 @@ def test_as_many_times_as_ids_are_needed() -> None:
 def test_a_time_far_ahead_is_taken_for_a_mistake() -> None:
     windows = weeks()
 
-    with pytest.raises(ValueError, match="are times in seconds"):
+    with refused("early-event", "are times in seconds"):
         windows.update(3, time=1.7e11)
-    with pytest.raises(ValueError, match="are times in seconds"):
+    with refused("early-event", "are times in seconds"):
         weeks(start=None).update_many([1, 2], time=[0.0, 1.7e11])
     assert windows.closed == ()
 
@@ -210,7 +210,7 @@ def test_what_is_over_is_overwritten() -> None:
 
     assert not table.words.any()
     assert windows.open is not first
-    with pytest.raises(PanPrivacyError, match="the window of this estimator is over"):
+    with refused("emptied"):
         first.update(3)
 
 

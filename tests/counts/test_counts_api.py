@@ -66,11 +66,11 @@ def test_what_is_no_plan_is_refused(more: dict[str, Any], code: str) -> None:
 
 def test_what_cannot_be_done_is_refused_with_the_reason() -> None:
     est = pp.Counts(100, 1.0)
-    with pytest.raises(pp.PanPrivacyError, match="tells how often its user came in between"):
+    with refused("no-rerandomize"):
         est.rerandomize()
     with pytest.raises(TypeError):
-        pp.Counts(100, 1.0, intrusions=1)  # type: ignore[call-arg]
-    with pytest.raises(pp.CannotMerge, match="each hides where it began"):
+        pp.Counts(100, 1.0, intrusions=1)
+    with refused("overlapping-shards"):
         pp.merge([est, pp.Counts(100, 1.0)], overlapping=True)
     with refused("shards-apart", "overlap"):
         pp.merge([est, pp.Counts(100, 1.0)])

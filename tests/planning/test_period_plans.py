@@ -62,7 +62,7 @@ def test_the_smallest_epsilon_reaches_alpha_and_a_smaller_one_does_not(name: Any
 def test_what_cannot_be_planned_is_said() -> None:
     with pytest.raises(pp.CannotPlan, match="out of reach for 50 users"):
         pp.plan_periods("ActiveUsers", 50, alpha=0.001)
-    with pytest.raises(ValueError, match="give epsilon, or alpha"):
+    with refused("plan-epsilon"):
         pp.plan_periods("Retention", 1000)
     with refused("plan-estimator", "'Density'"):
         pp.plan_periods("Density", 1000, 1.0)  # type: ignore[arg-type]

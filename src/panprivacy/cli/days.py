@@ -13,7 +13,7 @@ from panprivacy.cli.output import cause_of
 from panprivacy.cli.published import UNTIL, Dated
 from panprivacy.cli.run import Run
 from panprivacy.cli.series import Whole, once
-from panprivacy.cli.sources import Counting, Events, Files, Listened
+from panprivacy.cli.sources import Counting, Events, Files, Listened, in_order_of_time
 from panprivacy.errors import InvalidValue, PanPrivacyError
 from panprivacy.estimates.actives import ActivesRelease
 from panprivacy.estimates.plots import draw_actives
@@ -46,6 +46,8 @@ class Days:
     est: ActiveUsers
     policy: RowPolicy
     """What becomes of rows that are late or early."""
+    lateness: str | None = None
+    """How late a row of a file may be."""
     released: list[ActivesRelease] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -98,7 +100,8 @@ class Days:
         feed, run = source.feed_to(self.est, columns), self.run
         if isinstance(source, Files):
             take = partial(self._take, feed=feed, column=column, whole=once, live=False)
-            source.read(columns, run.keeper, run.output, take)
+            with in_order_of_time(take, column, self.lateness, self._zone) as each:
+                source.read(columns, run.keeper, run.output, each)
             return
         by_clock, note = self.policy.ahead == 0, run.output.note
         if by_clock and not self._begun and wall_clock() >= self._due:

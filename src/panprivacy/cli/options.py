@@ -315,14 +315,18 @@ class TimeOptions:
         Parameter(metavar="POLICY", show_choices=False, help="Rows further ahead than --ahead: refuse or skip."),
     ] = None
     ahead: Annotated[int | None, Parameter(metavar="N", help="Periods that one row may end; 0: none.")] = None
+    lateness: Annotated[
+        str | None,
+        Parameter(metavar="2d", help="How late rows of files may be; they wait in memory."),
+    ] = None
     tz: Annotated[
         str | None,
-        Parameter(metavar="ZONE", help="Time zone of days, and of times without one: Europe/Berlin. Default: UTC."),
+        Parameter(metavar="ZONE", help="Time zone, such as Europe/Berlin. Default: UTC."),
     ] = None
 
     def check_given(self, time: str | None) -> None:
         """Refuse options about the times of rows where rows have no times."""
-        about = ("late", "early", "ahead") + (("start", "tz") if isinstance(self, ReleaseOptions) else ())
+        about = ("late", "early", "ahead", "lateness") + (("start", "tz") if isinstance(self, ReleaseOptions) else ())
         given = [f"--{name}" for name in about if getattr(self, name) is not None]
         if given and time is None:
             raise InvalidValue(f"{' and '.join(given)}: about the times of rows; say --time NAME", code="which-time")
@@ -366,6 +370,13 @@ class ReleaseOptions:
         ),
     ] = None
     release_every: ReleaseEvery = None
+    anew: Annotated[
+        bool,
+        Parameter(
+            negative="",
+            help="Count anew in each period, with the whole epsilon.",
+        ),
+    ] = False
     time: Annotated[
         str | None,
         Parameter(

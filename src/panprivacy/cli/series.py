@@ -9,12 +9,14 @@ from typing import Any, Protocol, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from panprivacy.cli.notes import note_epsilon
+from panprivacy.cli.notes import note_epsilon, note_noise_of_series
 from panprivacy.cli.options import FileOptions, SeriesOptions
 from panprivacy.cli.published import UNTIL, Audited, Dated, Published
 from panprivacy.cli.run import Run
-from panprivacy.cli.sources import Counting, Events, Files, Listened
+from panprivacy.cli.sources import Counting, Events, Files, Listened, in_order_of_time
 from panprivacy.errors import InvalidValue
+from panprivacy.estimates.plots import draw_windows
+from panprivacy.estimators.base import Estimator
 from panprivacy.ingest import STDIN, Batch, Columns, Kind, SignalTimer, expand, is_pipe, read
 from panprivacy.ingest.feed import WRITTEN, BatchFeeder, bad_row, chosen_rows, moments_of_rows
 from panprivacy.memory.scratch import Scratch
@@ -201,7 +203,7 @@ def plan_series(
     """
     every, time = series.release_every, getattr(series, "time", None)
     of_files = bool(files) and list(files) != [STDIN]  # files have no clock to go by
-    if every is not None and plan["releases"] is None and (time is not None or not of_files):
+    if every is not None and plan["releases"] is None and not series.anew and (time is not None or not of_files):
         length_of(every)
         found = _periods_found(series, files, reading) if of_files and time and reading else ""
         raise InvalidValue(
@@ -229,8 +231,16 @@ def _periods_found(series: Any, given: Sequence[str], reading: FileOptions) -> s
     return f"; from {calendar.shown(calendar.start)} on, these files have {last + 1:,} of {every}"
 
 
-def feed_series(run: Run, source: Events, options: SeriesOptions) -> None:
-    """Feed events and show what was asked for: one answer, or a series, by the clock or by the times of rows."""
+def feed_series(
+    run: Run, source: Events, options: SeriesOptions, new: Callable[[], Estimator[Any]] | None = None
+) -> None:
+    """Feed events and show what was asked for: one answer, or a series, by the clock or by the times of rows.
+
+    `new` makes another estimator, where each period may have one of its own.
+    """
+    if options.anew:
+        feed_windows(run, source, options, new)
+        return
     time, every, final = options.time, options.release_every, options.release
     if run.picture is not None and every is not None:
         _check_picture(run.est)
@@ -265,7 +275,49 @@ def feed_series(run: Run, source: Events, options: SeriesOptions) -> None:
         raise InvalidValue(
             f"when does the first period start? No row of a pipe decides that: say {START}", code="which-start"
         )
-    Series(run, calendar, published).feed(source, final)
+    Series(run, calendar, published, options.lateness).feed(source, final)
+
+
+def feed_windows(run: Run, source: Events, options: SeriesOptions, new: Callable[[], Estimator[Any]] | None) -> None:
+    """Count anew in each period, with an estimator of its own, which is released and wiped when its period is over."""
+    time, every = options.time, options.release_every
+    if time is None or every is None or run.kept is not None or new is None or not isinstance(source, Files):
+        raise InvalidValue(
+            "--anew counts files, by --time NAME and --release-every week, and keeps no --state", code="anew-alone"
+        )
+    policy = options.policy(live=False, in_own_period=True)
+    calendar = Calendar.parsed(time, every, options.start, passed=0, planned=_EVER, tz=options.tz, policy=policy)
+    columns = replace(source.columns, time=calendar.column)
+    rows: list[Dated] = []
+    open_ = [run.est]
+
+    def release(*, over: bool = True) -> None:
+        row = Dated(UNTIL, calendar.due, open_[0].release(run.level), over=over, zone=calendar.zone)
+        open_[0].end("its period is over")
+        open_[0] = new()
+        calendar.passed += 1
+        rows.append(row)
+        run.show(row)
+
+    def take(batch: Batch) -> None:
+        with Scratch() as scratch:
+            cut = calendar.cut(batch, calendar.moments(batch, scratch), scratch)
+            source.feed_to(open_[0], columns).check(batch)
+            for period, some in cut:
+                while calendar.passed < period:
+                    release()
+                source.feed_to(open_[0], columns).take(chosen_rows(batch, some, scratch))
+
+    run.forewarn()
+    with in_order_of_time(take, calendar.column, options.lateness, calendar.zone) as each:
+        source.read(columns, run.keeper, run.output, each)
+    if options.release is not False:
+        release(over=False)
+    if run.picture is not None and rows:
+        draw_windows([(row.time, row.release) for row in rows], run.picture)
+    note_noise_of_series([row.release for row in rows], run.output)
+    run.output.note(f"loss per user: at most {open_[0].epsilon:g} in each period in which the user appears")
+    note_epsilon(open_[0], run.output)
 
 
 def _check_picture(est: Any) -> None:
@@ -290,6 +342,8 @@ class Series:
     run: Run
     calendar: Calendar
     published: Published
+    lateness: str | None = None
+    """How late a row of a file may be."""
 
     def feed(self, source: Events, final: bool | None) -> None:
         """Count everything, release on the way, and at the end if that is wanted and planned for."""
@@ -301,7 +355,7 @@ class Series:
         feed = source.feed_to(self.run.est, columns)
         with self.run.keeping_what_was_counted():
             if isinstance(source, Files):
-                source.read(columns, self.run.keeper, self.run.output, lambda batch: self._take(batch, feed, once))
+                self._read(source, columns, feed)
             else:
                 self._listen(source, columns, feed)
         if final and self.run.left:
@@ -310,6 +364,11 @@ class Series:
             self.run.save(self.run.kept)
         self.published.close(self.run.est, Audited(self.run.est))
         note_epsilon(self.run.est, self.run.output)
+
+    def _read(self, source: Files, columns: Columns, feed: BatchFeeder) -> None:
+        take, calendar = partial(self._take, feed=feed, whole=once), self.calendar
+        with in_order_of_time(take, calendar.column, self.lateness, calendar.zone) as each:
+            source.read(columns, self.run.keeper, self.run.output, each)
 
     def _listen(self, source: Listened, columns: Columns, feed: BatchFeeder) -> None:
         note, by_clock = self.run.output.note, self.calendar.by_clock

@@ -1,8 +1,9 @@
 """Where events come from: files, read from one end to the other, or what is listened to, as a pipe is."""
 
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeAlias
 
 from panprivacy.cli.kept import Keeper
@@ -10,6 +11,7 @@ from panprivacy.cli.output import Meter, Output
 from panprivacy.estimators.base import Estimator
 from panprivacy.ingest import Batch, Columns, Format, Layout, Live, SignalTimer, expand, read
 from panprivacy.ingest.feed import BatchFeeder
+from panprivacy.periods import END_OF_TIME, length_of, moments_in
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,39 @@ class Files(Rows):
                 meter.advance(batch)
                 if keeper.repeatable:  # else files are kept whole or not at all: part of them cannot be fed again
                     keeper.counted()
+
+
+@contextmanager
+def in_order_of_time(
+    take: Callable[[Batch], None], column: str, lateness: str | None, tz: str | None
+) -> Iterator[Callable[[Batch], None]]:
+    """Give rows of files on in order of time, if none is later than `lateness`: until then, rows wait in memory."""
+    if lateness is None:
+        yield take
+        return
+    import polars as pl
+
+    waiting: list[Batch] = []
+    patience, moment = length_of(lateness), "\0moment"  # a name that no column of a file has
+
+    def give(batch: Batch, until: int) -> None:
+        rows = batch.rows.filter(pl.col(moment) < until).sort(moment, maintain_order=True).drop(moment)
+        if len(rows):
+            take(replace(batch, file=f"{batch.file}, in order of time", rows=rows, before=0))
+
+    def wait(batch: Batch) -> None:
+        moments = moments_in(batch.rows[column], tz)
+        if moments.null_count():
+            take(batch)  # which says which row has no time, or leaves it out
+            return
+        rows = pl.concat([*(each.rows for each in waiting), batch.rows.with_columns(moments.alias(moment))])
+        until = int(rows[moment].max()) - patience  # type: ignore[arg-type]
+        give(replace(batch, rows=rows), until)
+        waiting[:] = [replace(batch, rows=rows.filter(pl.col(moment) >= until))]
+
+    yield wait
+    for batch in waiting:
+        give(batch, END_OF_TIME)
 
 
 @dataclass(frozen=True)

@@ -135,6 +135,7 @@ def actives(
         columns = who.columns(est.universe, kind, rows.column, lambda: rows.which_column(files))
         times.check_given(rows.time)
         column = None if rows.time is None else column_of_times(rows.time)
-        days = Days(command.run(est, who.group), est, times.policy(live=files == [STDIN], in_own_period=True))
+        policy = times.policy(live=files == [STDIN], in_own_period=True)
+        days = Days(command.run(est, who.group), est, policy, times.lateness)
         end = releases.release if releases.release is not None else command.kept is None
         days.feed(rows.source(files, columns, who), column, end=end)

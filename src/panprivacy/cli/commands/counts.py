@@ -93,4 +93,4 @@ def counts(
         run = command.run(est, categories.by or who.group)
         name_batch(command.kept, state.batch, files, run.output)
         columns = who.columns(est.universe, kind, rows.column, lambda: rows.which_column(files))
-        feed_series(run, rows.source(files, columns, who, categories), series)
+        feed_series(run, rows.source(files, columns, who, categories), series, new)

@@ -57,4 +57,4 @@ def density(
             size.check(est)
         run = command.run(est, categories.by or who.group)
         columns = who.columns(est.universe, kind, rows.column, lambda: rows.which_column(files), rows.action)
-        feed_series(run, rows.source(files, columns, who, categories), series)
+        feed_series(run, rows.source(files, columns, who, categories), series, new)

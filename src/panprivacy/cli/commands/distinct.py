@@ -63,5 +63,5 @@ def distinct(
             )
         run = command.run(est, categories.by)
         source = rows.source(files, Columns((rows.column,), kind), categories=categories)
-        feed_series(run, source, series)
+        feed_series(run, source, series, new)
         note_missed_error(est, size.error, run.output)

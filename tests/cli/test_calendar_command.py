@@ -1,0 +1,83 @@
+"""Series of the shell by the calendar of a time zone, anew in each period, and from files that are not in order."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from command_line import invoke
+
+DAYS = ["2026-01-30 12:00", "2026-02-01 00:30", "2026-01-31 23:30", "2026-02-02 12:00", "2026-03-01 08:00"]
+
+
+@pytest.fixture
+def visits(tmp_path: Path) -> Path:
+    """Visits of users 0 to 99; a row of January stands behind one of February."""
+    rows = [f"{user},{day}" for day in DAYS for user in range(100)]
+    file = tmp_path / "visits.csv"
+    file.write_text("\n".join(["id,at", *rows]))
+    return file
+
+
+def released(file: Path, *more: str) -> list[dict[str, Any]]:
+    words: list[str | Path] = [
+        "density",
+        file,
+        "-c",
+        "id",
+        "-n",
+        "100",
+        "-e",
+        "20",
+        "--time",
+        "at",
+        "--release-every",
+        "month",
+        "--json",
+    ]
+    made = invoke([*words, *more])
+    assert made.exit_code == 0, made.stderr
+    return [row for row in map(json.loads, made.stdout.splitlines()) if "until" in row]
+
+
+def test_periods_of_the_calendar_end_by_local_clocks_and_begin_anew(visits: Path) -> None:
+    rows = released(visits, "--anew", "--lateness", "1d", "--tz", "Europe/Berlin")
+    assert [row["until"] for row in rows] == [
+        "2026-02-01T00:00:00+01:00",
+        "2026-03-01T00:00:00+01:00",
+        "2026-04-01T00:00:00+02:00",
+    ]
+    assert [row["period_over"] for row in rows] == [True, True, False]
+    assert {row["number"] for row in rows} == {1}
+    assert all(row["density"] > 0.9 for row in rows)
+
+
+def test_a_series_of_one_estimator_takes_rows_that_are_late_by_as_much_as_stated(visits: Path) -> None:
+    assert [row["number"] for row in released(visits, "--lateness", "1d", "--releases", "3")] == [1, 2, 3]
+
+
+def test_a_row_that_is_late_is_named_where_no_lateness_is_stated(visits: Path) -> None:
+    words: list[str | Path] = [
+        "density",
+        visits,
+        "-c",
+        "id",
+        "-n",
+        "100",
+        "-e",
+        "20",
+        "--time",
+        "at",
+        "--release-every",
+        "month",
+    ]
+    made = invoke([*words, "--anew"])
+    assert made.exit_code != 0
+    assert "2026-01-31 23:30:00" in made.stderr
+
+
+def test_what_is_counted_anew_keeps_no_state(visits: Path, tmp_path: Path) -> None:
+    made = invoke(["density", visits, "-c", "id", "-n", "100", "-e", "1", "--anew", "--state", tmp_path / "flu.pp"])
+    assert made.exit_code != 0
+    assert "--anew" in made.stderr
