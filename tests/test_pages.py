@@ -25,6 +25,8 @@ DOCS = Path(__file__).parents[1] / "docs"
 PAGES = {path.relative_to(DOCS).as_posix(): path.read_text(encoding="utf-8") for path in sorted(DOCS.rglob("*.md"))}
 ELSEWHERE = {"how-to/spark.md", "explanation/audit.md"}
 """Pages whose Python runs in tests of their own: one needs Java, the other has programs of many lines."""
+NEEDS = {"how-to/scale.md": "dask"}
+"""Pages that are skipped where a package is missing."""
 FLIGHTS = {page for page in PAGES if page.startswith("tutorials/flights")}
 """Pages whose commands run in tests of their own, where their data is installed, and are compared with the truth."""
 COMMANDS = {"explanation/planning.md", "reference/command-line.md"}
@@ -37,6 +39,8 @@ NOT_RUN = re.compile(r"<!-- not run: [^>]+ -->\n```(?:console|python)\n(.*?)```"
 @pytest.mark.parametrize("page", [page for page, text in PAGES.items() if ">>> " in text and page not in ELSEWHERE])
 def test_the_examples_of_a_page_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What noise could change is shown in few digits, six standard errors and more from where they would change."""
+    if page in NEEDS:
+        pytest.importorskip(NEEDS[page])
     monkeypatch.chdir(tmp_path)  # some write files
     result = doctest.testfile(str(DOCS / page), module_relative=False)
 

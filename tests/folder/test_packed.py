@@ -66,7 +66,7 @@ def test_what_is_gathered_and_combined_is_as_good_as_fed(kind: str, batches: lis
 
 
 def test_the_format_is_the_documented_one() -> None:
-    """docs/how-to/scale.md has these bytes; a change of them is a new version."""
+    """docs/reference/formats.md has these bytes; a change of them is a new version."""
     est = MAKE["density"]()
     (body,) = packed_of(est, [900, 3, 17, 3])
     head = struct.unpack("<8sHBBI16sQQQ", body[:56])
