@@ -159,7 +159,7 @@ VARIANTS: dict[str, Subject] = {
 
 
 def exported() -> set[type]:
-    """Every exported class that is fed users and claims to be private."""
+    """Every exported class that is fed users and claims to be private; a client holds no state, its service does."""
     named = [getattr(pp, name) for name in pp.__all__] + [getattr(paper, name) for name in paper.__all__]
     fed = {thing for thing in named if isinstance(thing, type) and hasattr(thing, "update_many")}
-    return {kind for kind in fed if not issubclass(kind, Printed)}
+    return {kind for kind in fed if not issubclass(kind, Printed | pp.Client)}
