@@ -379,8 +379,8 @@ def times_that_are_kept() -> None:
     """The times of all batches, as numbers of microseconds."""
     moments_of = periods.moments_of
 
-    def kept(times: Any) -> Any:
-        _kept.append(moments_of(times))
+    def kept(times: Any, *zone: Any) -> Any:
+        _kept.append(moments_of(times, *zone))
         return _kept[-1].copy()
 
     _replace(timed, "moments_of", kept)
