@@ -20,7 +20,7 @@ SERVICE = {
 }
 CALLS = {
     "feed": ("POST", "/counters/flu/events"),
-    "read": ("GET", "/counters/flu"),
+    "read": ("GET", "/counters/flu/releases"),
     "release": ("POST", "/counters/flu/releases"),
     "metrics": ("GET", "/metrics"),
 }
@@ -157,7 +157,7 @@ def test_who_tries_tokens_out_waits_too(tmp_path: Path) -> None:
 def test_a_refusal_does_not_repeat_the_name_that_was_asked_for(tmp_path: Path) -> None:
     with client_of(settings_for(tmp_path, SERVICE)) as client:
         headers = {"authorization": f"Bearer {TOKENS['feed']}"}
-        refused = client.get("/counters/alice@example.org", headers=headers)
+        refused = client.get("/counters/alice@example.org/releases", headers=headers)
         assert refused.status_code == 403
         assert "alice" not in refused.text
 

@@ -1,5 +1,6 @@
 """`pp.Client`: a program moves from an estimator of its own to a service by one line."""
 
+import time
 from array import array
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -164,7 +165,8 @@ def test_a_body_whose_answer_is_lost_is_sent_again_where_that_does_no_harm(
 
 def test_a_busy_service_is_asked_again_when_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     waits: list[float] = []
-    monkeypatch.setattr("panprivacy.client.time.sleep", waits.append)
+    clock = SimpleNamespace(sleep=waits.append, monotonic=time.monotonic)  # threads of the service sleep, too
+    monkeypatch.setattr("panprivacy.client.time", clock)
     heard, answers = HTTPConnection.getresponse, [(503, "2"), (429, ""), (0, "")]
 
     def busy(connection: HTTPConnection) -> Any:

@@ -114,7 +114,7 @@ def test_the_layout_is_for_feeders(tmp_path: Path) -> None:
     with client_of(settings_for(tmp_path, {"anonymous": ["read"]})) as client:
         assert client.get("/counters/flu/layout").status_code == 401
     with client_of(settings_for(tmp_path, {"anonymous": ["feed"]})) as client:
-        assert client.get("/counters/flu").status_code == 401
+        assert client.get("/counters/flu/releases").status_code == 401
         assert client.get("/counters/flu/layout").status_code == 200
 
 
