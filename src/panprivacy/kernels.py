@@ -29,7 +29,7 @@ SOME = ("universe.lookup_kernels", "slots.category_kernels", "slots.hashed_kerne
 
 READERS = ("ingest.csv_kernels", "ingest.ndjson_kernels", "folder.kernels")
 """The modules that readers of files and bodies, and state folders, import when they need them."""
-SIGNATURES = 32
+SIGNATURES = 33
 """Kernels in the modules of `ALWAYS`, counted by their types: what a first run compiles for a `Density`."""
 _LATE = {f"panprivacy.{name}" for name in (*ALWAYS, *SOME)}
 

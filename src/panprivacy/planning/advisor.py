@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, date, datetime
 from operator import index
+from statistics import NormalDist
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -44,6 +45,7 @@ BETA = 0.05
 _SIMULATED = 2_000_000  # users of an example that is built; of more, the answer is drawn from the planned error
 _GUESS = 0.5  # an answer that errs by as much says no more than "some came"
 _SHARE = 0.3  # of the users come in an example
+_GOLDEN = 0.6180339887  # steps of this length cover an interval evenly
 _LEVEL = 1 - BETA
 
 
@@ -343,7 +345,7 @@ def simulated(ask: Ask, found: Plan[Any], seed: int) -> Example:
         value, stderr, interval = answer(est, ask.users)
         return Example(what, expected, value, stderr, interval, built=True)
     stderr = found.stderr * (expected if ask.question == "distinct" else 1.0)
-    value = expected + stderr * float(np.random.default_rng(seed).standard_normal())
+    value = NormalDist(expected, stderr).inv_cdf((seed * _GOLDEN + 0.5) % 1 or 0.5)  # another error for each seed
     reach = found.alpha * stderr / found.stderr
     return Example(what, expected, value, stderr, (max(value - reach, 0.0), value + reach), built=False)
 

@@ -37,7 +37,7 @@ class OneCategoryPerUser:
     """Every user who has a place is asked about one category, and owns one bit."""
 
     lookup = Lookup.HASHED
-    KERNELS = ("slots.category_kernels",)
+    KERNELS = ("slots.category_kernels", "universe.lookup_kernels")  # categories are looked up
 
     places: UserSample
     categories: Categories

@@ -50,14 +50,18 @@ def buckets_for(
     buckets = 64
     for _ in range(8):  # the error is nearly one over the square root of the buckets: a few steps come close
         buckets = min(max(ceil(buckets * excess(buckets) ** 2), 2), LARGEST_BUCKETS)
-    while excess(buckets) > 1:
-        if buckets == LARGEST_BUCKETS:
+    low, high, step = 0, buckets, max(buckets // 256, 1)
+    while excess(high) > 1:
+        if high == LARGEST_BUCKETS:
             raise InvalidValue(
-                f"an error of {error} takes more than {buckets:,} buckets; allow more error or epsilon",
+                f"an error of {error} takes more than {high:,} buckets; allow more error or epsilon",
                 code="error-too-small",
             )
-        buckets = min(buckets + max(buckets // 256, 1), LARGEST_BUCKETS)
-    return buckets
+        low, high, step = high, min(high + step, LARGEST_BUCKETS), 2 * step
+    while low and high - low > max(low // 256, 1):
+        middle = (low + high) // 2
+        low, high = (middle, high) if excess(middle) > 1 else (low, middle)
+    return high
 
 
 def relative_error(pair: Pair, buckets: int, noise: Noise) -> float:
