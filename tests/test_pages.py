@@ -23,8 +23,8 @@ from panprivacy.cli.options import DASH
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGES = {path.relative_to(DOCS).as_posix(): path.read_text(encoding="utf-8") for path in sorted(DOCS.rglob("*.md"))}
-ELSEWHERE = {"how-to/spark.md", "explanation/audit.md"}
-"""Pages whose Python runs in tests of their own: one needs Java, the other has programs of many lines."""
+ELSEWHERE = {"how-to/spark.md", "explanation/audit.md", "reference/service.md"}
+"""Pages whose Python runs in tests of their own: it needs Java, has programs of many lines, or asks a service."""
 NEEDS = {"how-to/scale.md": "dask"}
 """Pages that are skipped where a package is missing."""
 FLIGHTS = {page for page in PAGES if page.startswith("tutorials/flights")}

@@ -6,7 +6,7 @@ figure. With a path the picture is written there. Without, the figure is pyplot'
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from importlib.util import find_spec
 from itertools import chain
 from math import ceil, inf, isfinite
@@ -374,9 +374,9 @@ def _arms(estimates: "Sequence[Estimate]", top: float = inf) -> list[list[float]
     return [below, [max(min(each.interval[1], top) - each.value, 0.0) for each in estimates]]
 
 
-def _any(dates: "Sequence[datetime]") -> Any:
-    """Times on the clocks of their zone, as Matplotlib takes them; its types know only numbers."""
-    return [time.replace(tzinfo=None) for time in dates]
+def _any(dates: "Sequence[datetime | date]") -> Any:
+    """Times on the clocks of their zone, and days, as Matplotlib takes them; its types know only numbers."""
+    return [time.replace(tzinfo=None) if isinstance(time, datetime) else time for time in dates]
 
 
 def zone_name(time: "datetime") -> str:
