@@ -379,9 +379,9 @@ def _any(dates: "Sequence[datetime | date]") -> Any:
     return [time.replace(tzinfo=None) if isinstance(time, datetime) else time for time in dates]
 
 
-def zone_name(time: "datetime") -> str:
-    """The name of the time zone of a time."""
-    return getattr(time.tzinfo, "key", "UTC")
+def zone_name(time: "datetime | date") -> str:
+    """The name of the time zone of a time; a day is one of UTC."""
+    return getattr(getattr(time, "tzinfo", None), "key", "UTC")
 
 
 # --- curves ---------------------------------------------------------------------------------------------------------
