@@ -189,19 +189,23 @@ class Batch:
         """The last event of each user, in order: the one that says what its bit is."""
         return self.events[-self.different :]
 
+    def up_to(self, users: int | None) -> "Batch":
+        """One event of each of the first users, if there are to be so few."""
+        return self if users is None else Batch(self.last[:users], min(self.different, users))
+
 
 class UserPool:
     """The users of a scenario, each with an id, a position in the universe, and a bit."""
 
-    def __init__(self, kind: str, users: int, container: str, seed: int, *, piped: bool = False) -> None:
+    def __init__(self, kind: str, users: int, container: str, seed: int, *, own_key: bool = False) -> None:
         self._random = np.random.default_rng(seed)
         self.kind = kind
         self.open = kind.startswith(("DistinctCount", "overlapping"))
         """Whether an id is one of 2**63, so that a single one is a find, or one of a list that anybody may know."""
         self.categories = categories_of(kind)
         """How many categories events can be in."""
-        self.keyed = not ((self.open or self.categories) and piped)
-        """Whether the key is known that gives users their bits; a command draws its own, and tells nobody."""
+        self.keyed = not ((self.open or self.categories) and own_key)
+        """Whether the key is known that gives users their bits, and not the process's own."""
         self.container = container
         self.text = container in TEXTS
         self.ids = self._make_ids(users)

@@ -279,7 +279,7 @@ class RefusedRequests:
 
     def __init__(self, port: int, *, encrypted: bool, seed: int = 1) -> None:
         self._port = port
-        self._trusting = _trusting() if encrypted else None
+        self._trusting = trusting() if encrypted else None
         self._random = np.random.default_rng(seed)
         self._senders, self._made = self._random.permutation(_SENDERS), 0
         self._open: list[socket.socket] = []
@@ -379,11 +379,12 @@ class RefusedRequests:
         return self._trusting.wrap_socket(made) if self._trusting is not None else made
 
 
-def _trusting() -> ssl.SSLContext:
-    trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    trusting.check_hostname = False
-    trusting.verify_mode = ssl.CERT_NONE  # it is ours, and on this machine
-    return trusting
+def trusting() -> ssl.SSLContext:
+    """A context for clients that check no certificate: the service is ours, and on this machine."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
 
 
 def _hear(name: str, connection: socket.socket, expected: tuple[tuple[int, ...], ...]) -> int:

@@ -84,7 +84,9 @@ _COUNTS = ("counts", "-", "-n", "USERS")
 LIST = "list.csv"
 """The file of the list of users that a pipe is given."""
 _NORMALIZED = ("density", "-", "--universe-file", LIST, "--normalize", "all", "--skip-outside")
-_KEPT = ("--state", "state.pp")
+STATE = "state.pp"
+"""The file that a pipe keeps its state in."""
+_KEPT = ("--state", STATE)
 SHARDS = "shards/"
 """The folder that a pipe keeps its state in, if it does not keep it in a file."""
 _IN_FOLDER = ("--state", SHARDS, "--shards", "3")
@@ -232,7 +234,7 @@ SCENARIOS = (
     *(Scenario(f"files, {kind}", kind, steps=(), adjacent=True) for kind in ("folder, Density", "folder, Counts")),
     Scenario("files, pipe", pipe=(*_DENSITY, *_KEPT), adjacent=True),
     Scenario("files, pipe with folder", pipe=(*_DENSITY, *_IN_FOLDER), adjacent=True),
-    Scenario("files, service", service="JSON", adjacent=True),
+    Scenario("files, service", "Counts", service="JSON", adjacent=True),
     Scenario("service, refused", "DistinctCount, text", "list of text", _REFUSED, service="NDJSON", refused=True),
     Scenario(
         "service, refused, TLS",

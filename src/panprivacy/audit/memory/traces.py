@@ -87,6 +87,19 @@ class FedBatch:
         return cls(batch, batch.events, places[again], pool.slots(places, people)[again], epoch)
 
 
+@dataclass(frozen=True)
+class Beside:
+    """What came with the ids of one batch, row by row."""
+
+    texts: NDArray[np.bytes_] | None = None
+    """A column that is not counted."""
+    times: NDArray[np.datetime64] | None = None
+    numbers: Words | None = None
+    """Numbers in the order of the batch, one or more for each user: offsets of times, ids with strangers in between."""
+    mask: NDArray[np.bool_] | None = None
+    """Which rows are of users, where others are of strangers."""
+
+
 @dataclass
 class Traces:
     """All that a scenario must not have left, and whom each trace of it names."""
@@ -197,6 +210,18 @@ class Traces:
         if len(ascending) * 4 <= ascending.max(initial=0):
             self._ids.append((Run("ids", ascending, ASCENDING), people[first]))
 
+    def add_beside(self, beside: Beside, people: People) -> None:
+        """Look for what came with the ids of these users."""
+        if beside.texts is not None:
+            self.add_texts(beside.texts, people)
+        if beside.times is not None:
+            self.add_times(beside.times, people)
+        if beside.numbers is not None:
+            owners = np.repeat(people, len(beside.numbers) // len(people))
+            self._ids.append((Run("ids", beside.numbers, IN_ORDER), owners))
+        if beside.mask is not None:
+            self.add_mask(beside.mask, people)
+
     def add_texts(self, texts: NDArray[np.bytes_], people: People) -> None:
         """Look for texts that came with the ids of these users: row by row, a column that nobody asked for."""
         self._ids.append((patterns.of_texts("ids", texts), people))
@@ -212,10 +237,6 @@ class Traces:
             (patterns.of_digits("ids", moments), people),
         ]
         self.add_texts(np.array([text[-LETTERS:] for text in np.datetime_as_string(times)], dtype=np.bytes_), people)
-
-    def add_in_order(self, numbers: Words, people: People) -> None:
-        """Look for numbers of these users, in the order of a batch: how far times are from the first one, say."""
-        self._ids.append((Run("ids", numbers, IN_ORDER), people))
 
     def add_mask(self, mask: NDArray[np.bool_], people: People) -> None:
         """Look for which rows of a batch are those of strangers, and which those of these users."""
@@ -353,14 +374,14 @@ class Record:
         self._pool = pool
         self._folder = folder
         self._versions: list[list[TableVersion]] = []
-        self._after: list[tuple[FedBatch, list[TableVersion]]] = []
+        self._after: list[tuple[FedBatch, Beside, list[TableVersion]]] = []
         self.before: Image | None = None
         self.last: Image | None = None
 
     @property
     def fed(self) -> list[FedBatch]:
         """All batches."""
-        return [fed for fed, _ in self._after]
+        return [fed for fed, *_ in self._after]
 
     @property
     def located(self) -> bool:
@@ -372,25 +393,29 @@ class Record:
         self._versions.append(versions)
         self.before = take(process, self._folder)
 
-    def step(self, batch: Batch | None, versions: list[TableVersion]) -> None:
-        """Note what a step, which may have been a batch, has made of the bits."""
+    def step(self, versions: list[TableVersion]) -> None:
+        """Note what a step has made of the bits."""
         self._versions.append(versions)
-        if batch is not None:
-            epoch = versions[0].location.epoch if versions else 0
-            self._after.append((FedBatch.of(batch, self._pool, epoch), versions))
+
+    def fed_with(self, batch: Batch, beside: Beside, versions: list[TableVersion]) -> None:
+        """Note what a batch has made of the bits, and what came with it."""
+        self.step(versions)
+        epoch = versions[0].location.epoch if versions else 0
+        self._after.append((FedBatch.of(batch, self._pool, epoch), beside, versions))
 
     def end(self, process: int) -> None:
         """Take the image that is searched."""
         self.last = take(process, self._folder)
 
     def traces(self) -> Traces:
-        """All that must not be in the last image, but for keys."""
+        """All that must not be in the last image, but for secrets that belong to no batch."""
         traces = Traces(self._pool)
         *earlier, present = self._versions
         for version in (version for versions in earlier for version in versions):
             traces.add_version(version, present)
-        for fed, versions in self._after[:-1]:
+        for fed, beside, versions in self._after[:-1]:
             traces.add_ids(fed)
+            traces.add_beside(beside, fed.people)
             if any(version.location.file for version in versions):
                 traces.add_marks(fed)
             for version in versions:
