@@ -12,7 +12,7 @@ from typing import Any
 from panprivacy import paper, registry
 from panprivacy.audit.enumeration.auditor import exact
 from panprivacy.audit.enumeration.wording import Result
-from panprivacy.audit.holders import Alone, Mechanism, Observer, Periods, Shards, TwoCategories
+from panprivacy.audit.holders import Holder, Mechanism, Observer, Periods, Shards, TwoCategories
 from panprivacy.checks import LargeDelta
 from panprivacy.estimators.actives import ActiveUsers
 from panprivacy.estimators.continual import Continual, epochs
@@ -376,10 +376,10 @@ def described(kind: Any) -> Subject:
     options, periods, days = options_of(kind), hasattr(kind, "close"), hasattr(kind, "advance")
     keyed = {"key": _KEY} if "key" in options else {}
 
-    def make(case: Case, coins: Coins) -> Alone:
+    def make(case: Case, coins: Coins) -> Holder:
         asked = {"releases": case.releases, "intrusions": case.intrusions, "delta": case.delta}
         taken = {name: value for name, value in asked.items() if name in options}
-        return Alone(build(kind, case.users, case.epsilon, **keyed, **taken, **kind.TRAITS.small, coins=coins))
+        return Holder(build(kind, case.users, case.epsilon, **keyed, **taken, **kind.TRAITS.small, coins=coins))
 
     return Subject(
         kind.__name__,

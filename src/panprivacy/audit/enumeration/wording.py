@@ -15,7 +15,8 @@ from panprivacy.audit.enumeration.machine import Machine, Step
 from panprivacy.audit.enumeration.memories import CODE, LOCKS, METHODS, attributes, tombstones
 from panprivacy.audit.enumeration.outcomes import EveryOutcome, Noised
 
-_AGREE = 1e-12  # a claim is a float, computed in floats: it is compared to twelve digits
+AGREE = 1e-12
+"""A claim is a float, computed in floats: it is compared to twelve digits."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,7 @@ class Result:
         """Whether the loss is at most what was claimed, to twelve digits; with a delta, whether the delta is."""
         if self.claimed_delta:
             return self.worst_delta <= self.claimed_delta
-        return self.settled and self.worst_loss <= self.claimed * (1 + _AGREE)
+        return self.settled and self.worst_loss <= self.claimed * (1 + AGREE)
 
     def __str__(self) -> str:
         head = self._delta_line() if self.claimed_delta else self._loss_line()

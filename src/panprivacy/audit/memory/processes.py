@@ -4,6 +4,7 @@ A `ProcessUnderAudit` is started in a folder, does one step after the other, and
 programs, commands that read a pipe (`commands`), services, and services that read a broker (`services`).
 """
 
+import atexit
 import json
 import os
 import socket
@@ -123,12 +124,18 @@ class ForkServer:
         module = "panprivacy.audit.memory.imaged_process"
         with theirs:
             arguments = [sys.executable, "-m", module, str(theirs.fileno())]
-            subprocess.Popen(arguments, pass_fds=[theirs.fileno()], env=dict(environment), start_new_session=True)
+            options: dict[str, Any] = {"pass_fds": [theirs.fileno()], "start_new_session": True}
+            self._process = subprocess.Popen(arguments, env=dict(environment), **options)
+        atexit.register(self._end)
 
     def fork(self, plan: Path, handles: list[int]) -> int:
         """Start a program with these open files; returns its number."""
         socket.send_fds(self._socket, [str(plan).encode()], handles)
         return int.from_bytes(self._socket.recv(8), "little")
+
+    def _end(self) -> None:
+        self._socket.close()
+        self._process.wait()
 
 
 @cache
