@@ -101,7 +101,7 @@ class Seen:
     ended: int = 0
     """How many periods have ended."""
     lengths: tuple[tuple[str, int], ...] = ()
-    """The names and lengths of what is kept."""
+    """The names and lengths of files, or the length of the state."""
 
 
 @dataclass(frozen=True)
@@ -296,7 +296,7 @@ SUBJECTS: tuple[Subject, ...] = (
 
 
 def subjects_of(kind: Any) -> list[Subject]:
-    """What is checked of an estimator or a container: by default an estimator of `USERS`, fed without times."""
+    """The checks of an estimator or a container: by default an estimator of `USERS`, fed without times."""
     name = kind.__name__
     written = [subject for subject in SUBJECTS if subject.name.split(",")[0] == name]
     if any(subject.name == name for subject in written) or not hasattr(kind, "TRAITS"):
@@ -306,5 +306,5 @@ def subjects_of(kind: Any) -> list[Subject]:
 
 
 def subjects() -> list[Subject]:
-    """What is checked of all estimators and containers."""
+    """The checks of all estimators and containers."""
     return [subject for kind in (*registry.estimators(), Windows, StateFolder) for subject in subjects_of(kind)]

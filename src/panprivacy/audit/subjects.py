@@ -65,7 +65,7 @@ class Subject:
     releases: bool = True
     """Whether more than one release can be planned; if not, its claim is for one."""
     beside: int = 0
-    """How many releases it makes beside those that a case plans: that of a cohort, or of one more day."""
+    """Releases beside the planned ones of a case: of a cohort, or of one more day."""
     redraws: bool = True
     """Whether announced readings can be planned."""
     tight: bool = True
@@ -204,7 +204,7 @@ def _continual(case: Case, coins: Coins) -> Observer:
 
 def _continual_with_delta(case: Case, coins: Coins) -> Observer:
     # Shares by hand: with so few users and moves a delta does not pay, and the best shares have none. The state has
-    # what is left of epsilon.
+    # the rest of epsilon.
     assert case.delta is not None
     threshold, test, noise = Fraction(1, 2), Fraction(1, 20), Gaussian(Fraction(1))
     beside = float(3 * threshold + test) + epochs.loss(test, noise.square, 1, case.delta)

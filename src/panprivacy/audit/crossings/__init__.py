@@ -46,7 +46,7 @@ class Filled(NamedTuple):
 
 
 def crossings(estimator: str | None = None) -> list[Crossing]:
-    """All cells of the table, or those of one estimator."""
+    """All cells of the table, or of one estimator."""
     chosen = [row for row in rows() if estimator is None or row.name.lower() == estimator.lower()]
     if not chosen:
         raise ValueError(

@@ -19,7 +19,7 @@ from panprivacy.privacy import exact as arithmetic
 
 
 class Verdict(StrEnum):
-    """What is known about a crossing."""
+    """Whether a crossing was audited, and if not, why."""
 
     AUDITED = "audited"
     REFUSED = "refused"
@@ -45,7 +45,7 @@ class Cell:
 
     verdict: Verdict
     reason: str = ""
-    """Of a crossing that is not applicable; of one that is refused, what the refusal says."""
+    """Why a crossing is not applicable, or the sentence of the refusal."""
     epsilon: float = 0.0
     """The loss that is stated."""
     delta: float = 0.0
@@ -56,14 +56,14 @@ class Cell:
 
     @property
     def holds(self) -> bool:
-        """Whether what was found is at most what is stated; a crossing that is not audited states nothing."""
+        """Whether the loss found is at most the loss stated; a crossing that is not audited states none."""
         if self.verdict is not Verdict.AUDITED:
             return bool(self.reason)
         return self.found <= self.delta if self.delta else self.found <= self.epsilon * (1 + AGREE)
 
     @property
     def exact(self) -> str:
-        """What was found, for people."""
+        """The loss found, for people."""
         if self.verdict is not Verdict.AUDITED:
             return ""
         if self.how is How.INTERFERENCE:
@@ -72,7 +72,7 @@ class Cell:
 
     @property
     def stated(self) -> str:
-        """What is stated, for people."""
+        """The loss stated, for people."""
         if self.verdict is not Verdict.AUDITED:
             return ""
         if self.how is How.INTERFERENCE:
@@ -101,7 +101,7 @@ def not_applicable(reason: str) -> Cell:
 
 @dataclass(frozen=True)
 class Scenario:
-    """What happens to an estimator, and what is seen of it."""
+    """The events, readings and releases of an estimator."""
 
     users: Sequence[Any]
     events: int = 2
@@ -109,7 +109,7 @@ class Scenario:
     releases: int = 1
     readings: int = 1
     stretch: int = 0
-    """The state is read once before so many releases, and once again before as many more; 0: once in all."""
+    """The state is read once in every stretch of this many releases; 0: once in all."""
     intrusions: int = 0
     verbs: tuple[str, ...] = ("update",)
     together: int = 1
@@ -140,7 +140,7 @@ def watched(machine: Machine, scenario: Scenario, epsilon: float) -> float:
 
 
 def actions(scenario: Scenario) -> Iterator[tuple[Step, ...]]:
-    """All that the users who differ can do between two observations: nothing, or a verb up to so many times."""
+    """All that the users who differ can do between two observations: nothing, or a verb once or more."""
     yield ()
     for who in range(scenario.together):
         for verb in scenario.verbs:

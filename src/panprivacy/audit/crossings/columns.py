@@ -52,7 +52,7 @@ def _holder(row: Row, coins: Coins, **options: Any) -> Any:
 
 
 def _planned(row: Row, releases: int) -> dict[str, Any]:
-    """The options by which a row plans so many releases; with two periods, the cohort is one more."""
+    """The options by which a row plans releases; with two periods, the cohort is one more."""
     if "releases" in row.options:
         return {"releases": releases}
     if "span" in row.options:
@@ -211,7 +211,7 @@ def _slots(row: Row) -> Cell:
 
 
 def windows(row: Row, times: int, readings: int | None, delta: float | None = None, releases: int = 1) -> Cell:
-    """An estimator inside `Windows`, and what they state for so many windows, read once, in each, or not at all."""
+    """An estimator inside `Windows`, and the loss stated for one or two of them, read once, in each, or not at all."""
     error = refusal(lambda: Windows(row.itself, every=1, start=0))
     if error:
         return refused(error)
@@ -247,7 +247,7 @@ def _windows_of_one_bit(row: Row, times: int, readings: int | None, each: int, o
 
 
 def cycles(row: Row, readings: int | None, delta: float | None = None, **options: Any) -> Cell:
-    """Two cycles of one object, and what it states for them, read once or not at all."""
+    """Two cycles of one object, and its stated loss for them, read once or not at all."""
     if not row.cycles:
         return not_applicable("one cycle is its life")
     if delta is not None:

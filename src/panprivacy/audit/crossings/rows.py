@@ -78,11 +78,11 @@ class Row:
         return _fewest_users(self, tuple(options.items()))
 
     def releases_of(self, planned: int) -> int:
-        """How many releases it makes in all: with two periods, that of the first one is one more."""
+        """How many releases it makes in all: with two periods, the release of the first period is one more."""
         return planned + hasattr(self.kind, "close")
 
     def build(self, coins: Coins, **options: Any) -> Any:
-        """The estimator itself; of a container, the one that it holds. With a delta, its noise is Gaussian."""
+        """The estimator itself, or the estimator in a container. With a delta, its noise is Gaussian."""
         given = options.pop("universe", None)
         universe = {"universe": given or self.users} if "universe" in self.options else {}
         key = {"key": KEY} if "key" in self.options else {}

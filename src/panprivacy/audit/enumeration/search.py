@@ -4,7 +4,7 @@ Two streams are adjacent if they are the same once one user's events are deleted
 be added, removed or moved. So all streams adjacent to each other share a *timeline*: the events of all other users,
 the readings, the releases and the redraws, in one order. They differ in what the user does between its points. The
 search walks over timelines, and carries along, for each, the laws under everything the user can have done so far.
-What is asked of a finished timeline is then only, for each outcome, the largest and the smallest of its
+A finished timeline is then only asked, for each outcome, for the largest and the smallest of its
 probabilities under those laws: no pair need be formed.
 """
 
@@ -120,7 +120,7 @@ class Left:
 
 @dataclass(frozen=True)
 class Beginning:
-    """The law under what one user did so far, what is delivered but not yet processed, and what may follow."""
+    """The law under one user's events so far, a batch that is not yet processed, and where the stream may go on."""
 
     law: int
     pending: Step | None

@@ -1,6 +1,6 @@
 r"""The delta against an intruder who watches the releases and decides by them what happens next.
 
-After every output the intruder chooses what the user does in either world, and what is seen next: a release, or a
+After every output the intruder chooses the user's actions in either world, and the next observation: a release, or a
 reading of the whole state. The largest sum over all that can be seen of
 
     max(P(seen) - e^epsilon * P'(seen), 0)
@@ -10,7 +10,7 @@ from the end: an optimal stopping problem. What the state does comes from `Machi
 every outcome of its coins.
 
 **Never too small.** Outputs are followed until the noise of a number has a probability below 1e-10 left, and histories
-that have a probability below 1e-13 are not followed. What is left out is added.
+that have a probability below 1e-13 are not followed. Their probability is added.
 """
 
 from collections.abc import Sequence
@@ -125,7 +125,7 @@ class Watcher:
         Ratios are rounded down to a grid, so that values are rounded up, and each of them is worked out once.
         """
         assert seen.fresh is not None
-        values = a.copy()  # what is too unlikely to be followed
+        values = a.copy()  # of histories too unlikely to be followed
         followed = (a > _TINY) & (b > _TINY * a)
         steps, which = np.unique(np.floor(np.log(b[followed] / a[followed]) / _GRID), return_inverse=True)
         ones = np.tile(seen.fresh, (len(steps), 1))

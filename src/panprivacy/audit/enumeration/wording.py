@@ -91,7 +91,7 @@ class Result:
     that.
     """
     worst_delta: float = 0.0
-    """With a delta: the largest that is needed at the claimed epsilon. Never too small: what is not summed is added."""
+    """With a delta: the largest that is needed at the claimed epsilon, never too small."""
     claimed_delta: float = 0.0
     """What the estimator says of itself; 0 if it claims epsilon alone, and then no delta is looked for."""
 
@@ -163,7 +163,7 @@ def witness_of(finding: Finding, machine: Machine) -> Witness:
 
 
 def tell(a: Sequence[Step], b: Sequence[Step], machine: Machine, **seen: Any) -> Witness:
-    """A witness of two streams, and of what is seen."""
+    """A witness: two streams, and the observation that tells them apart."""
     return Witness(
         user=_whose(a, b, machine), stream_a=_say(a, machine), stream_b=_say(b, machine), moment=_moment(a, b), **seen
     )

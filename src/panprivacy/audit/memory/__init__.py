@@ -1,6 +1,6 @@
 """The memory auditor: runs the shipping code in a process of its own, and searches an image of its memory and files.
 
-In reading order: `scenarios` is the table of what is run, and `runs` runs a row of it. A process under audit is a
+In reading order: `scenarios` is a table, and `runs` runs a row of it. A process under audit is a
 program (`processes`; its code is in `imaged_process`, `estimators` and `batches`), a command (`commands`) or a service
 (`services`, with `refusals` and `brokers`). `images` copies its memory; `traces` knows what must not be there,
 `patterns` how it would look, `search` finds it with `kernels`. `files` compares names, lengths and times of files in
@@ -36,8 +36,8 @@ def image(
     users
         Users of the universe.
     hardened
-        Start the child with allocators that overwrite what is freed. Without it, nothing can be promised about ids that
-        are Python objects. The default is that of the scenario.
+        Start the child with allocators that overwrite freed memory. Without it, nothing can be promised about ids that
+        are Python objects. By default the scenario decides.
     plants
         Names of functions, ``module:function``, that the child calls before anything else: leaks that must be found.
     """

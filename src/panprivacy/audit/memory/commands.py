@@ -49,7 +49,7 @@ class Command(ProcessUnderAudit):
         self._process = self._open.enter_context(trial.command(*words, cwd=folders.imaged, **pipes))
         self.pid = self._process.pid
         self.written: Callable[[float], bool] = self._has_written
-        """Whether everything that was counted is on disk, so many seconds after the command has worked."""
+        """Whether everything that was counted is on disk, given the seconds since the command has worked."""
         self._write(b"user,note,clinic,at\n" if self._timed else b"user,note,clinic\n")
         self._wait(fed=False)
         deadline = monotonic() + _PATIENCE

@@ -117,7 +117,7 @@ class ImagedEstimator:
             seconds.fill(0)
 
     def _feed_by_category(self, ids: Any) -> None:
-        """Take a batch whose categories go with its ids; the column of them is wiped as that of the ids is."""
+        """Take a batch whose categories go with its ids; the columns of both are wiped."""
         column = np.zeros(len(ids), dtype=np.int64)
         try:
             for part in self.parts:
@@ -166,7 +166,7 @@ class ImagedEstimator:
         self.parts[0].save(self._held)
 
     def move(self) -> None:
-        """Move the state to a file, and go on with what is loaded from there."""
+        """Move the state to a file, and load it from there."""
         self.parts.pop().save(self._file)
         self.load()
 
@@ -214,7 +214,7 @@ class ImagedEstimator:
 
 def serve(asked: socket.socket) -> None:
     """Fork a program for every plan that comes, with the open files that come with it."""
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for them
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the system reaps them
     while True:
         path, handles, _, _ = socket.recv_fds(asked, 4096, 5)
         if not path:

@@ -210,7 +210,7 @@ class Imaged:
     came: int
     """Users who came."""
     hardened: bool
-    """Whether the process was started so that its allocators overwrite what is freed."""
+    """Whether the allocators of the process overwrite freed memory."""
     bits_seen: bool
     """Whether the bits were found in the process; if not, an older version of them could not be told from them."""
     users_named: int

@@ -37,7 +37,7 @@ class Trial:
     scenario: Scenario
     users: int
     hardened: bool
-    """Whether the allocators of the process overwrite what is freed."""
+    """Whether the allocators of the process overwrite freed memory."""
     plants: tuple[str, ...] = ()
     """Functions, ``module:function``, that are called in the process before anything else: leaks to be found."""
     variables: Mapping[str, str] = field(default_factory=dict)
@@ -99,7 +99,7 @@ class ProcessUnderAudit:
         raise NotImplementedError
 
     def do(self, step: str) -> None:
-        """Do what is no batch."""
+        """Do a step that is no batch."""
         raise NotImplementedError
 
     def versions(self) -> list[TableVersion]:

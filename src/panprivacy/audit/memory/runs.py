@@ -24,7 +24,7 @@ def process_of(scenario: Scenario) -> type[ProcessUnderAudit]:
 
 
 def pool_of(trial: Trial) -> UserPool:
-    """The users of a trial. A command or a service draws its own key, and tells nobody."""
+    """The users of a trial. A command or a service draws a secret key of its own."""
     scenario = trial.scenario
     own_key = process_of(scenario) is not Program
     return UserPool(scenario.kind, trial.users, scenario.container, _SEED, own_key=own_key)

@@ -1,4 +1,4 @@
-"""What is run: each estimator, each container, each verb, followed by more batches, so that old bits are old."""
+"""The table of scenarios: each estimator, each container, each verb, followed by more batches that make bits old."""
 
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -16,11 +16,11 @@ _THREADED = ("huge", "short", "huge", "medium", "short")
 
 @dataclass(frozen=True)
 class Scenario:
-    """A kind of estimator, a container of ids, and what is done, one thing after the other.
+    """A kind of estimator, a container of ids, and steps that are done one after the other.
 
     ``tiny``, ``short``, ``medium``, ``long`` and ``huge`` are batches, ``singly`` is a few users one by one, each of
-    users of its own; all else is a verb of `Subject`. A hardened process is one whose allocators overwrite what is
-    freed: only there can nothing be left of ids that are Python objects.
+    users of its own; all else is a verb of `ImagedEstimator`. The allocators of a hardened process overwrite freed
+    memory: only there can nothing be left of ids that are Python objects.
     """
 
     name: str

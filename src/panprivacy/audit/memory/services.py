@@ -82,7 +82,7 @@ class _Served(ProcessUnderAudit):
         return versions_of(self.pid, self.pool)
 
     def _add_strangers(self, traces: Traces, texts: Sequence[NDArray[np.bytes_]]) -> None:
-        """Look for texts of senders who are not in the pool: they get numbers above those of its users."""
+        """Look for texts of senders who are not in the pool: they get numbers above its users'."""
         first = self.pool.users
         for each in texts:
             traces.add_texts(each, first + np.arange(len(each)))
@@ -151,7 +151,7 @@ class Service(_Served):
             self._answer("GET", path)
 
     def _gathered(self, ids: NDArray[Any]) -> bytes:
-        """The slots of users, gathered here, in another process than the one that is imaged."""
+        """The slots of users, gathered here, outside the process that is imaged."""
         with gather(self._ask("GET", "/counters/audited/layout")) as gathered:
             gathered.add(ids)
             return gathered.packed().tobytes()

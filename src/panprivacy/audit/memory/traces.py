@@ -31,7 +31,7 @@ class TableVersion:
     location: TableLocation
     octets: Octets
     listed: Words | None
-    """The slots whose bit is one, where that is what is kept."""
+    """The slots whose bit is one, where a table keeps a list of them."""
 
     @classmethod
     def at(cls, location: TableLocation, process: int) -> "TableVersion":
@@ -155,7 +155,7 @@ class Traces:
             self._marks += [(windows, owners, 64) for windows in patterns.of_bits("marks", octets, size, need=2)]
 
     def add_gathered(self, fed: FedBatch, after: TableVersion, present: list[TableVersion]) -> None:
-        """Look for a table of marks that says who came in a batch, and for one that has the flips of those only.
+        """Look for a table of marks that says who came in a batch, and for a table with their flips only.
 
         Where all slots of a window came and none has since, their flips are the bits that are there at present.
         """
@@ -223,7 +223,7 @@ class Traces:
             self.add_mask(beside.mask, people)
 
     def add_texts(self, texts: NDArray[np.bytes_], people: People) -> None:
-        """Look for texts that came with the ids of these users: row by row, a column that nobody asked for."""
+        """Look for texts that came with the ids of these users, row by row: a column that is not counted."""
         self._ids.append((patterns.of_texts("ids", texts), people))
 
     def add_times(self, times: NDArray[np.datetime64], people: People) -> None:
@@ -239,7 +239,7 @@ class Traces:
         self.add_texts(np.array([text[-LETTERS:] for text in np.datetime_as_string(times)], dtype=np.bytes_), people)
 
     def add_mask(self, mask: NDArray[np.bool_], people: People) -> None:
-        """Look for which rows of a batch are those of strangers, and which those of these users."""
+        """Look for a mask that tells the rows of these users from rows of strangers."""
         octets = np.packbits(mask, bitorder="little")
         octets = np.concatenate([octets, np.zeros(-len(octets) % 8, dtype=np.uint8)])
         owners = np.full(len(mask), _NOBODY, dtype=np.int64)
@@ -291,7 +291,7 @@ class Traces:
     def users_named(self, came: list[FedBatch]) -> int:
         """How many users came and have a bit that is known to have changed, or to have been drawn or marked in a batch.
 
-        Bits are counted where nobody knows whose they are.
+        Where owners of bits are not known, bits are counted.
         """
         named = [people[_covered(windows, len(people))] for windows, people in self._flips]
         marked = [owners[_covered(windows, len(owners), span)] for windows, owners, span in self._marks]
@@ -350,7 +350,7 @@ def _covered(windows: Windows, size: int, span: int = 64) -> NDArray[np.bool_]:
 def secrets_of(keys: bytes, first: int, others: int) -> list[bytes]:
     """The keys that the system gave one after the other, their keystreams, and the keys and keystreams they lead to.
 
-    The first is used for so many flips, each of the others for so many at most. AES computed apart from the coins;
+    `first` and `others` say for how many flips a key is used at most. AES is computed apart from the coins;
     a key schedule begins with the key.
     """
     found = []
