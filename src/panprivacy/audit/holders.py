@@ -178,12 +178,13 @@ class Merged(Holder):
     """Two parts, one of which holds each user, that are merged before the first release."""
 
     def __init__(self, parts: list[Any]) -> None:
-        super().__init__(parts, claim_of(parts[0]))
+        super().__init__(None, claim_of(parts[0]))
+        self._parts = parts
 
     def _call(self, verb: str, *given: Any) -> Any:
-        if verb == "release" and len(self._est) > 1:
-            self._est = [merge(self._est)]
-        return [getattr(part, verb)(*given) for part in self._est]
+        if verb == "release" and len(self._parts) > 1:
+            self._parts = [merge(self._parts)]
+        return [getattr(part, verb)(*given) for part in self._parts]
 
 
 class Shards(Merged):
