@@ -276,7 +276,7 @@ _Layout: TypeAlias = Callable[[Numbers], NDArray[np.uint32]]
 
 def _found_by(layout: _Layout, secrets: Numbers, decoys: Numbers, image: Image, before: Image | None) -> int:
     """How many secrets are in an image in a layout, unless that may be chance."""
-    from scipy.stats import binom
+    from scipy.special import bdtrc
 
     sought, others = np.unique(layout(secrets)), np.unique(layout(decoys))
     others = np.setdiff1d(others, sought)
@@ -284,7 +284,7 @@ def _found_by(layout: _Layout, secrets: Numbers, decoys: Numbers, image: Image, 
     found = _words_in(image, before, words)
     hits, false = int(found[: len(sought)].sum()), int(found[len(sought) :].sum())
     by_chance = (false + 1) / (len(others) + 1)
-    return hits if binom.sf(hits - 1, len(sought), by_chance) < CHANCE else 0
+    return hits if bdtrc(hits - 1, len(sought), by_chance) < CHANCE else 0
 
 
 def _words_in(image: Image, before: Image | None, words: NDArray[np.uint32]) -> NDArray[np.bool_]:

@@ -61,7 +61,8 @@ class TableVersion:
     @property
     def counters(self) -> Octets:
         """The counters beside the bits, a byte each."""
-        each = self.bits(np.arange(self.location.size)).reshape(-1, self.location.each)
+        bits = np.unpackbits(self.octets, count=self.location.size, bitorder="little")
+        each = bits.reshape(-1, self.location.each)
         return np.packbits(each[:, 1:], axis=1, bitorder="little")[:, 0]
 
     def bits(self, slots: People) -> NDArray[np.uint8]:
@@ -321,10 +322,9 @@ def _counterpart(version: TableVersion, present: list[TableVersion]) -> TableVer
         first = version.location.offset - now.location.offset
         inside = first >= 0 and first + version.location.size <= now.location.size
         if now.location.epoch == version.location.epoch and inside:
-            size = len(version.octets) * 8
-            slots = first + np.arange(size)
-            bits = now.bits(np.minimum(slots, len(now.octets) * 8 - 1))
-            bits[version.location.size :] = 0
+            bits = np.zeros(len(version.octets) * 8, dtype=np.uint8)
+            whole = np.unpackbits(now.octets, bitorder="little")
+            bits[: version.location.size] = whole[first : first + version.location.size]
             return TableVersion(version.location, np.packbits(bits, bitorder="little"), now.listed)
     return None
 
