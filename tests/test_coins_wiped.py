@@ -102,8 +102,6 @@ def test_no_descriptor_is_kept_that_others_could_close_and_reuse() -> None:
 MAY_SIMULATE = (
     "testing.py",
     "experiments/",
-    "cli/commands/demo.py",
-    "cli/commands/bench.py",
     "audit/memory/batches.py",
     "audit/memory/pipes.py",
     "audit/memory/refusals.py",
