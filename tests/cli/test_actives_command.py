@@ -132,7 +132,8 @@ def test_nothing_of_a_batch_with_a_wrong_time_is_released() -> None:
     rows = visits(range(3)).with_columns(pl.col("when").dt.to_string("%F"))
     rows[-1, "when"] = "2026-01-06"
     rows.write_csv("mixed.csv")
-    assert "row 2100: when 2026-01-06 comes after a row of the day from 2026-01-07 on" in refused("actives", "mixed.csv", *WHOM, "--start", "2026-01-05")
+    message = refused("actives", "mixed.csv", *WHOM, "--start", "2026-01-05")
+    assert "row 2100: when 2026-01-06 comes after a row of the day from 2026-01-07 on" in message
 
 
 def test_a_bad_row_says_from_which_day_on_to_feed_again() -> None:

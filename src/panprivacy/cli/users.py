@@ -186,6 +186,9 @@ class OpenUniverseOptions:
         return Columns((rows.column,), None if est.ids is None else Kind(est.ids))
 
 
+_BUDGET = ("epsilon", "releases", "intrusions", "delta")
+
+
 @dataclass(frozen=True)
 class PrivacyOptions:
     """How much privacy there is to spend."""
@@ -199,7 +202,7 @@ class PrivacyOptions:
     @property
     def plan(self) -> dict[str, Any]:
         """The budget, in the words of an estimator's constructor; None where nothing was said."""
-        return {"epsilon": self.epsilon, "delta": self.delta}
+        return {name: value for name, value in vars(self).items() if name in _BUDGET}
 
 
 @dataclass(frozen=True)
@@ -208,22 +211,12 @@ class BudgetOptions(PrivacyOptions):
 
     releases: Annotated[int | None, option("Number of planned releases, which share the budget. Default: 1.")] = None
 
-    @property
-    def plan(self) -> dict[str, Any]:
-        """As `PrivacyOptions.plan`."""
-        return super().plan | {"releases": self.releases}
-
 
 @dataclass(frozen=True)
 class ReadBudgetOptions(BudgetOptions):
     """A budget that may also pay for announced readings of the state."""
 
     intrusions: Annotated[int | None, option("Announced readings of the state to plan for. Default: 0.")] = None
-
-    @property
-    def plan(self) -> dict[str, Any]:
-        """As `PrivacyOptions.plan`."""
-        return super().plan | {"intrusions": self.intrusions}
 
 
 def plan_of(est: "Estimator[Any]") -> dict[str, Any]:

@@ -164,13 +164,7 @@ def _note_raised(subjects: "list[Subject]", case: "Case") -> None:
 def _table(subjects: "list[Subject]", results: "list[Result]") -> Table:
     table = Table("estimator", "claimed", "exact", "verdict", "witness", row_styles=["", "dim"])
     for subject, result in zip(subjects, results, strict=True):
-        table.add_row(
-            subject.name,
-            _claimed(result),
-            _found(result),
-            _verdict(subject, result),
-            _witness(result),
-        )
+        table.add_row(subject.name, _claimed(result), _found(result), _verdict(subject, result), _witness(result))
     return table
 
 

@@ -41,8 +41,7 @@ class DensitySize(of.SizeOptions):
         str | None, option('Track a random sample that fits in this memory, such as "16 KiB".', "SIZE")
     ] = None
     shard: Annotated[
-        str | None,
-        option("Count only the users of part I, of parts 0 to N-1; merge joins the parts.", "I/N[:KEY]"),
+        str | None, option("Count only the users of part I, of parts 0 to N-1; merge joins the parts.", "I/N[:KEY]")
     ] = None
 
     def arguments(self) -> dict[str, Any]:
@@ -117,8 +116,7 @@ class DistinctSize(of.SizeOptions):
         int | None, option("Buckets in each level of the sketch, instead of --error. Default: 4096.")
     ] = None
     key: Annotated[
-        str | None,
-        option("Key of 32 hexadecimal digits; states with the same key can be merged.", "HEX"),
+        str | None, option("Key of 32 hexadecimal digits; states with the same key can be merged.", "HEX")
     ] = None
 
     def arguments(self) -> dict[str, Any]:
@@ -274,8 +272,7 @@ class ActivesBudget(of.PrivacyOptions):
     span: Annotated[str | None, option("Longest span of activity to report. Default: 28d.", "28d")] = None
     every: Annotated[str | None, option("Length of a day: 1d, 12h, 1h. Default: 1d.", "1d")] = None
     start: Annotated[
-        str | None,
-        option("Start of the first day, such as 2026-01-05. Default without --time: last midnight.", "TIME"),
+        str | None, option("Start of the first day, such as 2026-01-05. Default without --time: last midnight.", "TIME")
     ] = None
 
     def first(self, tz: str | None) -> int | None:
@@ -381,8 +378,7 @@ class RetentionRows(opt.FileOptions):
     """The rows of two periods."""
 
     then: Annotated[
-        list[str] | None,
-        option("Events of the second period; repeatable, with a release after each.", "FILE"),
+        list[str] | None, option("Events of the second period; repeatable, with a release after each.", "FILE")
     ] = None
 
 
@@ -405,8 +401,7 @@ class RetentionSeries(opt.SeriesOptions):
     time: Annotated[
         str | None,
         option(
-            "Column of times, which decide a row's period: first the cohort, then a release after each period.",
-            "NAME",
+            "Column of times, which decide a row's period: first the cohort, then a release after each period.", "NAME"
         ),
     ] = None
 
@@ -472,8 +467,7 @@ def _feed_both(run: "Run", first: "Events", then: list[str]) -> None:
         raise InvalidValue("from a pipe, a release ends the first period: leave --then out", code="second-period")
     if run.left <= len(then):
         raise InvalidValue(
-            f"{len(then)} times --then take as many planned releases: say --releases {len(then)}",
-            code="which-releases",
+            f"{len(then)} times --then take as many planned releases: say --releases {len(then)}", code="which-releases"
         )
     schedule = AtTheEnd(run)
     schedule.count(first)

@@ -84,8 +84,7 @@ class Wish:
 
     universe: Annotated[int | None, WholeNumber, option("How many users there could be, if known (density).")] = None
     epsilon: Annotated[
-        float | None,
-        option("Total privacy budget; without it, plan finds the least that reaches --alpha.", alias="-e"),
+        float | None, option("Total privacy budget; without it, plan finds the least that reaches --alpha.", alias="-e")
     ] = None
     alpha: Annotated[
         float | None, option("Largest acceptable error: of the density, or, without --universe, relative to the count.")

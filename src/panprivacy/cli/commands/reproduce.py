@@ -24,10 +24,7 @@ class ReproduceOptions:
     figure: Annotated[
         list[int] | None,
         option(
-            "Draw only this figure, 1 to 10; repeatable.",
-            "N",
-            alias="-f",
-            validator=validators.Number(gte=1, lte=10),
+            "Draw only this figure, 1 to 10; repeatable.", "N", alias="-f", validator=validators.Number(gte=1, lte=10)
         ),
     ] = None
     quick: Annotated[bool, option("Few repetitions of each experiment: takes less than a minute.")] = False
@@ -36,11 +33,7 @@ class ReproduceOptions:
     )
     jobs: Annotated[
         int | None,
-        option(
-            "Number of processes. Default: one for each core.",
-            alias="-j",
-            validator=validators.Number(gte=1),
-        ),
+        option("Number of processes. Default: one for each core.", alias="-j", validator=validators.Number(gte=1)),
     ] = None
     seed: Annotated[
         int,

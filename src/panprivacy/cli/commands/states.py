@@ -133,8 +133,7 @@ def merge(
     /,
     *,
     target: Annotated[
-        str,
-        Parameter(("--output", "-o"), metavar="FILE.pp", help="File for the merged state; it must not exist yet."),
+        str, Parameter(("--output", "-o"), metavar="FILE.pp", help="File for the merged state; it must not exist yet.")
     ],
     overlapping: Annotated[
         bool, option("For states of distinct: some users may be counted in several of them.")
@@ -227,8 +226,7 @@ def grow(
     /,
     *,
     old: Annotated[
-        str | None,
-        Parameter("--from", metavar="FILE[:COLUMN]", help="The list of users that the state was made with."),
+        str | None, Parameter("--from", metavar="FILE[:COLUMN]", help="The list of users that the state was made with.")
     ] = None,
     new: Annotated[
         str | None,
