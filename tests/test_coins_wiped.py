@@ -106,6 +106,7 @@ MAY_SIMULATE = (
     "audit/memory/pipes.py",
     "audit/memory/refusals.py",
     "audit/memory/services.py",
+    "cli/commands/trying.py",
     "serve/demo.py",
 )
 

@@ -97,22 +97,17 @@ class CountOptions:
 
     def check_state(self, est: Any, users: Any, kept: "Kept") -> None:
         """Refuse to continue a state that differs from what the command asks for."""
-        for name, (found, wanted) in self.compared(est, users).items():
-            if wanted is not None and found not in (None, wanted):
-                raise PanPrivacyError(
-                    f"{kept.path}: {name} {found} in the state, and {wanted} was asked for", code="another-plan"
-                )
+        universe = est.universe.describe(), users and users.describe()
+        _refuse_another({"estimator": (type(est).__name__, self.ESTIMATOR), "universe": universe}, kept.path)
+        _refuse_another(self.compared(est), kept.path)
 
-    def compared(self, est: Any, users: Any) -> dict[str, tuple[Any, Any]]:
+    def compared(self, est: Any) -> dict[str, tuple[Any, Any]]:
         """What a state has, and what the command asks for: None for nothing.
 
         A state may have no delta where one is allowed: that is no other promise.
         """
         plan = plan_of(est)
-        return {
-            "estimator": (type(est).__name__, self.ESTIMATOR),
-            "universe": (est.universe.describe(), users and users.describe()),
-        } | {name: (plan[name], wanted) for name, wanted in self.budget.plan.items()}
+        return {name: (plan[name], wanted) for name, wanted in self.budget.plan.items()}
 
     @property
     def by_column(self) -> str | None:
@@ -129,6 +124,15 @@ class CountOptions:
         from panprivacy.cli.schedule import schedule_of
 
         schedule_of(run, source, self.series).feed(source, self.series.release)
+
+
+def _refuse_another(compared: dict[str, tuple[Any, Any]], path: object) -> None:
+    """Refuse a state that has something else than was asked for."""
+    for name, (found, wanted) in compared.items():
+        if wanted is not None and found not in (None, wanted):
+            raise PanPrivacyError(
+                f"{path}: {name} {found} in the state, and {wanted} was asked for", code="another-plan"
+            )
 
 
 @dataclass(frozen=True)

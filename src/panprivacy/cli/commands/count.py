@@ -228,10 +228,10 @@ class CountsOptions(TableOptions):
                 code="time-and-state",
             )
 
-    def compared(self, est: Any, users: Any) -> dict[str, tuple[Any, Any]]:
+    def compared(self, est: Any) -> dict[str, tuple[Any, Any]]:
         """As `CountOptions.compared`, and how far appearances are counted."""
         only = est.only or "nothing"
-        return super().compared(est, users) | {"up_to": (est.up_to, self.size.up_to), "only": (only, self.size.only)}
+        return super().compared(est) | {"up_to": (est.up_to, self.size.up_to), "only": (only, self.size.only)}
 
     def source(self, files: Sequence[str], run: "Run", kind: Kind) -> "Events":
         """As `CountOptions.source`; in a folder, the files may be a batch that counts once."""
@@ -336,13 +336,13 @@ class ActivesOptions(CountOptions):
         days = {"span": budget.span, "every": budget.every, "start": start / SECOND, "tz": tz}
         return super().arguments(files) | days | {"level": self.look.level}
 
-    def compared(self, est: Any, users: Any) -> dict[str, tuple[Any, Any]]:
+    def compared(self, est: Any) -> dict[str, tuple[Any, Any]]:
         """As `CountOptions.compared`, and the days, however they are spelled."""
         from panprivacy.periods import as_datetime, length_of, told_length
 
         budget, tz, length = self.budget, self.series.tz, est.periods.length
         start = budget.first(tz or est.periods.zone)
-        return super().compared(est, users) | {
+        return super().compared(est) | {
             "span": (told_length(est.days * length), budget.span and told_length(length_of(budget.span))),
             "every": (told_length(length), budget.every and told_length(length_of(budget.every))),
             "start": (est.start, None if start is None else as_datetime(start)),
@@ -421,9 +421,9 @@ class RetentionOptions(CountOptions):
         releases = self.budget.releases or (len(self.rows.then) if self.rows.then else None)
         return super().arguments(files) | {"releases": releases, "newcomers": self.budget.newcomers}
 
-    def compared(self, est: Any, users: Any) -> dict[str, tuple[Any, Any]]:
+    def compared(self, est: Any) -> dict[str, tuple[Any, Any]]:
         """As `CountOptions.compared`; one release of a state is of the cohort."""
-        return super().compared(est, users) | {"releases": (est.budget.releases - 1, self.budget.releases)}
+        return super().compared(est) | {"releases": (est.budget.releases - 1, self.budget.releases)}
 
     def check_state(self, est: Any, users: Any, kept: "Kept") -> None:
         """As `CountOptions.check_state`, and which question a state asks."""
