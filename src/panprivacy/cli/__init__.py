@@ -62,7 +62,7 @@ def _in_paragraphs(text: str) -> str:
 
 
 def all_commands(called: str | None = None) -> App:
-    """All commands, of which the one that is called shows its whole help, and the others the line above."""
+    """All commands. The called one shows its whole help, the others the line above."""
     made = App(
         name="panprivacy",
         help="Count how many users appear in a stream of events, with a memory that never holds who they are.\n\n"

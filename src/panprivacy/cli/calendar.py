@@ -89,7 +89,7 @@ class Calendar:
     @classmethod
     def parsed(cls, column: str, every: str, start: str | None, *, tz: str | None = None, **more: Any) -> Self:
         """Read the options ``--time``, ``--release-every``, ``--start`` and ``--tz``."""
-        length_of(every)  # which refuses what is no period
+        length_of(every)  # which refuses anything but a period
         grid = None if start is None else Periods.starting(parsed_moment("--start", start, tz), every, tz)
         return cls(column_of_times(column), grid, every, tz=tz, **more)
 
@@ -157,7 +157,7 @@ class Calendar:
             raise bad_row(batch, row.row, self._wrong(time, row.period, row.reached)) from None
 
     def _wrong(self, time: str, period: int, open_: int) -> str:
-        """What is wrong with a time of one period, when another is open."""
+        """The error of a row whose period is not the open one."""
         shown, start_of, unit = self.shown, self._periods.start_of, self.unit
         opened, sort = shown(start_of(open_)), f"sort by {self.column}"
         if self._passed_before and period < self._passed_before:

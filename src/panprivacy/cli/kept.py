@@ -44,7 +44,7 @@ class KeptFolder:
         file = Path(path.rstrip("/"))
         if file.is_file():
             raise PanPrivacyError(
-                f"{path}: {file} is a file, and a name that ends with / is that of a state folder", code="not-a-folder"
+                f"{path}: {file} is a file, and a name that ends with / means a state folder", code="not-a-folder"
             )
         self.path = path
         self.new = False
@@ -180,7 +180,7 @@ def kept_anywhere(path: str | None, shards: int | None = None) -> Iterator[Kept 
 
 
 def load_estimator(file: Kept, universe: Any = None) -> Estimator[Any]:
-    """Bring the estimator in a file or folder back to life, if it is one that commands can use."""
+    """Load the estimator of a file or folder, if commands can use it."""
     if isinstance(file, KeptFolder):
         return file.opened(universe)
     est = file.load(universe)
@@ -290,7 +290,7 @@ class Keeper:
         self._free = end + self._pause(end - start)
 
     def _pause(self, took: float) -> float:
-        """How long the next write waits after one that took so long."""
+        """How long the next write waits after a write that took `took` seconds."""
         if not isinstance(self._file, KeptFolder):
             return min(_PAUSE * took, _AT_MOST)
         return min(took, _AT_MOST) if self._live else min(_PAUSE * took, _OF_FILES)

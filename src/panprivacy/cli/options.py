@@ -62,7 +62,7 @@ def _whole(_type: Any, tokens: Sequence[Token]) -> int:
 
 
 def whole_number(text: str) -> int:
-    """The number that an option says; of one that is written in another way, how to write it.
+    """The number that an option says, or an error that says how to write it.
 
     >>> whole_number("100000")
     100000

@@ -113,7 +113,7 @@ def _cells(release: Any) -> dict[str, str]:
 
 
 def by_group(releases: Sequence[Any]) -> dict[str | None, list[Any]]:
-    """The releases of each group by its label, after those of all users, which a series by category lacks."""
+    """The releases of each group by its label, after the releases of all users, which a series by category lacks."""
     found: dict[str | None, list[Any]] = {} if releases and releases[0].by_category else {ALL: list(releases)}
     for place, row in enumerate(releases[0].groups if releases else ()):
         found[str(row.group)] = [release.groups[place] for release in releases]
@@ -182,7 +182,7 @@ class Audited(dict[str, Any]):
         by = "by a proven bound" if self["delta"] else by
         verdict = "holds" if self["holds"] else "DOES NOT HOLD"
         return (
-            f"audit: {self.made}, one reading of the state: nobody has lost more than {self['epsilon_spent']:.6f} "
+            f"audit: {self.made}, one reading of the state: no user has lost more than {self['epsilon_spent']:.6f} "
             f"of epsilon {self['epsilon']:g}{and_delta(self['delta'])} ({by}): {verdict}"
         )
 

@@ -63,7 +63,7 @@ class Run:
             )
 
     def note_exhausted(self) -> None:
-        """Say so if nothing of what is counted from now on will ever be seen."""
+        """Say so if no release will ever show the events that are counted from now on."""
         if not self.left:
             made = all_made(self.est.budget.releases, "release")
             self.output.note(f"{made}: events that are counted from now on will never be released")

@@ -163,7 +163,7 @@ class AtTheEnd(Schedule):
                 code="which-time",
             )
         if final is False and run.kept is None:
-            raise InvalidValue("--no-release needs a --state FILE to keep what is counted", code="which-state")
+            raise InvalidValue("--no-release needs a --state FILE to keep the counts", code="which-state")
         self.final = final if final is not None else run.kept is None or self.live
         if self.final and not self.live:
             run.check_left()  # now, not after an hour of reading
@@ -259,7 +259,7 @@ class PeriodSchedule(Schedule):
 
     @abstractmethod
     def _end_before(self, period: int) -> None:
-        """End all periods before this one, and show what is released."""
+        """End all periods before this one, and show their releases."""
 
     def _begin(self, final: bool | None) -> bool:
         final = final if final is not None else self.run.kept is None
@@ -463,7 +463,7 @@ class Days(PeriodSchedule):
 
     @contextmanager
     def _keeping(self) -> Iterator[None]:
-        """As `Schedule.keeping`, also if nobody reads the answers any more."""
+        """As `Schedule._keeping`; also if the reader of the answers has gone."""
         try:
             with super()._keeping():
                 yield

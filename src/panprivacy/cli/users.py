@@ -86,7 +86,7 @@ class UniverseOptions:
         return users, Kind.text if users.normalize else kind_of(ids.dtype) or Kind.integers
 
     def columns(self, est: Any, kind: Kind, rows: RowOptions, files: Sequence[str]) -> Columns:
-        """The columns that hold the ids of the users, and what is done with them."""
+        """The columns of the user ids, and of the action where rows may delete users."""
         from panprivacy.slots.saved import Unlisted
 
         if isinstance(est.universe, Unlisted):

@@ -101,7 +101,7 @@ def audit(
 
 
 def _print_rows(rows: list[dict[str, Any]], printing: Output) -> None:
-    """Print results for programs: one list of JSON, or rows of CSV, in which what is not one number or text is JSON."""
+    """Print results for programs: one list of JSON, or rows of CSV, in which lists and objects are JSON."""
     if printing.as_json:
         print(json.dumps(rows, indent=2))
         return

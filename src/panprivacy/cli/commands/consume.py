@@ -51,7 +51,7 @@ class ConsumeSeries(opt.SeriesOptions):
 
 @dataclass(frozen=True)
 class ConsumeOptions(CountOptions):
-    """The options of `consume`: with a universe, those of `density`, and else those of `distinct`."""
+    """The options of `consume`: as `density` has them with a universe, and as `distinct` without."""
 
     rows: Annotated[MessageOptions, opt.MESSAGES] = MessageOptions()  # type: ignore[assignment]  # no files
     categories: Annotated[opt.CategoryOptions, opt.MESSAGES] = opt.CategoryOptions()

@@ -184,7 +184,7 @@ def distinct(files: opt.Paths, /, *, asked: Annotated[DistinctOptions, FLAT] = D
 
 @dataclass(frozen=True)
 class CountsSize(of.SizeOptions):
-    """How far appearances are counted, and what is released of them."""
+    """How far appearances are counted, and which numbers are released."""
 
     up_to: Annotated[
         int | None, option("Count up to T appearances of each user, 2 to 256; a larger T errs more. Default: 8.", "T")
@@ -384,7 +384,7 @@ class RetentionRows(opt.FileOptions):
 
 @dataclass(frozen=True)
 class RetentionBudget(of.BudgetOptions):
-    """How much privacy there is to spend, and what is asked."""
+    """How much privacy there is to spend, and which question is asked."""
 
     releases: Annotated[
         int | None, option("Planned releases of the second period. Default: the number of --then, or 1.")
@@ -445,8 +445,8 @@ class RetentionOptions(CountOptions):
             _feed_both(run, source, self.rows.then)
         elif run.kept is None and isinstance(source, Files) and self.series.time is None:
             raise InvalidValue(
-                "what is the second period? Say --then FILE, or --time NAME --release-every 7d, or keep the first in "
-                "a --state FILE",
+                "which events are the second period? Say --then FILE, or --time NAME --release-every 7d, or keep the "
+                "first in a --state FILE",
                 code="second-period",
             )
         else:

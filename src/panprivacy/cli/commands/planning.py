@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Known:
-    """What is known and accepted."""
+    """The known numbers, and the accepted error and loss."""
 
     users: Annotated[
         int | None, WholeNumber, option("How many users there could be; for distinct, how many are expected.")
@@ -80,7 +80,7 @@ def _ask(question: str | None, known: Known) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Wish:
-    """What an estimator should do; what is left out is found."""
+    """The wishes for an estimator; `plan` finds the rest."""
 
     universe: Annotated[int | None, WholeNumber, option("How many users there could be, if known (density).")] = None
     epsilon: Annotated[

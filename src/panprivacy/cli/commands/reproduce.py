@@ -66,7 +66,7 @@ def reproduce(*, asked: Annotated[ReproduceOptions, OTHERS] = ReproduceOptions()
     try:
         claims = _run(task, asked.jobs or os.cpu_count() or 1, console)
     except KeyboardInterrupt:
-        console.print("Interrupted. What is finished is kept: the same command goes on from there.")
+        console.print("Interrupted. Finished runs are kept: the same command continues.")
         raise
     _show(claims, console)
     console.print(f"Everything is in [bold]{asked.out / 'report.html'}[/bold].", soft_wrap=True)

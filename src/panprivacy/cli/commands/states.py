@@ -53,7 +53,7 @@ def _last_of(est: Any, state: str) -> Any:
 
 
 def _makes_releases(est: Any) -> bool:
-    """Whether an estimator is one that commands can feed; the others publish moves, and are used in Python."""
+    """Whether commands can feed an estimator; the others publish moves, and are used in Python."""
     return bool(est.TRAITS.unit != "moves")
 
 
