@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from panprivacy.folder import StateFolder
 
 SETS = "task int, slots binary, fault binary"
-"""What the first stage makes: a set of slots for a shard, which a task feeds, or what is wrong with the events."""
+"""What the first stage makes: a set of slots for a shard, which a task feeds, or the error in the events."""
 
 TAKEN = "shards int, fault binary"
 """What each task of the second makes: how many shards have taken the batch, or why none has."""
@@ -46,7 +46,7 @@ _OFFSETS = struct.Struct("=ii")  # where the one set of an Arrow column begins, 
 
 
 class Fault(NamedTuple):
-    """What is wrong with the events, and where it was found: the first of two is the lesser."""
+    """The error in the events, and where it was found: the first of two is the lesser."""
 
     partition: int
     chunk: int
@@ -82,7 +82,7 @@ class Columns:
     skip_outside: bool
 
     def add(self, gathered: Any, batch: "pa.RecordBatch", universe: Any) -> None:
-        """Gather the slots of a record batch; raise what is wrong with it."""
+        """Gather the slots of a record batch; raise its error."""
         missing = sum(column.null_count for column in batch.columns)
         if missing:
             what = "id or category" if self.categorised else "id"
@@ -183,7 +183,7 @@ def _row(task: int, slots: Any, fault: bytes | None) -> "pa.RecordBatch":
 
 
 NEEDED = {
-    "spark.io.encryption.enabled": "what is shuffled or spilled is encrypted on disk, under a key that no disk has",
+    "spark.io.encryption.enabled": "shuffled and spilled data is encrypted on disk, under a key that no disk has",
     "spark.sql.classic.shuffleDependency.fileCleanup.enabled": "shuffle files are deleted when a batch is done",
 }
 """The settings that have to be true, and what each of them does."""
@@ -323,7 +323,7 @@ class Feeding:
         self._shared.destroy()
 
     def take(self, frame: Any, batch: tuple[str, int] | None) -> None:
-        """Feed one batch; raise what is wrong with its first bad id, if there is one."""
+        """Feed one batch; raise the error of its first bad id, if there is one."""
         if batch is None and not self._folder.repeatable:
             raise PanPrivacyError(
                 "Spark may run a task twice, and counters would move twice: say which batch it is, as in "
