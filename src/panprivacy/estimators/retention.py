@@ -198,7 +198,8 @@ class Retention(Tabular, PartedEstimator[Release | RetentionRelease]):
             return super()._threshold(remove)
         if remove:
             raise PanPrivacyError(
-                "the first period is over: who came in it, or came back, cannot be removed any more", code="period-over"
+                "the first period is over: its users, and users who came back, can no longer be removed",
+                code="period-over",
             )
         return super()._threshold(remove=not self._newcomers)
 

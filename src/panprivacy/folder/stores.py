@@ -274,7 +274,7 @@ class Objects:
         while left := self._change_once(left, edit):
             if monotonic() > until:
                 raise PanPrivacyError(
-                    f"{self.where(left[0])}: other writers keep changing it, and we get no turn", code="store-busy"
+                    f"{self.where(left[0])}: other writers keep changing it: try again later", code="store-busy"
                 )
             sleep(_pause())
 

@@ -43,7 +43,7 @@ class PinnedSettings:
                 found = None
             if not _is_whole(found):
                 raise CorruptState(
-                    f"{path} is damaged, which says what the counter promised: put it back", code="promise-damaged"
+                    f"{path} is damaged, which holds the promises of the counter: put it back", code="promise-damaged"
                 )
             self._known = found
 

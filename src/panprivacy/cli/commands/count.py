@@ -467,7 +467,8 @@ def _feed_both(run: "Run", first: "Events", then: list[str]) -> None:
         raise InvalidValue("from a pipe, a release ends the first period: leave --then out", code="second-period")
     if run.left <= len(then):
         raise InvalidValue(
-            f"{len(then)} times --then take as many planned releases: say --releases {len(then)}", code="which-releases"
+            f"--then is given {len(then)} times, with a release after each: say --releases {len(then)}",
+            code="which-releases",
         )
     schedule = AtTheEnd(run)
     schedule.count(first)
