@@ -1,12 +1,11 @@
-"""From a DataFrame or a stream to a state folder: two stages, and a shuffle of sets of slots between them.
+"""From a DataFrame or a stream to a state folder, in two stages with a shuffle between them.
 
-A session must keep what it shuffles out of plain files, and delete it when a batch is done.
+The first stage turns each partition of events into a set of slots for each shard, and changes nothing. The second stage
+feeds the shards. If the first stage finds a bad id, it sends the error to all tasks of the second, instead of the sets.
+A task of the second stage reads everything that was sent to it before it changes its shards: so every task knows of
+every bad id before anything changes.
 
-What Python workers do: some make of a partition of events a set of slots for each shard, others feed the shards.
-
-The first stage looks every id up and changes nothing. What it finds wrong it sends to all tasks of the second, in the
-place of the sets. The second stage begins when the first is done, and a task of it changes its shards when it has read
-all that was sent to it: so every task knows of every bad id before it would change anything.
+The shuffled sets say who is in a batch. So the session must encrypt them on disk, and delete them after the batch.
 """
 
 import pickle

@@ -1,6 +1,6 @@
-"""The routes.
+"""The routes of the service, and the files of its page.
 
-Files of the page and Plotly's script: in memory once, and sent in short pieces, so that slow readers cost little.
+The files, with Plotly's script, are in memory once and are sent in short pieces, so that slow readers cost little.
 """
 
 import asyncio
