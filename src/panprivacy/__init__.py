@@ -117,10 +117,10 @@ _HOME = {  # each public name is imported when it is first used: kernels take a 
 }
 __all__ = list(_HOME)
 
-if not TYPE_CHECKING:  # a type checker would take every name, misspelt ones too, for one that is found here
+if not TYPE_CHECKING:  # a type checker would accept every name here, also misspelt ones
 
     def __getattr__(name: str) -> Any:
-        """Import what is asked for, and keep it."""
+        """Import a name when it is used, and keep it."""
         if name in _MODULES:
             return import_module(f"panprivacy.{name}")
         if name not in _HOME:

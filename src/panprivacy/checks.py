@@ -66,7 +66,7 @@ class LargeDelta(UserWarning):
 
 
 def check_delta(delta: Any) -> float | None:
-    """A delta as a float, or `ValueError`; one that is not tiny comes with a warning that says what it is.
+    """A delta as a float, or `ValueError`; a delta that is not tiny comes with a warning that explains it.
 
     None says that none is allowed.
 
@@ -95,7 +95,7 @@ def bounded_delta(delta: Any) -> float:
 
 
 def large_delta(delta: float) -> str:
-    """What a delta is, in words, for somebody who has chosen one that is not tiny.
+    """The meaning of a delta that is not tiny, in words.
 
     >>> large_delta(1e-4)[:72]
     'delta 0.0001 is a probability: with a chance of up to one in 10,000 a pe'

@@ -390,7 +390,7 @@ def _refuse_both(times: list[Any]) -> None:
 
 
 def _in_utc(time: Any, zone: Zone) -> Any:
-    """One time as a `datetime` of UTC without a zone; numbers, and what is no time, as they are."""
+    """One time as a `datetime` of UTC without a zone; numbers, and anything but a time, as they are."""
     if isinstance(time, str):
         time = _parsed(time.strip())
     elif isinstance(time, np.datetime64):

@@ -35,7 +35,7 @@ FORMATS = (".png", ".svg", ".pdf")
 
 BLACK, BLUE, SKY, GREEN = "#000000", "#0072B2", "#56B4E9", "#009E73"
 ORANGE, RED, PINK, GREY = "#E69F00", "#D55E00", "#CC79A7", "#6b6b6b"
-"""The colours of Okabe and Ito, which all kinds of eyes tell apart, and a grey for what is not data."""
+"""The colours of Okabe and Ito, which all kinds of eyes tell apart, and a grey for everything but data."""
 
 COLOURS = {
     "Dwork": RED,
@@ -311,7 +311,7 @@ def draw_single(release: "AnyRelease", path: str | Path | None = None, ax: "Axes
 
 
 def spent(release: "AnyRelease") -> str:
-    """What is said below a picture: the cost, and coins that protect nobody."""
+    """The text below a picture: the cost, and a warning of coins that protect no one."""
     insecure = "" if release.secure else "; NOT PRIVATE: seeded coins"
     return f"epsilon {release.cost}{insecure}"
 
@@ -424,7 +424,7 @@ _MOST_SINGLE = 150  # releases that are seen one by one; more are a cloud
 
 
 class SeriesWords(NamedTuple):
-    """How a series of releases is drawn, and what is said about it."""
+    """The texts and the colour of a picture of a series."""
 
     title: str
     unit: str
@@ -447,7 +447,7 @@ def draw_series(
 ) -> None:
     """Draw the releases of a series, each with its interval, and the curves through them, into a file.
 
-    Groups have a panel each; the releases of all users are those of None. A curve is drawn where there is one.
+    Groups have a panel each; the releases of all users have the key None. A curve is drawn where there is one.
     """
     from matplotlib.dates import AutoDateLocator
     from matplotlib.figure import Figure
@@ -493,7 +493,7 @@ def _line_of(curve: "MonotoneCurve[Any] | None", some: "AnyRelease") -> tuple[fl
 
 
 def _label_series(figure: "Figure", panels: Any, words: SeriesWords, *, many: bool) -> None:
-    """Say what is drawn: at the one panel, or once for all of them."""
+    """Add the legend: at the one panel, or once for all of them."""
     if len(panels) == 1:
         panels[0].set_title(words.title)
         panels[0].set_ylabel(words.unit)
@@ -506,7 +506,7 @@ def _label_series(figure: "Figure", panels: Any, words: SeriesWords, *, many: bo
 
 
 def _beyond(releases: "Sequence[AnyRelease]", top: float) -> str:
-    """What is said of releases for which the picture has no room."""
+    """The note about releases for which the picture has no room."""
     points = sum(release.main.value > top for release in releases)
     ends = sum(release.main.interval[1] > top for release in releases)
     if not ends:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Share: TypeAlias = Literal["cohort", "returned", "newcomers"]
 
 PARTS = 16
-"""One user in so many is asked the other question: who came back, or who is new."""
+"""One user in this many answers the other question: who came back, or who is new."""
 MAIN_SHARE = (PARTS - 1) / PARTS
 """The share of the users that is asked what was asked for."""
 
@@ -80,7 +80,7 @@ class RetentionRelease(AnyRelease):
     def to_polars(self) -> "pl.DataFrame":
         """A frame of the curve, with a row for each release of the second period, as shares and as counts.
 
-        The cohort is the same in every row. The rate is that of this release: null in the rows before it. With groups,
+        The cohort is the same in every row. The rate belongs to this release: null in the rows before it. With groups,
         each of them has such rows, and the last ones are of all users: their group is null.
         """
         import polars as pl
@@ -163,7 +163,7 @@ class TwoPeriods:
         return ErrorModel(main.pair, main.bits, main.users, main.population, main.noise, main.times)
 
     def estimates(self, first: Counts, later: list[Counts], level: float) -> dict[str, Estimate | Series]:
-        """The estimates of a `RetentionRelease`, from the release of the first period and those of the second."""
+        """The estimates of a `RetentionRelease`, from the releases of the first period and the second."""
         universe = self.main.population
         if self.main.users and self.control.users:
             returned, new = self.returned_and_new(first, later[-1], level)

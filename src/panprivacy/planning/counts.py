@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CountsWish:
-    """What is asked of a `Counts`, checked."""
+    """The wishes for a `Counts`, checked."""
 
     known: Universe | None
     epsilon: float | None
@@ -69,7 +69,7 @@ class CountsWish:
         return float(errors.stderr(0.5) * unit)
 
     def _errors(self, split: Split) -> tuple[ErrorModel, int]:
-        """The law of the errors of a share; or that of the mean of all users, which is in units of `up_to`."""
+        """The law of the errors of a share; or of the mean of all users, in units of `up_to`."""
         users = self.universe.size
         if self.only:
             return MeanErrors(split.pair, users, users, users, split.noise), self.up_to
@@ -161,4 +161,4 @@ def _least_epsilon(wish: CountsWish) -> float | None:
     while high - low > 1e-6 * high:
         middle = (low + high) / 2
         low, high = (low, middle) if enough(middle) else (middle, high)
-    return rounded_up(high)  # where it is enough: bisection ends above what is needed
+    return rounded_up(high)  # where it is enough: bisection ends above the least

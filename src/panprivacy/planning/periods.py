@@ -99,14 +99,14 @@ def plan_periods(
 
 @dataclass(frozen=True)
 class _Wish:
-    """What is wanted of an answer about periods, checked."""
+    """The wishes for an answer about periods, checked."""
 
     users: int
     epsilon: float | None
     alpha: float | None
     beta: float
     releases: int
-    """All of a `Retention`, that of the cohort included; those of a cycle of an `ActiveUsers`."""
+    """All releases of a `Retention`, the cohort's included, or of a cycle of an `ActiveUsers`."""
     share: float
     touched: float | None
     """None for an `ActiveUsers`."""
@@ -123,7 +123,7 @@ class _Wish:
         check_delta(self.delta)
 
     def error_at(self, epsilon: float) -> tuple[Split, ErrorVariance]:
-        """How a budget is split, and what is erred by then."""
+        """How a budget is split, and the error that results."""
         if self.touched is not None:
             split = best_split(epsilon, self.users, self.releases, 0, self.delta)
             asked = round(MAIN_SHARE * self.users)
@@ -154,7 +154,7 @@ def _better_noise(wish: _Wish) -> tuple[Split, ErrorVariance, Errors | None]:
             found.append(each.error_at(_epsilon_for(each)))
     if not found:
         nearest = min(wishes, key=lambda each: _stderr(each, wish.epsilon or _LARGEST_EPSILON) or inf)
-        found.append(nearest.error_at(_epsilon_for(nearest)))  # which says what is out of reach, and what is not
+        found.append(nearest.error_at(_epsilon_for(nearest)))  # which says how much is out of reach
     split, error = min(found, key=lambda plan: (plan[0].epsilon, plan[1].stderr))
     errors = None if wish.delta is None else Errors(*(_stderr(each, split.epsilon) for each in wishes))
     return split, error, errors
@@ -168,7 +168,7 @@ def _stderr(wish: _Wish, epsilon: float) -> float | None:
 
 
 def _epsilon_for(wish: _Wish) -> float:
-    """The epsilon that is given, if it does what is wished for; else the smallest that does."""
+    """The given epsilon, if it meets the wishes; else the smallest that does."""
     if wish.alpha is None:
         assert wish.epsilon is not None  # `plan_periods` asks for one of the two
         return wish.epsilon
@@ -189,7 +189,7 @@ def _epsilon_for(wish: _Wish) -> float:
 
 
 def _smallest_epsilon(wish: _Wish, alpha: float) -> float | None:
-    """The smallest epsilon, to four digits, that keeps to alpha; one that is too small for any plan does not."""
+    """The smallest epsilon, to four digits, that keeps to alpha; an epsilon that is too small for any plan does not."""
 
     def enough(epsilon: float) -> bool:
         try:

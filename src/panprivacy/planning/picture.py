@@ -115,7 +115,7 @@ def _title(plan: Plan[Any]) -> str:
     if plan.universe:
         whom = plan.universe.describe()
     else:
-        whom = f"Nobody knows who could come; {plan.count:,.0f} users or more are expected"
+        whom = f"Users are not known in advance; {plan.count:,.0f} or more are expected"
     made = f"total epsilon {plan.epsilon:g}{and_delta(plan.delta)} for {counted(plan.split.releases, 'release')}"
     read = f" and {counted(plan.split.intrusions, 'announced reading')}" if plan.split.intrusions else ""
     return f"{whom}\n{made}{read}"

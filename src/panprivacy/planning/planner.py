@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Wish:
-    """What is asked of an estimator, checked."""
+    """The wishes for an estimator, checked."""
 
     universe: Universe | None
     epsilon: float | None
@@ -78,7 +78,7 @@ class Wish:
 
 
 def best_density(wish: Wish) -> DensityPlan:
-    """The `Density` of the smallest size, or error, or epsilon, that does what is wished for."""
+    """The `Density` of the smallest size, or error, or epsilon, that meets the wishes."""
     size, alpha, epsilon = wish.largest, wish.alpha, wish.epsilon
     if epsilon is None:
         assert alpha is not None  # `plan` asks for one of the two
@@ -133,7 +133,7 @@ def _instead(wish: Wish) -> str:
 
 
 def best_counter(wish: Wish) -> DensityPlan:
-    """The `DistinctCount` of the fewest buckets, or the least error, that does what is wished for."""
+    """The `DistinctCount` of the fewest buckets, or the least error, that meets the wishes."""
     assert wish.epsilon is not None  # `plan` asks for it where this is an option
     terms = wish.terms(wish.epsilon)
     if wish.alpha is None:
@@ -198,14 +198,14 @@ def better_noise(wish: Wish, choose: Callable[[Wish], DensityPlan]) -> DensityPl
     if not plans:
         nearest = _possible(replace(wish, alpha=None, epsilon=wish.epsilon or LARGEST_EPSILON), choose)
         delta = _best(nearest).delta or None if nearest else wish.delta
-        return choose(replace(wish, delta=delta))  # which says what is out of reach, and what is not
+        return choose(replace(wish, delta=delta))  # which says how much is out of reach
     best = _best(plans)
     laplace, gaussian = (_stderr(wish, best, delta) for delta in (None, wish.delta))
     return replace(best, errors=Errors(laplace, gaussian))
 
 
 def _possible(wish: Wish, choose: Callable[[Wish], DensityPlan]) -> list[DensityPlan]:
-    """The plans with Laplace and with Gaussian noise, as far as they do what is wished for."""
+    """The plans with Laplace and with Gaussian noise, as far as they meet the wishes."""
     plans = []
     for delta in (None, wish.delta):
         with suppress(ValueError):
@@ -308,12 +308,12 @@ def plan(
     memory
         The most memory for the bits, such as ``"16 KiB"``. Without alpha all of it is used.
     releases, intrusions
-        As for `pp.Density`. The error is that of the last release, after all intrusions.
+        As for `pp.Density`. The error is the last release's, after all intrusions.
     density
         The expected density. If it is small, `pp.DistinctCount` may do with less memory, and is planned for if it
-        does. What is then said of its error is approximate and holds only up to this density.
+        does. The stated error is then approximate and holds only up to this density.
     count
-        How many users are expected in an open universe. What is said of the relative error is approximate and holds
+        How many users are expected in an open universe. The stated relative error is approximate and holds
         from this count on: below some count, which `Plan.counts` tells, the same table errs by a larger share.
     delta
         A delta that may be used, as for `pp.Density`. The plan takes it, and Gaussian noise, if that is better for this
@@ -429,7 +429,7 @@ def _check(wish: Wish) -> None:
 
 
 def _choose(wish: Wish) -> DensityPlan:
-    """The estimator that does what is wished for: of two, the one of less memory, or of less error in given memory.
+    """The estimator that meets the wishes: of two, the one of less memory, or of less error in given memory.
 
     If both are equally good, it is `Density`, whose error is exact, holds at every density, and which can remove users.
     """

@@ -60,11 +60,11 @@ class Plan(Generic[E]):
     universe: Universe | None
     """The users there could be; None for an open universe."""
     split: Split
-    """How the total epsilon is split between the state and what is released."""
+    """How the total epsilon is split between the state and its releases."""
     stderr: float
     """Standard error of a release; `of` says of which number."""
     of: Literal["density", "count", "share", "mean", "returned", "active"]
-    """The number that `stderr` and `alpha` are about. The error of a count is relative, that of a mean the largest."""
+    """The number that `stderr` and `alpha` are about. A count's error is relative, a mean's is the largest."""
     alpha: float
     """The error in question, in the unit of `stderr`."""
     beta: float
@@ -105,7 +105,7 @@ class Plan(Generic[E]):
     """The share of users that comes in the second period of a `Retention` at all."""
 
     epsilon = OfPart[float]("split")
-    """The total budget; of an `ActiveUsers`, that of a cycle."""
+    """The total budget; of an `ActiveUsers`, the budget of a cycle."""
 
     delta = OfPart[float]("split")
     """The probability, at most, with which more than epsilon is lost: 0 with Laplace noise, which needs none."""
@@ -145,7 +145,7 @@ class Plan(Generic[E]):
 
     def arguments(self) -> dict[str, Any]:
         """The keyword arguments of the estimator besides its universe, without those left at their defaults."""
-        releases = self.split.releases - (self.estimator == "Retention")  # the first one is that of the cohort
+        releases = self.split.releases - (self.estimator == "Retention")  # the first one is the cohort's
         named = {
             "epsilon": self.epsilon,
             "sample": self.sample,
@@ -197,10 +197,10 @@ class Plan(Generic[E]):
         command, more = _COMMANDS[self.estimator]
         return f"panprivacy {command} FILE -c NAME{more}{users} {options}"
 
-    # --- what is shown ------------------------------------------------------------------------------------------
+    # --- display ------------------------------------------------------------------------------------------------
 
     def plot(self, path: str | Path | None = None, *, ax: "Axes | None" = None) -> "Axes":
-        """Draw its error beside those of other plans, and return Matplotlib's axes; with a path also into a file."""
+        """Draw its error beside other plans' errors, and return Matplotlib's axes; with a path also into a file."""
         from panprivacy.planning.picture import draw
 
         return draw(self, path, ax)
@@ -252,7 +252,7 @@ class Plan(Generic[E]):
         )
 
     def card(self) -> Card:
-        """What is shown of it."""
+        """The card that shells and notebooks show."""
         cycle = f"a cycle of {self.split.releases} days" if self.estimator == "ActiveUsers" else "all"
         bits = "" if self.estimator == "Counts" else f" ({self.size:,} bits)"
         rows = (

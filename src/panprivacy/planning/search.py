@@ -1,4 +1,4 @@
-"""The smallest size, error or epsilon of a `Density` that keeps to what is asked, and how they are rounded."""
+"""The smallest size, error or epsilon of a `Density` that meets the wishes, and how they are rounded."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -54,7 +54,7 @@ def rounded_up(value: float) -> float:
 
 @dataclass(frozen=True)
 class Terms:
-    """What is given before a size is chosen."""
+    """The settings that are fixed before a size is chosen."""
 
     population: int
     epsilon: float

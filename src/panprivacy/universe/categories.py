@@ -91,11 +91,11 @@ class Categories:
         found = self._codes.get(category) if isinstance(category, str | int | np.integer) else None
         if found is not None and not isinstance(category, bool):
             return found
-        with Scratch() as scratch:  # which says what is wrong, if anything is
+        with Scratch() as scratch:  # which raises the error, if there is one
             return int(self.codes([category], scratch)[0])
 
     def codes(self, chunk: Any, scratch: Scratch) -> Words:
-        """The code of each category of a chunk; one that is not listed is refused, unless others are gathered."""
+        """The code of each category of a chunk; unlisted ones are refused, unless others are gathered."""
         codes: Words = scratch.empty("codes", len(chunk), np.uint64)
         if isinstance(chunk, Repeated):
             codes.fill(self.code(chunk.category))
@@ -116,7 +116,7 @@ class Categories:
         return np.ones(len(chunk), dtype=np.bool_) if self.other else self._known.inside(chunk)
 
     def _check_kind(self, chunk: Any) -> None:
-        """Refuse text where categories are integers, integers where they are text, and what is missing."""
+        """Refuse text where categories are integers, integers where they are text, and missing ones."""
         if self._kind is int or not len(chunk):
             return  # `places` refuses everything but integers
         if is_polars(chunk):

@@ -45,14 +45,14 @@ class Face(Protocol):
 
 
 class Counter:
-    """Counts events as they are taken, and shows how many once that has lasted; nothing if nobody looks.
+    """Counts events as they are taken, and shows how many once that has lasted; nothing if there is no terminal.
 
     An iterator that shows its own progress (tqdm) is left to do so.
     """
 
     def __init__(self, ids: object) -> None:
         self._watched = type(ids).__module__.partition(".")[0] != "tqdm" and (_on_terminal() or _in_notebook())
-        # Most iterators do not know; one that fails when asked is not to fail here.
+        # Most iterators do not know their length; if asking fails, nothing fails here.
         self._expected = 0
         with suppress(Exception):
             self._expected = length_hint(ids) if self._watched else 0
@@ -86,7 +86,7 @@ class Line:
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
         columns = (BarColumn(), TextColumn("{task.fields[said]}"), TimeElapsedColumn())
-        # Without a thread of its own: a bar that nobody closes does not go on drawing.
+        # Without a thread of its own: a bar that is not closed stops drawing.
         self._progress = Progress(*columns, console=Console(stderr=True), transient=True, auto_refresh=False)
         self._task = self._progress.add_task("", total=expected or None, said="")
         self._progress.start()
@@ -222,7 +222,7 @@ def chunks(pieces: list[Chunk], most: int = CHUNK) -> Iterator[Any]:
 
 
 def pieces_of(ids: object, what: str = "ids") -> list[Chunk] | None:
-    """A column of known length in pieces that can be cut by rows; None for an iterator, or for what is no column.
+    """A column of known length in pieces that can be cut by rows; None for an iterator, or for anything but a column.
 
     `what` is the noun for the values of the column, if one of its errors needs it.
     """

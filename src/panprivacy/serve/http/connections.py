@@ -5,7 +5,7 @@ it, so that only Python's collector of cycles would free both. Here a request is
 what was never read of its body is wiped, and nothing refers to its address and its headers any more. Silent connections
 are closed, so that they keep no others out.
 
-**Limits.** The head of a request has a largest size and number of headers. Requests behind one that is being answered
+**Limits.** The head of a request has a largest size and number of headers. Requests behind an unanswered one
 are parsed a few at a time. A reader that takes hardly anything of an answer is cut off.
 
 **Long bodies.** On the way through HTTP's parser every piece of a body becomes three Python objects, each of which is
@@ -40,8 +40,8 @@ from panprivacy.serve.memory import MemoryLimit
 _GOODBYE = 1.0  # seconds for a peer to agree that a connection is closed
 _SLICE = 2**12  # bytes of a head that are parsed at a time
 _MOST_HEADERS = 100
-_MOST_BEHIND = 16  # requests that wait behind one that is being answered before no more bytes are parsed
-_APART = 0.2  # seconds between so many requests and the next
+_MOST_BEHIND = 16  # requests that wait behind an unanswered one before no more bytes are parsed
+_APART = 0.2  # seconds between that number of requests and the next
 _LEAST_TAKEN = 2**15  # bytes of an answer that a reader takes in `limits.seconds`
 
 
@@ -180,7 +180,7 @@ class _Connection(HttpToolsProtocol):
             self.forget(self.pipeline.pop()[0])
 
     def _refuse(self, refused: Refused) -> None:
-        """Refuse what is not HTTP, or has too long a head, with problem details."""
+        """Refuse anything but HTTP, and too long a head, with problem details."""
         self._over = True
         if self.transport.is_closing():
             return
@@ -223,7 +223,7 @@ class _Connection(HttpToolsProtocol):
     # --- forgetting ---------------------------------------------------------------------------------------------
 
     def forget(self, cycle: Any) -> None:
-        """Forget a request that is served, or never will be: what is left of its body, its address, its headers."""
+        """Forget a request that is served, or never will be: the rest of its body, its address, its headers."""
         if cycle.body:
             wipe(np.frombuffer(cycle.body, dtype=np.uint8))
             cycle.body = bytearray()
