@@ -30,8 +30,10 @@ KEPT = [  # leaks of different kinds at once, since each start of a process take
     (FED, {"a_copy_of_the_table_shifted": "users_named", "keystreams": "keys_found", "a_list_of_ids": "ids_found"}),
     (FED, {"the_table_a_byte_a_bit": "users_named", "keys": "keys_found", "a_sorted_cache_of_ids": "ids_found"}),
     (FED, {"flips": "users_named", "wide_counts_of_ones": "counts_found"}),
-    (replace(FED, kind="Counts"), {"a_copy_of_the_table": "users_named", "a_list_of_ids": "ids_found"}),
-    (replace(FED, kind="Counts"), {"counters_a_byte_each": "counts_found"}),
+    (
+        replace(FED, kind="Counts"),
+        {"a_copy_of_the_table": "users_named", "a_list_of_ids": "ids_found", "counters_a_byte_each": "counts_found"},
+    ),
     (replace(FED, kind="folder, Density"), {"a_copy_of_each_shard": "users_named", "a_cache_of_ids": "ids_found"}),
     (TEXTS, {"a_cache_of_texts": "ids_found"}),
     (OPEN, {"a_cache_of_hashes": "ids_found"}),
@@ -210,6 +212,11 @@ def test_a_page_that_is_given_back_meanwhile_hides_no_other(monkeypatch: pytest.
         (segment,) = images._memory(os.getpid())
 
     assert bytes(segment.octets[:: mmap.PAGESIZE]) == b"x\0x"
+
+
+def test_a_program_that_ends_early_says_why() -> None:
+    with pytest.raises(CannotImage, match=r"has ended: (.|\n)*no attribute 'sing'"):
+        image(replace(FED, steps=("short", "sing")), USERS)
 
 
 def test_other_systems_are_told_that_they_cannot(monkeypatch: pytest.MonkeyPatch) -> None:

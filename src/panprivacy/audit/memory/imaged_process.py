@@ -234,6 +234,7 @@ def serve(asked: socket.socket) -> None:
 
 def main(plan: dict[str, Any], keys: int, counts: int) -> None:
     """Run a scenario."""
+    os.environ.clear()
     os.environ.update(plan["variables"])
     os.chdir(plan["folder"])
     for planted in plan["plants"]:

@@ -44,11 +44,16 @@ class Trial:
     """More variables of the environment of the process."""
 
     @property
-    def environment(self) -> dict[str, str]:
-        """The environment of the process: the modules of this one, and allocators as asked."""
-        plain = {name: value for name, value in os.environ.items() if name not in AT_START}
+    def at_start(self) -> frozenset[tuple[str, str]]:
+        """Variables that a process reads when it starts: where the modules of this process are, and its allocators."""
         modules = os.pathsep.join(str(Path(folder).resolve()) for folder in sys.path)
-        return plain | {"PYTHONPATH": modules} | (AT_START if self.hardened else {})
+        return frozenset({"PYTHONPATH": modules, **(AT_START if self.hardened else {})}.items())
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """All variables of the process."""
+        plain = {name: value for name, value in os.environ.items() if name not in AT_START}
+        return plain | dict(self.at_start) | dict(self.variables)
 
     @contextmanager
     def command(self, *words: str, **options: Any) -> "Iterator[subprocess.Popen[bytes]]":
@@ -56,7 +61,7 @@ class Trial:
         planted = "".join("import {0}; {0}.{1}(); ".format(*plant.split(":")) for plant in self.plants)
         code = f"{planted}from panprivacy.cli import main; main()"
         arguments = [sys.executable, "-c", code, *words]
-        with subprocess.Popen(arguments, env=self.environment | dict(self.variables), **options) as process:
+        with subprocess.Popen(arguments, env=self.environment, **options) as process:
             try:
                 yield process
             finally:
@@ -139,9 +144,10 @@ class ForkServer:
 
 
 @cache
-def _fork_server(environment: frozenset[tuple[str, str]]) -> ForkServer:
-    """The fork server of an environment; it ends with this process."""
-    return ForkServer(dict(environment))
+def _fork_server(at_start: frozenset[tuple[str, str]]) -> ForkServer:
+    """The fork server whose allocators and modules are these; it ends with this process."""
+    plain = {name: value for name, value in os.environ.items() if name not in AT_START}
+    return ForkServer(plain | dict(at_start))
 
 
 class Program(ProcessUnderAudit):
@@ -152,7 +158,7 @@ class Program(ProcessUnderAudit):
         self._days = 0
         self._keys, self._counts = b"", b""
         plan = {"kind": trial.scenario.kind, "users": trial.users, "folder": str(folders.imaged)}
-        plan |= {"listed": self._listed, "plants": trial.plants, "variables": dict(trial.variables)}
+        plan |= {"listed": self._listed, "plants": trial.plants, "variables": trial.environment}
         path = folders.handed / "plan.json"
         path.write_text(json.dumps(plan))
         pipes = [os.pipe() for _ in range(5)]
@@ -162,7 +168,7 @@ class Program(ProcessUnderAudit):
             self._open.enter_context(os.fdopen(handle, "rb" if number else "wb", buffering=-1 if number == 1 else 0))
             for number, handle in enumerate(kept)
         )
-        self.pid = _fork_server(frozenset(trial.environment.items())).fork(path, given)
+        self.pid = _fork_server(trial.at_start).fork(path, given)
         self._open.callback(self._kill)
         for handle in given:
             os.close(handle)
