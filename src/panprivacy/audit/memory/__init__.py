@@ -1,10 +1,9 @@
 """The memory auditor: runs the shipping code in a process of its own, and searches an image of its memory and files.
 
-In reading order: `scenarios` is a table, and `runs` runs a row of it. A process under audit is a
-program (`processes`; its code is in `imaged_process`, `estimators` and `batches`), a command (`commands`) or a service
-(`services`, with `refusals` and `brokers`). `images` copies its memory; `traces` knows what must not be there,
-`patterns` how it would look, `search` finds it with `kernels`. `files` compares names, lengths and times of files in
-two runs that differ in one user's rows.
+In reading order: `scenarios` is a table, and `runs` runs a row of it. A process under audit is a program, whose code is
+in `imaged_process`, `estimators` and `batches`, a command (both in `processes`), or a service (`services`, with
+`refusals` and `brokers`). `images` copies its memory; `traces` knows the secrets that must not be there, `patterns` how
+they would look, `search` finds them with `kernels`.
 """
 
 from collections.abc import Sequence
@@ -43,9 +42,9 @@ def image(
     """
     check_system()
     # Loaded now: the search compiles loops, which few programs need.
-    from panprivacy.audit.memory import files, runs
+    from panprivacy.audit.memory import runs
     from panprivacy.audit.memory.processes import Trial
 
     chosen = named(scenario) if isinstance(scenario, str) else scenario
     trial = Trial(chosen, users, chosen.hardened if hardened is None else hardened, tuple(plants))
-    return files.compare(trial) if chosen.adjacent else runs.search(trial)
+    return runs.compare_files(trial) if chosen.adjacent else runs.search_image(trial)

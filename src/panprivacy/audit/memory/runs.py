@@ -1,14 +1,30 @@
-"""The run of a scenario: start its process, feed it, image it, and search the image."""
+"""The run of a scenario: an image of its process is searched, or its files are compared in two runs.
 
-from time import perf_counter
+**Images.** The process is started, fed step by step, and imaged; the image is searched for all that it must not hold.
+
+**Files.** Do names, lengths and times of files depend on one user's rows? The process runs twice. The second time, the
+rows of one user are missing; the coins are new. After every batch the auditor notes the files there are and what `stat`
+shows of each: mode, length, allocated blocks, links, whether it is still the same file, and which of its times have
+changed. Between batches the process notes every call that changes a file, with its place and length, outside the
+folder: the history that a file system's own journal may remember. Notes have neither times nor content, and no process
+numbers. Both runs must be the same.
+"""
+
+import os
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from time import perf_counter, sleep
+from typing import Any
 
 import numpy as np
 
-from panprivacy.audit.memory.batches import UserPool
-from panprivacy.audit.memory.commands import Command
+from panprivacy.audit.memory.batches import Batch, UserPool
 from panprivacy.audit.memory.images import Imaged
-from panprivacy.audit.memory.processes import ProcessUnderAudit, Program, Trial, folders
-from panprivacy.audit.memory.scenarios import BATCHES, Scenario
+from panprivacy.audit.memory.processes import Command, ProcessUnderAudit, Program, Trial, folders
+from panprivacy.audit.memory.scenarios import BATCHES, SHARDS, Scenario
 from panprivacy.audit.memory.search import ImageSearch
 from panprivacy.audit.memory.services import Consumer, Service
 from panprivacy.audit.memory.traces import Record
@@ -30,7 +46,7 @@ def pool_of(trial: Trial) -> UserPool:
     return UserPool(scenario.kind, trial.users, scenario.container, _SEED, own_key=own_key)
 
 
-def search(trial: Trial) -> Imaged:
+def search_image(trial: Trial) -> Imaged:
     """Run a scenario, and search its last image."""
     started, scenario, pool = perf_counter(), trial.scenario, pool_of(trial)
     with folders() as places, process_of(scenario)(trial, pool, places) as process:
@@ -65,3 +81,168 @@ def search(trial: Trial) -> Imaged:
         image_bytes=record.last.size,
         seconds=round(perf_counter() - started, 1),
     )
+
+
+# --- files -----------------------------------------------------------------------------------------------------------
+
+FOLDER, NOTES = "PANPRIVACY_AUDIT_FOLDER", "PANPRIVACY_AUDIT_NOTES"
+"""Variables of the environment: which folder is watched, and the file that calls are noted in."""
+
+_EVENTS = ("open", "os.rename", "os.link", "os.remove", "os.mkdir", "os.rmdir", "os.truncate", "os.utime", "os.chmod")
+_WRITES = ("pwrite", "write", "posix_fallocate", "fsync", "fdatasync")
+
+FEWEST = 200_000
+"""Users of whom the bits take several blocks of a disk."""
+_BATCHES, _FEW = 10, 4  # of a program that embeds the library, and of a command or a service, which takes longer
+_SUSPECT, _OTHERS = 1, 3
+_TICK = 0.01  # seconds after which a file that is written has another time, on any file system
+_START = "panprivacy.audit.memory.runs:note_calls"
+_FILE_WRITTEN = re.compile(r"(?:rename \S+|fdatasync) /state\.pp\b")  # the last call of a write that is noted
+_FOLDER_WRITTEN = re.compile(r"fdatasync /shards/shard-00002\.pp\n(?:.*\n)*?remove /shards/\.shard-00002\.pp\.lock")
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one batch has done to the files."""
+
+    calls: tuple[str, ...]
+    files: tuple[str, ...]
+
+
+def compare_files(trial: Trial) -> Imaged:
+    """Run a scenario with and without one user's rows, and count the batches after which the files differ."""
+    started, users, scenario = perf_counter(), max(trial.users, FEWEST), trial.scenario
+    trial = replace(trial, users=users, plants=(_START, *trial.plants))
+    ran = [_run(trial, with_suspect=present) for present in (True, False)]
+    told = [_differences(*steps) for steps in zip(*ran, strict=True)]
+    return Imaged(
+        scenario=scenario.name,
+        users=users,
+        came=1 + _OTHERS,
+        hardened=trial.hardened,
+        bits_seen=any(step.calls for step in ran[0]),
+        users_named=int(any(told)),
+        where=tuple(sorted(set().union(*told))),
+        image_bytes=sum(len(note) for steps in ran for step in steps for note in step.calls + step.files),
+        seconds=round(perf_counter() - started, 1),
+        differences=sum(map(bool, told)),
+    )
+
+
+def _run(trial: Trial, *, with_suspect: bool) -> list[Step]:
+    """Feed batches: one user who is always there, unless left out, and others who come every second time.
+
+    A pipe has no empty batches, and a service takes none, so there one of the others comes every time.
+    """
+    scenario = trial.scenario
+    embedded = process_of(scenario) is Program
+    with folders() as places:
+        watched = _Watched(places.imaged, places.handed / "calls")
+        trial = replace(trial, variables={FOLDER: str(places.imaged), NOTES: str(places.handed / "calls")})
+        pool = pool_of(trial)
+        suspect, others = [_SUSPECT] * with_suspect, [pool.users - 1 - number for number in range(_OTHERS)]
+        with process_of(scenario)(trial, pool, places) as process:
+            if isinstance(process, Command):
+                process.written = lambda _: watched.writes(SHARDS in scenario.pipe) >= len(steps)
+            steps = [watched.step()]
+            for number in range(_BATCHES if embedded else _FEW):
+                people = np.array(suspect + others[: _OTHERS if number % 2 else int(not embedded)], dtype=np.int64)
+                process.feed(number, "short", Batch(people, len(people)))
+                for step in scenario.steps if embedded else ():
+                    process.do(step)
+                steps.append(watched.step())
+    return steps
+
+
+def _differences(one: Step, other: Step) -> set[str]:
+    """The files of which a batch tells whether the user was in it."""
+    differ = set(one.files) ^ set(other.files)
+    if one.calls != other.calls:
+        differ |= set(one.calls) ^ set(other.calls) or set(one.calls)
+    return {word[1:] for note in differ for word in note.split() if word.startswith("/")}
+
+
+class _Watched:
+    """A folder, and the calls that a process has noted since the last batch."""
+
+    def __init__(self, folder: Path, notes: Path) -> None:
+        self.folder, self._notes = folder, notes
+        self._read = 0
+        self._before: dict[str, os.stat_result] = {}
+
+    @property
+    def notes(self) -> str:
+        """All that was noted so far."""
+        return self._notes.read_text() if self._notes.exists() else ""
+
+    def writes(self, sharded: bool) -> int:
+        """How often a file, or the last shard of a folder, was written."""
+        return len((_FOLDER_WRITTEN if sharded else _FILE_WRITTEN).findall(self.notes))
+
+    def step(self) -> Step:
+        """What has happened since the last step."""
+        notes = self.notes
+        fresh, self._read = notes[self._read :], len(notes)
+        files = {str(path.relative_to(self.folder)): path.lstat() for path in sorted(self.folder.rglob("*"))}
+        shown = tuple(f"/{name} {self._shown(name, found)}" for name, found in files.items())
+        self._before = files
+        sleep(_TICK)
+        return Step(tuple(fresh.splitlines()), shown)
+
+    def _shown(self, name: str, now: os.stat_result) -> str:
+        before = self._before.get(name)
+        history = {
+            "same file": before is not None and before.st_ino == now.st_ino,
+            "written": before is not None and before.st_mtime_ns != now.st_mtime_ns,
+            "changed": before is not None and before.st_ctime_ns != now.st_ctime_ns,
+        }
+        facts = f"mode {now.st_mode:o}, {now.st_size} bytes, {now.st_blocks} blocks, {now.st_nlink} links"
+        return f"{facts}, {', '.join(fact for fact, holds in history.items() if holds)}"
+
+
+def note_calls() -> None:
+    """Note from now on what this process does to the folder."""
+    folder = os.environ[FOLDER]
+    notes = os.open(os.environ[NOTES], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    write = os.write
+
+    def note(call: str, *about: Any) -> None:
+        named = [_named(each, folder) for each in about]
+        if any(isinstance(each, str) and each.startswith("/") for each in named):
+            write(notes, f"{call} {' '.join(map(str, named))}\n".encode())
+
+    def heard(event: str, arguments: tuple[Any, ...]) -> None:
+        if event in _EVENTS:
+            path, *rest = arguments
+            note(event.removeprefix("os."), *([path, rest[-1]] if event == "open" else arguments))
+
+    sys.addaudithook(heard)
+    for name in _WRITES:
+        setattr(os, name, _noted(name, getattr(os, name), note))
+
+
+def _noted(name: str, call: Callable[..., Any], note: Callable[..., None]) -> Callable[..., Any]:
+    def noted(handle: int, *arguments: Any) -> Any:
+        note(name, Path(f"/proc/self/fd/{handle}"), *(_length(each) for each in arguments))
+        return call(handle, *arguments)
+
+    return noted
+
+
+def _length(argument: Any) -> int:
+    """Of content how long it is, of a number the number."""
+    return argument if isinstance(argument, int) else len(argument)
+
+
+def _named(about: Any, folder: str) -> Any:
+    """A file by its name in the folder, which then begins with a slash; anything else as it is."""
+    if isinstance(about, Path):
+        try:
+            about = os.readlink(about)  # noqa: PTH115 - an open file, by its number
+        except OSError:
+            return ""
+    if isinstance(about, bytes):
+        about = os.fsdecode(about)
+    if isinstance(about, str):
+        return about.removeprefix(folder) if about.startswith(folder + "/") else ""
+    return "" if about is None else about

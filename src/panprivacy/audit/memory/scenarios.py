@@ -90,9 +90,9 @@ _KEPT = ("--state", STATE)
 SHARDS = "shards/"
 """The folder that a pipe keeps its state in, if it does not keep it in a file."""
 _IN_FOLDER = ("--state", SHARDS, "--shards", "3")
-START = "2026-01-05"
+FIRST_DAY = "2026-01-05"
 """When the first period of a pipe starts whose events have times."""
-_TIMED = ("--time", "at", "--start", START, "--release-every", "1d", "--ahead", "1")
+_TIMED = ("--time", "at", "--start", FIRST_DAY, "--release-every", "1d", "--ahead", "1")
 _INTEGERS = ("NumPy int32", "NumPy big-endian", "NumPy strided", "Arrow", "Polars", "range")
 _OBJECTS = ("list", "iterator", "pandas")
 _TEXTS = ("list of text", "NumPy text", "Polars text", "Arrow text", "iterator of text")

@@ -24,10 +24,9 @@ from numpy.typing import NDArray
 from panprivacy.audit.memory import refusals
 from panprivacy.audit.memory.batches import LETTERS, Batch, UserPool, letters
 from panprivacy.audit.memory.brokers import started, until
-from panprivacy.audit.memory.commands import version_in, versions_of
 from panprivacy.audit.memory.estimators import EPSILON, RELEASES
 from panprivacy.audit.memory.images import CannotImage
-from panprivacy.audit.memory.processes import Folders, ProcessUnderAudit, Trial
+from panprivacy.audit.memory.processes import Folders, ProcessUnderAudit, Trial, version_in, versions_of
 from panprivacy.audit.memory.refusals import RefusedRequests, trusting
 from panprivacy.audit.memory.traces import Beside, TableVersion, Traces
 from panprivacy.folder import gather
