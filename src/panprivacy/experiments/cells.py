@@ -5,7 +5,7 @@ and the algorithms that are compared, then the cells: runs on streams, parts of 
 """
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -336,9 +336,15 @@ _RUNS = {
 }
 
 
-def runs(stream: Stream, trials: tuple[Trial, ...], repetitions: int, block: int = 20) -> list[Runs]:
-    """Cut the repetitions into cells; the cells of few repetitions are also cells of many."""
-    return [Runs(stream, trials, first, min(block, repetitions - first)) for first in range(0, repetitions, block)]
+def runs(
+    streams: Iterable[str], scale: Scale, trials: tuple[Trial, ...], repetitions: int, block: int = 20
+) -> list[Cell]:
+    """Cut the repetitions on each stream into cells; the cells of few repetitions are also cells of many."""
+    return [
+        Runs(Stream(name, scale.universe), trials, first, min(block, repetitions - first))
+        for name in streams
+        for first in range(0, repetitions, block)
+    ]
 
 
 @dataclass(frozen=True)

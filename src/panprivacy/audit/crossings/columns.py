@@ -102,7 +102,7 @@ def _with_delta(row: Row, releases: int) -> Cell:
     options: dict[str, Any] = {"delta": DELTA, "epsilon": EPSILON_WITH_DELTA[releases]}
     verbs = _verbs(row) if releases < 3 else ("update",)
     if row.cycles or hasattr(row.kind, "close"):
-        return _one_bit(row, options, releases)
+        return _one_bit_of_life(row, options, releases)
     counts = "up_to" in row.options
     if counts:  # every release has two numbers: more than one has too many outputs, but for the mean
         options |= {"only": "mean"} if releases > 1 else {}
@@ -112,14 +112,18 @@ def _with_delta(row: Row, releases: int) -> Cell:
     return measure(lambda coins: _holder(row, coins, **options, **_of(row, row.users)), scenario)
 
 
-def _one_bit(row: Row, options: dict[str, Any], releases: int) -> Cell:
-    """The abstract machine: others are in the counts that its releases show, and have too many outputs."""
+def _one_bit_of_life(row: Row, options: dict[str, Any], releases: int) -> Cell:
     made = max(releases, row.releases_of(1))
     planned = _planned(row, releases if "span" in row.options else made - 1)
     est = row.build(SeededCoins(0), **options, **planned)
-    claimed, split = (est.budget.total, est.budget.delta), split_of(est)
     scenario = Scenario(range(1), 1, releases=made, verbs=("update", "remove")[: 2 if made < 3 else 1])
-    return measure(lambda coins: holders.OneBit(split, claimed, made, coins), scenario, How.MACHINE)
+    return _one_bit(est, (est.budget.total, est.budget.delta), made, scenario)
+
+
+def _one_bit(est: Any, claimed: tuple[float, float], cycle: int, scenario: Scenario) -> Cell:
+    """The abstract machine: others are in the counts that its releases show, and have too many outputs."""
+    split = split_of(est)
+    return measure(lambda coins: holders.OneBit(split, claimed, cycle, coins), scenario, How.MACHINE)
 
 
 def _observer_with_delta(releases: int) -> Cell:
@@ -225,7 +229,9 @@ def windows(row: Row, times: int, readings: int | None, delta: float | None = No
     if delta is not None:
         options |= {"delta": delta, "epsilon": 8.0 if counts or periods or releases > 1 else 4.0}
     if delta is not None and periods:
-        return _windows_of_one_bit(row, times, readings, each, options)
+        est: Any = Windows(holders.Maker(row.build, SeededCoins(0), **options), every=1, start=0)
+        scenario = Scenario(range(1), 1, releases=times * each, readings=readings or 0)
+        return _one_bit(est, holders.claim_for(est, times, readings), each, scenario)
     scenario = Scenario(
         range(1),
         max(times * each, 4 if counts else 3) if delta is None else (2 if counts else 1),
@@ -239,22 +245,14 @@ def windows(row: Row, times: int, readings: int | None, delta: float | None = No
     )
 
 
-def _windows_of_one_bit(row: Row, times: int, readings: int | None, each: int, options: dict[str, Any]) -> Cell:
-    windows: Any = Windows(holders.Maker(row.build, SeededCoins(0), **options), every=1, start=0)
-    claimed, split = holders.claim_for(windows, times, readings), split_of(windows)
-    scenario = Scenario(range(1), 1, releases=times * each, readings=readings or 0)
-    return measure(lambda coins: holders.OneBit(split, claimed, each, coins), scenario, How.MACHINE)
-
-
 def cycles(row: Row, readings: int | None, delta: float | None = None, **options: Any) -> Cell:
     """Two cycles of one object, and its stated loss for them, read once or not at all."""
     if not row.cycles:
         return not_applicable("one cycle is its life")
     if delta is not None:
         est = row.build(SeededCoins(0), delta=delta, epsilon=6.0, span="1d", **options)
-        claimed, split = holders.claim_for(est, 2, readings), split_of(est)
         scenario = Scenario(range(1), 1, releases=2, readings=readings or 0, verbs=("update", "remove"))
-        return measure(lambda coins: holders.OneBit(split, claimed, 1, coins), scenario, How.MACHINE)
+        return _one_bit(est, holders.claim_for(est, 2, readings), 1, scenario)
     est = row.build(SeededCoins(0))
     scenario = Scenario(
         [_with_whole_cycles(est)], 4, releases=2 * est.days, readings=1 if readings is None else readings

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from panprivacy.estimates.plots import GREY
 from panprivacy.experiments import cells, statistics
-from panprivacy.experiments.cells import ALGORITHMS, Cell, Runs, Scale, Stream, Trial, bits_of_an_id
+from panprivacy.experiments.cells import ALGORITHMS, Cell, Runs, Scale, Trial, bits_of_an_id
 from panprivacy.experiments.figures import study
 from panprivacy.experiments.figures.study import Frames, Study
 
@@ -54,9 +54,9 @@ def _cells(scale: Scale) -> list[Cell]:
     others = tuple(trial for trial in trials if trial not in goal)
     found: list[Cell] = []
     for name in study.BOTH_STREAMS:
-        found += cells.runs(Stream(name, scale.universe), others, scale.repetitions, block=10)
+        found += cells.runs([name], scale, others, scale.repetitions, block=10)
         repetitions = scale.goal_repetitions if name == GOAL_STREAM else scale.goal_repetitions // 4
-        found += cells.runs(Stream(name, scale.universe), goal, repetitions, block=100)
+        found += cells.runs([name], scale, goal, repetitions, block=100)
     return found
 
 
@@ -123,11 +123,7 @@ EQUAL_BITS = Study(
 def _structured_cells(scale: Scale) -> list[Cell]:
     bits = scale.goal_ids * bits_of_an_id(scale.universe)
     trials = tuple(Trial(name, _STRUCTURED_TOTAL, ALGORITHMS[name].size(scale.universe, bits)) for name in _COMPARED)
-    return [
-        cell
-        for name in _STRUCTURES
-        for cell in cells.runs(Stream(name, scale.universe), trials, scale.repetitions, 100)
-    ]
+    return cells.runs(_STRUCTURES, scale, trials, scale.repetitions, block=100)
 
 
 def _structured_table(frames: Frames, scale: Scale) -> pl.DataFrame:  # noqa: ARG001 (every table function takes both)

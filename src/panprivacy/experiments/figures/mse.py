@@ -7,7 +7,7 @@ import polars as pl
 
 from panprivacy import theory
 from panprivacy.experiments import cells, statistics
-from panprivacy.experiments.cells import Cell, Runs, SampleSize, Scale, Stream, Trial
+from panprivacy.experiments.cells import Cell, Runs, SampleSize, Scale, Trial
 from panprivacy.experiments.figures import study
 from panprivacy.experiments.figures.study import Frames, Study
 
@@ -25,11 +25,7 @@ _EPSILON = 0.2  # the budget of the state in figure 7
 def _against_epsilon(scale: Scale, names: tuple[str, ...]) -> list[Cell]:
     settings = [(fraction, epsilon) for fraction in _FRACTIONS for epsilon in scale.epsilons]
     trials = tuple(Trial(name, 2 * epsilon, scale.sample(fraction)) for fraction, epsilon in settings for name in names)
-    return [
-        cell
-        for name in study.BOTH_STREAMS
-        for cell in cells.runs(Stream(name, scale.universe), trials, scale.repetitions)
-    ]
+    return cells.runs(study.BOTH_STREAMS, scale, trials, scale.repetitions)
 
 
 def _against_sample(scale: Scale) -> list[Cell]:
@@ -38,8 +34,9 @@ def _against_sample(scale: Scale) -> list[Cell]:
     whole = tuple(trial for trial in trials if trial.size == scale.universe)
     parts = tuple(trial for trial in trials if trial.size < scale.universe)
     found: list[Cell] = []
-    for stream in (Stream(name, scale.universe) for name in study.BOTH_STREAMS):
-        found += cells.runs(stream, parts, scale.repetitions) + cells.runs(stream, whole, 2 * scale.repetitions)
+    for name in study.BOTH_STREAMS:
+        found += cells.runs([name], scale, parts, scale.repetitions)
+        found += cells.runs([name], scale, whole, 2 * scale.repetitions)
     return found
 
 
@@ -146,11 +143,7 @@ MSE_SAMPLE = Study(
 def _error_cells(scale: Scale) -> list[Cell]:
     size = scale.sample(0.05)
     trials = tuple(Trial(name, 2 * epsilon, size) for name in _BITS for epsilon in scale.epsilons)
-    return [
-        cell
-        for name in study.BOTH_STREAMS
-        for cell in cells.runs(Stream(name, scale.universe), trials, scale.tail_repetitions)
-    ]
+    return cells.runs(study.BOTH_STREAMS, scale, trials, scale.tail_repetitions)
 
 
 def _error_table(frames: Frames, scale: Scale) -> pl.DataFrame:
