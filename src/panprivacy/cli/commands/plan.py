@@ -1,12 +1,14 @@
 """`panprivacy plan`: how much memory, or how much error, or how much epsilon will it take?"""
 
+from collections import Counter
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
 from panprivacy.checks import TINY_DELTA, large_delta
-from panprivacy.cli.options import OTHERS, Delta, WholeNumber
+from panprivacy.cli.options import OTHERS, Delta, WholeNumber, read_categories
 from panprivacy.cli.output import Output
 from panprivacy.errors import InvalidValue
 
@@ -51,6 +53,47 @@ class Wish:
 
 
 @dataclass(frozen=True)
+class Divided:
+    """Groups of users or categories of events, each of which has to keep to the error."""
+
+    groups: Annotated[
+        str | None,
+        Parameter(
+            metavar="A=N,B=N|FILE:COLUMN",
+            help="Groups and their numbers of users, or the column of a file that has the group of each user.",
+        ),
+    ] = None
+    categories: Annotated[
+        str | None, Parameter(metavar="A,B,C|FILE", help="Categories of events, or a file that lists them.")
+    ] = None
+    other: Annotated[bool, Parameter(help="One more category for events of all others.")] = False
+
+    def arguments(self) -> dict[str, Any]:
+        """What the planner is told of them."""
+        asked: dict[str, Any] = {} if self.groups is None else {"groups": _sizes_of(self.groups)}
+        if self.categories is not None:
+            asked["categories"] = read_categories(self.categories)
+        return asked | ({"other": True} if self.other else {})
+
+
+def _sizes_of(text: str) -> dict[str, int]:
+    """How many users each group has: as written, or counted in a file."""
+    from panprivacy.ingest import read_ids, split_column
+
+    file, column = split_column(text)
+    if Path(file).is_file():
+        labels = read_ids(file, column, "group").to_list()
+        return dict(Counter(map(str, labels)))
+    pairs = [each.rpartition("=") for each in text.split(",")]
+    if not all(name.strip() and users.strip().replace("_", "").isdigit() for name, _, users in pairs):
+        raise InvalidValue(
+            f"--groups {text}: write NAME=USERS,NAME=USERS, such as north=40000,south=20000, or FILE:COLUMN",
+            code="plan-groups",
+        )
+    return {name.strip(): int(users) for name, _, users in pairs}
+
+
+@dataclass(frozen=True)
 class Periods:
     """Estimators whose answers are about periods of time."""
 
@@ -69,6 +112,7 @@ class Periods:
 def plan(
     *,
     wish: Annotated[Wish, OTHERS] = Wish(),
+    divided: Annotated[Divided, OTHERS] = Divided(),
     periods: Annotated[Periods, OTHERS] = Periods(),
     plot: Annotated[
         str | None, Parameter(metavar="FILE", help="Draw error against memory, or epsilon: .png, .svg or .pdf.")
@@ -82,6 +126,7 @@ def plan(
 
     Leave out --alpha to be told the error that --memory allows, or --epsilon to be told the least.
     If you do not know who could appear, leave out --universe and say --count: how many are expected.
+    With --groups or --categories, each of them keeps to --alpha, and each is listed with its error.
     """
     from panprivacy.planning import plan as planned
 
@@ -91,7 +136,10 @@ def plan(
 
         check_picture(plot)
     asked: Any = planned  # whose overloads are for people who write what they want
-    found = asked(**vars(wish)) if periods.estimator is None else _plan_periods(wish, periods)
+    if periods.estimator is None:
+        found = asked(**vars(wish), **divided.arguments())
+    else:
+        found = _plan_periods(wish, periods, divided.arguments())
     output.answer(found.to_dict() if output.for_programs else found)
     if found.delta > TINY_DELTA:
         output.note(large_delta(found.delta))
@@ -99,15 +147,17 @@ def plan(
         found.plot(plot)
 
 
-def _plan_periods(wish: Wish, periods: Periods) -> "Plan[Any]":
+def _plan_periods(wish: Wish, periods: Periods, divided: dict[str, Any]) -> "Plan[Any]":
     from panprivacy.planning.periods import plan_periods
 
     estimator = periods.estimator
     assert estimator is not None
     unused = wish.memory, wish.count, wish.intrusions or None
-    if wish.universe is None or any(given is not None for given in unused):
+    no_users = wish.universe is None and "groups" not in divided
+    if no_users or "categories" in divided or any(given is not None for given in unused):
         raise InvalidValue(
-            f"{estimator} is planned from --universe, --epsilon or --alpha, --beta and --density", code="plan-estimator"
+            f"{estimator} is planned from --universe or --groups, --epsilon or --alpha, --beta and --density",
+            code="plan-estimator",
         )
     same: Any = {name: getattr(wish, name) for name in ("universe", "epsilon", "alpha", "beta", "releases", "delta")}
-    return plan_periods(estimator, **same, share=wish.density, span=periods.span, every=periods.every)
+    return plan_periods(estimator, **same, **divided, share=wish.density, span=periods.span, every=periods.every)
