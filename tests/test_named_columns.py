@@ -84,7 +84,7 @@ def test_an_edge_has_two_names(name: str) -> None:
 @pytest.mark.parametrize("name", FRAMES)
 def test_times_are_a_column_too(name: str) -> None:
     weeks = pp.Windows(lambda: absent(pp.Users(CLINIC)), every="7d", start="2026-01-05")
-    wrong: Any = {"column": USER, "time": "2026-01-12", "skip_outside": True}
+    wrong: Any = {"column": USER, "time": "visited", "skip_outside": True}
     assert code_of(lambda: weeks.update_many(FRAMES[name](VISITS), **wrong)) == "no-such-column"
     assert weeks.closed == ()
     first = {key: values[:3] for key, values in VISITS.items()}
@@ -147,3 +147,24 @@ def test_a_stream_is_one_batch_for_a_folder(name: str, tmp_path: Path) -> None:
     assert code_of(lambda: folder.update_many(STREAMS[name](VISITS), column=USER)) == "outside-universe"
     folder.update_many(STREAMS[name](VISITS), column=USER, skip_outside=True, batch=("till", 1))
     assert folder.last_batch("till") == 1
+
+
+@pytest.mark.parametrize("name", FRAMES)
+def test_a_text_that_is_a_time_is_the_time_of_all_rows(name: str) -> None:
+    first = {USER: VISITS[USER][:3], "at": VISITS["at"][:3]}
+    named, given = (pp.ActiveUsers(pp.Users(CLINIC), 9.0, span="2d", start="2026-01-05", key=bytes(16)) for _ in "ab")
+    named.update_many(FRAMES[name](first), column=USER, time="2026-01-06T08:00")
+    given.update_many(first[USER], time="2026-01-06T08:00")
+    assert named.day == given.day
+    assert named.day.day == 6
+
+
+def test_a_text_that_could_be_a_column_and_a_time_is_refused_and_so_is_one_that_is_neither() -> None:
+    day = "2026-01-05"
+    frame = pl.DataFrame({"user": ["ada"], day: ["2026-01-06"]})
+    weeks = pp.Windows(lambda: absent(pp.Users(CLINIC)), every="7d", start=day)
+    assert code_of(lambda: weeks.update_many(frame, column="user", time=day)) == "time-or-column"
+    with pytest.raises(pp.InvalidValue, match="neither a column nor a time; the columns are 'user', '2026-01-05'"):
+        weeks.update_many(frame, column="user", time="visited")
+    weeks.update_many(frame.rename({day: "at"}), column="user", time="at")
+    weeks.update_many(frame.rename({day: "at"}), column="user", time=day)

@@ -26,8 +26,9 @@ from panprivacy.memory.scratch import Scratch
 if TYPE_CHECKING:
     import polars as pl
 
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0, "mo": 30 * 86400.0}
-_WRITTEN = "write it like 60s, 15m (minutes), 12h, 7d, 2w or 1mo (30 days), or day, week, month, quarter or year"
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
+_MONTHS = ("mo", "mon", "month", "months")
+_WRITTEN = "write it like 60s, 15m (minutes), 12h, 7d or 2w, or day, week, month, quarter or year"
 CALENDAR = {"day": (1, 0), "week": (7, 0), "month": (30, 1), "quarter": (91, 3), "year": (365, 12)}
 """Periods of the calendar by their names: about how many days they have, and how many months; 0 if they have days."""
 SECOND = 1_000_000
@@ -67,8 +68,8 @@ _MOST_AT_ONCE = 10_000  # periods that `advance` may end; a time further ahead i
 def parse_period(text: str) -> float:
     """Read a period as people write it, in seconds.
 
-    A period is as long wherever it starts, so a week is 7 days and a month (``mo``) is 30: `Periods.of` has those of
-    the calendar. A unit is required, and in lower case, because ``1M`` is a month to some and a minute to others.
+    A period is as long wherever it starts. So there is no unit for months, which have 28 to 31 days: `Periods.of` has
+    those of the calendar. A unit is required, and in lower case: ``1M`` is a month to some and a minute to others.
 
     >>> parse_period("60s"), parse_period("1.5h"), parse_period("2w") == parse_period("14d")
     (60.0, 5400.0, True)
@@ -90,8 +91,11 @@ def _doubt(number: str, unit: str) -> str:
     """The doubt about a unit, and what to write instead."""
     if not unit:
         return f" has no unit; {_WRITTEN}"
+    days, months = f"{30 * float(number):g}d for {30 * float(number):g} days", "month for months of the calendar"
     if unit == "M":
-        return f": is that minutes or months? Write {number}m for minutes, or {number}mo for months of 30 days"
+        return f": is that minutes or months? Write {number}m for minutes, {days}, or {months}"
+    if unit.lower() in _MONTHS:
+        return f": months have 28 to 31 days; write {days}, or {months}"
     if unit.lower() in _UNITS:
         return f": units are written in lower case, {number}{unit.lower()}"
     return f": there is no unit {unit!r}; {_WRITTEN}"
