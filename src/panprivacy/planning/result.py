@@ -318,9 +318,10 @@ class Plan(Generic[E]):
             return f"{self.estimator} of {self.levels} levels x {self.buckets:,} buckets"
         each = f"up to {self.up_to} times each" if self.up_to else "a bit for each"
         sample = each if self.sample is None else f"a sample of {self.sample:,}"
-        return f"{self.estimator} of {self.universe.describe()}{self._in_groups()}, {sample}"
+        return f"{self.estimator} of {self.universe.describe()}{self.divided}, {sample}"
 
-    def _in_groups(self) -> str:
+    @property
+    def divided(self) -> str:
         """By what the users are divided, where a description of the universe does not tell."""
         if self.parts is None:
             return ""
