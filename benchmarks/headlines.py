@@ -7,9 +7,9 @@ For truths of several shapes, and for a public log (every flight out of New York
 aircraft; `pip install '.[examples]'`), each headline number of a release is drawn many times. Printed are the largest
 bias in standard errors, how many 95 % intervals hold the truth where no end of the range is near, and how many
 estimates stand outside their own interval. A ratio is told in those runs only in which its whole is well above zero
-("told"): where that fails in some runs, the intervals of the others hold the truth more often than in 95 % of cases, since
-the runs that are left out would have missed it rather. The second table has the root mean squared error of smoothed actives beside
-that of the released ones.
+("told"). Where that fails in some runs, the intervals of the others hold the truth more often than in 95 % of cases:
+the runs that are left out would have missed it more often. The second table has the root mean squared error of smoothed
+actives beside that of the released ones.
 
 Noisy counts of `ActiveUsers` and `Counts` are drawn from their exact law, which takes milliseconds; those of `Density`,
 `Retention` and `DistinctCount` come from the estimators themselves, as do some actives ("estimator" in the table).

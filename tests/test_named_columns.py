@@ -168,3 +168,36 @@ def test_a_text_that_could_be_a_column_and_a_time_is_refused_and_so_is_one_that_
         weeks.update_many(frame, column="user", time="visited")
     weeks.update_many(frame.rename({day: "at"}), column="user", time="at")
     weeks.update_many(frame.rename({day: "at"}), column="user", time=day)
+
+
+WRONG_PLACES: dict[str, Callable[[Any], object]] = {
+    "universe": lambda it: pp.Density(it, 1.0),
+    "epsilon": lambda it: pp.Density(9, it),
+    "delta": lambda it: pp.Density(9, 1.0, delta=it),
+    "sample": lambda it: pp.Density(9, 1.0, sample=it),
+    "memory": lambda it: pp.Density(9, 1.0, memory=it),
+    "groups": lambda it: pp.Density(9, 1.0, groups=it),
+    "categories": lambda it: pp.Density(9, 1.0, categories=it),
+    "shard": lambda it: pp.Density(9, 1.0, shard=it),
+    "one id": lambda it: pp.Density(9, 1.0).update(it),
+    "one category": lambda it: pp.Density(9, 1.0, categories=["a", "b"]).update(1, it),
+    "threads": lambda it: pp.Density(9, 1.0).update_many([1], threads=it),
+    "level": lambda it: pp.Density(9, 1.0).release(level=it),
+    "start": lambda it: pp.ActiveUsers(900, 1.0, start=it),
+    "tz": lambda it: pp.ActiveUsers(900, 1.0, start="2026-01-05", tz=it),
+    "time": lambda it: pp.ActiveUsers(900, 1.0, start="2026-01-05").update(1, time=it),
+    "times": lambda it: pp.ActiveUsers(900, 1.0, start="2026-01-05").update_many([1, 2], time=it),
+    "plan": lambda it: pp.plan(it, 1.0),
+    "alpha of a plan": lambda it: pp.plan(9, 1.0, alpha=it),
+    "progress": pp.use_progress,
+}
+
+
+@pytest.mark.parametrize("place", WRONG_PLACES)
+@pytest.mark.parametrize("name", ["duckdb", "polars", "pandas"])
+def test_rows_in_the_wrong_place_are_refused_and_never_printed(name: str, place: str) -> None:
+    rows = FRAMES[name]({"user": ["secret-1", "secret-2"], "x": ["secret-3", "secret-4"]})
+    with pytest.raises(pp.PanPrivacyError) as refused:
+        WRONG_PLACES[place](rows)
+    assert "secret" not in str(refused.value)
+    assert len(str(refused.value).splitlines()) == 1

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from panprivacy.periods import SECOND, length_of, parse_period
+from panprivacy.periods import SECOND, days_of, length_of, parse_period
 
 DAY = 86400.0
 
@@ -35,7 +35,10 @@ DAYS_OR_MONTH = "write 30d for 30 days, or month for months of the calendar"
     ("text", "doubt"),
     [
         ("7", f"period '7' has no unit; {WRITTEN}"),
-        ("1M", "period '1M': is that minutes or months? Write 1m for minutes, 30d for 30 days, or month for months of the calendar"),
+        (
+            "1M",
+            f"period '1M': is that minutes or months? Write 1m for minutes, {DAYS_OR_MONTH.removeprefix('write ')}",
+        ),
         ("7D", "period '7D': units are written in lower case, 7d"),
         ("1mo", f"period '1mo': months have 28 to 31 days; {DAYS_OR_MONTH}"),
         ("1Mo", f"period '1Mo': months have 28 to 31 days; {DAYS_OR_MONTH}"),
@@ -49,3 +52,12 @@ DAYS_OR_MONTH = "write 30d for 30 days, or month for months of the calendar"
 def test_a_period_that_could_be_another_is_refused_with_what_to_write(text: str, doubt: str) -> None:
     with pytest.raises(ValueError, match=f"^{re.escape(doubt)}$"):
         parse_period(text)
+
+
+@pytest.mark.parametrize("period", ["month", "quarter", "1mo", "3 months"])
+def test_days_and_spans_of_actives_are_no_months(period: str) -> None:
+    for span, every in ((period, "1d"), ("28d", period)):
+        with pytest.raises(
+            ValueError, match="have one length, and months have not: write it in days, such as 28d or 30d"
+        ):
+            days_of(span, every)

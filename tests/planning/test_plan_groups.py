@@ -4,6 +4,7 @@ Misses of each group are binomial with the planned probability, and refused in a
 """
 
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -81,7 +82,7 @@ def test_groups_and_categories_miss_as_often_as_planned_and_a_wrong_scale_would_
             est = planned.build(coins=coins)
             bounds = np.append(0, np.cumsum([row.users for row in planned.groups]))
             if planned is groups:
-                for start, end in zip(bounds, bounds[1:], strict=False):
+                for start, end in pairwise(bounds):
                     est.update_many(np.arange(start, start + round(seen * (end - start))))
             else:
                 came = random.permutation(planned.universe.size)[: round(seen * planned.universe.size)]

@@ -4,10 +4,9 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
-from operator import index
 from typing import Any, Literal
 
-from panprivacy.checks import check_delta, check_epsilon
+from panprivacy.checks import check_delta, check_epsilon, check_whole
 from panprivacy.errors import CannotPlan, InvalidValue
 from panprivacy.estimates.errors import DifferenceErrorModel, ErrorModel, ErrorVariance
 from panprivacy.estimates.retention import MAIN_SHARE
@@ -76,13 +75,19 @@ def plan_periods(
         )
     users, parts = planned_parts(universe, groups)
     if users is None:
-        raise InvalidValue(f"a plan of {estimator} needs a universe: how many users there could be", code="plan-universe")
+        raise InvalidValue(
+            f"a plan of {estimator} needs a universe: how many users there could be", code="plan-universe"
+        )
     days = days_of(span, every)[1]
     if not 0 < touched <= 1:
         raise InvalidValue(
             f"touched is a share of the users, above 0 and at most 1, got {touched}", code="touched-range"
         )
-    of_retention = {"releases": index(releases) + 1, "share": 0.25 if share is None else share, "touched": touched}
+    of_retention = {
+        "releases": check_whole(releases, "releases") + 1,
+        "share": 0.25 if share is None else share,
+        "touched": touched,
+    }
     of_actives = {"releases": days, "share": 0.5 if share is None else share, "touched": None}
     asked: Any = of_retention if estimator == "Retention" else of_actives
     wish = _Wish(users=users.size, epsilon=epsilon, alpha=alpha, beta=beta, delta=delta, parts=parts, **asked)

@@ -168,7 +168,12 @@ def _draw_density(axes: "Axes", terms: Terms, beta: float) -> None:
     sizes = sizes[-len(designs) :]
     errors = np.array([1.0 if design is None else about_alpha(design, beta) for design in designs])
     told = errors < 1
-    axes.plot(sizes[told] / 8, errors[told], label=f"Density, {'each category' if terms.parts else 'up to a bit for each user'}", **_DENSITY)
+    axes.plot(
+        sizes[told] / 8,
+        errors[told],
+        label=f"Density, {'each category' if terms.parts else 'up to a bit for each user'}",
+        **_DENSITY,
+    )
     if terms.delta is not None:
         _draw_laplace(axes, terms, beta, sizes)
     if terms.releases == 1 and not terms.intrusions and not terms.parts and told.any():

@@ -6,10 +6,9 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from math import inf
-from operator import index
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from panprivacy.checks import check_delta, check_epsilon
+from panprivacy.checks import check_delta, check_epsilon, check_number, check_whole
 from panprivacy.errors import CannotPlan, InvalidValue
 from panprivacy.estimates import ErrorModel
 from panprivacy.planning.counts import CountsWish, best_counts, refuse_beside_counts
@@ -409,20 +408,30 @@ def plan(
     users, parts = planned_parts(universe, groups, categories, other, bits)
     if up_to is not None:
         refuse_beside_counts(memory=memory, intrusions=intrusions or None, density=density, count=count)
-        asked = CountsWish(users, epsilon, index(up_to), only, alpha, beta, index(releases), delta, parts)
+        asked = CountsWish(
+            users,
+            epsilon,
+            check_whole(up_to, "up_to"),
+            only,
+            alpha,
+            beta,
+            check_whole(releases, "releases"),
+            delta,
+            parts,
+        )
         return best_counts(asked)
     if only is not None:
         raise InvalidValue('only="mean" is for plans of Counts: say up_to=T, too', code="plan-only")
     wish = Wish(
         universe=users,
-        epsilon=None if epsilon is None else float(epsilon),
+        epsilon=None if epsilon is None else check_number(epsilon, "epsilon"),
         alpha=None if alpha is None else as_fraction("alpha", alpha),
         beta=float(as_fraction("beta", beta)),
         bits=bits,
-        releases=index(releases),
-        intrusions=index(intrusions),
+        releases=check_whole(releases, "releases"),
+        intrusions=check_whole(intrusions, "intrusions"),
         density=None if density is None else float(as_fraction("density", density)),
-        count=None if count is None else float(count),
+        count=None if count is None else check_number(count, "count"),
         delta=check_delta(delta),
         parts=parts,
     )

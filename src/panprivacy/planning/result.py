@@ -233,25 +233,29 @@ class Plan(Generic[E]):
     def to_dict(self) -> dict[str, Any]:
         """Everything in the plan as plain numbers and words, for JSON."""
         budget = budget_of(self.split, self.split.releases, self.split.intrusions)
-        return {
-            "estimator": self.estimator,
-            "universe": self.universe.size if self.universe else None,
-            "memory": self.memory,
-            "epsilon": self.epsilon,
-            "epsilon_state": budget.state,
-            "releases": budget.releases,
-            "epsilon_release": budget.release_epsilon,
-            "epsilon_total": budget.total,
-            "delta": budget.delta,
-            "noise": self.noise,
-            "noise_stderr": budget.noise_stderr,
-            "errors": self.errors._asdict() if self.errors else None,
-            "stderr": self.stderr,
-            "of": self.of,
-            "alpha": self.alpha,
-            "beta": self.beta,
-            "probability": self.probability,
-        } | self._details(budget.redraw_epsilon) | self._rows_of_groups()
+        return (
+            {
+                "estimator": self.estimator,
+                "universe": self.universe.size if self.universe else None,
+                "memory": self.memory,
+                "epsilon": self.epsilon,
+                "epsilon_state": budget.state,
+                "releases": budget.releases,
+                "epsilon_release": budget.release_epsilon,
+                "epsilon_total": budget.total,
+                "delta": budget.delta,
+                "noise": self.noise,
+                "noise_stderr": budget.noise_stderr,
+                "errors": self.errors._asdict() if self.errors else None,
+                "stderr": self.stderr,
+                "of": self.of,
+                "alpha": self.alpha,
+                "beta": self.beta,
+                "probability": self.probability,
+            }
+            | self._details(budget.redraw_epsilon)
+            | self._rows_of_groups()
+        )
 
     def _rows_of_groups(self) -> dict[str, Any]:
         return {"groups": [row._asdict() for row in self.groups]} if self.parts else {}

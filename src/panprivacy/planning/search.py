@@ -7,7 +7,7 @@ from math import ceil, exp, floor, log, log10
 
 import numpy as np
 
-from panprivacy.checks import KEY_BYTES
+from panprivacy.checks import KEY_BYTES, check_number
 from panprivacy.errors import InvalidValue
 from panprivacy.estimates import ErrorModel
 from panprivacy.planning.groups import Part, Parts
@@ -28,7 +28,7 @@ _ROUGH, _TRIED_BELOW = 512, 64
 
 def as_fraction(name: str, value: float) -> Fraction:
     """Read a share as the decimal that it prints as: 0.1 is a tenth."""
-    if not 0 < value < 1:
+    if not 0 < check_number(value, name) < 1:
         raise InvalidValue(f"{name} must be between 0 and 1, got {value}", code=f"{name}-range")
     return Fraction(str(float(value)))
 
@@ -130,7 +130,9 @@ def smallest_size(terms: Terms, alpha: Fraction, beta: float, largest: int) -> i
         teeth = _Teeth(terms, alpha, largest)
         n = _least(lambda n, quick: risk_of(terms, teeth.first(n), alpha, quick) <= beta, teeth.of(guess), teeth.last)
         size = None if n is None else teeth.first(n)
-    return None if size is None else _smallest_near(lambda size, quick: risk_of(terms, size, alpha, quick) <= beta, size)
+    return (
+        None if size is None else _smallest_near(lambda size, quick: risk_of(terms, size, alpha, quick) <= beta, size)
+    )
 
 
 def smallest_alpha(terms: Terms, size: int, beta: float) -> Fraction | None:

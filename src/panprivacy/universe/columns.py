@@ -7,19 +7,19 @@ once, so it becomes many batches. An array is not copied; of anything else no mo
 
 from collections import deque
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Set
-from datetime import date
 from itertools import islice
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypedDict
-from uuid import UUID
 
 import numpy as np
 from numpy.typing import NDArray
 
+from panprivacy.checks import shown
 from panprivacy.errors import InvalidType, InvalidValue
 from panprivacy.memory.scratch import Scratch, moved, pages
 from panprivacy.memory.threads import CHUNK
 from panprivacy.units import counted
 from panprivacy.universe.progress import Counter
+
 
 class LazyFrame(Protocol):
     """A lazy frame of Polars."""
@@ -57,7 +57,6 @@ batch is one. An id is an integer, a text, bytes or a UUID, or whatever `pp.User
 them, an (n, 2) array, two columns in a tuple, or a frame of two columns.
 """
 
-_SHOWN = 60  # characters of an id that an error names
 _ITERATOR_BATCH = 8 * CHUNK
 _SHORT = 2**16  # rows of text that a chunk of Polars has if it is hashed by itself; shorter ones are joined
 
@@ -380,19 +379,6 @@ def refuse_missing(missing: int) -> None:
     if missing:
         are = "is" if missing == 1 else "are"
         raise InvalidValue(f"{counted(missing, 'id')} {are} missing (null); drop such rows first", code="missing-ids")
-
-
-def shown(user: Any) -> str:
-    """One id for an error to name, shortened; of an object that may hold many ids, its type only.
-
-    >>> shown("ada"), shown(7), shown(range(7)), len(shown("a" * 1000))
-    ("'ada'", '7', 'a range', 60)
-    """
-    parts = user if isinstance(user, tuple) else (user,)
-    if all(isinstance(part, str | bytes | int | float | np.generic | UUID | date | None) for part in parts):
-        text = repr(user.item() if isinstance(user, np.generic) else user)
-        return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
-    return f"a {type(user).__name__}"
 
 
 def refuse_floats(column: Any, what: str = "ids") -> None:

@@ -9,6 +9,7 @@ from operator import length_hint
 from time import monotonic
 from typing import Any, Protocol, Self
 
+from panprivacy.checks import shown as described
 from panprivacy.errors import InvalidType
 
 PATIENCE = 2.0
@@ -32,7 +33,9 @@ def use_progress(shown: bool | None) -> None:
     """
     global _wanted  # noqa: PLW0603 - a switch of the whole process
     if shown is not None and not isinstance(shown, bool):
-        raise InvalidType(f"progress is True, False, or None for terminals only; got {shown!r:.40}", code="progress-type")
+        raise InvalidType(
+            f"progress is True, False, or None for terminals only; got {described(shown)}", code="progress-type"
+        )
     _wanted = shown
 
 
