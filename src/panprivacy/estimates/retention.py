@@ -1,7 +1,7 @@
 """Who came back: the release of a `Retention`, and how two releases together tell who came in which period."""
 
 from dataclasses import dataclass, field, replace
-from math import hypot, nan
+from math import nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
@@ -211,7 +211,6 @@ class TwoPeriods:
         return self.main.share(sign * (now.main - first.main)), self.control.share(sign * (first.control - now.control))
 
     def _touched(self, first: Counts, now: Counts) -> float:
-        """The share of the users that was touched: the estimate and its standard error, to be on the safe side."""
+        """The share of the users that was touched, by both groups; those whom the main group tells are among them."""
         asked, other = self._raw(first, now)
-        at_most = self.main.error(1.0, within(asked)), self.control.error(1.0, within(other))
-        return float(max(within(asked + other + hypot(*(error.stderr for error in at_most))), within(asked)))
+        return max(within(asked + other), within(asked))
