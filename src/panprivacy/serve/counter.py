@@ -118,7 +118,9 @@ class Counter:
         """
         self._check_live()
         self._kept.check_free()
-        return self._worker.submit(lambda: self._count(body), sender, len(body.octets) if sender else 0)
+        size = len(body.octets)
+        is_short = self._reading.is_short(size)
+        return self._worker.submit(lambda: self._count(body), sender, size if sender else 0, is_short=is_short)
 
     def release(self, level: float | None = None, key: str | None = None) -> "Future[Record]":
         """Spend a release; the result is there when it is published.
@@ -167,7 +169,7 @@ class Counter:
     def _count(self, body: Body) -> int:
         try:
             with self._reading.reading(len(body.octets)):
-                rows = self._feeder.take(body, lambda: self._kept.est)
+                rows = self._feeder.take(body, lambda: self._kept.est, self._worker.give_way)
         finally:
             body.wipe()
         self.counted(rows)
