@@ -5,10 +5,14 @@
 
 Some clients have no token: long heads, slow readers, idle connections, requests behind requests, wrong tokens. Others
 have the token of a feeder: bodies that are announced, broken off, long, wide, or hard to parse. They run in a process
-with the lowest priority, as machines of their own would not take the service's processors. Honest feeders have another
-token, send short bodies, wait until each is acknowledged, and pause a little; one that is refused sends again.
-Feeders and `/live` are measured for a while before the others come. An acknowledged user whose bit is not set is lost:
-epsilon is so large that a bit is almost surely what was written.
+with the lowest priority, as machines of their own would not take the service's processors; with real-time priority
+(`chrt -f 5 python ...`, for a machine that has other work) they get one level less than the service.
+
+Honest feeders have another token, send short bodies, wait until each is acknowledged, and pause 50 ms; one that is
+refused sends again. Their speed alone, for a sixth of the time before the others come, is what their speed meanwhile is
+compared with; so is `/live`. A state is written for every acknowledgement: with TMPDIR on a disk that other programs
+keep busy, their writes are part of both speeds. An acknowledged user whose bit is not set is lost: epsilon is so large
+that a bit is almost surely what was written.
 """
 
 import argparse

@@ -321,14 +321,17 @@ class Worker:
         return True
 
     def give_way(self) -> None:
-        """Let short jobs of other senders in; for a job that takes long, and has changed nothing so far."""
+        """Let short jobs of other senders in, and write those that are done.
+
+        For a job that takes long, and has changed nothing so far.
+        """
         turn = self._turn
         if turn is None or not turn.gives_way:
             return
         self._charge(turn)
-        if self._jobs and self._do_next(turn.sender):
-            while self._do_next(turn.sender):
-                pass
+        while self._jobs and self._do_next(turn.sender):
+            pass
+        if self._waiting:
             self._guarded(self._kept.save_if_changed)
             self._confirm()
         turn.since = time.monotonic()
