@@ -164,10 +164,19 @@ class State:
         return self.state == "ready"
 
 
-def _state_of(source: Source) -> State:
+@dataclass(frozen=True)
+class SourceState(State):
+    """The same of a source, and how many messages wait at its broker, in powers of ten."""
+
+    lag: int | None = None
+
+
+def _state_of(source: Source) -> SourceState:
     if source.stopped is not None:
-        return State("stopped", source.stopped)
-    return State("ready") if source.trouble is None else State("unreachable", source.trouble)
+        return SourceState("stopped", source.stopped)
+    if source.trouble is not None:
+        return SourceState("unreachable", source.trouble)
+    return SourceState("ready", lag=source.lag)
 
 
 def check_folder(folder: Path) -> None:
