@@ -118,7 +118,7 @@ def test_a_broker_says_how_many_messages_wait(server: Server) -> None:
             while fetched < enough:
                 messages = broker.fetch(min(100, enough - fetched), 1.0)
                 fetched += 0 if messages is None else len(messages.payloads)
-            until(lambda: broker.waiting() == 2500 - fetched, "it knows how many are left")
+            until(lambda left=2500 - enough: broker.waiting() == left, "it knows how many are left")
     finally:
         broker.close()
 

@@ -16,6 +16,7 @@ import uvicorn
 
 from panprivacy.errors import CorruptState, PanPrivacyError
 from panprivacy.memory.hardening import Hardening
+from panprivacy.periods import length_of
 from panprivacy.serve import systemd
 from panprivacy.serve.config import Limits, ServiceSettings, Settings
 from panprivacy.serve.counter import check_files
@@ -95,7 +96,7 @@ def check_all(settings: Settings) -> None:
         problems += _taken_port(settings.service)
     for counter in settings.counters:
         try:
-            check_files(counter, settings.folder)
+            check_files(counter, settings.folder, length_of(settings.service.longest_stop))
         except PinnedSettingsChanged as error:
             problems += str(error).splitlines()
         except (PanPrivacyError, OSError, ValueError) as error:

@@ -30,6 +30,13 @@ def serve(
             "lost list of releases goes on. Not needed for new counters."
         ),
     ] = False,
+    accept_clock: Annotated[
+        bool,
+        Parameter(
+            help="Believe the clock, however long ago periods ended: the service was stopped for longer than "
+            "service.longest_stop."
+        ),
+    ] = False,
     port: Annotated[
         int | None,
         Parameter(metavar="N", help="Listen on this port, whatever the file says; 0 for any that is free."),
@@ -46,10 +53,18 @@ def serve(
     from panprivacy.serve.logs import compiling_told, log
 
     with compiling_told(_note if check or file is None else log):
-        _serve(file, port, hardening, check=check, initialize=initialize)
+        _serve(file, port, hardening, check=check, initialize=initialize, accept_clock=accept_clock)
 
 
-def _serve(file: Path | None, port: int | None, hardening: Hardening | None, *, check: bool, initialize: bool) -> None:
+def _serve(
+    file: Path | None,
+    port: int | None,
+    hardening: Hardening | None,
+    *,
+    check: bool,
+    initialize: bool,
+    accept_clock: bool,
+) -> None:
     try:
         from panprivacy.serve import config, demo, server
         from panprivacy.settings import InvalidSettings
@@ -62,7 +77,7 @@ def _serve(file: Path | None, port: int | None, hardening: Hardening | None, *, 
                 _note_noise(settings)
                 print(f"{file}: {counted(len(settings.counters), 'counter')}, and nothing wrong")
             else:
-                asked = replace(settings.at_port(port), initialize=initialize)
+                asked = replace(settings.at_port(port), initialize=initialize, accept_clock=accept_clock)
                 reread = None if file is None else lambda: config.read_settings(file).at_port(port)
                 server.run(asked, hardening, _show_demo if file is None else _show_address, reread)
     except InvalidSettings as error:
