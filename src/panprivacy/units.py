@@ -50,3 +50,12 @@ def format_bytes(size: int) -> str:
         if size >= _UNITS[unit.lower()]:
             return f"{size / _UNITS[unit.lower()]:.1f} {unit}"
     return f"{size} B"
+
+
+def magnitude(number: int, least: int) -> int:
+    """A number rounded down to a power of ten, or 0 if it is below `least`: too coarse to tell of single events.
+
+    >>> magnitude(99, 100), magnitude(100, 100), magnitude(54_321, 100)
+    (0, 100, 10000)
+    """
+    return 0 if number < least else 10 ** (len(str(number)) - 1)
