@@ -1,14 +1,27 @@
-"""The site builds without a warning, and its search finds every public name."""
+"""The site builds without a warning, its search finds every public name, and everybody can read its pages."""
 
+import sys
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from importlib.util import find_spec
 from pathlib import Path
 from subprocess import PIPE, STDOUT, run
 from sys import executable
+from threading import Thread
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+sys.path.insert(0, str(Path(__file__).parent / "serve"))
+
+from browsing import chromium
+
 import panprivacy
 from panprivacy.cli import COMMANDS
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
 
 DOCS = Path(__file__).parents[1] / "docs"
 MISSING = [name for name in ("sphinx", "myst_parser", "numpydoc", "latex2mathml") if find_spec(name) is None]
@@ -81,3 +94,122 @@ def test_the_search_finds_every_command(site: Path) -> None:
         for name in panel:
             assert f'id="command-{name}"' in page
     assert "reference/commands" in (site / "searchindex.js").read_text(encoding="utf-8")
+
+
+# --- In a browser ---------------------------------------------------------------------------------------------------
+
+WIDTHS = {"phone": 390, "desktop": 1280}
+LOOK = """() => {
+  const levels = [...document.querySelectorAll("main :is(h1, h2, h3, h4, h5, h6)")].map((each) => +each.tagName[1]);
+  const images = [...document.images];
+  return {
+    "no title": document.title.trim() === "",
+    "no description": !document.querySelector("meta[name=description]")?.content.trim(),
+    "no language": !document.documentElement.lang,
+    "headings out of order": levels[0] !== 1 || levels.some((level, at) => at > 0 && (level === 1 || level > levels[at - 1] + 1)),
+    "an image without words": images.some((each) => !each.alt.trim()),
+    "an image without size": images.some((each) => each.closest("main") && !(each.width && each.getAttribute("width") && each.getAttribute("height"))),
+    "a broken image": images.some((each) => each.complete && !each.naturalWidth),
+  };
+}"""
+"""What a page lacks."""
+WIDER = "() => document.documentElement.scrollWidth > document.documentElement.clientWidth"
+STYLES = """() => [...new Set([...document.querySelectorAll("body *")].flatMap(
+  (each) => [...each.classList, ""].map((name) => `${each.tagName}.${name}`)))]"""
+"""Tags and classes, which the colours depend on."""
+AXE = """async (contrast) => {
+  for (const body of document.querySelectorAll("main tbody")) [...body.rows].slice(8).forEach((row) => row.remove());
+  const found = await axe.run(document, {
+    resultTypes: ["violations"], preload: false, iframes: false,
+    rules: {"color-contrast": {enabled: contrast}},
+  });
+  return found.violations.map((each) => `${each.id}: ${each.nodes[0].html.slice(0, 200)}`);
+}"""
+"""Further rows of a table are like its first ones, and colours take most of the time."""
+
+
+class _Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+        """Say nothing."""
+
+
+@pytest.fixture(scope="module")
+def address(site: Path) -> Iterator[str]:
+    """Where the site is served."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=str(site))) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/"
+        server.shutdown()
+
+
+class Visitor:
+    """One window that goes through pages, and notes what is wrong with each."""
+
+    def __init__(self, window: "Page", address: str) -> None:
+        axe = pytest.importorskip("axe_playwright_python", reason="needs the extra browser: axe")
+        self._axe = (Path(next(iter(axe.__path__))) / "axe.min.js").read_text(encoding="utf-8") + ";0"
+        self._window, self._address = window, address
+        self._styles: set[str] = set()
+        self._asked: list[str] = []
+        window.on("request", lambda request: self._asked.append(request.url))
+
+    def wrong_with(self, page: str) -> list[str]:
+        """What is wrong with a page, at both widths and in both colours.
+
+        Colours are looked at where a tag or class is new.
+        """
+        window = self._window
+        self._asked.clear()
+        window.set_viewport_size({"width": WIDTHS["phone"], "height": 900})
+        window.emulate_media(color_scheme="dark")
+        window.goto(self._address + page)
+        wrong = [name for name, is_so in window.evaluate(LOOK).items() if is_so]
+        styles = set(window.evaluate(STYLES))
+        is_new = not styles <= self._styles
+        self._styles |= styles
+        window.evaluate(self._axe)
+        for width, scheme in (("phone", "dark"), ("desktop", "light")):
+            window.set_viewport_size({"width": WIDTHS[width], "height": 900})
+            window.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+            wrong += [f"wider than a {width}"] if window.evaluate(WIDER) else []
+            if is_new or width == "phone":
+                wrong += [f"{width}, {scheme}: {each}" for each in window.evaluate(AXE, is_new)]
+        wrong += [f"asks {url}" for url in self._asked if not url.startswith((self._address, "data:"))]
+        return wrong
+
+
+@pytest.fixture(scope="module")
+def visitor(address: str) -> Iterator[Visitor]:
+    with chromium() as browser:
+        yield Visitor(browser.new_page(), address)
+
+
+@needs_sphinx
+@pytest.mark.slow
+def test_everybody_can_read_every_page(site: Path, visitor: Visitor) -> None:
+    """axe finds nothing; nothing is wider than the screen, without words or size, or asked for from elsewhere."""
+    pages = sorted(page.relative_to(site).as_posix() for page in site.rglob("*.html") if "_static" not in page.parts)
+    wrong = {page: found for page in pages if (found := visitor.wrong_with(page))}
+    assert wrong == {}
+    assert len(pages) > 100
+
+
+@needs_sphinx
+@pytest.mark.slow
+def test_a_page_that_some_cannot_read_is_found(site: Path, visitor: Visitor) -> None:
+    (site / "planted.html").write_text(
+        """<html><body><main><h1>Title</h1><h3>Part</h3><img src="gone.png"><p style="width: 3000px; color: #ccc">Faint</p>
+        <planted></planted><script src="http://127.0.0.1:9/script.js"></script></main></body></html>""",
+        encoding="utf-8",
+    )
+    found = "\n".join(visitor.wrong_with("planted.html"))
+    for word in ("no title", "no description", "no language", "headings", "without words", "without size", "broken"):
+        assert word in found
+    for word in (
+        "wider than a phone",
+        "wider than a desktop",
+        "image-alt",
+        "dark: color-contrast",
+        "asks http://127.0.0.1:9",
+    ):
+        assert word in found
