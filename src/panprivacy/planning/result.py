@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
 from panprivacy.display import Card, Rows, grid_of, html_of
 from panprivacy.errors import InvalidValue
@@ -104,10 +104,10 @@ class Plan(Generic[E]):
     touched: float | None = None
     """The share of users that comes in the second period of a `Retention` at all."""
 
-    epsilon = OfPart[float]("split")
+    epsilon: ClassVar[OfPart[float]] = OfPart("split")
     """The total budget; of an `ActiveUsers`, that of a cycle."""
 
-    delta = OfPart[float]("split")
+    delta: ClassVar[OfPart[float]] = OfPart("split")
     """The probability, at most, with which more than epsilon is lost: 0 with Laplace noise, which needs none."""
 
     @property

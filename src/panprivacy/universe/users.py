@@ -109,7 +109,7 @@ class Users(LookedUp):
                 "the second argument names a column of a file or a frame; for groups say pp.Users(ids, groups=labels)",
                 code="column-of-a-file",
             )
-        self.normalize = parse_normalize(normalize)
+        self.normalize: tuple[str, ...] | None = parse_normalize(normalize)
         """What is taken away from the spelling of ids; None if nothing was said, and nothing is."""
         self.groups: Groups | None = None
         """Which positions are those of which group, where users have one."""
