@@ -670,7 +670,9 @@ class Untimely(Exception):
 
     def __init__(self, row: int, period: int, reached: int, *, early: bool) -> None:
         super().__init__()
-        self.row, self.period, self.early = row, period, early
+        self.row: int = row
+        self.period: int = period
+        self.early: bool = early
         self.reached = reached
         """The last period that the rows of the batch reach, or the open one if the row is late."""
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from re import split
 from statistics import median, quantiles
 from textwrap import fill
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
 from panprivacy.errors import InvalidValue, PanPrivacyError
 from panprivacy.units import counted
@@ -77,7 +77,7 @@ _LOOK: dict[Any, Any] = {
 class CannotDraw(PanPrivacyError):
     """Matplotlib, which draws the pictures, is not installed; the message says how to install it."""
 
-    CODE = "cannot-draw"
+    CODE: ClassVar[str] = "cannot-draw"
 
 
 def check_installed() -> None:

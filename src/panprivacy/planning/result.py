@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
 from panprivacy.display import Card, Rows, grid_of, html_of
 from panprivacy.errors import InvalidValue
@@ -112,10 +112,10 @@ class Plan(Generic[E]):
     parts: PlannedParts | None = field(default=None, compare=False)
     """The groups or categories; `stderr`, `alpha` and `probability` are then about the one that errs most."""
 
-    epsilon = OfPart[float]("split")
+    epsilon: ClassVar[OfPart[float]] = OfPart("split")
     """The total budget; of an `ActiveUsers`, the budget of a cycle."""
 
-    delta = OfPart[float]("split")
+    delta: ClassVar[OfPart[float]] = OfPart("split")
     """The probability, at most, with which more than epsilon is lost: 0 with Laplace noise, which needs none."""
 
     @property
