@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
@@ -17,7 +16,7 @@ from panprivacy.cli.sources import Counting, Events, Files, Listened, in_order_o
 from panprivacy.errors import InvalidValue
 from panprivacy.estimates.plots import draw_windows
 from panprivacy.estimators.base import Estimator
-from panprivacy.ingest import STDIN, Batch, Columns, Kind, SignalTimer, expand, is_pipe, read
+from panprivacy.ingest import STDIN, Batch, Columns, Kind, SignalTimer, expand, is_pipe, read, size_of
 from panprivacy.ingest.feed import WRITTEN, BatchFeeder, bad_row, chosen_rows, moments_of_rows
 from panprivacy.memory.scratch import Scratch
 from panprivacy.periods import (
@@ -215,7 +214,7 @@ def plan_series(
 def _periods_found(series: Any, given: Sequence[str], reading: FileOptions) -> str:
     """How many periods there are in the files, if that is found out in a moment."""
     files = expand(given)
-    if any(map(is_pipe, files)) or sum(Path(file).stat().st_size for file in files) > _LITTLE:
+    if any(map(is_pipe, files)) or sum(map(size_of, files)) > _LITTLE:
         return ""
     every, policy = series.release_every, RowPolicy(ahead=_EVER)
     calendar = Calendar.parsed(series.time, every, series.start, passed=0, planned=_EVER, tz=series.tz, policy=policy)

@@ -20,6 +20,7 @@ from panprivacy.privacy import coins
 from panprivacy.state.disk import StateInUse
 from panprivacy.state.file import StateFile
 from panprivacy.state.format import Snapshot, seal, sealed_size, unseal, unseal_start
+from panprivacy.urls import local_path, located, scheme_of
 
 Edit: TypeAlias = Callable[[str, Snapshot], Snapshot | None]
 """Makes the next version of the part of a name, or None if nothing changes; it may be called more than once."""
@@ -76,24 +77,10 @@ class Store(Protocol):
 def store_at(url: str | Path, options: Mapping[str, Any] | None = None, *, versioned: bool = False) -> Store:
     """The store behind a path or an fsspec URL; `options` are those of its file system."""
     text = str(url)
-    scheme = re.match(r"([a-z][a-z0-9+.-]+):(//|/|:)", text)
-    if scheme is not None and scheme[2] != "//":
-        raise PanPrivacyError(
-            f"{text}: a URL has two slashes, as in s3://bucket/flu, and one scheme; "
-            f"if this is a path of this machine, write ./{text}",
-            code="not-a-url",
-        )
-    if scheme is None or scheme[1] in ("file", "local"):
-        return Files(Path(text.removeprefix(scheme[0] if scheme else "")).absolute())
-    try:
-        import fsspec
-    except ImportError:
-        raise PanPrivacyError(
-            f"{text}: a URL needs fsspec: pip install 'panprivacy[folder]'", code="missing-extra"
-        ) from None
-    # Threads share a file system, and one would take what another listed before for what is there now.
-    filesystem, root = fsspec.core.url_to_fs(text, **{"use_listings_cache": False, **(options or {})})
-    return Objects(filesystem, root, versioned=versioned)
+    if scheme_of(text) is None:
+        return Files(Path(local_path(text)).absolute())
+    place = located(text, options)
+    return Objects(place.filesystem, place.path, versioned=versioned)
 
 
 class Files:
