@@ -122,7 +122,7 @@ class Files:
         """The present version of a part."""
         file = self._file(name)
         if not file.exists:
-            raise FileNotFoundError(f"{file.path} does not exist")
+            raise _missing(name, str(file.path))
         with naming(str(file.path)):
             return file.read()
 
@@ -145,7 +145,7 @@ class Files:
         """Lock a file, and bring it to its next version."""
         with self._locked(name) as file:
             if not file.exists:
-                raise FileNotFoundError(f"{file.path} does not exist")
+                raise _missing(name, str(file.path))
             with naming(str(file.path)):
                 parts = file.read()
             _changed(name, parts, edit, file.write)
@@ -323,7 +323,7 @@ class Objects:
             if blob is not None:
                 return epoch, blob
             epochs = self._epochs()  # the next version is there, and this one deleted
-        raise FileNotFoundError(f"{self._root}/{name} does not exist")
+        raise _missing(name, self.where(name))
 
     def _unsealed(self, name: str, epoch: int, blob: bytes) -> Snapshot:
         """The part in an object; objects were written without a mark before version 0.2."""
@@ -461,6 +461,11 @@ class Objects:
             return won == [self._got(probe)]
         finally:
             self._delete_one(probe)
+
+
+def _missing(name: str, where: str) -> FileNotFoundError:
+    helps = "" if name == LEDGER else "; StateFolder.replace_shard puts a new one there, and says at what cost"
+    return FileNotFoundError(f"{where} does not exist{helps}")
 
 
 def creates_atomically(kind: Any) -> bool:
