@@ -18,6 +18,7 @@ from cyclopts import CycloptsError
 
 from panprivacy.errors import InvalidValue, PanPrivacyError
 from panprivacy.ingest.batch import BadInput, Hint
+from panprivacy.ingest.files import size_of
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -220,10 +221,8 @@ class Output:
 
 
 def lines_of(thing: Any) -> list[str]:
-    """What a thing says of itself; a release, with a line for each of its groups."""
-    from panprivacy.estimates import AnyRelease
-
-    return thing.lines() if isinstance(thing, AnyRelease) else [as_line(thing)]
+    """What a thing says of itself; a release or a plan, with a line for each of its groups."""
+    return thing.lines() if hasattr(thing, "lines") else [as_line(thing)]
 
 
 def as_line(thing: Any) -> str:
@@ -251,7 +250,11 @@ def csv_rows(thing: Any) -> list[dict[str, Any]]:
         return thing.rows()
     if isinstance(thing, AnyRelease):
         return thing.to_polars().to_dicts()
-    return [_flat(as_fields(thing))]
+    fields = as_fields(thing)
+    if groups := fields.get("groups"):  # of a plan: a row for each
+        shared = _flat({name: value for name, value in fields.items() if name != "groups"})
+        return [{"group": row["group"], **shared, **row} for row in groups]
+    return [_flat(fields)]
 
 
 def _flat(fields: dict[str, Any]) -> dict[str, Any]:
@@ -299,7 +302,7 @@ class Meter:
     """
 
     def __init__(self, files: Sequence[str], output: Output) -> None:
-        self._sizes = {file: Path(file).stat().st_size for file in files}
+        self._sizes = {file: size_of(file) for file in files}
         self._output = output
         self._done = 0
         self._file: str | None = None  # not the batch: its rows are to be gone once they are counted
@@ -311,7 +314,7 @@ class Meter:
             from rich.console import Console
             from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-            known = bool(self._sizes) and all(Path(file).is_file() for file in self._sizes)  # a pipe tells no size
+            known = bool(self._sizes) and all(self._sizes.values())  # a pipe tells no size
             columns = [
                 TextColumn("{task.description}"),
                 BarColumn(),

@@ -182,7 +182,7 @@ class Dwork(SampledDensity):
     `panprivacy.Density`.
     """
 
-    ALGORITHM = "dwork"
+    ALGORITHM: ClassVar[str] = "dwork"
 
     def __init__(self, universe: int | Universe, epsilon: float, sample: int, *, coins: Coins | None = None) -> None:
         super().__init__(universe, epsilon, sample, dwork_pair(float(epsilon)), coins)
@@ -221,7 +221,7 @@ class OptBern(SampledDensity):
     `panprivacy.Density`, which is this with noise of the right size.
     """
 
-    ALGORITHM = "optbern"
+    ALGORITHM: ClassVar[str] = "optbern"
 
     def __init__(
         self, universe: int | Universe, epsilon: float, sample: int, c: float = 0.5, *, coins: Coins | None = None

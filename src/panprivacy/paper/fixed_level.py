@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count
 from math import sqrt
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -188,9 +188,9 @@ class FixedLevelPPDS(Density):
     each, where `Density` takes one bit: it tracks 64 times as many in the same memory and is the better choice.
     """
 
-    KIND = 3
+    KIND: ClassVar[int] = 3
     TRAITS = Traits(small={"sample": 2}, example={"sample": 1000})
-    TABLE = SparseTable
+    TABLE: ClassVar[type[Bits]] = SparseTable
     _table: SparseTable  # type: ignore[assignment]
 
     def __init__(

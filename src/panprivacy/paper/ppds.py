@@ -108,7 +108,7 @@ class LevelledSet:
             raise InvalidValue(f"sample must be at least 1, got {sample}", code="sample-range")
         self.hashing = hashing
         self.sample = sample
-        self.level = 0
+        self.level: int = 0
         self.users: NDArray[np.int64] = np.empty(0, dtype=np.int64)
 
     @property

@@ -25,11 +25,11 @@ class Printed(ABC):
     """What to use instead."""
 
     def __init__(self, universe: int | Universe, epsilon: float, sample: int, coins: Coins | None) -> None:
-        self.universe = universe_of(universe)
+        self.universe: Universe = universe_of(universe)
         """The users there could be; the paper numbers them from 1, here they are 0..N-1."""
-        self.epsilon = float(epsilon)
+        self.epsilon: float = float(epsilon)
         """The paper's privacy budget: of the state alone."""
-        self.sample = int(sample)
+        self.sample: int = int(sample)
         """The m of the paper: how many users are sampled, or fill the set."""
         self._coins = coins or coin_sources.system
 
