@@ -83,7 +83,9 @@ class FedBatch:
     @classmethod
     def of(cls, batch: Batch, pool: UserPool, epoch: int) -> "FedBatch":
         """Work out where the users of a batch belong, each once."""
-        people, again = np.unique(batch.events, return_inverse=True)
+        came = np.zeros(pool.users, dtype=np.bool_)
+        came[batch.events] = True
+        people, again = np.flatnonzero(came), (np.cumsum(came) - 1)[batch.events]
         places = pool.places(people)
         return cls(batch, batch.events, places[again], pool.slots(places, people)[again], epoch)
 
@@ -196,9 +198,9 @@ class Traces:
             ]
         elif pool.keyed:
             self._add_runs(fed.places, people)
-        _, again = np.unique(people, return_inverse=True)
         for hashes in pool.hashes(last):
-            self._ids.append((patterns.in_a_row("ids", hashes[again], need=1, new=True), people))
+            in_order = hashes[np.searchsorted(last, people)]
+            self._ids.append((patterns.in_a_row("ids", in_order, need=1, new=True), people))
         if pool.categories == MANY:
             self._ids.append((Run("ids", pool.codes(people), IN_ORDER), people))
         there = fed.slots >= 0
