@@ -1,13 +1,12 @@
 """`panprivacy advise` and `plan`: which estimator, how large, how much error, and how much epsilon?"""
 
 import sys
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
 from panprivacy.checks import TINY_DELTA, large_delta
-from panprivacy.cli.options import OTHERS, Delta, WholeNumber, option
+from panprivacy.cli.options import OTHERS, Delta, WholeNumber, option, option_group
 from panprivacy.cli.output import Output
 from panprivacy.errors import InvalidValue
 
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
     from panprivacy.planning import Plan
 
 
-@dataclass(frozen=True)
+@option_group
 class Known:
     """The known numbers, and the accepted error and loss."""
 
@@ -78,7 +77,7 @@ def _ask(question: str | None, known: Known) -> dict[str, Any]:
     return {"question": question, "users": users, "releases": releases, "error": error}
 
 
-@dataclass(frozen=True)
+@option_group
 class Wish:
     """The wishes for an estimator; `plan` finds the rest."""
 
@@ -102,7 +101,7 @@ class Wish:
     ] = None
 
 
-@dataclass(frozen=True)
+@option_group
 class Periods:
     """Estimators whose answers are about periods of time."""
 
