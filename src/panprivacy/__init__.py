@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from panprivacy.universe import Edges as Edges
     from panprivacy.universe import Ids as Ids
     from panprivacy.universe import Users as Users
+    from panprivacy.universe.progress import use_progress as use_progress
 
 __version__ = "0.2.0"
 
@@ -113,6 +114,7 @@ _HOME = {  # each public name is imported when it is first used: kernels take a 
     "monotone": "estimates",
     "plan": "planning",
     "plan_periods": "planning.periods",
+    "use_progress": "universe.progress",
     "use_threads": "memory.threads",
 }
 __all__ = list(_HOME)

@@ -128,7 +128,7 @@ def series(policy: RowPolicy = LIVE, *, clock: bool = True, skip_unlisted: bool 
     """`panprivacy density - --time at --start START --release-every 1d --by what`."""
 
     def run(steps: Sequence[Step]) -> Seen:
-        coins, pipe = audited._Recording(), Pipe()
+        coins, pipe = audited.Recording(), Pipe()
         est = pp.Density(USERS, 60.0, releases=3, categories=audited.CATEGORIES, coins=coins)
         speaker = Output(as_json=True, quiet=True)
         now = (lambda: pipe.now) if clock else None
@@ -164,7 +164,7 @@ def actives_of_a_pipe(policy: RowPolicy) -> Callable[[Any], Seen]:
     """`panprivacy actives - --time at`."""
 
     def run(steps: Sequence[Step]) -> Seen:
-        coins, pipe = audited._Recording(), Pipe()
+        coins, pipe = audited.Recording(), Pipe()
         est = pp.ActiveUsers(USERS, 1.0, span="2d", start=START, key=bytes(16), coins=coins)
         calendar = Calendar("at", est.periods, "1d", policy=policy, now=lambda: pipe.now, unit="day")
         schedule = Days(Run(est, None, 0.95, Output(as_json=True, quiet=True)), calendar)

@@ -1,6 +1,7 @@
 """The thread between a broker and a counter: hands messages over, and acknowledges them when they are on disk."""
 
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -12,6 +13,7 @@ from panprivacy.errors import PanPrivacyError
 from panprivacy.ingest import Columns
 from panprivacy.ingest.bodies import Body
 from panprivacy.ingest.problems import Refused, drop_frames
+from panprivacy.units import magnitude
 
 Take = Callable[[Body], "Future[int]"]
 """Hands a body to a counter, which wipes it; the result is there when the rows are on disk.
@@ -33,6 +35,10 @@ class Source(Protocol):
     def trouble(self) -> str | None:
         """Why it gets no messages now; None while the broker answers."""
 
+    @property
+    def lag(self) -> int | None:
+        """How many messages wait at the broker, in powers of ten and 0 below 1,000; None if that is not known."""
+
     def start(self, take: Take) -> None:
         """Begin to read."""
 
@@ -46,6 +52,8 @@ _WAIT = 0.5  # seconds to wait for messages
 _GLANCE = 0.05  # seconds to wait for messages while something waits to be acknowledged
 _PAUSE = 0.5  # seconds before a broker that does not answer is asked again
 _RETRY = 1.0  # seconds before refused messages are handed over again, unless the refusal says otherwise
+_LOOK = 60.0  # seconds between looks at how many messages wait
+_FEW = 1000  # waiting messages below which nothing is told: small numbers would tell when single ones came
 _TELLING = 100  # bad messages, with no good one before, that show that something else is wrong
 
 
@@ -86,6 +94,9 @@ class BrokerConsumer:
         self.name = broker.name
         self.stopped: str | None = None
         """Why no more messages are taken; None while the broker is read."""
+        self.lag: int | None = None
+        """How many messages wait at the broker: 0, 1,000, 10,000 and so on; None while that is not known."""
+        self._look_at = 0.0
         self.trouble: str | None = None
         """Why the broker gives no messages now; None while it answers."""
 
@@ -104,6 +115,7 @@ class BrokerConsumer:
         try:
             while not self._closing.is_set():
                 self._read()
+                self._look()
                 self._settle()
         except (Stopped, Hopeless) as stop:
             self._stop(str(stop))
@@ -123,6 +135,13 @@ class BrokerConsumer:
         self._note_trouble(None)
         if messages is not None:
             self._in_flight.append((messages, self._hand_over(messages, 0, len(messages.payloads))))
+
+    def _look(self) -> None:
+        """Look once a minute how many messages wait at the broker."""
+        if self.trouble is None and time.monotonic() >= self._look_at:
+            self._look_at = time.monotonic() + _LOOK
+            waiting = self._broker.waiting()
+            self.lag = None if waiting is None else magnitude(waiting, _FEW)
 
     def _hand_over(self, messages: Messages, start: int, end: int) -> "list[Future[int]]":
         try:
@@ -179,7 +198,7 @@ class BrokerConsumer:
 
     def _note_trouble(self, cause: str | None) -> None:
         if cause != self.trouble:
-            self.trouble = cause
+            self.trouble, self.lag, self._look_at = cause, None, 0.0
             self._tell("reached" if cause is None else "unreachable", cause or "it answers again")
 
     def _stop(self, cause: str) -> None:

@@ -105,6 +105,9 @@ class Broker(Protocol):
     def fetch(self, most: int, seconds: float) -> Messages | None:
         """Some messages as soon as there are any, None if the broker has none. Raises `Unreachable` and `Hopeless`."""
 
+    def waiting(self) -> int | None:
+        """How many messages are not fetched yet; None if the broker does not say."""
+
     def acknowledge(self, messages: Messages) -> None:
         """Have the broker never give these out again. Raises `Unreachable`: then it may."""
 

@@ -212,7 +212,7 @@ class CategoryOptions:
             raise InvalidValue(
                 "which categories are there? Say --categories A,B,C, or a FILE that lists them", code="which-categories"
             )
-        return {"categories": _read_categories(self.categories), "other": self.other}
+        return {"categories": read_categories(self.categories), "other": self.other}
 
     def check(self, est: Any) -> None:
         """Refuse to continue a state that has other categories than the command."""
@@ -236,7 +236,7 @@ class CategoryOptions:
             )
 
 
-def _read_categories(text: str) -> list[str]:
+def read_categories(text: str) -> list[str]:
     """The categories, as text; a file gives them in its order, each once."""
     from panprivacy.ingest import read_ids, split_column
 

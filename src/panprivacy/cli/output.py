@@ -220,10 +220,8 @@ class Output:
 
 
 def lines_of(thing: Any) -> list[str]:
-    """What a thing says of itself; a release, with a line for each of its groups."""
-    from panprivacy.estimates import AnyRelease
-
-    return thing.lines() if isinstance(thing, AnyRelease) else [as_line(thing)]
+    """What a thing says of itself; a release or a plan, with a line for each of its groups."""
+    return thing.lines() if hasattr(thing, "lines") else [as_line(thing)]
 
 
 def as_line(thing: Any) -> str:
@@ -251,7 +249,11 @@ def csv_rows(thing: Any) -> list[dict[str, Any]]:
         return thing.rows()
     if isinstance(thing, AnyRelease):
         return thing.to_polars().to_dicts()
-    return [_flat(as_fields(thing))]
+    fields = as_fields(thing)
+    if groups := fields.get("groups"):  # of a plan: a row for each
+        shared = _flat({name: value for name, value in fields.items() if name != "groups"})
+        return [{"group": row["group"], **shared, **row} for row in groups]
+    return [_flat(fields)]
 
 
 def _flat(fields: dict[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from panprivacy.display import Card, Rows, Sheet, finite, grid_of, html_of, warning_of
 from panprivacy.errors import InvalidValue, NoEstimate, PanPrivacyError
 from panprivacy.estimates.errors import interval_within
-from panprivacy.estimates.estimate import GUESS, Estimate, OfPart, Series, numbers
+from panprivacy.estimates.estimate import GUESS, Estimate, Interval, OfPart, Part, Series, numbers
 from panprivacy.estimates.frames import Tabular
 from panprivacy.privacy.budget import and_delta
 from panprivacy.universe.groups import Label
@@ -74,15 +74,15 @@ class AnyRelease(Tabular):
     BOUNDS: ClassVar[str] = "interval"
     """What the bounds of an estimate are called."""
 
-    level = OfPart[float]("cost")
+    level: ClassVar[OfPart[float]] = OfPart("cost")
     """Confidence level of the intervals."""
-    number = OfPart[int]("cost")
+    number: ClassVar[OfPart[int]] = OfPart("cost")
     """Which of the planned releases this is, from 1."""
-    epsilon_spent = OfPart[float]("cost")
+    epsilon_spent: ClassVar[OfPart[float]] = OfPart("cost")
     """Worst-case loss up to and with this release, one reading of the state included."""
-    delta_spent = OfPart[float]("cost")
+    delta_spent: ClassVar[OfPart[float]] = OfPart("cost")
     """The probability, at most, with which more than `epsilon_spent` was lost; 0 without Gaussian noise."""
-    secure = OfPart[bool]("cost")
+    secure: ClassVar[OfPart[bool]] = OfPart("cost")
     """False if the coins were not the operating system's: such a release protects no one."""
 
     @property
@@ -298,8 +298,16 @@ class Release(AnyRelease):
     noise_stderr: float = field(default=nan, compare=False)  # nan is not equal to itself
     """Standard deviation of the noise of this release, as a density; nan in a release by category."""
 
+    density: ClassVar[Part[float]]
+    density_stderr: ClassVar[Part[float]]
+    density_interval: ClassVar[Part[Interval]]
+    raw_density: ClassVar[Part[float]]
     density, density_stderr, density_interval, raw_density = numbers("density")
     """The fraction of the universe that has appeared; the raw one is unbiased, and may be outside [0, 1]."""
+    count: ClassVar[Part[float]]
+    count_stderr: ClassVar[Part[float]]
+    count_interval: ClassVar[Part[Interval]]
+    raw_count: ClassVar[Part[float]]
     count, count_stderr, count_interval, raw_count = numbers("count")
     """The number of users that have appeared: density times universe."""
 
@@ -334,11 +342,19 @@ class CountRelease(AnyRelease):
     noise_stderr: float = field(default=nan, compare=False)  # nan is not equal to itself
     """About the standard deviation of the noise of this release, in users; nan in a release by category."""
 
+    count: ClassVar[Part[float]]
+    count_stderr: ClassVar[Part[float]]
+    count_interval: ClassVar[Part[Interval]]
+    raw_count: ClassVar[Part[float]]
     count, count_stderr, count_interval, raw_count = numbers("count")
     """The number of users that have appeared, neither below 0 nor beyond the universe.
 
     The interval ends at infinity if the levels have no room for more users. The raw count may be negative.
     """
+    density: ClassVar[Part[float]]
+    density_stderr: ClassVar[Part[float]]
+    density_interval: ClassVar[Part[Interval]]
+    raw_density: ClassVar[Part[float]]
     density, density_stderr, density_interval, raw_density = numbers("density")
     """The fraction of the universe that has appeared; needs ``release(universe=N)``."""
 

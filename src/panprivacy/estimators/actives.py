@@ -254,10 +254,10 @@ class ActiveUsers(TimedUpdates, Tabular, PartedEstimator[ActivesRelease]):
         own_periods=True,
         unit="days",
     )
-    PERIOD = "day"
+    PERIOD: ClassVar[str] = "day"
     MORE = Struct("<qqdQ?")
-    NOT_MERGED = "an ActiveUsers cannot be merged: its keyed phases are no parts of another's"
-    NOT_REDRAWN = "an ActiveUsers plans no announced readings: a cycle later, all bits are new anyway"
+    NOT_MERGED: ClassVar[str] = "an ActiveUsers cannot be merged: its keyed phases are no parts of another's"
+    NOT_REDRAWN: ClassVar[str] = "an ActiveUsers plans no announced readings: a cycle later, all bits are new anyway"
     _periods: Days
 
     def __init__(

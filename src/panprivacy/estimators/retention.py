@@ -99,8 +99,8 @@ class Retention(Tabular, PartedEstimator[Release | RetentionRelease]):
         "retention", ("newcomers", "releases", "delta", "sample", "memory"), own_periods=True
     )
     MORE = Struct("<?")
-    NOT_MERGED = "a Retention cannot be merged: its keyed control group is no part of another's"
-    NOT_REDRAWN = "a Retention plans no announced readings: a redraw would hide who came back"
+    NOT_MERGED: ClassVar[str] = "a Retention cannot be merged: its keyed control group is no part of another's"
+    NOT_REDRAWN: ClassVar[str] = "a Retention plans no announced readings: a redraw would hide who came back"
 
     def __init__(
         self,

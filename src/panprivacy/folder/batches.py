@@ -26,7 +26,7 @@ class SlotMarks:
     def __init__(
         self, layout: bytes, parts: int, bits: BitsElsewhere, est: Any, turn: AbstractContextManager[Any]
     ) -> None:
-        self.marks = bits.cells.marks(bits.size)
+        self.marks: Marks = bits.cells.marks(bits.size)
         self.parts = parts
         """The number of parts that the slots are packed in."""
         self._layout, self._bits, self._est = layout, bits, est

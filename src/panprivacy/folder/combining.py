@@ -91,7 +91,7 @@ class Combiner:
         self._size = 0
         self._layout = b""
         self._remove = False
-        self.waits = False
+        self.waits: bool = False
         """Whether there are sets that were not redrawn."""
 
     def take(self, octets: NDArray[np.uint8], est: Any, *, remove: bool = False) -> None:

@@ -129,8 +129,10 @@ class SharedLedger:
     """
 
     def __init__(self, store: Store, url: str, universe: Any, coins: Coins) -> None:
-        self.url, self.coins, self.given = url, coins, universe
-        self.place = url if "://" in url else str(Path(url).absolute())  # it may be unpickled elsewhere
+        self.url: str = url
+        self.coins: Coins = coins
+        self.given: Any = universe
+        self.place: str = url if "://" in url else str(Path(url).absolute())  # it may be unpickled elsewhere
         self._store = store
         self._process = os.getpid()
         self.est: Any = None

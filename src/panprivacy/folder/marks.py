@@ -388,7 +388,7 @@ class BitsElsewhere:
         self.size = size
         self.words: NDArray[np.uint64] = np.zeros(0, dtype=np.uint64)
         self.cells = cells
-        self.repeatable = cells.repeatable
+        self.repeatable: bool = cells.repeatable
         self._taker: Taker | None = None
 
     @property

@@ -214,7 +214,8 @@ class Objects:
     ONCE = False
 
     def __init__(self, filesystem: Any, root: str, *, versioned: bool = False) -> None:
-        self.files, self._root = filesystem, root.rstrip("/")
+        self.files: Any = filesystem
+        self._root = root.rstrip("/")
         self._versioned = versioned
         self.own_name: str | None = None
 

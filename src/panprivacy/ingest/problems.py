@@ -47,6 +47,11 @@ class ProblemType(Enum):
     broken = ("broken", 500, "The service failed; nothing of this request was counted.")
     busy = ("busy", 503, "Too much is waiting to be counted; try again.")
     damaged = ("damaged", 503, "A file of this counter is damaged: its operator has to put it back. Others are served.")
+    clock = (
+        "clock",
+        503,
+        "By the clock the service was stopped for very long: its operator has to say if that is right.",
+    )
     closing = ("closing", 503, "The service is stopping; nothing of this request was counted.")
     disk = ("disk", 507, "The disk does not take the state, so nothing of this request was counted; try again.")
     unlisted = ("unlisted", 507, "The release was spent but could not be stored; the next request returns it.")

@@ -53,7 +53,7 @@ class Ledger:
     published: Published | None = None
 
     def __post_init__(self) -> None:
-        self.pair = self.split.pair_after(self.redraws)
+        self.pair: Pair = self.split.pair_after(self.redraws)
 
     def spend_release(self) -> None:
         """Book one release, before anything of it is drawn."""

@@ -88,10 +88,14 @@ class ReadingShare:
         self._left = self._most = most
         self._freed = threading.Condition()
 
+    def is_short(self, size: int) -> bool:
+        """Whether a body of this size waits for none."""
+        return size <= self._most // _SHORT
+
     @contextmanager
     def reading(self, size: int) -> Iterator[None]:
         """Wait for a turn, and read a body of this size."""
-        size = 0 if size <= self._most // _SHORT else min(size, self._most)
+        size = 0 if self.is_short(size) else min(size, self._most)
         with self._freed:
             self._freed.wait_for(lambda: self._left >= size)
             self._left -= size

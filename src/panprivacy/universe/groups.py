@@ -88,7 +88,7 @@ def label_column(given: Any, size: int) -> "pl.Series":
     """The group of each user, as one column of text or of integers."""
     import polars as pl
 
-    if isinstance(given, str | bytes | Set):
+    if isinstance(given, str | bytes | Set) or not isinstance(given, Iterable):
         raise InvalidType(
             f"groups are one column: the label of each user, in their order, not a {type(given).__name__}",
             code="groups-type",

@@ -18,10 +18,11 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
+from panprivacy.checks import shown
 from panprivacy.errors import InvalidType, InvalidValue, OutsideUniverse
 from panprivacy.memory.scratch import Scratch
 from panprivacy.universe import lookup_kernels as kernels
-from panprivacy.universe.columns import floats_refused, is_arrow, is_polars, refuse_floats, shown
+from panprivacy.universe.columns import floats_refused, is_arrow, is_polars, refuse_floats
 from panprivacy.universe.integers import Lookup, TooLarge, Words, as_words
 
 _WORD = 2**64

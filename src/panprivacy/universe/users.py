@@ -109,7 +109,7 @@ class Users(LookedUp):
                 "the second argument names a column of a file or a frame; for groups say pp.Users(ids, groups=labels)",
                 code="column-of-a-file",
             )
-        self.normalize = parse_normalize(normalize)
+        self.normalize: tuple[str, ...] | None = parse_normalize(normalize)
         """The differences of spelling that are ignored; None if that was not said, and none is ignored."""
         self.groups: Groups | None = None
         """The positions of each group, where users have one."""

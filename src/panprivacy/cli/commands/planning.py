@@ -1,12 +1,14 @@
 """`panprivacy advise` and `plan`: which estimator, how large, how much error, and how much epsilon?"""
 
 import sys
+from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
 from panprivacy.checks import TINY_DELTA, large_delta
-from panprivacy.cli.options import OTHERS, Delta, WholeNumber, option, option_group
+from panprivacy.cli.options import OTHERS, Delta, WholeNumber, option, option_group, read_categories
 from panprivacy.cli.output import Output
 from panprivacy.errors import InvalidValue
 
@@ -102,6 +104,45 @@ class Wish:
 
 
 @option_group
+class Divided:
+    """Groups of users or categories of events, each of which has to keep to the error."""
+
+    groups: Annotated[
+        str | None,
+        option(
+            "Groups and their numbers of users, or the column of a file that has the group of each user.",
+            "A=N,B=N|FILE:COLUMN",
+        ),
+    ] = None
+    categories: Annotated[str | None, option("Categories of events, or a file that lists them.", "A,B,C|FILE")] = None
+    other: Annotated[bool, option("One more category for events of all others.")] = False
+
+    def arguments(self) -> dict[str, Any]:
+        """The arguments of the planner."""
+        asked: dict[str, Any] = {} if self.groups is None else {"groups": _sizes_of(self.groups)}
+        if self.categories is not None:
+            asked["categories"] = read_categories(self.categories)
+        return asked | ({"other": True} if self.other else {})
+
+
+def _sizes_of(text: str) -> dict[str, int]:
+    """How many users each group has: as written, or counted in a file."""
+    from panprivacy.ingest import read_ids, split_column
+
+    file, column = split_column(text)
+    if Path(file).is_file():
+        labels = read_ids(file, column, "group").to_list()
+        return dict(Counter(map(str, labels)))
+    pairs = [each.rpartition("=") for each in text.split(",")]
+    if not all(name.strip() and users.strip().replace("_", "").isdigit() for name, _, users in pairs):
+        raise InvalidValue(
+            f"--groups {text}: write NAME=USERS,NAME=USERS, such as north=40000,south=20000, or FILE:COLUMN",
+            code="plan-groups",
+        )
+    return {name.strip(): int(users) for name, _, users in pairs}
+
+
+@option_group
 class Periods:
     """Estimators whose answers are about periods of time."""
 
@@ -116,6 +157,7 @@ class Periods:
 def plan(
     *,
     wish: Annotated[Wish, OTHERS] = Wish(),
+    divided: Annotated[Divided, OTHERS] = Divided(),
     periods: Annotated[Periods, OTHERS] = Periods(),
     plot: Annotated[str | None, option("Draw the error against memory or epsilon: .png, .svg or .pdf.", "FILE")] = None,
     as_json: Annotated[bool, Parameter("--json", help="Print the plan as one line of JSON.")] = False,
@@ -127,6 +169,7 @@ def plan(
 
     Without --alpha, plan finds the error that --memory allows; without --epsilon, the least epsilon.
     If users are not known in advance, leave out --universe and give the expected --count.
+    With --groups or --categories, each of them keeps to --alpha, and each is listed with its error.
     """
     from panprivacy.planning import plan as planned
 
@@ -136,7 +179,10 @@ def plan(
 
         check_picture(plot)
     asked: Any = planned  # whose overloads are for people who write what they want
-    found = asked(**vars(wish)) if periods.estimator is None else _plan_periods(wish, periods)
+    if periods.estimator is None:
+        found = asked(**vars(wish), **divided.arguments())
+    else:
+        found = _plan_periods(wish, periods, divided.arguments())
     output.answer(found.to_dict() if output.for_programs else found)
     if found.delta > TINY_DELTA:
         output.note(large_delta(found.delta))
@@ -144,15 +190,17 @@ def plan(
         found.plot(plot)
 
 
-def _plan_periods(wish: Wish, periods: Periods) -> "Plan[Any]":
+def _plan_periods(wish: Wish, periods: Periods, divided: dict[str, Any]) -> "Plan[Any]":
     from panprivacy.planning.periods import plan_periods
 
     estimator = periods.estimator
     assert estimator is not None
     unused = wish.memory, wish.count, wish.intrusions or None
-    if wish.universe is None or any(given is not None for given in unused):
+    no_users = wish.universe is None and "groups" not in divided
+    if no_users or "categories" in divided or any(given is not None for given in unused):
         raise InvalidValue(
-            f"{estimator} is planned from --universe, --epsilon or --alpha, --beta and --density", code="plan-estimator"
+            f"{estimator} is planned from --universe or --groups, --epsilon or --alpha, --beta and --density",
+            code="plan-estimator",
         )
     same: Any = {name: getattr(wish, name) for name in ("universe", "epsilon", "alpha", "beta", "releases", "delta")}
-    return plan_periods(estimator, **same, share=wish.density, span=periods.span, every=periods.every)
+    return plan_periods(estimator, **same, **divided, share=wish.density, span=periods.span, every=periods.every)

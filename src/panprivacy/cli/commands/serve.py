@@ -29,6 +29,9 @@ def serve(
             "a lost list of releases is continued. New counters do not need this."
         ),
     ] = False,
+    accept_clock: Annotated[
+        bool, option("Believe the clock, although the service was stopped for longer than service.longest_stop.")
+    ] = False,
     port: Annotated[int | None, option("Listen on this port instead of the file's; 0 for any free port.", "N")] = None,
 ) -> None:
     """Serve counters over HTTP, with a page that shows their releases.
@@ -42,10 +45,18 @@ def serve(
     from panprivacy.serve.logs import compiling_told, log
 
     with compiling_told(_note if check or file is None else log):
-        _serve(file, port, hardening, check=check, initialize=initialize)
+        _serve(file, port, hardening, check=check, initialize=initialize, accept_clock=accept_clock)
 
 
-def _serve(file: Path | None, port: int | None, hardening: Hardening | None, *, check: bool, initialize: bool) -> None:
+def _serve(
+    file: Path | None,
+    port: int | None,
+    hardening: Hardening | None,
+    *,
+    check: bool,
+    initialize: bool,
+    accept_clock: bool,
+) -> None:
     try:
         from panprivacy.serve import config, demo, server
         from panprivacy.settings import InvalidSettings
@@ -58,7 +69,7 @@ def _serve(file: Path | None, port: int | None, hardening: Hardening | None, *, 
                 _note_noise(settings)
                 print(f"{file}: {counted(len(settings.counters), 'counter')}, and nothing wrong")
             else:
-                asked = replace(settings.at_port(port), initialize=initialize)
+                asked = replace(settings.at_port(port), initialize=initialize, accept_clock=accept_clock)
                 reread = None if file is None else lambda: config.read_settings(file).at_port(port)
                 server.run(asked, hardening, _show_demo if file is None else _show_address, reread)
     except InvalidSettings as error:

@@ -19,7 +19,7 @@ from panprivacy.checks import LARGEST_DELTA
 from panprivacy.display import Card, Rows, grid_of, html_of, text_of
 from panprivacy.errors import CorruptState, InvalidValue, NotPrivate, PanPrivacyError
 from panprivacy.estimates.errors import SampleDesign
-from panprivacy.estimates.estimate import numbers
+from panprivacy.estimates.estimate import Interval, Part, numbers
 from panprivacy.estimates.release import AnyRelease
 from panprivacy.estimators.continual.accuracy import bar_for, farthest_walk
 from panprivacy.estimators.continual.shares import Plan, Shares, best_shares
@@ -54,12 +54,16 @@ class Observation(AnyRelease):
 
     BOUNDS: ClassVar[str] = "band"
 
+    density: ClassVar[Part[float]]
+    density_band: ClassVar[Part[Interval]]
     density, density_band = numbers("density")[0], numbers("density")[2]
     """The published fraction of the universe that has appeared, and its band.
 
     The band holds the true density, at all planned observations together, with probability `level`. It is narrow at a
     move. After one, on a stream without deletions, it goes up from the last release to where the next move is due, and
     its middle is published."""
+    count: ClassVar[Part[float]]
+    count_band: ClassVar[Part[Interval]]
     count, count_band = numbers("count")[0], numbers("count")[2]
     """The number of users who have appeared; its band is right whenever the band of the density is."""
 

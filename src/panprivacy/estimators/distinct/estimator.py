@@ -287,10 +287,10 @@ class DistinctCount(Estimator[CountRelease]):
                 )
             self._set_universe(declared)
 
-    buckets = OfPart[int]("_slots")
+    buckets: ClassVar[OfPart[int]] = OfPart("_slots")
     """How many bits a level has."""
 
-    levels = OfPart[int]("_slots")
+    levels: ClassVar[OfPart[int]] = OfPart("_slots")
     """How many levels there are."""
 
     def _model(self, pair: Pair) -> CountModel:
@@ -301,7 +301,7 @@ class DistinctCount(Estimator[CountRelease]):
         """The labels of the categories, in the order in which a release has them; none without categories."""
         return self._slots.categories.labels if self._slots.categories else ()
 
-    categories = OfPart[Categories | None]("_slots")
+    categories: ClassVar[OfPart[Categories | None]] = OfPart("_slots")
     """What events can be in, where they are in categories."""
 
     @property
