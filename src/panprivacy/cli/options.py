@@ -35,7 +35,7 @@ def option_group(cls: type[T]) -> type[T]:
 
 def option(text: str, metavar: str | None = None, /, **more: Any) -> Parameter:
     """An option: its help, and the word that stands for its value there."""
-    return Parameter(help=text, metavar=metavar, **more)
+    return Parameter(help=text, **more) if metavar is None else Parameter(help=text, metavar=metavar, **more)
 
 
 OPTIONS = Group("Options", sort_key=0)

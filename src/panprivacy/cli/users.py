@@ -32,7 +32,7 @@ class UniverseOptions:
     normalize: Annotated[
         str | None,
         option(
-            "Spellings of one user: zeros (leading zeros, .0), case, strip, nfc, several with commas, all or none.",
+            "Spelling to ignore: zeros (leading zeros, .0), case, strip, nfc, several with commas, all or none.",
             "HOW",
         ),
     ] = None

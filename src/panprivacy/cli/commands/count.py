@@ -390,7 +390,7 @@ class RetentionBudget(of.BudgetOptions):
         int | None, option("Planned releases of the second period. Default: the number of --then, or 1.")
     ] = None
     newcomers: Annotated[
-        bool, option("Estimate users of the second period alone more precisely than users who came back.")
+        bool, option("Estimate newcomers of the second period more precisely than users who came back.")
     ] = False
 
 
