@@ -147,7 +147,7 @@ def test_help_of_messages_does_not_speak_of_files(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("TERMINAL_WIDTH", "100")
     shown = invoke(["consume", "--help"]).stdout
     assert "Messages: JSON objects" in shown
-    assert "CSV" not in shown
+    assert "Events: CSV" not in shown
     assert "Events: CSV" in invoke(["density", "--help"]).stdout
 
 
@@ -157,4 +157,4 @@ def test_options_of_density_and_distinct_are_options_of_consume() -> None:
         set(re.findall(r"^│ +(--[a-z-]+)", invoke([each, "--help"]).stdout, flags=re.MULTILINE))
         for each in ("density", "distinct", "consume")
     )
-    assert (density | distinct) - consume == {"--separator", "--no-header", "--missing", "--shards", "--threads"}
+    assert (density | distinct) - consume == {"--separator", "--no-header", "--missing", "--shards"}

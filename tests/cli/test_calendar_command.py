@@ -20,23 +20,13 @@ def visits(tmp_path: Path) -> Path:
     return file
 
 
+def asked(file: Path, *more: str) -> list[str | Path]:
+    each_month = ("--time", "at", "--release-every", "month")
+    return ["density", file, "-c", "id", "-n", "100", "-e", "20", *each_month, *more]
+
+
 def released(file: Path, *more: str) -> list[dict[str, Any]]:
-    words: list[str | Path] = [
-        "density",
-        file,
-        "-c",
-        "id",
-        "-n",
-        "100",
-        "-e",
-        "20",
-        "--time",
-        "at",
-        "--release-every",
-        "month",
-        "--json",
-    ]
-    made = invoke([*words, *more])
+    made = invoke(asked(file, "--json", *more))
     assert made.exit_code == 0, made.stderr
     return [row for row in map(json.loads, made.stdout.splitlines()) if "until" in row]
 
@@ -58,21 +48,7 @@ def test_a_series_of_one_estimator_takes_rows_that_are_late_by_as_much_as_stated
 
 
 def test_a_row_that_is_late_is_named_where_no_lateness_is_stated(visits: Path) -> None:
-    words: list[str | Path] = [
-        "density",
-        visits,
-        "-c",
-        "id",
-        "-n",
-        "100",
-        "-e",
-        "20",
-        "--time",
-        "at",
-        "--release-every",
-        "month",
-    ]
-    made = invoke([*words, "--anew"])
+    made = invoke(asked(visits, "--anew"))
     assert made.exit_code != 0
     assert "2026-01-31 23:30:00" in made.stderr
 

@@ -24,7 +24,7 @@ def test_a_state_grows_with_its_list_and_is_fed_with_the_new_one(lists: tuple[Pa
     result = run("grow", state, "--from", f"{old}:id", "--to", new)
     assert (result.exit_code, result.stdout) == (0, "")
     assert result.stderr == f"panprivacy: {state}: the universe now is 4,000 listed users\n"
-    assert "not the one" in refused("density", old, "-c", "id", "--universe-file", f"{old}:id", "-s", state)
+    assert "another list of users" in refused("density", old, "-c", "id", "--universe-file", f"{old}:id", "-s", state)
     more = old.with_name("more.csv")
     more.write_text("id\nuser 1\nuser 3999\n")
     assert run("density", more, "-c", "id", "--universe-file", new, "-s", state, "--no-release").exit_code == 0
@@ -48,7 +48,7 @@ def test_a_state_that_cannot_grow_stays_as_it_is(lists: tuple[Path, Path, Path],
     assert "user 'user 1996' and 1 more of the old list are missing" in refused(
         "grow", state, "--from", listed, "--to", fewer
     )
-    assert "not the one" in refused("grow", state, "--from", new, "--to", new)
+    assert "another list of users" in refused("grow", state, "--from", new, "--to", new)
     assert "--from OLD --to NEW" in refused("grow", state, "--to", new)
     assert "one or the other" in refused("grow", state, "--to", new, "-n", 5)
     assert "list not loaded" in refused("grow", state, "-n", 5000)

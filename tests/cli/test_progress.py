@@ -108,3 +108,10 @@ def test_a_series_on_a_terminal_is_a_row_for_each_release_and_a_table_of_its_cur
     assert (title.strip(), edge[0], other_edge[0]) == ("monotone curve through 4 releases", "┌", "└")
     assert [line.split("│")[1].strip() for line in table] == until
     assert shown[-1].startswith("audit:")
+
+
+@pytest.mark.slow
+def test_advise_asks_on_a_terminal_for_what_is_left_out() -> None:
+    shown = "\n".join(watched("advise", typed="retention\n5000\n\n0.08\n"))
+    assert "How many users could come" in shown
+    assert "pp.Retention(5000, epsilon=" in shown

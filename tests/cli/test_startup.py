@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from panprivacy.__main__ import main
 from panprivacy.cli import COMMANDS
 
 HEAVY = ("numba", "polars", "pyarrow", "matplotlib", "panprivacy.estimators.base")
@@ -58,3 +59,22 @@ def test_the_check_sees_what_a_command_loads() -> None:
     (modules,) = loaded_by(["demo", "--visits", "10"]).values()
 
     assert {"numba", "panprivacy.estimators.base"} <= modules
+
+
+class _Interrupting:
+    """Finds modules as Python does, but that somebody presses Ctrl-C when the command line is asked for."""
+
+    def find_spec(self, name: str, *_: object) -> None:
+        if name == "panprivacy.cli":
+            raise KeyboardInterrupt
+
+
+def test_ctrl_c_while_it_loads_ends_it_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delitem(sys.modules, "panprivacy.cli", raising=False)
+    monkeypatch.setattr(sys, "meta_path", [_Interrupting(), *sys.meta_path])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 130
+    assert capsys.readouterr().err == "panprivacy: interrupted\n"

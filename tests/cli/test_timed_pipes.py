@@ -60,7 +60,7 @@ def test_every_week_of_a_pipe_is_released_when_the_next_has_begun(written: Any) 
 
     assert densities(lines) == pytest.approx([0.25, 0.5, 0.75, 1.0], abs=0.05)
     assert [week["until"][:10] for week in lines[:-1]] == ["2026-01-12", "2026-01-19", "2026-01-26", "2026-02-02"]
-    assert "releases go by the times of the events" in notes
+    assert "periods end by the times of the events" in notes
 
 
 def test_distinct_users_of_a_pipe_are_released_by_its_times() -> None:

@@ -4,7 +4,7 @@ Heavy modules are imported in the methods that need them, so that help comes at 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -21,6 +21,7 @@ from panprivacy.cli.options import (
     SeriesOptions,
     StateOptions,
     given,
+    option_group,
 )
 from panprivacy.cli.users import BudgetOptions, PrivacyOptions, SizeOptions, UniverseOptions, plan_of
 from panprivacy.errors import InvalidValue, PanPrivacyError
@@ -37,7 +38,7 @@ FLAT = Parameter(name="*")
 """A dataclass whose fields are options of the command."""
 
 
-@dataclass(frozen=True)
+@option_group
 class CountOptions:
     """The options of a command that counts, and the way from them to its answers.
 
@@ -135,7 +136,7 @@ def _refuse_another(compared: dict[str, tuple[Any, Any]], path: object) -> None:
             )
 
 
-@dataclass(frozen=True)
+@option_group
 class TableOptions(CountOptions):
     """The options of a command that sets the size of the table, and may keep it in a folder, and count by category."""
 

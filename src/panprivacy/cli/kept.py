@@ -228,9 +228,9 @@ class Keeper:
 
     A file that lags behind is an older version of the state: reading it and the memory is reading the state twice.
     So a batch is written at once, or, where writes are slow, as soon as they have paused long enough, and after a
-    second in any case. What waits to be written to a folder is not hidden by coins yet. So a pipe waits no longer than
-    the last write took, in which the rows before were as plain; and files, which whoever images the process can read as
-    well, are written after ten seconds at the latest.
+    second in any case. Rows that wait for a folder are not hidden by coins yet. So a pipe waits no longer than the last
+    write took, during which earlier rows were as plain. Files wait ten seconds at most: an intruder who images the
+    process can read the files as well.
     """
 
     def __init__(self, est: Estimator[Any], file: Kept | None, begun: Callable[[], None] = lambda: None) -> None:

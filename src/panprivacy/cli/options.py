@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias, TypeVar, dataclass_transform
 
 from cyclopts import Group, Parameter, Token
 
@@ -24,10 +24,18 @@ if TYPE_CHECKING:
     from panprivacy.ingest import Layout
     from panprivacy.periods import RowPolicy
 
+T = TypeVar("T")
+
+
+@dataclass_transform(frozen_default=True)
+def option_group(cls: type[T]) -> type[T]:
+    """A frozen dataclass of options, without `==` and `repr`: help comes sooner."""
+    return dataclass(frozen=True, eq=False, repr=False)(cls)
+
 
 def option(text: str, metavar: str | None = None, /, **more: Any) -> Parameter:
     """An option: its help, and the word that stands for its value there."""
-    return Parameter(help=text, metavar=metavar, **more)
+    return Parameter(help=text, **more) if metavar is None else Parameter(help=text, metavar=metavar, **more)
 
 
 OPTIONS = Group("Options", sort_key=0)
@@ -107,7 +115,7 @@ Delta: TypeAlias = Annotated[
 ]
 
 
-@dataclass(frozen=True)
+@option_group
 class RowOptions:
     """Which column of the events holds the users, and which rows are left out."""
 
@@ -124,7 +132,7 @@ class RowOptions:
         return InvalidValue("which column holds the ids? Say --column NAME", code="column")
 
 
-@dataclass(frozen=True)
+@option_group
 class FileOptions(RowOptions):
     """The rows of files, and how the files are written."""
 
@@ -181,7 +189,7 @@ class FileOptions(RowOptions):
         return Files(columns, *skips, files, self.format, self.layout)
 
 
-@dataclass(frozen=True)
+@option_group
 class CategoryOptions:
     """Which categories events can be in."""
 
@@ -248,7 +256,7 @@ def _named(labels: Any) -> str:
     return ", ".join(map(str, labels[:8])) + (", ..." if len(labels) > 8 else "")
 
 
-@dataclass(frozen=True)
+@option_group
 class StateOptions:
     """The file that keeps the state."""
 
@@ -263,7 +271,7 @@ class StateOptions:
         return kept_in(self.state)
 
 
-@dataclass(frozen=True)
+@option_group
 class FolderOptions(StateOptions):
     """The file or folder that keeps the state."""
 
@@ -279,7 +287,7 @@ class FolderOptions(StateOptions):
         return kept_anywhere(self.state, self.shards)
 
 
-@dataclass(frozen=True)
+@option_group
 class TimeOptions:
     """What becomes of rows that are late or early.
 
@@ -329,7 +337,7 @@ class TimeOptions:
         return RowPolicy(ahead, self.late or late, self.early or ("skip" if live else "refuse"))
 
 
-@dataclass(frozen=True)
+@option_group
 class ReleaseOptions:
     """When answers are released."""
 
@@ -356,14 +364,14 @@ class ReleaseOptions:
     ] = None
 
 
-@dataclass(frozen=True)
+@option_group
 class SeriesOptions(TimeOptions, ReleaseOptions):
     """When answers are released, as a series by the clock or by the times of rows."""
 
     OF_TIMES = (*TimeOptions.OF_TIMES, "start", "tz")
 
 
-@dataclass(frozen=True)
+@option_group
 class OutputOptions:
     """How answers look, and how many threads count."""
 

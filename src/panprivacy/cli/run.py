@@ -52,7 +52,8 @@ class Run:
         if self.est.TRAITS.unit == "days":
             return 1  # there is always one more
         budget = self.keeper.budget
-        return budget.releases - budget.releases_made
+        left: int = budget.releases - budget.releases_made
+        return left
 
     def check_left(self) -> None:
         """Refuse to go on if all planned releases are made."""

@@ -5,10 +5,9 @@ Heavy modules are imported in the methods that need them, so that help comes at 
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from panprivacy.cli.options import Delta, RowOptions, WholeNumber, option
+from panprivacy.cli.options import Delta, RowOptions, WholeNumber, option, option_group
 from panprivacy.errors import InvalidValue, PanPrivacyError
 from panprivacy.ingest.batch import Columns, Kind
 from panprivacy.ingest.files import STDIN
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from panprivacy.universe import Universe, Users
 
 
-@dataclass(frozen=True)
+@option_group
 class UniverseOptions:
     """Which users there could be."""
 
@@ -33,7 +32,7 @@ class UniverseOptions:
     normalize: Annotated[
         str | None,
         option(
-            "Spellings of one user: zeros (leading zeros, .0), case, strip, nfc, several with commas, all or none.",
+            "Spelling to ignore: zeros (leading zeros, .0), case, strip, nfc, several with commas, all or none.",
             "HOW",
         ),
     ] = None
@@ -98,7 +97,7 @@ class UniverseOptions:
         return Columns((rows.column,), kind, rows.column_of_actions)
 
 
-@dataclass(frozen=True)
+@option_group
 class GraphOptions(UniverseOptions):
     """Which users there could be, where they may also be the edges of a graph."""
 
@@ -149,7 +148,7 @@ class GraphOptions(UniverseOptions):
         return Columns(ends, kind, rows.column_of_actions)
 
 
-@dataclass(frozen=True)
+@option_group
 class OpenUniverseOptions:
     """Users who are in no list, so that the command says what their ids are."""
 
@@ -189,7 +188,7 @@ class OpenUniverseOptions:
 _BUDGET = ("epsilon", "releases", "intrusions", "delta")
 
 
-@dataclass(frozen=True)
+@option_group
 class PrivacyOptions:
     """How much privacy there is to spend."""
 
@@ -205,14 +204,14 @@ class PrivacyOptions:
         return {name: value for name, value in vars(self).items() if name in _BUDGET}
 
 
-@dataclass(frozen=True)
+@option_group
 class BudgetOptions(PrivacyOptions):
     """How much privacy there is to spend, and on how many releases."""
 
     releases: Annotated[int | None, option("Number of planned releases, which share the budget. Default: 1.")] = None
 
 
-@dataclass(frozen=True)
+@option_group
 class ReadBudgetOptions(BudgetOptions):
     """A budget that may also pay for announced readings of the state."""
 
@@ -226,7 +225,7 @@ def plan_of(est: "Estimator[Any]") -> dict[str, Any]:
     return plan | {"delta": est.delta or None}
 
 
-@dataclass(frozen=True)
+@option_group
 class SizeOptions:
     """How large the table of an estimator is."""
 

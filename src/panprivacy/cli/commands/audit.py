@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
 from math import isinf
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -11,7 +10,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from panprivacy.cli.options import OTHERS, option
+from panprivacy.cli.options import OTHERS, option, option_group
 from panprivacy.cli.output import Output
 from panprivacy.errors import InvalidValue
 from panprivacy.units import format_bytes
@@ -33,7 +32,7 @@ def _between(least: int, most: int, text: str) -> Parameter:
     return Parameter(help=text, validator=validators.Number(gte=least, lte=most))
 
 
-@dataclass(frozen=True)
+@option_group
 class CaseOptions:
     """Which streams an estimator is run on."""
 
@@ -50,7 +49,7 @@ class CaseOptions:
     deletions: Annotated[bool, option("Streams also delete users.")] = False
 
 
-@dataclass(frozen=True)
+@option_group
 class InsteadOptions:
     """What else is audited, and how results are printed."""
 

@@ -2,7 +2,7 @@
 
 import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,7 +12,7 @@ from panprivacy.cli import options as opt
 from panprivacy.cli import users as of
 from panprivacy.cli.commands.count import DensityOptions, DensitySize, DistinctOptions, DistinctSize
 from panprivacy.cli.counting import FLAT, CountOptions
-from panprivacy.cli.options import option
+from panprivacy.cli.options import option, option_group
 from panprivacy.errors import InvalidValue, PanPrivacyError
 from panprivacy.ingest.batch import Columns, Kind
 from panprivacy.ingest.files import STDIN
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _COLUMN = "id"  # the column of bare ids, if the command names none
 
 
-@dataclass(frozen=True)
+@option_group
 class MessageOptions(opt.RowOptions):
     """What messages are, and which of them are left out."""
 
@@ -42,14 +42,14 @@ class MessageOptions(opt.RowOptions):
     options: Annotated[Path | None, option("Settings of the broker's client, such as passwords.", "FILE.toml")] = None
 
 
-@dataclass(frozen=True)
+@option_group
 class ConsumeSeries(opt.SeriesOptions):
     """When answers are released."""
 
     release: Annotated[bool | None, option("Release an answer when a signal ends the command.")] = False
 
 
-@dataclass(frozen=True)
+@option_group
 class ConsumeOptions(CountOptions):
     """The options of `consume`: as `density` has them with a universe, and as `distinct` without."""
 

@@ -5,13 +5,13 @@ Heavy modules are imported in the methods that need them, so that help comes at 
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from panprivacy.cli import options as opt
 from panprivacy.cli import users as of
 from panprivacy.cli.counting import FLAT, CountOptions, TableOptions
-from panprivacy.cli.options import option
+from panprivacy.cli.options import option, option_group
 from panprivacy.errors import InvalidValue, PanPrivacyError
 from panprivacy.ingest.batch import Kind
 from panprivacy.ingest.files import STDIN
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 # --- density --------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@option_group
 class DensityRows(opt.FileOptions):
     """Rows that may also delete users."""
 
     action: Annotated[str | None, option("Column that says whether a row inserts or deletes its user.", "NAME")] = None
 
 
-@dataclass(frozen=True)
+@option_group
 class DensitySize(of.SizeOptions):
     """How many users of a known universe are tracked, and which."""
 
@@ -76,7 +76,7 @@ def _parse_shard(text: str | None) -> tuple[tuple[int, int] | None, bytes | None
     return (int(match[1]), int(match[2])), bytes.fromhex(match[3]) if match[3] else None
 
 
-@dataclass(frozen=True)
+@option_group
 class DensityOptions(TableOptions):
     """The options of `density`."""
 
@@ -105,7 +105,7 @@ def density(files: opt.Paths, /, *, asked: Annotated[DensityOptions, FLAT] = Den
 # --- distinct -------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@option_group
 class DistinctSize(of.SizeOptions):
     """The size of a sketch of users who are in no list."""
 
@@ -141,7 +141,7 @@ class DistinctSize(of.SizeOptions):
             raise PanPrivacyError("this state has another key than was asked for", code="another-key")
 
 
-@dataclass(frozen=True)
+@option_group
 class DistinctOptions(TableOptions):
     """The options of `distinct`."""
 
@@ -182,7 +182,7 @@ def distinct(files: opt.Paths, /, *, asked: Annotated[DistinctOptions, FLAT] = D
 # --- counts ---------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@option_group
 class CountsSize(of.SizeOptions):
     """How far appearances are counted, and which numbers are released."""
 
@@ -199,7 +199,7 @@ class CountsSize(of.SizeOptions):
         return vars(self)
 
 
-@dataclass(frozen=True)
+@option_group
 class CountsState(opt.FolderOptions):
     """The file or folder that keeps the state, and which batch of a folder the files are."""
 
@@ -209,7 +209,7 @@ class CountsState(opt.FolderOptions):
     ] = None
 
 
-@dataclass(frozen=True)
+@option_group
 class CountsOptions(TableOptions):
     """The options of `counts`."""
 
@@ -260,7 +260,7 @@ def counts(files: opt.Paths, /, *, asked: Annotated[CountsOptions, FLAT] = Count
 # --- actives --------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@option_group
 class ActivesBudget(of.PrivacyOptions):
     """How much privacy a cycle has to spend, and how long cycles and days are."""
 
@@ -282,7 +282,7 @@ class ActivesBudget(of.PrivacyOptions):
         return None if self.start is None else parsed_moment("--start", self.start, tz)
 
 
-@dataclass(frozen=True)
+@option_group
 class ActivesRows(opt.FileOptions):
     """Rows with their times."""
 
@@ -291,7 +291,7 @@ class ActivesRows(opt.FileOptions):
     ] = None
 
 
-@dataclass(frozen=True)
+@option_group
 class ActivesTimes(opt.TimeOptions):
     """What becomes of rows that are late or early, and whether the last day is ended."""
 
@@ -305,7 +305,7 @@ class ActivesTimes(opt.TimeOptions):
     ] = None
 
 
-@dataclass(frozen=True)
+@option_group
 class ActivesOptions(CountOptions):
     """The options of `actives`."""
 
@@ -373,7 +373,7 @@ def actives(files: opt.Paths, /, *, asked: Annotated[ActivesOptions, FLAT] = Act
 # --- retention ------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@option_group
 class RetentionRows(opt.FileOptions):
     """The rows of two periods."""
 
@@ -382,7 +382,7 @@ class RetentionRows(opt.FileOptions):
     ] = None
 
 
-@dataclass(frozen=True)
+@option_group
 class RetentionBudget(of.BudgetOptions):
     """How much privacy there is to spend, and which question is asked."""
 
@@ -390,11 +390,11 @@ class RetentionBudget(of.BudgetOptions):
         int | None, option("Planned releases of the second period. Default: the number of --then, or 1.")
     ] = None
     newcomers: Annotated[
-        bool, option("Estimate users of the second period alone more precisely than users who came back.")
+        bool, option("Estimate newcomers of the second period more precisely than users who came back.")
     ] = False
 
 
-@dataclass(frozen=True)
+@option_group
 class RetentionSeries(opt.SeriesOptions):
     """When answers are released."""
 
@@ -406,7 +406,7 @@ class RetentionSeries(opt.SeriesOptions):
     ] = None
 
 
-@dataclass(frozen=True)
+@option_group
 class RetentionOptions(CountOptions):
     """The options of `retention`."""
 

@@ -2,14 +2,13 @@
 
 import sys
 from collections import Counter
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
 from panprivacy.checks import TINY_DELTA, large_delta
-from panprivacy.cli.options import OTHERS, Delta, WholeNumber, option, read_categories
+from panprivacy.cli.options import OTHERS, Delta, WholeNumber, option, option_group, read_categories
 from panprivacy.cli.output import Output
 from panprivacy.errors import InvalidValue
 
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from panprivacy.planning import Plan
 
 
-@dataclass(frozen=True)
+@option_group
 class Known:
     """The known numbers, and the accepted error and loss."""
 
@@ -80,7 +79,7 @@ def _ask(question: str | None, known: Known) -> dict[str, Any]:
     return {"question": question, "users": users, "releases": releases, "error": error}
 
 
-@dataclass(frozen=True)
+@option_group
 class Wish:
     """The wishes for an estimator; `plan` finds the rest."""
 
@@ -104,7 +103,7 @@ class Wish:
     ] = None
 
 
-@dataclass(frozen=True)
+@option_group
 class Divided:
     """Groups of users or categories of events, each of which has to keep to the error."""
 
@@ -143,7 +142,7 @@ def _sizes_of(text: str) -> dict[str, int]:
     return {name.strip(): int(users) for name, _, users in pairs}
 
 
-@dataclass(frozen=True)
+@option_group
 class Periods:
     """Estimators whose answers are about periods of time."""
 

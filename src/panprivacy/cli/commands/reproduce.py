@@ -2,13 +2,12 @@
 
 import os
 from collections import Counter
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import validators
 
-from panprivacy.cli.options import OTHERS, option
+from panprivacy.cli.options import OTHERS, option, option_group
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from panprivacy.experiments.reproduce import Reproduction
 
 
-@dataclass(frozen=True)
+@option_group
 class ReproduceOptions:
     """Which figures are drawn, how thoroughly, and where."""
 
