@@ -31,7 +31,7 @@ def laws_of(est: Any) -> list[Design]:
 
 def test_each_group_of_the_built_estimator_has_the_planned_error() -> None:
     planned = pp.plan(epsilon=1.5, groups=REGIONS)
-    est = planned.build()
+    est: Any = planned.build()
     assert est.groups == tuple(REGIONS)
     assert split_of(est) == planned.split
     for row, law in zip(planned.groups, laws_of(est), strict=True):

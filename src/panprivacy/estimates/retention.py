@@ -243,4 +243,4 @@ class TwoPeriods:
     def _touched(self, first: Counts, now: Counts) -> float:
         """The share of the users that was touched, by both groups; those whom the main group tells are among them."""
         asked, other = self._raw(first, now)
-        return max(within(asked + other), within(asked))
+        return float(max(within(asked + other), within(asked)))

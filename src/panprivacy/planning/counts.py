@@ -82,7 +82,8 @@ class CountsWish:
     def planned(self, split: Split) -> PlannedParts | None:
         """The groups or categories, with the law of each."""
         users = self.universe.size
-        return self.parts and self.parts.planned(users, users, partial(self.error_of_part, split))
+        law = partial(self.error_of_part, split)
+        return None if self.parts is None else self.parts.planned(users, users, law)
 
     def error_of_part(self, split: Split, part: Part) -> tuple[float, float]:
         """Standard error and alpha of a group or category."""

@@ -111,6 +111,7 @@ def planned_parts(
     universe: Any, groups: Any, categories: Iterable[Label] | None = None, other: bool = False, bits: int | None = None
 ) -> tuple[Universe | None, Parts | None]:
     """The universe of a plan, and its groups or categories, by the arguments of `plan`."""
+    ranges: Groups | None
     if isinstance(groups, Mapping):
         universe, ranges = _of_sizes(universe, groups)
     elif universe is None:

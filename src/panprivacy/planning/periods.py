@@ -164,7 +164,8 @@ class _Wish:
 
     def planned(self, split: Split) -> PlannedParts | None:
         """The groups, with the law of each."""
-        return self.parts and self.parts.planned(self.users, self.users, partial(self.error_of_part, split))
+        law = partial(self.error_of_part, split)
+        return None if self.parts is None else self.parts.planned(self.users, self.users, law)
 
     def reach(self, epsilon: float) -> float:
         """The error that is exceeded with probability beta, rounded up."""

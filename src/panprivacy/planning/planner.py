@@ -118,8 +118,9 @@ def _density_plan(wish: Wish, terms: Terms, size: int, alpha: Fraction) -> Densi
         beta=wish.beta,
         probability=worst.probability,
         worst_density=worst.seen / design.population,
-        parts=wish.parts
-        and wish.parts.planned(terms.population, size, partial(_error_of_part, terms, size, wish.beta, density)),
+        parts=None
+        if wish.parts is None
+        else wish.parts.planned(terms.population, size, partial(_error_of_part, terms, size, wish.beta, density)),
     )
 
 

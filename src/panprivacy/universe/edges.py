@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from panprivacy.checks import shown
 from panprivacy.errors import InvalidType, InvalidValue, OutsideUniverse
 from panprivacy.memory.scratch import Scratch
 from panprivacy.universe import lookup_kernels as kernels
@@ -17,7 +18,6 @@ from panprivacy.universe.columns import (
     is_polars,
     plain_column,
     refuse_missing,
-    shown,
 )
 from panprivacy.universe.hash_index import NOT_THERE, LookedUp
 from panprivacy.universe.integers import Lookup, TooLarge, Words, as_words, integers, words_of

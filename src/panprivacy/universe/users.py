@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from panprivacy.checks import shown
 from panprivacy.errors import InvalidType, InvalidValue, OutsideUniverse, PanPrivacyError
 from panprivacy.memory.scratch import Scratch
 from panprivacy.units import counted
@@ -24,7 +25,6 @@ from panprivacy.universe.columns import (
     plain_column,
     refuse_floats,
     refuse_missing,
-    shown,
     streamed,
 )
 from panprivacy.universe.groups import Groups, in_runs, label_column
