@@ -5,7 +5,6 @@ rows at a time, of Parquet the wanted columns only. Polars reads a file, so thes
 (``memfd_create``) that is as long as the real one and has holes for all that was not asked for.
 """
 
-import errno
 import os
 import struct
 from collections import deque
@@ -63,16 +62,16 @@ class RemoteFile(str):
 
 
 class _Reader:
-    """The bytes of a remote file; what its file system raises becomes an error of reading."""
+    """The bytes of a remote file; what its file system raises becomes one line."""
 
-    def __init__(self, opened: Any) -> None:
-        self._opened = opened
+    def __init__(self, name: str, opened: Any) -> None:
+        self._name, self._opened = name, opened
 
     def read(self, size: int) -> bytes:
         try:
             return bytes(self._opened.read(size))
         except Exception as error:
-            raise OSError(errno.EIO, f"the connection broke ({type(error).__name__})") from None
+            raise BadInput(self._name, f"the connection broke ({type(error).__name__})") from None
 
 
 @contextmanager
@@ -82,7 +81,7 @@ def _opened(file: RemoteFile) -> Iterator[_Reader]:
     with _refusing(file):
         opened = file.filesystem.open(file.path, "rb", **how)
     try:
-        yield _Reader(opened)
+        yield _Reader(file, opened)
     finally:
         opened.close()
 
@@ -142,7 +141,7 @@ class Stretch(NamedTuple):
     """Some rows of a file, and where their bytes are."""
 
     ranges: list[tuple[int, int]]
-    index: bytes
+    ending: bytes
     """The end of the file that tells of these rows."""
     rows: tuple[int, int] | None = None
     """The first row and the number of rows, if the index tells of more."""
@@ -210,7 +209,7 @@ class RemoteTable:
         handle = os.memfd_create("panprivacy", os.MFD_CLOEXEC)
         try:
             os.ftruncate(handle, self.file.size)
-            _write_whole(handle, stretch.index, self.file.size - len(stretch.index))
+            _write_whole(handle, stretch.ending, self.file.size - len(stretch.ending))
             for start, _ in reversed(stretch.ranges):
                 _write_whole(handle, found.pop(), start)
             yield f"/proc/self/fd/{handle}"
@@ -265,12 +264,13 @@ class RemoteTable:
 
 def _fetched_whole(file: RemoteFile) -> IO[bytes]:
     """All bytes of a file in memory, for a server that does not answer with parts of it."""
-    made = os.fdopen(os.memfd_create("panprivacy", os.MFD_CLOEXEC), "w+b")
-    with file.open() as reader:
-        while piece := reader.read(_BLOCK):
-            made.write(piece)
-    made.flush()
-    return made
+    with ExitStack() as unless_whole:
+        made = unless_whole.enter_context(os.fdopen(os.memfd_create("panprivacy", os.MFD_CLOEXEC), "w+b", buffering=0))
+        with file.open() as reader:
+            while piece := reader.read(_BLOCK):
+                _write_whole(made.fileno(), piece, made.seek(0, os.SEEK_END))
+        unless_whole.pop_all()
+        return made
 
 
 def _together(sizes: Sequence[int]) -> Iterator[range]:

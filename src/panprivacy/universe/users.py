@@ -102,11 +102,7 @@ class Users(LookedUp):
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:
         if isinstance(ids, str | Path):
-            from panprivacy.ingest.lists import read_ids
-
-            file, options = str(ids), storage_options
-            ids = read_ids(file, column, storage_options=options)
-            groups = None if groups is None else read_ids(file, groups, "group", options)
+            ids, groups = _read(str(ids), column, groups, storage_options)
         elif isinstance(column, str) and (is_frame(ids) or is_stream(ids)):
             labels = [groups] if isinstance(groups, str) else []
             ids, *labels = chosen_columns(ids, column, *labels)
@@ -401,6 +397,14 @@ def _by_group(ids: "pl.Series | list[Hashable]", groups: Any) -> "tuple[pl.Serie
             f"user {user!r} is in two groups, {one!r} and {other!r}; a user has one", code="user-in-two-groups"
         )
     return listed, in_runs(labels) if len(labels) else None
+
+
+def _read(file: str, column: str | None, group: str | None, options: Mapping[str, Any] | None) -> tuple[Any, Any]:
+    """The ids of a file, and the groups of users if a column of them is named."""
+    from panprivacy.ingest.lists import read_ids
+
+    groups = None if group is None else read_ids(file, group, "group", options)
+    return read_ids(file, column, storage_options=options), groups
 
 
 def _column(ids: Any) -> "pl.Series | list[Hashable]":
