@@ -9,7 +9,7 @@ plain list of who is there. In the end every bit must be what the last acknowled
 each release that was shown must be in the list of those that were published, with the value that was shown (0 spent
 twice), the list must have as many as the ledger has booked (0 spent unseen), and the service must have started every
 time. With --trouble, writes end half-way with "no space left" for a third of the time, and the wall clock is 400 days
-ahead for a third of the time; a second counter, which is released every day, must not have been released.
+ahead for a third of the time, also at starts; a second counter, released every day, must not have been released.
 """
 
 import argparse
@@ -38,6 +38,7 @@ import panprivacy as pp
 from panprivacy.ingest.bodies import Body, ContentType
 from panprivacy.privacy import coins
 from panprivacy.serve import config, counter, server
+from panprivacy.serve.schedule import SteadyClock
 from panprivacy.serve.service import Service
 from panprivacy.testing import CertainCoins
 
@@ -78,18 +79,25 @@ class Trouble:
     """A disk that is full now and then, and a wall clock that is far ahead now and then."""
 
     def __init__(self, seed: int) -> None:
-        self._draw, self._full, self._ahead = random.Random(seed), False, 0
-        self._write, self._wall = os.pwrite, counter._CLOCK._wall
+        self._draw, self._full = random.Random(seed), False
+        self._write = os.pwrite
+        self._set_clock()
+        counter._CLOCK = SteadyClock(lambda: None, lambda: time.time_ns() // 1000 + self._ahead)
+
+    def begin(self) -> None:
+        """Fill the disk, and set the clock, now and then."""
         os.pwrite = self._pwrite
         os.posix_fallocate = self._allocate
-        counter._CLOCK._wall = lambda: self._wall() + self._ahead
         threading.Thread(target=self._go_on, daemon=True).start()
+
+    def _set_clock(self) -> None:
+        self._ahead = _JUMP if self._draw.random() < 1 / 3 else 0
 
     def _go_on(self) -> None:
         while True:
             time.sleep(self._draw.expovariate(1 / 0.03))
             self._full = self._draw.random() < 1 / 3
-            self._ahead = _JUMP if self._draw.random() < 1 / 3 else 0
+            self._set_clock()
 
     def _pwrite(self, handle: int, data: Any, at: int) -> int:
         if self._full:
@@ -126,16 +134,16 @@ def _serve_when_asked(asked: Any, folder: Path, port: int, trouble: bool) -> Non
         if not child:
             try:
                 sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115 - until the process is killed
-                server.run(settings, None, partial(_tell_ready, asked, number if trouble else None))
+                server.run(settings, None, partial(_tell_ready, asked, Trouble(number) if trouble else None))
             finally:
                 os._exit(0)
         os.waitpid(child, 0)
         asked.send("ended")
 
 
-def _tell_ready(asked: Any, trouble: int | None, _address: str) -> None:
+def _tell_ready(asked: Any, trouble: Trouble | None, _address: str) -> None:
     if trouble is not None:
-        Trouble(trouble)
+        trouble.begin()
     asked.send(os.getpid())
 
 

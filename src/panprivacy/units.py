@@ -16,7 +16,9 @@ def parse_bytes(text: str | int) -> int:
     if isinstance(text, int):
         size = text
     elif not isinstance(text, str):
-        raise InvalidType(f'memory is text like "16 KiB" or a number of bytes, got {text!r:.40}', code="memory-type")
+        raise InvalidType(
+            f'memory is text like "16 KiB" or a number of bytes, got a {type(text).__name__}', code="memory-type"
+        )
     else:
         match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([a-z]*)\s*", text.lower())
         if not match or (match[2] or "b") not in _UNITS:
@@ -48,3 +50,12 @@ def format_bytes(size: int) -> str:
         if size >= _UNITS[unit.lower()]:
             return f"{size / _UNITS[unit.lower()]:.1f} {unit}"
     return f"{size} B"
+
+
+def magnitude(number: int, least: int) -> int:
+    """A number rounded down to a power of ten, or 0 if it is below `least`: too coarse to tell of single events.
+
+    >>> magnitude(99, 100), magnitude(100, 100), magnitude(54_321, 100)
+    (0, 100, 10000)
+    """
+    return 0 if number < least else 10 ** (len(str(number)) - 1)

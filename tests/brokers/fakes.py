@@ -46,6 +46,9 @@ class FakeBroker:
         self.given_out.append(block)
         return Messages(block, self._given, lambda number: f"message {start + number}")
 
+    def waiting(self) -> int | None:
+        return len(self.payloads) - self._given
+
     def acknowledge(self, messages: Messages) -> None:
         assert messages.receipt > self.acknowledged, "in order"
         self.acknowledged = messages.receipt

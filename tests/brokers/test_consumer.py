@@ -182,3 +182,21 @@ def test_a_broker_that_answers_again_is_told_even_if_it_has_no_messages() -> Non
     consumer.close()
     assert said == ["unreachable", "reached"]
     assert consumer.trouble is None
+
+
+def test_how_many_messages_wait_is_told_in_powers_of_ten_and_not_while_nobody_answers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("panprivacy.brokers.consumer._LOOK", 0.0)
+    broker = FakeBroker(ROWS)
+    pump = BrokerConsumer(broker, USERS, batch=10)
+    told = []
+    for waiting in (0, 999, 1000, 54_321, None):
+        monkeypatch.setattr(broker, "waiting", lambda waiting=waiting: waiting)
+        pump._look()
+        told.append(pump.lag)
+    assert told == [0, 0, 1000, 10_000, None]
+    pump.lag = 1000
+    pump._note_trouble("nobody answers")
+    pump._look()
+    assert pump.lag is None

@@ -20,6 +20,8 @@ from servers import KINDS, Server, started, until
 
 import panprivacy as pp
 from imaged import image_of
+from panprivacy.brokers.settings import read_source
+from panprivacy.ingest import Columns, Kind
 from panprivacy.serve.config import settings_of
 from panprivacy.serve.service import Service
 
@@ -104,6 +106,21 @@ def test_the_service_counts_all_kinds_of_messages_and_passes_over_bad_ones(
     assert said.count("source skipped") in (1, 2, 3)
     assert "secret" not in said
     assert "987654321" not in said
+
+
+def test_a_broker_says_how_many_messages_wait(server: Server) -> None:
+    server.fill("waiting", _visits(range(2500)))
+    table = read_source(server.source("waiting"), "source", Columns(("user",), Kind.integers), [])
+    assert table is not None
+    broker, fetched = table.broker("reader", lambda _word, _cause: None), 0
+    try:
+        for enough in (2000, 2500):
+            while fetched < enough:
+                messages = broker.fetch(min(100, enough - fetched), 1.0)
+                fetched += 0 if messages is None else len(messages.payloads)
+            until(lambda left=2500 - enough: broker.waiting() == left, "it knows how many are left")
+    finally:
+        broker.close()
 
 
 def test_a_bad_message_ends_the_command_in_one_line_and_stays_with_the_broker(server: Server, state: Path) -> None:

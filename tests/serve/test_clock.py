@@ -1,15 +1,24 @@
 """A wall clock that jumps ahead ends no period before it has stayed there."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from service_for_tests import FLU, settings_for
 
+from panprivacy.ingest.bodies import Body, ContentType
+from panprivacy.ingest.problems import Refused
 from panprivacy.serve import counter
 from panprivacy.serve.schedule import SteadyClock
+from panprivacy.serve.server import check_all
 from panprivacy.serve.service import Service
+from panprivacy.settings import InvalidSettings
 
 SECOND, DAY = 10**6, 86_400 * 10**6
+DAILY = FLU | {"releases": 100, "schedule": {"every": "1d", "start": "1971-01-01"}}
+ACTIVES = {"kind": "actives", "universe": 100, "epsilon": 1.0, "span": "28d", "column": "user"} | {
+    "schedule": {"every": "1d", "start": "1971-01-01"}
+}
 
 
 class Clocks:
@@ -57,10 +66,7 @@ def test_a_clock_may_be_set_by_less_than_a_minute_and_may_go_back() -> None:
 def test_a_jump_of_400_days_spends_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clocks = Clocks()
     monkeypatch.setattr(counter, "_CLOCK", clocks.steady)
-    daily = FLU | {"releases": 100, "schedule": {"every": "1d", "start": "1971-01-01"}}
-    actives = {"kind": "actives", "universe": 100, "epsilon": 1.0, "span": "28d", "column": "user"}
-    actives["schedule"] = {"every": "1d", "start": "1971-01-01"}
-    with Service(settings_for(tmp_path, flu=daily, actives=actives)) as service:
+    with Service(settings_for(tmp_path, flu=DAILY, actives=ACTIVES)) as service:
         for name in ("flu", "actives"):
             one = service.counter(name)
             made = len(one.release_log)
@@ -72,3 +78,84 @@ def test_a_jump_of_400_days_spends_nothing(tmp_path: Path, monkeypatch: pytest.M
             one._tick()
             assert not one.trouble
             assert len(one.release_log) == made
+
+
+def body() -> Body:
+    return Body.copied(b"[1]", ContentType.json)
+
+
+@pytest.fixture
+def clocks(monkeypatch: pytest.MonkeyPatch) -> Clocks:
+    clocks = Clocks()
+    monkeypatch.setattr(counter, "_CLOCK", clocks.steady)
+    return clocks
+
+
+def restarted(clocks: Clocks, monkeypatch: pytest.MonkeyPatch, days: float) -> None:
+    """Stop the machine, and start it when its wall clock is so many days later."""
+    clocks.wall, clocks.elapsed = clocks.wall + int(days * DAY), 0
+    clocks.steady = SteadyClock(clocks.alarm, lambda: clocks.wall, lambda: clocks.elapsed)
+    monkeypatch.setattr(counter, "_CLOCK", clocks.steady)
+
+
+def released(service: Service) -> dict[str, int]:
+    """How many releases there are after a look at the clock."""
+    for one in service.counters.values():
+        one._worker.submit(lambda: None).result(20)
+    return {name: len(one.release_log) for name, one in service.counters.items()}
+
+
+def test_a_service_that_starts_while_the_clock_is_ahead_counts_and_spends_nothing_until_it_is_back(
+    tmp_path: Path, clocks: Clocks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = settings_for(tmp_path, flu=DAILY, actives=ACTIVES, plain=FLU)
+    with Service(settings):
+        pass
+    restarted(clocks, monkeypatch, 400)
+    with Service(settings) as service:
+        assert released(service) == {"flu": 0, "actives": 0, "plain": 0}
+        service.counter("plain").take(body()).result(20)
+        for name in ("flu", "actives"):
+            with pytest.raises(Refused, match="stopped for very long"):
+                service.counter(name).take(body())
+            assert service.states["counters"][name].state == "failing"
+            assert service.counter(name)._due() == 30
+        with pytest.raises(Refused, match="stopped for very long"):
+            service.counter("flu").release()
+    with pytest.raises(InvalidSettings, match="accept-clock"):
+        check_all(settings)
+    with Service(settings) as service:
+        clocks.go(1, -400 * DAY)
+        assert released(service) == {"flu": 0, "actives": 0, "plain": 0}
+        service.counter("flu").take(body()).result(20)
+        assert all(state.is_ready for state in service.states["counters"].values())
+
+
+@pytest.mark.parametrize(("days", "accepted"), [(7, False), (12, True)])
+def test_a_service_that_was_stopped_goes_on_if_it_was_a_week_or_its_operator_says_so(
+    tmp_path: Path, clocks: Clocks, monkeypatch: pytest.MonkeyPatch, days: int, accepted: bool
+) -> None:
+    settings = settings_for(tmp_path, flu=DAILY, actives=ACTIVES)
+    with Service(settings):
+        pass
+    restarted(clocks, monkeypatch, days)
+    with Service(replace(settings, accept_clock=accepted)) as service:
+        assert released(service) == {"flu": 1, "actives": days}
+        service.counter("flu").take(body()).result(20)
+    restarted(clocks, monkeypatch, 1)
+    with Service(settings) as service:
+        assert released(service) == {"flu": 2, "actives": days + 1}
+
+
+def test_a_service_that_runs_for_months_is_not_taken_for_one_that_was_stopped(
+    tmp_path: Path, clocks: Clocks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = settings_for(tmp_path, flu=DAILY | {"releases": 2})
+    with Service(settings) as service:
+        for _ in range(15):
+            clocks.go(86_400)
+            service.counter("flu").take(body()).result(20)
+        assert len(service.counter("flu").release_log) == 2
+    restarted(clocks, monkeypatch, 1)
+    with Service(settings) as service:  # none is left to spend
+        service.counter("flu").take(body()).result(20)

@@ -95,6 +95,47 @@ def test_batches_that_wait_together_are_written_once(service: Service, monkeypat
     assert writes <= 3
 
 
+def test_while_a_long_body_is_read_short_ones_of_other_senders_are_counted_and_written(
+    service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flu, came, done = service.counter("flu"), [], []
+    give_way = flu._worker.give_way
+
+    def crowded() -> None:
+        if not came:
+            came.append(flu.take(body(7), b"honest"))
+            came.append(flu.take(body(8), b"careless"))
+            came.append(flu.take(Body.copied(b"user\n" + b"1\n" * 2**20, ContentType.csv), b"another"))
+            give_way()
+            done.extend(future.done() for future in came)
+            done.append(7 in on_disk(tmp_path))
+
+    monkeypatch.setattr(flu._worker, "give_way", crowded)
+    long = Body.copied(b"user\n" + b"1\n" * 10**5, ContentType.csv)
+    assert flu.take(long, b"careless").result(20) == 10**5
+    assert done == [True, False, False, True]
+    assert [future.result(20) for future in came] == [1, 1, 2**20]
+
+
+def test_a_body_that_was_counted_before_a_long_one_does_not_wait_for_it(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flu, seen = service.counter("flu"), []
+    give_way = flu._worker.give_way
+
+    def noted() -> None:
+        give_way()
+        seen.append(first.done())
+
+    monkeypatch.setattr(flu._worker, "give_way", noted)
+    with flu._worker._ready:  # so that both are of one group
+        first = flu.take(body(7), b"honest")
+        flu.take(Body.copied(b"user\n" + b"1\n" * 10**5, ContentType.csv), b"careless")
+    service.counter("flu").take(body(9)).result(20)
+    assert seen
+    assert all(seen)
+
+
 def test_one_bad_batch_of_a_group_does_not_harm_the_others(service: Service, tmp_path: Path) -> None:
     waiting = [service.counter("flu").take(body(user)) for user in (1, 5000, 2)]
     assert waiting[0].result() == waiting[2].result() == 1

@@ -34,11 +34,15 @@ def test_a_scraper_sees_what_is_ready_what_is_due_and_how_large_the_process_is(t
         settings_for(tmp_path, {"limits": {"memory": "4 GiB"}}, flu=weekly, cold=FLU), sources={"flu": source}
     )
     with client_of(settings) as client:
+        assert 'panprivacy_source_lag_messages{counter="flu"}' not in client.get("/metrics").text
+        source.lag = 10_000
         text = client.get("/metrics").text
+        assert client.get("/ready").json()["sources"]["flu"]["lag"] == 10_000
         source.trouble = "connection refused"
         later = client.get("/metrics").text
     assert 'panprivacy_counter_ready{counter="flu"} 1.0' in text
     assert 'panprivacy_source_ready{counter="flu"} 1.0' in text
+    assert 'panprivacy_source_lag_messages{counter="flu"} 10000.0' in text
     assert 'panprivacy_source_ready{counter="flu"} 0.0' in later
     assert 'panprivacy_next_release_time_seconds{counter="flu"}' in text
     assert 'panprivacy_next_release_time_seconds{counter="cold"}' not in text

@@ -34,6 +34,7 @@ class Quiet:
 
     stopped: str | None = None
     trouble: str | None = None
+    lag: int | None = None
 
     def start(self, take: Take) -> None:
         """Begin."""
@@ -141,7 +142,7 @@ def test_a_broker_that_is_down_is_told_and_so_is_one_that_came_back(tmp_path: Pa
         source.trouble = "connection refused"
         ready = client.get("/ready")
         assert ready.status_code == 503
-        assert ready.json()["sources"] == {"flu": {"state": "unreachable", "reason": "connection refused"}}
+        assert ready.json()["sources"] == {"flu": {"state": "unreachable", "reason": "connection refused", "lag": None}}
         source.trouble = None
         assert client.get("/ready").status_code == 200
         source.stopped = "message 3: a row is bad"

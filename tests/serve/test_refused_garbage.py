@@ -114,7 +114,7 @@ def test_what_refers_to_itself_is_found(
     assert len(garbage_of(here)) > 1
 
 
-def _fail(_: object, body: Body, __: object) -> int:
+def _fail(_: object, body: Body, *__: object) -> int:
     rows = body.octets.tobytes().decode().split("\n")  # which the frame of this call holds
     raise RuntimeError(rows[0])
 
@@ -124,7 +124,7 @@ def _fill_the_disk(*_: object) -> None:
 
 
 def _refuse(why: ProblemType) -> Callable[..., None]:
-    def refuse(*_: object) -> None:
+    def refuse(*_: object, **_named: object) -> None:
         raise Refused(why)
 
     return refuse

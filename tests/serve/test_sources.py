@@ -21,6 +21,7 @@ class Three:
 
     stopped: str | None = None
     trouble: str | None = None
+    lag: int | None = None
 
     def start(self, take: Take) -> None:
         self._take = take

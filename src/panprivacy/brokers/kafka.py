@@ -70,6 +70,13 @@ class Kafka:
 
         return Messages(found.payloads, ends, place)
 
+    def waiting(self) -> int | None:
+        """How many messages are not fetched yet, in all partitions."""
+        try:
+            return self._connected().waiting()
+        except Failed:
+            return None
+
     def acknowledge(self, messages: Messages) -> None:
         """Commit the offsets after the last messages, without waiting for the broker."""
         try:

@@ -1,7 +1,7 @@
 """librdkafka, the C library inside confluent-kafka: the public functions that a reader needs, called through ctypes.
 
 confluent-kafka's own `consume` makes Python objects of each message. They cannot be wiped, and in a hardened process,
-whose allocators overwrite what is freed, they take longer than all the rest. So messages are copied from the library's
+whose allocators overwrite freed memory, they take longer than all the rest. So messages are copied from the library's
 memory into one `Block`, and given back to the library, by one call for a batch.
 
 `benchmarks/brokers.py`, a million messages, two rounds on two busy cores, as shares of a bare `consume` loop with the
@@ -68,6 +68,7 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {  # what each returns, and takes
     "message_destroy": (None, c_void_p),
     "assignment": (c_int, c_void_p, POINTER(POINTER(_Partitions))),
     "position": (c_int, c_void_p, POINTER(_Partitions)),
+    "get_watermark_offsets": (c_int, c_void_p, c_char_p, c_int32, POINTER(c_int64), POINTER(c_int64)),
     "commit": (c_int, c_void_p, POINTER(_Partitions), c_int),
     "committed": (c_int, c_void_p, POINTER(_Partitions), c_int),
     "topic_partition_list_new": (POINTER(_Partitions), c_int),
@@ -161,6 +162,14 @@ class Reader:
             return {part.partition: part.offset for part in each if part.offset >= 0}
         finally:
             self._call["topic_partition_list_destroy"](assigned)
+
+    def waiting(self) -> int:
+        """How many messages are behind those that were fetched, as the library knows from its last answers."""
+        found, low, high = 0, c_int64(), c_int64()
+        for partition, end in self.ends().items():
+            if not self._call["get_watermark_offsets"](self._client, self._topic, partition, byref(low), byref(high)):
+                found += max(high.value - end, 0)
+        return found
 
     def answers(self, seconds: float) -> bool:
         """Whether the broker has given this reader partitions, and answers now."""

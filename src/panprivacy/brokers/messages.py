@@ -15,13 +15,13 @@ _NEWLINE = 10
 
 
 class Unreachable(PanPrivacyError):
-    """The broker does not answer, or lacks what is asked for; it is asked again after a while."""
+    """The broker does not answer, or has no such topic or stream; it is asked again after a while."""
 
     CODE = "broker-unreachable"
 
 
 class Hopeless(PanPrivacyError):
-    """The broker will never give what is asked for."""
+    """The broker will never deliver this topic or stream."""
 
     CODE = "broker-hopeless"
 
@@ -104,6 +104,9 @@ class Broker(Protocol):
 
     def fetch(self, most: int, seconds: float) -> Messages | None:
         """Some messages as soon as there are any, None if the broker has none. Raises `Unreachable` and `Hopeless`."""
+
+    def waiting(self) -> int | None:
+        """How many messages are not fetched yet; None if the broker does not say."""
 
     def acknowledge(self, messages: Messages) -> None:
         """Have the broker never give these out again. Raises `Unreachable`: then it may."""

@@ -31,6 +31,13 @@ class Nats:
         """Messages that are there, or the first that come."""
         return self._done(self._fetch(most, seconds))  # type: ignore[no-any-return]
 
+    def waiting(self) -> int | None:
+        """How many messages of the stream the consumer has not been given."""
+        try:
+            return self._done(self._waiting())  # type: ignore[no-any-return]
+        except Unreachable:  # or this user may not ask
+            return None
+
     def acknowledge(self, messages: Messages) -> None:
         """Acknowledge each message, and wait until the broker has it."""
         self._done(self._acknowledge(messages.receipt))
@@ -83,6 +90,11 @@ class Nats:
         for message in messages:
             message.data = b""  # the message is kept until it is acknowledged, and its data could not be wiped
         return Messages(payloads, found, lambda number: f"message {messages[number].metadata.sequence.stream}")
+
+    async def _waiting(self) -> int | None:
+        pulled = await self._connected()
+        found: int | None = (await pulled.consumer_info()).num_pending
+        return found
 
     async def _acknowledge(self, found: list[Any]) -> None:
         for message in found:

@@ -59,6 +59,17 @@ class Redis:
         places = [f"entry {name.decode()}{lacking if payload is _NO_PAYLOAD else ''}" for name, payload in found]
         return Messages(payloads, [name for name, _ in entries], places.__getitem__)
 
+    def waiting(self) -> int | None:
+        """How many entries the group has not been given; Redis knows from version 7 on."""
+        from redis.exceptions import RedisError
+
+        try:
+            groups = self._connected().xinfo_groups(self._stream)
+        except (RedisError, OSError):  # or this user may not ask
+            return None
+        found: list[int | None] = [each.get("lag") for each in groups if each["name"] == self._group.encode()]
+        return found[0] if found else None
+
     def acknowledge(self, messages: Messages) -> None:
         """Take the entries off the list of pending ones."""
         from redis.exceptions import RedisError

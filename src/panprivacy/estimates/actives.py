@@ -62,7 +62,7 @@ class ActivesRelease(AnyRelease):
     """``active[k-1]`` is the share that was active in the last k days.
 
     Each share is the raw one, which is unbiased, brought into [0, 1]. Other users tell each of them, so that a share
-    may come out below that of fewer days. `pp.ActiveUsers.smoothed` averages over days."""
+    may come out below the share of fewer days. `pp.ActiveUsers.smoothed` averages over days."""
     smoothed: ClassVar[Part[Floats]]
     smoothed_stderr: ClassVar[Part[Floats]]
     smoothed_interval: ClassVar[Part[tuple[Interval, ...]]]
@@ -91,7 +91,7 @@ class ActivesRelease(AnyRelease):
 
     @property
     def main_name(self) -> str:
-        """The name of the share by which groups are compared: the daily one, or else that of one day."""
+        """The name of the share by which groups are compared: the daily share, or else the share of one day."""
         return "daily" if "daily" in self.estimates else "last 1"
 
     @property
@@ -140,7 +140,7 @@ class ActivesRelease(AnyRelease):
         return not self.active_stderr[0] <= max(self.active[0], PLAUSIBLE)  # it may be nan
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything in the release as plain numbers and text, for JSON; None for what is not known."""
+        """Everything in the release as plain numbers and text, for JSON; None for unknown values."""
         parts = (f"{name}{part}" for name in ("stickiness", *_OF_A_NAME) for part in ("", "_stderr", "_interval"))
         times = {"start": self.start.isoformat(), "end": self.end.isoformat()}
         return dict.fromkeys(parts) | super().to_dict() | times
@@ -264,7 +264,7 @@ def _smoothed(releases: Sequence[ActivesRelease], k: int) -> tuple[dict[int, Est
 
 
 def named_days(length: timedelta, known: int) -> dict[str, int]:
-    """How many days of this length ``daily``, ``weekly`` and ``monthly`` stand for, of those that so many days tell.
+    """How many days of this length ``daily``, ``weekly`` and ``monthly`` stand for, out of the `days` that are known.
 
     >>> named_days(timedelta(days=1), 28), named_days(timedelta(hours=12), 10)
     ({'daily': 1, 'weekly': 7, 'monthly': 28}, {'daily': 2})

@@ -40,7 +40,7 @@ class FrequencyRelease(AnyRelease):
     """Estimates of how often users appeared, with their errors, that cost the stated part of the budget.
 
     Shares are fractions of the universe. If only the mean was released, there are no shares. Where users have groups,
-    the estimates are those of all of them together, and `groups` has each. A release by category has groups only.
+    the estimates are of all of them together, and `groups` has each. A release by category has groups only.
 
     Three sets of numbers answer three needs. A single number to quote: `at_least`, `exactly` and `mean`, each unbiased
     up to its range. Numbers to calculate with: `raw_at_least`, `raw_exactly` and `raw_mean` are exactly unbiased and
@@ -70,7 +70,7 @@ class FrequencyRelease(AnyRelease):
     at_least, at_least_stderr, at_least_interval, raw_at_least = series("at_least")
     """Shares of the users who appeared at least once, twice, ... `up_to` times: ``at_least[j-1]``.
 
-    Each is the raw share, which is unbiased, brought into [0, 1]. A share may come out above that of fewer times."""
+    Each is the raw, unbiased share, brought into [0, 1]. A share may come out above the share of fewer times."""
     exactly: ClassVar[Part[Floats]]
     exactly_stderr: ClassVar[Part[Floats]]
     exactly_interval: ClassVar[Part[tuple[Interval, ...]]]

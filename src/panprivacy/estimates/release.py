@@ -42,7 +42,7 @@ class Cost:
     delta_spent: float
     """The probability, at most, with which more than that was lost; 0 without Gaussian noise."""
     secure: bool
-    """False if the coins were not the operating system's: such a release protects nobody."""
+    """False if the coins were not the operating system's: such a release protects no one."""
 
     def __str__(self) -> str:
         left = "" if self.epsilon_remaining is None else f", {self.epsilon_remaining:.4g} left"
@@ -83,7 +83,7 @@ class AnyRelease(Tabular):
     delta_spent: ClassVar[OfPart[float]] = OfPart("cost")
     """The probability, at most, with which more than `epsilon_spent` was lost; 0 without Gaussian noise."""
     secure: ClassVar[OfPart[bool]] = OfPart("cost")
-    """False if the coins were not the operating system's: such a release protects nobody."""
+    """False if the coins were not the operating system's: such a release protects no one."""
 
     @property
     def epsilon_remaining(self) -> float:
@@ -206,7 +206,7 @@ class AnyRelease(Tabular):
     # --- as text ------------------------------------------------------------------------------------------------
 
     def card(self) -> Card:
-        """What is shown of it: its estimates, its cost, and its first groups in a table."""
+        """Its representation: estimates, cost, and the first groups in a table."""
         rows = (*(self._rows() if self.estimates else ()), ("epsilon", self._spent()))
         title, warning = self._title(), warning_of(self.secure)
         if not self.groups:
@@ -221,7 +221,7 @@ class AnyRelease(Tabular):
         return f"Release {self.number}"
 
     def _rows(self) -> Rows:
-        """What is shown of the estimates."""
+        """The representation of the estimates."""
         return tuple((name, each.shown(self.interval_name)) for name, each in self.singles().items())
 
     def _spent(self) -> str:
@@ -240,11 +240,11 @@ class AnyRelease(Tabular):
         return f"{len(self.groups):,}, standard {errors}" + (f", {noisy:,} of them {_NOISY}" if noisy else "")
 
     def header(self) -> tuple[str, ...]:
-        """What is shown above `cells`."""
+        """The header above `cells`."""
         return "group", _LABELS.get(self.main_name, self.main_name), self.interval_name, *self._more_cells()
 
     def cells(self) -> tuple[str, ...]:
-        """What is shown of a group in a table."""
+        """The row of a group in a table."""
         noisy = f" ({_NOISY})" if self.mostly_noise else ""
         return str(self.group), f"{self.main.short}{noisy}", self.main.bounds, *self._more_cells().values()
 
@@ -257,11 +257,11 @@ class AnyRelease(Tabular):
         return f"{self.group}: {name} {self.main.shown(self.interval_name)}{self._more_words()}{noisy}"
 
     def _more_words(self) -> str:
-        """What is said of a group after its main estimate."""
+        """The text of a group after its main estimate."""
         return ""
 
     def lines(self) -> list[str]:
-        """What is said of it in one line, and a line for each group."""
+        """One line for the release, and one for each group."""
         return [self.card().line, *(row._line_of_group() for row in self.groups)]
 
     def __str__(self) -> str:
@@ -313,7 +313,7 @@ class Release(AnyRelease):
 
     @staticmethod
     def of_share(share: Estimate, universe: int) -> dict[str, Estimate | Series]:
-        """The estimates of a release, from that of the density."""
+        """The estimates of a release, from the density's."""
         return {"density": share, "count": share.times(universe)}
 
     def _is_noise(self) -> bool:

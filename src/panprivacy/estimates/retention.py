@@ -1,7 +1,7 @@
 """Who came back: the release of a `Retention`, and how two releases together tell who came in which period."""
 
 from dataclasses import dataclass, field, replace
-from math import hypot, nan
+from math import nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeAlias
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 Share: TypeAlias = Literal["cohort", "returned", "newcomers"]
 
 PARTS = 16
-"""One user in so many is asked the other question: who came back, or who is new."""
+"""One user in this many answers the other question: who came back, or who is new."""
 MAIN_SHARE = (PARTS - 1) / PARTS
 """The share of the users that is asked what was asked for."""
 
@@ -110,7 +110,7 @@ class RetentionRelease(AnyRelease):
     def to_polars(self) -> "pl.DataFrame":
         """A frame of the curve, with a row for each release of the second period, as shares and as counts.
 
-        The cohort is the same in every row. The rate is that of this release: null in the rows before it. With groups,
+        The cohort is the same in every row. The rate belongs to this release: null in the rows before it. With groups,
         each of them has such rows, and the last ones are of all users: their group is null.
         """
         import polars as pl
@@ -193,7 +193,7 @@ class TwoPeriods:
         return ErrorModel(main.pair, main.bits, main.users, main.population, main.noise, main.times)
 
     def estimates(self, first: Counts, later: list[Counts], level: float) -> dict[str, Estimate | Series]:
-        """The estimates of a `RetentionRelease`, from the release of the first period and those of the second."""
+        """The estimates of a `RetentionRelease`, from the releases of the first period and the second."""
         universe = self.main.population
         if self.main.users and self.control.users:
             returned, new = self.returned_and_new(first, later[-1], level)
@@ -241,7 +241,6 @@ class TwoPeriods:
         return self.main.share(sign * (now.main - first.main)), self.control.share(sign * (first.control - now.control))
 
     def _touched(self, first: Counts, now: Counts) -> float:
-        """The share of the users that was touched: the estimate and its standard error, to be on the safe side."""
+        """The share of the users that was touched, by both groups; those whom the main group tells are among them."""
         asked, other = self._raw(first, now)
-        at_most = self.main.error(1.0, within(asked)), self.control.error(1.0, within(other))
-        return float(max(within(asked + other + hypot(*(error.stderr for error in at_most))), within(asked)))
+        return max(within(asked + other), within(asked))

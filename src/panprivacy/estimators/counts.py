@@ -249,7 +249,7 @@ class Counts(UniverseEstimator[FrequencyRelease]):
 
     @property
     def mean_stderr(self) -> float:
-        """The standard error of the mean of a release, at most; with categories, of the one that errs most."""
+        """The standard error of the mean of a release, at most; with categories, of the worst category."""
         return float(self._mean_stderrs(self._slots.ranges if self.categories else None).max())
 
     def expected_errors(self) -> dict[str, float | None]:

@@ -18,7 +18,7 @@ class Saveable(ownership.Locked, ABC):
 
     @abstractmethod
     def sealed_state(self, insecure: bool) -> AbstractContextManager[Snapshot]:
-        """The parts of the saved state; the bits are those of the table, which keeps still meanwhile."""
+        """The parts of the saved state; the bits are the table's own, and it must not change meanwhile."""
 
     @classmethod
     @abstractmethod

@@ -94,7 +94,7 @@ class Windows(TimedUpdates, Tabular, Generic[R]):
     A window closes when `advance` or an event tells that it is over. An event closes at most the open window: one that
     is dated further ahead is refused (`EarlyEvent`), as is one of a closed window (`LateEvent`). Each verb takes
     `ahead`, `late` and `early` for another policy, row by row. Let a clock call `advance`, and feed with ``ahead=0``:
-    then no event closes a window, and no user's events affect those of others. Windows without events are released
+    then no event closes a window, and no user's events affect the events of others. Windows without events are released
     like any other. Threads may feed and advance at the same time.
     """
 

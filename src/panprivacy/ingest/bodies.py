@@ -2,7 +2,7 @@
 
 Most bodies are one column of integers. Those that are written in the plainest way are read where they lie, many times
 as fast as by the general readers (`plain_ids`). Everything else is read by the readers of pipes (`rows_of_body`), in
-short blocks, and these readers also find out what is wrong. Errors of a reader may quote a row, refusals never do.
+short blocks, and these readers also find errors. Errors of a reader may quote a row, refusals never do.
 """
 
 import json
@@ -36,6 +36,7 @@ NAME = "the body"
 _LONGEST_ARRAY = 2**20  # bytes of a JSON array: as Python's objects it takes up to 80 times as many
 _LONGEST_ROW = 2**20  # bytes of a row: the rows of a block that cannot be read become Python's objects, too
 _CONVERTED_TEXT = r"^(true|false|[\[{].*|-?[0-9]+(\.[0-9]+([eE].*)?|[eE].*)|[0-9-]{19,}|.*(inf|NaN))$"
+_LINES = 1000  # that are read one by one between pauses
 _EXACT = 2**53  # from which on floats stand for several integers
 _UNREADABLE = (ValueError, TypeError, OverflowError, RecursionError)
 
@@ -124,12 +125,20 @@ def _missing_column(error: BadInput, columns: Columns) -> str:
     return f"there is no column {error.lacks}{there}"
 
 
-def rows_of_body(body: Body, columns: Columns, refuse: Callable[[BadInput, Columns], Refused] = refusal) -> Batch:
-    """All rows of a body as one batch; what cannot be read is refused, and not quoted."""
+def rows_of_body(
+    body: Body,
+    columns: Columns,
+    refuse: Callable[[BadInput, Columns], Refused] = refusal,
+    pause: Callable[[], None] = lambda: None,
+) -> Batch:
+    """All rows of a body as one batch; what cannot be read is refused, and not quoted.
+
+    `pause` is called between its parts, so that the thread can do something else.
+    """
     import polars as pl
 
     try:
-        frame = _array(body, columns) if body.content_type is ContentType.json else _streamed(body, columns)
+        frame = _array(body, columns) if body.content_type is ContentType.json else _streamed(body, columns, pause)
     except BadInput as error:
         raise refuse(error, columns) from None
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, *_UNREADABLE):
@@ -137,7 +146,7 @@ def rows_of_body(body: Body, columns: Columns, refuse: Callable[[BadInput, Colum
     return Batch(NAME, frame, 0, 0)
 
 
-def _streamed(body: Body, columns: Columns) -> "pl.DataFrame":
+def _streamed(body: Body, columns: Columns, pause: Callable[[], None]) -> "pl.DataFrame":
     """The rows of Arrow, NDJSON and CSV, read block by block."""
     import polars as pl
 
@@ -153,22 +162,22 @@ def _streamed(body: Body, columns: Columns) -> "pl.DataFrame":
     if body.content_type is not ContentType.arrow:
         stream = Text(NAME, columns, _FORMATS[body.content_type], Layout(), piped=True, longest=_LONGEST_ROW)
     frames: list[pl.DataFrame] = []
-    may_repeat = False
+    is_lines, is_dubious = body.content_type is ContentType.ndjson, False
     while True:
         block = stream.block(piece, last=not piece)
         if block:
             frames.append(stream.batch(block, partial(stream.parse, block), 0).rows)
-            may_repeat |= body.content_type is ContentType.ndjson and _may_repeat(block, frames[-1], columns)
+            is_dubious |= is_lines and (_may_repeat(block, frames[-1], columns) or _has_fractions(block, columns))
         stream.refuse_broken()
         if not piece:
             break
+        pause()
         piece = next(pieces, b"")
     if not frames:
         raise Refused(ProblemType.unreadable, "the body has no rows")
     frame = frames[0] if len(frames) == 1 else pl.concat(frames)
-    is_lines = body.content_type is ContentType.ndjson
-    if is_lines and (may_repeat or _has_converted(frame, columns) or _has_fractions(body, columns)):
-        _check_lines(body, columns)
+    if is_dubious or (is_lines and _has_converted(frame, columns)):
+        _check_lines(body, columns, pause)
     return frame
 
 
@@ -198,22 +207,24 @@ def _has_converted(frame: "pl.DataFrame", columns: Columns) -> bool:
     return bool(frame.select(pl.any_horizontal(pl.col(columns.ids).str.contains(_CONVERTED_TEXT)).any()).item())
 
 
-def _has_fractions(body: Body, columns: Columns) -> bool:
-    """Whether there may be ids like 1e2, which Polars reads as 100, and 1e-400 as 0.
+def _has_fractions(block: bytes, columns: Columns) -> bool:
+    """Whether a block may have ids like 1e2, which Polars reads as 100, and 1e-400 as 0.
 
     A key that is written with escapes could be any.
     """
     ends = "|".join(re.escape(name.rpartition(".")[2]) for name in columns.ids)
-    key = b"" if re.search(rb"\\", body.octets.data) else b'(%s)"\\s*' % ends.encode()
+    key = b"" if b"\\" in block else b'(%s)"\\s*' % ends.encode()
     # Without a key the search begins at a colon: beginning at any blank would take quadratic time.
-    return re.search(key + rb":\s*-?[0-9]+[.eE]", body.octets.data) is not None
+    return re.search(key + rb":\s*-?[0-9]+[.eE]", block) is not None
 
 
-def _check_lines(body: Body, columns: Columns) -> None:
+def _check_lines(body: Body, columns: Columns, pause: Callable[[], None]) -> None:
     """Read all lines once more: refuse keys that come twice, and ids that Polars has read as something else."""
     lines = (line for line in body.octets.tobytes().split(b"\n") if line.strip())
     once = _without_repeats(columns)
     for number, line in enumerate(lines, 1):
+        if not number % _LINES:
+            pause()
         try:
             row = json.loads(line, parse_float=Decimal, object_pairs_hook=once)
         except _Repeated:

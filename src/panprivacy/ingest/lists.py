@@ -33,7 +33,7 @@ def columns_told(file: str, asked: Format | None, layout: Layout) -> Cause | Non
 
 
 def read_ids(file: str, column: str | None = None, what: str = "id") -> "pl.Series":
-    """Read one column of a file whole, or the lines of a ``.txt`` file; `what` says what is missing if something is.
+    """Read one column of a file whole, or the lines of a ``.txt`` file; `what` names the values in errors.
 
     Ids that a text file spells like integers are integers, if all of them are spelled that way: where one of them has
     a leading zero, they are all text, and 7 and 007 are two users. A CSV file may be separated by semicolons, tabs or

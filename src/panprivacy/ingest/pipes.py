@@ -219,9 +219,9 @@ class Live:
                 yield arrived
             del arrived
             yield None
-        if not ended:  # a signal ended it: what is in the pipe has come before that
+        if not ended:  # a signal ended it: the content of the pipe came before that
             yield self._arrived(at_once=True)[1] or None
-        if ended or not self._read:  # of a row that a signal cut short, nobody knows whose it is
+        if ended or not self._read:  # whose row it is that a signal cut short is not known
             yield b""
 
     def _arrived(self, at_once: bool) -> tuple[bool, bytes]:

@@ -118,7 +118,7 @@ class SampledDensity(Printed):
         self._table = Table.drawn(sample, pair.coins, self._coins)
 
     def redraw(self, indices: Words, remove: bool) -> None:
-        """Redraw the bits of those of these users who are sampled, each with a coin of its own."""
+        """Redraw the bits of the sampled users among these, each with a coin of its own."""
         threshold = self._pair.coins.absent if remove else self._pair.coins.present
         with Scratch() as scratch:
             self._table.redraw(self._sample.select(indices, scratch), threshold, self._coins, scratch)

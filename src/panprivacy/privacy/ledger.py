@@ -126,7 +126,7 @@ class Ledger:
 
     @classmethod
     def from_bytes(cls, data: bytes, version: int) -> tuple["Ledger", bytes]:
-        """Read a ledger off the front of the bytes of a state of some version, and return what is left of them."""
+        """Read a ledger off the front of the bytes of a state of some version, and return the rest."""
         written = _LEDGER if version > 2 else _WITHOUT_PLACES if version > 1 else _WITHOUT_DELTA
         (epsilon, present, steps, planned, flip, intrusions, made, redraws, number, level, then, counts, *rest) = (
             written.unpack_from(data)

@@ -54,7 +54,7 @@ def takes(kind: str, option: str) -> bool:
 
 
 _NO_ROLES = (
-    "service.anonymous: nobody could do anything: make a token with `panprivacy token`, or say what may be done "
+    "service.anonymous: no sender could do anything: make a token with `panprivacy token`, or say what may be done "
     'without one, such as anonymous = ["read"]'
 )
 _TWICE = (
@@ -112,6 +112,8 @@ class ServiceSettings(Table):
     """Other names by which browsers reach it, such as the name of a proxy in front."""
     proxies: list[Network] = Field(default_factory=list)
     """Addresses, or networks, of proxies whose word for a sender's address is taken."""
+    longest_stop: Period = "8d"
+    """How long the last period may be over at a start; if it is longer, the clock may be wrong."""
     count_events: bool = False
     """Whether metrics tell how many events came, how long requests took, and how many wait."""
 
@@ -400,6 +402,8 @@ class Settings:
     sources: Mapping[str, Source] = field(default_factory=dict)
     """Sources of events that are no brokers, by the names of their counters; the demonstration has one."""
 
+    accept_clock: bool = False
+    """Whether the clock is right however long the service was stopped."""
     initialize: bool = False
     """Whether lost states and releases are known to be lost, so that their counters start all the same."""
 

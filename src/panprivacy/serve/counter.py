@@ -25,6 +25,9 @@ from panprivacy.state import StateFile
 
 _JUMPED = "the clock has jumped ahead: periods end by the old time for ten minutes"
 _CLOCK = SteadyClock(partial(log, _JUMPED, level="error"))
+_STOPPED = (
+    "its last period is over for longer than service.longest_stop: set the clock, or start once with --accept-clock"
+)
 _LOOK = 30.0  # seconds after which the clock is read again: it may have been set
 _AGAIN = 1.0  # seconds until a release is tried again that the disk did not take
 _MIND = 0.02  # seconds by which a wait may end too early
@@ -47,13 +50,18 @@ class Counter:
         reading: ReadingShare | None = None,
         *,
         initialize: bool = False,
+        longest_stop: int | None = None,
     ) -> None:
-        """Open its files, or make them; `initialize` says that lost ones are known to be lost."""
+        """Open its files, or make them; `initialize` says that lost ones are known to be lost.
+
+        If the open period is over for longer than `longest_stop`, the counter does nothing until the clock is right.
+        """
         self.settings = settings
         self._reading = reading or ReadingShare(2**62)
         self.name = settings.name
         self.counted: Callable[[int], None] = lambda _: None
         """Is called with the number of rows of each batch."""
+        self._longest_stop = longest_stop  # None once the clock is believed
         self._stuck = False  # whether the disk keeps a release from being published
         self._owed: Record | None = None  # a release that was spent for a request, and published after its refusal
         state = StateFile(folder / f"{self.name}.pp")
@@ -81,16 +89,13 @@ class Counter:
         self._kept.open(settings.make)
         self._pinned.note_made()
         check_spent(self.name, state.path, self._kept.est, self.release_log)
-        self._schedule = None
-        if settings.schedule is not None:
-            self._schedule = Schedule(settings.schedule, settings.table.row_policy, self._pinned.begun)
+        self._schedule = _schedule_of(settings, self._pinned, self.release_log)
         clock = lambda: _now()  # noqa: E731, PLW0108 - tests set the clock
         self._feeder = BodyFeeder(settings, self._schedule, self._release_until, self._note_change, clock)
         self._kept.combined, self._kept.dropped = self._feeder.combiner.redraw, self._feeder.combiner.wipe
         self._worker = Worker(self.name, self._kept, self._tick, self._due, self._note_broken)
-        if self._schedule is not None:
-            for record in self.release_log.records:
-                self._schedule.note(record["period"])
+        if self._waits_for_clock:
+            log(_STOPPED, level="error", counter=self.name)
         self._status = self._current_status()
         with suppress(Refused):  # then the next request for a release returns it
             self._publish_late()
@@ -117,8 +122,11 @@ class Counter:
         the time.
         """
         self._check_live()
+        self._check_clock()
         self._kept.check_free()
-        return self._worker.submit(lambda: self._count(body), sender, len(body.octets) if sender else 0)
+        size = len(body.octets)
+        is_short = self._reading.is_short(size)
+        return self._worker.submit(lambda: self._count(body), sender, size if sender else 0, is_short=is_short)
 
     def release(self, level: float | None = None, key: str | None = None) -> "Future[Record]":
         """Spend a release; the result is there when it is published.
@@ -126,6 +134,7 @@ class Counter:
         A request with the `key` of an earlier one gets the release that the earlier one has spent.
         """
         self._check_live()
+        self._check_clock()
         if self.settings.by_day:
             raise Refused(ProblemType.not_now, "days of this counter end by its schedule, and are released then")
         return self._worker.submit(lambda: self._release(None, level, key))
@@ -152,13 +161,15 @@ class Counter:
             return "the disk does not take its state"
         if self._stuck:
             return "the disk does not take a release"
+        if self._waits_for_clock:
+            return _STOPPED
         if self._by_clock and _CLOCK.has_jumped:
             return "the clock has jumped ahead"
         return None
 
     @property
     def status(self) -> dict[str, Any]:
-        """What is public about the counter now, at no cost."""
+        """The public status of the counter now, at no cost."""
         title = self.settings.table.title or self.name
         return self._status | {"title": title, "next": self._next, "last": self.release_log.last}
 
@@ -167,7 +178,7 @@ class Counter:
     def _count(self, body: Body) -> int:
         try:
             with self._reading.reading(len(body.octets)):
-                rows = self._feeder.take(body, lambda: self._kept.est)
+                rows = self._feeder.take(body, lambda: self._kept.est, self._worker.give_way)
         finally:
             body.wipe()
         self.counted(rows)
@@ -246,7 +257,7 @@ class Counter:
         return self._publish(last, known["at"], known["period"])
 
     def _release_until(self, period: int) -> None:
-        """Release what is due before a row of this period is counted."""
+        """Make all due releases before a row of this period is counted."""
         assert self._schedule is not None
         while self._schedule.open < period:
             last = self._schedule.open + 1 if self.settings.by_day else period
@@ -259,9 +270,22 @@ class Counter:
     def _by_clock(self) -> bool:
         return self._schedule is not None and self._schedule.by_clock
 
+    @property
+    def _waits_for_clock(self) -> bool:
+        """Whether the clock would end periods that should have been released long ago: then it is rather wrong."""
+        if self._longest_stop is not None and not is_overdue(self._schedule, self._kept.est, self._longest_stop):
+            self._longest_stop = None  # from here on it cannot jump unseen
+        return self._longest_stop is not None
+
+    def _check_clock(self) -> None:
+        if self._waits_for_clock:
+            raise Refused(ProblemType.clock, retry=_LOOK)
+
     def _tick(self) -> None:
         if self._kept.failing or self._stuck:
             self._try_disk()
+        if self._waits_for_clock:
+            return
         if self._by_clock and self._schedule is not None and not self.settings.table.retired:
             self._release_until(self._schedule.periods.number(_now()))
 
@@ -280,6 +304,8 @@ class Counter:
             return _AGAIN
         if not self._by_clock or self._schedule is None:
             return None
+        if self._waits_for_clock:
+            return _LOOK
         return min(max((self._schedule.ends - _now()) / SECOND, 0) + _MIND, _LOOK)
 
     def _note_broken(self, error: BaseException) -> None:
@@ -306,8 +332,25 @@ class Counter:
         return public_status(self.settings, self._kept.est)
 
 
-def check_files(settings: CounterSettings, folder: Path) -> None:
-    """Refuse files of a counter that would keep it from being opened; change none."""
+def _schedule_of(settings: CounterSettings, pinned: PinnedSettings, listed: ReleaseLog) -> Schedule | None:
+    """The schedule of a counter, after the periods that are released."""
+    if settings.schedule is None:
+        return None
+    schedule = Schedule(settings.schedule, settings.table.row_policy, pinned.begun)
+    for record in listed.records:
+        schedule.note(record["period"])
+    return schedule
+
+
+def is_overdue(schedule: Schedule | None, est: Any, longest_stop: int) -> bool:
+    """Whether the clock would spend a release of a period that is over for longer than this."""
+    if schedule is None or not schedule.by_clock or est.releases_left == 0:
+        return False
+    return _now() - schedule.ends > longest_stop
+
+
+def check_files(settings: CounterSettings, folder: Path, longest_stop: int) -> None:
+    """Refuse files of a counter that would keep it from being opened, or from counting; change none."""
     state = StateFile(folder / f"{settings.name}.pp")
     pinned = PinnedSettings(folder / f"{settings.name}.json")
     pinned.check(settings.name, settings.pinned)
@@ -315,17 +358,20 @@ def check_files(settings: CounterSettings, folder: Path) -> None:
     pinned.check_state(state.path, len(listed))
     pinned.check_list(settings.name, len(listed))
     if state.exists:
-        check_spent(settings.name, state.path, state.load(settings.universe.load()), listed)
+        est = state.load(settings.universe.load())
+        check_spent(settings.name, state.path, est, listed)
+        if is_overdue(_schedule_of(settings, pinned, listed), est, longest_stop):
+            raise PinnedSettingsChanged(f"counters.{settings.name}: {_STOPPED}")
 
 
 def _set_aside(name: str, folder: Path) -> None:
-    """Rename what is left of a counter whose state is lost, so that it starts anew and nothing is overwritten."""
+    """Rename the remaining files of a counter whose state is lost, so that it starts anew and overwrites nothing."""
     left = [path for kind in ("json", "releases.ndjson") if (path := folder / f"{name}.{kind}").exists()]
     number = next(number for number in count(1) if not list(folder.glob(f"{name}.lost-{number}.*")))
     for path in left:
         path.rename(folder / f"{name}.lost-{number}{path.name.removeprefix(name)}")
     if left:
-        log("its state is lost: what is left of it is set aside", level="warning", counter=name)
+        log("its state is lost: its other files are set aside", level="warning", counter=name)
 
 
 def check_spent(name: str, state: Path, est: Any, log_: ReleaseLog) -> None:
@@ -341,7 +387,7 @@ def _now() -> int:
 
 
 def public_status(settings: CounterSettings, est: Any) -> dict[str, Any]:
-    """What is public about a counter, for JSON: its settings, its budget, the error to expect. Reading it is free."""
+    """The public status of a counter, for JSON: its settings, its budget, the error to expect. Reading it is free."""
     columns = settings.columns
     return {
         "name": settings.name,

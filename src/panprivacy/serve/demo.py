@@ -52,6 +52,7 @@ class MadeUpVisits:
 
     stopped: str | None = None
     trouble: str | None = None
+    lag: int | None = None
 
     def __init__(self, start: int) -> None:
         self._second = start

@@ -24,7 +24,7 @@ class BodyFeeder:
 
     Their number is told nowhere. A body with a row that is bad in another way is not counted at all.
 
-    `release_until` is called with the period of a row that is later than the open one: it releases what is due before
+    `release_until` is called with the period of a row that is later than the open one: it makes all due releases before
     the row is counted. A body that a crash cuts in between is sent again, and its rows of periods that are released by
     then are late. Where late rows are refused, such a body could never be sent again, so a body of several periods is
     refused at once. (A broker hands over what it has: there `late` should be `count` or `skip`.)
@@ -52,14 +52,19 @@ class BodyFeeder:
         self.combiner = Combiner()
         """Holds sets of slots until the next write."""
 
-    def take(self, body: Body, est: Callable[[], Any]) -> int:
-        """Count a body; returns how many rows it had."""
+    def take(self, body: Body, est: Callable[[], Any], pause: Callable[[], None] = lambda: None) -> int:
+        """Count a body; returns how many rows it had. `pause` is called now and then before any row is counted."""
         if body.content_type is ContentType.slots:
             return self._feed_slots(body, est())
-        if self.combiner.waits:
-            self.combiner.redraw(est())  # what came first counts first
-        rows = self._feed_plain(body, est)
-        return rows if rows is not None else self._feed_rows(body, est)
+
+        def combined() -> Any:
+            found = est()
+            if self.combiner.waits:
+                self.combiner.redraw(found)  # what came first counts first
+            return found
+
+        rows = self._feed_plain(body, combined)
+        return rows if rows is not None else self._feed_rows(body, combined, pause)
 
     def _feed_slots(self, body: Body, est: Any) -> int:
         """Unite a packed set of slots with others; the next write has them. It counts as one row."""
@@ -96,8 +101,8 @@ class BodyFeeder:
                 raise Refused(ProblemType.no_deletions if body.delete else ProblemType.not_now) from None
             return sum(len(piece) for piece in pieces)
 
-    def _feed_rows(self, body: Body, est: Callable[[], Any]) -> int:
-        columns, batch, skip = self._columns, rows_of_body(body, self._columns), self._skip
+    def _feed_rows(self, body: Body, est: Callable[[], Any], pause: Callable[[], None]) -> int:
+        columns, batch, skip = self._columns, rows_of_body(body, self._columns, pause=pause), self._skip
         if body.delete:  # the sender asks for all rows, and is told if that is not possible
             columns, batch = replace(columns, action=_DELETED), _deleting(batch)
             skip = skip | {"skip_unlisted": False}

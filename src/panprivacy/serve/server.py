@@ -1,6 +1,7 @@
 """The process: listens, serves, reloads its file on SIGHUP, and on SIGTERM finishes requests that are under way."""
 
 import asyncio
+import gc
 import logging
 import os
 import signal
@@ -15,6 +16,7 @@ import uvicorn
 
 from panprivacy.errors import CorruptState, PanPrivacyError
 from panprivacy.memory.hardening import Hardening
+from panprivacy.periods import length_of
 from panprivacy.serve import systemd
 from panprivacy.serve.config import Limits, ServiceSettings, Settings
 from panprivacy.serve.counter import check_files
@@ -94,7 +96,7 @@ def check_all(settings: Settings) -> None:
         problems += _taken_port(settings.service)
     for counter in settings.counters:
         try:
-            check_files(counter, settings.folder)
+            check_files(counter, settings.folder, length_of(settings.service.longest_stop))
         except PinnedSettingsChanged as error:
             problems += str(error).splitlines()
         except (PanPrivacyError, OSError, ValueError) as error:
@@ -168,7 +170,7 @@ def _listening(settings: ServiceSettings) -> socket.socket:
 
 
 def _check_memory(limits: Limits) -> int:
-    """The limit of memory; one that the process could not stay below is refused."""
+    """The limit of memory; a limit that the process could not stay below is refused."""
     least = least_memory(limits.body, limits.waiting, resident())
     most = chosen_limit(limits.memory, least)
     if most < least:
@@ -236,6 +238,7 @@ class _Server(uvicorn.Server):
         if self.started and sockets:
             port = sockets[0].getsockname()[1]
             log("started")
+            gc.freeze()  # what is loaded by now stays: looking through it for cycles stops all threads for 0.2 s
             systemd.notify("READY=1")
             self._watching = asyncio.create_task(systemd.keep_alive(self._context.service.is_alive))
             if self._reread is not None:

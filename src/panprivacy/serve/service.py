@@ -11,6 +11,7 @@ from panprivacy.brokers.consumer import Source
 from panprivacy.brokers.settings import consumer_of
 from panprivacy.errors import CorruptState, PanPrivacyError
 from panprivacy.ingest.problems import ProblemType, Refused
+from panprivacy.periods import length_of
 from panprivacy.serve.config import CounterSettings, Settings
 from panprivacy.serve.counter import Counter
 from panprivacy.serve.logs import log
@@ -43,7 +44,7 @@ class Service:
         folder.mkdir(mode=_OWNER_ONLY, parents=True, exist_ok=True)
         check_folder(folder)
         try:
-            self._open_counters(folder)
+            self._open_counters()
         except BaseException:
             self._start()  # a counter is closed by its own thread
             self._open.close()
@@ -71,11 +72,11 @@ class Service:
             self.sources[name].start(self.counters[name].take)
             self._open.callback(self.sources[name].close)  # before its counter, which is opened earlier
 
-    def _open_counters(self, folder: Path) -> None:
+    def _open_counters(self) -> None:
         broken: list[str] = []
         for settings in self.settings.counters:
             try:
-                counter = Counter(settings, folder, self._reading, initialize=self.settings.initialize)
+                counter = self._opened(settings, initialize=self.settings.initialize)
             except PinnedSettingsChanged as error:
                 broken += str(error).splitlines()
                 continue
@@ -95,15 +96,20 @@ class Service:
             self.sources.pop(name, None)
             log("a file of it is damaged: the counter is not served", level="error", counter=name)
 
+    def _opened(self, settings: CounterSettings, *, initialize: bool = False) -> Counter:
+        longest_stop = None if self.settings.accept_clock else length_of(self.settings.service.longest_stop)
+        folder, reading = self.settings.folder, self._reading
+        return Counter(settings, folder, reading, initialize=initialize, longest_stop=longest_stop)
+
     def open_new(self, counters: Iterable[CounterSettings]) -> list[Counter]:
-        """Open those of these counters that are not served yet: all, or none. One that is still damaged stays so."""
+        """Open these counters, except those already served: all, or none. A counter that is still damaged stays so."""
         opened: list[Counter] = []
         try:
             for settings in counters:
                 if settings.name in self.counters:
                     continue
                 try:
-                    opened.append(Counter(settings, self.settings.folder, self._reading))
+                    opened.append(self._opened(settings))
                 except CorruptState:
                     if settings.name not in self.damaged:
                         raise
@@ -164,14 +170,23 @@ class State:
         return self.state == "ready"
 
 
-def _state_of(source: Source) -> State:
+@dataclass(frozen=True)
+class SourceState(State):
+    """The same of a source, and how many messages wait at its broker, in powers of ten."""
+
+    lag: int | None = None
+
+
+def _state_of(source: Source) -> SourceState:
     if source.stopped is not None:
-        return State("stopped", source.stopped)
-    return State("ready") if source.trouble is None else State("unreachable", source.trouble)
+        return SourceState("stopped", source.stopped)
+    if source.trouble is not None:
+        return SourceState("unreachable", source.trouble)
+    return SourceState("ready", lag=source.lag)
 
 
 def check_folder(folder: Path) -> None:
-    """Refuse a folder in which everybody may put files; warn of one that others may look into."""
+    """Refuse a folder that everybody may write to; warn if others may read it."""
     mode = folder.stat().st_mode if folder.is_dir() else 0
     if mode & 0o002:
         raise InvalidSettings([f"service.folder: everybody may write to {folder}: chmod 700 {folder}"])

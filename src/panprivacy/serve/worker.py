@@ -1,11 +1,12 @@
 """The thread of a counter and the estimator it changes: jobs are done in order, and the disk confirms many at once.
 
-Memory and disk differ only while a group of jobs is on its way to the disk.
+Memory and disk differ only while a group of jobs is on its way to the disk. While a long body is read, which changes
+nothing yet, short jobs of other senders are let in between.
 """
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
@@ -130,6 +131,8 @@ class Job:
 
     do: Callable[[], Any]
     done: "Future[Any]"
+    is_short: bool = True
+    """Whether it may be let in while a long body is read."""
 
 
 @dataclass
@@ -142,7 +145,7 @@ class _Line:
 
 
 class FairQueue:
-    """Jobs of many senders, of whom the one that has had the least time is next.
+    """Jobs of many senders: next is the sender that has had the least time.
 
     Of the jobs of one sender a short one goes before a long one, until as much as the long one has gone before it.
     Those of size 0 stay in order. A sender that has had no more than the others, and has no job here, is forgotten.
@@ -180,14 +183,27 @@ class FairQueue:
 
     def pop(self) -> tuple[Job, bytes]:
         """The next job, and its sender, who is to be charged for it."""
-        sender, line = min(((name, line) for name, line in self._lines.items() if line.jobs), key=_used)
+        return self._pop((name, line) for name, line in self._lines.items() if line.jobs)
+
+    def pop_instead_of(self, sender: bytes) -> tuple[Job, bytes] | None:
+        """A short job of another sender that has had no more time than this one, whose job is under way."""
+        most = self._lines[sender].used if sender in self._lines else self._least
+        lines = [
+            (name, line)
+            for name, line in self._lines.items()
+            if name != sender and line.used <= most and line.jobs and line.jobs[0][2].is_short
+        ]
+        return self._pop(lines) if lines else None
+
+    def _pop(self, lines: Iterable[tuple[bytes, _Line]]) -> tuple[Job, bytes]:
+        sender, line = min(lines, key=_used)
         self._least = line.used
         line.served, _, job = heappop(line.jobs)
         return job, sender
 
     def charge(self, sender: bytes, seconds: float) -> None:
         """Note how long a job of a sender has taken."""
-        self._lines[sender].used += seconds
+        self._lines.setdefault(sender, _Line(self._least)).used += seconds
         for name in [name for name, line in self._lines.items() if not line.jobs and line.used <= self._least]:
             del self._lines[name]
         if not len(self):
@@ -196,6 +212,15 @@ class FairQueue:
 
 def _used(line: tuple[bytes, _Line]) -> float:
     return line[1].used
+
+
+@dataclass
+class _Turn:
+    """The job that is under way: whose it is, and since when its time is not charged."""
+
+    sender: bytes
+    since: float
+    gives_way: bool
 
 
 class Worker:
@@ -219,6 +244,7 @@ class Worker:
         self._jobs = FairQueue()
         self._ready = threading.Condition()
         self._closing = False
+        self._turn: _Turn | None = None
         self._waiting: list[tuple[Job, Any]] = []  # done, and not on disk yet
         kept.saved, kept.lost = self._confirm, self._refuse
         self._thread = threading.Thread(target=self._run, name=f"counter {name}", daemon=True)
@@ -238,9 +264,11 @@ class Worker:
         with self._ready:
             return len(self._jobs)
 
-    def submit(self, do: Callable[[], Any], sender: bytes = b"", size: int = 0) -> "Future[Any]":
+    def submit(
+        self, do: Callable[[], Any], sender: bytes = b"", size: int = 0, *, is_short: bool = True
+    ) -> "Future[Any]":
         """Do something in the thread; the result is there when it is on disk."""
-        job = Job(do, Future())
+        job = Job(do, Future(), is_short)
         job.done.set_running_or_notify_cancel()  # it cannot be cancelled: a body is wiped by its job
         with self._ready:
             if self._closing:
@@ -272,19 +300,47 @@ class Worker:
 
     def _work_on_group(self) -> None:
         """Do jobs that wait, also those that come meanwhile, for a while."""
-        end, more = time.monotonic() + _GROUP, True
-        while more:
-            self._guarded(self._tick)  # before the job: what came after the end of a period belongs to the next
-            with self._ready:
-                if not self._jobs:
-                    return
-                job, sender = self._jobs.pop()
-            began = time.monotonic()
-            self._work(job)
-            now = time.monotonic()
-            with self._ready:
-                self._jobs.charge(sender, now - began)
-                more = now < end and bool(self._jobs)
+        end = time.monotonic() + _GROUP
+        while self._do_next() and time.monotonic() < end:
+            pass
+
+    def _do_next(self, instead_of: bytes | None = None) -> bool:
+        """Do a job that waits, or one that `pop_instead_of` has; False if there is none."""
+        self._guarded(self._tick)  # before the job: what came after the end of a period belongs to the next
+        with self._ready:
+            if instead_of is not None:
+                found = self._jobs.pop_instead_of(instead_of)
+            else:
+                found = self._jobs.pop() if self._jobs else None
+        if found is None:
+            return False
+        before, self._turn = self._turn, _Turn(found[1], time.monotonic(), gives_way=instead_of is None)
+        self._work(found[0])
+        self._charge(self._turn)
+        self._turn = before
+        return True
+
+    def give_way(self) -> None:
+        """Let short jobs of other senders in, and write those that are done.
+
+        For a job that takes long, and has changed nothing so far.
+        """
+        turn = self._turn
+        if turn is None or not turn.gives_way:
+            return
+        self._charge(turn)
+        while self._jobs and self._do_next(turn.sender):
+            pass
+        if self._waiting:
+            self._guarded(self._kept.save_if_changed)
+            self._confirm()
+        turn.since = time.monotonic()
+
+    def _charge(self, turn: "_Turn") -> None:
+        now = time.monotonic()
+        with self._ready:
+            self._jobs.charge(turn.sender, now - turn.since)
+        turn.since = now
 
     def _work(self, job: Job) -> None:
         try:

@@ -110,9 +110,9 @@ class Users(LookedUp):
                 code="column-of-a-file",
             )
         self.normalize: tuple[str, ...] | None = parse_normalize(normalize)
-        """What is taken away from the spelling of ids; None if nothing was said, and nothing is."""
+        """The differences of spelling that are ignored; None if that was not said, and none is ignored."""
         self.groups: Groups | None = None
-        """Which positions are those of which group, where users have one."""
+        """The positions of each group, where users have one."""
         given = _alike(_column(ids), self.normalize) if self.normalize else _column(ids)
         if groups is None:
             listed = _in_order(given)
@@ -356,7 +356,7 @@ def as_users(given: Any) -> Users:
 
 
 def in_groups(groups: Groups | None) -> str:
-    """What is said of groups after a number of users."""
+    """The text about groups after a number of users."""
     return "" if groups is None else f" in {counted(len(groups.labels), 'group')}"
 
 

@@ -65,7 +65,7 @@ class Observation(AnyRelease):
     count: ClassVar[Part[float]]
     count_band: ClassVar[Part[Interval]]
     count, count_band = numbers("count")[0], numbers("count")[2]
-    """The number of users that have appeared; the band holds the true count whenever that of the density does."""
+    """The number of users who have appeared; its band is right whenever the band of the density is."""
 
     def _title(self) -> str:
         return f"Observation {self.number:,}"
@@ -96,7 +96,7 @@ class ContinualBudget(Spending):
     moves_made: int
 
     def card(self) -> Card:
-        """What is shown of it."""
+        """The card that shells and notebooks show."""
         value = f"value {self.value:.4g}" if self.value else f"Gaussian noise ± {self.value_stderr:,.1f}"
         rows = (
             ("total", f"{self.total:.6f} of epsilon {self.epsilon:g}{and_delta(self.delta)}"),
@@ -293,7 +293,7 @@ def sealed(density: Density, observed: Observed, *, insecure: bool) -> Iterator[
 def from_sealed(parts: Snapshot, universe: Any) -> tuple[Density, Observed]:
     """Take an observer apart again, refusing what contradicts itself."""
     if parts.kind != KIND:
-        raise CorruptState("this state is not that of a Continual", code="other-estimator")
+        raise CorruptState("this is not the state of a Continual", code="other-estimator")
     try:
         written = _OBSERVER if parts.version > 1 else _WITHOUT_DELTA
         observed = _read(written, parts.parameters)

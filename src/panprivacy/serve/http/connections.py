@@ -5,8 +5,9 @@ it, so that only Python's collector of cycles would free both. Here a request is
 what was never read of its body is wiped, and nothing refers to its address and its headers any more. Silent connections
 are closed, so that they keep no others out.
 
-**Limits.** The head of a request has a largest size and number of headers. Requests behind one that is being answered
-are parsed a few at a time. A reader that takes hardly anything of an answer is cut off.
+**Limits.** The head of a request has a largest size and number of headers. If many requests come behind one that is
+being answered, the first few are answered, and the connection is closed. A reader that takes hardly anything of an
+answer is cut off.
 
 **Long bodies.** On the way through HTTP's parser every piece of a body becomes three Python objects, each of which is
 made, copied and overwritten: that takes longer than counting it. So once the length of a body is known, and its
@@ -40,8 +41,7 @@ from panprivacy.serve.memory import MemoryLimit
 _GOODBYE = 1.0  # seconds for a peer to agree that a connection is closed
 _SLICE = 2**12  # bytes of a head that are parsed at a time
 _MOST_HEADERS = 100
-_MOST_BEHIND = 16  # requests that wait behind one that is being answered before no more bytes are parsed
-_APART = 0.2  # seconds between so many requests and the next
+_MOST_BEHIND = 16  # requests that may wait behind one that is being answered
 _LEAST_TAKEN = 2**15  # bytes of an answer that a reader takes in `limits.seconds`
 
 
@@ -105,12 +105,10 @@ class _Connection(HttpToolsProtocol):
     _over = False
     _lost = False
     _in_head = True
-    _will_parse = False
     _head_size = _head_taken = _header_count = 0
     _give_up_at = 0.0
 
     def connection_made(self, transport: Any) -> None:
-        self._unparsed = bytearray()
         super().connection_made(transport)
         self._tls = getattr(transport, "_ssl_protocol", None)
         self._socket_transport = getattr(self._tls, "_transport", transport)
@@ -120,6 +118,8 @@ class _Connection(HttpToolsProtocol):
             transport.abort()
 
     def on_message_begin(self) -> None:
+        if len(self.pipeline) >= _MOST_BEHIND:
+            raise Refused(ProblemType.busy)
         super().on_message_begin()
         self._in_head, self._head_size, self._head_taken, self._header_count = True, 0, 0, 0
         self.scope[FILL] = self._fill  # type: ignore[literal-required]
@@ -157,19 +157,11 @@ class _Connection(HttpToolsProtocol):
         super().on_response_complete()
         if not self._lost:
             self._wait()
-            if self._unparsed:
-                self.flow.pause_reading()
-                if not (self.pipeline or self._will_parse):
-                    self._will_parse = True
-                    self.loop.call_later(_APART, self._parse_on)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._lost = True
         self._stop_waiting()
         self._stop_watching()
-        if self._unparsed:
-            wipe(np.frombuffer(self._unparsed, dtype=np.uint8))
-            self._unparsed = bytearray()
         super().connection_lost(exc)
         self._unset_keepalive_if_required()
         _forget_address(self._socket_transport)
@@ -180,8 +172,14 @@ class _Connection(HttpToolsProtocol):
             self.forget(self.pipeline.pop()[0])
 
     def _refuse(self, refused: Refused) -> None:
-        """Refuse what is not HTTP, or has too long a head, with problem details."""
+        """Refuse anything but HTTP, and too long a head, with problem details.
+
+        Behind a request that is being answered nothing is said: the answer would be taken for that of the other one.
+        """
         self._over = True
+        if self._in_head and self.cycle is not None and not self.cycle.response_complete:
+            self.cycle.keep_alive = False
+            return
         if self.transport.is_closing():
             return
         body, status = json.dumps(refused.to_dict()), HTTPStatus(refused.type.status)
@@ -223,7 +221,7 @@ class _Connection(HttpToolsProtocol):
     # --- forgetting ---------------------------------------------------------------------------------------------
 
     def forget(self, cycle: Any) -> None:
-        """Forget a request that is served, or never will be: what is left of its body, its address, its headers."""
+        """Forget a request that is served, or never will be: the rest of its body, its address, its headers."""
         if cycle.body:
             wipe(np.frombuffer(cycle.body, dtype=np.uint8))
             cycle.body = bytearray()
@@ -292,21 +290,9 @@ class _Connection(HttpToolsProtocol):
         with memoryview(data) as left:
             at = 0
             while at < len(data) and not (self._over or self._lost):  # what follows a refusal is no request
-                if self._unparsed or len(self.pipeline) >= _MOST_BEHIND:
-                    self._unparsed += left[at:]
-                    return
                 with left[at : at + _SLICE] if self._in_head else left[at:] as piece:
                     at += len(piece)
                     self._parse(piece)
-
-    def _parse_on(self) -> None:
-        """Parse what has come behind requests that are answered by now."""
-        data, self._unparsed, self._will_parse = self._unparsed, bytearray(), False
-        if not self._lost:
-            self.data_received(data)
-        wipe(np.frombuffer(data, dtype=np.uint8))
-        if not (self._unparsed or self.pipeline or self._lost):
-            self.flow.resume_reading()
 
     def _parse(self, piece: memoryview) -> None:
         try:

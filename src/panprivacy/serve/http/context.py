@@ -21,6 +21,7 @@ from panprivacy.serve.logs import log
 from panprivacy.serve.memory import MemoryLimit
 from panprivacy.serve.service import Service
 from panprivacy.serve.tokens import ROLES, Token, holder_of
+from panprivacy.units import magnitude
 
 _BEARER = "bearer "
 _KEPT = 500  # durations of each route
@@ -80,8 +81,7 @@ class Answers:
     def last_hour(self) -> dict[int, int]:
         """Refusals of senders in the last full hour: 0, 100, 1000 and so on."""
         self._turn()
-        found = {status: self._last[status] for status in _OF_SENDERS}
-        return {status: 0 if many < _FEW else 10 ** (len(str(many)) - 1) for status, many in found.items()}
+        return {status: magnitude(self._last[status], _FEW) for status in _OF_SENDERS}
 
     def _turn(self) -> None:
         hour = self._clock() // _HOUR
@@ -184,7 +184,7 @@ def _token(request: Request) -> str | None:
 
 
 def sender_address(client: str, forwarded: str, proxies: Sequence[Network]) -> str:
-    """The address of a sender: the last one that no listed proxy has. Addresses that a sender makes up come earlier.
+    """The address of a sender: the last one before the listed proxies. Addresses that a sender makes up come earlier.
 
     An address of version 6 is cut to its network, since one sender has them all.
 

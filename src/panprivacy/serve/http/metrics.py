@@ -1,7 +1,7 @@
 """Metrics for Prometheus: versions, budgets, releases, readers, what is ready, and how large the process is.
 
 No body changes them. Memory and open files are looked at once a minute, and rounded up to as much as a body may have;
-refusals of senders are those of the last hour, in powers of ten.
+refusals of senders count for the last hour, in powers of ten. Messages that wait at a broker are told in powers of ten, too.
 
 Differential privacy does not hide how many events come, and when. But where one person's day is one event, a graph of
 them is a diary, and durations and queues tell of single bodies, too. `count_events = true` adds all of these; without
@@ -68,6 +68,7 @@ class Metrics:
         yield self._gauge("stream_readers", "Readers of event streams.", self._context.notifier.readers)
         yield from self._by_counter()
         yield from self._ready()
+        yield self._lags()
         yield self._next_releases()
         yield self._refused()
         for name, (meaning, value) in self._process().items():
@@ -109,6 +110,17 @@ class Metrics:
             for name, state in states.items():
                 family.add_metric([name], float(state.is_ready))
             yield family
+
+    def _lags(self) -> GaugeMetricFamily:
+        family = GaugeMetricFamily(
+            "panprivacy_source_lag_messages",
+            "Messages that wait at the broker of a counter, looked at once a minute: 0, or 1000, 10000 and so on.",
+            labels=["counter"],
+        )
+        for name, source in self._context.service.sources.items():
+            if source.lag is not None:
+                family.add_metric([name], source.lag)
+        return family
 
     def _next_releases(self) -> GaugeMetricFamily:
         family = GaugeMetricFamily(

@@ -105,7 +105,7 @@ class ColumnNames(Answer):
 
 
 class Counter(Answer):
-    """What is public about a counter: its settings, its budget, and the error to expect."""
+    """The public status of a counter: its settings, its budget, and the error to expect."""
 
     name: str
     title: str
@@ -169,12 +169,18 @@ class ReadyState(Answer):
     reason: str | None
 
 
+class SourceState(ReadyState):
+    """The same of a source, and how many messages wait at its broker: 0, 1,000, 10,000 and so on."""
+
+    lag: int | None
+
+
 class Ready(Answer):
     """Whether all counters and sources do what they should; which do not is told those who may read metrics."""
 
     status: Literal["ready", "not ready"]
     counters: dict[str, ReadyState] | None = None
-    sources: dict[str, ReadyState] | None = None
+    sources: dict[str, SourceState] | None = None
 
 
 class Problem(BaseModel):
