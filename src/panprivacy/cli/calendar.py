@@ -1,7 +1,6 @@
 """The periods of a series: when they end, and which rows of a batch count in which of them."""
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -9,7 +8,7 @@ from numpy.typing import NDArray
 
 from panprivacy.cli.options import FileOptions, SeriesOptions
 from panprivacy.errors import InvalidValue
-from panprivacy.ingest import Batch, Columns, Kind, expand, is_pipe, read
+from panprivacy.ingest import Batch, Columns, Kind, expand, is_pipe, read, size_of
 from panprivacy.ingest.feed import WRITTEN, bad_row, moments_of_rows
 from panprivacy.memory.scratch import Scratch
 from panprivacy.periods import (
@@ -203,7 +202,7 @@ def _periods_found(series: SeriesOptions, given: Sequence[str], reading: FileOpt
     files, every, time = expand(given), series.release_every, series.time
     assert every is not None
     assert time is not None
-    if any(map(is_pipe, files)) or sum(Path(file).stat().st_size for file in files) > _LITTLE:
+    if any(map(is_pipe, files)) or sum(map(size_of, files)) > _LITTLE:
         return ""
     calendar = Calendar.parsed(time, every, series.start, tz=series.tz, policy=RowPolicy(ahead=_EVER))
     columns = Columns((), Kind.integers, time=calendar.column)

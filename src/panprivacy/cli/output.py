@@ -18,6 +18,7 @@ from cyclopts import CycloptsError
 
 from panprivacy.errors import InvalidValue, PanPrivacyError
 from panprivacy.ingest.batch import BadInput, Hint
+from panprivacy.ingest.files import size_of
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -301,7 +302,7 @@ class Meter:
     """
 
     def __init__(self, files: Sequence[str], output: Output) -> None:
-        self._sizes = {file: Path(file).stat().st_size for file in files}
+        self._sizes = {file: size_of(file) for file in files}
         self._output = output
         self._done = 0
         self._file: str | None = None  # not the batch: its rows are to be gone once they are counted
@@ -313,7 +314,7 @@ class Meter:
             from rich.console import Console
             from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-            known = bool(self._sizes) and all(Path(file).is_file() for file in self._sizes)  # a pipe tells no size
+            known = bool(self._sizes) and all(self._sizes.values())  # a pipe tells no size
             columns = [
                 TextColumn("{task.description}"),
                 BarColumn(),

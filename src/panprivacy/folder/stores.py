@@ -20,6 +20,7 @@ from panprivacy.privacy import coins
 from panprivacy.state.disk import StateInUse
 from panprivacy.state.file import StateFile
 from panprivacy.state.format import Snapshot, seal, sealed_size, unseal, unseal_start
+from panprivacy.urls import local_path, located, scheme_of
 
 Edit: TypeAlias = Callable[[str, Snapshot], Snapshot | None]
 """Makes the next version of the part of a name, or None if nothing changes; it may be called more than once."""
@@ -76,24 +77,10 @@ class Store(Protocol):
 def store_at(url: str | Path, options: Mapping[str, Any] | None = None, *, versioned: bool = False) -> Store:
     """The store behind a path or an fsspec URL; `options` go to its file system."""
     text = str(url)
-    scheme = re.match(r"([a-z][a-z0-9+.-]+):(//|/|:)", text)
-    if scheme is not None and scheme[2] != "//":
-        raise PanPrivacyError(
-            f"{text}: a URL has two slashes, as in s3://bucket/flu, and one scheme; "
-            f"if this is a path of this machine, write ./{text}",
-            code="not-a-url",
-        )
-    if scheme is None or scheme[1] in ("file", "local"):
-        return Files(Path(text.removeprefix(scheme[0] if scheme else "")).absolute())
-    try:
-        import fsspec
-    except ImportError:
-        raise PanPrivacyError(
-            f"{text}: a URL needs fsspec: pip install 'panprivacy[folder]'", code="missing-extra"
-        ) from None
-    # Threads share a file system, and one would take another's earlier listing for the present one.
-    filesystem, root = fsspec.core.url_to_fs(text, **{"use_listings_cache": False, **(options or {})})
-    return Objects(filesystem, root, versioned=versioned)
+    if scheme_of(text) is None:
+        return Files(Path(local_path(text)).absolute())
+    place = located(text, options)
+    return Objects(place.filesystem, place.path, versioned=versioned)
 
 
 class Files:
@@ -135,7 +122,7 @@ class Files:
         """The present version of a part."""
         file = self._file(name)
         if not file.exists:
-            raise FileNotFoundError(f"{file.path} does not exist")
+            raise _missing(name, str(file.path))
         with naming(str(file.path)):
             return file.read()
 
@@ -158,7 +145,7 @@ class Files:
         """Lock a file, and bring it to its next version."""
         with self._locked(name) as file:
             if not file.exists:
-                raise FileNotFoundError(f"{file.path} does not exist")
+                raise _missing(name, str(file.path))
             with naming(str(file.path)):
                 parts = file.read()
             _changed(name, parts, edit, file.write)
@@ -337,7 +324,7 @@ class Objects:
             if blob is not None:
                 return epoch, blob
             epochs = self._epochs()  # the next version is there, and this one deleted
-        raise FileNotFoundError(f"{self._root}/{name} does not exist")
+        raise _missing(name, self.where(name))
 
     def _unsealed(self, name: str, epoch: int, blob: bytes) -> Snapshot:
         """The part in an object; objects were written without a mark before version 0.2."""
@@ -475,6 +462,11 @@ class Objects:
             return won == [self._got(probe)]
         finally:
             self._delete_one(probe)
+
+
+def _missing(name: str, where: str) -> FileNotFoundError:
+    helps = "" if name == LEDGER else "; StateFolder.replace_shard puts a new one there, and says at what cost"
+    return FileNotFoundError(f"{where} does not exist{helps}")
 
 
 def creates_atomically(kind: Any) -> bool:
