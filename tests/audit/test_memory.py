@@ -3,7 +3,6 @@
 from collections import Counter, OrderedDict, defaultdict, deque
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import count
 from threading import Lock, RLock
 from typing import Any, NamedTuple
 
@@ -76,7 +75,7 @@ THINGS = [
     RLock(),
     Viewing(),
     partial(int, base=2),
-    count(7),
+    iter([7, 8, 9]),
     np.random.default_rng(5),
     pl.Series([1, 2]),
     Users(["ada", "grace"]),
@@ -110,7 +109,7 @@ def test_different_memories_are_told_apart() -> None:
         (bytearray(b"raw"), lambda thing: thing.clear()),
         ({1, 2}, lambda thing: thing.add(3)),
         (np.random.default_rng(5), lambda thing: thing.random()),
-        (count(7), next),
+        (iter([7, 8, 9]), next),
         (SeededCoins(1), lambda thing: thing.below(2**31, 8)),
     ],
     ids=lambda one: type(one).__name__,

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from backports import zstd
 
 import panprivacy as pp
 from panprivacy.estimators.base import Estimator
 from panprivacy.ingest import Columns, Kind, read
 from panprivacy.ingest.feed import BatchFeeder
+from panprivacy.ingest.files import zstd_module
 from panprivacy.privacy.coins import ONE
 from panprivacy.testing import table_of
 from sources import Scripted
@@ -49,7 +49,7 @@ def write(frame: pl.DataFrame, path: Path) -> Path:
 def _packed(data: bytes, suffix: str) -> bytes:
     if suffix == ".gz":
         return gzip.compress(data)
-    return zstd.compress(data) if suffix == ".zst" else data
+    return zstd_module().compress(data) if suffix == ".zst" else data
 
 
 def arrow_stream(*frames: pl.DataFrame) -> bytes:

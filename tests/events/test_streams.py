@@ -11,13 +11,13 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from backports import zstd
 from event_files import arrow_stream, fed, revealing, seen
 
 from panprivacy import testing
 from panprivacy.cli.output import cause_of
 from panprivacy.ingest import BadInput, Columns, Format, Kind, read, read_ids
 from panprivacy.ingest.arrow import ArrowStream
+from panprivacy.ingest.files import zstd_module
 
 USER = Columns(("user",), Kind.integers)
 FRAME = pl.DataFrame({"user": range(0, 5000, 2), "note": ["x"] * 2500})
@@ -42,7 +42,14 @@ def _write(path: Path, data: bytes) -> None:
 
 @pytest.mark.parametrize(
     "data",
-    [CSV, NDJSON, gzip.compress(CSV), zstd.compress(NDJSON), arrow_stream(FRAME), arrow_stream(FRAME[:9], FRAME[9:])],
+    [
+        CSV,
+        NDJSON,
+        gzip.compress(CSV),
+        zstd_module().compress(NDJSON),
+        arrow_stream(FRAME),
+        arrow_stream(FRAME[:9], FRAME[9:]),
+    ],
     ids=["csv", "ndjson", "csv.gz", "ndjson.zst", "arrow", "arrow of two batches"],
 )
 def test_a_named_pipe_is_read_like_a_file(data: bytes, tmp_path: Path) -> None:

@@ -255,13 +255,14 @@ def _unpacked(raw: Any, magic: bytes) -> Any:
     if magic[:2] == _GZIP:
         return gzip.GzipFile(fileobj=raw)
     if magic == _ZSTD:
-        return _zstd().ZstdFile(raw)
+        return zstd_module().ZstdFile(raw)
     if magic[:3] == _BZIP2:
         return bz2.BZ2File(raw)
     return lzma.LZMAFile(raw) if magic == _XZ else raw
 
 
-def _zstd() -> Any:
+def zstd_module() -> Any:
+    """The Zstandard of Python 3.14, or its backport."""
     try:
         from compression import zstd  # type: ignore[import-not-found]  # Python 3.14
     except ImportError:
