@@ -38,9 +38,10 @@ class Case:
 
 
 CASES = (
+    Case(5, 10**7, 64),  # what a set costs in which hardly anybody is: this many requests a second are the limit
     Case(10**3, 10**7, 64),
-    Case(10**4, 10**7, 32),
-    Case(10**5, 10**7, 8),
+    Case(10**4, 10**7, 64),
+    Case(10**5, 10**7, 64),
     Case(10**6, 10**7, 8),
     Case(5 * 10**6, 10**7, 8),
 )
@@ -88,7 +89,8 @@ def rates(seconds: float) -> None:
             rate = measured(case, port, seconds)
             slots = rate * (time.perf_counter() - began) * 1e6
             each = f"{1e9 * (serve.worked(process) - before) / slots:6.2f} ns of a processor each"
-            print(f"sets of {case.users:>9,} {case.senders:3} senders {rate:8.1f}M slots/s {each}", flush=True)
+            sets = f"{rate * 1e6 / case.users:7,.0f} sets/s"
+            print(f"sets of {case.users:>9,} {case.senders:3} senders {sets} {rate:8.2f}M slots/s {each}", flush=True)
 
 
 async def _gathering(port: int, writers: int, seconds: float) -> tuple[list[float], float]:

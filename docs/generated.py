@@ -1,8 +1,13 @@
-"""What the site takes from the program itself: commands from their help, HTTP from OpenAPI, formulas as MathML."""
+"""What the site takes from the program itself: commands from their help, HTTP from OpenAPI, formulas as MathML.
 
+It also completes the pages for search engines, screen readers and slow connections.
+"""
+
+import html
 import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from docutils import nodes
@@ -120,6 +125,40 @@ def name_empty_heads(_app: Sphinx, doctree: nodes.document, _page: str) -> None:
                 entry.append(nodes.paragraph("", "", nodes.inline("", word, classes=["visually-hidden"])))
 
 
+# --- What every page has --------------------------------------------------------------------------------------------
+
+
+def complete_page(
+    _app: Sphinx, page: str, _template: str, context: dict[str, Any], tree: nodes.document | None
+) -> None:
+    """Give a page its description, its images their size, and the toggles of its menu a name."""
+    told = (
+        _description(tree) or f"{page}: a page of the documentation of panprivacy, private counts of people in streams."
+    )
+    context["metatags"] = context.get("metatags", "") + f'<meta name="description" content="{html.escape(told)}" />'
+    if "body" in context:
+        context["body"] = re.sub(r'<img (?=[^>]*_images/([^/"]+\.png)")', _sized, context["body"])
+    menu = context.get("generate_toctree_html")
+    if menu is not None:
+        context["generate_toctree_html"] = lambda *given, **named: str(menu(*given, **named)).replace(
+            "<summary>", '<summary aria-label="pages of this part">'
+        )
+
+
+def _description(tree: nodes.document | None, most: int = 160) -> str:
+    """The first paragraph of a page, cut at a word."""
+    paragraphs = tree.findall(nodes.paragraph) if tree is not None else ()
+    text = " ".join(next((each.astext() for each in paragraphs if len(each.astext()) > 20), "").split())
+    return text if len(text) <= most else text[:most].rsplit(" ", 1)[0] + " ..."
+
+
+def _sized(found: re.Match[str]) -> str:
+    """The tag with the pixels of a PNG file, whose header has them: the text below does not jump when it is loaded."""
+    head = (Path(__file__).parent / "img" / found[1]).read_bytes()[:24]
+    width, height = int.from_bytes(head[16:20]), int.from_bytes(head[20:24])
+    return f'{found[0]}width="{width}" height="{height}" '
+
+
 INNER = re.compile(
     "agree_with|asked|bind_to|check_.*|cells|checked_groups|columns|declare_ids|emptied|empty_shard|each_share|end|header|held"
     "|from_sealed|from_state_with_table|interval_name|lines|main|main_name|needs_names|of_one_user|of_shares?|receive"
@@ -137,6 +176,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.add_directive("generated", Generated)
     app.connect("doctree-resolved", name_empty_heads)
     app.connect("autodoc-skip-member", skip_inner)
+    app.connect("html-page-context", complete_page, priority=900)  # after the theme
     # No script from elsewhere: browsers draw MathML themselves.
     app.add_html_math_renderer("mathml", (_inline, None), (_display, None))
     app.config.html_math_renderer = "mathml"  # type: ignore[attr-defined]

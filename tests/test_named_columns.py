@@ -84,7 +84,7 @@ def test_an_edge_has_two_names(name: str) -> None:
 @pytest.mark.parametrize("name", FRAMES)
 def test_times_are_a_column_too(name: str) -> None:
     weeks = pp.Windows(lambda: absent(pp.Users(CLINIC)), every="7d", start="2026-01-05")
-    wrong: Any = {"column": USER, "time": "2026-01-12", "skip_outside": True}
+    wrong: Any = {"column": USER, "time": "visited", "skip_outside": True}
     assert code_of(lambda: weeks.update_many(FRAMES[name](VISITS), **wrong)) == "no-such-column"
     assert weeks.closed == ()
     first = {key: values[:3] for key, values in VISITS.items()}
@@ -147,3 +147,57 @@ def test_a_stream_is_one_batch_for_a_folder(name: str, tmp_path: Path) -> None:
     assert code_of(lambda: folder.update_many(STREAMS[name](VISITS), column=USER)) == "outside-universe"
     folder.update_many(STREAMS[name](VISITS), column=USER, skip_outside=True, batch=("till", 1))
     assert folder.last_batch("till") == 1
+
+
+@pytest.mark.parametrize("name", FRAMES)
+def test_a_text_that_is_a_time_is_the_time_of_all_rows(name: str) -> None:
+    first = {USER: VISITS[USER][:3], "at": VISITS["at"][:3]}
+    named, given = (pp.ActiveUsers(pp.Users(CLINIC), 9.0, span="2d", start="2026-01-05", key=bytes(16)) for _ in "ab")
+    named.update_many(FRAMES[name](first), column=USER, time="2026-01-06T08:00")
+    given.update_many(first[USER], time="2026-01-06T08:00")
+    assert named.day == given.day
+    assert named.day.day == 6
+
+
+def test_a_text_that_could_be_a_column_and_a_time_is_refused_and_so_is_one_that_is_neither() -> None:
+    day = "2026-01-05"
+    frame = pl.DataFrame({"user": ["ada"], day: ["2026-01-06"]})
+    weeks = pp.Windows(lambda: absent(pp.Users(CLINIC)), every="7d", start=day)
+    assert code_of(lambda: weeks.update_many(frame, column="user", time=day)) == "time-or-column"
+    with pytest.raises(pp.InvalidValue, match="neither a column nor a time; the columns are 'user', '2026-01-05'"):
+        weeks.update_many(frame, column="user", time="visited")
+    weeks.update_many(frame.rename({day: "at"}), column="user", time="at")
+    weeks.update_many(frame.rename({day: "at"}), column="user", time=day)
+
+
+WRONG_PLACES: dict[str, Callable[[Any], object]] = {
+    "universe": lambda it: pp.Density(it, 1.0),
+    "epsilon": lambda it: pp.Density(9, it),
+    "delta": lambda it: pp.Density(9, 1.0, delta=it),
+    "sample": lambda it: pp.Density(9, 1.0, sample=it),
+    "memory": lambda it: pp.Density(9, 1.0, memory=it),
+    "groups": lambda it: pp.Density(9, 1.0, groups=it),
+    "categories": lambda it: pp.Density(9, 1.0, categories=it),
+    "shard": lambda it: pp.Density(9, 1.0, shard=it),
+    "one id": lambda it: pp.Density(9, 1.0).update(it),
+    "one category": lambda it: pp.Density(9, 1.0, categories=["a", "b"]).update(1, it),
+    "threads": lambda it: pp.Density(9, 1.0).update_many([1], threads=it),
+    "level": lambda it: pp.Density(9, 1.0).release(level=it),
+    "start": lambda it: pp.ActiveUsers(900, 1.0, start=it),
+    "tz": lambda it: pp.ActiveUsers(900, 1.0, start="2026-01-05", tz=it),
+    "time": lambda it: pp.ActiveUsers(900, 1.0, start="2026-01-05").update(1, time=it),
+    "times": lambda it: pp.ActiveUsers(900, 1.0, start="2026-01-05").update_many([1, 2], time=it),
+    "plan": lambda it: pp.plan(it, 1.0),
+    "alpha of a plan": lambda it: pp.plan(9, 1.0, alpha=it),
+    "progress": pp.use_progress,
+}
+
+
+@pytest.mark.parametrize("place", WRONG_PLACES)
+@pytest.mark.parametrize("name", ["duckdb", "polars", "pandas"])
+def test_rows_in_the_wrong_place_are_refused_and_never_printed(name: str, place: str) -> None:
+    rows = FRAMES[name]({"user": ["secret-1", "secret-2"], "x": ["secret-3", "secret-4"]})
+    with pytest.raises(pp.PanPrivacyError) as refused:
+        WRONG_PLACES[place](rows)
+    assert "secret" not in str(refused.value)
+    assert len(str(refused.value).splitlines()) == 1

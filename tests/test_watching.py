@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import panprivacy as pp
-from panprivacy.universe import columns
+from panprivacy.universe import progress
 from panprivacy.universe.columns import _ITERATOR_BATCH
 
 EVENTS = 2 * _ITERATOR_BATCH + 10
@@ -28,7 +28,7 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> Terminal:
     monkeypatch.setattr(sys, "stderr", shown)
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "100")
-    monkeypatch.setattr(columns, "PATIENCE", 0.0)
+    monkeypatch.setattr(progress, "PATIENCE", 0.0)
     return shown
 
 
@@ -71,7 +71,7 @@ def test_what_is_no_iterator_shows_nothing(monkeypatch: pytest.MonkeyPatch, batc
 @pytest.mark.slow
 def test_a_quick_iterator_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = watched(monkeypatch)
-    monkeypatch.setattr(columns, "PATIENCE", 60.0)
+    monkeypatch.setattr(progress, "PATIENCE", 60.0)
     pp.Density(1000, 1.0).update_many(ids())
     assert terminal.getvalue() == ""
 
@@ -106,7 +106,47 @@ def test_a_notebook_shows_a_line_under_the_cell(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setitem(sys.modules, "IPython", ipython)
     monkeypatch.setitem(sys.modules, "IPython.display", shown)
     monkeypatch.setattr(sys, "stderr", io.StringIO())
-    monkeypatch.setattr(columns, "PATIENCE", 0.0)
+    monkeypatch.setattr(progress, "PATIENCE", 0.0)
     pp.Density(1000, 1.0).update_many(ids())
     assert len(updates) == 3
     assert updates[-1].startswith(f"{EVENTS:,} events, ")
+
+
+def streams() -> dict[str, Any]:
+    """A frame of 1,000 rows in several batches, as programs have it."""
+    import polars as pl
+    import pyarrow as pa
+
+    batch = pa.record_batch({"user": range(500)})
+    return {
+        "reader": pa.RecordBatchReader.from_batches(batch.schema, [batch, batch]),
+        "lazy frame": pl.LazyFrame({"user": [*range(500), *range(500)]}),
+    }
+
+
+@pytest.mark.parametrize("column", [None, "user"])
+@pytest.mark.parametrize("kind", ["reader", "lazy frame"])
+def test_what_comes_in_batches_shows_its_events_too(
+    kind: str, column: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terminal = watched(monkeypatch)
+    pp.Density(1000, 1.0).update_many(streams()[kind], column=column)
+    assert "1,000 events, " in terminal.getvalue()
+
+
+def test_progress_can_be_turned_off_and_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = watched(monkeypatch)
+    try:
+        pp.use_progress(False)
+        pp.Density(1000, 1.0).update_many(streams()["reader"])
+        assert terminal.getvalue() == ""
+        log = io.StringIO()
+        monkeypatch.setattr(sys, "stderr", log)
+        pp.use_progress(True)
+        pp.Density(1000, 1.0).update_many(streams()["reader"])
+        (line,) = log.getvalue().splitlines()  # and no second one within ten seconds
+        assert line.startswith("500 events, ")
+    finally:
+        pp.use_progress(None)
+    with pytest.raises(pp.InvalidType, match="True, False, or None"):
+        pp.use_progress("no")  # type: ignore[arg-type]

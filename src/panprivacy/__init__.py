@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from panprivacy.universe import Edges as Edges
     from panprivacy.universe import Ids as Ids
     from panprivacy.universe import Users as Users
+    from panprivacy.universe.progress import use_progress as use_progress
 
 __version__ = "0.2.0"
 
@@ -113,14 +114,15 @@ _HOME = {  # each public name is imported when it is first used: kernels take a 
     "monotone": "estimates",
     "plan": "planning",
     "plan_periods": "planning.periods",
+    "use_progress": "universe.progress",
     "use_threads": "memory.threads",
 }
 __all__ = list(_HOME)
 
-if not TYPE_CHECKING:  # a type checker would take every name, misspelt ones too, for one that is found here
+if not TYPE_CHECKING:  # a type checker would accept every name here, also misspelt ones
 
     def __getattr__(name: str) -> Any:
-        """Import what is asked for, and keep it."""
+        """Import a name when it is used, and keep it."""
         if name in _MODULES:
             return import_module(f"panprivacy.{name}")
         if name not in _HOME:

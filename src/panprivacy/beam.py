@@ -40,7 +40,7 @@ def update(ids: Any, folder: StateFolder, *, batch: tuple[str, int] | None = Non
     def sets_of(some: list[Any]) -> Iterator[tuple[int, bytes]]:
         with folder.gather() as gathered:
             gathered.add(some, skip_outside=skip_outside)
-            for number in range(folder.shards):  # also if nobody is in it: every shard has to take the batch
+            for number in range(folder.shards):  # also if it is empty: every shard has to take the batch
                 yield number, gathered.packed(number).tobytes()
 
     def take(shard: tuple[int, Iterable[bytes]]) -> int:

@@ -1,8 +1,10 @@
 """What every constructor and release asks of its arguments, each said in one place."""
 
 from contextlib import suppress
+from datetime import date, timedelta
 from operator import index
 from typing import Any
+from uuid import UUID
 from warnings import warn
 
 from panprivacy.errors import InvalidType, InvalidValue
@@ -28,7 +30,7 @@ def check_number(value: Any, name: str) -> float:
     if not (isinstance(value, str | bytes) or is_truth(value)):
         with suppress(TypeError, ValueError, OverflowError):
             return float(value)
-    raise InvalidType(f"{name} must be a number, got {value!r:.40}", code="not-a-number")
+    raise InvalidType(f"{name} must be a number, got {shown(value)}", code="not-a-number")
 
 
 def check_whole(value: Any, name: str) -> int:
@@ -38,8 +40,32 @@ def check_whole(value: Any, name: str) -> int:
     3
     """
     if is_truth(value) or not hasattr(value, "__index__"):
-        raise InvalidType(f"{name} must be a whole number, got {value!r:.40}", code="not-a-whole-number")
+        raise InvalidType(f"{name} must be a whole number, got {shown(value)}", code="not-a-whole-number")
     return index(value)
+
+
+_SHOWN = 60  # characters of a value that an error names
+
+
+def shown(value: Any) -> str:
+    """One value for an error to name, shortened; of an object that may hold many ids, its type only.
+
+    >>> shown("ada"), shown(7), shown(range(7)), len(shown("a" * 1000))
+    ("'ada'", '7', 'a range', 60)
+    """
+    parts = value if isinstance(value, tuple) else (value,)
+    if all(
+        isinstance(part, str | bytes | int | float | UUID | date | timedelta | None) or _of_numpy(part)
+        for part in parts
+    ):
+        text = repr(value.item() if _of_numpy(value) else value)
+        return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
+    return f"a {type(value).__name__}"
+
+
+def _of_numpy(value: Any) -> bool:
+    """Whether this is one number, text or time of NumPy, which is not imported to find out."""
+    return type(value).__module__ == "numpy" and getattr(value, "shape", None) == ()
 
 
 def is_truth(value: Any) -> bool:
@@ -66,7 +92,7 @@ class LargeDelta(UserWarning):
 
 
 def check_delta(delta: Any) -> float | None:
-    """A delta as a float, or `ValueError`; one that is not tiny comes with a warning that says what it is.
+    """A delta as a float, or `ValueError`; a delta that is not tiny comes with a warning that explains it.
 
     None says that none is allowed.
 
@@ -95,7 +121,7 @@ def bounded_delta(delta: Any) -> float:
 
 
 def large_delta(delta: float) -> str:
-    """What a delta is, in words, for somebody who has chosen one that is not tiny.
+    """The meaning of a delta that is not tiny, in words.
 
     >>> large_delta(1e-4)[:72]
     'delta 0.0001 is a probability: with a chance of up to one in 10,000 a pe'
@@ -118,7 +144,7 @@ def check_level(level: Any) -> float:
     except (TypeError, ValueError):
         checked = 0.0
     if not 0 < checked < 1:
-        raise InvalidValue(f"level must be between 0 and 1, got {level}", code="level-range")
+        raise InvalidValue(f"level must be between 0 and 1, got {shown(level)}", code="level-range")
     return checked
 
 

@@ -34,7 +34,7 @@ class Client:
 
     ``est = pp.Client("https://counts.example.org/counters/flu", token)`` takes the place of
     ``est = pp.Density(...)``. `update` gathers users until there are `batch` of them; `update_many` sends them at once.
-    Both return when the service has them on disk, so a program is no faster than the service. `flush` sends what is
+    Both return when the service has them on disk, so a program is no faster than the service. `flush` sends the rows
     gathered, as `release`, `close` and the end of a `with` block do.
 
     A request that the service cannot serve now is sent again, later each time or when the service asks for it, for
@@ -166,7 +166,7 @@ class Client:
     # --- releases -----------------------------------------------------------------------------------------------
 
     def release(self, level: float | None = None) -> "ServedRelease":
-        """Send what is gathered, and spend one planned release; the counter's own level, unless one is given."""
+        """Send the gathered rows, and spend one planned release; the counter's own level, unless one is given."""
         body = b"" if level is None else json.dumps({"level": check_level(level)}).encode()
         with self._lock:
             self.flush()
@@ -196,7 +196,7 @@ class Client:
         return found
 
     def close(self) -> None:
-        """Send what is gathered, and hang up."""
+        """Send the gathered rows, and hang up."""
         with self._lock:
             try:
                 self.flush()

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
-# No colours but that of the warning: text and lines take those of the page, light or dark.
+# The warning alone has a colour: text and lines take the colours of the page, light or dark.
 _CELL = "text-align: left; vertical-align: top; padding: 0.15em 0.8em; border-top: 1px solid rgba(128, 128, 128, 0.35);"
 _WARNING = "color: #e5484d; font-weight: bold;"
 
 Rows: TypeAlias = tuple[tuple[str, str], ...]
-"""Names, and what is said of each."""
+"""Names, and a text for each."""
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ class Displayed(Protocol):
     """Whatever has a card; its class takes displays from here: ``__rich__ = grid_of``, ``_repr_html_ = html_of``."""
 
     def card(self) -> Card:
-        """What is shown of it."""
+        """The card that shells and notebooks show."""
         ...
 
 

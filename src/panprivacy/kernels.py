@@ -1,7 +1,7 @@
 """Kernels are loaded late: numba takes a second, and neither help texts nor plans need it.
 
 The modules below are imported as any others are, and their code runs when something in them is first used. Estimators
-load what they need when they are built, so that no event decides what is loaded or compiled: those in `ALWAYS`, and
+load what they need when they are built, so that no event decides which kernels are compiled: all in `ALWAYS`, and
 those that their universe, slots and table name as `KERNELS`.
 """
 

@@ -8,7 +8,7 @@ one by one.
 
 import re
 import time as clock
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -20,14 +20,16 @@ from zoneinfo import ZoneInfo
 import numpy as np
 from numpy.typing import NDArray
 
+from panprivacy.checks import shown
 from panprivacy.errors import EarlyEvent, InvalidType, InvalidValue, LateEvent
 from panprivacy.memory.scratch import Scratch
 
 if TYPE_CHECKING:
     import polars as pl
 
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0, "mo": 30 * 86400.0}
-_WRITTEN = "write it like 60s, 15m (minutes), 12h, 7d, 2w or 1mo (30 days), or day, week, month, quarter or year"
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
+_MONTHS = ("mo", "mon", "month", "months")
+_WRITTEN = "write it like 60s, 15m (minutes), 12h, 7d or 2w, or day, week, month, quarter or year"
 CALENDAR = {"day": (1, 0), "week": (7, 0), "month": (30, 1), "quarter": (91, 3), "year": (365, 12)}
 """Periods of the calendar by their names: about how many days they have, and how many months; 0 if they have days."""
 SECOND = 1_000_000
@@ -67,8 +69,8 @@ _MOST_AT_ONCE = 10_000  # periods that `advance` may end; a time further ahead i
 def parse_period(text: str) -> float:
     """Read a period as people write it, in seconds.
 
-    A period is as long wherever it starts, so a week is 7 days and a month (``mo``) is 30: `Periods.of` has those of
-    the calendar. A unit is required, and in lower case, because ``1M`` is a month to some and a minute to others.
+    A period is as long wherever it starts. So there is no unit for months, which have 28 to 31 days: `Periods.of` has
+    those of the calendar. A unit is required, and in lower case: ``1M`` is a month to some and a minute to others.
 
     >>> parse_period("60s"), parse_period("1.5h"), parse_period("2w") == parse_period("14d")
     (60.0, 5400.0, True)
@@ -90,11 +92,21 @@ def _doubt(number: str, unit: str) -> str:
     """The doubt about a unit, and what to write instead."""
     if not unit:
         return f" has no unit; {_WRITTEN}"
+    days, months = f"{30 * float(number):g}d for {30 * float(number):g} days", "month for months of the calendar"
     if unit == "M":
-        return f": is that minutes or months? Write {number}m for minutes, or {number}mo for months of 30 days"
+        return f": is that minutes or months? Write {number}m for minutes, {days}, or {months}"
+    if unit.lower() in _MONTHS:
+        return f": months have 28 to 31 days; write {days}, or {months}"
     if unit.lower() in _UNITS:
         return f": units are written in lower case, {number}{unit.lower()}"
     return f": there is no unit {unit!r}; {_WRITTEN}"
+
+
+def _in_months(period: Any) -> bool:
+    """Whether a period is written in months, quarters or years, which have no one length."""
+    if period in CALENDAR:
+        return CALENDAR[str(period)][1] > 0
+    return isinstance(period, str) and period.lstrip(" 0123456789.").strip().lower() in _MONTHS
 
 
 def length_of(period: str | float | timedelta) -> int:
@@ -120,6 +132,11 @@ def days_of(span: str | float | timedelta, every: str | float | timedelta) -> tu
     >>> days_of("4w", "1d")
     (86400000000, 28)
     """
+    if _in_months(span) or _in_months(every):
+        raise InvalidValue(
+            "days and spans of actives have one length, and months have not: write it in days, such as 28d or 30d",
+            code="period-calendar",
+        )
     length = length_of(every)
     days, left = divmod(length_of(span), length)
     if left or not 1 <= days <= MOST_DAYS:
@@ -183,13 +200,17 @@ class Zone:
         return self.changes + np.maximum(self.offsets[:-1], self.offsets[1:])
 
 
-@lru_cache(maxsize=16)
 def zone_of(name: str | None) -> Zone:
     """A time zone by its name, such as Europe/Berlin; None is UTC."""
-    if name in (None, "UTC"):
+    if name is not None and not isinstance(name, str):
+        raise InvalidType(f"tz is the name of a time zone, such as Europe/Berlin, got {shown(name)}", code="tz-type")
+    return _zone_named("UTC" if name is None else name)
+
+
+@lru_cache(maxsize=16)
+def _zone_named(name: str) -> Zone:
+    if name == "UTC":
         return Zone("UTC", np.empty(0, dtype=np.int64), np.zeros(1, dtype=np.int64))
-    if not isinstance(name, str):
-        raise InvalidType(f"tz is the name of a time zone, such as Europe/Berlin, got {name!r}", code="tz-type")
     try:
         zone = ZoneInfo(name)
     except (OSError, ValueError, KeyError):  # there is none, or a path is given
@@ -236,6 +257,8 @@ def moments_of(times: Any, tz: str | None = None) -> NDArray[np.int64]:
         zone = zone_of("UTC")  # a column of Polars that has a zone: its numbers are of UTC
     if hasattr(times, "to_numpy"):
         times = times.to_numpy()
+    if not isinstance(times, Iterable):
+        raise InvalidType(f"times are one column, or one time, not {shown(times)}", code="time-columns")
     with Scratch() as scratch:
         if not isinstance(times, np.ndarray) or times.dtype.kind in "OU":
             times, zone = [_in_utc(time, zone) for time in times], zone_of("UTC")
@@ -390,13 +413,17 @@ def _refuse_both(times: list[Any]) -> None:
 
 
 def _in_utc(time: Any, zone: Zone) -> Any:
-    """One time as a `datetime` of UTC without a zone; numbers, and what is no time, as they are."""
+    """One time as a `datetime` of UTC without a zone; numbers, and anything but a time, as they are."""
     if isinstance(time, str):
         time = _parsed(time.strip())
     elif isinstance(time, np.datetime64):
         time = time.astype("datetime64[us]").item()
     elif isinstance(time, date) and not isinstance(time, datetime):
         time = datetime(time.year, time.month, time.day)
+    elif hasattr(time, "__arrow_c_stream__"):
+        raise InvalidType(
+            f"a time is a date, a datetime, text or seconds since 1970, not {shown(time)}", code="time-type"
+        )
     if not isinstance(time, datetime) or str(time) == "NaT":  # of pandas, a datetime without a year
         return time
     if time.tzinfo is None and zone.name == "UTC":
@@ -643,7 +670,9 @@ class Untimely(Exception):
 
     def __init__(self, row: int, period: int, reached: int, *, early: bool) -> None:
         super().__init__()
-        self.row, self.period, self.early = row, period, early
+        self.row: int = row
+        self.period: int = period
+        self.early: bool = early
         self.reached = reached
         """The last period that the rows of the batch reach, or the open one if the row is late."""
 

@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_args
+from typing import Annotated, Any, ClassVar, TypeVar, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
@@ -23,25 +23,25 @@ _LONGEST = 60  # characters of a value that is repeated
 class InvalidSettings(PanPrivacyError, ValueError):
     """All that is wrong with a configuration file, one line for each key."""
 
-    CODE = "invalid-settings"
+    CODE: ClassVar[str] = "invalid-settings"
 
     def __init__(self, problems: Sequence[str]) -> None:
         super().__init__("\n".join(problems))
-        self.problems = tuple(problems)
+        self.problems: tuple[str, ...] = tuple(problems)
 
 
 class KeyProblems(ValueError):
     """Keys of one table that do not fit together: pairs of a key (or nothing, for the table) and a sentence."""
 
     def __init__(self, problems: Iterable[tuple[str, str]]) -> None:
-        self.problems = tuple(problems)
+        self.problems: tuple[tuple[str, str], ...] = tuple(problems)
         super().__init__("; ".join(": ".join(each) for each in self.problems))
 
 
 class Table(BaseModel):
     """A table of a file: known keys only, values of just the right type."""
 
-    model_config = ConfigDict(
+    model_config: ClassVar[ConfigDict] = ConfigDict(
         extra="forbid", strict=True, frozen=True, allow_inf_nan=False, hide_input_in_errors=True,
         arbitrary_types_allowed=True,
     )  # fmt: skip

@@ -67,7 +67,7 @@ def refused(code: str, *values: object) -> Iterator[Refusal]:
 
 
 def estimator_of(est: Any) -> Any:
-    """The estimator that has the bits: of an observer the one that it watches, of windows the open one.
+    """The estimator that has the bits: the one behind an observer, the open one of windows.
 
     That of a state folder has the plan and the budget; its bits are in files (`folder_table`).
     """

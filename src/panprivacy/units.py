@@ -16,7 +16,9 @@ def parse_bytes(text: str | int) -> int:
     if isinstance(text, int):
         size = text
     elif not isinstance(text, str):
-        raise InvalidType(f'memory is text like "16 KiB" or a number of bytes, got {text!r:.40}', code="memory-type")
+        raise InvalidType(
+            f'memory is text like "16 KiB" or a number of bytes, got a {type(text).__name__}', code="memory-type"
+        )
     else:
         match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([a-z]*)\s*", text.lower())
         if not match or (match[2] or "b") not in _UNITS:

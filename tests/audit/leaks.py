@@ -74,7 +74,7 @@ def counters_a_byte_each() -> None:
 
 def a_cache_of_times() -> None:
     """When the events of each batch came."""
-    from panprivacy.cli.series import Calendar
+    from panprivacy.cli.calendar import Calendar
 
     moments = Calendar.moments
 
@@ -87,7 +87,7 @@ def a_cache_of_times() -> None:
 
 def texts_of_times() -> None:
     """The same as text."""
-    from panprivacy.cli.series import Calendar
+    from panprivacy.cli.calendar import Calendar
 
     moments = Calendar.moments
 

@@ -222,7 +222,7 @@ def test_other_systems_are_told_that_they_cannot(monkeypatch: pytest.MonkeyPatch
 # --- the command ------------------------------------------------------------------------------------------------
 
 ENVIRONMENT = {"COLUMNS": "150", "NO_COLOR": "1", "TERM": "dumb"}
-CLEAN = Imaged("pipe", 10_000, 4_500, False, True, 0, 0, 0, 0, 0, (), 80_000_000, 3.0)
+CLEAN = Imaged("pipe", 10_000, 4_500, False, True, 0, (), 80_000_000, 3.0)
 
 
 @pytest.fixture

@@ -15,17 +15,16 @@ import panprivacy as pp
 from panprivacy import audit
 from panprivacy.audit import interference as audited
 from panprivacy.audit.interference import ADDITIONS, START, TIMED, USERS, Row, Seen, Step, Subject, Tick
-from panprivacy.cli import days
-from panprivacy.cli.days import Days
+from panprivacy.cli.calendar import Calendar
 from panprivacy.cli.output import Output
 from panprivacy.cli.published import Published
 from panprivacy.cli.run import Run
-from panprivacy.cli.series import Calendar, Series, once
+from panprivacy.cli.schedule import Days, Schedule, Series, once
 from panprivacy.ingest import Batch, Columns, Kind
 from panprivacy.ingest.bodies import Body, ContentType
 from panprivacy.ingest.feed import BatchFeeder
 from panprivacy.ingest.problems import Refused
-from panprivacy.periods import DAY, RowPolicy, moment_of
+from panprivacy.periods import DAY, Periods, RowPolicy, moment_of
 from panprivacy.serve import counter as counters
 from panprivacy.serve.config import settings_of
 from panprivacy.serve.counter import Counter
@@ -116,19 +115,26 @@ class Pipe:
         return self.broken
 
 
+DAYS = Periods.of("1d", START)
+
+
+def fed(schedule: Schedule, feeder: BatchFeeder) -> Callable[[Batch], None]:
+    """What takes the batches of a pipe."""
+    schedule.feeder, schedule.published = feeder, Published(schedule.run.output)
+    return lambda batch: schedule.take(batch, once)
+
+
 def series(policy: RowPolicy = LIVE, *, clock: bool = True, skip_unlisted: bool = True) -> Callable[[Any], Seen]:
     """`panprivacy density - --time at --start START --release-every 1d --by what`."""
 
     def run(steps: Sequence[Step]) -> Seen:
-        coins, pipe = audited._Recording(), Pipe()
+        coins, pipe = audited.Recording(), Pipe()
         est = pp.Density(USERS, 60.0, releases=3, categories=audited.CATEGORIES, coins=coins)
         speaker = Output(as_json=True, quiet=True)
-        calendar = Calendar(
-            "at", "1d", moment_of(START), passed=0, planned=3, policy=policy, now=(lambda: pipe.now) if clock else None
-        )
-        feeding = Series(Run(est, None, 0.95, speaker), calendar, Published(speaker, None, deletions=False))
-        feed = BatchFeeder(est, COLUMNS, skip_unlisted=skip_unlisted, live=True)
-        refused = pipe.steps(steps, lambda batch: feeding._take(batch, feed, once))
+        now = (lambda: pipe.now) if clock else None
+        calendar = Calendar("at", DAYS, "1d", planned=3, policy=policy, now=now)
+        schedule = Series(Run(est, None, 0.95, speaker), calendar)
+        refused = pipe.steps(steps, fed(schedule, BatchFeeder(est, COLUMNS, skip_unlisted=skip_unlisted, live=True)))
         return Seen(refused, tuple(coins.released), ended=calendar.passed)
 
     return run
@@ -154,28 +160,26 @@ def test_a_refusal_of_a_pipe_is_found() -> None:
     assert unlisted == {"a row in an unlisted category", "a row without a category"}
 
 
-def actives_of_a_pipe(monkeypatch: pytest.MonkeyPatch, policy: RowPolicy) -> Callable[[Any], Seen]:
+def actives_of_a_pipe(policy: RowPolicy) -> Callable[[Any], Seen]:
     """`panprivacy actives - --time at`."""
 
     def run(steps: Sequence[Step]) -> Seen:
-        coins, pipe = audited._Recording(), Pipe()
-        monkeypatch.setattr(days, "wall_clock", lambda: pipe.now)
+        coins, pipe = audited.Recording(), Pipe()
         est = pp.ActiveUsers(USERS, 1.0, span="2d", start=START, key=bytes(16), coins=coins)
-        feeding = Days(Run(est, None, 0.95, Output(as_json=True, quiet=True)), est, policy)
-        feed = BatchFeeder(est, Columns(("user",), Kind.integers, None, "at"), live=True)
-        refused = pipe.steps(steps, lambda batch: feeding._take(batch, feed, "at", once, live=True))
+        calendar = Calendar("at", est.periods, "1d", policy=policy, now=lambda: pipe.now, unit="day")
+        schedule = Days(Run(est, None, 0.95, Output(as_json=True, quiet=True)), calendar)
+        feeder = BatchFeeder(est, Columns(("user",), Kind.integers, None, "at"), live=True)
+        refused = pipe.steps(steps, fed(schedule, feeder))
         return Seen(refused, tuple(coins.released), str(est.day))
 
     return run
 
 
-def test_nobody_decides_over_others_in_a_pipe_of_actives(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nobody_decides_over_others_in_a_pipe_of_actives() -> None:
     live = RowPolicy(ahead=0, late="skip", early="skip")
-    assert found(Subject("actives", actives_of_a_pipe(monkeypatch, live), (*TIMED, "a row without a time"))) == []
+    assert found(Subject("actives", actives_of_a_pipe(live), (*TIMED, "a row without a time"))) == []
     stepping = RowPolicy(ahead=1, late="skip", early="skip")
-    assert additions_found(Subject("by rows", actives_of_a_pipe(monkeypatch, stepping), TIMED)) <= {
-        "a row of every day"
-    }
+    assert additions_found(Subject("by rows", actives_of_a_pipe(stepping), TIMED)) <= {"a row of every day"}
 
 
 # --- the service ----------------------------------------------------------------------------------------------------

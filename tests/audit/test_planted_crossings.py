@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from panprivacy.audit.crossings import COLUMNS, MORE, Cell, Row
+from panprivacy.audit.crossings.cells import Scenario, measure
 from panprivacy.audit.crossings.columns import DELTA, windows
-from panprivacy.audit.crossings.measuring import Scenario, measure
 from panprivacy.audit.holders import InWindows, Maker
 from panprivacy.estimators.counts import Counts
 from panprivacy.estimators.density import Density

@@ -116,7 +116,7 @@ def test_what_cannot_be_is_said_in_one_line() -> None:
     assert "when does the first day start?" in refused("actives", "visits.csv", *WHOM)
     assert "which column holds the times?" in refused("actives", "visits.csv", "-c", "user", "-n", USERS, "-e", 1)
     early = refused("actives", "visits.csv", *WHOM, "--start", "2026-01-07")
-    assert "row 1: when 2026-01-05 is before 2026-01-07, when the first day starts; give an earlier --start" in early
+    assert "row 1: when 2026-01-05 is before 2026-01-07, when the first day starts; sort by when, or give an" in early
     assert "which column holds the times?" in refused(
         "actives", "visits.csv", "-c", "user", "-n", 9, "-e", 1, "--span", "2d", *begun
     )
@@ -124,7 +124,7 @@ def test_what_cannot_be_is_said_in_one_line() -> None:
     assert "--start: 'soon' is not a time" in refused("actives", "visits.csv", *WHOM, "--start", "soon")
     visits(range(1)).with_columns(when=pl.lit("2030-01-01")).write_csv("far.csv")
     far = refused("actives", "far.csv", *WHOM, *begun)
-    assert "row 1: when 2030-01-01 is 1,457 days after 2026-01-05, the day that is open by then; mend the time" in far
+    assert "row 1: when 2030-01-01 is 1,457 days after the one from 2026-01-05 on, which is open by then; mend" in far
 
 
 @pytest.mark.slow
@@ -132,13 +132,14 @@ def test_nothing_of_a_batch_with_a_wrong_time_is_released() -> None:
     rows = visits(range(3)).with_columns(pl.col("when").dt.to_string("%F"))
     rows[-1, "when"] = "2026-01-06"
     rows.write_csv("mixed.csv")
-    assert "row 2100: when 2026-01-06 is before" in refused("actives", "mixed.csv", *WHOM, "--start", "2026-01-05")
+    message = refused("actives", "mixed.csv", *WHOM, "--start", "2026-01-05")
+    assert "row 2100: when 2026-01-06 comes after a row of the day from 2026-01-07 on" in message
 
 
 def test_a_bad_row_says_from_which_day_on_to_feed_again() -> None:
     ran = run("actives", "first.parquet", "visits.csv", *WHOM, "--start", "2026-01-05", "--state", "s.pp")
     assert ran.exit_code == 2
-    assert "visits.csv: row 1: when 2026-01-05 is before the day from 2026-01-08 on" in ran.stderr
+    assert "visits.csv: row 1: when 2026-01-05 comes after a row of the day from 2026-01-08 on" in ran.stderr
     assert "days before 2026-01-08 are released; feed events from then on" in ran.stderr
 
 

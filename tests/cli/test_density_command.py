@@ -183,7 +183,7 @@ def test_listed_users_must_be_listed_again(tmp_path: Path) -> None:
     assert run(*command, "-e", 1, "--universe-file", tmp_path / "users.txt").exit_code == 0
     assert "give the same --universe-file again" in refused(*command)
     (tmp_path / "users.txt").write_text("ada\ngrace\n")
-    assert "not the one that the estimator was built with" in refused(
+    assert "the estimator was built with another list of users" in refused(
         *command, "--universe-file", tmp_path / "users.txt"
     )
 

@@ -18,6 +18,7 @@ from panprivacy import testing
 from panprivacy.cli import kept as keeping
 from panprivacy.cli.output import Output
 from panprivacy.cli.run import Run
+from panprivacy.cli.schedule import AtTheEnd
 from panprivacy.folder.stores import Edit, Files
 from panprivacy.testing import CertainCoins, folder_table
 
@@ -124,20 +125,22 @@ def test_a_pipe_goes_on_when_others_have_made_all_releases(
     other = pp.StateFolder.create(tmp_path / "flu", universe=100, epsilon=2.0, releases=2, shards=2)
     with keeping.KeptFolder(f"{tmp_path}/flu/") as kept:
         pipe = Run(kept.opened(), kept, 0.95, Output(as_json=False, quiet=False))
+        schedule = AtTheEnd(pipe)
+        schedule.live = True
         other.release()
         assert pipe.left == 1
         with monkeypatch.context() as patch:  # as if it looked before the last one was made
             patch.setattr(Run, "check_left", lambda _: None)
             other.release()
-            pipe._release_if_left()
-        pipe._release_between(final=False)
-        pipe._finish(final=True, live=True)
+            schedule._ring()
+        schedule._ring()
+        schedule._finish(final=True)
         assert capsys.readouterr().err.count("no planned release is left") == 2
         with monkeypatch.context() as patch:
             looks: Iterator[Callable[[Run], None]] = iter([lambda _: None, Run.check_left])
             patch.setattr(Run, "check_left", lambda run: next(looks)(run))  # noqa: PLW0108 - a function each time
             with testing.refused("budget-exhausted"):
-                pipe.release()
+                schedule.release()
 
 
 @pytest.mark.slow

@@ -112,7 +112,7 @@ def test_a_state_with_groups_is_fed_with_the_same_list(visits: Path, patients: P
     assert run(*feed, "--group", "region", "-e", 2, "--state", state).exit_code == 0
     assert run(*feed, "--group", "region", "--state", state).exit_code == 0
 
-    assert "is not the one that the estimator was built with" in refused(*feed, "--state", state)
+    assert "the estimator was built with another list of users" in refused(*feed, "--state", state)
     assert [row["group"] for row in answer("release", state)["groups"]] == ["coast", "hills"]
 
 

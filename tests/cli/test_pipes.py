@@ -108,7 +108,7 @@ def test_a_release_that_nobody_keeps_nor_sees_is_refused() -> None:
     process = start(*DENSITY, "--no-release")
     out, err = process.communicate(b"user\n1\n", timeout=PATIENCE)
     assert (process.returncode, out) == (2, b"")
-    assert err == b"panprivacy: --no-release needs a --state FILE to keep what is counted\n"
+    assert err == b"panprivacy: --no-release needs a --state FILE to keep the counts\n"
 
 
 def test_bad_input_in_the_first_batch_is_named_by_its_row_and_changes_nothing(tmp_path: Path) -> None:

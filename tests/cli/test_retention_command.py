@@ -115,7 +115,7 @@ def test_another_question_or_plan_than_that_of_the_state_is_refused() -> None:
 
 @pytest.mark.usefixtures("folder")
 def test_what_cannot_be_is_said_in_one_line() -> None:
-    assert "what is the second period?" in refused("retention", "january.csv", *WHOM)
+    assert "which events are the second period?" in refused("retention", "january.csv", *WHOM)
     assert "who could appear?" in refused("retention", "january.csv", "--then", "week1.csv", "-c", "user", "-e", 1)
     then = ("--then", "week1.csv", "--then", "week2.csv")
     assert "say --releases 2" in refused("retention", "january.csv", *then, *WHOM, "--releases", 1)

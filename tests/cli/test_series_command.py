@@ -69,7 +69,7 @@ def test_people_get_a_line_for_each_release_and_the_curve_and_the_audit_under_th
     assert weeks[4] == "monotone curve through 4 releases, at no cost of epsilon:"
     assert [line.partition(": ")[0] for line in weeks[5:]] == until
     assert re.fullmatch(r"until 2026-01-12: density 0\.\d{4}; users [\d,]+", weeks[5])
-    assert last.startswith("audit: 4 of 4 releases, one reading of the state: nobody has lost more than 12.000000")
+    assert last.startswith("audit: 4 of 4 releases, one reading of the state: no user has lost more than 12.000000")
     assert last.endswith("(by enumeration 12.000000 in all): holds")
     assert result.stderr.startswith("panprivacy: epsilon 12 protects hardly anybody")
 

@@ -17,7 +17,7 @@ from weekly import BUDGET, FROM, MONDAY, USERS, WEEKLY, WEEKS, rows, visits, vis
 import panprivacy as pp
 from altered import altered
 from panprivacy.cli import published
-from panprivacy.cli.chart import draw
+from panprivacy.cli.published import draw_rows
 from panprivacy.periods import DAY
 
 NOISY = ("-c", "user", "-n", USERS, "-e", 1, "--releases", 28, "--release-every", "1d", *FROM)
@@ -155,6 +155,6 @@ def test_an_interval_without_end_is_drawn_to_the_edge(tmp_path: Path) -> None:
         published.Dated(published.UNTIL, moment * DAY, altered(release, count={"interval": (0.0, inf)}))
         for moment, release in ((1, first), (2, second))
     ]
-    draw(shown, {None: pp.monotone([first, second])}, str(tmp_path / "series.png"), est, published.Audited(est))
+    draw_rows(shown, {None: pp.monotone([first, second])}, str(tmp_path / "series.png"), est, published.Audited(est))
 
     assert (tmp_path / "series.png").stat().st_size > 1000

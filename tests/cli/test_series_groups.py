@@ -12,8 +12,8 @@ from weekly import BUDGET, FROM, USERS, WEEKLY, WEEKS, visits
 import panprivacy as pp
 from altered import altered
 from panprivacy.cli import published
-from panprivacy.cli.chart import draw
 from panprivacy.cli.output import Output
+from panprivacy.cli.published import draw_rows
 from panprivacy.periods import DAY
 
 SERIES = (*WEEKLY, "--releases", WEEKS, *FROM)
@@ -185,7 +185,7 @@ def test_wild_counts_do_not_rule_the_picture(tmp_path: Path, monkeypatch: pytest
         for number, each in enumerate(counts, 1)
     ]
     rows = [published.Dated(published.UNTIL, number * DAY, each, over=True) for number, each in enumerate(made, 1)]
-    draw(rows, {None: pp.monotone(made)}, str(tmp_path / "a.svg"), est, published.Audited(est))
+    draw_rows(rows, {None: pp.monotone(made)}, str(tmp_path / "a.svg"), est, published.Audited(est))
     assert tops[-1] < 10_000
     assert "above the picture: 1 release, and the ends of 1 interval" in (tmp_path / "a.svg").read_text()
 

@@ -133,7 +133,7 @@ def test_untimely_rows_of_a_pipe_are_left_out_or_counted_one_by_one() -> None:
 
 BY_CLOCK = ("density", "-", "-c", "user", "-n", USERS, "-e", 12, "--releases", WEEKS, "--release-every", "7d", "--json")
 CLOCK = """
-import os, panprivacy.cli.series as series
+import os, panprivacy.cli.schedule as series
 from panprivacy.periods import moment_of
 series.wall_clock = lambda: moment_of("2026-01-12T00:00:01" if os.path.exists("over") else "2026-01-06")
 from panprivacy.cli import app; app()

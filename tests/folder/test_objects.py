@@ -2,7 +2,6 @@
 
 import random
 import re
-import socket
 from collections.abc import Iterator
 from itertools import count
 from threading import Thread
@@ -12,6 +11,7 @@ import numpy as np
 import pytest
 
 import panprivacy as pp
+from buckets import new_bucket, s3_server
 from panprivacy import testing
 from panprivacy.folder import stores
 from panprivacy.folder.batch_log import BatchLog
@@ -27,25 +27,13 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[str]:
-    threaded = pytest.importorskip("moto.server")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    running = threaded.ThreadedMotoServer(ip_address="127.0.0.1", port=port)
-    running.start()
-    yield f"http://127.0.0.1:{port}"
-    running.stop()
+    with s3_server() as url:
+        yield url
 
 
 @pytest.fixture
 def store(server: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    for name, value in {"KEY_ID": "someone", "SECRET_ACCESS_KEY": "secret"}.items():
-        monkeypatch.setenv(f"AWS_ACCESS_{name}" if name == "KEY_ID" else f"AWS_{name}", value)
-    monkeypatch.setenv("AWS_ENDPOINT_URL", server)
-    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-    bucket = f"counts-{random.SystemRandom().getrandbits(32):08x}"
-    fsspec.filesystem("s3").mkdir(bucket)
-    return f"s3://{bucket}/flu"
+    return f"{new_bucket(server, monkeypatch)}/flu"
 
 
 def present(folder: pp.StateFolder) -> set[int]:

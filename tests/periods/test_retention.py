@@ -226,7 +226,7 @@ def test_the_first_period_ends_once_and_before_the_first_release() -> None:
 
 
 REFUSED: dict[str, Callable[[pp.Retention], object]] = {
-    "cannot be removed any more": lambda est: est.remove_many([1, 2]),
+    "can no longer be removed": lambda est: est.remove_many([1, 2]),
     "a redraw would hide": lambda est: est.rerandomize(),
     "cannot be merged": lambda est: pp.merge([est, pp.Retention(1000, 1.0)]),
 }

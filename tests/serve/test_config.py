@@ -96,7 +96,7 @@ def test_without_tls_only_loopback_is_listened_to_unless_told_otherwise(tmp_path
 
 def test_a_service_that_nobody_could_use_is_refused(tmp_path: Path) -> None:
     (problem,) = problems_of(tmp_path, {"counters": {"flu": FLU}})
-    assert problem.startswith("service.anonymous: nobody could do anything: make a token")
+    assert problem.startswith("service.anonymous: no sender could do anything: make a token")
 
 
 def test_a_token_itself_is_no_hash(tmp_path: Path) -> None:

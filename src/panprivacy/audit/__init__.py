@@ -1,7 +1,7 @@
 """Run the shipping code under every outcome of its coins, and find the worst that anybody can learn.
 
 `exact` enumerates small cases and proves; `sampled` runs large ones many times and can only disprove; `image` looks for
-what is left in the memory of a process and in its files.
+traces of users in the memory of a process and in its files.
 """
 
 from panprivacy.audit.enumeration.auditor import Removal, exact

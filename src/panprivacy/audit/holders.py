@@ -1,7 +1,7 @@
 """Estimators as the stream of an audit meets them: by themselves, in a file, in a folder, in windows of time.
 
-Each holder is an object whose memory is what an intruder finds there, and whose verbs are those of a stream. It states
-its loss as `claimed_epsilon` and `claimed_delta`.
+An intruder finds the memory of a holder. Its methods are the verbs of a stream. It states its loss as
+`claimed_epsilon` and `claimed_delta`.
 """
 
 import pickle
@@ -39,16 +39,17 @@ class Maker:
 
 
 class Holder:
-    """What all holders share: the claim of the estimator that they hold, and the verbs of a stream."""
+    """An estimator by itself: the verbs of a stream, and the stated loss, which is the estimator's own unless given.
 
-    claimed_epsilon: float
-    claimed_delta: float
+    An estimator with two periods ends the first of them with its first release.
+    """
 
-    def _claim(self, est: Any) -> None:
-        self.claimed_epsilon, self.claimed_delta = claim_of(est)
+    def __init__(self, est: Any, claim: tuple[float, float] | None = None) -> None:
+        self._est = est
+        self.claimed_epsilon, self.claimed_delta = claim or claim_of(est)
 
     def _call(self, verb: str, *given: Any) -> Any:
-        raise NotImplementedError
+        return called(self._est, verb, *given)
 
     def update(self, *event: Any) -> None:
         self._call("update", *event)
@@ -63,75 +64,83 @@ class Holder:
         return self._call("release")
 
 
-class InFile(Holder):
-    """An estimator in a state file: every call loads it and writes it. An intruder reads the files."""
+class Stored(Holder):
+    """An estimator that lies in files between any two calls. An intruder reads the files."""
 
     def __init__(self, est: Any, coins: Coins) -> None:
-        self._claim(est)
-        self._coins, self._universe = coins, est.universe
-        with tempfile.TemporaryDirectory() as folder:
-            est.save(Path(folder) / "state.pp", insecure=True)
-            self._files = files_in(folder)
-
-    def _call(self, verb: str, *given: Any) -> Any:
-        with tempfile.TemporaryDirectory() as folder:
-            put_files(folder, self._files)
-            est = load(Path(folder) / "state.pp", self._universe)
-            set_coins(est, self._coins)
-            returned = called(est, verb, *given)  # which writes the file: a loaded estimator is bound to it
-            self._files = files_in(folder)
-        return returned
-
-
-class Pickled(Holder):
-    """An estimator as a pickle, between any two calls. An intruder reads the pickle."""
-
-    def __init__(self, est: Any, coins: Coins) -> None:
-        self._claim(est)
-        self._coins, self._pickle = coins, pickled(est)
-
-    def _call(self, verb: str, *given: Any) -> Any:
-        est = pickle.loads(self._pickle)
-        set_coins(est, self._coins)
-        returned = called(est, verb, *given)
-        self._pickle = pickled(est)
-        return returned
-
-
-class InFolder(Holder):
-    """An estimator in a state folder of two shards, opened anew for every call. An intruder reads all its files."""
-
-    def __init__(self, est: Any, coins: Coins) -> None:
-        self._claim(est)
+        super().__init__(None, claim_of(est))
         self._coins, self._universe = coins, est.universe
         with tempfile.TemporaryDirectory() as place:
-            set_coins(est, SeededCoins(0))  # for the name of the folder, which has too many outcomes to be walked
-            StateFolder.holding(est, Path(place) / "folder", shards=min(2, self._universe.size or 2))
+            self._store(est, Path(place) / "state")
             self._files = files_in(place)
 
     def _call(self, verb: str, *given: Any) -> Any:
         with tempfile.TemporaryDirectory() as place:
             put_files(place, self._files)
-            folder = StateFolder(Path(place) / "folder", self._listed, coins=self._coins)
-            returned = getattr(folder, verb)(*given)
+            est = self._open(Path(place) / "state")
+            returned = called(est, verb, *given)
+            self._close(est, Path(place) / "state")
             self._files = files_in(place)
         return returned
 
-    @property
-    def _listed(self) -> Any:
-        return self._universe if hasattr(self._universe, "groups") else None
+    def _store(self, est: Any, path: Path) -> None:
+        raise NotImplementedError
+
+    def _open(self, path: Path) -> Any:
+        raise NotImplementedError
+
+    def _close(self, est: Any, path: Path) -> None:
+        """Write what has changed, unless the estimator has."""
+
+
+class InFile(Stored):
+    """An estimator in a state file: every call loads it, and writes it, since a loaded estimator is bound to a file."""
+
+    def _store(self, est: Any, path: Path) -> None:
+        est.save(path, insecure=True)
+
+    def _open(self, path: Path) -> Any:
+        est = load(path, self._universe)
+        set_coins(est, self._coins)
+        return est
+
+
+class Pickled(Stored):
+    """An estimator as a pickle: as one on secure coins would have it, since one on other coins is refused."""
+
+    def _store(self, est: Any, path: Path) -> None:
+        set_coins(est, coin_sources.system, claimed_secure=True)
+        path.write_bytes(pickle.dumps(est))
+
+    def _open(self, path: Path) -> Any:
+        est = pickle.loads(path.read_bytes())
+        set_coins(est, self._coins)
+        return est
+
+    _close = _store
+
+
+class InFolder(Stored):
+    """An estimator in a state folder of two shards, opened anew for every call."""
+
+    def _store(self, est: Any, path: Path) -> None:
+        set_coins(est, SeededCoins(0))  # for the name of the folder, which has too many outcomes to be walked
+        StateFolder.holding(est, path, shards=min(2, self._universe.size or 2))
+
+    def _open(self, path: Path) -> Any:
+        listed = self._universe if hasattr(self._universe, "groups") else None
+        return StateFolder(path, listed, coins=self._coins)
 
 
 class Combined(Holder):
     """An estimator that is fed with packed sets of slots, each gathered elsewhere, as the service takes them."""
 
-    def __init__(self, est: Any, coins: Coins) -> None:  # noqa: ARG002 - its coins are those of the estimator
-        self._claim(est)
-        self._est = est
+    def __init__(self, est: Any, coins: Coins) -> None:  # noqa: ARG002 - the estimator has its coins
+        super().__init__(est)
 
     def _call(self, verb: str, *given: Any) -> Any:
         if verb not in ("update", "remove"):
-            return called(self._est, verb)
+            return super()._call(verb)
         combiner = Combiner()
         with gather(self._est.layout(), self._est.universe) as gathered:
             gathered.add([given[0]], *([each] for each in given[1:]))
@@ -144,65 +153,32 @@ class InWindows(Holder):
     """Windows of time whose estimators make all of their planned releases, the last one at the end of the window."""
 
     def __init__(self, make: Callable[[], Any], times: int = 1, readings: int | None = None) -> None:
-        self._windows: Windows[Any] = Windows(make, every=1, start=0)
+        windows: Windows[Any] = Windows(make, every=1, start=0)
+        super().__init__(windows, claim_for(windows, times, readings))
         self._now = 0
-        self.claimed_epsilon = self._windows.loss(times, readings=readings)
-        self.claimed_delta = delta_of(self._windows, times, readings)
 
     def update(self, *event: Any) -> None:
-        self._windows.update(*event, time=self._now)
+        self._est.update(*event, time=self._now)
 
     def remove(self, *event: Any) -> None:
-        self._windows.open.remove(*event)
+        self._est.open.remove(*event)
 
     def rerandomize(self) -> None:
-        self._windows.open.rerandomize()
+        self._est.open.rerandomize()
 
     def release(self) -> Any:
-        est: Any = self._windows.open
+        est: Any = self._est.open
         if est.budget.releases_made + 1 < est.budget.releases:
             return next_release(est)
         self._now += 1
-        return self._windows.advance(self._now)
-
-
-class Cycles(Holder):
-    """An estimator whose bits are drawn anew in every cycle, and what it states for so many of them."""
-
-    def __init__(self, est: Any, cycles: int, readings: int | None) -> None:
-        self._est = est
-        self.claimed_epsilon = est.loss(cycles, readings=readings)
-        self.claimed_delta = delta_of(est, cycles, readings)
-
-    def _call(self, verb: str, *given: Any) -> Any:
-        return getattr(self._est, verb)(*given)
-
-
-class Alone(Holder):
-    """An estimator by itself; one with two periods ends the first of them with its first release."""
-
-    def __init__(self, est: Any) -> None:
-        self._claim(est)
-        self._est = est
-
-    def _call(self, verb: str, *given: Any) -> Any:
-        return called(self._est, verb, *given)
-
-
-class Together(Alone):
-    """Users who act as one: k of them lose k times epsilon, with ``delta * (e^(k*epsilon) - 1) / (e^epsilon - 1)``."""
-
-    def __init__(self, est: Any, users: int) -> None:
-        super().__init__(est)
-        self.claimed_delta *= expm1(users * self.claimed_epsilon) / expm1(self.claimed_epsilon)
-        self.claimed_epsilon *= users
+        return self._est.advance(self._now)
 
 
 class Merged(Holder):
     """Two parts, one of which holds each user, that are merged before the first release."""
 
     def __init__(self, parts: list[Any]) -> None:
-        self._claim(parts[0])
+        super().__init__(None, claim_of(parts[0]))
         self._parts = parts
 
     def _call(self, verb: str, *given: Any) -> Any:
@@ -225,39 +201,36 @@ class MergedWithAnother(Holder):
     """A table that is merged with one of other people, made just then, before its release: users may overlap."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
-        self._make, self._est, self._merged = make, make(), False
-        self._claim(self._est)
+        super().__init__(make())
+        self._make, self._merged = make, False
 
     def _call(self, verb: str, *given: Any) -> Any:
         if verb == "release" and not self._merged:
             self._est, self._merged = merge([self._est, self._make()], overlapping=True), True
-        return getattr(self._est, verb)(*given)
+        return super()._call(verb, *given)
 
 
 class Grown(Holder):
     """An estimator whose universe gets one more user before every release but the first."""
 
     def __init__(self, est: Any) -> None:
-        self._claim(est)
-        self._est, self._made = est, 0
+        super().__init__(est)
+        self._made = 0
 
     def _call(self, verb: str, *given: Any) -> Any:
         if verb == "release":
             self._made += 1
             if self._made > 1:
                 self._est.grow(self._est.universe.size + 1)
-        return getattr(self._est, verb)(*given)
+        return super()._call(verb, *given)
 
 
 class ByCategory(Holder):
     """An estimator by category, or a holder of one: users appear in one category, in the other, or in both."""
 
     def __init__(self, est: Any, one: str, other: str) -> None:
-        self._est, self._one, self._other = est, one, other
-        self._claim(est)
-
-    def _call(self, verb: str, *given: Any) -> Any:
-        return getattr(self._est, verb)(*given)
+        super().__init__(est)
+        self._one, self._other = one, other
 
     def update(self, *event: Any) -> None:
         self._est.update(*event, self._one)
@@ -283,7 +256,7 @@ class TwoCategories(ByCategory):
 
 
 class OneBit:
-    """The abstract machine: one user's bit, drawn anew after so many releases, beside what the estimator states."""
+    """The abstract machine: one user's bit, drawn anew after each cycle of releases, and the loss that is stated."""
 
     def __init__(self, split: Any, claimed: tuple[float, float], cycle: int, coins: Coins) -> None:
         self._split, self._coins, self._cycle, self._made = split, coins, cycle, 0
@@ -314,16 +287,16 @@ def called(est: Any, verb: str, *given: Any) -> Any:
     return next_release(est) if verb == "release" else getattr(est, verb)(*given)
 
 
-def delta_of(est: Any, times: int, readings: int | None) -> float:
-    """The delta that is stated for so many windows or cycles and readings."""
+def claim_for(est: Any, times: int, readings: int | None) -> tuple[float, float]:
+    """Epsilon and delta that windows, or an estimator with cycles, state for this many of them and readings."""
     stated = est.delta_of if hasattr(est, "delta_of") else est.delta
-    return float(stated(times, readings=readings))
+    return est.loss(times, readings=readings), float(stated(times, readings=readings))
 
 
-def pickled(est: Any) -> bytes:
-    """The pickle that an estimator on secure coins would have: one on other coins is refused."""
-    set_coins(est, coin_sources.system, claimed_secure=True)
-    return pickle.dumps(est)
+def claim_together(est: Any, users: int) -> tuple[float, float]:
+    """What k users who act as one lose: k times epsilon, ``delta * (e^(k*epsilon) - 1) / (e^epsilon - 1)``."""
+    epsilon, delta = claim_of(est)
+    return users * epsilon, delta * expm1(users * epsilon) / expm1(epsilon)
 
 
 def files_in(folder: str) -> dict[str, bytes]:
@@ -342,7 +315,7 @@ def put_files(folder: str, files: dict[str, bytes]) -> None:
 
 
 class Observer(Continual):
-    """Continual observation, its observations being what an audit takes for releases."""
+    """Continual observation; an audit takes its observations for releases."""
 
     release = Continual.observe
 
@@ -359,7 +332,7 @@ class Observer(Continual):
 
 
 class Periods(Retention):
-    """Two periods, the first of which ends with the first release of an audit: that of the cohort."""
+    """Two periods; the first release of an audit ends the first of them, and releases the cohort."""
 
     def release(self, level: float = 0.95) -> Any:
         return super().release(level) if self.closed else self.close(level)

@@ -9,9 +9,8 @@ place of the stream. Whatever differs by more than that user's own appearance is
 
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -94,7 +93,7 @@ CATEGORISED = ("a row of the first day", "a row in an unlisted category", "a row
 class Seen:
     """What can be seen of a run but for the bits."""
 
-    refused: tuple[bool, ...]
+    refused: tuple[bool, ...] = ()
     """Whether each step was refused."""
     counts: tuple[int, ...] = ()
     """The numbers that were released, in order, without their noise."""
@@ -102,7 +101,7 @@ class Seen:
     ended: int = 0
     """How many periods have ended."""
     lengths: tuple[tuple[str, int], ...] = ()
-    """The names and lengths of what is kept."""
+    """The names and lengths of files, or the length of the state."""
 
 
 @dataclass(frozen=True)
@@ -176,7 +175,7 @@ def _changes(alone: Seen, beside: Seen, steps: Sequence[Step]) -> tuple[str, ...
 # --- estimators -----------------------------------------------------------------------------------------------------
 
 
-class _Recording(CertainCoins):
+class Recording(CertainCoins):
     """Certain coins that note every number before noise is added, which is none; keys are the same in each run."""
 
     def __init__(self) -> None:
@@ -191,102 +190,87 @@ class _Recording(CertainCoins):
         return value
 
 
-def _refused(do: Callable[[], object]) -> bool:
+Run: TypeAlias = Callable[[Sequence[Step]], Seen]
+
+
+def fed(
+    make: Callable[[Recording, Path], Any],
+    at_end: Callable[[Any], object] = lambda est: est.next_release(),
+    at_tick: Callable[[Any, Tick], object] = lambda est, tick: None,  # noqa: ARG005
+    *,
+    by: str = "",
+    **policy: Any,
+) -> Run:
+    """Feed rows to an estimator: with their times, by category, or neither; `policy` goes to `update_many`."""
+
+    def do(est: Any, step: Step) -> None:
+        if isinstance(step, Tick):
+            at_tick(est, step)
+        elif by == "time":
+            est.update_many([row.user for row in step], time=[row.time for row in step], **policy)
+        else:
+            est.update_many([row.user for row in step], *([[row.category for row in step]] if by == "category" else []))
+
+    def run(steps: Sequence[Step]) -> Seen:
+        coins = Recording()
+        with tempfile.TemporaryDirectory() as place:
+            est = make(coins, Path(place))
+            refused = tuple(_refused(do, est, step) for step in steps)
+            at_end(est)
+            return replace(_shown(est, Path(place)), refused=refused, counts=tuple(coins.released))
+
+    return run
+
+
+def _refused(do: Callable[[Any, Step], None], est: Any, step: Step) -> bool:
     try:
-        do()
+        do(est, step)
     except (ValueError, TypeError):  # the errors of this library about rows are both
         return True
     return False
 
 
-def timed(make: Callable[[Any], Any], **policy: Any) -> Callable[[Sequence[Step]], Seen]:
-    """Feed rows with their times to what has `advance`; `policy` goes to `update_many`."""
-
-    def run(steps: Sequence[Step]) -> Seen:
-        coins = _Recording()
-        est = make(coins)
-
-        def do(step: Step) -> object:
-            if isinstance(step, Tick):
-                return est.advance(step.time)
-            return est.update_many([row.user for row in step], time=[row.time for row in step], **policy)
-
-        refused = tuple(_refused(lambda step=step: do(step)) for step in steps)  # type: ignore[misc]
-        windows = isinstance(est, Windows)
-        clock = repr(est.closed[-1].end if windows and est.closed else getattr(est, "day", None))
-        return Seen(refused, tuple(coins.released), clock, len(est.closed if windows else est.released))
-
-    return run
+def _shown(est: Any, place: Path) -> Seen:
+    """The clock and the periods that have ended; the lengths of files, or of the state."""
+    if isinstance(est, Windows):
+        return Seen(clock=repr(est.closed[-1].end if est.closed else None), ended=len(est.closed))
+    if isinstance(est, ActiveUsers):
+        return Seen(clock=repr(est.day), ended=len(est.released))
+    if isinstance(est, StateFolder):
+        files = sorted(path for path in place.rglob("*") if path.is_file())
+        return Seen(lengths=tuple((path.name, path.stat().st_size) for path in files))
+    return Seen(lengths=(("state", len(est.to_bytes(insecure=True))),))
 
 
-def _untimed(
-    make: Callable[[Any], Any],
-    at_end: Callable[[Any], object],
-    at_tick: Callable[[Any], object] = lambda _: None,
-    categories: bool = False,
-) -> Callable[[Sequence[Step]], Seen]:
-    """Feed rows without their times to an estimator, by category if it has some."""
-
-    def run(steps: Sequence[Step]) -> Seen:
-        coins = _Recording()
-        est = make(coins)
-
-        def do(step: Step) -> object:
-            if isinstance(step, Tick):
-                return at_tick(est)
-            users = [row.user for row in step]
-            return est.update_many(users, [row.category for row in step]) if categories else est.update_many(users)
-
-        refused = tuple(_refused(lambda step=step: do(step)) for step in steps)  # type: ignore[misc]
-        at_end(est)
-        return Seen(refused, tuple(coins.released), lengths=(("state", len(est.to_bytes(insecure=True))),))
-
-    return run
+def _timed(make: Callable[[Recording, Path], Any], **policy: Any) -> Run:
+    """Feed rows with their times; the wall clock ends periods, and their releases."""
+    return fed(make, lambda _: None, lambda est, tick: est.advance(tick.time), by="time", **policy)
 
 
-def _in_a_folder(steps: Sequence[Step]) -> Seen:
-    coins = _Recording()
-    with tempfile.TemporaryDirectory() as place:
-        folder = StateFolder.create(Path(place) / "folder", USERS, 1.0, shards=2, categories=CATEGORIES, coins=coins)
-
-        def do(step: Step) -> None:
-            if not isinstance(step, Tick):
-                folder.update_many([row.user for row in step], [row.category for row in step])
-
-        refused = tuple(_refused(lambda step=step: do(step)) for step in steps)  # type: ignore[misc]
-        folder.release()
-        files = sorted(path for path in Path(place).rglob("*") if path.is_file())
-        lengths = tuple((path.name, path.stat().st_size) for path in files)
-    return Seen(refused, tuple(coins.released), lengths=lengths)
-
-
-def windows(**policy: Any) -> Callable[[Sequence[Step]], Seen]:
+def windows(**policy: Any) -> Run:
     """Daily windows of a `Density`."""
-    return timed(lambda coins: Windows(lambda: Density(USERS, 1.0, coins=coins), "1d", start=START), **policy)
+    return _timed(lambda coins, _: Windows(lambda: Density(USERS, 1.0, coins=coins), "1d", start=START), **policy)
 
 
-def actives(**policy: Any) -> Callable[[Sequence[Step]], Seen]:
+def actives(**policy: Any) -> Run:
     """An `ActiveUsers` of two days."""
-    return timed(
-        lambda coins: ActiveUsers(USERS, 1.0, span="2d", start=START, key=_KEY, coins=coins),
-        **policy,
-    )
+    return _timed(lambda coins, _: ActiveUsers(USERS, 1.0, span="2d", start=START, key=_KEY, coins=coins), **policy)
 
 
-_BY_ROWS = {"a row of every day": "by default a row may end the open period: feed with ahead=0"}
-_ROW_BY_ROW = {"ahead": 0, "late": "skip", "early": "skip"}
-
-
-def _counted(kind: Any, **more: Any) -> Callable[[Any], Any]:
-    return lambda coins: kind(USERS, 1.0, coins=coins, **more)
+def _folder(coins: Recording, place: Path) -> StateFolder:
+    return StateFolder.create(place / "folder", USERS, 1.0, shards=2, categories=CATEGORIES, coins=coins)
 
 
 def _release(est: Any) -> object:
     return est.release()
 
 
-def _end_first_period(est: Any) -> object:
+def _end_first_period(est: Any, _: Tick) -> object:
     return None if est.closed else est.close()
+
+
+_BY_ROWS = {"a row of every day": "by default a row may end the open period: feed with ahead=0"}
+_ROW_BY_ROW = {"ahead": 0, "late": "skip", "early": "skip"}
 
 
 SUBJECTS: tuple[Subject, ...] = (
@@ -296,30 +280,31 @@ SUBJECTS: tuple[Subject, ...] = (
     Subject("ActiveUsers", actives(), TIMED, mixed=False, exempt=_BY_ROWS),
     Subject(
         "Density, categories",
-        _untimed(_counted(Density, categories=CATEGORIES), _release, categories=True),
+        fed(lambda coins, _: Density(USERS, 1.0, categories=CATEGORIES, coins=coins), by="category"),
         CATEGORISED,
         mixed=False,
     ),
-    Subject("Retention", _untimed(_counted(Retention, key=_KEY), _release, _end_first_period), TIMED[:1]),
-    Subject("StateFolder, categories", _in_a_folder, CATEGORISED[:1]),
-    Subject("StateFolder, categories, refusals", _in_a_folder, CATEGORISED[1:], mixed=False),
+    Subject(
+        "Retention",
+        fed(lambda coins, _: Retention(USERS, 1.0, key=_KEY, coins=coins), at_tick=_end_first_period),
+        TIMED[:1],
+    ),
+    Subject("StateFolder, categories", fed(_folder, _release, by="category"), CATEGORISED[:1]),
+    Subject("StateFolder, categories, refusals", fed(_folder, _release, by="category"), CATEGORISED[1:], mixed=False),
 )
 """Uses of estimators that need words of their own. Pipes, brokers and the service are checked by the tests alike."""
 
 
 def subjects_of(kind: Any) -> list[Subject]:
-    """What is checked of an estimator or a container: by default an estimator of `USERS`, fed without times."""
+    """The checks of an estimator or a container: by default an estimator of `USERS`, fed without times."""
     name = kind.__name__
     written = [subject for subject in SUBJECTS if subject.name.split(",")[0] == name]
     if any(subject.name == name for subject in written) or not hasattr(kind, "TRAITS"):
         return written
-    build = partial(example, kind, USERS, 1.0, key=_KEY)
-    return [
-        Subject(name, _untimed(lambda coins: build(coins=coins), lambda est: est.next_release()), TIMED[:1]),
-        *written,
-    ]
+    plain = fed(lambda coins, _: example(kind, USERS, 1.0, key=_KEY, coins=coins))
+    return [Subject(name, plain, TIMED[:1]), *written]
 
 
 def subjects() -> list[Subject]:
-    """What is checked of all estimators and containers."""
+    """The checks of all estimators and containers."""
     return [subject for kind in (*registry.estimators(), Windows, StateFolder) for subject in subjects_of(kind)]

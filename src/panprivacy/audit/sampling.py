@@ -83,7 +83,7 @@ def _block(arrays: list[NDArray[Any]]) -> NDArray[np.float64]:
 
 @dataclass(frozen=True)
 class Runs:
-    """What was seen in many runs: named features, those of states first, those of releases last."""
+    """Observations of many runs: named features, first of states, then of releases."""
 
     names: tuple[str, ...]
     states: int
@@ -210,7 +210,7 @@ class Bound:
     runs: int
     """Runs of each stream by which the event was judged; as many chose it."""
     event: str
-    """What happens in runs of one stream more often than in those of the other."""
+    """It happens in runs of one stream more often than in runs of the other."""
     likelier: str
     """Under which stream it happens more often: "a" or "b"."""
     hits: tuple[int, int]
@@ -244,8 +244,8 @@ def sampled(
 
     Half of the runs choose an event of the states and releases seen; the other half bound its probabilities P_a and
     P_b under the two streams (Clopper and Pearson 1934), each wrong with probability ``(1-confidence)/2``. Then the
-    loss is at least ``ln((P_a - delta) / P_b)``, delta being the one that is claimed, if any. An estimator that keeps
-    its promise is refuted with probability at most ``1 - confidence``; one that does not may escape.
+    loss is at least ``ln((P_a - delta) / P_b)``, with the claimed delta, if any. An estimator that keeps
+    its promise is refuted with probability at most ``1 - confidence``; a wrong one may escape.
 
     Parameters
     ----------
@@ -352,7 +352,7 @@ def _check_adjacent(stream_a: Sequence[Any], stream_b: Sequence[Any]) -> None:
 
 
 def _tokens(stream: Sequence[Any]) -> Iterable[tuple[Any, Any]]:
-    """Single events, and markers as events of nobody."""
+    """Single events, and markers as events without a user."""
     for item in stream:
         if item is READ or item is RELEASE or item is REDRAW:
             yield item, _NOBODY

@@ -7,12 +7,13 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 from panprivacy import paper, registry
 from panprivacy.audit.enumeration.auditor import exact
 from panprivacy.audit.enumeration.wording import Result
-from panprivacy.audit.holders import Alone, Mechanism, Observer, Periods, Shards, TwoCategories
+from panprivacy.audit.holders import Holder, Mechanism, Observer, Periods, Shards, TwoCategories
 from panprivacy.checks import LargeDelta
 from panprivacy.estimators.actives import ActiveUsers
 from panprivacy.estimators.continual import Continual, epochs
@@ -21,7 +22,7 @@ from panprivacy.estimators.counts import Counts
 from panprivacy.estimators.density import Density
 from panprivacy.estimators.distinct import DistinctCount
 from panprivacy.estimators.retention import Retention
-from panprivacy.estimators.traits import build, options_of
+from panprivacy.estimators.traits import Traits, build, options_of
 from panprivacy.privacy.coins import Coins
 from panprivacy.privacy.noise import Gaussian
 from panprivacy.privacy.pairs import symmetric
@@ -60,14 +61,8 @@ class Subject:
     """The users, of whom there are that many."""
     readings: int = 1
     """A mechanism that holds its data in the clear promises nothing to someone who reads it: 0."""
-    deletes: bool = True
-    """Whether users can be removed."""
-    releases: bool = True
-    """Whether more than one release can be planned; if not, its claim is for one."""
-    beside: int = 0
-    """How many releases it makes beside those that a case plans: that of a cohort, or of one more day."""
-    redraws: bool = True
-    """Whether announced readings can be planned."""
+    one_release: bool = False
+    """Whether several releases have too many outcomes to enumerate, though they can be planned."""
     tight: bool = True
     """Whether the claim is the exact loss, and not only a bound of it."""
     categories: bool = False
@@ -86,6 +81,26 @@ class Subject:
     """How far from zero noise that stays in the state is followed, where more is needed than is usual."""
     shortest: int = 1
     """How many events it takes to lose as much as can be lost; fewer are raised to it."""
+
+    @property
+    def releases(self) -> bool:
+        """Whether more than one release can be planned; if not, its claim is for one."""
+        return not self.one_release and not {"releases", "observations"}.isdisjoint(options_of(self.kind))
+
+    @property
+    def beside(self) -> int:
+        """Releases beside the planned ones: of a cohort, or of one more day."""
+        return int(hasattr(self.kind, "close") or hasattr(self.kind, "advance"))
+
+    @property
+    def deletes(self) -> bool:
+        """Whether users can be removed."""
+        return getattr(self.kind, "TRAITS", Traits()).removes and not hasattr(self.kind, "close")
+
+    @property
+    def redraws(self) -> bool:
+        """Whether announced readings can be planned."""
+        return "intrusions" in options_of(self.kind)
 
     def audit(self, case: Case) -> Result:
         """Find the exact worst-case loss under a case, as far as the estimator can follow it."""
@@ -204,7 +219,7 @@ def _continual(case: Case, coins: Coins) -> Observer:
 
 def _continual_with_delta(case: Case, coins: Coins) -> Observer:
     # Shares by hand: with so few users and moves a delta does not pay, and the best shares have none. The state has
-    # what is left of epsilon.
+    # the rest of epsilon.
     assert case.delta is not None
     threshold, test, noise = Fraction(1, 2), Fraction(1, 20), Gaussian(Fraction(1))
     beside = float(3 * threshold + test) + epochs.loss(test, noise.square, 1, case.delta)
@@ -239,7 +254,7 @@ def _printed(name: str, kind: Any, *, sample: int, least: float = 0.0, **more: A
     def build(case: Case, coins: Coins) -> Any:
         return kind(case.users, case.epsilon / 2, sample, coins=coins, **more)
 
-    return Subject(name, kind, build, private=False, releases=False, redraws=False, least=least)
+    return Subject(name, kind, build, private=False, least=least)
 
 
 def _with_delta(name: str, kind: type, build: Callable[[Case, Coins], Any], **more: Any) -> Subject:
@@ -263,14 +278,13 @@ SUBJECTS: tuple[Subject, ...] = (
         lambda case, coins: _by_category(_density(case, coins, categories=_KINDS, key=_KEY)),
         categories=True,
     ),
-    Subject("Density, one shard", Density, lambda case, coins: _density(case, coins, shard=(0, 2))),
+    Subject("Density, one shard", Density, partial(_density, shard=(0, 2))),
     Subject("Density, merged", Density, _shards),
-    Subject("DistinctCount", DistinctCount, _distinct, deletes=False),
+    Subject("DistinctCount", DistinctCount, _distinct),
     Subject(
         "DistinctCount, categories",
         DistinctCount,
         lambda case, coins: _by_category(_distinct(case, coins, levels=1, categories=_KINDS)),
-        deletes=False,
         categories=True,
     ),
     _with_delta("Density", Density, _density),
@@ -279,68 +293,43 @@ SUBJECTS: tuple[Subject, ...] = (
     _with_delta("Density, announced", Density, _of_two, ids=_two, announced=1, longest=2),
     _with_delta("Density, sampled", Density, _sampled),
     _with_delta("Density, merged", Density, _shards),
-    _with_delta("DistinctCount", DistinctCount, _distinct, deletes=False),
+    _with_delta("DistinctCount", DistinctCount, _distinct),
     # Each of its releases has two numbers, and more than three numbers have too many outcomes.
-    _with_delta("Counts", Counts, _counts, ids=_two, releases=False, redraws=False, shortest=2, longest=2),
-    Subject("Counts", Counts, _counts, ids=_two, redraws=False),
-    Subject(
-        "Counts, groups",
-        Counts,
-        lambda case, coins: _counts(case, coins, groups=_KINDS),
-        ids=_two,
-        redraws=False,
-    ),
-    Subject("Counts, categories", Counts, _counts_by_category, ids=_two, redraws=False, categories=True),
+    _with_delta("Counts", Counts, _counts, ids=_two, shortest=2, longest=2, one_release=True),
+    Subject("Counts", Counts, _counts, ids=_two),
+    Subject("Counts, groups", Counts, partial(_counts, groups=_KINDS), ids=_two),
+    Subject("Counts, categories", Counts, _counts_by_category, ids=_two, categories=True),
     # A bit is certain to be redrawn only after as many events as its counter has places.
-    Subject(
-        "Counts, mean only",
-        Counts,
-        lambda case, coins: _counts(case, coins, only="mean"),
-        ids=_two,
-        redraws=False,
-        shortest=2,
-    ),
+    Subject("Counts, mean only", Counts, partial(_counts, only="mean"), ids=_two, shortest=2),
     # With a small epsilon the walk of its threshold goes too far to be followed.
-    Subject("Continual", Continual, _continual, ids=_two, redraws=False, tight=False, least=8.0),
+    Subject("Continual", Continual, _continual, ids=_two, tight=False, least=8.0),
     Subject(
         "Continual, delta",
         Continual,
         _continual_with_delta,
         ids=lambda users: range(1),  # noqa: ARG005
-        releases=False,
-        redraws=False,
+        one_release=True,
         tight=False,
         least=6.0,
         delta=1e-3,
         longest=2,
         reach=30,
     ),
-    Subject("ActiveUsers", ActiveUsers, _actives, beside=1, releases=False, redraws=False),
-    Subject("Retention", Retention, _retention, beside=1, deletes=False, redraws=False),
-    Subject(
-        "Retention, newcomers",
-        Retention,
-        lambda case, coins: _retention(case, coins, newcomers=True),
-        beside=1,
-        deletes=False,
-        redraws=False,
-    ),
+    Subject("ActiveUsers", ActiveUsers, _actives),
+    Subject("Retention", Retention, _retention),
+    Subject("Retention, newcomers", Retention, partial(_retention, newcomers=True)),
     Subject("FixedLevelPPDS", paper.FixedLevelPPDS, _fixed_level),
     Subject(
         "RandomizedResponse",
         paper.RandomizedResponse,
         lambda case, coins: Mechanism(case.users, paper.RandomizedResponse(coins=coins)),
         readings=0,
-        releases=False,
-        redraws=False,
     ),
     Subject(
         "LaplaceMechanism",
         paper.LaplaceMechanism,
         lambda case, coins: Mechanism(case.users, paper.LaplaceMechanism(case.epsilon, coins=coins)),
         readings=0,
-        releases=False,
-        redraws=False,
     ),
     _printed("Dwork", paper.Dwork, sample=2),
     _printed("OptBern", paper.OptBern, sample=2),
@@ -353,8 +342,6 @@ SUBJECTS: tuple[Subject, ...] = (
         paper.DistinctSampling,
         lambda case, coins: paper.DistinctSampling(case.users, 2, coins=coins),
         private=False,
-        releases=False,
-        redraws=False,
     ),
 )
 
@@ -373,21 +360,12 @@ def subjects() -> list[Subject]:
 
 def described(kind: Any) -> Subject:
     """The subject of an estimator, from what its class says about itself."""
-    options, periods, days = options_of(kind), hasattr(kind, "close"), hasattr(kind, "advance")
+    options = options_of(kind)
     keyed = {"key": _KEY} if "key" in options else {}
 
-    def make(case: Case, coins: Coins) -> Alone:
+    def make(case: Case, coins: Coins) -> Holder:
         asked = {"releases": case.releases, "intrusions": case.intrusions, "delta": case.delta}
         taken = {name: value for name, value in asked.items() if name in options}
-        return Alone(build(kind, case.users, case.epsilon, **keyed, **taken, **kind.TRAITS.small, coins=coins))
+        return Holder(build(kind, case.users, case.epsilon, **keyed, **taken, **kind.TRAITS.small, coins=coins))
 
-    return Subject(
-        kind.__name__,
-        kind,
-        make,
-        deletes=kind.TRAITS.removes and not periods,
-        releases="releases" in options,
-        beside=int(periods or days),
-        redraws="intrusions" in options,
-        tight=False,
-    )
+    return Subject(kind.__name__, kind, make, tight=False)

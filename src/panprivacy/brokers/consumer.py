@@ -1,4 +1,4 @@
-"""The thread between a broker and a counter: fetches, hands over, and acknowledges what is on disk, in order."""
+"""The thread between a broker and a counter: hands messages over, and acknowledges them when they are on disk."""
 
 import threading
 import time
@@ -25,7 +25,7 @@ them once, except by counters that are not `repeatable`.
 
 
 class Source(Protocol):
-    """Hands bodies to a counter, and acknowledges what is on disk."""
+    """Hands bodies to a counter, and acknowledges them when they are on disk."""
 
     @property
     def stopped(self) -> str | None:
@@ -53,8 +53,8 @@ _GLANCE = 0.05  # seconds to wait for messages while something waits to be ackno
 _PAUSE = 0.5  # seconds before a broker that does not answer is asked again
 _RETRY = 1.0  # seconds before refused messages are handed over again, unless the refusal says otherwise
 _LOOK = 60.0  # seconds between looks at how many messages wait
-_FEW = 1000  # messages that wait and are not told: they would tell when single ones came
-_TELLING = 100  # bad messages before the first good one that are enough to tell that something else is wrong
+_FEW = 1000  # waiting messages below which nothing is told: small numbers would tell when single ones came
+_TELLING = 100  # bad messages, with no good one before, that show that something else is wrong
 
 
 class Stopped(PanPrivacyError):
@@ -67,7 +67,7 @@ class BrokerConsumer:
     """A source that reads a broker until it is closed.
 
     Nothing is acknowledged before it is on disk. Whatever breaks off in between, the broker gives it out again, and
-    counting a message twice is as good as counting it once. What is refused is counted again in order, together with
+    counting a message twice is as good as counting it once. Refused messages are counted again in order, together with
     all that was handed over after it: of a user's insertion and deletion, the later one stays the last.
 
     `tell` is called, by the thread of the consumer, with a word (``unreachable``, ``reached``, ``made``, ``skipped``,
@@ -106,7 +106,7 @@ class BrokerConsumer:
         self._thread.start()
 
     def close(self) -> None:
-        """Stop reading, acknowledge what is on disk, and disconnect."""
+        """Stop reading, acknowledge the messages on disk, and disconnect."""
         self._closing.set()
         if self._thread.ident is not None:
             self._thread.join()
@@ -158,7 +158,7 @@ class BrokerConsumer:
             return _failed(refused)
 
     def _settle(self) -> None:
-        """Acknowledge what is on disk; wait for it if the counter has so much that nothing more is to be read."""
+        """Acknowledge the messages on disk; wait for them if the counter is too full for more."""
         while self._in_flight and (self._is_full or all(each.done() for each in self._in_flight[0][1])):
             messages, futures = self._in_flight[0]
             if first_refusal(futures) is not None:
@@ -206,7 +206,7 @@ class BrokerConsumer:
         self._tell("stopped", cause)
 
     def _end(self) -> None:
-        """Acknowledge what is on disk by now, up to the first refusal, and disconnect."""
+        """Acknowledge the messages on disk, up to the first refusal, and disconnect."""
         try:
             while self._in_flight and not self.stopped and first_refusal(self._in_flight[0][1]) is None:
                 self._acknowledge(self._in_flight.popleft()[0])
@@ -219,8 +219,8 @@ class BrokerConsumer:
 class BisectingRetry:
     """Counts messages that were refused once, in order: a batch, or else its two halves, down to the bad message.
 
-    What is refused for now, because the disk is full or the service is busy, is handed over again until it is taken or
-    `closing` is set. A message that can never be counted is skipped, or, without `skip`, raises `Stopped`.
+    A message that is refused for now, because the disk is full or the service is busy, is handed over again until it is
+    taken or `closing` is set. A message that can never be counted is skipped, or, without `skip`, raises `Stopped`.
     """
 
     def __init__(

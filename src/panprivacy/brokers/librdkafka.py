@@ -1,7 +1,7 @@
 """librdkafka, the C library inside confluent-kafka: the public functions that a reader needs, called through ctypes.
 
 confluent-kafka's own `consume` makes Python objects of each message. They cannot be wiped, and in a hardened process,
-whose allocators overwrite what is freed, they take longer than all the rest. So messages are copied from the library's
+whose allocators overwrite freed memory, they take longer than all the rest. So messages are copied from the library's
 memory into one `Block`, and given back to the library, by one call for a batch.
 
 `benchmarks/brokers.py`, a million messages, two rounds on two busy cores, as shares of a bare `consume` loop with the

@@ -15,13 +15,13 @@ _NEWLINE = 10
 
 
 class Unreachable(PanPrivacyError):
-    """The broker does not answer, or lacks what is asked for; it is asked again after a while."""
+    """The broker does not answer, or has no such topic or stream; it is asked again after a while."""
 
     CODE = "broker-unreachable"
 
 
 class Hopeless(PanPrivacyError):
-    """The broker will never give what is asked for."""
+    """The broker will never deliver this topic or stream."""
 
     CODE = "broker-hopeless"
 

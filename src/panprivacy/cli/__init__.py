@@ -23,11 +23,11 @@ def _worth_showing(default: Any) -> Any:
 
 COMMANDS = {
     "Count events": {
-        "density": ("density", "FILE...", "Estimate what share of known users appears in the events."),
-        "distinct": ("distinct", "FILE...", "Estimate how many different users appear in the events."),
-        "counts": ("counts", "FILE...", "Estimate how often users appear in the events."),
-        "actives": ("actives", "FILE...", "Estimate every day how many users were active in the last 1, 2, ... days."),
-        "retention": ("retention", "FILE...", "Estimate how many users of a first period came back in a second one."),
+        "density": ("count", "FILE...", "Estimate what share of known users appears in the events."),
+        "distinct": ("count", "FILE...", "Estimate how many different users appear in the events."),
+        "counts": ("count", "FILE...", "Estimate how often users appear in the events."),
+        "actives": ("count", "FILE...", "Estimate every day how many users were active in the last 1, 2, ... days."),
+        "retention": ("count", "FILE...", "Estimate how many users of a first period came back in a second one."),
         "consume": ("consume", "ADDRESS", "Count the messages of a broker."),
     },
     "Use a saved state": {
@@ -42,12 +42,12 @@ COMMANDS = {
         "token": ("serve", "", "Make a token for a user of the service."),
     },
     "Plan, check and try": {
-        "advise": ("advise", "[QUESTION]", "Say which estimator answers a question, at which epsilon."),
-        "plan": ("plan", "", "Say which estimator to build, how large, and how much it will err."),
+        "advise": ("planning", "[QUESTION]", "Say which estimator answers a question, at which epsilon."),
+        "plan": ("planning", "", "Say which estimator to build, how large, and how much it will err."),
         "audit": ("audit", "[ESTIMATOR]", "Check the privacy of estimators."),
-        "demo": ("demo", "", "Count simulated clinic visits, and compare the answer with the truth."),
-        "compile": ("compile", "", "Compile what a first run would compile."),
-        "bench": ("bench", "", "Time panprivacy beside sketches that are not private."),
+        "demo": ("trying", "", "Count simulated clinic visits, and compare the answer with the truth."),
+        "compile": ("trying", "", "Compile the kernels in advance."),
+        "bench": ("trying", "", "Time panprivacy beside sketches that are not private."),
         "reproduce": ("reproduce", "", "Run the experiments of the paper again, and draw its figures."),
     },
 }
@@ -62,7 +62,7 @@ def _in_paragraphs(text: str) -> str:
 
 
 def all_commands(called: str | None = None) -> App:
-    """All commands, of which the one that is called shows its whole help, and the others the line above."""
+    """All commands. The called one shows its whole help, the others the line above."""
     made = App(
         name="panprivacy",
         help="Count how many users appear in a stream of events, with a memory that never holds who they are.\n\n"
@@ -96,7 +96,7 @@ def all_commands(called: str | None = None) -> App:
             else:
                 made.command(f"{path}:{name}", **shown, help=line)
     made.register_install_completion_command(help="Install completion of commands and options for this shell.")
-    made.command(_show_completion, name="--show-completion", help="Print the script of that completion.")
+    made.command(_show_completion, name="--show-completion", help="Print the completion script.")
     made["--help"].help, made["--version"].help = "Show this help, or the help of a command.", "Show the version."
     return made
 

@@ -44,7 +44,7 @@ class KeptFolder:
         file = Path(path.rstrip("/"))
         if file.is_file():
             raise PanPrivacyError(
-                f"{path}: {file} is a file, and a name that ends with / is that of a state folder", code="not-a-folder"
+                f"{path}: {file} is a file, and a name that ends with / means a state folder", code="not-a-folder"
             )
         self.path = path
         self.new = False
@@ -180,7 +180,7 @@ def kept_anywhere(path: str | None, shards: int | None = None) -> Iterator[Kept 
 
 
 def load_estimator(file: Kept, universe: Any = None) -> Estimator[Any]:
-    """Bring the estimator in a file or folder back to life, if it is one that commands can use."""
+    """Load the estimator of a file or folder, if commands can use it."""
     if isinstance(file, KeptFolder):
         return file.opened(universe)
     est = file.load(universe)
@@ -192,40 +192,11 @@ def load_estimator(file: Kept, universe: Any = None) -> Estimator[Any]:
     return est
 
 
-def continued_or_new(
-    file: Kept | None, universe: Any, asked: dict[str, Any], make: Callable[[], Estimator[Any]]
-) -> Estimator[Any]:
-    """The estimator that a state holds, if it is the one that was asked for, or a new one."""
+def continued_or_new(file: Kept | None, universe: Any, make: Callable[[], Estimator[Any]]) -> Estimator[Any]:
+    """The estimator that a file or folder keeps, or a new one."""
     if isinstance(file, KeptFolder):
-        est = file.opened(universe, make)
-        if file.new:
-            return est
-    elif file is None or not file.exists:
-        return make()
-    else:
-        est = load_estimator(file, universe)
-    budget = est.budget
-    if not est.delta:
-        asked = asked | {"delta": None}  # one that is allowed and not needed is no other promise
-    found = {
-        "estimator": type(est).__name__,
-        "epsilon": est.epsilon,
-        "releases": budget.releases,
-        "intrusions": budget.redraws,
-        "delta": est.delta,
-        "universe": est.universe.describe(),
-    }
-    refuse_another(file, found, asked)
-    return est
-
-
-def refuse_another(file: Kept | None, found: dict[str, Any], asked: dict[str, Any]) -> None:
-    """Refuse to go on with a state that was planned otherwise than is asked for now; None asks for nothing."""
-    for what, wanted in asked.items():
-        if file is not None and wanted is not None and wanted != found[what]:
-            raise PanPrivacyError(
-                f"{file.path}: {what} {found[what]} in the state, and {wanted} was asked for", code="another-plan"
-            )
+        return file.opened(universe, make)
+    return make() if file is None or not file.exists else load_estimator(file, universe)
 
 
 def name_batch(kept: object, text: str | None, files: Sequence[str], output: Output) -> None:
@@ -247,7 +218,7 @@ def name_batch(kept: object, text: str | None, files: Sequence[str], output: Out
             output.note(f"{kept.path}: has {kept.batch} already, and it is not counted again")
     elif isinstance(kept, KeptFolder) and kept.folder.needs_names:
         raise InvalidValue(
-            "in this store a batch might be counted twice: say --batch NAME:NUMBER, which it then is not",
+            "in this store an unnamed batch might be counted twice: name it, --batch NAME:NUMBER",
             code="which-batch",
         )
 
@@ -274,6 +245,11 @@ class Keeper:
         """Whether something was counted that is not in the file."""
         self.used = False
         """Whether anything was counted."""
+
+    @property
+    def budget(self) -> Any:
+        """The budget, of which another process may have spent a release from the same folder meanwhile."""
+        return self._file.folder.budget if isinstance(self._file, KeptFolder) else self._est.budget
 
     def counted(self, *, live: bool = False) -> None:
         """Note that a batch was counted, of a pipe or of a file, and write it unless writing has to pause."""
@@ -314,7 +290,7 @@ class Keeper:
         self._free = end + self._pause(end - start)
 
     def _pause(self, took: float) -> float:
-        """How long the next write waits after one that took so long."""
+        """How long the next write waits after a write that took `took` seconds."""
         if not isinstance(self._file, KeptFolder):
             return min(_PAUSE * took, _AT_MOST)
         return min(took, _AT_MOST) if self._live else min(_PAUSE * took, _OF_FILES)

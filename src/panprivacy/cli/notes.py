@@ -11,7 +11,7 @@ from panprivacy.planning.advice import DELTA, error_left, expected_noise
 from panprivacy.units import counted
 
 UNUSED = "Laplace noise errs less here, so no delta is used"
-"""What is said where a delta was allowed and is not needed."""
+"""The note for a delta that was allowed and is not needed."""
 
 _ERRORS = {
     "density_stderr": "at density 1/2",
@@ -21,7 +21,7 @@ _ERRORS = {
     "returned_stderr": "of the share that came back",
     "active_stderr": "of the share that is active",
 }
-"""What the standard errors are of that estimators expect, the one that is told first."""
+"""What each expected standard error is of, in the order of preference for a note."""
 
 _MANY = 50  # releases beyond which Gaussian noise is usually worth a word
 _WEAK = 10.0  # an epsilon above this is hardly a promise

@@ -7,23 +7,28 @@ import os
 import re
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 
 from cyclopts import Group, Parameter, Token
 
 from panprivacy.errors import InvalidValue, PanPrivacyError
-from panprivacy.ingest.batch import Columns, Kind
+from panprivacy.ingest.batch import Columns
 from panprivacy.ingest.files import STDIN, Format
 
 if TYPE_CHECKING:
     from panprivacy.cli.kept import Kept
     from panprivacy.cli.output import Output
     from panprivacy.cli.sources import Files, Pipe
-    from panprivacy.cli.users import UniverseOptions
     from panprivacy.ingest import Layout
     from panprivacy.periods import RowPolicy
+
+
+def option(text: str, metavar: str | None = None, /, **more: Any) -> Parameter:
+    """An option: its help, and the word that stands for its value there."""
+    return Parameter(help=text, metavar=metavar, **more)
+
 
 OPTIONS = Group("Options", sort_key=0)
 EVENTS = Parameter(  # 80 columns show this title
@@ -47,12 +52,17 @@ def _with_dashes(type_: Any, tokens: Sequence[Token]) -> Any:
     return typed if type_ is not str else typed[-1]
 
 
+def given(options: dict[str, Any]) -> dict[str, Any]:
+    """The options that were given."""
+    return {name: value for name, value in options.items() if value is not None}
+
+
 def _whole(_type: Any, tokens: Sequence[Token]) -> int:
     return whole_number(tokens[-1].value)
 
 
 def whole_number(text: str) -> int:
-    """The number that an option says; of one that is written in another way, how to write it.
+    """The number that an option says, or an error that says how to write it.
 
     >>> whole_number("100000")
     100000
@@ -82,23 +92,18 @@ def _meant(text: str) -> int | None:
 # The files are described where the example is: a panel of their own would push the options off the screen.
 Paths: TypeAlias = Annotated[list[str], Parameter(metavar="FILE", show=False, converter=_with_dashes)]
 StatePath: TypeAlias = Annotated[
-    str, Parameter(metavar="STATE.pp", help="A state file or state folder, as --state of another command wrote it.")
+    str, option("A state file or state folder that another command wrote (--state).", "STATE.pp")
 ]
 WholeNumber = Parameter(alias="-n", metavar="N", converter=_whole)
 Json: TypeAlias = Annotated[bool, Parameter("--json", help="Print each release as one line of JSON.")]
 Csv: TypeAlias = Annotated[
-    bool, Parameter("--csv", help="Print a table with a header for programs: a row for each group, and for the total.")
+    bool, Parameter("--csv", help="Print CSV with a header: a row for each group, and one for the total.")
 ]
-Plot: TypeAlias = Annotated[
-    str | None, Parameter(metavar="FILE", help="Draw the answer, or the series of answers: .png, .svg or .pdf.")
-]
-Level: TypeAlias = Annotated[float, Parameter(help="Confidence level of the interval around an answer.")]
+Plot: TypeAlias = Annotated[str | None, option("Draw the answer or the series: .png, .svg or .pdf.", "FILE")]
+Level: TypeAlias = Annotated[float, option("Confidence level of the intervals.")]
 Delta: TypeAlias = Annotated[
     float | None,
-    Parameter(
-        metavar="P",
-        help="Failure probability (e.g. 1e-9) accepted for Gaussian noise; helps from about 20 releases on.",
-    ),
+    option("Failure probability (e.g. 1e-9) accepted for Gaussian noise; helps from about 20 releases on.", "P"),
 ]
 
 
@@ -106,12 +111,17 @@ Delta: TypeAlias = Annotated[
 class RowOptions:
     """Which column of the events holds the users, and which rows are left out."""
 
-    column: Annotated[
-        str | None, Parameter(alias="-c", metavar="NAME", help="Column that holds the ids of the users.")
-    ] = None
-    skip_missing: Annotated[bool, Parameter(help="Leave out rows that have no id; they are not counted anywhere.")] = (
-        False
-    )
+    column: Annotated[str | None, option("Column of the user ids.", "NAME", alias="-c")] = None
+    skip_missing: Annotated[bool, option("Skip rows without an id; how many is not reported.")] = False
+
+    @property
+    def column_of_actions(self) -> str | None:
+        """The column that says whether a row inserts or deletes its user."""
+        return getattr(self, "action", None)
+
+    def which_column(self, _files: Sequence[str]) -> InvalidValue:
+        """Ask for the column of the ids."""
+        return InvalidValue("which column holds the ids? Say --column NAME", code="column")
 
 
 @dataclass(frozen=True)
@@ -120,26 +130,24 @@ class FileOptions(RowOptions):
 
     format: Annotated[
         Format | None,
-        Parameter(
+        option(
+            "File format, if the names do not tell: csv, tsv, ndjson, parquet or arrow.",
+            "KIND",
             alias="-f",
-            metavar="KIND",
             show_choices=False,
-            help="What the files are, if their names do not tell: csv, tsv, ndjson, parquet or arrow.",
         ),
     ] = None
     separator: Annotated[
-        str, Parameter(metavar="CHAR", converter=_with_dashes, help="Character between the columns of a CSV file.")
+        str, option("Character between the columns of a CSV file.", "CHAR", converter=_with_dashes)
     ] = ","
-    no_header: Annotated[bool, Parameter(help="The CSV files have no header; their columns are called 1, 2, 3...")] = (
-        False
-    )
+    no_header: Annotated[bool, option("The CSV files have no header; their columns are called 1, 2, 3...")] = False
     missing: Annotated[
         list[str] | None,
-        Parameter(
-            metavar="TEXT",
+        option(
+            "Text for a missing id in CSV files, such as NA; repeatable.",
+            "TEXT",
             converter=_with_dashes,
             allow_leading_hyphen=True,
-            help="How CSV files write a missing id, such as NA; repeatable.",
         ),
     ] = None
 
@@ -161,17 +169,11 @@ class FileOptions(RowOptions):
         return InvalidValue(f"which column holds the ids? Say --column NAME{there}", code="column")
 
     def source(
-        self,
-        files: Sequence[str],
-        columns: Columns,
-        who: "UniverseOptions | None" = None,
-        categories: "CategoryOptions | None" = None,
+        self, files: Sequence[str], columns: Columns, *, skip_outside: bool, unlisted: SkipOrRefuse | None = None
     ) -> "Files | Pipe":
         """The files of a command, or the pipe that a dash stands for."""
         from panprivacy.cli.sources import Files, Pipe
 
-        by, unlisted = (None, None) if categories is None else (categories.by, categories.unlisted)
-        columns, skip_outside = replace(columns, category=by), who is not None and who.skip_outside
         if list(files) == [STDIN]:
             skips = (self.skip_missing, skip_outside, unlisted != "refuse")
             return Pipe(columns, *skips, self.format, self.layout)
@@ -179,33 +181,17 @@ class FileOptions(RowOptions):
         return Files(columns, *skips, files, self.format, self.layout)
 
 
-Ids: TypeAlias = Annotated[
-    Kind | None,
-    Parameter(
-        metavar="KIND",
-        show_choices=False,
-        help="What ids are: integers or text. Default: as in the first file; a pipe must be told.",
-    ),
-]
-
-
 @dataclass(frozen=True)
 class CategoryOptions:
     """Which categories events can be in."""
 
-    by: Annotated[
-        str | None,
-        Parameter(metavar="NAME", help="Column of the category of each event; each category gets its own answer."),
-    ] = None
-    categories: Annotated[
-        str | None, Parameter(metavar="A,B,C|FILE", help="The categories, or a file that lists them.")
-    ] = None
-    other: Annotated[
-        bool, Parameter(help="Count events of all other categories together; without this they are an error.")
-    ] = False
+    by: Annotated[str | None, option("Column of the event's category; each category gets its own answer.", "NAME")] = (
+        None
+    )
+    categories: Annotated[str | None, option("The categories, or a file that lists them.", "A,B,C|FILE")] = None
+    other: Annotated[bool, option("Count all unlisted categories as one; by default they are an error.")] = False
     unlisted: Annotated[
-        SkipOrRefuse | None,
-        Parameter(metavar="POLICY", show_choices=False, help="Rows in no listed category: refuse or skip."),
+        SkipOrRefuse | None, option("Rows in no listed category: refuse or skip.", "POLICY", show_choices=False)
     ] = None
 
     def arguments(self) -> dict[str, Any]:
@@ -218,7 +204,7 @@ class CategoryOptions:
             raise InvalidValue(
                 "which categories are there? Say --categories A,B,C, or a FILE that lists them", code="which-categories"
             )
-        return {"categories": _read_categories(self.categories), "other": self.other}
+        return {"categories": read_categories(self.categories), "other": self.other}
 
     def check(self, est: Any) -> None:
         """Refuse to continue a state that has other categories than the command."""
@@ -242,7 +228,7 @@ class CategoryOptions:
             )
 
 
-def _read_categories(text: str) -> list[str]:
+def read_categories(text: str) -> list[str]:
     """The categories, as text; a file gives them in its order, each once."""
     from panprivacy.ingest import read_ids, split_column
 
@@ -267,8 +253,7 @@ class StateOptions:
     """The file that keeps the state."""
 
     state: Annotated[
-        str | None,
-        Parameter(alias="-s", metavar="FILE.pp", help="File that keeps the state; made if it does not exist."),
+        str | None, option("File that keeps the state; created if it is missing.", "FILE.pp", alias="-s")
     ] = None
 
     def open(self) -> "AbstractContextManager[Any]":
@@ -284,10 +269,7 @@ class FolderOptions(StateOptions):
 
     shards: Annotated[
         int | None,
-        Parameter(
-            metavar="N",
-            help="With --state DIR/: shards of a new folder, into which several commands count at a time. Default: 64.",
-        ),
+        option("With --state DIR/: shards of a new folder, which several commands can feed at once. Default: 64.", "N"),
     ] = None
 
     def open(self) -> "AbstractContextManager[Kept | None]":
@@ -306,30 +288,29 @@ class TimeOptions:
     one user decide nothing about the rows of others.
     """
 
+    OF_TIMES: ClassVar[tuple[str, ...]] = ("late", "early", "ahead", "lateness")
+    """The options that say nothing without `--time`."""
+
     late: Annotated[
         CountSkipOrRefuse | None,
-        Parameter(metavar="POLICY", show_choices=False, help="Rows of an ended period: refuse, skip or count."),
+        option("Rows of an ended period: refuse, skip or count.", "POLICY", show_choices=False),
     ] = None
     early: Annotated[
-        SkipOrRefuse | None,
-        Parameter(metavar="POLICY", show_choices=False, help="Rows further ahead than --ahead: refuse or skip."),
+        SkipOrRefuse | None, option("Rows of a period beyond --ahead: refuse or skip.", "POLICY", show_choices=False)
     ] = None
-    ahead: Annotated[int | None, Parameter(metavar="N", help="Periods that one row may end; 0: none.")] = None
+    ahead: Annotated[int | None, option("How many periods one row may end; with 0, only the clock ends them.", "N")] = (
+        None
+    )
     lateness: Annotated[
-        str | None,
-        Parameter(metavar="2d", help="How late rows of files may be; they wait in memory."),
+        str | None, option("How late rows of files may come; rows wait in memory for as long.", "2d")
     ] = None
-    tz: Annotated[
-        str | None,
-        Parameter(metavar="ZONE", help="Time zone, such as Europe/Berlin. Default: UTC."),
-    ] = None
+    tz: Annotated[str | None, option("Time zone, such as Europe/Berlin. Default: UTC.", "ZONE")] = None
 
     def check_given(self, time: str | None) -> None:
         """Refuse options about the times of rows where rows have no times."""
-        about = ("late", "early", "ahead", "lateness") + (("start", "tz") if isinstance(self, ReleaseOptions) else ())
-        given = [f"--{name}" for name in about if getattr(self, name) is not None]
-        if given and time is None:
-            raise InvalidValue(f"{' and '.join(given)}: about the times of rows; say --time NAME", code="which-time")
+        unused = [f"--{name}" for name in self.OF_TIMES if getattr(self, name) is not None]
+        if unused and time is None:
+            raise InvalidValue(f"{' and '.join(unused)}: about the times of rows; say --time NAME", code="which-time")
 
     def policy(self, *, live: bool, in_own_period: bool) -> "RowPolicy":
         """What was asked for, and else the default of the input.
@@ -348,46 +329,29 @@ class TimeOptions:
         return RowPolicy(ahead, self.late or late, self.early or ("skip" if live else "refuse"))
 
 
-ReleaseEvery: TypeAlias = Annotated[
-    str | None,
-    Parameter(
-        metavar="7d",
-        help="Release an answer after every such period: 12h, 7d, 2w, or week, month; --releases says how many.",
-    ),
-]
-
-
 @dataclass(frozen=True)
 class ReleaseOptions:
     """When answers are released."""
 
     release: Annotated[
         bool | None,
-        Parameter(
+        option(
+            "Release an answer when the events end. Default: yes; with --state, only for a pipe without --time.",
             negative="--no-release",
-            help="Release an answer at the end of the events, or not. Default: yes, but with --state no for files and "
-            "--time.",
         ),
     ] = None
-    release_every: ReleaseEvery = None
-    anew: Annotated[
-        bool,
-        Parameter(
-            negative="",
-            help="Count anew in each period, with the whole epsilon.",
-        ),
-    ] = False
-    time: Annotated[
+    release_every: Annotated[
         str | None,
-        Parameter(
-            metavar="NAME", help="Column of times by which --release-every goes; without it, the clock of a pipe."
-        ),
+        option("Release an answer after each period: 12h, 7d, 2w, week or month; --releases says how many.", "7d"),
+    ] = None
+    anew: Annotated[bool, option("Start a new count in each period, each with the whole epsilon.", negative="")] = False
+    time: Annotated[
+        str | None, option("Column of times for --release-every; without it, a pipe goes by the clock.", "NAME")
     ] = None
     start: Annotated[
         str | None,
-        Parameter(
-            metavar="TIME",
-            help="When the first period of --time starts, such as 2026-01-05. Default for files: with the first row.",
+        option(
+            "Start of the first period of --time, such as 2026-01-05. Default for files: set by the first row.", "TIME"
         ),
     ] = None
 
@@ -396,18 +360,20 @@ class ReleaseOptions:
 class SeriesOptions(TimeOptions, ReleaseOptions):
     """When answers are released, as a series by the clock or by the times of rows."""
 
+    OF_TIMES = (*TimeOptions.OF_TIMES, "start", "tz")
+
 
 @dataclass(frozen=True)
 class OutputOptions:
-    """How answers look."""
+    """How answers look, and how many threads count."""
 
     plot: Plot = None
     level: Level = 0.95
     as_json: Json = False
     as_csv: Csv = False
-    quiet: Annotated[bool, Parameter(alias="-q", help="Print releases and errors only: no progress bar, no notes.")] = (
-        False
-    )
+    quiet: Annotated[bool, option("Print releases and errors only: no progress bar, no notes.", alias="-q")] = False
+
+    threads: Annotated[int | None, option("Number of threads. Default: all cores.", "N")] = None
 
     def output(self) -> "Output":
         """What shows answers and notes."""
@@ -415,33 +381,18 @@ class OutputOptions:
 
         return Output(as_json=self.as_json, as_csv=self.as_csv, quiet=self.quiet)
 
-    def prepare(self, files: Sequence[str]) -> None:
-        """Prepare the process. One that reads a pipe lives long, so it starts again, in a way that wipes freed memory.
+    def prepare(self, *, live: bool) -> None:
+        """Prepare the process, before anything is imported that has to be loaded once.
 
-        Commands call this before they import what they run, which then is loaded once.
+        Polars asks for the number of threads when it is imported. A process that reads a pipe lives long, so it starts
+        again, in a way that wipes freed memory.
         """
         from panprivacy.memory.hardening import start_hardened
-
-        if list(files) == [STDIN]:
-            hardened = start_hardened()
-            for measure in hardened.missing if hardened is not None else ():
-                self.output().note(f"not in force here: {measure.name}; {measure.note}")
-
-
-@dataclass(frozen=True)
-class CountingOptions(OutputOptions):
-    """How answers look, and how many threads count."""
-
-    threads: Annotated[
-        int | None,
-        Parameter(metavar="N", help="How many threads; all cores if left out."),
-    ] = None
-
-    def prepare(self, files: Sequence[str]) -> None:
-        """As `OutputOptions.prepare`, and set the number of threads; Polars asks for it once, when it is imported."""
         from panprivacy.memory.threads import use_threads
 
         use_threads(self.threads)
         if self.threads is not None:
             os.environ["POLARS_MAX_THREADS"] = str(self.threads)
-        super().prepare(files)
+        hardened = start_hardened() if live else None
+        for measure in hardened.missing if hardened is not None else ():
+            self.output().note(f"not in force here: {measure.name}; {measure.note}")

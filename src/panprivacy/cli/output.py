@@ -18,6 +18,7 @@ from cyclopts import CycloptsError
 
 from panprivacy.errors import InvalidValue, PanPrivacyError
 from panprivacy.ingest.batch import BadInput, Hint
+from panprivacy.ingest.files import size_of
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -58,7 +59,7 @@ def plain_errors() -> Iterator[None]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", LargeDelta)  # commands say it in a note of theirs
             yield
-    except BrokenPipeError:  # the reader of the answers has gone; what is in the buffer would fail once more
+    except BrokenPipeError:  # the reader of the answers has gone; the rest of the buffer would fail again
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(1) from None
     except CycloptsError as error:
@@ -161,7 +162,7 @@ class Output:
         except BrokenPipeError:
             raise
         except OSError as error:
-            # What is still in the buffer would fail once more when Python ends.
+            # The rest of the buffer would fail again when Python ends.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise CannotShow(f"standard output cannot be written: {(error.strerror or str(error)).lower()}") from None
 
@@ -220,10 +221,8 @@ class Output:
 
 
 def lines_of(thing: Any) -> list[str]:
-    """What a thing says of itself; a release, with a line for each of its groups."""
-    from panprivacy.estimates import AnyRelease
-
-    return thing.lines() if isinstance(thing, AnyRelease) else [as_line(thing)]
+    """What a thing says of itself; a release or a plan, with a line for each of its groups."""
+    return thing.lines() if hasattr(thing, "lines") else [as_line(thing)]
 
 
 def as_line(thing: Any) -> str:
@@ -251,7 +250,11 @@ def csv_rows(thing: Any) -> list[dict[str, Any]]:
         return thing.rows()
     if isinstance(thing, AnyRelease):
         return thing.to_polars().to_dicts()
-    return [_flat(as_fields(thing))]
+    fields = as_fields(thing)
+    if groups := fields.get("groups"):  # of a plan: a row for each
+        shared = _flat({name: value for name, value in fields.items() if name != "groups"})
+        return [{"group": row["group"], **shared, **row} for row in groups]
+    return [_flat(fields)]
 
 
 def _flat(fields: dict[str, Any]) -> dict[str, Any]:
@@ -294,12 +297,12 @@ def as_fields(release: Any) -> dict[str, Any]:
 class Meter:
     """A bar by bytes, with events a second and the time left, if a person watches standard error.
 
-    The bar makes way for what is said. Rows without id count like others here, so the bar does not tell how
+    The bar makes way for notes and answers. Rows without id count like others here, so the bar does not tell how
     many there were.
     """
 
     def __init__(self, files: Sequence[str], output: Output) -> None:
-        self._sizes = {file: Path(file).stat().st_size for file in files}
+        self._sizes = {file: size_of(file) for file in files}
         self._output = output
         self._done = 0
         self._file: str | None = None  # not the batch: its rows are to be gone once they are counted
@@ -311,7 +314,7 @@ class Meter:
             from rich.console import Console
             from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-            known = bool(self._sizes) and all(Path(file).is_file() for file in self._sizes)  # a pipe tells no size
+            known = bool(self._sizes) and all(self._sizes.values())  # a pipe tells no size
             columns = [
                 TextColumn("{task.description}"),
                 BarColumn(),

@@ -1,6 +1,6 @@
 """What a series has released: its rows, the curve through them that never falls, and what it has cost by an audit."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from math import isfinite
@@ -11,7 +11,15 @@ from panprivacy.cli.output import Output, as_fields, csv_rows, lines_of
 from panprivacy.estimates import MonotoneCurve, monotone
 from panprivacy.estimates.actives import ActivesRelease
 from panprivacy.estimates.estimate import Estimate
-from panprivacy.estimates.plots import draw_retention
+from panprivacy.estimates.plots import (
+    COLOURS,
+    SeriesWords,
+    draw_actives,
+    draw_retention,
+    draw_series,
+    draw_windows,
+    zone_name,
+)
 from panprivacy.estimates.release import MOST_SHOWN
 from panprivacy.estimates.retention import RetentionRelease
 from panprivacy.estimators.base import Estimator
@@ -105,7 +113,7 @@ def _cells(release: Any) -> dict[str, str]:
 
 
 def by_group(releases: Sequence[Any]) -> dict[str | None, list[Any]]:
-    """The releases of each group by its label, after those of all users, which a series by category lacks."""
+    """The releases of each group by its label, after the releases of all users, which a series by category lacks."""
     found: dict[str | None, list[Any]] = {} if releases and releases[0].by_category else {ALL: list(releases)}
     for place, row in enumerate(releases[0].groups if releases else ()):
         found[str(row.group)] = [release.groups[place] for release in releases]
@@ -174,7 +182,7 @@ class Audited(dict[str, Any]):
         by = "by a proven bound" if self["delta"] else by
         verdict = "holds" if self["holds"] else "DOES NOT HOLD"
         return (
-            f"audit: {self.made}, one reading of the state: nobody has lost more than {self['epsilon_spent']:.6f} "
+            f"audit: {self.made}, one reading of the state: no user has lost more than {self['epsilon_spent']:.6f} "
             f"of epsilon {self['epsilon']:g}{and_delta(self['delta'])} ({by}): {verdict}"
         )
 
@@ -195,17 +203,20 @@ class Published:
 
     The curve is fitted to all releases of this command: the next one moves earlier points, so it is shown at the end.
     Groups have a curve each, of which people see some. Where events are read that delete users, the truth may fall, and
-    there is no curve; nor is there one through a cohort and its users who came back, or through means of `Counts`.
+    there is no curve. Nor is there a curve through periods that were counted anew, through a cohort and its users who
+    came back, or through means of `Counts`.
     """
 
     output: Output
     picture: str | None = None
     deletions: bool = False
+    anew: bool = False
+    """Whether each period was counted anew."""
     rows: list[Dated] = field(default_factory=list)
 
     def close(self, est: Estimator[Any], audited: Audited | None = None) -> None:
         """Show the curve, and what ends the series if something does; draw the picture."""
-        may_fall = self.deletions or est.TRAITS.own_periods or not est.REPEATABLE
+        may_fall = self.deletions or self.anew or est.TRAITS.own_periods or not est.REPEATABLE
         curves, left_out = ({}, 0) if may_fall else self._curves()
         if self.output.as_json or (len(self.rows) > 1 and not self.output.as_csv):
             for curve in curves.values():
@@ -226,17 +237,17 @@ class Published:
             self.output.note(f"no release was made, so {picture} is not drawn")
             return
         last = self.rows[-1].release
-        if est.TRAITS.own_periods:
-            ends = [row.time for row in self.rows if isinstance(row.release, type(last))]
-            known = isinstance(last, RetentionRelease) and len(ends) == len(last.curve)
-            if known:
-                draw_retention(last, picture, ends=ends)
-            else:
-                last.plot(picture)
-            return
-        from panprivacy.cli.chart import draw
-
-        draw(self.rows, fitted, picture, est, audited or Audited(est), falls=self.deletions)
+        ends = [row.time for row in self.rows if isinstance(row.release, type(last))]
+        if self.anew:
+            draw_windows([(row.time, row.release) for row in self.rows], picture)
+        elif isinstance(last, ActivesRelease):
+            draw_actives([row.release for row in self.rows], picture)
+        elif isinstance(last, RetentionRelease) and len(ends) == len(last.curve):
+            draw_retention(last, picture, ends=ends)
+        elif est.TRAITS.own_periods:
+            last.plot(picture)
+        else:
+            draw_rows(self.rows, fitted, picture, est, audited or Audited(est), falls=self.deletions)
 
     def _curves(self) -> tuple[dict[str | None, Curve], int]:
         """The curves of groups, then the curve of all users; and how many groups a person is not shown."""
@@ -245,3 +256,43 @@ class Published:
         fitted = groups if self.output.as_json else groups[:MOST_SHOWN]
         curves = {group: Curve(self.rows, series[group], group) for group in [*fitted, ALL] if group in series}
         return curves, len(groups) - len(fitted)
+
+
+def draw_rows(
+    rows: Sequence[Dated],
+    fitted: Mapping[str | None, MonotoneCurve[Any]],
+    path: str,
+    est: Estimator[Any],
+    audited: Audited,
+    *,
+    falls: bool = False,
+) -> None:
+    """Draw what was released, and the curves through it; the line of the audit is under them.
+
+    Where users were deleted, and for means of `Counts`, there is no curve, and the points are joined.
+    """
+    from panprivacy.estimators.counts import Counts
+    from panprivacy.estimators.density import Density
+    from panprivacy.universe import Edges
+
+    series = by_group([row.release for row in rows])
+    users = "edges that" if isinstance(est.universe, Edges) else "users who"
+    what = f"{users} have {'appeared and were not deleted since' if falls else 'ever appeared'}"
+    unit = f"different {what}"
+    if isinstance(est, Counts):
+        what = "appearances of a user on average"
+        unit = f"{what},\nmore than {est.up_to} counting as {est.up_to}"
+    if isinstance(est, Density):
+        of_groups = len(series) > 1 and est.categories is None
+        unit = f"{what}\n(% of {'a group' if of_groups else f'{est.universe.size:,}'})"
+    spent = f"{counted(len(rows), 'release')}, epsilon {est.epsilon:g}{and_delta(est.delta)} in all"
+    when = "end of the period" if rows[0].named == UNTIL else "time of the release"
+    words = SeriesWords(
+        title=f"{what[0].upper()}{what[1:]}: {spent}",
+        unit=unit,
+        when=f"{when} ({zone_name(rows[0].time)})",
+        colour=COLOURS[type(est).__name__],
+        joined=not fitted,
+        notes=(str(audited),),
+    )
+    draw_series(series, fitted, [row.time for row in rows], words, path)

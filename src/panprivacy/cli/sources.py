@@ -1,4 +1,4 @@
-"""Where events come from: files, read from one end to the other, or what is listened to, as a pipe is."""
+"""Where events come from: files, which have an end, or pipes and brokers, whose events arrive."""
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -37,7 +37,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class Counting:
-    """What is done with events that arrive: which columns are read, how a batch is counted, kept and shown."""
+    """How events that arrive are read, counted, kept and shown."""
 
     columns: Columns
     keeper: Keeper
@@ -58,7 +58,7 @@ class Listened(Protocol):
 
     @property
     def name(self) -> str:
-        """What is listened to."""
+        """The name of the source, for people."""
 
     def feed_to(self, est: Estimator[Any], columns: Columns | None = None) -> BatchFeeder:
         """As `Rows.feed_to`."""
@@ -77,7 +77,7 @@ class Files(Rows):
     live = False
 
     def read(self, columns: Columns, keeper: Keeper, output: Output, take: Callable[[Batch], None]) -> None:
-        """Take all batches of the files, in order, and save what is counted."""
+        """Take all batches of the files, in order, and save the counts."""
         files = expand(self.files)
         with Meter(files, output) as meter:
             for batch in read(files, columns, format_=self.format, layout=self.layout):

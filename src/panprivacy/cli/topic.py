@@ -83,7 +83,7 @@ class MainThreadQueue:
 
 @dataclass(frozen=True)
 class Topic(Rows):
-    """What is read from a broker. It is `Listened`."""
+    """The messages of a broker. It is `Listened`."""
 
     consumer: BrokerConsumer
     queue: MainThreadQueue
@@ -129,7 +129,7 @@ _WORDS = {
 
 
 def in_words(error: BadInput, columns: Columns) -> Refused:
-    """The refusal of a message, in the words of a command: they name its fields, and never what is in them."""
+    """The refusal of a message, in the words of a command: they name its fields, and never their values."""
     why, said = problem_type_of(error), ""
     if why is ProblemType.no_column:
         said = str(error).removeprefix(f"{NAME}: ").replace("no column", "no field", 1)

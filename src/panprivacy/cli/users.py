@@ -1,23 +1,20 @@
-"""Options that say who is counted, with how much privacy, and how large the table is.
+"""Options that say who is counted, and with how much privacy.
 
 Heavy modules are imported in the methods that need them, so that help comes at once.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from cyclopts import Parameter
-
-from panprivacy.cli.options import Delta, WholeNumber
+from panprivacy.cli.options import Delta, RowOptions, WholeNumber, option
 from panprivacy.errors import InvalidValue, PanPrivacyError
 from panprivacy.ingest.batch import Columns, Kind
+from panprivacy.ingest.files import STDIN
 
 if TYPE_CHECKING:
     from panprivacy.estimators.base import Estimator
-    from panprivacy.estimators.density import Density
-    from panprivacy.estimators.distinct import DistinctCount
     from panprivacy.universe import Universe, Users
 
 
@@ -28,27 +25,22 @@ class UniverseOptions:
     HOW: ClassVar[str] = "--universe N, or --universe-file FILE"
     """How a command says who could appear."""
 
-    universe: Annotated[
-        int | None, WholeNumber, Parameter(help="The universe is N users, whose ids are the numbers 0 to N-1.")
-    ] = None
+    universe: Annotated[int | None, WholeNumber, option("The universe is N users, with ids 0 to N-1.")] = None
     universe_file: Annotated[
         str | None,
-        Parameter(
-            metavar="FILE[:COLUMN]",
-            help="The universe is the users listed in this file, whose ids may be numbers or text.",
-        ),
+        option("The universe is the users listed in this file; ids may be numbers or text.", "FILE[:COLUMN]"),
     ] = None
     normalize: Annotated[
         str | None,
-        Parameter(
-            metavar="HOW",
-            help="Write listed users and ids of events alike: zeros (without leading zeros and .0), case, strip, nfc, "
-            "several with commas, all; none to compare them as they are.",
+        option(
+            "Spellings of one user: zeros (leading zeros, .0), case, strip, nfc, several with commas, all or none.",
+            "HOW",
         ),
     ] = None
-    skip_outside: Annotated[
-        bool, Parameter(help="Leave out rows whose user is not in the universe; they are not counted anywhere.")
-    ] = False
+    skip_outside: Annotated[bool, option("Skip rows of users outside the universe; how many is not reported.")] = False
+    group: Annotated[
+        str | None, option("Column of that file with each user's group; each group gets its own answer.", "NAME")
+    ] = None
 
     def read(self) -> "tuple[Universe | None, Kind]":
         """The universe, or None if the command says nothing about it, and what its ids are."""
@@ -74,9 +66,13 @@ class UniverseOptions:
     def _read(self) -> "tuple[Universe | None, Kind]":
         from panprivacy.universe import Range
 
-        if self.universe is not None:
-            return Range(self.universe), Kind.integers
-        return (None, Kind.integers) if self.universe_file is None else self._read_users(self.universe_file)
+        if self.universe_file is not None:
+            return self._read_users(self.universe_file, self.group)
+        if self.group is not None:
+            raise InvalidValue(
+                "--group is a column of the list of users: say --universe-file FILE:COLUMN", code="group-without-list"
+            )
+        return None if self.universe is None else Range(self.universe), Kind.integers
 
     def _read_users(self, given: str, group: str | None = None) -> "tuple[Users, Kind]":
         """The users in a file, with their groups if a column of them is named, and what their ids are."""
@@ -89,57 +85,33 @@ class UniverseOptions:
         users = Users(ids, groups=groups, normalize=self.normalize)
         return users, Kind.text if users.normalize else kind_of(ids.dtype) or Kind.integers
 
-    def columns(
-        self, universe: Any, kind: Kind, column: str | None, which: Callable[[], ValueError], action: str | None = None
-    ) -> Columns:
-        """The columns that hold the ids of this universe; `which` asks for the column if it was not said."""
+    def columns(self, est: Any, kind: Kind, rows: RowOptions, files: Sequence[str]) -> Columns:
+        """The columns of the user ids, and of the action where rows may delete users."""
         from panprivacy.slots.saved import Unlisted
 
-        if isinstance(universe, Unlisted):
-            said = "nodes: give the same --nodes FILE" if universe.nodes else "users: give the same --universe-file"
+        if isinstance(est.universe, Unlisted):
+            of_nodes = est.universe.nodes
+            said = "nodes: give the same --nodes FILE" if of_nodes else "users: give the same --universe-file"
             raise PanPrivacyError(f"this state is of listed {said} again", code="universe-needed")
-        if column is None:
-            raise which()
-        return Columns((column,), kind, action)
+        if rows.column is None:
+            raise rows.which_column(files)
+        return Columns((rows.column,), kind, rows.column_of_actions)
 
 
 @dataclass(frozen=True)
-class GroupedUniverseOptions(UniverseOptions):
-    """Which users there could be, and in which groups."""
-
-    group: Annotated[
-        str | None,
-        Parameter(metavar="NAME", help="Column of that file: the group of each user; each group gets its own answer."),
-    ] = None
-
-    def _read(self) -> "tuple[Universe | None, Kind]":
-        if self.group is None:
-            return super()._read()
-        if self.universe_file is None:
-            raise InvalidValue(
-                "--group is a column of the list of users: say --universe-file FILE:COLUMN", code="group-without-list"
-            )
-        return self._read_users(self.universe_file, self.group)
-
-
-@dataclass(frozen=True)
-class GraphOptions(GroupedUniverseOptions):
+class GraphOptions(UniverseOptions):
     """Which users there could be, where they may also be the edges of a graph."""
 
     HOW: ClassVar[str] = "--universe N, --universe-file FILE, or --edges SRC,DST --nodes N"
 
     nodes: Annotated[
         str | None,
-        Parameter(
-            metavar="N|FILE",
-            help="The universe is all edges between the nodes 0 to N-1, or between the nodes listed in a file.",
-        ),
+        option("The universe is all edges between nodes 0 to N-1, or between the nodes listed in a file.", "N|FILE"),
     ] = None
     edges: Annotated[
-        str | None,
-        Parameter(metavar="SRC,DST", help="With --nodes, instead of --column: columns of the two ends of an edge."),
+        str | None, option("With --nodes, instead of --column: columns of the two ends of an edge.", "SRC,DST")
     ] = None
-    directed: Annotated[bool, Parameter(help="Edges have a direction: 1,2 and 2,1 are two of them.")] = False
+    directed: Annotated[bool, option("Edges have a direction: 1,2 and 2,1 are different edges.")] = False
 
     def _choices(self) -> dict[str, object]:
         return super()._choices() | {"--nodes": self.nodes}
@@ -154,202 +126,113 @@ class GraphOptions(GroupedUniverseOptions):
         named, kind = self._read_users(self.nodes)
         return Edges(named, self.directed), kind
 
-    def columns(
-        self, universe: Any, kind: Kind, column: str | None, which: Callable[[], ValueError], action: str | None = None
-    ) -> Columns:
+    def columns(self, est: Any, kind: Kind, rows: RowOptions, files: Sequence[str]) -> Columns:
         """As `UniverseOptions.columns`, or the columns of the two ends of an edge."""
         from panprivacy.slots.saved import Unlisted
         from panprivacy.universe import Edges
 
+        universe = est.universe
         if not isinstance(universe, Edges):
             graph = [name for name in ("directed", "edges") if getattr(self, name)]
             if graph and not isinstance(universe, Unlisted):
                 raise InvalidValue(f"--{graph[0]} is for a graph of --nodes N", code="not-a-graph")
-            return super().columns(universe, kind, column, which, action)
+            return super().columns(est, kind, rows, files)
         ends = tuple(end.strip() for end in (self.edges or "").split(","))
         if len(ends) != 2 or not all(ends):
             raise InvalidValue("a graph needs --edges SRC,DST: the columns of the two ends", code="which-edges")
-        if column is not None:
+        if rows.column is not None:
             raise InvalidValue("an edge has two columns, --edges SRC,DST: leave --column out", code="column-of-edges")
         if self.directed and not universe.directed:
             raise PanPrivacyError(
                 "this state is of edges without direction: leave --directed out", code="another-state"
             )
-        return Columns(ends, kind, action)
+        return Columns(ends, kind, rows.column_of_actions)
 
 
 @dataclass(frozen=True)
-class BudgetOptions:
-    """How much privacy there is to spend, and on how many releases."""
+class OpenUniverseOptions:
+    """Users who are in no list, so that the command says what their ids are."""
+
+    ids: Annotated[
+        Kind | None,
+        option(
+            "Type of the ids: integers or text. Default: as in the first file; required for a pipe.",
+            "KIND",
+            show_choices=False,
+        ),
+    ] = None
+
+    group = None
+    skip_outside = False
+
+    def read(self) -> "tuple[Universe | None, Kind]":
+        """No universe; `columns` finds what ids are."""
+        return None, Kind.integers
+
+    def known(self, _users: None) -> None:
+        """No universe: anybody may appear."""
+
+    def columns(self, est: Any, _kind: Kind, rows: RowOptions, files: Sequence[str]) -> Columns:
+        """The column of the ids. What ids are is said by --ids or the state, which keeps it, or by the first file."""
+        if self.ids is not None:
+            est.declare_ids(self.ids.value)
+        if est.ids is None and list(files) == [STDIN]:
+            raise InvalidValue(
+                "are ids integers or text? No row of a pipe decides that: say --ids integers, or --ids text",
+                code="which-ids",
+            )
+        if rows.column is None:
+            raise rows.which_column(files)
+        return Columns((rows.column,), None if est.ids is None else Kind(est.ids))
+
+
+_BUDGET = ("epsilon", "releases", "intrusions", "delta")
+
+
+@dataclass(frozen=True)
+class PrivacyOptions:
+    """How much privacy there is to spend."""
 
     epsilon: Annotated[
         float | None,
-        Parameter(
-            alias="-e", help="Privacy budget for everything that is ever seen of this state; 1 is usual, less is safer."
-        ),
-    ] = None
-    releases: Annotated[
-        int | None,
-        Parameter(help="Answers that will be released in all; they share the budget. Default: 1."),
+        option("Privacy budget for the state and all its releases; 1 is usual, less is safer.", alias="-e"),
     ] = None
     delta: Delta = None
 
     @property
     def plan(self) -> dict[str, Any]:
-        """What an estimator is planned for, in the words of its constructor; None where nothing was said."""
-        return {"epsilon": self.epsilon, "releases": self.releases, "delta": self.delta}
+        """The budget, in the words of an estimator's constructor; None where nothing was said."""
+        return {name: value for name, value in vars(self).items() if name in _BUDGET}
+
+
+@dataclass(frozen=True)
+class BudgetOptions(PrivacyOptions):
+    """How much privacy there is to spend, and on how many releases."""
+
+    releases: Annotated[int | None, option("Number of planned releases, which share the budget. Default: 1.")] = None
 
 
 @dataclass(frozen=True)
 class ReadBudgetOptions(BudgetOptions):
     """A budget that may also pay for announced readings of the state."""
 
-    intrusions: Annotated[int | None, Parameter(help="Announced readings of the state to plan for. Default: 0.")] = None
-
-    @property
-    def plan(self) -> dict[str, Any]:
-        """As `BudgetOptions.plan`."""
-        return super().plan | {"intrusions": self.intrusions}
-
-
-def planned(plan: dict[str, Any]) -> dict[str, Any]:
-    """Arguments of a new estimator: what the command says, without what it does not say."""
-    if plan["epsilon"] is None:
-        raise InvalidValue("how much privacy? Say --epsilon E, the total budget; 1 is usual", code="epsilon")
-    return given(plan)
+    intrusions: Annotated[int | None, option("Announced readings of the state to plan for. Default: 0.")] = None
 
 
 def plan_of(est: "Estimator[Any]") -> dict[str, Any]:
-    """What an estimator was planned for, in the words of `planned`."""
+    """The budget of an estimator, in the words of its constructor."""
     budget = est.budget
     plan = {"epsilon": est.epsilon, "releases": budget.releases, "intrusions": budget.redraws}
     return plan | {"delta": est.delta or None}
 
 
-def given(options: dict[str, Any]) -> dict[str, Any]:
-    """Those options that were given."""
-    return {name: value for name, value in options.items() if value is not None}
-
-
 @dataclass(frozen=True)
-class DensitySize:
-    """How many users of a known universe are tracked, and which."""
+class SizeOptions:
+    """How large the table of an estimator is."""
 
-    sample: Annotated[
-        int | None, Parameter(metavar="N", help="Track a random sample of N users. Default: all of them.")
-    ] = None
-    memory: Annotated[
-        str | None,
-        Parameter(metavar="SIZE", help='Track a random sample of as many users as fit in this, such as "16 KiB".'),
-    ] = None
-    shard: Annotated[
-        str | None,
-        Parameter(
-            metavar="I/N[:KEY]",
-            help="Count only part I of the users, who are cut into parts 0 to N-1; merge joins the parts.",
-        ),
-    ] = None
-
-    @property
-    def options(self) -> list[str]:
-        """The options that were given."""
-        return [f"--{name}" for name in given(vars(self))]
-
-    def new(self, users: "Universe", plan: dict[str, Any], more: dict[str, Any]) -> "Density":
-        """A `Density` of this size."""
-        from panprivacy.estimators.density import Density
-
-        return Density(users, **planned(plan), **self._arguments(), **more)
+    def arguments(self) -> dict[str, Any]:
+        """Arguments of a new estimator; None where the command says nothing."""
+        return {}
 
     def check(self, est: Any) -> None:
-        """Refuse to continue a state that has another sample or shard than was asked for."""
-        from panprivacy.estimators.density import Density
-
-        if self.options:
-            kinds = est.categories
-            listed = {} if kinds is None else {"categories": kinds.labels}
-            fresh = Density(est.universe, **planned(plan_of(est)), **self._arguments(), **listed)
-            if fresh.bits != est.bits:
-                raise PanPrivacyError(
-                    f"this state has bits {est.bits[0]}..{est.bits[-1]}, and a table of {len(fresh.bits):,} bits from "
-                    f"{fresh.bits[0]} on was asked for",
-                    code="another-size",
-                )
-
-    def _arguments(self) -> dict[str, Any]:
-        part, key = _parse_shard(self.shard)
-        return {"sample": self.sample, "memory": self.memory, "shard": part, "key": key}
-
-
-@dataclass(frozen=True)
-class DistinctSize:
-    """The size of a sketch of users who are in no list."""
-
-    error: Annotated[
-        float | None, Parameter(help="Relative standard error to reach, such as 0.02; the smaller, the more memory.")
-    ] = None
-    buckets: Annotated[
-        int | None, Parameter(help="Buckets in each level of the sketch, instead of --error. Default: 4096.")
-    ] = None
-    key: Annotated[
-        str | None,
-        Parameter(
-            metavar="HEX", help="Key of 32 hexadecimal digits; states that were made with the same key can be merged."
-        ),
-    ] = None
-
-    @property
-    def options(self) -> list[str]:
-        """The options that were given."""
-        return [f"--{name}" for name in given(vars(self))]
-
-    def new(self, plan: dict[str, Any], more: dict[str, Any]) -> "DistinctCount":
-        """A `DistinctCount` of this size."""
-        from panprivacy.estimators.distinct import DistinctCount
-
-        return DistinctCount(**planned(plan), **self._arguments(), **more)
-
-    def check(self, est: Any) -> None:
-        """Refuse to continue a state that has other buckets, or another key, than was asked for."""
-        from panprivacy.estimators.distinct import DistinctCount
-
-        size = self._arguments()
-        if self.error is not None or self.buckets is not None:
-            fresh = DistinctCount(**planned(plan_of(est)), **size)
-            if fresh.buckets != est.buckets:
-                raise PanPrivacyError(
-                    f"this state has {est.buckets:,} buckets, and {fresh.buckets:,} were asked for", code="another-size"
-                )
-        if size["key"] not in (None, est.universe.key):
-            raise PanPrivacyError("this state has another key than was asked for", code="another-key")
-
-    def _arguments(self) -> dict[str, Any]:
-        return {"error": self.error, "buckets": self.buckets, "key": _parse_key(self.key)}
-
-
-def _parse_shard(text: str | None) -> tuple[tuple[int, int] | None, bytes | None]:
-    """Read ``0/4`` or ``0/4:`` and the 32 hexadecimal digits of a key."""
-    if text is None:
-        return None, None
-    match = re.fullmatch(r"([0-9]+)/([0-9]+)(?::([0-9a-fA-F]{32}))?", text)
-    if not match:
-        raise InvalidValue(
-            f"shard {text!r} is not understood; write it like 0/4, or 0/4:KEY with 32 hexadecimal digits",
-            code="shard-spelling",
-        )
-    return (int(match[1]), int(match[2])), bytes.fromhex(match[3]) if match[3] else None
-
-
-def _parse_key(text: str | None) -> bytes | None:
-    if text is not None and not re.fullmatch("[0-9a-fA-F]{32}", text):
-        raise InvalidValue(
-            f"key {text!r} is not 32 hexadecimal digits; make one with: openssl rand -hex 16", code="key-spelling"
-        )
-    return bytes.fromhex(text) if text is not None else None
-
-
-def declared(est: Any, asked: Kind | None) -> Kind | None:
-    """What ids are, if --ids or the state says it; the state keeps what --ids says."""
-    if asked is not None:
-        est.declare_ids(asked.value)
-    return Kind(est.ids) if est.ids is not None else None
+        """Refuse to continue a state of another size."""

@@ -4,14 +4,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
 from panprivacy.display import Rows
 from panprivacy.errors import InvalidValue
 from panprivacy.estimates.errors import interval_within
-from panprivacy.estimates.estimate import NOT_ENOUGH, Estimate, Interval, Part, Series, column_lists, optional, series
+from panprivacy.estimates.estimate import (
+    NOT_ENOUGH,
+    Estimate,
+    Floats,
+    Interval,
+    Part,
+    Series,
+    column_lists,
+    optional,
+    series,
+)
 from panprivacy.estimates.frames import Tabular, group_column
 from panprivacy.estimates.release import AnyRelease
 from panprivacy.estimates.smoothing import local_lines
@@ -44,15 +54,25 @@ class ActivesRelease(AnyRelease):
     end: datetime
     """When it ended."""
 
+    active: ClassVar[Part[Floats]]
+    active_stderr: ClassVar[Part[Floats]]
+    active_interval: ClassVar[Part[tuple[Interval, ...]]]
+    raw_active: ClassVar[Part[Floats]]
     active, active_stderr, active_interval, raw_active = series("active")
     """``active[k-1]`` is the share that was active in the last k days.
 
     Each share is the raw one, which is unbiased, brought into [0, 1]. Other users tell each of them, so that a share
-    may come out below that of fewer days. `pp.ActiveUsers.smoothed` averages over days."""
+    may come out below the share of fewer days. `pp.ActiveUsers.smoothed` averages over days."""
+    smoothed: ClassVar[Part[Floats]]
+    smoothed_stderr: ClassVar[Part[Floats]]
+    smoothed_interval: ClassVar[Part[tuple[Interval, ...]]]
     smoothed, smoothed_stderr, smoothed_interval = series("smoothed")[:3]
     """In the releases of an `ActivesSeries`: the same shares, averaged over days as far as the truth moves slowly.
 
     Standard errors are those of what is left of the noise, and of what averaging misses."""
+    active_counts: ClassVar[Part[Floats]]
+    active_counts_stderr: ClassVar[Part[Floats]]
+    active_counts_interval: ClassVar[Part[tuple[Interval, ...]]]
     active_counts, active_counts_stderr, active_counts_interval = series("active_counts")[:3]
     """``active_counts[k-1]`` is the number of users that were active in the last k days."""
 
@@ -71,7 +91,7 @@ class ActivesRelease(AnyRelease):
 
     @property
     def main_name(self) -> str:
-        """The name of the share by which groups are compared: the daily one, or else that of one day."""
+        """The name of the share by which groups are compared: the daily share, or else the share of one day."""
         return "daily" if "daily" in self.estimates else "last 1"
 
     @property
@@ -93,20 +113,26 @@ class ActivesRelease(AnyRelease):
             return "one day is not smoothed: ActiveUsers.smoothed() has the releases of all days with smoothed shares"
         return super().why_missing(name)
 
-    stickiness = optional("stickiness")
+    stickiness: ClassVar[Part[float | None]] = optional("stickiness")
     """The mean of the days' actives over the mean monthly actives, of the last cycle.
 
     None before there is a month, and where the monthly actives are known too little for a ratio."""
-    stickiness_stderr = Part[float | None]("stickiness", "stderr", optional=True)
+    stickiness_stderr: ClassVar[Part[float | None]] = Part("stickiness", "stderr", optional=True)
     """Standard error of the stickiness."""
-    stickiness_interval = Part[Interval | None]("stickiness", "interval", optional=True)
+    stickiness_interval: ClassVar[Part[Interval | None]] = Part("stickiness", "interval", optional=True)
     """Confidence interval for the stickiness."""
+    daily: ClassVar[Part[float | None]]
+    daily_count: ClassVar[Part[float | None]]
     daily, daily_count = optional("daily"), optional("daily_count")
     """The share and the number of users active in the last 24 hours, often called DAU.
 
     None if that is no number of days, or too many."""
+    weekly: ClassVar[Part[float | None]]
+    weekly_count: ClassVar[Part[float | None]]
     weekly, weekly_count = optional("weekly"), optional("weekly_count")
     """The share and the number of users active in the last 7 times 24 hours, often called WAU."""
+    monthly: ClassVar[Part[float | None]]
+    monthly_count: ClassVar[Part[float | None]]
     monthly, monthly_count = optional("monthly"), optional("monthly_count")
     """The share and the number of users active in the last 30 (or 28) times 24 hours, often called MAU."""
 
@@ -114,7 +140,7 @@ class ActivesRelease(AnyRelease):
         return not self.active_stderr[0] <= max(self.active[0], PLAUSIBLE)  # it may be nan
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything in the release as plain numbers and text, for JSON; None for what is not known."""
+        """Everything in the release as plain numbers and text, for JSON; None for unknown values."""
         parts = (f"{name}{part}" for name in ("stickiness", *_OF_A_NAME) for part in ("", "_stderr", "_interval"))
         times = {"start": self.start.isoformat(), "end": self.end.isoformat()}
         return dict.fromkeys(parts) | super().to_dict() | times
@@ -238,7 +264,7 @@ def _smoothed(releases: Sequence[ActivesRelease], k: int) -> tuple[dict[int, Est
 
 
 def named_days(length: timedelta, known: int) -> dict[str, int]:
-    """How many days of this length ``daily``, ``weekly`` and ``monthly`` stand for, of those that so many days tell.
+    """How many days of this length ``daily``, ``weekly`` and ``monthly`` stand for, out of the `days` that are known.
 
     >>> named_days(timedelta(days=1), 28), named_days(timedelta(hours=12), 10)
     ({'daily': 1, 'weekly': 7, 'monthly': 28}, {'daily': 2})

@@ -66,7 +66,7 @@ class MonotoneCurve(Tabular, Generic[R]):
         return draw_curve(self, path, ax)
 
     def card(self) -> Card:
-        """What is shown of it: the last points, each beside what was released."""
+        """Its representation: the last points, each beside its release."""
         points = list(zip(self.counts, self.releases, strict=True))
         shown = points[-_MOST_SHOWN:]
         last = f", the last {len(shown)}:" if len(shown) < len(points) else ""
@@ -84,7 +84,7 @@ class MonotoneCurve(Tabular, Generic[R]):
 def monotone(releases: Sequence[R], *, weights: Sequence[float] | None = None) -> MonotoneCurve[R]:
     r"""Fit a curve that never falls to the releases of one estimator: post-processing, which costs nothing of epsilon.
 
-    Where nobody is ever removed, the number of users who have appeared does not fall; releases of it do, by their
+    If no user is ever removed, the number of users who have appeared does not fall; releases of it do, by their
     noise. Among all curves that never fall and stay between 0 and the universe, this is about the one with the least
     ``sum_i weights_i * (curve_i - raw_count_i)^2`` (isotonic regression). Stretches in which releases go up and down
     are averaged; a release that is above all before it and below all after it stays as it is, by far most often.
@@ -134,7 +134,7 @@ def monotone(releases: Sequence[R], *, weights: Sequence[float] | None = None) -
     little noise this is the same curve as by squares; with much noise it is nearly a median.
 
     *Limits.* No interval is given for the curve. The error that is left is the shared one of the coins and a part of
-    the noise that depends on how steep the truth is, which nobody knows. The interval of each release holds at its
+    the noise that depends on how steep the truth is, which is not known. The interval of each release holds at its
     level as before. The highest lower end so far and the lowest upper end to come may be taken together only if all
     intervals hold at once: K releases of ``level=1 - 0.05/K`` do, with probability 0.95.
 
@@ -225,7 +225,7 @@ class AsinhScale:
         return np.asarray(self.unit * np.sinh(scaled))
 
 
-# --- what is refused ------------------------------------------------------------------------------------------------
+# --- refusals -------------------------------------------------------------------------------------------------------
 
 
 def _check_series(releases: Sequence[Any]) -> None:
@@ -238,7 +238,7 @@ def _check_series(releases: Sequence[Any]) -> None:
             )
         if type(release) is not type(releases[0]):
             raise InvalidType(
-                "these are releases of Density and of DistinctCount: give those of one estimator",
+                "these are releases of Density and of DistinctCount: give releases of one estimator",
                 code="curve-kinds",
             )
         if not isfinite(release.raw_count):

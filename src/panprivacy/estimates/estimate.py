@@ -13,7 +13,7 @@ GUESS = 12**-0.5
 """Standard deviation of a number drawn uniformly from [0, 1]: an estimate of a share that errs more says nothing."""
 
 NOT_ENOUGH = "not enough data"
-"""What is shown instead of a ratio whose whole may be zero."""
+"""Shown instead of a ratio whose whole may be zero."""
 
 _DIGITS: dict[Unit, int] = {"share": 4, "users": 0, "appearances": 4}
 
@@ -208,7 +208,7 @@ class Part(Generic[T]):
 
 
 class OfPart(Generic[T]):
-    """An attribute of one of an object's parts as its own: ``release.epsilon_spent`` is that of ``release.cost``."""
+    """An attribute of a part of an object as its own: ``release.epsilon_spent`` comes from ``release.cost``."""
 
     def __init__(self, part: str) -> None:
         self._part = part

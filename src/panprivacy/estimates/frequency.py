@@ -18,13 +18,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import nan
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from panprivacy.display import Rows
 from panprivacy.estimates.errors import ErrorModel, interval_within
-from panprivacy.estimates.estimate import GUESS, Estimate, Series, Unit, numbers, series
+from panprivacy.estimates.estimate import GUESS, Estimate, Floats, Interval, Part, Series, Unit, numbers, series
 from panprivacy.estimates.isotonic import ordered_shares
 from panprivacy.estimates.normal_laplace import Reals
 from panprivacy.estimates.release import AnyRelease
@@ -40,7 +40,7 @@ class FrequencyRelease(AnyRelease):
     """Estimates of how often users appeared, with their errors, that cost the stated part of the budget.
 
     Shares are fractions of the universe. If only the mean was released, there are no shares. Where users have groups,
-    the estimates are those of all of them together, and `groups` has each. A release by category has groups only.
+    the estimates are of all of them together, and `groups` has each. A release by category has groups only.
 
     Three sets of numbers answer three needs. A single number to quote: `at_least`, `exactly` and `mean`, each unbiased
     up to its range. Numbers to calculate with: `raw_at_least`, `raw_exactly` and `raw_mean` are exactly unbiased and
@@ -55,14 +55,26 @@ class FrequencyRelease(AnyRelease):
     noise_stderr: float = field(default=nan, compare=False)  # nan is not equal to itself
     """Standard deviation of the noise in each share; without shares, in the mean; nan in a release by category."""
 
+    mean: ClassVar[Part[float]]
+    mean_stderr: ClassVar[Part[float]]
+    mean_interval: ClassVar[Part[Interval]]
+    raw_mean: ClassVar[Part[float]]
     mean, mean_stderr, mean_interval, raw_mean = numbers("mean")
     """How often a user appeared on average, more than `up_to` times counting as `up_to`.
 
     If only the mean was released, its standard error is the largest that is possible."""
+    at_least: ClassVar[Part[Floats]]
+    at_least_stderr: ClassVar[Part[Floats]]
+    at_least_interval: ClassVar[Part[tuple[Interval, ...]]]
+    raw_at_least: ClassVar[Part[Floats]]
     at_least, at_least_stderr, at_least_interval, raw_at_least = series("at_least")
     """Shares of the users who appeared at least once, twice, ... `up_to` times: ``at_least[j-1]``.
 
-    Each is the raw share, which is unbiased, brought into [0, 1]. A share may come out above that of fewer times."""
+    Each is the raw, unbiased share, brought into [0, 1]. A share may come out above the share of fewer times."""
+    exactly: ClassVar[Part[Floats]]
+    exactly_stderr: ClassVar[Part[Floats]]
+    exactly_interval: ClassVar[Part[tuple[Interval, ...]]]
+    raw_exactly: ClassVar[Part[Floats]]
     exactly, exactly_stderr, exactly_interval, raw_exactly = series("exactly")
     """Shares of the users who appeared never, once, ... `up_to` - 1 times: ``exactly[j]``; the last one is of those who
     appeared `up_to` times or more. Each is the raw share, which is unbiased, brought into [0, 1]."""

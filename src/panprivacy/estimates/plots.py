@@ -14,7 +14,7 @@ from pathlib import Path
 from re import split
 from statistics import median, quantiles
 from textwrap import fill
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
 from panprivacy.errors import InvalidValue, PanPrivacyError
 from panprivacy.units import counted
@@ -35,7 +35,7 @@ FORMATS = (".png", ".svg", ".pdf")
 
 BLACK, BLUE, SKY, GREEN = "#000000", "#0072B2", "#56B4E9", "#009E73"
 ORANGE, RED, PINK, GREY = "#E69F00", "#D55E00", "#CC79A7", "#6b6b6b"
-"""The colours of Okabe and Ito, which all kinds of eyes tell apart, and a grey for what is not data."""
+"""The colours of Okabe and Ito, which all kinds of eyes tell apart, and a grey for everything but data."""
 
 COLOURS = {
     "Dwork": RED,
@@ -56,6 +56,7 @@ _LOOK: dict[Any, Any] = {
     "font.family": "DejaVu Sans",
     "font.size": 10,
     "axes.titlesize": 10.5,
+    "axes.titlelocation": "left",
     "axes.labelsize": 10,
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -76,7 +77,7 @@ _LOOK: dict[Any, Any] = {
 class CannotDraw(PanPrivacyError):
     """Matplotlib, which draws the pictures, is not installed; the message says how to install it."""
 
-    CODE = "cannot-draw"
+    CODE: ClassVar[str] = "cannot-draw"
 
 
 def check_installed() -> None:
@@ -197,9 +198,15 @@ def _whole(panel: "Axes") -> None:
             line.set_clip_on(False)
 
 
+def _limit(largest: float, most: float = 1.0) -> float:
+    """The end of an axis: `largest`, or a hair beyond `most`, so that what ends there is drawn whole."""
+    return min(largest, 1.015 * most) or 1.0
+
+
 # --- groups and windows ---------------------------------------------------------------------------------------------
 
-_MOST_BARS = 40  # groups that a picture has room for
+MOST_BARS = 40  # groups that a picture has room for
+_MOST_DATES = 10  # windows whose ends are all written below the axis
 _NOISY = "mostly noise: the error is larger than what it measures"
 
 
@@ -239,7 +246,7 @@ def draw_groups(
     if not release.by_category:  # categories are in the order in which they were given
         rows = tuple(sorted(rows, key=lambda row: natural(row.group)))
     column = column or ("category" if release.by_category else "group")
-    scale, level, shown = _scale_of(rows[0]), rows[0].level, rows[:_MOST_BARS]
+    scale, level, shown = _scale_of(rows[0]), rows[0].level, rows[:MOST_BARS]
     mains, at = [row.main for row in shown], range(len(shown))
     main_unit = mains[0].unit
     with canvas(path, ax, (8, 1.6 + 0.32 * len(shown))) as made:
@@ -259,14 +266,14 @@ def draw_groups(
         panel.set_yticks(at, [name if len(name) <= 24 else name[:23] + "…" for name in names])
         panel.set_ylim(len(shown) - 0.4, -0.6)
         panel.grid(axis="y", visible=False)
-        panel.set_xlim(0, min(1.05 * largest, scale.most))
+        panel.set_xlim(0, _limit(1.05 * largest, scale.most))
         panel.set_xlabel(scale.unit.replace("\n", " "))
         panel.set_ylabel(column)
         panel.xaxis.set_major_formatter(lambda value, _: scale.number(value))
-        panel.set_title(f"{scale.title}, by {column}, with {100 * level:g} % intervals", loc="left")
+        panel.set_title(f"{scale.title}, by {column}, with {100 * level:g} % intervals")
         _whole(panel)
-        more = f"{len(rows) - _MOST_BARS:,} more groups are not shown" if len(rows) > _MOST_BARS else ""
-        noisy = f"pale: {_NOISY}" if any(row.mostly_noise for row in shown) else ""
+        more = f"{len(rows) - MOST_BARS:,} more groups are not shown" if len(rows) > MOST_BARS else ""
+        noisy = f"pale bars are {_NOISY}" if any(row.mostly_noise for row in shown) else ""
         made.note("; ".join(each for each in (more, noisy) if each), spent(release))
     return panel
 
@@ -298,12 +305,12 @@ def draw_single(release: "AnyRelease", path: str | Path | None = None, ax: "Axes
         panel.plot([main.value], [0], "o", color=BLACK, markersize=6, zorder=5)
         panel.set_yticks([])
         panel.set_ylim(-0.6, 0.6)
-        panel.set_xlim(0, min(1.15 * largest, scale.most))
+        panel.set_xlim(0, _limit(1.15 * largest, scale.most))
         unit = scale.unit.replace("\n", " ")
         panel.set_xlabel(unit.replace("the users", f"{release.universe:,} users") if release.universe else unit)
         panel.xaxis.set_major_formatter(lambda value, _: scale.number(value))
         value, low, high = (scale.number(float(f"{each:.4g}")) for each in (main.value, *main.interval))
-        panel.set_title(f"{scale.title}: {value}, {release.interval_name} {low} to {high}", loc="left")
+        panel.set_title(f"{scale.title}: {value}, {100 * release.level:g} % interval {low} to {high}")
         panel.grid(axis="y", visible=False)
         _whole(panel)
         made.note(_NOISY if release.mostly_noise else "", spent(release))
@@ -311,7 +318,7 @@ def draw_single(release: "AnyRelease", path: str | Path | None = None, ax: "Axes
 
 
 def spent(release: "AnyRelease") -> str:
-    """What is said below a picture: the cost, and coins that protect nobody."""
+    """The text below a picture: the cost, and a warning of coins that protect no one."""
     insecure = "" if release.secure else "; NOT PRIVATE: seeded coins"
     return f"epsilon {release.cost}{insecure}"
 
@@ -347,12 +354,14 @@ def draw_windows(closed: "Sequence[Dated]", path: str | Path | None = None, ax: 
             values, arms = [main.value for main in mains], _arms(mains, 2 * top)
             style: dict[str, Any] = {"color": colour if first.by_category else scale.colour, "label": str(label)}
             panel.errorbar(until, values, arms, fmt="o-", markersize=4, capsize=3, elinewidth=1.2, **style)
-        panel.set_ylim(0, min(top, scale.most) or 1.0)
+        panel.set_ylim(0, _limit(top, scale.most))
         panel.yaxis.set_major_formatter(lambda value, _: scale.number(value))
         panel.set_ylabel(scale.unit)
         panel.set_xlabel(f"end of the window ({zone_name(closed[-1][0])})")
         panel.set_title(f"{scale.title} in each window, with {100 * first.level:g} % intervals")
         made.dates()
+        if len(closed) <= _MOST_DATES:
+            panel.set_xticks(until)
         _whole(panel)
         if first.by_category:
             panel.legend()
@@ -424,7 +433,7 @@ _MOST_SINGLE = 150  # releases that are seen one by one; more are a cloud
 
 
 class SeriesWords(NamedTuple):
-    """How a series of releases is drawn, and what is said about it."""
+    """The texts and the colour of a picture of a series."""
 
     title: str
     unit: str
@@ -447,7 +456,7 @@ def draw_series(
 ) -> None:
     """Draw the releases of a series, each with its interval, and the curves through them, into a file.
 
-    Groups have a panel each; the releases of all users are those of None. A curve is drawn where there is one.
+    Groups have a panel each; the releases of all users have the key None. A curve is drawn where there is one.
     """
     from matplotlib.dates import AutoDateLocator
     from matplotlib.figure import Figure
@@ -493,7 +502,7 @@ def _line_of(curve: "MonotoneCurve[Any] | None", some: "AnyRelease") -> tuple[fl
 
 
 def _label_series(figure: "Figure", panels: Any, words: SeriesWords, *, many: bool) -> None:
-    """Say what is drawn: at the one panel, or once for all of them."""
+    """Add the legend: at the one panel, or once for all of them."""
     if len(panels) == 1:
         panels[0].set_title(words.title)
         panels[0].set_ylabel(words.unit)
@@ -506,7 +515,7 @@ def _label_series(figure: "Figure", panels: Any, words: SeriesWords, *, many: bo
 
 
 def _beyond(releases: "Sequence[AnyRelease]", top: float) -> str:
-    """What is said of releases for which the picture has no room."""
+    """The note about releases for which the picture has no room."""
     points = sum(release.main.value > top for release in releases)
     ends = sum(release.main.interval[1] > top for release in releases)
     if not ends:
@@ -561,17 +570,15 @@ def draw_frequency(release: "FrequencyRelease", path: str | Path | None = None, 
         times, values = range(1, release.up_to + 1), [share.value for share in shares]
         alpha = 0.3 if release.mostly_noise else 1.0
         panel.bar(times, values, color=COLOURS["Counts"], width=0.75, alpha=alpha)
-        interval = f"{100 * release.level:g} % interval"
-        panel.errorbar(times, values, _arms(shares), fmt="none", ecolor="black", capsize=3, label=interval)
+        panel.errorbar(times, values, _arms(shares), fmt="none", ecolor="black", capsize=3)
         if release.up_to <= 32:
             panel.set_xticks(list(times))
         panel.grid(visible=False, axis="x")
-        panel.set_title(f"How often {release.universe:,} users appeared")
+        panel.set_title(f"How often {release.universe:,} users appeared, with {100 * release.level:g} % intervals")
         panel.set_xlabel("at least this many times")
         panel.set_ylabel("share of the users")
         panel.yaxis.set_major_formatter(_percent)
-        panel.set_ylim(0, min(1.05 * _largest(shares), 1.0) or 1.0)
-        panel.legend()
+        panel.set_ylim(0, _limit(1.05 * _largest(shares)))
         low, high = release.mean_interval
         most = f"more than {release.up_to} counting as {release.up_to}"
         mean = f"mean {release.mean:.3f} ({low:.3f} to {high:.3f}), {most}"
@@ -632,6 +639,8 @@ def draw_retention(
 
 def draw_day(release: "ActivesRelease", path: str | Path | None = None, ax: "Axes | None" = None) -> "Axes":
     """Draw the shares of one day: who was active in the last 1, 2, ... days."""
+    from matplotlib.ticker import MaxNLocator
+
     shares = release.estimates["active"].each()  # type: ignore[union-attr]
     every = release.end - release.start
     with canvas(path, ax, (8, 4.4)) as made:
@@ -639,12 +648,15 @@ def draw_day(release: "ActivesRelease", path: str | Path | None = None, ax: "Axe
         places = range(1, len(shares) + 1)
         values = [share.value for share in shares]
         style: dict[str, Any] = {"fmt": "o", "color": BLUE, "markersize": 4, "capsize": 3, "elinewidth": 1.2}
-        panel.errorbar(places, values, _arms(shares), label=f"{100 * release.level:g} % interval", **style)
+        panel.errorbar(places, values, _arms(shares), **style)
         panel.set_xlim(0.5, len(shares) + 0.5)
-        panel.set_ylim(0, min(1.08 * _largest(shares), 1.0) or 1.0)
+        panel.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+        panel.set_ylim(0, _limit(1.08 * _largest(shares)))
+        if every == timedelta(days=1) and len(shares) > 7:
+            panel.set_xticks([1, *range(7, len(shares) + 1, 7 * ceil(len(shares) / 70))])
         panel.set_xlabel("active in the last ... days" if every == timedelta(days=1) else f"in the last ... x {every}")
-        panel.set_title(f"Who was active, until {release.end:%Y-%m-%d %H:%M} ({zone_name(release.end)})")
-        panel.legend(loc="best")
+        until = f"until {release.end:%Y-%m-%d %H:%M} ({zone_name(release.end)})"
+        panel.set_title(f"Who was active, {until}, with {100 * release.level:g} % intervals")
         _finish(made, release, _NOISY if release.mostly_noise else "")
     return panel
 
@@ -679,7 +691,7 @@ def draw_actives(
             else:
                 style = "o-" if len(released) <= _MOST_MARKED else "-"
                 panel.plot(until, values, style, color=colour, markersize=3, label=_last(k, every))
-        panel.set_ylim(0, min(1.05 * max(panel.get_ylim()[1], 1e-9), 1.0))
+        panel.set_ylim(0, _limit(1.05 * max(panel.get_ylim()[1], 1e-9)))
         noisy = sum(r.mostly_noise for r in released)
         title = f"Who was active{', smoothed over days' if smooth else ''}"
         title += ": mostly noise" if 2 * noisy > len(released) else ""

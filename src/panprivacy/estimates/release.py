@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from panprivacy.display import Card, Rows, Sheet, finite, grid_of, html_of, warning_of
 from panprivacy.errors import InvalidValue, NoEstimate, PanPrivacyError
 from panprivacy.estimates.errors import interval_within
-from panprivacy.estimates.estimate import GUESS, Estimate, OfPart, Series, numbers
+from panprivacy.estimates.estimate import GUESS, Estimate, Interval, OfPart, Part, Series, numbers
 from panprivacy.estimates.frames import Tabular
 from panprivacy.privacy.budget import and_delta
 from panprivacy.universe.groups import Label
@@ -42,7 +42,7 @@ class Cost:
     delta_spent: float
     """The probability, at most, with which more than that was lost; 0 without Gaussian noise."""
     secure: bool
-    """False if the coins were not the operating system's: such a release protects nobody."""
+    """False if the coins were not the operating system's: such a release protects no one."""
 
     def __str__(self) -> str:
         left = "" if self.epsilon_remaining is None else f", {self.epsilon_remaining:.4g} left"
@@ -74,16 +74,16 @@ class AnyRelease(Tabular):
     BOUNDS: ClassVar[str] = "interval"
     """What the bounds of an estimate are called."""
 
-    level = OfPart[float]("cost")
+    level: ClassVar[OfPart[float]] = OfPart("cost")
     """Confidence level of the intervals."""
-    number = OfPart[int]("cost")
+    number: ClassVar[OfPart[int]] = OfPart("cost")
     """Which of the planned releases this is, from 1."""
-    epsilon_spent = OfPart[float]("cost")
+    epsilon_spent: ClassVar[OfPart[float]] = OfPart("cost")
     """Worst-case loss up to and with this release, one reading of the state included."""
-    delta_spent = OfPart[float]("cost")
+    delta_spent: ClassVar[OfPart[float]] = OfPart("cost")
     """The probability, at most, with which more than `epsilon_spent` was lost; 0 without Gaussian noise."""
-    secure = OfPart[bool]("cost")
-    """False if the coins were not the operating system's: such a release protects nobody."""
+    secure: ClassVar[OfPart[bool]] = OfPart("cost")
+    """False if the coins were not the operating system's: such a release protects no one."""
 
     @property
     def epsilon_remaining(self) -> float:
@@ -206,7 +206,7 @@ class AnyRelease(Tabular):
     # --- as text ------------------------------------------------------------------------------------------------
 
     def card(self) -> Card:
-        """What is shown of it: its estimates, its cost, and its first groups in a table."""
+        """Its representation: estimates, cost, and the first groups in a table."""
         rows = (*(self._rows() if self.estimates else ()), ("epsilon", self._spent()))
         title, warning = self._title(), warning_of(self.secure)
         if not self.groups:
@@ -221,7 +221,7 @@ class AnyRelease(Tabular):
         return f"Release {self.number}"
 
     def _rows(self) -> Rows:
-        """What is shown of the estimates."""
+        """The representation of the estimates."""
         return tuple((name, each.shown(self.interval_name)) for name, each in self.singles().items())
 
     def _spent(self) -> str:
@@ -240,11 +240,11 @@ class AnyRelease(Tabular):
         return f"{len(self.groups):,}, standard {errors}" + (f", {noisy:,} of them {_NOISY}" if noisy else "")
 
     def header(self) -> tuple[str, ...]:
-        """What is shown above `cells`."""
+        """The header above `cells`."""
         return "group", _LABELS.get(self.main_name, self.main_name), self.interval_name, *self._more_cells()
 
     def cells(self) -> tuple[str, ...]:
-        """What is shown of a group in a table."""
+        """The row of a group in a table."""
         noisy = f" ({_NOISY})" if self.mostly_noise else ""
         return str(self.group), f"{self.main.short}{noisy}", self.main.bounds, *self._more_cells().values()
 
@@ -257,11 +257,11 @@ class AnyRelease(Tabular):
         return f"{self.group}: {name} {self.main.shown(self.interval_name)}{self._more_words()}{noisy}"
 
     def _more_words(self) -> str:
-        """What is said of a group after its main estimate."""
+        """The text of a group after its main estimate."""
         return ""
 
     def lines(self) -> list[str]:
-        """What is said of it in one line, and a line for each group."""
+        """One line for the release, and one for each group."""
         return [self.card().line, *(row._line_of_group() for row in self.groups)]
 
     def __str__(self) -> str:
@@ -298,14 +298,22 @@ class Release(AnyRelease):
     noise_stderr: float = field(default=nan, compare=False)  # nan is not equal to itself
     """Standard deviation of the noise of this release, as a density; nan in a release by category."""
 
+    density: ClassVar[Part[float]]
+    density_stderr: ClassVar[Part[float]]
+    density_interval: ClassVar[Part[Interval]]
+    raw_density: ClassVar[Part[float]]
     density, density_stderr, density_interval, raw_density = numbers("density")
     """The fraction of the universe that has appeared; the raw one is unbiased, and may be outside [0, 1]."""
+    count: ClassVar[Part[float]]
+    count_stderr: ClassVar[Part[float]]
+    count_interval: ClassVar[Part[Interval]]
+    raw_count: ClassVar[Part[float]]
     count, count_stderr, count_interval, raw_count = numbers("count")
     """The number of users that have appeared: density times universe."""
 
     @staticmethod
     def of_share(share: Estimate, universe: int) -> dict[str, Estimate | Series]:
-        """The estimates of a release, from that of the density."""
+        """The estimates of a release, from the density's."""
         return {"density": share, "count": share.times(universe)}
 
     def _is_noise(self) -> bool:
@@ -334,11 +342,19 @@ class CountRelease(AnyRelease):
     noise_stderr: float = field(default=nan, compare=False)  # nan is not equal to itself
     """About the standard deviation of the noise of this release, in users; nan in a release by category."""
 
+    count: ClassVar[Part[float]]
+    count_stderr: ClassVar[Part[float]]
+    count_interval: ClassVar[Part[Interval]]
+    raw_count: ClassVar[Part[float]]
     count, count_stderr, count_interval, raw_count = numbers("count")
     """The number of users that have appeared, neither below 0 nor beyond the universe.
 
     The interval ends at infinity if the levels have no room for more users. The raw count may be negative.
     """
+    density: ClassVar[Part[float]]
+    density_stderr: ClassVar[Part[float]]
+    density_interval: ClassVar[Part[Interval]]
+    raw_density: ClassVar[Part[float]]
     density, density_stderr, density_interval, raw_density = numbers("density")
     """The fraction of the universe that has appeared; needs ``release(universe=N)``."""
 

@@ -1,15 +1,26 @@
 """Who came back: the release of a `Retention`, and how two releases together tell who came in which period."""
 
 from dataclasses import dataclass, field, replace
-from math import hypot, nan
+from math import nan
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
 from panprivacy.display import Rows
 from panprivacy.estimates.errors import DifferenceErrorModel, ErrorModel, ErrorVariance, ratio_of, within
-from panprivacy.estimates.estimate import GUESS, NOTHING, Estimate, Series, column_lists, numbers, series
+from panprivacy.estimates.estimate import (
+    GUESS,
+    NOTHING,
+    Estimate,
+    Floats,
+    Interval,
+    Part,
+    Series,
+    column_lists,
+    numbers,
+    series,
+)
 from panprivacy.estimates.frames import group_column
 from panprivacy.estimates.isotonic import rising_curve
 from panprivacy.estimates.release import AnyRelease
@@ -21,7 +32,7 @@ if TYPE_CHECKING:
 Share: TypeAlias = Literal["cohort", "returned", "newcomers"]
 
 PARTS = 16
-"""One user in so many is asked the other question: who came back, or who is new."""
+"""One user in this many answers the other question: who came back, or who is new."""
 MAIN_SHARE = (PARTS - 1) / PARTS
 """The share of the users that is asked what was asked for."""
 
@@ -43,24 +54,43 @@ class RetentionRelease(AnyRelease):
     noise_stderr: float = field(default=nan, compare=False)  # nan is not equal to itself
     """Standard deviation of the noise of this release, as a share."""
 
+    cohort: ClassVar[Part[float]]
+    cohort_stderr: ClassVar[Part[float]]
+    cohort_interval: ClassVar[Part[Interval]]
+    raw_cohort: ClassVar[Part[float]]
     cohort, cohort_stderr, cohort_interval, raw_cohort = numbers("cohort")
     """The share that came in the first period."""
+    returned: ClassVar[Part[float]]
+    returned_stderr: ClassVar[Part[float]]
+    returned_interval: ClassVar[Part[Interval]]
+    raw_returned: ClassVar[Part[float]]
     returned, returned_stderr, returned_interval, raw_returned = numbers("returned")
     """The share that came in both periods."""
+    newcomers: ClassVar[Part[float]]
+    newcomers_stderr: ClassVar[Part[float]]
+    newcomers_interval: ClassVar[Part[Interval]]
+    raw_newcomers: ClassVar[Part[float]]
     newcomers, newcomers_stderr, newcomers_interval, raw_newcomers = numbers("newcomers")
     """The share that came in the second period only."""
+    rate: ClassVar[Part[float]]
+    rate_stderr: ClassVar[Part[float]]
+    rate_interval: ClassVar[Part[Interval]]
     rate, rate_stderr, rate_interval = numbers("rate")[:3]
     """The share of the cohort that came back. If the cohort is not known to a quarter, there is not enough data: it is
     nan, and its interval [0, 1]."""
+    curve: ClassVar[Part[Floats]]
+    curve_stderr: ClassVar[Part[Floats]]
+    curve_interval: ClassVar[Part[tuple[Interval, ...]]]
+    raw_curve: ClassVar[Part[Floats]]
     curve, curve_stderr, curve_interval, raw_curve = series("curve")
     """The share that was asked for, at each release of the second period so far.
 
     Each point is the raw one, which is unbiased, brought into [0, 1]; `smoothed_curve` never falls."""
-    cohort_count = numbers("cohort_count")[0]
+    cohort_count: ClassVar[Part[float]] = numbers("cohort_count")[0]
     """The number of users that came in the first period; `count_of` has its error, too."""
-    returned_count = numbers("returned_count")[0]
+    returned_count: ClassVar[Part[float]] = numbers("returned_count")[0]
     """The number of users that came in both periods."""
-    newcomers_count = numbers("newcomers_count")[0]
+    newcomers_count: ClassVar[Part[float]] = numbers("newcomers_count")[0]
     """The number of users that came in the second period only."""
 
     @property
@@ -80,7 +110,7 @@ class RetentionRelease(AnyRelease):
     def to_polars(self) -> "pl.DataFrame":
         """A frame of the curve, with a row for each release of the second period, as shares and as counts.
 
-        The cohort is the same in every row. The rate is that of this release: null in the rows before it. With groups,
+        The cohort is the same in every row. The rate belongs to this release: null in the rows before it. With groups,
         each of them has such rows, and the last ones are of all users: their group is null.
         """
         import polars as pl
@@ -163,7 +193,7 @@ class TwoPeriods:
         return ErrorModel(main.pair, main.bits, main.users, main.population, main.noise, main.times)
 
     def estimates(self, first: Counts, later: list[Counts], level: float) -> dict[str, Estimate | Series]:
-        """The estimates of a `RetentionRelease`, from the release of the first period and those of the second."""
+        """The estimates of a `RetentionRelease`, from the releases of the first period and the second."""
         universe = self.main.population
         if self.main.users and self.control.users:
             returned, new = self.returned_and_new(first, later[-1], level)
@@ -211,7 +241,6 @@ class TwoPeriods:
         return self.main.share(sign * (now.main - first.main)), self.control.share(sign * (first.control - now.control))
 
     def _touched(self, first: Counts, now: Counts) -> float:
-        """The share of the users that was touched: the estimate and its standard error, to be on the safe side."""
+        """The share of the users that was touched, by both groups; those whom the main group tells are among them."""
         asked, other = self._raw(first, now)
-        at_most = self.main.error(1.0, within(asked)), self.control.error(1.0, within(other))
-        return float(max(within(asked + other + hypot(*(error.stderr for error in at_most))), within(asked)))
+        return max(within(asked + other), within(asked))

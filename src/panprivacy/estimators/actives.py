@@ -90,17 +90,17 @@ class Days(Periods):
 
 
 Phase: TypeAlias = UserSample | PartOfGroup
-"""The users of a phase, or those of them who are in a group."""
+"""The users of a phase, or its users in one group."""
 
 
 def errors_of(phases: Sequence[Phase], split: Split, times: int = 1) -> ErrorModel:
-    """The law of the errors of the share that the users of these phases tell, in a sum of so many noisy counts."""
+    """The law of the errors of the share of these phases, in a sum of `times` noisy counts."""
     bits, users = sum(phase.size for phase in phases), sum(phase.users for phase in phases)
     return ErrorModel(split.pair, bits, users, phases[0].universe, split.noise, times)
 
 
 class DayCounts(NamedTuple):
-    """The noisy counts that left at the end of a day, with those of the days before that the stickiness needs."""
+    """The noisy counts released at the end of a day, and the earlier days' counts that the stickiness needs."""
 
     day: int
     """The number of the day, from 0."""
@@ -129,7 +129,7 @@ class DayCounts(NamedTuple):
 
     @classmethod
     def following(cls, before: Self | None, day: int, ages: Sequence[int], length: timedelta, days: int) -> Self:
-        """The counts of a day, after those of an earlier one."""
+        """The counts of a day, which follow an earlier day's."""
         names = named_days(length, len(ages))
         past = []
         for name in ("daily", "monthly"):
@@ -239,10 +239,10 @@ class ActiveUsers(TimedUpdates, Tabular, PartedEstimator[ActivesRelease]):
     A day ends when `advance` or an event tells that it is over. An event ends at most the open day: one that is dated
     further ahead is refused (`pp.EarlyEvent`), as is one of a day that is over (`pp.LateEvent`). Each verb takes
     `ahead`, `late` and `early` for another policy, row by row. Let a clock call `advance`, and feed with ``ahead=0``:
-    then no event ends a day, and no user's events affect those of others. Days without events are released like any
-    other. Each share comes from one phase, of m/L users, and their errors are independent: a share may come out
-    below that of fewer days. `smoothed` averages over days where the truth moves slowly. Where only one window matters,
-    `pp.Windows` of `pp.Density` errs less: it asks all users.
+    then no event ends a day, and no user's events affect the events of others. Days without events are released like
+    any other. Each share comes from one phase, of m/L users, and their errors are independent: a share may come out
+    below the share of fewer days. `smoothed` averages over days where the truth moves slowly. If only one window
+    matters, `pp.Windows` of `pp.Density` errs less: it asks all users.
     """
 
     KIND: ClassVar[int] = 6
@@ -254,10 +254,10 @@ class ActiveUsers(TimedUpdates, Tabular, PartedEstimator[ActivesRelease]):
         own_periods=True,
         unit="days",
     )
-    PERIOD = "day"
+    PERIOD: ClassVar[str] = "day"
     MORE = Struct("<qqdQ?")
-    NOT_MERGED = "an ActiveUsers cannot be merged: its keyed phases are no parts of another's"
-    NOT_REDRAWN = "an ActiveUsers plans no announced readings: a cycle later, all bits are new anyway"
+    NOT_MERGED: ClassVar[str] = "an ActiveUsers cannot be merged: its keyed phases are no parts of another's"
+    NOT_REDRAWN: ClassVar[str] = "an ActiveUsers plans no announced readings: a cycle later, all bits are new anyway"
     _periods: Days
 
     def __init__(

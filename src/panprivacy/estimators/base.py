@@ -111,7 +111,7 @@ class Estimator(Saveable, Generic[R]):
         """Make a release of noisy counts. They are public: all this is post-processing."""
 
     def _cost_of(self, published: Published) -> Cost:
-        """What a release cost, and what is left."""
+        """The cost of a release, and the budget that is left."""
         budget = budget_of(self._ledger.split, published.number, published.redraws)
         return Cost(
             level=published.level,
@@ -272,7 +272,7 @@ class Estimator(Saveable, Generic[R]):
             return self._interpret(self._ledger.publish(self._noisy_counts(), level))
 
     def next_release(self, level: float = 0.95) -> Any:
-        """Make the next release; where there are several kinds of release, the one that is due."""
+        """Make the next release; of several kinds of release, the due one."""
         return self.release(level)
 
     @property
@@ -367,7 +367,7 @@ class Estimator(Saveable, Generic[R]):
 
     @property
     def split(self) -> Split:
-        """How the budget is split between the state and what is released."""
+        """How the budget is split between the state and its releases."""
         return self._ledger.split
 
     @property
@@ -399,7 +399,7 @@ class Estimator(Saveable, Generic[R]):
         return f"<{type(self).__name__}, emptied: {self.emptied}>" if self.emptied else self._described()
 
     def card(self) -> Card:
-        """What is shown of it."""
+        """The card that shells and notebooks show."""
         if self.emptied:
             return Card(type(self).__name__, (("emptied", self.emptied),))
         return Card(type(self).__name__, self._rows(), warning_of(self.secure))
@@ -430,7 +430,7 @@ class Estimator(Saveable, Generic[R]):
 
     @contextmanager
     def sealed_state(self, insecure: bool) -> Iterator[Snapshot]:
-        """The parts of the saved state; the bits are those of the table, which keeps still meanwhile."""
+        """The parts of the saved state; the bits are the table's own, and it must not change meanwhile."""
         if not (self.secure or insecure):
             raise NotPrivate(
                 "this estimator used seeded coins and protects no user; insecure=True saves it all the same",
@@ -455,7 +455,7 @@ class Estimator(Saveable, Generic[R]):
     def from_sealed(cls, parts: Snapshot, universe: Any = None) -> Self:
         """Make an estimator of the parts of a saved state; their words become its table."""
         if parts.kind != cls.KIND:
-            raise CorruptState(f"this state is not that of a {cls.__name__}", code="other-estimator")
+            raise CorruptState(f"this is not the state of a {cls.__name__}", code="other-estimator")
         return cls.from_state_with_table(
             parts, universe, lambda slots, _: cls._saved_table(slots, parts.words), coin_sources.system
         )

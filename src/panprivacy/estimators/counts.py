@@ -22,7 +22,7 @@ from panprivacy.slots import AllUsers, OneCategoryPerUser, Ranges, SlotMap
 from panprivacy.slots.categories import CountedSlots, with_counters
 from panprivacy.slots.choosing import choose_slots
 from panprivacy.slots.saved import slots_bytes, slots_from, universe_bytes, universe_from
-from panprivacy.table import Counters
+from panprivacy.table import Bits, Counters
 from panprivacy.table.counters import LEAST_UP_TO, check_frequency
 from panprivacy.units import format_bytes
 from panprivacy.universe import Universe
@@ -116,7 +116,7 @@ class Counts(UniverseEstimator[FrequencyRelease]):
         example={"up_to": 5},
         in_folder=True,
     )
-    TABLE = Counters
+    TABLE: ClassVar[type[Bits]] = Counters
     REPEATABLE = Counters.repeatable
     _slots: CountedSlots
     _table: Counters
@@ -249,7 +249,7 @@ class Counts(UniverseEstimator[FrequencyRelease]):
 
     @property
     def mean_stderr(self) -> float:
-        """The standard error of the mean of a release, at most; with categories, of the one that errs most."""
+        """The standard error of the mean of a release, at most; with categories, of the worst category."""
         return float(self._mean_stderrs(self._slots.ranges if self.categories else None).max())
 
     def expected_errors(self) -> dict[str, float | None]:

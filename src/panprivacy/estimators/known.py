@@ -41,12 +41,12 @@ class UniverseEstimator(Estimator[R]):
 
     @property
     def population(self) -> int:
-        """How many users of the universe the bits speak for: those of a shard, or all."""
+        """How many users of the universe the bits speak for: the users of a shard, or all."""
         return int(self._slots.population)
 
     @property
     def bits(self) -> range:
-        """Which bits of the whole table are here: those of a sample or of a shard, or all."""
+        """Which bits of the whole table are here: a sample, a shard, or all."""
         return range(self._slots.first, self._slots.first + self._slots.size)
 
     @property

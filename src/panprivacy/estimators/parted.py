@@ -96,7 +96,7 @@ class PartedEstimator(Estimator[R]):
         zone, rest = (rest[1 : 1 + rest[0]].decode(), rest[1 + rest[0] :]) if rest else ("UTC", b"")
         groups = Groups.from_bytes(rest) if rest else None
         if groups is not None and groups.size != known.size:
-            raise ValueError("the groups are not those of these users")
+            raise ValueError("the groups belong to other users")
         return known, slots if groups is None else replace(slots, groups=groups), zone, saved
 
     @classmethod

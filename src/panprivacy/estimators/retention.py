@@ -89,7 +89,7 @@ class Retention(Tabular, PartedEstimator[Release | RetentionRelease]):
     their standard error is added, so that the errors stated are rather too large. Every user is asked one question
     only, so it costs nothing but a sixteenth of the users: `release.change` has the formulas.
 
-    The loss is that of a `pp.Density` with ``1 + releases`` releases, whose streams may delete, too: the streams of a
+    It loses as much as a `pp.Density` with ``1 + releases`` releases, whose streams may delete, too: the streams of a
     `Retention` are some of those. A user cannot be removed in the second period, where removing means something else.
     Announced readings and merging are not planned for.
     """
@@ -99,8 +99,8 @@ class Retention(Tabular, PartedEstimator[Release | RetentionRelease]):
         "retention", ("newcomers", "releases", "delta", "sample", "memory"), own_periods=True
     )
     MORE = Struct("<?")
-    NOT_MERGED = "a Retention cannot be merged: its keyed control group is no part of another's"
-    NOT_REDRAWN = "a Retention plans no announced readings: a redraw would hide who came back"
+    NOT_MERGED: ClassVar[str] = "a Retention cannot be merged: its keyed control group is no part of another's"
+    NOT_REDRAWN: ClassVar[str] = "a Retention plans no announced readings: a redraw would hide who came back"
 
     def __init__(
         self,
@@ -198,7 +198,8 @@ class Retention(Tabular, PartedEstimator[Release | RetentionRelease]):
             return super()._threshold(remove)
         if remove:
             raise PanPrivacyError(
-                "the first period is over: who came in it, or came back, cannot be removed any more", code="period-over"
+                "the first period is over: its users, and users who came back, can no longer be removed",
+                code="period-over",
             )
         return super()._threshold(remove=not self._newcomers)
 

@@ -1,9 +1,10 @@
 """An estimator as bytes, and in a file."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 from panprivacy import state
 from panprivacy.errors import PanPrivacyError
@@ -17,7 +18,7 @@ class Saveable(ownership.Locked, ABC):
 
     @abstractmethod
     def sealed_state(self, insecure: bool) -> AbstractContextManager[Snapshot]:
-        """The parts of the saved state; the bits are those of the table, which keeps still meanwhile."""
+        """The parts of the saved state; the bits are the table's own, and it must not change meanwhile."""
 
     @classmethod
     @abstractmethod
@@ -111,4 +112,4 @@ class Saveable(ownership.Locked, ABC):
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self).from_bytes, (self.to_bytes(), self.universe)
 
-    __copy__ = ownership.refuse_copy
+    __copy__: Callable[[Any], NoReturn] = ownership.refuse_copy

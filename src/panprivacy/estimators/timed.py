@@ -4,12 +4,20 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from panprivacy.errors import InvalidValue
+from panprivacy.errors import InvalidType, InvalidValue
 from panprivacy.memory import ownership
 from panprivacy.memory.scratch import Scratch
-from panprivacy.periods import Periods, RowPolicy, moment_of, moments_of
+from panprivacy.periods import Periods, RowPolicy, as_datetime, moment_of, moments_of
 from panprivacy.universe import Edges, Ids
-from panprivacy.universe.columns import chosen_rows, named_columns, number_of_rows, plain_rows
+from panprivacy.universe.columns import (
+    chosen_rows,
+    is_frame,
+    is_stream,
+    named_columns,
+    names_of,
+    number_of_rows,
+    plain_rows,
+)
 from panprivacy.universe.strangers import StrangerFilter
 
 
@@ -75,8 +83,9 @@ class TimedUpdates(ownership.Locked, ABC):
             One time, or a column of times as long as `ids`: dates, `datetime`, ISO 8601, or seconds since 1970. Times
             without a zone are of the zone `tz` of the estimator.
         column
-            The name of the column of ids in a frame, an Arrow table or reader, or a DuckDB relation; then `categories`
-            and `time`, if they are text, name columns of it. What comes in batches is counted batch by batch.
+            The name of the column of ids in a frame, an Arrow table or reader, or a DuckDB relation; then `categories`,
+            if it is text, names a column of it, and so does `time`, unless it is a time: ``time="2026-01-05"`` is the
+            time of all rows. What comes in batches is counted batch by batch.
         ahead
             By how many periods a row may move the clock; a row that is dated further ahead is early. With 0 no row ends
             a period.
@@ -92,9 +101,36 @@ class TimedUpdates(ownership.Locked, ABC):
         if column is None:
             self._take(ids, categories, time, policy, skip_outside=skip_outside, threads=threads)
         else:
-            pairs = isinstance(self._target().universe, Edges)
+            pairs, time = isinstance(self._target().universe, Edges), self._named_or_constant(ids, time)
             for named in named_columns(ids, column, categories, time, pairs=pairs):
                 self._take(*named, policy, skip_outside=skip_outside, threads=threads)
+
+    def _named_or_constant(self, frame: Any, time: Any) -> Any:
+        """A text beside `column=`: the name of a column, or the time of all rows, as a datetime.
+
+        A column that is called as a time is written leaves open which of the two is meant, and is refused.
+        """
+        if not isinstance(time, str) or not (is_frame(frame) or is_stream(frame)):
+            return time
+        names = names_of(frame)
+        try:
+            moment = as_datetime(moment_of(time, self._periods.zone))
+        except (InvalidValue, InvalidType):
+            if time in names:
+                return time
+            listed = ", ".join(map(repr, names[:20])) + (", ..." if len(names) > 20 else "")
+            raise InvalidValue(
+                f"time={time!r} is neither a column nor a time; the columns are {listed}, and a time is written "
+                "2026-01-31 or 2026-01-31T12:00",
+                code="no-such-column",
+            ) from None
+        if time in names:
+            raise InvalidValue(
+                f"time={time!r} is a column of this frame and a time, too: rename the column, or give the time of all "
+                "rows as a datetime",
+                code="time-or-column",
+            )
+        return moment
 
     def _take(
         self, ids: Any, categories: Any, time: Any, policy: RowPolicy, *, skip_outside: bool, threads: int | None

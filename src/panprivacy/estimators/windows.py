@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, TypeVar
 
 from panprivacy.checks import check_level
 from panprivacy.display import Card, grid_of, html_of, line_of
@@ -94,11 +94,11 @@ class Windows(TimedUpdates, Tabular, Generic[R]):
     A window closes when `advance` or an event tells that it is over. An event closes at most the open window: one that
     is dated further ahead is refused (`EarlyEvent`), as is one of a closed window (`LateEvent`). Each verb takes
     `ahead`, `late` and `early` for another policy, row by row. Let a clock call `advance`, and feed with ``ahead=0``:
-    then no event closes a window, and no user's events affect those of others. Windows without events are released
+    then no event closes a window, and no user's events affect the events of others. Windows without events are released
     like any other. Threads may feed and advance at the same time.
     """
 
-    PERIOD = "window"
+    PERIOD: ClassVar[str] = "window"
 
     def __init__(
         self,
@@ -200,7 +200,7 @@ class Windows(TimedUpdates, Tabular, Generic[R]):
         """The loss of a window by its releases alone, without a reading."""
         return composition.unread_loss(self._open._ledger.split)
 
-    __copy__ = ownership.refuse_copy
+    __copy__: Callable[[Any], NoReturn] = ownership.refuse_copy
 
     # --- what it says of itself ---------------------------------------------------------------------------------
 

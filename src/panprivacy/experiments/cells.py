@@ -1,4 +1,4 @@
-"""What is computed: every number of a reproduction comes from this file and the library.
+"""All computations: every number of a reproduction comes from this file and the library.
 
 A cell is a piece of work of a second or so, whose table depends on its parameters and the seed alone. First the streams
 and the algorithms that are compared, then the cells: runs on streams, parts of the printed algorithms, exact audits.
@@ -29,7 +29,7 @@ from panprivacy.testing import SeededCoins
 
 @dataclass(frozen=True)
 class Scale:
-    """The ranges of all experiments; the defaults are those of section 6.
+    """The ranges of all experiments; the defaults are in section 6.
 
     The paper does not say which epsilons it plots beyond ``epsilon <= 1/2``, nor alpha and beta of figure 1.
     """
@@ -107,12 +107,12 @@ def sequence(root: int, *names: object) -> np.random.SeedSequence:
 
 
 def generator(root: int, *names: object) -> np.random.Generator:
-    """A generator for what is named: a stream."""
+    """A generator for a stream, by its names."""
     return np.random.default_rng(sequence(root, *names))
 
 
 def number(root: int, *names: object) -> int:
-    """A seed of 128 bits for what is named: the coins of a run."""
+    """A seed of 128 bits for the coins of a run, by its names."""
     return int.from_bytes(sequence(root, *names).generate_state(4).astype("<u4").tobytes(), "little")
 
 
@@ -215,7 +215,7 @@ class Algorithm:
 
 @contextmanager
 def knowingly() -> Iterator[None]:
-    """Build printed algorithms without being warned: that they are not private is what is shown here."""
+    """Build printed algorithms without the warning that they are not private: experiments show that they are not."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotPrivateAsPrinted)
         yield
@@ -288,7 +288,7 @@ class Trial:
 
     algorithm: str
     total: float
-    """What is claimed of state and output together: the budget of a private algorithm, ``2 * epsilon`` of a printed."""
+    """The claim for state and output together: the budget of a private algorithm, ``2 * epsilon`` of a printed one."""
     size: int
     """Sampled users, ids or buckets, whichever the algorithm has."""
 
@@ -391,7 +391,7 @@ class TrueLoss:
 
     algorithm: str
     total: float
-    """What is claimed."""
+    """The claim."""
 
     runs = 1
 

@@ -105,7 +105,7 @@ class Ratios:
 
 
 def ratios(over: pl.DataFrame, under: pl.DataFrame, *, on: Sequence[str]) -> Ratios:
-    """The errors of one table over those of another, where they agree in these columns."""
+    """The errors of one table over the errors of another, where they agree in these columns."""
     both = over.join(under, on=on, suffix="_under", maintain_order="left")
     values = (both["mse"] / both["mse_under"]).to_list()
     return Ratios(values, list(zip(both["freedom"], both["freedom_under"], strict=True)))
@@ -172,7 +172,7 @@ def robust_to_the_stream(table: pl.DataFrame) -> Claim:
 
 
 def _ppds_is_better(part: pl.DataFrame, said: str, figure: int, where: str, singles: str) -> Claim:
-    """OptBern's errors over those of PPDS in a part of a table."""
+    """OptBern's errors over PPDS's in a part of a table."""
     found = against(part, "OptBern", "PPDS")
     whole = found.pooled()
     measured = f"OptBern's MSE over PPDS's{where}: {whole}; {singles} {found.range}"

@@ -193,7 +193,7 @@ class Store:
 def compute(cells: Sequence[Cell], store: Store, jobs: int, done: Callable[[Cell], None]) -> None:
     """Compute those cells that the store does not have; `done` is called for every cell, first for those it has.
 
-    Interrupted (Ctrl-C), it keeps what is finished, cells under way included.
+    Interrupted (Ctrl-C), it keeps finished cells, and finishes cells under way.
     """
     store.folder.mkdir(parents=True, exist_ok=True)
     missing = []
@@ -264,8 +264,8 @@ class Reproduction:
         return list(dict.fromkeys(cell for study in self.studies for cell in study.cells(self.scale)))
 
     def compute(self, jobs: int = 1, done: Callable[[Cell], None] | None = None) -> None:
-        """Compute what is not computed yet; `done` is called for every cell, old or new."""
-        compute(self.cells, self._store, jobs, done or (lambda cell: None))  # noqa: ARG005 (nobody listens)
+        """Compute the cells that are missing; `done` is called for every cell, old or new."""
+        compute(self.cells, self._store, jobs, done or (lambda cell: None))  # noqa: ARG005 (no listener)
 
     def tables(self) -> dict[int, pl.DataFrame]:
         """The data of each figure."""

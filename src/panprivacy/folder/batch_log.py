@@ -26,7 +26,7 @@ class LateBatch(PanPrivacyError):
 
 
 class BatchId(NamedTuple):
-    """The identity of a batch: the name of its writer, and a number above those of the writer's earlier batches."""
+    """The identity of a batch: the name of its writer, and a number above all earlier numbers of the writer."""
 
     writer: str
     number: int

@@ -26,7 +26,7 @@ class SlotMarks:
     def __init__(
         self, layout: bytes, parts: int, bits: BitsElsewhere, est: Any, turn: AbstractContextManager[Any]
     ) -> None:
-        self.marks = bits.cells.marks(bits.size)
+        self.marks: Marks = bits.cells.marks(bits.size)
         self.parts = parts
         """The number of parts that the slots are packed in."""
         self._layout, self._bits, self._est = layout, bits, est
@@ -37,7 +37,7 @@ class SlotMarks:
     def add(self, ids: Any, categories: Any = None, *, column: Any = None, skip_outside: bool = False) -> None:
         """Gather the slots of these users; takes what `StateFolder.update_many` takes, and names an id that is none.
 
-        What is refused leaves no mark; of an iterator, which is taken in chunks, the last chunk leaves none.
+        A refused batch leaves no mark; of an iterator, which is taken in chunks, the last chunk leaves none.
         """
         self._check_open()
         with self._turn, self._bits.fed_to(_Into(self.marks)):
@@ -104,7 +104,7 @@ class Received:
                 slots.add_to(marks, slots.first, slots.end)
                 return
         listed = ", ".join(map(str, self._marks))
-        raise CorruptState(f"these slots are not those of shard {listed} of this folder", code="other-shard")
+        raise CorruptState(f"these slots do not belong to shard {listed} of this folder", code="other-shard")
 
     def take(self, *, remove: bool = False) -> None:
         """Note it in each of these shards, one after the other."""

@@ -55,7 +55,7 @@ def gather(layout: bytes, universe: Any = None, *, parts: int = 1) -> Iterator[S
     universe
         The list of users, if the counter has one: a layout holds no ids.
     parts
-        Pack the slots in this many parts, each a body of its own. Send all, also those in which nobody is.
+        Pack the slots in this many parts, each a body of its own. Send all, also the empty ones.
 
     Examples
     --------
@@ -91,7 +91,7 @@ class Combiner:
         self._size = 0
         self._layout = b""
         self._remove = False
-        self.waits = False
+        self.waits: bool = False
         """Whether there are sets that were not redrawn."""
 
     def take(self, octets: NDArray[np.uint8], est: Any, *, remove: bool = False) -> None:

@@ -160,7 +160,7 @@ class StateFolder(ownership.Locked):
         """Note that these users appeared; when this returns, that is on disk. Takes what an estimator takes.
 
         A batch with an id that is none is refused whole; also an iterator is one batch here. `batch` says which batch
-        it is: the name of a writer and a number, higher than those of its batches before. A shard that has it is left
+        it is: the name of a writer and a number, higher than all its numbers before. A shard that has it is left
         as it is. A number that is lower than the last one is refused, and so is the next batch until all shards have
         the one before: of two batches of one writer at the same time, one is refused.
         """
@@ -285,7 +285,7 @@ class StateFolder(ownership.Locked):
     # --- what leaves --------------------------------------------------------------------------------------------
 
     def release(self, level: float = 0.95, **options: Any) -> Any:
-        """Spend one planned release on an estimate from all shards; `options` are those of the estimator's release."""
+        """Spend one planned release on an estimate from all shards; `options` go to the estimator's release."""
         level = check_level(level)
         released: list[Any] = []
 
@@ -330,7 +330,7 @@ class StateFolder(ownership.Locked):
             self._ledger.bits.catch_up(self._ledger.bits.redraws, self._coins)
 
     def replace_shard(self, number: int) -> float:
-        """Put a new shard in the place of one that is lost or corrupt; return the share of all slots that it holds.
+        """Replace a lost or corrupt shard by a new one; return the share of all slots that it holds.
 
         The users of that shard count as not having come, until they come again. So if the share is s, later releases
         are too low by about s of the truth, and a `Counts` forgets their appearances. A shard that is whole stays.
@@ -414,7 +414,7 @@ class StateFolder(ownership.Locked):
         return f"<StateFolder {Path(self.url).name} of {self.shards:,} shards: {self._ledger.est!r}>"
 
     def card(self) -> Card:
-        """What is shown of it."""
+        """The card that shells and notebooks show."""
         with self._lock:
             self._ledger.read()
             card: Card = self._ledger.est.card()

@@ -23,7 +23,7 @@ UNFINISHED = (
     "there are shards and no ledger: another process is still making the folder, or was killed while it did; "
     "if this message stays, nothing can be released from the folder: delete it, and start again"
 )
-"""What is said of a folder that was not made to its end."""
+"""The error for a folder that was not made to its end."""
 
 _USUAL_SHARDS, _SMALL = 64, 2**14  # and bytes of a shard that is not worth a file of its own
 _IN_MAKING = 20.0  # seconds to wait for the ledger of a folder that another process makes
@@ -129,15 +129,17 @@ class SharedLedger:
     """
 
     def __init__(self, store: Store, url: str, universe: Any, coins: Coins) -> None:
-        self.url, self.coins, self.given = url, coins, universe
-        self.place = url if "://" in url else str(Path(url).absolute())  # it may be unpickled elsewhere
+        self.url: str = url
+        self.coins: Coins = coins
+        self.given: Any = universe
+        self.place: str = url if "://" in url else str(Path(url).absolute())  # it may be unpickled elsewhere
         self._store = store
         self._process = os.getpid()
         self.est: Any = None
         self.read()
 
     frame: FolderHeader
-    """What is said of the folder besides its estimator."""
+    """The settings of the folder besides its estimator."""
     bits: ShardedBits
     """The table of the estimator."""
 
@@ -152,7 +154,7 @@ class SharedLedger:
         self.bits.redraws = self.est._ledger.redraws
 
     def _ledger(self) -> Snapshot:
-        """The ledger; one that another process is about to write is waited for."""
+        """The ledger; wait for it if another process is about to write it."""
         until = monotonic() + (_IN_MAKING if self.est is None else 0)
         while True:
             try:

@@ -53,7 +53,7 @@ class PackedSlots(NamedTuple):
     def add_to(self, marks: "Marks", first: int, end: int) -> None:
         """Mark these slots in marks of the slots from `first` up to `end`; nothing, if they do not fit."""
         if self.times != marks.TIMES or not first <= self.first <= self.end <= end:
-            raise CorruptState("these slots are not those of this counter", code="not-marks")
+            raise CorruptState("these slots belong to another counter", code="not-marks")
         marks.add_packed(self.form, self.marked, self.first - first, self.end - first)
 
 
@@ -283,7 +283,7 @@ class Cells(Protocol):
         """A table of zeros, to be filled from elsewhere."""
 
     def drawn(self, size: int, pair: Pair, coins: Coins) -> AnyTable:
-        """A table of slots of which nobody has appeared."""
+        """A table of slots without any mark."""
 
     def table(self, size: int, words: NDArray[np.uint64]) -> AnyTable:
         """A table that was saved; `ValueError` if these words are none."""
@@ -388,7 +388,7 @@ class BitsElsewhere:
         self.size = size
         self.words: NDArray[np.uint64] = np.zeros(0, dtype=np.uint64)
         self.cells = cells
-        self.repeatable = cells.repeatable
+        self.repeatable: bool = cells.repeatable
         self._taker: Taker | None = None
 
     @property

@@ -157,7 +157,7 @@ class ShardedBits(BitsElsewhere):
     def redraw_marked(
         self, marks: Marks, coins: Coins, *, batch: BatchId | None, remove: bool, gone: Marks | None = None
     ) -> None:
-        """Redraw what is marked, in one shard after the other; `gone` are slots whose users were deleted."""
+        """Redraw marked slots, in one shard after the other; `gone` are slots whose users were deleted."""
         before = None if batch is None else self.check_whole(batch)
 
         def redrawn(shard: Shard) -> Shard | None:
@@ -246,7 +246,7 @@ class ShardedBits(BitsElsewhere):
     def gathered(self, redraws: int = 0, coins: Coins = system) -> AnyTable:
         """A copy of all bits in one table, rerandomised so often; the caller wipes it.
 
-        Every shard is read once, and one that a crash left behind is brought up to date and read again.
+        Every shard is read once. A shard that a crash left behind is brought up to date and read again.
         """
         whole = self.cells.empty(self.size)
         try:
@@ -286,7 +286,7 @@ class ShardedBits(BitsElsewhere):
         return [number for number, shard in enumerate(starts) if shard.redraws < redraws]
 
     def replace(self, number: int, coins: Coins) -> None:
-        """Put a new shard in the place of one that is lost or corrupt; `PanPrivacyError` if it is whole."""
+        """Replace a lost or corrupt shard by a new one; `PanPrivacyError` if it is whole."""
         name = shard_name(number)
         try:
             wipe(self._shard(self._store.read(name), number).table.words)

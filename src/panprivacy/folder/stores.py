@@ -20,6 +20,7 @@ from panprivacy.privacy import coins
 from panprivacy.state.disk import StateInUse
 from panprivacy.state.file import StateFile
 from panprivacy.state.format import Snapshot, seal, sealed_size, unseal, unseal_start
+from panprivacy.urls import local_path, located, scheme_of
 
 Edit: TypeAlias = Callable[[str, Snapshot], Snapshot | None]
 """Makes the next version of the part of a name, or None if nothing changes; it may be called more than once."""
@@ -30,7 +31,7 @@ LEDGER = "ledger"
 """The name of the part without bits. It is made last and erased first: without it there is no folder."""
 
 _PATIENCE = 120.0  # seconds to wait for the other writers of a part
-_KEPT = 100  # versions of the ledger that stay: a writer that is slower than so many others is refused by its name
+_KEPT = 100  # versions of the ledger that stay: a writer that falls behind by more is refused by its name
 _AT_ONCE = 8  # requests to a store of objects
 _TRIES = 8  # of a request that fails, with pauses that double
 _MARK = 16  # random bytes behind every object, by which its writer knows it again
@@ -49,7 +50,7 @@ class Store(Protocol):
         """Where a part is, as messages name it."""
 
     def claim(self, folder: bytes, largest: int) -> None:
-        """Take the place for a new folder with parts of so many bytes; `FileExistsError` if it is taken."""
+        """Take the place for a new folder with parts of these sizes; `FileExistsError` if it is taken."""
 
     def unclaim(self) -> None:
         """Give the place back, when all parts are erased."""
@@ -70,30 +71,16 @@ class Store(Protocol):
         """Put the next version of each part in the place of the present one; when this returns it outlasts a crash."""
 
     def erase(self, names: Iterable[str]) -> None:
-        """Delete parts that nobody uses yet."""
+        """Delete parts that are not in use yet."""
 
 
 def store_at(url: str | Path, options: Mapping[str, Any] | None = None, *, versioned: bool = False) -> Store:
-    """The store behind a path or an fsspec URL; `options` are those of its file system."""
+    """The store behind a path or an fsspec URL; `options` go to its file system."""
     text = str(url)
-    scheme = re.match(r"([a-z][a-z0-9+.-]+):(//|/|:)", text)
-    if scheme is not None and scheme[2] != "//":
-        raise PanPrivacyError(
-            f"{text}: a URL has two slashes, as in s3://bucket/flu, and one scheme; "
-            f"if this is a path of this machine, write ./{text}",
-            code="not-a-url",
-        )
-    if scheme is None or scheme[1] in ("file", "local"):
-        return Files(Path(text.removeprefix(scheme[0] if scheme else "")).absolute())
-    try:
-        import fsspec
-    except ImportError:
-        raise PanPrivacyError(
-            f"{text}: a URL needs fsspec: pip install 'panprivacy[folder]'", code="missing-extra"
-        ) from None
-    # Threads share a file system, and one would take what another listed before for what is there now.
-    filesystem, root = fsspec.core.url_to_fs(text, **{"use_listings_cache": False, **(options or {})})
-    return Objects(filesystem, root, versioned=versioned)
+    if scheme_of(text) is None:
+        return Files(Path(local_path(text)).absolute())
+    place = located(text, options)
+    return Objects(place.filesystem, place.path, versioned=versioned)
 
 
 class Files:
@@ -135,7 +122,7 @@ class Files:
         """The present version of a part."""
         file = self._file(name)
         if not file.exists:
-            raise FileNotFoundError(f"{file.path} does not exist")
+            raise _missing(name, str(file.path))
         with naming(str(file.path)):
             return file.read()
 
@@ -158,7 +145,7 @@ class Files:
         """Lock a file, and bring it to its next version."""
         with self._locked(name) as file:
             if not file.exists:
-                raise FileNotFoundError(f"{file.path} does not exist")
+                raise _missing(name, str(file.path))
             with naming(str(file.path)):
                 parts = file.read()
             _changed(name, parts, edit, file.write)
@@ -174,7 +161,7 @@ class Files:
 
     @contextmanager
     def _locked(self, name: str) -> Iterator[StateFile]:
-        """Wait for the lock of a file; that of a process that died is free."""
+        """Wait for the lock of a file; a process that died has released its lock."""
         until = monotonic() + _PATIENCE
         while True:
             waiting = self._file(name).locked()
@@ -205,7 +192,7 @@ class Objects:
     time.
 
     A name also carries the name of the folder, drawn when that is made and kept in one object, the claim. So a writer
-    of a folder that was deleted cannot harm one that was made in its place.
+    of a folder that was deleted cannot harm a folder that was made in its place.
 
     What a store answers may be lost or wrong: a write that was made may be answered by an error, and tried again it is
     answered that the object exists. Therefore the object itself is asked: it is ours if it ends with our random mark.
@@ -214,7 +201,8 @@ class Objects:
     ONCE = False
 
     def __init__(self, filesystem: Any, root: str, *, versioned: bool = False) -> None:
-        self.files, self._root = filesystem, root.rstrip("/")
+        self.files: Any = filesystem
+        self._root = root.rstrip("/")
         self._versioned = versioned
         self.own_name: str | None = None
 
@@ -274,12 +262,12 @@ class Objects:
         while left := self._change_once(left, edit):
             if monotonic() > until:
                 raise PanPrivacyError(
-                    f"{self.where(left[0])}: other writers keep changing it, and we get no turn", code="store-busy"
+                    f"{self.where(left[0])}: other writers keep changing it: try again later", code="store-busy"
                 )
             sleep(_pause())
 
     def _change_once(self, names: list[str], edit: Edit) -> list[str]:
-        """Try to make the next versions; those of which another writer made it are returned."""
+        """Try to make the next versions; return those that another writer made first."""
         epochs = self._epochs()
         mine: dict[str, int] = {}
         with_bits: set[str] = set()
@@ -336,7 +324,7 @@ class Objects:
             if blob is not None:
                 return epoch, blob
             epochs = self._epochs()  # the next version is there, and this one deleted
-        raise FileNotFoundError(f"{self._root}/{name} does not exist")
+        raise _missing(name, self.where(name))
 
     def _unsealed(self, name: str, epoch: int, blob: bytes) -> Snapshot:
         """The part in an object; objects were written without a mark before version 0.2."""
@@ -476,8 +464,13 @@ class Objects:
             self._delete_one(probe)
 
 
+def _missing(name: str, where: str) -> FileNotFoundError:
+    helps = "" if name == LEDGER else "; StateFolder.replace_shard puts a new one there, and says at what cost"
+    return FileNotFoundError(f"{where} does not exist{helps}")
+
+
 def creates_atomically(kind: Any) -> bool:
-    """Whether a file system has its own way to create an object, and not the one that first looks and then writes."""
+    """Whether a file system creates an object in one step, instead of looking first and then writing."""
     from fsspec.asyn import AsyncFileSystem
     from fsspec.spec import AbstractFileSystem
 

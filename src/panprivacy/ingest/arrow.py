@@ -412,6 +412,11 @@ class ArrowStream:
         """How many rows have been handed on."""
 
     @property
+    def schema(self) -> "pl.Schema | None":
+        """The columns, once they are known."""
+        return _frame(self._schema).schema if self._schema and not self.broken else None
+
+    @property
     def broken(self) -> bool:
         """Whether nothing can be read from here on; `refuse_broken` says why, once the rows before it are read."""
         return bool(self._fault)

@@ -1,4 +1,4 @@
-"""What readers hand on: which columns were asked for, batches of them, and what is wrong with a file."""
+"""The columns that readers are asked for, the batches they return, and errors about files."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class Hint(NamedTuple):
 
 
 class Cause(NamedTuple):
-    """What is wrong, and what would help."""
+    """An error, and the options that help."""
 
     text: str
     hints: tuple[Hint, ...] = ()
@@ -31,8 +31,8 @@ class Cause(NamedTuple):
 class BadInput(PanPrivacyError, ValueError):
     """A file, or one row of it, that cannot be counted.
 
-    Rows are counted from 1; the header of a CSV file is not a row. The code is that of a problem of the service: it
-    says what is wrong without repeating what a row holds.
+    Rows are counted from 1; the header of a CSV file is not a row. The code names a problem of the service: it
+    names the problem without repeating the content of a row.
 
     >>> print(BadInput("visits.csv", "user 'x' is not a whole number", row=7))
     visits.csv: row 7: user 'x' is not a whole number
@@ -61,7 +61,7 @@ class BadInput(PanPrivacyError, ValueError):
 
 
 REPEATS_HEADER = "this row repeats the header: files that were joined have one each; leave it out"
-"""What is wrong with a row that names the columns once more."""
+"""The error for a row that repeats the header."""
 
 
 class Kind(StrEnum):
@@ -105,7 +105,7 @@ class Columns:
         return (Hint("text-nodes" if len(self.ids) == 2 else "text-ids"),)
 
     def if_padded(self, name: str, value: str) -> Cause:
-        """What is wrong with an id like 007 where ids are integers, and what would help."""
+        """The error for an id like 007 where ids are integers, and the options that help."""
         said = f"{name} {value} has leading zeros, and ids are integers here: if it is the id without them, write it so"
         return Cause(said, self.if_text)
 

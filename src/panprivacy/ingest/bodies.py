@@ -2,7 +2,7 @@
 
 Most bodies are one column of integers. Those that are written in the plainest way are read where they lie, many times
 as fast as by the general readers (`plain_ids`). Everything else is read by the readers of pipes (`rows_of_body`), in
-short blocks, and these readers also find out what is wrong. Errors of a reader may quote a row, refusals never do.
+short blocks, and these readers also find errors. Errors of a reader may quote a row, refusals never do.
 """
 
 import json

@@ -7,11 +7,12 @@ are not.
 """
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from panprivacy.ingest.batch import BadInput, Batch, Columns, Kind
-from panprivacy.ingest.files import Format
+from panprivacy.ingest.files import ARROW_FILE, PARQUET, Format, size_of
+from panprivacy.ingest.remote import RemoteFile, RemoteTable
 
 if TYPE_CHECKING:
     import polars as pl
@@ -31,14 +32,16 @@ def read_columnar(file: str, columns: Columns, format_: Format) -> Iterator[Batc
     """Yield the batches of a Parquet or Arrow file, in order."""
     from polars.exceptions import PanicException, PolarsError
 
-    size, before = Path(file).stat().st_size, 0
+    size, before = size_of(file), 0
     try:
-        scan = _scan(file, format_)
-        rows_wanted = wanted(file, scan, columns)
-        total = _rows(scan)
-        for found in _batches(_parts(rows_wanted, format_, total, size)):
-            yield Batch(file, found, before, size * (before + len(found)) // total)
-            before += len(found)
+        with _indexed(file, format_) as (path, remote):
+            scan = _scan(path, format_)
+            rows_wanted = wanted(file, scan, columns)
+            total = _rows(scan)
+            parts = _parts(rows_wanted, format_, total, size) if remote is None else _fetched(remote, columns, format_)
+            for found in _batches(parts):
+                yield Batch(file, found, before, size * (before + len(found)) // max(total, 1))
+                before += len(found)
     except (PolarsError, PanicException, OSError) as error:
         after = f", somewhere after row {before}" if before else ""
         raise BadInput(file, f"not a whole {format_.capitalize()} file{after}: {_first_line(error)}") from None
@@ -65,9 +68,33 @@ def column_names(file: str, format_: Format) -> list[str]:
     from polars.exceptions import PanicException, PolarsError
 
     try:
-        return [name for name, _ in _fields(_scan(file, format_).collect_schema())]
+        with _indexed(file, format_) as (path, _):
+            return field_names(_scan(path, format_).collect_schema())
     except (PolarsError, PanicException, OSError) as error:
         raise BadInput(file, f"not a whole {format_.capitalize()} file: {_first_line(error)}") from None
+
+
+def field_names(schema: Mapping[str, Any]) -> list[str]:
+    """What can be asked for, as `column_names` says it."""
+    return [name for name, _ in _fields(schema)]
+
+
+@contextmanager
+def _indexed(file: str, format_: Format) -> "Iterator[tuple[str, RemoteTable | None]]":
+    """The path of a file on this machine; of one behind a URL, that of its index."""
+    if not isinstance(file, RemoteFile):
+        yield file, None
+        return
+    remote = RemoteTable(file, PARQUET if format_ is Format.parquet else ARROW_FILE)
+    with remote.index() as path:
+        yield path, remote
+
+
+def _fetched(remote: RemoteTable, columns: Columns, format_: Format) -> "Iterator[pl.LazyFrame]":
+    """The scans of stretches of a file behind a URL."""
+    for path, rows in remote.stretches(columns.names):
+        scan = wanted(remote.file, _scan(path, format_), columns)
+        yield scan if rows is None else scan.slice(*rows)
 
 
 def _scan(file: str, format_: Format) -> "pl.LazyFrame":

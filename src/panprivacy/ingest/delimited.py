@@ -79,7 +79,7 @@ class Cutter:
 
     @property
     def quoted(self) -> bool:
-        """Whether what is left is inside quotes."""
+        """Whether the rest is inside quotes."""
         return bool(self._odd)
 
 
@@ -188,7 +188,7 @@ class Delimited:
         )
 
     def cause(self, row: bytes) -> Cause:
-        """Say what is wrong with one row that `parse` refuses."""
+        """The error for a row that `parse` refuses."""
         if row.count(self._layout.separator.encode()) > max(MOST_COLUMNS, 2 * len(self.names)):
             return Cause(f"too many fields, where the header has {len(self.names):,}")
         fields = split_row(row, self._layout.separator)
@@ -205,7 +205,7 @@ class Delimited:
         return Cause("the row is malformed: look at its quotes")
 
     def _wrong_id(self, name: str, id_: str) -> Cause | None:
-        """What is wrong with an id, and what would help."""
+        """The error for an id, and the options that help."""
         if self.kind is Kind.integers and is_padded(id_):
             return self._columns.if_padded(name, repr(id_))
         if re.fullmatch(ROUNDED, id_):
@@ -246,8 +246,8 @@ def check_first(file: str, row: bytes) -> None:
 def told_of(first_row: list[str], layout: Layout, *, piped: bool = False) -> Cause:
     """What columns there are, by name, unless the first row may be no header: then its fields may be users.
 
-    The header of a file is quoted unless one of its fields begins like a number. That of a pipe never is: nobody can
-    look at it again, and what is said may end up in a log.
+    The header of a file is quoted unless a field begins like a number. A pipe's header never is: no reader can
+    look at it again, and the error may end up in a log.
 
     >>> told_of(["patient", "at"], Layout()).text, told_of(["P0550", "3"], Layout(header=False)).text
     ("it has 'patient', 'at'", 'its columns are called 1 to 2')

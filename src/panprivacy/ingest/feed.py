@@ -42,9 +42,9 @@ class BatchFeeder:
     that feeding row by row would. (In an open universe users may share a bit; there, an insertion wins over
     another user's deletion in the same batch, which errs less.)
 
-    Rows without id are an error, or, with `skip_missing`, left out; those of users outside the universe likewise, with
+    Rows without id are an error, or, with `skip_missing`, left out; rows of users outside the universe likewise, with
     `skip_outside`; and those in no listed category, or with an unknown action, with `skip_unlisted`: so one user's rows
-    cannot refuse those of others. How many rows are left out is neither kept nor told: it would be a count of people
+    cannot refuse the rows of others. How many rows are left out is neither kept nor told: it would be a count of people
     that nothing protects. If no row at all of the first batch of a file is left, that is an error: then ids are spelled
     otherwise than in the universe. It is an error, too, if one of the first strangers is a listed user but for leading
     zeros, case, surrounding space, Unicode form or a trailing .0. Where rows are `live`, as in a pipe, there is no such
@@ -95,7 +95,7 @@ class BatchFeeder:
             raise self._blame(batch) from None
 
     def _declare_ids(self, rows: "pl.DataFrame") -> None:
-        """Declare that ids are integers, or text, as those of the first file that an open universe is fed."""
+        """Declare that ids are integers, or text, like the ids of the first file that an open universe is fed."""
         if "ids" in self._est.TRAITS.options and self._est.ids is None:
             kind = kind_of(rows[self._columns.ids[0]].dtype)
             assert kind is not None, "readers give integers or text"
@@ -106,7 +106,7 @@ class BatchFeeder:
         return columns[0] if len(columns) == 1 else columns
 
     def _categories(self, rows: "pl.DataFrame") -> Any:
-        """The category of each row, if events are in categories; integers where those of the estimator are."""
+        """The category of each row, if events are in categories; as integers if the estimator's are."""
         if self._columns.category is None:
             return None
         import polars as pl
@@ -115,7 +115,7 @@ class BatchFeeder:
         return column if isinstance(self._est.groups[0], str) else column.cast(pl.Int64, strict=False)
 
     def _known(self, rows: "pl.DataFrame") -> Any:
-        """Whether the category of each row is one that the estimator has, or gathers."""
+        """Whether the estimator has the category of each row, or gathers it."""
         categories = self._categories(rows)
         if categories is None:
             return np.ones(len(rows), dtype=np.bool_)
@@ -128,7 +128,7 @@ class BatchFeeder:
         return universe.inside(column if len(self._columns.ids) == 1 else column[:])
 
     def _check_spelling(self, batch: Batch, rows: "pl.DataFrame", inside: Any) -> None:
-        """Refuse a first batch of which nobody is in the universe, or a stranger is a listed user spelled otherwise."""
+        """Refuse a first batch without any user of the universe, or with a listed user who is spelled otherwise."""
         if self._spelling_checked or not len(rows):
             return
         self._refuse_lookalikes(batch, rows, inside)

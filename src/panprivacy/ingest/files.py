@@ -6,14 +6,16 @@ import glob
 import gzip
 import lzma
 import zlib
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from enum import StrEnum
 from pathlib import Path, PurePath
 from typing import Any, Protocol
 from urllib.parse import unquote
 
 from panprivacy.ingest.batch import BadInput, Hint
+from panprivacy.ingest.remote import RemoteFile, find_remote
+from panprivacy.urls import local_path, scheme_of
 
 BLOCK = 2**21
 """Bytes that are parsed at a time."""
@@ -67,8 +69,10 @@ _SUFFIXES = {
 }
 
 
-def expand(given: Sequence[str]) -> list[str]:
+def expand(given: Sequence[str], storage_options: Mapping[str, Any] | None = None) -> list[str]:
     """Turn what was given into files: globs and directories in alphabetical order, everything else as it is.
+
+    A URL becomes a `RemoteFile`, with these options of its file system.
 
     >>> expand(["-"])
     ['-']
@@ -78,15 +82,23 @@ def expand(given: Sequence[str]) -> list[str]:
             raise BadInput(STDIN, "standard input comes alone, without other files")
         return [STDIN]
     files: list[str] = []
-    for pattern in given:
-        if Path(pattern).is_dir():
-            found = _inside(Path(pattern))
-        else:
-            found = [pattern] if Path(pattern).exists() or not glob.has_magic(pattern) else _matches(pattern)
-        for file in found:
-            _check_readable(file)
-        files += found
+    for each in given:
+        files += [each] if isinstance(each, RemoteFile) else _meant(each, storage_options)
     return files
+
+
+def _meant(given: str, storage_options: Mapping[str, Any] | None) -> Sequence[str]:
+    """The files that one argument stands for."""
+    if not Path(given).exists() and scheme_of(given) is not None:
+        return find_remote(given, storage_options)
+    pattern = local_path(given)
+    if Path(pattern).is_dir():
+        found = _inside(Path(pattern))
+    else:
+        found = [pattern] if Path(pattern).exists() or not glob.has_magic(pattern) else _matches(pattern)
+    for file in found:
+        _check_readable(file)
+    return found
 
 
 def _inside(folder: Path) -> list[str]:
@@ -136,7 +148,12 @@ def _check_readable(file: str) -> None:
 def is_pipe(file: str) -> bool:
     """Whether a file can be read only once: a named pipe, what a shell makes of ``<(...)``, a device."""
     path = Path(file)
-    return path.exists() and not path.is_file() and not path.is_dir()
+    return not isinstance(file, RemoteFile) and path.exists() and not path.is_file() and not path.is_dir()
+
+
+def size_of(file: str) -> int:
+    """How many bytes a file has; 0 if that is not known."""
+    return file.size if isinstance(file, RemoteFile) else Path(file).stat().st_size
 
 
 def reason(error: OSError) -> str:
@@ -173,14 +190,26 @@ def format_of(file: str, asked: Format | None = None) -> Format:
 
 def first_bytes(file: str) -> bytes:
     """As many bytes of a file as tell what it is."""
+    if isinstance(file, RemoteFile):
+        return file.first(6)
     with Path(file).open("rb") as opened:
         return opened.read(6)
+
+
+def _raw(file: str) -> AbstractContextManager["Readable"]:
+    """The bytes of a file as they are."""
+    return file.open() if isinstance(file, RemoteFile) else Path(file).open("rb", buffering=0)
+
+
+def is_streamed(file: str) -> bool:
+    """Whether what is called an Arrow file is a stream, which is read from its beginning to its end."""
+    return first_bytes(file).startswith(ARROW_STREAM)
 
 
 @contextmanager
 def opened(file: str) -> Iterator[tuple["Ahead", Readable]]:
     """Open a file: the raw one, whose position tells the progress, and its unpacked bytes."""
-    with Path(file).open("rb", buffering=0) as raw:
+    with _raw(file) as raw:
         ahead = Ahead(raw)
         yield ahead, _unpacked(ahead, ahead.first(4))
 

@@ -1,17 +1,34 @@
 """The ids of a universe, from a file of any format that events may have."""
 
-from pathlib import Path
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Any
 
 from panprivacy.ingest.batch import BadInput, Cause, Columns, Kind, shown_names
-from panprivacy.ingest.columnar import column_names, read_columnar
+from panprivacy.ingest.columnar import column_names
 from panprivacy.ingest.delimited import MERGED, ROUNDED, WHOLE, Layout, told_of
-from panprivacy.ingest.files import NOT_UTF8, STDIN, Format, expand, format_of, is_pipe, is_utf8, refuse_known
-from panprivacy.ingest.text import first_names, layout_of, read_text
+from panprivacy.ingest.files import (
+    NOT_UTF8,
+    STDIN,
+    Format,
+    expand,
+    format_of,
+    is_pipe,
+    is_streamed,
+    is_utf8,
+    opened,
+    pieces,
+    refuse_known,
+)
+from panprivacy.ingest.pipes import stream_names
+from panprivacy.ingest.reading import read
+from panprivacy.ingest.text import first_names, layout_of
+from panprivacy.urls import scheme_of
 
 if TYPE_CHECKING:
     import polars as pl
 
+_COLUMNAR = (Format.parquet, Format.arrow)
 _HOW_TO_SAY = "Say FILE:COLUMN in a command, column= in Python"
 
 
@@ -24,16 +41,23 @@ def columns_told(file: str, asked: Format | None, layout: Layout) -> Cause | Non
     if file == STDIN or is_pipe(file):
         return None
     format_ = format_of(file, asked)
-    if format_ in (Format.parquet, Format.arrow):
-        return Cause(f"it has {shown_names(column_names(file, format_))}")
-    names = first_names(file, format_, layout_of(format_, layout))
-    if format_ is Format.ndjson:
+    names = _names(file, format_, layout_of(format_, layout))
+    if format_ in (*_COLUMNAR, Format.ndjson):
         return Cause(f"it has {shown_names(names)}")
     return told_of(names, layout)
 
 
-def read_ids(file: str, column: str | None = None, what: str = "id") -> "pl.Series":
-    """Read one column of a file whole, or the lines of a ``.txt`` file; `what` says what is missing if something is.
+def _names(file: str, format_: Format, layout: Layout) -> list[str]:
+    """The names of the columns of a file."""
+    if format_ is Format.arrow and is_streamed(file):
+        return stream_names(file)
+    return column_names(file, format_) if format_ in _COLUMNAR else first_names(file, format_, layout)
+
+
+def read_ids(
+    file: str, column: str | None = None, what: str = "id", storage_options: Mapping[str, Any] | None = None
+) -> "pl.Series":
+    """Read one column of a file whole, or the lines of a ``.txt`` file; `what` names the values in errors.
 
     Ids that a text file spells like integers are integers, if all of them are spelled that way: where one of them has
     a leading zero, they are all text, and 7 and 007 are two users. A CSV file may be separated by semicolons, tabs or
@@ -43,8 +67,11 @@ def read_ids(file: str, column: str | None = None, what: str = "id") -> "pl.Seri
 
     if Path(file).is_dir():
         raise BadInput(file, "is a directory; a list of users is one file")
-    expand([file])
-    if Path(file).suffix == ".txt":
+    found = expand([file], storage_options)
+    if len(found) > 1:
+        raise BadInput(file, "are several files; a list of users is one file")
+    file = found[0]
+    if PurePath(file).suffix == ".txt":
         if column is not None:
             raise BadInput(file, f"a .txt file has one id a line and no columns, so no column {column!r}")
         lines = pl.Series(_lines(file), dtype=pl.String)
@@ -53,9 +80,9 @@ def read_ids(file: str, column: str | None = None, what: str = "id") -> "pl.Seri
             raise BadInput(file, f"{what} {lines[rounded[0]]!r} {MERGED}", rounded[0] + 1)
         return _typed(lines)
     format_ = format_of(file)
-    columnar = format_ in (Format.parquet, Format.arrow)
+    columnar = format_ in _COLUMNAR
     layout = layout_of(format_, None)
-    names = column_names(file, format_) if columnar else first_names(file, format_, layout)
+    names = _names(file, format_, layout)
     if format_ is Format.csv and len(names) == 1 and (other := next((each for each in ";\t|" if each in names[0]), "")):
         layout = Layout(separator=other)
         names = first_names(file, format_, layout)
@@ -64,12 +91,8 @@ def read_ids(file: str, column: str | None = None, what: str = "id") -> "pl.Seri
     name = column if column is not None else names[0]
     if format_ is not Format.ndjson:  # whose keys may come and go
         Columns((name,)).check_names(file, names)
-    batches = (
-        read_columnar(file, Columns((name,)), format_)
-        if columnar
-        else read_text(file, Columns((name,), None if format_ is Format.ndjson else Kind.text), format_, layout)
-    )
-    parts = [batch.rows[name] for batch in batches]
+    kind = None if columnar or format_ is Format.ndjson else Kind.text
+    parts = [batch.rows[name] for batch in read([file], Columns((name,), kind), format_=format_, layout=layout)]
     ids = pl.concat(parts) if parts else pl.Series(name, [], dtype=pl.String)
     if ids.null_count():
         raise BadInput(file, f"the {what} is missing", (ids.is_null().arg_true()[0]) + 1)
@@ -78,7 +101,8 @@ def read_ids(file: str, column: str | None = None, what: str = "id") -> "pl.Seri
 
 def _lines(file: str) -> list[str]:
     """The lines of a file, without blank ones at its end."""
-    text = Path(file).read_bytes()
+    with opened(file) as (_, unpacked):
+        text = b"".join(pieces(file, unpacked))
     refuse_known(file, text)
     if not is_utf8(text):
         raise BadInput(file, NOT_UTF8)
@@ -90,10 +114,12 @@ def split_column(given: str) -> tuple[str, str | None]:
 
     >>> split_column("patients.csv:id"), split_column("patients.txt")
     (('patients.csv', 'id'), ('patients.txt', None))
+    >>> split_column("https://clinic.example:8000/patients.txt"), split_column("s3://clinic/patients.csv:id")
+    (('https://clinic.example:8000/patients.txt', None), ('s3://clinic/patients.csv', 'id'))
     """
-    if Path(given).exists() or ":" not in given:
-        return given, None
     file, _, column = given.rpartition(":")
+    if Path(given).exists() or not file or (scheme_of(given) is not None and "/" in column):
+        return given, None
     return file, column
 
 

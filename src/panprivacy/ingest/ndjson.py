@@ -72,7 +72,7 @@ class JsonLines:
         return frame.select(_value_at(self._paths[name]).alias(name) for name in types)
 
     def cause(self, row: bytes) -> Cause:
-        """Say what is wrong with one row that `parse` refuses."""
+        """The error for a row that `parse` refuses."""
         found = _object(row)
         if found is None:
             return Cause(f"not a JSON object: {_shortened(row)}")
@@ -118,7 +118,7 @@ class JsonLines:
 
 
 def keys_of(line: bytes) -> list[str]:
-    """The keys of one object, those of inner objects like ``user.id``.
+    """The keys of one object; keys of inner objects are like ``user.id``.
 
     >>> keys_of(b'{"user": {"id": 7}, "at": 3}')
     ['user.id', 'at']
@@ -149,7 +149,7 @@ def _leads_somewhere(path: Path, found: Any) -> bool:
 
 
 def _lookup(path: Path, found: Any) -> Any:
-    """The value that the keys lead to, or the one that stands in their way."""
+    """The value that the keys lead to, or the value that stands in their way."""
     for key in path:
         if not isinstance(found, dict):
             break
@@ -158,7 +158,7 @@ def _lookup(path: Path, found: Any) -> Any:
 
 
 def _schema(types: "dict[Path, type[pl.DataType]]") -> dict[str, Any]:
-    """Types of columns as Polars takes them: those of inner objects inside."""
+    """Types of columns as Polars takes them, nested for inner objects."""
     import polars as pl
 
     inner: dict[str, dict[Path, type[pl.DataType]]] = {}

@@ -139,7 +139,7 @@ def _after_same(text, at, begin, end):
 def _integers(text, key, integers):
     """Write the integers of all lines; return how many there are, or `_NOT_PLAIN`.
 
-    Mostly lines differ in their integer alone: one that is like the line before it around the integer is as plain.
+    Mostly lines differ in their integer alone: a line like the one before it around the integer is as plain.
     """
     at, rows = 0, 0
     line = begin = end = after = 0  # of the line before

@@ -6,6 +6,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from itertools import chain
 from types import FrameType
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 from panprivacy.ingest.arrow import ArrowStream
 from panprivacy.ingest.batch import BadInput, Batch, Columns
+from panprivacy.ingest.columnar import field_names
 from panprivacy.ingest.delimited import Layout
 from panprivacy.ingest.files import ARROW_FILE, ARROW_STREAM, PARQUET, Format, is_packed, opened, pieces
 from panprivacy.ingest.text import Text, layout_of, read_blocks
@@ -80,6 +82,27 @@ def stream_of(name: str, first: bytes, columns: Columns, asked: Format | None, l
 def read_stream(file: str, columns: Columns, asked: Format | None, layout: Layout | None) -> Iterator[Batch]:
     """Yield the batches of a file that is read once, from its beginning to its end: ``<(...)``, or a named pipe."""
     refuse_parquet(file, asked)
+    with _begun(file, columns, asked, layout) as (stream, come, position):
+        yield from read_blocks(stream, come, position)
+
+
+def stream_names(file: str) -> list[str]:
+    """What the columns of an Arrow stream are called."""
+    with _begun(file, Columns(()), Format.arrow, None) as (stream, come, _):
+        assert isinstance(stream, ArrowStream)
+        for piece in come:
+            stream.block(piece, last=not piece)
+            stream.refuse_broken()
+            if stream.schema is not None:
+                break
+        return field_names(stream.schema or {})
+
+
+@contextmanager
+def _begun(
+    file: str, columns: Columns, asked: Format | None, layout: Layout | None
+) -> Iterator[tuple[Stream, Iterator[bytes], Callable[[], int]]]:
+    """The reader of a file that is read once, its pieces from the first on, and how many bytes were read."""
     stream: Stream | None = None
     with opened(file) as (raw, unpacked):
         come = pieces(file, unpacked, lambda: stream.rows if stream is not None else 0)
@@ -88,7 +111,7 @@ def read_stream(file: str, columns: Columns, asked: Format | None, layout: Layou
             piece = next(come)
             first += piece
         stream = stream_of(file, first, columns, asked, layout)
-        yield from read_blocks(stream, chain([first] if piece else [first, b""], come), raw.tell)
+        yield stream, chain([first] if piece else [first, b""], come), raw.tell
 
 
 class SignalTimer:
@@ -219,9 +242,9 @@ class Live:
                 yield arrived
             del arrived
             yield None
-        if not ended:  # a signal ended it: what is in the pipe has come before that
+        if not ended:  # a signal ended it: the content of the pipe came before that
             yield self._arrived(at_once=True)[1] or None
-        if ended or not self._read:  # of a row that a signal cut short, nobody knows whose it is
+        if ended or not self._read:  # whose row it is that a signal cut short is not known
             yield b""
 
     def _arrived(self, at_once: bool) -> tuple[bool, bytes]:

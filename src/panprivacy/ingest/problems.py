@@ -1,4 +1,4 @@
-"""Refusals: what is wrong with a request or a body, in words that never repeat what was sent.
+"""Refusals of requests and bodies, in words that never repeat what was sent.
 
 A refusal may end up in a log or with another program, so it names the type of the problem and the row, and no value.
 """
@@ -22,7 +22,7 @@ class ProblemType(Enum):
     outside = ("outside-universe", 422, "The user of a row is not in the universe of this counter.")
     category = ("unknown-category", 422, "The category of a row is not one of this counter's.")
     action = ("unknown-action", 422, "The action of a row is neither insert nor delete.")
-    untimely = ("untimely", 422, "A row has no readable time, or a time in the future, or one that is too late.")
+    untimely = ("untimely", 422, "A row has no readable time, or its time is in the future or too late.")
     no_deletions = ("no-deletions", 422, "This counter cannot take users back.")
     bad_request = ("bad-request", 400, "This address does not take such a request.")
     no_token = ("no-token", 401, "This needs a token: Authorization: Bearer TOKEN.")

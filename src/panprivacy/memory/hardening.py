@@ -1,7 +1,7 @@
 """Keeping a process from leaving what it has freed: `pp.harden()`, and commands that start themselves that way.
 
 The library wipes what it makes. Python, Polars and the C library do not wipe their copies of ids:
-these stay in freed memory until it is used again. The allocators can be told to overwrite or give back what is freed,
+these stay in freed memory until it is used again. The allocators can be told to overwrite or give back freed memory,
 some of them only before the process starts.
 """
 
@@ -27,9 +27,9 @@ _POLARS = ("_RJEM_MALLOC_CONF", "junk:free,tcache:false,dirty_decay_ms:0,muzzy_d
 _UNCACHED = ("GLIBC_TUNABLES", "glibc.malloc.tcache_count=0")
 _ARROW = ("ARROW_DEFAULT_MEMORY_POOL", "system")  # the C library's, which overwrites
 AT_START = {"MALLOC_PERTURB_": str(_FREED), "PYTHONMALLOC": "malloc", **dict([_UNCACHED, _POLARS, _ARROW])}
-"""What the environment of a process says before it starts, so that its allocators overwrite or give back what is freed.
+"""What the environment of a process says before it starts, so that its allocators overwrite or give back freed memory.
 
-Without caches of threads: what is freed into one is neither overwritten nor given back.
+Without caches of threads: memory freed into a cache is neither overwritten nor given back.
 """
 
 _MARK = "PANPRIVACY_STARTED_HARDENED"
@@ -65,7 +65,7 @@ class Hardening:
 
     @property
     def missing(self) -> tuple[Measure, ...]:
-        """What is not in force."""
+        """The measures that are not in force."""
         return tuple(measure for measure in self.measures if not measure.in_force)
 
     def __iter__(self) -> Iterator[Measure]:
@@ -92,7 +92,7 @@ class Hardening:
 
 
 def harden() -> Hardening:
-    """Do what can be done in a running process against copies of its memory, and say what is in force.
+    """Do what can be done in a running process against copies of its memory, and list the measures in force.
 
     Call it first, before Polars is imported and before estimators are made. `docs/explanation/guarantee.md` says
     what each measure does, and what remains. Calling it again is harmless, and tells whether later tables could be
@@ -223,7 +223,7 @@ def started_as_program() -> None:
 
 
 def start_hardened() -> Hardening | None:
-    """Start this command once more with allocators that overwrite what is freed, before anything is read or locked.
+    """Start this command once more with allocators that overwrite freed memory, before anything is read or locked.
 
     Returns in the process that was started so, hardened further; in a process that is not the program, does nothing.
     """
@@ -244,5 +244,5 @@ def _start_again() -> None:
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
             stream.flush()
-    with suppress(OSError):  # then it goes on as it was started, and says what is not in force
+    with suppress(OSError):  # then it goes on as it was started, and lists the missing measures
         os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], os.environ | settings | {_MARK: "1"})

@@ -45,7 +45,7 @@ def bit_pages(words: int) -> NDArray[np.uint64]:
 
 
 def pages(size: int, *, small: bool = False) -> NDArray[np.uint8]:
-    """Zeros in pages of their own, like those of bits, for `size` bytes that come from outside.
+    """Zeros in pages of their own, as bits have them, for `size` bytes that come from outside.
 
     The system lends each page when it is first written to, and takes all of them back, cleared, when the array is gone.
     A large page is 2 MiB from its first byte on; with `small`, there are none until `use_large_pages` is called.
@@ -57,7 +57,7 @@ def pages(size: int, *, small: bool = False) -> NDArray[np.uint8]:
 
 
 def use_large_pages(array: NDArray[np.uint8]) -> None:
-    """Let the system lend large pages for what is not written yet of an array that `pages` has made."""
+    """Let the system lend large pages for the part of an array of `pages` that is not written yet."""
     if isinstance(array.base, mmap.mmap):
         _advise(array.base, _HUGE_PAGES)
 

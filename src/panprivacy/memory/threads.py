@@ -14,6 +14,7 @@ from operator import index
 from threading import Lock, Thread
 from typing import Any, TypeVar
 
+from panprivacy.checks import shown
 from panprivacy.errors import InvalidType, InvalidValue
 from panprivacy.memory import stack
 from panprivacy.memory.scratch import Scratch
@@ -57,7 +58,7 @@ def check_threads(threads: Any) -> int:
     """
     if threads is not None and not hasattr(threads, "__index__"):
         raise InvalidType(
-            f"threads are a whole number, such as 2, or None for all cores; got {threads!r}", code="threads-type"
+            f"threads are a whole number, such as 2, or None for all cores; got {shown(threads)}", code="threads-type"
         )
     checked = _most or cores() if threads is None else index(threads)
     if not 1 <= checked <= MOST_THREADS:

@@ -91,7 +91,7 @@ class Continuous(Printed):
         return np.clip(values, -beyond, self._grid + beyond)
 
     def redraw(self, indices: Words, remove: bool) -> None:
-        """Redraw the numbers of those of these users who are sampled."""
+        """Redraw the numbers of the sampled users among these."""
         places = self._sample.select(indices, Scratch())
         self._values[places] = self._drawn(len(places), centre=0 if remove else self._grid)
 

@@ -118,7 +118,7 @@ class SampledDensity(Printed):
         self._table = Table.drawn(sample, pair.coins, self._coins)
 
     def redraw(self, indices: Words, remove: bool) -> None:
-        """Redraw the bits of those of these users who are sampled, each with a coin of its own."""
+        """Redraw the bits of the sampled users among these, each with a coin of its own."""
         threshold = self._pair.coins.absent if remove else self._pair.coins.present
         with Scratch() as scratch:
             self._table.redraw(self._sample.select(indices, scratch), threshold, self._coins, scratch)
@@ -182,7 +182,7 @@ class Dwork(SampledDensity):
     `panprivacy.Density`.
     """
 
-    ALGORITHM = "dwork"
+    ALGORITHM: ClassVar[str] = "dwork"
 
     def __init__(self, universe: int | Universe, epsilon: float, sample: int, *, coins: Coins | None = None) -> None:
         super().__init__(universe, epsilon, sample, dwork_pair(float(epsilon)), coins)
@@ -221,7 +221,7 @@ class OptBern(SampledDensity):
     `panprivacy.Density`, which is this with noise of the right size.
     """
 
-    ALGORITHM = "optbern"
+    ALGORITHM: ClassVar[str] = "optbern"
 
     def __init__(
         self, universe: int | Universe, epsilon: float, sample: int, c: float = 0.5, *, coins: Coins | None = None

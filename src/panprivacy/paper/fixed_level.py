@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count
 from math import sqrt
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,7 +57,7 @@ class SparseTable(Bits):
 
     @classmethod
     def drawn(cls, size: int, pair: Pair, coins: Coins) -> Self:
-        """A table in which nobody has appeared: every bit a flip of p0."""
+        """A table before the first event: every bit a flip of p0."""
         table = cls.empty(size)
         with Scratch() as scratch:
             bits = table._spread(scratch)
@@ -166,7 +166,7 @@ class FixedLevelPPDS(Density):
         **The total budget**, unlike in the printed algorithms.
     sample
         The size m that the set is planned for. It may outgrow it: with probability below 1 in 30,000 if everyone
-        comes, and hardly ever otherwise. The memory is that of all who qualify, at most twice as much.
+        comes, and hardly ever otherwise. The memory is for all who qualify, at most twice as much.
     releases, intrusions, key, coins
         As in `Density`.
 
@@ -188,9 +188,9 @@ class FixedLevelPPDS(Density):
     each, where `Density` takes one bit: it tracks 64 times as many in the same memory and is the better choice.
     """
 
-    KIND = 3
+    KIND: ClassVar[int] = 3
     TRAITS = Traits(small={"sample": 2}, example={"sample": 1000})
-    TABLE = SparseTable
+    TABLE: ClassVar[type[Bits]] = SparseTable
     _table: SparseTable  # type: ignore[assignment]
 
     def __init__(
@@ -244,12 +244,12 @@ class FixedLevelPPDS(Density):
 
     @property
     def known_flaws(self) -> tuple[str, ...]:
-        """No flaw is known: the exact auditor confirms what is claimed."""
+        """No flaw is known: the exact auditor confirms the claim."""
         return ()
 
     @property
     def state(self) -> FixedLevelState:
-        """What is kept about users, in a form that can be compared."""
+        """All that is kept about users, in a form that can be compared."""
         return FixedLevelState(self.level, getattr(self._slots, "key", None), tuple(self._table.slots()))
 
 

@@ -90,7 +90,7 @@ def sift(ids, flips, cells, hashing, counters):
     while at < len(ids):
         user = ids[at]
         was_in = False
-        if _reaches(user, level, hashing):  # nobody below the level is in the set
+        if _reaches(user, level, hashing):  # no user below the level is in the set
             if used == len(flips):
                 break
             place = _find(cells, user)

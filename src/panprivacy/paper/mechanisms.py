@@ -33,7 +33,7 @@ class RandomizedResponse:
     Thm 2.1. Private as printed; the coins are exact. Answering the same question twice loses twice.
     """
 
-    epsilon = log(3)
+    epsilon: float = log(3)
     """The loss of one answer."""
 
     def __init__(self, *, coins: Coins | None = None) -> None:
@@ -82,10 +82,10 @@ class LaplaceMechanism:
     """
 
     def __init__(self, epsilon: float, sensitivity: int = 1, *, coins: Coins | None = None) -> None:
-        self.epsilon = check_epsilon(epsilon)
+        self.epsilon: float = check_epsilon(epsilon)
         if check_whole(sensitivity, "sensitivity") < 1:
             raise InvalidValue(f"sensitivity must be at least 1, got {sensitivity}", code="sensitivity-range")
-        self.sensitivity = int(sensitivity)
+        self.sensitivity: int = int(sensitivity)
         self._coins = coins or coin_sources.system
 
     def release(self, values: Sequence[int]) -> tuple[int, ...]:

@@ -92,15 +92,15 @@ class LevelledSet:
     - if ``hash(u) >= L``: let u be in the set if its coin says so, and not in it otherwise. (The listing removes a
       member "with probability 1 - p" and adds another "with probability p", which is the same coin.)
     - unless u was in the set before, and even if ``hash(u) < L``: if the set now has `sample` users or more, remove
-      those with ``hash <= L`` and raise L by one. The check is an *if*: where nobody is removed the set stays full
+      those with ``hash <= L`` and raise L by one. The check is an *if*: where no user is removed the set stays full
       until the next event of someone outside.
 
-    The initialisation loops over all users with the same body, as nobody is in the set before its turn.
+    The initialisation loops over all users with the same body, as no user is in the set before its turn.
 
     Notes
     -----
     The set is kept as a sorted array: any other table of ids would show in which order they came. L can reach
-    ``bits + 1``, one more than the paper says, and then nobody qualifies.
+    ``bits + 1``, one more than the paper says, and then no user qualifies.
     """
 
     def __init__(self, hashing: FMHash, sample: int) -> None:
@@ -108,7 +108,7 @@ class LevelledSet:
             raise InvalidValue(f"sample must be at least 1, got {sample}", code="sample-range")
         self.hashing = hashing
         self.sample = sample
-        self.level = 0
+        self.level: int = 0
         self.users: NDArray[np.int64] = np.empty(0, dtype=np.int64)
 
     @property
@@ -187,7 +187,7 @@ class DistinctSampling(LevelledSampling):
     r"""Gibbons' Distinct Sampling (2001): the ids of those who came, thinned by half whenever they are too many.
 
     A user who appears enters the set if its hash is at least the level L. When the set holds `sample` users, L rises
-    and those of the old level leave. The estimate is ``2^L |set| / |U|``, without noise.
+    and users of the old level leave. The estimate is ``2^L |set| / |U|``, without noise.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What the printed algorithms share: their verbs, what is wrong with each in numbers, and the warning that says so."""
+"""The common part of the printed algorithms: their verbs, their flaws in numbers, and the warning about them."""
 
 from abc import ABC, abstractmethod
 from math import exp, inf, log, log1p, tanh
@@ -18,25 +18,25 @@ from panprivacy.universe.integers import Words
 class Printed(ABC):
     """A density estimator as the paper prints it, flaws included: the verbs.
 
-    A subclass says what it keeps, what an event does to that, which estimate it gives, and what is wrong with it.
+    A subclass defines its state, the effect of an event, its estimate, and its flaws.
     """
 
     alternative: ClassVar[str] = "panprivacy.Density"
     """What to use instead."""
 
     def __init__(self, universe: int | Universe, epsilon: float, sample: int, coins: Coins | None) -> None:
-        self.universe = universe_of(universe)
+        self.universe: Universe = universe_of(universe)
         """The users there could be; the paper numbers them from 1, here they are 0..N-1."""
-        self.epsilon = float(epsilon)
+        self.epsilon: float = float(epsilon)
         """The paper's privacy budget: of the state alone."""
-        self.sample = int(sample)
+        self.sample: int = int(sample)
         """The m of the paper: how many users are sampled, or fill the set."""
         self._coins = coins or coin_sources.system
 
     @property
     @abstractmethod
     def known_flaws(self) -> tuple[str, ...]:
-        """What is wrong with the algorithm as printed, the worst first."""
+        """Flaws of the algorithm as printed, the worst first."""
 
     @abstractmethod
     def estimate(self) -> float:
@@ -131,7 +131,7 @@ def warn(algorithm: Printed) -> None:
 
 
 def noise_too_small(algorithm: str, epsilon: float, c: float = 0.5) -> str:
-    """The output noise of Alg. 1-3 is that of a sum of ones, added after the sum was scaled."""
+    """The output noise of Alg. 1-3 suits a sum of ones, and is added after the sum was scaled."""
     if c == 0.5:
         bound, loss = "", float(theory.joint_loss(algorithm, epsilon))
         step = "4/(epsilon m)" if algorithm == "dwork" else "1/(m tanh(epsilon/2))"
@@ -164,7 +164,7 @@ def centre_too_high(epsilon: float, c: float) -> str:
 
 
 def unbounded_state(epsilon: float, cut_loss: float) -> str:
-    """Section 4.4 of the paper: noise for a change of 1/m does not hide that of a number without bounds."""
+    """Section 4.4 of the paper: noise for a change of 1/m does not hide the change of an unbounded number."""
     return (
         f"Given the value seen, a later appearance moves the estimate by an unbounded amount, so where "
         f"{2 * epsilon:g} is claimed, state and output together lose {inf} with real numbers and {cut_loss:.3f} with "

@@ -55,7 +55,7 @@ class _Design:
     intrusions: int
     delta: float | None
     bits: int
-    """Bits that one released number counts: those of a category, of a day, or all."""
+    """Bits that one released number counts: a category's, a day's, or all."""
     population: int | None
     """Users that these bits speak for; None where users share bits."""
     up_to: int | None

@@ -1,6 +1,6 @@
 """`advise`: which estimator answers a question, at which epsilon, and what its answer will look like.
 
-All numbers are those of the planner; here is only the choice between plans.
+All numbers come from the planner; here is only the choice between plans.
 """
 
 from collections.abc import Callable, Iterator
@@ -51,7 +51,7 @@ _LEVEL = 1 - BETA
 
 @dataclass(frozen=True)
 class Ask:
-    """A question, with what is known and what is accepted."""
+    """A question, with the known numbers and the accepted error and loss."""
 
     question: Question
     users: int
@@ -220,7 +220,7 @@ class Advice:
         return f"not with {counted(self.ask.users, 'user')}: {at} {best}{needs}"
 
     def _each(self) -> str:
-        """What the epsilon is of, where it is not that of all."""
+        """What the epsilon covers, where it does not cover everything."""
         if self.plan is not None and self.ask.question == "series":
             whole = composition.loss(self.plan.split, self.ask.releases, 1)
             users = f"a user who comes in all {self.ask.releases} loses at most {whole:.3g}"
@@ -251,7 +251,7 @@ class Advice:
             yield "in a shell", self.command
 
     def card(self) -> Card:
-        """What is shown of it."""
+        """The card that shells and notebooks show."""
         return Card("Advice", tuple((name, text) for name, text in self._lines() if text))
 
     def __repr__(self) -> str:
@@ -277,7 +277,8 @@ def advise(
     """Say which estimator answers a question, at which epsilon, and what the answer will look like.
 
     Of the plans that keep to the error, the one of the least epsilon is taken (for `distinct`, the one of the fewest
-    bits at the accepted epsilon). If none does, the advice says what is possible, and how many users it would take.
+    bits at the accepted epsilon). If none does, the advice gives the error that is possible, and how many users it
+    would take.
 
     Parameters
     ----------

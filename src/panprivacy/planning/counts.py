@@ -2,12 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from panprivacy.checks import check_delta, check_epsilon
 from panprivacy.errors import CannotPlan, InvalidValue
 from panprivacy.estimates import ErrorModel
 from panprivacy.estimates.frequency import MeanErrors, ShareErrors
+from panprivacy.planning.groups import Part, Parts, PlannedParts
 from panprivacy.planning.result import Plan
 from panprivacy.planning.search import LARGEST_EPSILON, as_fraction, rounded_up
 from panprivacy.privacy.budget import Split
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CountsWish:
-    """What is asked of a `Counts`, checked."""
+    """The wishes for a `Counts`, checked."""
 
     known: Universe | None
     epsilon: float | None
@@ -31,6 +33,8 @@ class CountsWish:
     beta: float
     releases: int
     delta: float | None = None
+    parts: Parts | None = None
+    """Groups or categories, each of which has to keep to alpha and beta."""
 
     def __post_init__(self) -> None:
         check_frequency(self.up_to, self.only)
@@ -56,24 +60,39 @@ class CountsWish:
     def split(self, epsilon: float) -> Split:
         """The split that `Counts` makes of a budget."""
         places = None if self.only else self.up_to
-        return best_split(epsilon, self.universe.size, self.releases, delta=self.delta, up_to=places)
+        each = max(self.universe.size // (len(self.parts) if self.parts else 1), 1)
+        return best_split(epsilon, each, self.releases, delta=self.delta, up_to=places)
 
-    def beyond(self, split: Split) -> Callable[[float], float]:
+    @property
+    def worst(self) -> Part:
+        """The users whom a number is about: all, or those of the smallest group or category."""
+        users = self.universe.size
+        return self.parts.worst(users, users)[0] if self.parts else Part(users, users, users)
+
+    def beyond(self, split: Split, part: Part | None = None) -> Callable[[float], float]:
         """The probability of an error of this size, or a larger one, of a share or of the mean."""
-        errors, unit = self._errors(split)
+        errors, unit = self._errors(split, part or self.worst)
         return lambda error: 2 * errors.cdf(-error / unit, 0.5)
 
-    def stderr(self, split: Split) -> float:
+    def stderr(self, split: Split, part: Part | None = None) -> float:
         """The standard error of a share, or the largest that the mean can have."""
-        errors, unit = self._errors(split)
+        errors, unit = self._errors(split, part or self.worst)
         return float(errors.stderr(0.5) * unit)
 
-    def _errors(self, split: Split) -> tuple[ErrorModel, int]:
-        """The law of the errors of a share; or that of the mean of all users, which is in units of `up_to`."""
+    def planned(self, split: Split) -> PlannedParts | None:
+        """The groups or categories, with the law of each."""
         users = self.universe.size
+        return self.parts and self.parts.planned(users, users, partial(self.error_of_part, split))
+
+    def error_of_part(self, split: Split, part: Part) -> tuple[float, float]:
+        """Standard error and alpha of a group or category."""
+        return self.stderr(split, part), _least_alpha(self.beyond(split, part), self.beta)
+
+    def _errors(self, split: Split, part: Part) -> tuple[ErrorModel, int]:
+        """The law of the errors of a share; or of the mean of all users, in units of `up_to`."""
         if self.only:
-            return MeanErrors(split.pair, users, users, users, split.noise), self.up_to
-        return ShareErrors(split.pair, users, users, users, split.noise, up_to=self.up_to), 1
+            return MeanErrors(split.pair, *part, split.noise), self.up_to
+        return ShareErrors(split.pair, *part, split.noise, up_to=self.up_to), 1
 
 
 def refuse_beside_counts(**asked: object) -> None:
@@ -131,6 +150,7 @@ def _best_of_one_noise(wish: CountsWish) -> "Plan[Counts]":
         alpha=alpha,
         beta=wish.beta,
         probability=beyond(alpha),
+        parts=wish.planned(split),
     )
 
 
@@ -161,4 +181,4 @@ def _least_epsilon(wish: CountsWish) -> float | None:
     while high - low > 1e-6 * high:
         middle = (low + high) / 2
         low, high = (low, middle) if enough(middle) else (middle, high)
-    return rounded_up(high)  # where it is enough: bisection ends above what is needed
+    return rounded_up(high)  # where it is enough: bisection ends above the least

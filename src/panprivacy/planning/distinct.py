@@ -1,6 +1,6 @@
 """`DistinctCount` as an answer: its error is relative, so where few users of many appear it needs less memory.
 
-What is said of it rests on the Fisher information of its counts and a normal law (`likelihood.CountModel`), not on an
+Its error is found from the Fisher information of its counts and a normal law (`likelihood.CountModel`), not on an
 exact sum, so it is offered only where its relative error is at most a fifth.
 """
 
@@ -18,7 +18,7 @@ OPEN_UNIVERSE = LARGEST_COUNT
 """Users that an open universe has room for."""
 
 LARGEST_RELATIVE_ERROR = 0.2
-"""A standard error, as a share of the count, beyond which what is said of a counter is not about right any more."""
+"""A standard error, as a share of the count, beyond which the approximation of a counter's error fails."""
 
 _LEAST_BUCKETS = 64
 _FAR = 1024  # users to a bucket: there the relative error has settled
@@ -60,7 +60,7 @@ class Counter:
 
     @property
     def sound(self) -> bool:
-        """Whether the error is small enough for what is said of it to be about right."""
+        """Whether the error is small enough for the approximation to hold."""
         return self.relative <= LARGEST_RELATIVE_ERROR
 
     def probability(self, alpha: float) -> float:

@@ -30,7 +30,7 @@ from panprivacy.privacy.noise import Laplace, Noise
 Reals: TypeAlias = NDArray[np.float64]
 Complexes: TypeAlias = NDArray[np.complex128]
 
-_NEGLIGIBLE = 42.0  # e^-42 < 6e-19: what is left out of a sum is smaller than one rounding of it
+_NEGLIGIBLE = 42.0  # e^-42 < 6e-19: omitted terms of a sum are smaller than one rounding of it
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Design(SampleDesign):
 
     def __post_init__(self) -> None:
         if self.pair.p0 + self.pair.p1 != 1:
-            raise InvalidValue(f"the law is that of a symmetric pair, p0 = 1 - p1, got {self.pair}", code="design-pair")
+            raise InvalidValue(f"the law needs a symmetric pair, p0 = 1 - p1, got {self.pair}", code="design-pair")
         if self.pair.gap <= 0:
             raise InvalidValue(f"both coins of {self.pair} are alike and tell nothing", code="design-pair")
         if not 0 < self.users <= min(self.bits, self.population):
@@ -275,7 +275,7 @@ class _Stretch(NamedTuple):
 def worst_case(design: Design, alpha: Fraction, *, quick: bool = False) -> Worst:
     """Find the number of seen users with the largest ``P(|release.density - truth| >= alpha)``.
 
-    What is returned is the exact probability at one density, so the true worst case is never below it. Up to 512
+    The result is the exact probability at one density, so the true worst case is never below it. Up to 512
     users all densities are tried, and it is the worst case. Beyond, it has been within a ten-thousandth of the worst
     case wherever all were tried for comparison, and mostly the same. `quick` looks around density 1/2 only.
 

@@ -2,28 +2,29 @@
 
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from math import inf
-from operator import index
 from typing import Any, Literal
 
-from panprivacy.checks import check_delta, check_epsilon
+from panprivacy.checks import check_delta, check_epsilon, check_whole
 from panprivacy.errors import CannotPlan, InvalidValue
 from panprivacy.estimates.errors import DifferenceErrorModel, ErrorModel, ErrorVariance
 from panprivacy.estimates.retention import MAIN_SHARE
 from panprivacy.periods import days_of
+from panprivacy.planning.groups import Part, Parts, PlannedParts, planned_parts
 from panprivacy.planning.result import Errors, Plan
 from panprivacy.planning.search import DIGITS, as_fraction, rounded_up
 from panprivacy.privacy.budget import Split, and_delta
 from panprivacy.privacy.splitting import best_split
 from panprivacy.testing import gaussian_noise
-from panprivacy.universe import Universe, universe_of
+from panprivacy.universe import Universe
 
 _LARGEST_EPSILON = 100.0
 
 
 def plan_periods(
     estimator: Literal["Retention", "ActiveUsers"],
-    universe: int | Universe,
+    universe: int | Universe | None = None,
     epsilon: float | None = None,
     *,
     alpha: float | None = None,
@@ -34,6 +35,7 @@ def plan_periods(
     share: float | None = None,
     touched: float = 1.0,
     delta: float | None = None,
+    groups: Any = None,
 ) -> Plan[Any]:
     """Say how much an answer about periods will err, or how much epsilon it takes to err less.
 
@@ -53,6 +55,8 @@ def plan_periods(
         else it is one for Laplace noise, which needs no delta. `Plan.errors` has both.
     share
         Where the error is stated: the share that came back (1/4 if left out), or was active (1/2, where it is largest).
+    groups
+        Groups of users, each of which has to keep to alpha and beta, as for `plan`.
     touched
         The share that comes in the second period of a `Retention` at all: the fewer, the smaller the error.
 
@@ -69,15 +73,24 @@ def plan_periods(
         raise InvalidValue(
             f"plans about periods are for Retention and ActiveUsers, not for {estimator!r}", code="plan-estimator"
         )
-    users, days = universe_of(universe), days_of(span, every)[1]
+    users, parts = planned_parts(universe, groups)
+    if users is None:
+        raise InvalidValue(
+            f"a plan of {estimator} needs a universe: how many users there could be", code="plan-universe"
+        )
+    days = days_of(span, every)[1]
     if not 0 < touched <= 1:
         raise InvalidValue(
             f"touched is a share of the users, above 0 and at most 1, got {touched}", code="touched-range"
         )
-    of_retention = {"releases": index(releases) + 1, "share": 0.25 if share is None else share, "touched": touched}
+    of_retention = {
+        "releases": check_whole(releases, "releases") + 1,
+        "share": 0.25 if share is None else share,
+        "touched": touched,
+    }
     of_actives = {"releases": days, "share": 0.5 if share is None else share, "touched": None}
     asked: Any = of_retention if estimator == "Retention" else of_actives
-    wish = _Wish(users=users.size, epsilon=epsilon, alpha=alpha, beta=beta, delta=delta, **asked)
+    wish = _Wish(users=users.size, epsilon=epsilon, alpha=alpha, beta=beta, delta=delta, parts=parts, **asked)
     split, error, errors = _better_noise(wish)
     plan: Plan[Any] = Plan(
         estimator=estimator,
@@ -93,24 +106,26 @@ def plan_periods(
         beta=beta,
         probability=beta,
         errors=errors,
+        parts=wish.planned(split),
     )
     return plan if estimator == "Retention" else replace(plan, of="active", span=span, every=every)
 
 
 @dataclass(frozen=True)
 class _Wish:
-    """What is wanted of an answer about periods, checked."""
+    """The wishes for an answer about periods, checked."""
 
     users: int
     epsilon: float | None
     alpha: float | None
     beta: float
     releases: int
-    """All of a `Retention`, that of the cohort included; those of a cycle of an `ActiveUsers`."""
+    """All releases of a `Retention`, the cohort's included, or of a cycle of an `ActiveUsers`."""
     share: float
     touched: float | None
     """None for an `ActiveUsers`."""
     delta: float | None
+    parts: Parts | None = None
 
     def __post_init__(self) -> None:
         if self.epsilon is None and self.alpha is None:
@@ -123,21 +138,33 @@ class _Wish:
         check_delta(self.delta)
 
     def error_at(self, epsilon: float) -> tuple[Split, ErrorVariance]:
-        """How a budget is split, and what is erred by then."""
+        """How a budget is split, and the error that results: of all users, or of the smallest group."""
+        least = int(self.parts.groups.sizes.min()) if self.parts and self.parts.groups else self.users
+        answers = (len(self.parts) if self.parts else 1) * (self.releases if self.touched is None else 1)
+        split = best_split(epsilon, max(self.users // answers, 1), self.releases, 0, self.delta)
+        return split, self._error_of(split, least)
+
+    def _error_of(self, split: Split, users: int) -> ErrorVariance:
+        """The error of a share of this many users."""
         if self.touched is not None:
-            split = best_split(epsilon, self.users, self.releases, 0, self.delta)
-            asked = round(MAIN_SHARE * self.users)
-            return split, DifferenceErrorModel(split.pair, asked, asked, self.users, split.noise).error(
-                self.touched, self.share
-            )
-        each = self.users // self.releases
+            asked = round(MAIN_SHARE * users)
+            return DifferenceErrorModel(split.pair, asked, asked, users, split.noise).error(self.touched, self.share)
+        each = users // self.releases
         if not each:
             raise CannotPlan(
-                f"{self.users} users are fewer than the {self.releases} days of a cycle: each day asks a part of them"
+                f"{users} users are fewer than the {self.releases} days of a cycle: each day asks a part of them"
             )
-        split = best_split(epsilon, max(each, 1), self.releases, 0, self.delta)
-        spread = ErrorModel(split.pair, each, each, self.users, split.noise)
-        return split, ErrorVariance(spread.normal_variance(self.share), spread.noise_stderr**2, split.noise)
+        spread = ErrorModel(split.pair, each, each, users, split.noise)
+        return ErrorVariance(spread.normal_variance(self.share), spread.noise_stderr**2, split.noise)
+
+    def error_of_part(self, split: Split, part: Part) -> tuple[float, float]:
+        """Standard error and alpha of a group."""
+        error = self._error_of(split, part.users)
+        return error.stderr, rounded_up(error.half_width(1 - self.beta))
+
+    def planned(self, split: Split) -> PlannedParts | None:
+        """The groups, with the law of each."""
+        return self.parts and self.parts.planned(self.users, self.users, partial(self.error_of_part, split))
 
     def reach(self, epsilon: float) -> float:
         """The error that is exceeded with probability beta, rounded up."""
@@ -154,7 +181,7 @@ def _better_noise(wish: _Wish) -> tuple[Split, ErrorVariance, Errors | None]:
             found.append(each.error_at(_epsilon_for(each)))
     if not found:
         nearest = min(wishes, key=lambda each: _stderr(each, wish.epsilon or _LARGEST_EPSILON) or inf)
-        found.append(nearest.error_at(_epsilon_for(nearest)))  # which says what is out of reach, and what is not
+        found.append(nearest.error_at(_epsilon_for(nearest)))  # which says how much is out of reach
     split, error = min(found, key=lambda plan: (plan[0].epsilon, plan[1].stderr))
     errors = None if wish.delta is None else Errors(*(_stderr(each, split.epsilon) for each in wishes))
     return split, error, errors
@@ -168,7 +195,7 @@ def _stderr(wish: _Wish, epsilon: float) -> float | None:
 
 
 def _epsilon_for(wish: _Wish) -> float:
-    """The epsilon that is given, if it does what is wished for; else the smallest that does."""
+    """The given epsilon, if it meets the wishes; else the smallest that does."""
     if wish.alpha is None:
         assert wish.epsilon is not None  # `plan_periods` asks for one of the two
         return wish.epsilon
@@ -189,7 +216,7 @@ def _epsilon_for(wish: _Wish) -> float:
 
 
 def _smallest_epsilon(wish: _Wish, alpha: float) -> float | None:
-    """The smallest epsilon, to four digits, that keeps to alpha; one that is too small for any plan does not."""
+    """The smallest epsilon, to four digits, that keeps to alpha; an epsilon that is too small for any plan does not."""
 
     def enough(epsilon: float) -> bool:
         try:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panprivacy.errors import CannotPlan
-from panprivacy.estimates.plots import COLOURS, GREY, NOT_PRIVATE, canvas
+from panprivacy.estimates.plots import COLOURS, GREY, MOST_BARS, NOT_PRIVATE, canvas, natural
 from panprivacy.planning.distinct import OPEN_UNIVERSE, Counter, Crowd, counter
 from panprivacy.planning.result import DensityPlan, Plan
 from panprivacy.planning.search import Terms, about_alpha
@@ -39,6 +39,8 @@ def draw(plan: Plan[Any], path: str | Path | None = None, ax: "Axes | None" = No
 
     Of a `Density` or a `DistinctCount` it is drawn against memory, of the others against epsilon.
     """
+    if plan.parts is not None and plan.parts.parts.groups is not None:
+        return _draw_groups(plan, path, ax)
     if plan.estimator in ("Density", "DistinctCount"):
         return _draw_memory(plan, path, ax)
     with canvas(path, ax, (7.2, 4.6)) as made:
@@ -61,6 +63,27 @@ def draw(plan: Plan[Any], path: str | Path | None = None, ax: "Axes | None" = No
     return axes
 
 
+def _draw_groups(plan: Plan[Any], path: str | Path | None, ax: "Axes | None") -> "Axes":
+    """Draw the error of each group as a bar; of very many groups, those that err most."""
+    rows = sorted(plan.groups, key=lambda row: row.alpha, reverse=True)[:MOST_BARS]
+    rows.sort(key=lambda row: natural(row.group))
+    with canvas(path, ax, (8, 1.9 + 0.32 * len(rows))) as made:
+        axes, at = made.panel, range(len(rows))
+        axes.barh(at, [row.alpha for row in rows], height=0.62, color=COLOURS["Counts"], alpha=0.75)
+        for place, row in zip(at, rows, strict=True):
+            users = f" {row.alpha:.3g} ({counted(row.users, 'user')})"
+            axes.annotate(users, (row.alpha, place), va="center", fontsize=8, color=GREY)
+        axes.set_yticks(at, [f"{row.group!s:.24}" for row in rows])
+        axes.set_ylim(len(rows) - 0.4, -0.6)
+        axes.set_xlim(0, 1.3 * max(row.alpha for row in rows))
+        axes.grid(axis="y", visible=False)
+        axes.set_xlabel(f"error of {_OF.get(plan.of, 'the density')}, exceeded with probability {plan.beta:g}")
+        axes.set_title(f"{plan.estimator}: {_title(plan)}")
+        more = len(plan.groups) - len(rows)
+        made.note(f"{more:,} more groups, which err less, are not shown" if more else "")
+    return axes
+
+
 def _planned(plan: Plan[Any], epsilon: float) -> float | None:
     """The error of the same plan at another epsilon; None if that cannot be planned."""
     from panprivacy.planning.periods import plan_periods
@@ -71,7 +94,8 @@ def _planned(plan: Plan[Any], epsilon: float) -> float | None:
     try:
         if plan.estimator == "Counts":
             make: Any = planned
-            return float(make(**asked, up_to=plan.up_to, only=plan.only).alpha)
+            divided = plan.parts.parts.arguments() if plan.parts else {}
+            return float(make(**asked, **divided, up_to=plan.up_to, only=plan.only).alpha)
         asked["releases"] = plan.split.releases - 1 if plan.estimator == "Retention" else 1
         times = {"span": plan.span, "every": plan.every} if plan.span else {}
         shares = {"share": plan.share, "touched": plan.touched}
@@ -93,6 +117,7 @@ def _draw_memory(plan: DensityPlan, path: str | Path | None, ax: "Axes | None") 
         releases=plan.split.releases,
         intrusions=plan.split.intrusions,
         delta=plan.delta or None,
+        parts=plan.parts.parts if plan.parts else None,
     )
     with canvas(path, ax, (7.2, 5.4)) as made:
         axes = made.panel
@@ -113,10 +138,12 @@ def _draw_memory(plan: DensityPlan, path: str | Path | None, ax: "Axes | None") 
 def _title(plan: Plan[Any]) -> str:
     """For whom, at what budget, and for how many releases and announced readings."""
     if plan.universe:
-        whom = plan.universe.describe()
+        whom = plan.universe.describe() + plan.divided
     else:
-        whom = f"Nobody knows who could come; {plan.count:,.0f} users or more are expected"
-    made = f"total epsilon {plan.epsilon:g}{and_delta(plan.delta)} for {counted(plan.split.releases, 'release')}"
+        whom = f"Users are not known in advance; {plan.count:,.0f} or more are expected"
+    many = counted(plan.split.releases, "release")
+    of = f"a cycle of {plan.split.releases} days" if plan.estimator == "ActiveUsers" else many
+    made = f"total epsilon {plan.epsilon:g}{and_delta(plan.delta)} for {of}"
     read = f" and {counted(plan.split.intrusions, 'announced reading')}" if plan.split.intrusions else ""
     return f"{whom}\n{made}{read}"
 
@@ -137,13 +164,19 @@ def _label(axes: "Axes", plan: DensityPlan) -> None:
 
 def _draw_density(axes: "Axes", terms: Terms, beta: float) -> None:
     sizes = np.unique(np.geomspace(min(_LEAST_BITS, terms.population), terms.population, _POINTS).astype(np.int64))
-    designs = [terms.possible(size) for size in sizes.tolist()]
+    designs = [terms.possible(size) for size in sizes.tolist() if not terms.parts or size >= len(terms.parts)]
+    sizes = sizes[-len(designs) :]
     errors = np.array([1.0 if design is None else about_alpha(design, beta) for design in designs])
     told = errors < 1
-    axes.plot(sizes[told] / 8, errors[told], label="Density, up to a bit for each user", **_DENSITY)
+    axes.plot(
+        sizes[told] / 8,
+        errors[told],
+        label=f"Density, {'each category' if terms.parts else 'up to a bit for each user'}",
+        **_DENSITY,
+    )
     if terms.delta is not None:
         _draw_laplace(axes, terms, beta, sizes)
-    if terms.releases == 1 and not terms.intrusions and told.any():
+    if terms.releases == 1 and not terms.intrusions and not terms.parts and told.any():
         _draw_paper(axes, terms, beta, errors[told])
 
 

@@ -1,14 +1,14 @@
 """`plan`: from a budget and an error to the estimator to build, its size, and the better noise."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from math import inf
-from operator import index
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from panprivacy.checks import check_delta, check_epsilon
+from panprivacy.checks import check_delta, check_epsilon, check_number, check_whole
 from panprivacy.errors import CannotPlan, InvalidValue
 from panprivacy.estimates import ErrorModel
 from panprivacy.planning.counts import CountsWish, best_counts, refuse_beside_counts
@@ -22,12 +22,16 @@ from panprivacy.planning.distinct import (
     least_error_counter,
     smallest_counter,
 )
-from panprivacy.planning.law import worst_case
+from panprivacy.planning.groups import Part, Parts, planned_parts
+from panprivacy.planning.law import Design, worst_case
 from panprivacy.planning.result import DensityPlan, Errors, Plan, table_bytes
 from panprivacy.planning.search import (
     LARGEST_EPSILON,
     Terms,
+    alpha_of,
     as_fraction,
+    owners,
+    risk_of,
     smallest_alpha,
     smallest_epsilon,
     smallest_size,
@@ -35,7 +39,8 @@ from panprivacy.planning.search import (
 from panprivacy.privacy.budget import and_delta
 from panprivacy.testing import gaussian_noise
 from panprivacy.units import format_bytes, parse_bytes
-from panprivacy.universe import Universe, universe_of
+from panprivacy.universe import Universe
+from panprivacy.universe.groups import Label
 
 if TYPE_CHECKING:
     from panprivacy.estimators.counts import Counts
@@ -43,7 +48,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Wish:
-    """What is asked of an estimator, checked."""
+    """The wishes for an estimator, checked."""
 
     universe: Universe | None
     epsilon: float | None
@@ -55,6 +60,8 @@ class Wish:
     density: float | None
     count: float | None
     delta: float | None
+    parts: Parts | None = None
+    """Groups or categories, each of which has to keep to alpha and beta."""
 
     @property
     def crowd(self) -> Crowd:
@@ -74,17 +81,19 @@ class Wish:
     def terms(self, epsilon: float) -> Terms:
         """Everything but the error, at some epsilon."""
         population = self.universe.size if self.universe else OPEN_UNIVERSE
-        return Terms(population, epsilon, self.releases, self.intrusions, self.delta)
+        return Terms(population, epsilon, self.releases, self.intrusions, self.delta, self.parts)
 
 
 def best_density(wish: Wish) -> DensityPlan:
-    """The `Density` of the smallest size, or error, or epsilon, that does what is wished for."""
+    """The `Density` of the smallest size, or error, or epsilon, that meets the wishes."""
     size, alpha, epsilon = wish.largest, wish.alpha, wish.epsilon
     if epsilon is None:
         assert alpha is not None  # `plan` asks for one of the two
         epsilon = smallest_epsilon(wish.terms(1.0), size, alpha, wish.beta)
     elif alpha is None:
         alpha = smallest_alpha(wish.terms(epsilon), size, wish.beta)
+    elif wish.parts and wish.parts.groups:  # every user of a group has a bit
+        size = size if risk_of(wish.terms(epsilon), size, alpha) <= wish.beta else 0
     else:
         size = smallest_size(wish.terms(epsilon), alpha, wish.beta, size) or 0
     if epsilon is None or alpha is None or not size:
@@ -93,23 +102,31 @@ def best_density(wish: Wish) -> DensityPlan:
 
 
 def _density_plan(wish: Wish, terms: Terms, size: int, alpha: Fraction) -> DensityPlan:
-    design, density = terms.design(size), wish.density or 0.5
-    worst = worst_case(design, alpha)
-    spread = ErrorModel(design.pair, design.bits, design.users, design.population, design.noise)
+    density = wish.density or 0.5
+    found = [(worst_case(design, alpha), design) for design in terms.rivals(size)]
+    worst, design = max(found, key=lambda each: each[0].probability)
     return Plan(
         estimator="Density",
         universe=wish.universe,
         size=size,
-        users=design.users,
+        users=owners(terms.population, size),
         split=terms.split(size),
         density=density,
-        stderr=spread.stderr(density),
+        stderr=stderr_of(design, density),
         of="density",
         alpha=float(alpha),
         beta=wish.beta,
         probability=worst.probability,
         worst_density=worst.seen / design.population,
+        parts=wish.parts
+        and wish.parts.planned(terms.population, size, partial(_error_of_part, terms, size, wish.beta, density)),
     )
+
+
+def _error_of_part(terms: Terms, size: int, beta: float, density: float, part: Part) -> tuple[float, float]:
+    """Standard error and alpha of a group or category; an alpha of 1 is none."""
+    design = terms.design_of(part, size)
+    return stderr_of(design, density), float(alpha_of([design], beta) or 1)
 
 
 def _instead(wish: Wish) -> str:
@@ -125,15 +142,16 @@ def _instead(wish: Wish) -> str:
         possible.append(f"memory of {format_bytes(table_bytes(size))} for alpha = {float(alpha):g}")
     asked = f"alpha = {float(alpha):g}" if wish.alpha else "any alpha below 1"
     at = (f"epsilon = {wish.epsilon:g}" if wish.epsilon else "any epsilon") + and_delta(wish.delta or 0.0)
+    whom = f"{terms.population:,} users" + (f" in {len(wish.parts):,} {wish.parts.plural}" if wish.parts else "")
     return (
-        f"{asked} with beta = {wish.beta:g} is out of reach for {terms.population:,} users at {at}, "
+        f"{asked} with beta = {wish.beta:g} is out of reach for {whom} at {at}, "
         f"{'with a bit for each' if every else f'in {wish.largest:,} bits'}; possible: "
         f"{'; or '.join(possible) or 'nothing but a larger beta'}"
     )
 
 
 def best_counter(wish: Wish) -> DensityPlan:
-    """The `DistinctCount` of the fewest buckets, or the least error, that does what is wished for."""
+    """The `DistinctCount` of the fewest buckets, or the least error, that meets the wishes."""
     assert wish.epsilon is not None  # `plan` asks for it where this is an option
     terms = wish.terms(wish.epsilon)
     if wish.alpha is None:
@@ -198,14 +216,14 @@ def better_noise(wish: Wish, choose: Callable[[Wish], DensityPlan]) -> DensityPl
     if not plans:
         nearest = _possible(replace(wish, alpha=None, epsilon=wish.epsilon or LARGEST_EPSILON), choose)
         delta = _best(nearest).delta or None if nearest else wish.delta
-        return choose(replace(wish, delta=delta))  # which says what is out of reach, and what is not
+        return choose(replace(wish, delta=delta))  # which says how much is out of reach
     best = _best(plans)
     laplace, gaussian = (_stderr(wish, best, delta) for delta in (None, wish.delta))
     return replace(best, errors=Errors(laplace, gaussian))
 
 
 def _possible(wish: Wish, choose: Callable[[Wish], DensityPlan]) -> list[DensityPlan]:
-    """The plans with Laplace and with Gaussian noise, as far as they do what is wished for."""
+    """The plans with Laplace and with Gaussian noise, as far as they meet the wishes."""
     plans = []
     for delta in (None, wish.delta):
         with suppress(ValueError):
@@ -229,7 +247,11 @@ def _stderr(wish: Wish, plan: DensityPlan, delta: float | None) -> float | None:
 
 def stderr_of_density(terms: Terms, size: int, density: float) -> float:
     """Standard error of the last release of a `Density` with this number of bits."""
-    design = terms.design(size)
+    return stderr_of(terms.design(size), density)
+
+
+def stderr_of(design: Design, density: float) -> float:
+    """Standard error of a release under this law."""
     errors = ErrorModel(design.pair, design.bits, design.users, design.population, design.noise)
     return float(errors.stderr(density))
 
@@ -253,6 +275,9 @@ def plan(
     density: float | None = ...,
     count: float | None = ...,
     delta: float | None = ...,
+    groups: Any = ...,
+    categories: Iterable[Label] | None = ...,
+    other: bool = ...,
     up_to: None = None,
     only: None = None,
 ) -> DensityPlan: ...
@@ -260,13 +285,16 @@ def plan(
 
 @overload
 def plan(
-    universe: int | Universe,
+    universe: int | Universe | None = ...,
     epsilon: float | None = ...,
     *,
     alpha: float | None = ...,
     beta: float = ...,
     releases: int = ...,
     delta: float | None = ...,
+    groups: Any = ...,
+    categories: Iterable[Label] | None = ...,
+    other: bool = ...,
     up_to: int,
     only: Literal["mean"] | None = ...,
 ) -> "Plan[Counts]": ...
@@ -284,6 +312,9 @@ def plan(
     density: float | None = None,
     count: float | None = None,
     delta: float | None = None,
+    groups: Any = None,
+    categories: Iterable[Label] | None = None,
+    other: bool = False,
     up_to: int | None = None,
     only: Literal["mean"] | None = None,
 ) -> Plan[Any]:
@@ -308,16 +339,22 @@ def plan(
     memory
         The most memory for the bits, such as ``"16 KiB"``. Without alpha all of it is used.
     releases, intrusions
-        As for `pp.Density`. The error is that of the last release, after all intrusions.
+        As for `pp.Density`. The error is the last release's, after all intrusions.
     density
         The expected density. If it is small, `pp.DistinctCount` may do with less memory, and is planned for if it
-        does. What is then said of its error is approximate and holds only up to this density.
+        does. The stated error is then approximate and holds only up to this density.
     count
-        How many users are expected in an open universe. What is said of the relative error is approximate and holds
+        How many users are expected in an open universe. The stated relative error is approximate and holds
         from this count on: below some count, which `Plan.counts` tells, the same table errs by a larger share.
     delta
         A delta that may be used, as for `pp.Density`. The plan takes it, and Gaussian noise, if that is better for this
         number of releases; else it is one for Laplace noise, which needs no delta. `Plan.errors` has both.
+    groups
+        Groups of users, each of which has to keep to alpha and beta: how many users each has, as ``{"north": 40_000,
+        "south": 20_000}``, or the label of each user, as for `pp.Density`. Listed users have theirs with them. The plan
+        is then about the group that errs most, and `Plan.groups` has the error of each.
+    categories, other
+        The same for categories of events, as for `pp.Density`: each user is asked about one.
     up_to, only
         Plan for `pp.Counts` instead: how often users appear, at most `up_to` times. `alpha` is then the error of each
         share of users who appear at least so often, or, with ``only="mean"``, of the mean.
@@ -341,6 +378,14 @@ def plan(
     >>> round(often.stderr, 4), often.memory, often.build().up_to
     (0.0022, 375000, 4)
 
+    The error of each region, and the least epsilon with which each errs by less than a hundredth:
+
+    >>> regions = plan(epsilon=1.0, groups={"north": 40_000, "south": 10_000})
+    >>> [(row.group, row.alpha) for row in regions.groups]
+    [('north', 0.01024), ('south', 0.02172)]
+    >>> plan(alpha=0.01, groups={"north": 40_000, "south": 10_000}).epsilon
+    1.936
+
     Every hour of a year, and then every month:
 
     >>> hourly, monthly = (plan(1_000_000, 1.0, releases=looks, delta=1e-9) for looks in (8760, 12))
@@ -359,23 +404,36 @@ def plan(
     smallest can exceed beta by a hair. `docs/explanation/planning.md` says how the smallest is found, and what is
     certain about it.
     """
+    bits = None if memory is None else 8 * parse_bytes(memory)
+    users, parts = planned_parts(universe, groups, categories, other, bits)
     if up_to is not None:
         refuse_beside_counts(memory=memory, intrusions=intrusions or None, density=density, count=count)
-        users = None if universe is None else universe_of(universe)
-        return best_counts(CountsWish(users, epsilon, index(up_to), only, alpha, beta, index(releases), delta))
+        asked = CountsWish(
+            users,
+            epsilon,
+            check_whole(up_to, "up_to"),
+            only,
+            alpha,
+            beta,
+            check_whole(releases, "releases"),
+            delta,
+            parts,
+        )
+        return best_counts(asked)
     if only is not None:
         raise InvalidValue('only="mean" is for plans of Counts: say up_to=T, too', code="plan-only")
     wish = Wish(
-        universe=None if universe is None else universe_of(universe),
-        epsilon=None if epsilon is None else float(epsilon),
+        universe=users,
+        epsilon=None if epsilon is None else check_number(epsilon, "epsilon"),
         alpha=None if alpha is None else as_fraction("alpha", alpha),
         beta=float(as_fraction("beta", beta)),
-        bits=None if memory is None else 8 * parse_bytes(memory),
-        releases=index(releases),
-        intrusions=index(intrusions),
+        bits=bits,
+        releases=check_whole(releases, "releases"),
+        intrusions=check_whole(intrusions, "intrusions"),
         density=None if density is None else float(as_fraction("density", density)),
-        count=None if count is None else float(count),
+        count=None if count is None else check_number(count, "count"),
         delta=check_delta(delta),
+        parts=parts,
     )
     _check(wish)
     return _choose(wish) if wish.delta is None else better_noise(wish, _choose)
@@ -429,13 +487,13 @@ def _check(wish: Wish) -> None:
 
 
 def _choose(wish: Wish) -> DensityPlan:
-    """The estimator that does what is wished for: of two, the one of less memory, or of less error in given memory.
+    """The estimator that meets the wishes: of two, the one of less memory, or of less error in given memory.
 
     If both are equally good, it is `Density`, whose error is exact, holds at every density, and which can remove users.
     """
     if wish.universe is None:
         return best_counter(wish)
-    if wish.density is None or wish.epsilon is None:
+    if wish.density is None or wish.epsilon is None or wish.parts is not None:
         return best_density(wish)
     try:
         sparse = best_counter(wish)

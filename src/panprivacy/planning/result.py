@@ -1,20 +1,24 @@
 """A plan: which estimator to build, and how much its releases will err."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
 from panprivacy.display import Card, Rows, grid_of, html_of
 from panprivacy.errors import InvalidValue
 from panprivacy.estimates.estimate import OfPart
 from panprivacy.estimators.distinct.sizing import levels_for
+from panprivacy.planning.groups import GroupError, PlannedParts
 from panprivacy.privacy.budget import Split, and_delta, budget_of
 from panprivacy.privacy.coins import Coins
 from panprivacy.registry import class_named
 from panprivacy.table import Counters, Table
 from panprivacy.units import counted, format_bytes
-from panprivacy.universe import Range, Universe
+from panprivacy.universe import Range, Universe, Users
+from panprivacy.universe.categories import by_categories
+from panprivacy.universe.users import in_groups
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,6 +29,8 @@ if TYPE_CHECKING:
 E = TypeVar("E")
 """The estimators that a plan may be for."""
 
+_SHOWN = 12  # groups that a card lists
+_users = attrgetter("users")
 _DEFAULTS = {"intrusions": 0, "every": "1d"}  # arguments that need not be written
 _COMMANDS = {  # and what else a shell has to be told
     "Density": ("density", ""),
@@ -60,11 +66,11 @@ class Plan(Generic[E]):
     universe: Universe | None
     """The users there could be; None for an open universe."""
     split: Split
-    """How the total epsilon is split between the state and what is released."""
+    """How the total epsilon is split between the state and its releases."""
     stderr: float
     """Standard error of a release; `of` says of which number."""
     of: Literal["density", "count", "share", "mean", "returned", "active"]
-    """The number that `stderr` and `alpha` are about. The error of a count is relative, that of a mean the largest."""
+    """The number that `stderr` and `alpha` are about. A count's error is relative, a mean's is the largest."""
     alpha: float
     """The error in question, in the unit of `stderr`."""
     beta: float
@@ -103,11 +109,13 @@ class Plan(Generic[E]):
     """The share at which `stderr` is stated: of users who came back, or were active."""
     touched: float | None = None
     """The share of users that comes in the second period of a `Retention` at all."""
+    parts: PlannedParts | None = field(default=None, compare=False)
+    """The groups or categories; `stderr`, `alpha` and `probability` are then about the one that errs most."""
 
-    epsilon = OfPart[float]("split")
-    """The total budget; of an `ActiveUsers`, that of a cycle."""
+    epsilon: ClassVar[OfPart[float]] = OfPart("split")
+    """The total budget; of an `ActiveUsers`, the budget of a cycle."""
 
-    delta = OfPart[float]("split")
+    delta: ClassVar[OfPart[float]] = OfPart("split")
     """The probability, at most, with which more than epsilon is lost: 0 with Laplace noise, which needs none."""
 
     @property
@@ -141,11 +149,16 @@ class Plan(Generic[E]):
         everyone = self.universe is None or self.size == self.universe.size
         return None if everyone or self.estimator != "Density" else self.size
 
+    @property
+    def groups(self) -> tuple[GroupError, ...]:
+        """The error of each group or category, in the order of a release; none without them."""
+        return self.parts.errors if self.parts else ()
+
     # --- how it is built ----------------------------------------------------------------------------------------
 
     def arguments(self) -> dict[str, Any]:
         """The keyword arguments of the estimator besides its universe, without those left at their defaults."""
-        releases = self.split.releases - (self.estimator == "Retention")  # the first one is that of the cohort
+        releases = self.split.releases - (self.estimator == "Retention")  # the first one is the cohort's
         named = {
             "epsilon": self.epsilon,
             "sample": self.sample,
@@ -169,14 +182,21 @@ class Plan(Generic[E]):
             if start is None:
                 raise InvalidValue("when does the first day start? Give start, such as 2026-01-05", code="no-start")
             when = {"start": start}
-        built: E = class_named(self.estimator)(*universe, **self.arguments(), **when, coins=coins)
+        built: E = class_named(self.estimator)(*universe, **self.arguments(), **self._divided(), **when, coins=coins)
         return built
+
+    def _divided(self) -> dict[str, Any]:
+        """What the estimator is told of groups or categories; listed users have their groups with them."""
+        listed = self.parts is not None and self.parts.parts.groups is not None and isinstance(self.universe, Users)
+        return {} if self.parts is None or listed else self.parts.parts.arguments()
 
     @property
     def code(self) -> str:
         """What `build` does, as a line of Python."""
         universe = [] if self.estimator == "DistinctCount" else [_spelled(self.universe)]
         named = [f"{name}={value!r}".replace("'", '"') for name, value in self.arguments().items()]
+        divided = (f"{name}={name if name == 'groups' else repr(value)}" for name, value in self._divided().items())
+        named += [each.replace("'", '"') for each in divided]
         when = ["start=..."] if self.estimator == "ActiveUsers" else []
         return f"pp.{self.estimator}({', '.join([*universe, *named, *when])})"
 
@@ -188,19 +208,24 @@ class Plan(Generic[E]):
         if self.estimator == "DistinctCount":
             if words.pop("levels") != levels_for(words["buckets"]):
                 return None
+        elif self.parts is not None and self.parts.parts.groups is not None:
+            users = " --universe-file USERS:ID --group GROUP"
         elif isinstance(self.universe, Range):
             users = f" -n {self.universe.size}"
         else:
             return None
+        if self.parts is not None and self.parts.parts.categories is not None:
+            users += f" --by CATEGORY --categories {','.join(map(str, self._divided()['categories']))}"
+            users += " --other" if self.parts.parts.categories.other else ""
         options = " ".join(f"--{word.replace('_', '-')} {value}" for word, value in words.items())
         options = options.replace("--epsilon", "-e") if self.estimator != "Counts" else options
         command, more = _COMMANDS[self.estimator]
         return f"panprivacy {command} FILE -c NAME{more}{users} {options}"
 
-    # --- what is shown ------------------------------------------------------------------------------------------
+    # --- display ------------------------------------------------------------------------------------------------
 
     def plot(self, path: str | Path | None = None, *, ax: "Axes | None" = None) -> "Axes":
-        """Draw its error beside those of other plans, and return Matplotlib's axes; with a path also into a file."""
+        """Draw its error beside other plans' errors, and return Matplotlib's axes; with a path also into a file."""
         from panprivacy.planning.picture import draw
 
         return draw(self, path, ax)
@@ -208,25 +233,32 @@ class Plan(Generic[E]):
     def to_dict(self) -> dict[str, Any]:
         """Everything in the plan as plain numbers and words, for JSON."""
         budget = budget_of(self.split, self.split.releases, self.split.intrusions)
-        return {
-            "estimator": self.estimator,
-            "universe": self.universe.size if self.universe else None,
-            "memory": self.memory,
-            "epsilon": self.epsilon,
-            "epsilon_state": budget.state,
-            "releases": budget.releases,
-            "epsilon_release": budget.release_epsilon,
-            "epsilon_total": budget.total,
-            "delta": budget.delta,
-            "noise": self.noise,
-            "noise_stderr": budget.noise_stderr,
-            "errors": self.errors._asdict() if self.errors else None,
-            "stderr": self.stderr,
-            "of": self.of,
-            "alpha": self.alpha,
-            "beta": self.beta,
-            "probability": self.probability,
-        } | self._details(budget.redraw_epsilon)
+        return (
+            {
+                "estimator": self.estimator,
+                "universe": self.universe.size if self.universe else None,
+                "memory": self.memory,
+                "epsilon": self.epsilon,
+                "epsilon_state": budget.state,
+                "releases": budget.releases,
+                "epsilon_release": budget.release_epsilon,
+                "epsilon_total": budget.total,
+                "delta": budget.delta,
+                "noise": self.noise,
+                "noise_stderr": budget.noise_stderr,
+                "errors": self.errors._asdict() if self.errors else None,
+                "stderr": self.stderr,
+                "of": self.of,
+                "alpha": self.alpha,
+                "beta": self.beta,
+                "probability": self.probability,
+            }
+            | self._details(budget.redraw_epsilon)
+            | self._rows_of_groups()
+        )
+
+    def _rows_of_groups(self) -> dict[str, Any]:
+        return {"groups": [row._asdict() for row in self.groups]} if self.parts else {}
 
     def _details(self, redraw: float) -> dict[str, Any]:
         """The fields that plans of this estimator have."""
@@ -245,14 +277,14 @@ class Plan(Generic[E]):
         }
 
     def __repr__(self) -> str:
-        error = self._error(self.stderr) + (self._where() if self.estimator == "Counts" else "")
+        error = self._error(self.stderr) + (self._where() if self.estimator == "Counts" or self.parts else "")
         return (
             f"<Plan: {self._what()} in {format_bytes(self.memory)}; epsilon {self.epsilon:g}{and_delta(self.delta)}; "
             f"standard error {error}; P(error >= {self._error(self.alpha)}) {self._how_likely()}>"
         )
 
     def card(self) -> Card:
-        """What is shown of it."""
+        """The card that shells and notebooks show."""
         cycle = f"a cycle of {self.split.releases} days" if self.estimator == "ActiveUsers" else "all"
         bits = "" if self.estimator == "Counts" else f" ({self.size:,} bits)"
         rows = (
@@ -263,6 +295,7 @@ class Plan(Generic[E]):
             *([("noise", self.errors.compared(self.delta, self._error))] if self.errors else []),
             ("standard error", self._error(self.stderr) + self._where()),
             (f"P(error >= {self._error(self.alpha)})", self._how_likely()),
+            *self._errors_of_groups(),
             ("in Python", self.code),
             *([] if self.command is None else [("in a shell", self.command)]),
         )
@@ -289,10 +322,38 @@ class Plan(Generic[E]):
             return f"{self.estimator} of {self.levels} levels x {self.buckets:,} buckets"
         each = f"up to {self.up_to} times each" if self.up_to else "a bit for each"
         sample = each if self.sample is None else f"a sample of {self.sample:,}"
-        return f"{self.estimator} of {self.universe.describe()}, {sample}"
+        return f"{self.estimator} of {self.universe.describe()}{self.divided}, {sample}"
+
+    @property
+    def divided(self) -> str:
+        """By what the users are divided, where a description of the universe does not tell."""
+        if self.parts is None:
+            return ""
+        listed = isinstance(self.universe, Users)  # which says so itself
+        return in_groups(None if listed else self.parts.parts.groups) + by_categories(self.parts.parts.categories)
+
+    def _errors_of_groups(self) -> Rows:
+        """The error of each group or category; of many, of the largest and of the smallest."""
+        rows = self.groups
+        if len(rows) > _SHOWN:
+            rows = tuple(sorted({max(rows, key=_users), min(rows, key=_users)}, key=_users, reverse=True))
+        noun = self.parts.parts.noun if self.parts else ""
+        return tuple((f"{noun} {row.group}", self._error_of_group(row)) for row in rows)
+
+    def _error_of_group(self, row: GroupError) -> str:
+        """What is said of a group: its error, and its users."""
+        of_cases = f"error below {self._error(row.alpha)} in {100 * (1 - self.beta):.4g} % of cases"
+        return f"± {self._error(row.stderr)}, {of_cases}; {counted(row.users, 'user')}"
+
+    def lines(self) -> list[str]:
+        """What a shell prints: a line for the plan, and one for each group or category."""
+        return [repr(self)[1:-1], *(f"{row.group}: {self._error_of_group(row)}" for row in self.groups)]
 
     def _where(self) -> str:
         """Of which number, or at which truth, the standard error is stated."""
+        return self._of_number() + (f", of the {self.parts.parts.noun} that errs most" if self.parts else "")
+
+    def _of_number(self) -> str:
         if self.estimator == "Counts":
             return " of the mean, at most" if self.only else " of each share"
         if self.share is not None:

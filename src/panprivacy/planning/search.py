@@ -1,15 +1,16 @@
-"""The smallest size, error or epsilon of a `Density` that keeps to what is asked, and how they are rounded."""
+"""The smallest size, error or epsilon of a `Density` that meets the wishes, and how they are rounded."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil, exp, floor, log, log10
 
 import numpy as np
 
-from panprivacy.checks import KEY_BYTES
+from panprivacy.checks import KEY_BYTES, check_number
 from panprivacy.errors import InvalidValue
 from panprivacy.estimates import ErrorModel
+from panprivacy.planning.groups import Part, Parts
 from panprivacy.planning.law import Design, worst_case
 from panprivacy.privacy.budget import Split
 from panprivacy.privacy.splitting import best_split
@@ -27,7 +28,7 @@ _ROUGH, _TRIED_BELOW = 512, 64
 
 def as_fraction(name: str, value: float) -> Fraction:
     """Read a share as the decimal that it prints as: 0.1 is a tenth."""
-    if not 0 < value < 1:
+    if not 0 < check_number(value, name) < 1:
         raise InvalidValue(f"{name} must be between 0 and 1, got {value}", code=f"{name}-range")
     return Fraction(str(float(value)))
 
@@ -54,7 +55,7 @@ def rounded_up(value: float) -> float:
 
 @dataclass(frozen=True)
 class Terms:
-    """What is given before a size is chosen."""
+    """The settings that are fixed before a size is chosen."""
 
     population: int
     epsilon: float
@@ -62,24 +63,39 @@ class Terms:
     intrusions: int = 0
     delta: float | None = None
     """With one, noise is Gaussian; without, Laplace's."""
+    parts: Parts | None = None
+    """Groups or categories, each of which has to keep to the error."""
 
     def split(self, size: int) -> Split:
         """The split that `Density` makes of the budget for a table of this size."""
+        each = max(size // (len(self.parts) if self.parts else 1), 1)
         with np.errstate(invalid="ignore"):  # where nothing is affordable the optimiser compares infinities
-            return best_split(self.epsilon, size, self.releases, self.intrusions, self.delta)
+            return best_split(self.epsilon, each, self.releases, self.intrusions, self.delta)
 
     def design(self, size: int) -> Design:
-        """The law of the last release, after all planned intrusions, from a table of this size."""
+        """The law of the last release, after all planned intrusions: of all users, or of the smallest part."""
+        return self.design_of(self._worst(size)[0], size)
+
+    def design_of(self, part: Part, size: int) -> Design:
+        """That of one group or category in a table of this size."""
         split = self.split(size)
-        users = owners(self.population, size)
-        return Design(split.pair_after(self.intrusions), size, users, self.population, split.noise)
+        return Design(split.pair_after(self.intrusions), *part, split.noise)
+
+    def rivals(self, size: int) -> list[Design]:
+        """The laws of all parts that could err most, the smallest part first."""
+        return [self.design_of(part, size) for part in self._worst(size)]
 
     def possible(self, size: int) -> Design | None:
-        """The same, or None if the budget leaves no bit that tells anything."""
+        """The law of `design`, or None if the budget leaves no bit that tells anything."""
         try:
             return self.design(size)
         except ValueError:
             return None
+
+    def _worst(self, size: int) -> list[Part]:
+        if self.parts is None:
+            return [Part(size, owners(self.population, size), self.population)]
+        return self.parts.worst(self.population, size)
 
 
 def owners(population: int, size: int) -> int:
@@ -109,24 +125,28 @@ def smallest_size(terms: Terms, alpha: Fraction, beta: float, largest: int) -> i
     """
     guess = round(_crossing(lambda size: _about_risk(terms, round(size), alpha) - beta, 1, largest))
     if 2 * alpha >= 1:
-        size = _least(lambda size, quick: _risk(terms, size, alpha, quick) <= beta, guess, largest)
+        size = _least(lambda size, quick: risk_of(terms, size, alpha, quick) <= beta, guess, largest)
     else:
         teeth = _Teeth(terms, alpha, largest)
-        n = _least(lambda n, quick: _risk(terms, teeth.first(n), alpha, quick) <= beta, teeth.of(guess), teeth.last)
+        n = _least(lambda n, quick: risk_of(terms, teeth.first(n), alpha, quick) <= beta, teeth.of(guess), teeth.last)
         size = None if n is None else teeth.first(n)
-    return None if size is None else _smallest_near(lambda size, quick: _risk(terms, size, alpha, quick) <= beta, size)
+    return (
+        None if size is None else _smallest_near(lambda size, quick: risk_of(terms, size, alpha, quick) <= beta, size)
+    )
 
 
 def smallest_alpha(terms: Terms, size: int, beta: float) -> Fraction | None:
     """The smallest error, to four digits, that a release exceeds with probability at most beta at any density."""
-    design = terms.possible(size)
-    if design is None:
-        return None
-    guess = about_alpha(design, beta)
+    return None if terms.possible(size) is None else alpha_of(terms.rivals(size), beta)
+
+
+def alpha_of(designs: Sequence[Design], beta: float) -> Fraction | None:
+    """The smallest error, to four digits, that each of these laws exceeds with probability at most beta."""
+    guess = about_alpha(designs[0], beta)
     unit = unit_of(guess)
 
     def meets(k: int, quick: bool) -> bool:
-        return worst_case(design, k * unit, quick=quick).probability <= beta
+        return _largest_risk(designs, k * unit, quick) <= beta
 
     k = _least(meets, max(round(Fraction(guess) / unit), 1), floor(1 / unit))
     return None if k is None else k * unit
@@ -147,7 +167,7 @@ def smallest_epsilon(terms: Terms, size: int, alpha: Fraction, beta: float) -> f
     unit = unit_of(guess)
 
     def meets(k: int, quick: bool) -> bool:
-        return _risk(at(float(k * unit)), size, alpha, quick) <= beta
+        return risk_of(at(float(k * unit)), size, alpha, quick) <= beta
 
     k = _least(meets, round(Fraction(guess) / unit), floor(Fraction(LARGEST_EPSILON) / unit))
     return None if k is None else float(k * unit)
@@ -176,10 +196,14 @@ class _Teeth:
         return self._near
 
 
-def _risk(terms: Terms, size: int, alpha: Fraction, quick: bool) -> float:
-    """The error probability at the worst density."""
-    design = terms.possible(size)
-    return 1.0 if design is None else worst_case(design, alpha, quick=quick).probability
+def risk_of(terms: Terms, size: int, alpha: Fraction, quick: bool = False) -> float:
+    """The error probability at the worst density, of the part that errs most."""
+    return 1.0 if terms.possible(size) is None else _largest_risk(terms.rivals(size), alpha, quick)
+
+
+def _largest_risk(designs: Sequence[Design], alpha: Fraction, quick: bool) -> float:
+    """The largest error probability of several laws; a quick look is at the first."""
+    return max(worst_case(design, alpha, quick=quick).probability for design in (designs[:1] if quick else designs))
 
 
 def _about_risk(terms: Terms, size: int, alpha: Fraction) -> float:

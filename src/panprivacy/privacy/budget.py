@@ -1,4 +1,4 @@
-r"""How one budget is split between the state and what is released, and what has been spent of it.
+r"""How one budget is split between the state and its releases, and how much of it is spent.
 
 One user's bit is all that user touches, so the exact worst case over every pattern of that user's insertions and
 deletions, with one reading of the state anywhere among them, is
@@ -210,7 +210,7 @@ class Spending:
 
     @property
     def remaining(self) -> float:
-        """What is still planned may spend."""
+        """The epsilon that planned releases may still spend."""
         return max(self.total - self.spent, 0.0)
 
 
@@ -228,7 +228,7 @@ def spent_under(law: Law, *done: int) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class Budget(Spending):
-    """Where an estimator's epsilon goes: planned shares, what is spent, what is left."""
+    """Where an estimator's epsilon goes: planned shares, the part spent, the part left."""
 
     releases: int
     """How many releases are planned."""

@@ -71,7 +71,7 @@ def unread_loss(split: Split) -> float:
 def _readings(draws: int, readings: int | None) -> int:
     if draws < 0 or (readings is not None and readings < 0):
         raise InvalidValue(
-            f"how often is a number from 0 on, got {draws} times and {readings} readings", code="readings-range"
+            f"draws and readings are numbers from 0 on, got {draws} and {readings}", code="readings-range"
         )
     return draws if readings is None else min(readings, draws)
 

@@ -1,7 +1,7 @@
 """Exponentials and logarithms that never err towards less privacy.
 
 A loss is the logarithm of a ratio of integers. Here it is computed with 50 digits and rounded *up* to the next
-float, so what is reported is never below what is true.
+float, so a reported loss is never below the true one.
 """
 
 from decimal import Context, Decimal

@@ -52,7 +52,7 @@ LEAST_SQUARE = Fraction(1)
 """Noise of less than one user's width is not drawn: the accounting is loose there."""
 
 _SUMMED = 500.0  # the width up to which tails are summed term by term
-_NEGLIGIBLE = 90.0  # e^-90: what is left out of a sum is far below its rounding
+_NEGLIGIBLE = 90.0  # e^-90: omitted terms of a sum are far below its rounding
 _SLACK = 1e-11  # relative: more than all roundings of a delta together
 
 

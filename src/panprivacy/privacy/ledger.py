@@ -53,7 +53,7 @@ class Ledger:
     published: Published | None = None
 
     def __post_init__(self) -> None:
-        self.pair = self.split.pair_after(self.redraws)
+        self.pair: Pair = self.split.pair_after(self.redraws)
 
     def spend_release(self) -> None:
         """Book one release, before anything of it is drawn."""
@@ -126,7 +126,7 @@ class Ledger:
 
     @classmethod
     def from_bytes(cls, data: bytes, version: int) -> tuple["Ledger", bytes]:
-        """Read a ledger off the front of the bytes of a state of some version, and return what is left of them."""
+        """Read a ledger off the front of the bytes of a state of some version, and return the rest."""
         written = _LEDGER if version > 2 else _WITHOUT_PLACES if version > 1 else _WITHOUT_DELTA
         (epsilon, present, steps, planned, flip, intrusions, made, redraws, number, level, then, counts, *rest) = (
             written.unpack_from(data)

@@ -81,7 +81,7 @@ def discrete_laplace(epsilon: Fraction, randbelow: type_of_source) -> int:
 
 
 def discrete_gaussian(square: Fraction, randbelow: type_of_source) -> int:
-    r"""Draw from the law of `Gaussian`: draw from a Laplace law of about the same width, and reject what is too much.
+    r"""Draw from the law of `Gaussian`: draw from a Laplace law of about the same width, and reject the excess.
 
     A number y of the Laplace law with ``epsilon = 1/t``, t being the root of the square rounded up, is kept with
     probability ``exp(-(|y| - square/t)**2 / (2*square))``. The product of both is the Gaussian law: what is left of the

@@ -1,7 +1,7 @@
 """The samplers of `panprivacy.privacy.noise` without a trace, compiled by numba and run without the GIL.
 
 An intruder who knows the noise of a released count knows the count. So noise is drawn here in arrays that the caller
-wipes, and nothing of it becomes an object of Python's. The algorithms are those of `noise`: uniform integers, compared
+wipes, and nothing of it becomes an object of Python's. The algorithms are as in `noise`: uniform integers, compared
 with integers, and exact. Two things differ, and neither changes the law:
 
 - a coin of probability ``gamma / k`` is one of ``gamma`` and one of ``1 / k``, both of which must come out true: no

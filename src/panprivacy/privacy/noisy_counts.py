@@ -61,7 +61,7 @@ def reaches(number: NDArray[np.int64], bar: NDArray[np.int64], noise: Noise, coi
     if not _leaves_nothing(coins):
         return coins.reaches(int(number[0]), int(bar[0]), noise)
     add_from_system(number, noise)
-    return bool((number >= bar)[0])  # an array of one bool, which is what is returned
+    return bool((number >= bar)[0])  # an array of one bool
 
 
 def add_from_system(counts: NDArray[np.int64], noise: Noise) -> None:
@@ -81,7 +81,7 @@ def add_from_system(counts: NDArray[np.int64], noise: Noise) -> None:
 
 
 def _leaves_nothing(coins: Coins) -> bool:
-    """Whether noise of these coins is that of the system, and no subclass draws its own."""
+    """Whether these coins draw noise as the system's do, and no subclass draws its own."""
     return isinstance(coins, SystemCoins) and type(coins).noisy is Coins.noisy
 
 

@@ -54,7 +54,7 @@ def takes(kind: str, option: str) -> bool:
 
 
 _NO_ROLES = (
-    "service.anonymous: nobody could do anything: make a token with `panprivacy token`, or say what may be done "
+    "service.anonymous: no sender could do anything: make a token with `panprivacy token`, or say what may be done "
     'without one, such as anonymous = ["read"]'
 )
 _TWICE = (

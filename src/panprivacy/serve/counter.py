@@ -170,7 +170,7 @@ class Counter:
 
     @property
     def status(self) -> dict[str, Any]:
-        """What is public about the counter now, at no cost."""
+        """The public status of the counter now, at no cost."""
         title = self.settings.table.title or self.name
         return self._status | {"title": title, "next": self._next, "last": self.release_log.last}
 
@@ -258,7 +258,7 @@ class Counter:
         return self._publish(last, known["at"], known["period"])
 
     def _release_until(self, period: int) -> None:
-        """Release what is due before a row of this period is counted."""
+        """Make all due releases before a row of this period is counted."""
         assert self._schedule is not None
         while self._schedule.open < period:
             last = self._schedule.open + 1 if self.settings.by_day else period
@@ -364,13 +364,13 @@ def check_files(settings: CounterSettings, folder: Path, longest_stop: int) -> N
 
 
 def _set_aside(name: str, folder: Path) -> None:
-    """Rename what is left of a counter whose state is lost, so that it starts anew and nothing is overwritten."""
+    """Rename the remaining files of a counter whose state is lost, so that it starts anew and overwrites nothing."""
     left = [path for kind in ("json", "releases.ndjson") if (path := folder / f"{name}.{kind}").exists()]
     number = next(number for number in count(1) if not list(folder.glob(f"{name}.lost-{number}.*")))
     for path in left:
         path.rename(folder / f"{name}.lost-{number}{path.name.removeprefix(name)}")
     if left:
-        log("its state is lost: what is left of it is set aside", level="warning", counter=name)
+        log("its state is lost: its other files are set aside", level="warning", counter=name)
 
 
 def check_spent(name: str, state: Path, est: Any, log_: ReleaseLog) -> None:
@@ -386,7 +386,7 @@ def _now() -> int:
 
 
 def public_status(settings: CounterSettings, est: Any) -> dict[str, Any]:
-    """What is public about a counter, for JSON: its settings, its budget, the error to expect. Reading it is free."""
+    """The public status of a counter, for JSON: its settings, its budget, the error to expect. Reading it is free."""
     columns = settings.columns
     return {
         "name": settings.name,

@@ -24,7 +24,7 @@ class BodyFeeder:
 
     Their number is told nowhere. A body with a row that is bad in another way is not counted at all.
 
-    `release_until` is called with the period of a row that is later than the open one: it releases what is due before
+    `release_until` is called with the period of a row that is later than the open one: it makes all due releases before
     the row is counted. A body that a crash cuts in between is sent again, and its rows of periods that are released by
     then are late. Where late rows are refused, such a body could never be sent again, so a body of several periods is
     refused at once. (A broker hands over what it has: there `late` should be `count` or `skip`.)

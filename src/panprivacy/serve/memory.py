@@ -15,7 +15,7 @@ _CGROUP, _CGROUPS = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
 _SHARE = 3 / 4  # of what there is: the default of `limits.memory`
 _FRESH = 0.02  # seconds for which a reading is good
 _TRIMMED = 1.0  # seconds between attempts to give freed memory back
-_FULL = 7 / 8  # of the limit, from which on nothing new is taken: what is under way grows
+_FULL = 7 / 8  # of the limit, from which on nothing new is taken: bodies under way grow
 _SHORT = 64  # times as long may be the longest body
 _UNFOLDED = 16  # bytes of memory that reading a byte of a body may take
 
@@ -29,7 +29,7 @@ def resident() -> int:
 
 
 def available() -> int:
-    """Bytes of memory that the process may have: those of the machine, or of a control group around it."""
+    """Bytes of memory that the process may have: the machine's, or its control group's."""
     found = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
     group = _CGROUPS
     with suppress(OSError):
@@ -42,7 +42,7 @@ def available() -> int:
 
 
 def chosen_limit(given: int | None, least: int) -> int:
-    """The limit that is given; else three quarters of what is available, and at least what bodies need.
+    """The given limit; else three quarters of the available memory, and at least enough for bodies.
 
     >>> chosen_limit(10**9, 0), chosen_limit(None, 10**15)
     (1000000000, 1000000000000000)

@@ -43,7 +43,7 @@ class PinnedSettings:
                 found = None
             if not _is_whole(found):
                 raise CorruptState(
-                    f"{path} is damaged, which says what the counter promised: put it back", code="promise-damaged"
+                    f"{path} is damaged, which holds the promises of the counter: put it back", code="promise-damaged"
                 )
             self._known = found
 
@@ -121,7 +121,7 @@ class PinnedSettings:
         self._write(self._known | {"under_way": under_way, "requests": requests})
 
     def request_of(self, key: str) -> str:
-        """What is kept of the key that a sender gives to a request: a hash, under a secret of this counter."""
+        """The hash of a request's key, under a secret of this counter; the key itself is not kept."""
         if "secret" not in self._known:
             self._write(self._known | {"secret": secrets.token_hex(_OCTETS)})
         digest = hmac.digest(bytes.fromhex(self._known["secret"]), key.encode(), "sha256")
@@ -139,7 +139,7 @@ class PinnedSettings:
 
 
 def _is_whole(found: Any) -> bool:
-    """Whether a file has what is read from it."""
+    """Whether a file has the keys that are read from it."""
     return (
         isinstance(found, dict)
         and isinstance(found.get("promise"), dict)

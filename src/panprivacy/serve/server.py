@@ -175,7 +175,7 @@ def _listening(settings: ServiceSettings) -> socket.socket:
 
 
 def _check_memory(limits: Limits) -> int:
-    """The limit of memory; one that the process could not stay below is refused."""
+    """The limit of memory; a limit that the process could not stay below is refused."""
     least = least_memory(limits.body, limits.waiting, resident())
     most = chosen_limit(limits.memory, least)
     if most < least:

@@ -102,7 +102,7 @@ class Service:
         return Counter(settings, folder, reading, initialize=initialize, longest_stop=longest_stop)
 
     def open_new(self, counters: Iterable[CounterSettings]) -> list[Counter]:
-        """Open those of these counters that are not served yet: all, or none. One that is still damaged stays so."""
+        """Open these counters, except those already served: all, or none. A counter that is still damaged stays so."""
         opened: list[Counter] = []
         try:
             for settings in counters:
@@ -186,7 +186,7 @@ def _state_of(source: Source) -> SourceState:
 
 
 def check_folder(folder: Path) -> None:
-    """Refuse a folder in which everybody may put files; warn of one that others may look into."""
+    """Refuse a folder that everybody may write to; warn if others may read it."""
     mode = folder.stat().st_mode if folder.is_dir() else 0
     if mode & 0o002:
         raise InvalidSettings([f"service.folder: everybody may write to {folder}: chmod 700 {folder}"])

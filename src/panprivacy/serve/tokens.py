@@ -11,7 +11,7 @@ from hmac import compare_digest
 from typing import Any
 
 ROLES = ("feed", "read", "release", "metrics", "admin")
-"""Send events; read releases; spend releases; read metrics and what is not ready; all of it."""
+"""Send events; read releases; spend releases; read metrics and the list of what is not ready; all of it."""
 
 _SCHEME = "sha256:"
 _BEGINS = "pp_"  # so that people, and scanners of repositories, know what they have found

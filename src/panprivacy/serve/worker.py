@@ -145,7 +145,7 @@ class _Line:
 
 
 class FairQueue:
-    """Jobs of many senders, of whom the one that has had the least time is next.
+    """Jobs of many senders: next is the sender that has had the least time.
 
     Of the jobs of one sender a short one goes before a long one, until as much as the long one has gone before it.
     Those of size 0 stay in order. A sender that has had no more than the others, and has no job here, is forgotten.

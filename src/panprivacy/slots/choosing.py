@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from panprivacy.checks import check_key, check_whole
+from panprivacy.checks import check_key, check_whole, shown
 from panprivacy.errors import InvalidType, InvalidValue
 from panprivacy.privacy.coins import Coins
 from panprivacy.slots.categories import OneCategoryPerUser
@@ -101,7 +101,7 @@ def parse_shard(shard: tuple[int, int] | None) -> tuple[int, int]:
     if shard is None:
         return 0, 1
     if not isinstance(shard, tuple | list) or len(shard) != 2:
-        raise InvalidType(f"shard is a pair (i, n), such as (0, 4), got {shard!r:.40}", code="shard-type")
+        raise InvalidType(f"shard is a pair (i, n), such as (0, 4), got {shown(shard)}", code="shard-type")
     return check_whole(shard[0], "i of shard (i, n)"), check_whole(shard[1], "n of shard (i, n)")
 
 

@@ -27,7 +27,7 @@ LARGEST_UNIONS = 1000
 class Hashed:
     """One bit for every level and bucket, in `parts` tables one after the other, each the union of `unions` tables.
 
-    A user is in level l with probability ``2**-(l+1)``, in the last level with what is left, and in each bucket of
+    A user is in level l with probability ``2**-(l+1)``, in the last level with the rest, and in each bucket of
     its level alike. Several parts are tables that saw disjoint users: which part a user belongs to, a hash cannot
     tell, so such slots only count.
     """

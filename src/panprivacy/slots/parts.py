@@ -128,7 +128,7 @@ class PermutedParts:
 
     @classmethod
     def from_bytes(cls, data: bytes, universe: int) -> tuple[Self, bytes]:
-        """Read what `to_bytes` wrote off the front of some bytes, and return what is left of them."""
+        """Read what `to_bytes` wrote off the front of some bytes, and return the rest of them."""
         size, parts, key = _SAVED.unpack_from(data)
         if parts < 1 or not 1 <= size <= places_for(universe):
             raise ValueError(f"{size} slots in {parts} parts are not possible for {universe} users")

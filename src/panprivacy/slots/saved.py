@@ -66,16 +66,14 @@ def universe_bytes(universe: Universe) -> bytes:
 
 
 def universe_from(data: bytes, given: Any) -> tuple[Universe, bytes]:
-    """Read a universe off the front of some bytes, matching the list that is given again; return what is left."""
+    """Read a universe off the front of some bytes, matching the list that is given again; return the rest."""
     kind, directed, size, nodes, fingerprint = _UNIVERSE.unpack_from(data)
     listed = kind == _USERS or (kind == _EDGES and any(fingerprint))
     universe: Universe
     if listed:
         universe = Unlisted(size, fingerprint, nodes, bool(directed)) if given is None else universe_of(given)
         if universe_bytes(universe) != data[: _UNIVERSE.size]:
-            raise OtherUniverse(
-                "this list of users is not the one that the estimator was built with", code="other-users"
-            )
+            raise OtherUniverse("the estimator was built with another list of users", code="other-users")
     elif kind == _EDGES:
         universe = Edges(nodes, bool(directed))
     elif kind == _RANGE:
@@ -113,7 +111,7 @@ def slots_from(data: bytes, universe: int) -> Slots | OneCategoryPerUser:
     if how == _EVERY:
         groups = Groups.from_bytes(rest) if rest else None
         if groups is not None and (first, size, groups.size) != (0, universe, universe):
-            raise ValueError("the groups are not those of these users")
+            raise ValueError("the groups belong to other users")
         return AllUsers(universe, first, size, groups)
     if how not in (_SAMPLED, _MIXED_MORE):
         raise ValueError(f"there are no slots of kind {how}")

@@ -29,7 +29,7 @@ NO_SLOT = -1
 
 @dataclass(frozen=True, eq=False)
 class Ranges:
-    """Slots that are released range by range: those of each group, or of each category. All of it is public.
+    """Slots that are released range by range: one range for each group or category. All of it is public.
 
     Range i has the slots ``bounds[i] .. bounds[i+1]-1``.
     """

@@ -1,12 +1,11 @@
-"""From a DataFrame or a stream to a state folder: two stages, and a shuffle of sets of slots between them.
+"""From a DataFrame or a stream to a state folder, in two stages with a shuffle between them.
 
-A session must keep what it shuffles out of plain files, and delete it when a batch is done.
+The first stage turns each partition of events into a set of slots for each shard, and changes nothing. The second stage
+feeds the shards. If the first stage finds a bad id, it sends the error to all tasks of the second, instead of the sets.
+A task of the second stage reads everything that was sent to it before it changes its shards: so every task knows of
+every bad id before anything changes.
 
-What Python workers do: some make of a partition of events a set of slots for each shard, others feed the shards.
-
-The first stage looks every id up and changes nothing. What it finds wrong it sends to all tasks of the second, in the
-place of the sets. The second stage begins when the first is done, and a task of it changes its shards when it has read
-all that was sent to it: so every task knows of every bad id before it would change anything.
+The shuffled sets say who is in a batch. So the session must encrypt them on disk, and delete them after the batch.
 """
 
 import pickle
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
     from panprivacy.folder import StateFolder
 
 SETS = "task int, slots binary, fault binary"
-"""What the first stage makes: a set of slots for a shard, which a task feeds, or what is wrong with the events."""
+"""What the first stage makes: a set of slots for a shard, which a task feeds, or the error in the events."""
 
 TAKEN = "shards int, fault binary"
 """What each task of the second makes: how many shards have taken the batch, or why none has."""
@@ -46,7 +45,7 @@ _OFFSETS = struct.Struct("=ii")  # where the one set of an Arrow column begins, 
 
 
 class Fault(NamedTuple):
-    """What is wrong with the events, and where it was found: the first of two is the lesser."""
+    """The error in the events, and where it was found: the first of two is the lesser."""
 
     partition: int
     chunk: int
@@ -82,7 +81,7 @@ class Columns:
     skip_outside: bool
 
     def add(self, gathered: Any, batch: "pa.RecordBatch", universe: Any) -> None:
-        """Gather the slots of a record batch; raise what is wrong with it."""
+        """Gather the slots of a record batch; raise its error."""
         missing = sum(column.null_count for column in batch.columns)
         if missing:
             what = "id or category" if self.categorised else "id"
@@ -183,7 +182,7 @@ def _row(task: int, slots: Any, fault: bytes | None) -> "pa.RecordBatch":
 
 
 NEEDED = {
-    "spark.io.encryption.enabled": "what is shuffled or spilled is encrypted on disk, under a key that no disk has",
+    "spark.io.encryption.enabled": "shuffled and spilled data is encrypted on disk, under a key that no disk has",
     "spark.sql.classic.shuffleDependency.fileCleanup.enabled": "shuffle files are deleted when a batch is done",
 }
 """The settings that have to be true, and what each of them does."""
@@ -323,7 +322,7 @@ class Feeding:
         self._shared.destroy()
 
     def take(self, frame: Any, batch: tuple[str, int] | None) -> None:
-        """Feed one batch; raise what is wrong with its first bad id, if there is one."""
+        """Feed one batch; raise the error of its first bad id, if there is one."""
         if batch is None and not self._folder.repeatable:
             raise PanPrivacyError(
                 "Spark may run a task twice, and counters would move twice: say which batch it is, as in "

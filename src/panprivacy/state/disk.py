@@ -21,7 +21,7 @@ _CANNOT_RESERVE = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
 
 
 class StateFileError(PanPrivacyError):
-    """A state file cannot be read, written or locked; the message says what is on disk."""
+    """A state file cannot be read, written or locked; the message says which version is on disk."""
 
 
 class StateInUse(StateFileError):

@@ -280,7 +280,7 @@ class Replacement:
             os.close(handle)
 
     def _second_name(self) -> int | None:
-        """Open what is there now, and give it a second name."""
+        """Open the present file, and give it a second name."""
         try:
             handle = open_own(self.target, os.O_RDWR, beside=False)
         except FileNotFoundError:
@@ -313,7 +313,7 @@ class Replacement:
             ) from None
 
     def recover(self) -> None:
-        """Erase the file that a crash has left: a new one that did not get its place, or an old one that lost it."""
+        """Erase the file that a crash has left: a new file that did not get its place, or an old file that lost it."""
         erase(self.new)
         if is_there(self.old):
             if self.target.exists() and os.path.samestat(self.old.lstat(), self.target.stat()):

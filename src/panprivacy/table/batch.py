@@ -4,7 +4,7 @@ A batch with an id outside the universe changes nothing. Which way it goes depen
 universe, the slots and the table say of themselves:
 
 - A short batch is looked up before the first bit is drawn.
-- A long one that several threads work on, of events that may be repeated, is marked first (`BatchMarks`).
+- A long batch for several threads, of events that may be repeated, is marked first (`BatchMarks`).
 - Slots that are costly to find are kept until the whole batch is looked up (`PartitionedSlots`).
 - A batch that is too long to be kept is looked up twice; where that is more work than a copy of the table, the bits
   are put back if something goes wrong.

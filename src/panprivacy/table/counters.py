@@ -143,7 +143,7 @@ class Counters(Bits):
         *,
         back: bool = False,
     ) -> None:
-        """Count each of these slots as often as `times` says: the law is that of `redraw` with repeated slots."""
+        """Count each of these slots as often as `times` says: with the law of `redraw` on repeated slots."""
         flips = scratch.empty("flips", len(slots), np.uint8)
         coins.draw(threshold, flips)
         if not counter_kernels.count_often(self.words, self.size, self.width, self.up_to, slots, times, flips, back):
@@ -240,7 +240,7 @@ def changes(up_to: int, back: bool) -> NDArray[np.uint16]:
 
 
 def width_of(up_to: int) -> int:
-    """Bits of a field: one, and those of a counter below `up_to`.
+    """Bits of a field: one, and the bits of a counter below `up_to`.
 
     >>> [width_of(up_to) for up_to in (2, 3, 8, 16, 256)]
     [2, 3, 4, 5, 9]

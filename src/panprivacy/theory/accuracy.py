@@ -52,7 +52,7 @@ def mse(
     -----
     Thm 3.2 and 4.2 speak of the error about ``d(S_M)`` for a *fixed* sample, which is the coins and the noise
     only; their proofs use the law of total variance and so add the sampling error, for draws with
-    replacement. For PPDS the formula is that of a level fixed before the stream and users drawn evenly; the
+    replacement. For PPDS the formula assumes a level fixed before the stream and users drawn evenly; the
     printed level depends on the coins, and the linear hash keeps an arithmetic progression of ids.
 
     Examples

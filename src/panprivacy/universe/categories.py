@@ -1,13 +1,14 @@
 """Categories of events: which categories there are, and events that consist of a user and a category."""
 
 import struct
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from itertools import pairwise
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from panprivacy.checks import shown
 from panprivacy.errors import InvalidType, InvalidValue, OutsideUniverse
 from panprivacy.memory.scratch import Scratch
 from panprivacy.universe.columns import (
@@ -16,6 +17,7 @@ from panprivacy.universe.columns import (
     check_many,
     chosen_rows,
     is_arrow,
+    is_frame,
     is_pandas,
     is_polars,
     pieces_of,
@@ -45,11 +47,12 @@ class Categories:
     """
 
     def __init__(self, labels: Iterable[Label], other: bool = False) -> None:
-        listed = tuple(_plain(label) for label in labels) if not isinstance(labels, str | bytes) else ()
+        one = isinstance(labels, str | bytes | Mapping) or not isinstance(labels, Iterable) or is_frame(labels)
+        listed = tuple(_plain(label) for label in labels) if not one else ()
         kinds = set(map(type, listed))
         if kinds not in ({str}, {int}):
             raise InvalidType(
-                f"categories are a list of texts or of integers, got {labels!r:.60}", code="categories-type"
+                f"categories are a list of texts or of integers, got {shown(labels)}", code="categories-type"
             )
         twice = next((label for label in listed if listed.count(label) > 1), None) if _doubled(listed) else None
         if twice is not None:
@@ -91,11 +94,11 @@ class Categories:
         found = self._codes.get(category) if isinstance(category, str | int | np.integer) else None
         if found is not None and not isinstance(category, bool):
             return found
-        with Scratch() as scratch:  # which says what is wrong, if anything is
+        with Scratch() as scratch:  # which raises the error, if there is one
             return int(self.codes([category], scratch)[0])
 
     def codes(self, chunk: Any, scratch: Scratch) -> Words:
-        """The code of each category of a chunk; one that is not listed is refused, unless others are gathered."""
+        """The code of each category of a chunk; unlisted ones are refused, unless others are gathered."""
         codes: Words = scratch.empty("codes", len(chunk), np.uint64)
         if isinstance(chunk, Repeated):
             codes.fill(self.code(chunk.category))
@@ -116,7 +119,7 @@ class Categories:
         return np.ones(len(chunk), dtype=np.bool_) if self.other else self._known.inside(chunk)
 
     def _check_kind(self, chunk: Any) -> None:
-        """Refuse text where categories are integers, integers where they are text, and what is missing."""
+        """Refuse text where categories are integers, integers where they are text, and missing ones."""
         if self._kind is int or not len(chunk):
             return  # `places` refuses everything but integers
         if is_polars(chunk):
@@ -132,7 +135,7 @@ class Categories:
         named, fits = ("integers", _is_whole) if self._kind is int else ("text", _is_text)
         wrong = next((each for each in chunk if not fits(each)), None)
         return InvalidType(
-            f"categories of this estimator are {named}, and {_plain(wrong)!r} is not; nothing was changed",
+            f"categories of this estimator are {named}, and {shown(wrong)} is not; nothing was changed",
             code="category-type",
         )
 

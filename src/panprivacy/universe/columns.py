@@ -3,134 +3,22 @@
 They are cut into *batches*, each of which an estimator takes whole or not at all, and a batch into *chunks*, which the
 kernels take. To find out whether it can take a batch, an estimator may read it twice. An iterator can be read only
 once, so it becomes many batches. An array is not copied; of anything else no more than a chunk is copied at a time.
-
-How far a long iterator has been counted, for a person who watches.
-
-The display has the number of events and their pace. Anyone who watches the process can see both anyway.
 """
 
-import sys
 from collections import deque
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import suppress
-from datetime import date
 from itertools import islice
-from operator import length_hint
-from time import monotonic
-from typing import Any, NamedTuple, Protocol, Self, TypeAlias, TypedDict
-from uuid import UUID
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
+from panprivacy.checks import shown
 from panprivacy.errors import InvalidType, InvalidValue
 from panprivacy.memory.scratch import Scratch, moved, pages
 from panprivacy.memory.threads import CHUNK
 from panprivacy.units import counted
-
-PATIENCE = 2.0
-"""Seconds after which progress is shown; shorter waits need no display."""
-
-
-class Face(Protocol):
-    """Where progress is shown."""
-
-    def show(self, events: int, seconds: float) -> None:
-        """Show how many events were counted in how many seconds."""
-        ...
-
-    def close(self) -> None:
-        """Take the display away, or leave its last number."""
-        ...
-
-
-class Counter:
-    """Counts events as they are taken, and shows how many once that has lasted; nothing if nobody looks.
-
-    An iterator that shows its own progress (tqdm) is left to do so.
-    """
-
-    def __init__(self, ids: object) -> None:
-        self._watched = type(ids).__module__.partition(".")[0] != "tqdm" and (_on_terminal() or _in_notebook())
-        # Most iterators do not know; one that fails when asked is not to fail here.
-        self._expected = 0
-        with suppress(Exception):
-            self._expected = length_hint(ids) if self._watched else 0
-        self._start = monotonic()
-        self._events = 0
-        self._face: Face | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._face is not None:
-            self._face.close()
-
-    def advance(self, events: int) -> None:
-        """Add to the number of events taken."""
-        self._events += events
-        seconds = monotonic() - self._start
-        if not self._watched or seconds < PATIENCE:
-            return
-        if self._face is None:
-            self._face = Line(self._expected) if _on_terminal() else Cell()
-        self._face.show(self._events, seconds)
-
-
-class Line:
-    """A bar on the last line of a terminal, taken away in the end."""
-
-    def __init__(self, expected: int) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-        columns = (BarColumn(), TextColumn("{task.fields[said]}"), TimeElapsedColumn())
-        # Without a thread of its own: a bar that nobody closes does not go on drawing.
-        self._progress = Progress(*columns, console=Console(stderr=True), transient=True, auto_refresh=False)
-        self._task = self._progress.add_task("", total=expected or None, said="")
-        self._progress.start()
-
-    def show(self, events: int, seconds: float) -> None:
-        """Draw the bar anew."""
-        self._progress.update(self._task, completed=events, said=_said(events, seconds), refresh=True)
-
-    def close(self) -> None:
-        """Wipe the line."""
-        self._progress.stop()
-
-
-class Cell:
-    """A line under the cell of a notebook, which stays there with the last number."""
-
-    def __init__(self) -> None:
-        from IPython.display import display
-
-        self._handle: Any = display({"text/plain": ""}, raw=True, display_id=True)
-
-    def show(self, events: int, seconds: float) -> None:
-        """Write the line anew."""
-        self._handle.update({"text/plain": _said(events, seconds)}, raw=True)
-
-    def close(self) -> None:
-        """Leave the line with its last number."""
-
-
-def _said(events: int, seconds: float) -> str:
-    return f"{events:,} events, {events / seconds:,.0f} a second"
-
-
-def _on_terminal() -> bool:
-    return sys.stderr is not None and sys.stderr.isatty()
-
-
-def _in_notebook() -> bool:
-    """Whether this is the kernel of a notebook, without importing IPython to find out."""
-    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
-    return type(shell).__name__ == "ZMQInteractiveShell"
-
-
-# --- progress of an iterator ------------------------------------------------------------------------------------------
+from panprivacy.universe.progress import Counter
 
 
 class LazyFrame(Protocol):
@@ -169,7 +57,6 @@ batch is one. An id is an integer, a text, bytes or a UUID, or whatever `pp.User
 them, an (n, 2) array, two columns in a tuple, or a frame of two columns.
 """
 
-_SHOWN = 60  # characters of an id that an error names
 _ITERATOR_BATCH = 8 * CHUNK
 _SHORT = 2**16  # rows of text that a chunk of Polars has if it is hashed by itself; shorter ones are joined
 
@@ -197,8 +84,11 @@ def batches(ids: object) -> Iterator[list[Chunk]]:
         yield pieces
         return
     if is_stream(ids):
-        for column in streamed(ids):
-            yield pieces_of(column) or []
+        columns = streamed(ids)
+        with Counter(columns) as counter:
+            for column in columns:
+                yield pieces_of(column) or []
+                counter.advance(len(column))
         return
     iterator = iter(check_many(ids))
     with Counter(ids) as counter:
@@ -222,7 +112,7 @@ def chunks(pieces: list[Chunk], most: int = CHUNK) -> Iterator[Any]:
 
 
 def pieces_of(ids: object, what: str = "ids") -> list[Chunk] | None:
-    """A column of known length in pieces that can be cut by rows; None for an iterator, or for what is no column.
+    """A column of known length in pieces that can be cut by rows; None for an iterator, or for anything but a column.
 
     `what` is the noun for the values of the column, if one of its errors needs it.
     """
@@ -359,13 +249,18 @@ def _parts(frame: Any, names: Sequence[str]) -> Iterator[Any]:
     """The frame, or each batch of a stream, with at least these columns."""
     if not is_stream(frame):
         yield frame
-    elif _library(frame) == "polars":
-        yield from frame.select(list(dict.fromkeys(names))).collect_batches(maintain_order=True)
+        return
+    if _library(frame) == "polars":
+        parts = frame.select(list(dict.fromkeys(names))).collect_batches(maintain_order=True)
     elif _library(frame) == "duckdb":
         quoted = ('"' + name.replace('"', '""') + '"' for name in dict.fromkeys(names))
-        yield from _reader(frame.select(", ".join(quoted)))
+        parts = _reader(frame.select(", ".join(quoted)))
     else:
-        yield from _reader(frame)
+        parts = _reader(frame)
+    with Counter(iter(parts)) as counter:
+        for part in parts:
+            yield part
+            counter.advance(len(part))
 
 
 def names_of(ids: Any) -> list[str]:
@@ -484,19 +379,6 @@ def refuse_missing(missing: int) -> None:
     if missing:
         are = "is" if missing == 1 else "are"
         raise InvalidValue(f"{counted(missing, 'id')} {are} missing (null); drop such rows first", code="missing-ids")
-
-
-def shown(user: Any) -> str:
-    """One id for an error to name, shortened; of an object that may hold many ids, its type only.
-
-    >>> shown("ada"), shown(7), shown(range(7)), len(shown("a" * 1000))
-    ("'ada'", '7', 'a range', 60)
-    """
-    parts = user if isinstance(user, tuple) else (user,)
-    if all(isinstance(part, str | bytes | int | float | np.generic | UUID | date | None) for part in parts):
-        text = repr(user.item() if isinstance(user, np.generic) else user)
-        return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
-    return f"a {type(user).__name__}"
 
 
 def refuse_floats(column: Any, what: str = "ids") -> None:

@@ -172,7 +172,7 @@ def _named_ends(nodes: Users, chunk: Any, scratch: Scratch) -> Words:
 
 
 def ends_of(edges: Any) -> tuple[Any, Any]:
-    """The column of sources and that of targets."""
+    """The columns of sources and targets."""
     if isinstance(edges, Pairs):
         return edges.columns
     for edge in edges:

@@ -28,7 +28,7 @@ _HEAD = struct.Struct("<IQ")  # groups, bytes of their labels
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """Users in a row, by group: those of group i stand at ``bounds[i] .. bounds[i+1]-1``. All of it is public."""
+    """Users in a row, by group: users of group i stand at ``bounds[i] .. bounds[i+1]-1``. All of it is public."""
 
     labels: tuple[Label, ...]
     bounds: NDArray[np.int64]
@@ -88,7 +88,7 @@ def label_column(given: Any, size: int) -> "pl.Series":
     """The group of each user, as one column of text or of integers."""
     import polars as pl
 
-    if isinstance(given, str | bytes | Set):
+    if isinstance(given, str | bytes | Set) or not isinstance(given, Iterable):
         raise InvalidType(
             f"groups are one column: the label of each user, in their order, not a {type(given).__name__}",
             code="groups-type",
@@ -147,7 +147,7 @@ def labels_bytes(labels: tuple[Label, ...]) -> bytes:
 
 
 def labels_from(data: bytes) -> tuple[Label, ...]:
-    """Read labels: all of them text, or all integers, but for a last one that gathers the others."""
+    """Read labels: all of them text, or all integers, but for a last label that gathers the others."""
     labels = json.loads(data)
     if not isinstance(labels, list) or not labels:
         raise ValueError("these are no labels")

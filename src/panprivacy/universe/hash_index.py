@@ -61,7 +61,7 @@ class HashIndex:
         self._bits = bits
 
     def find(self, hashes: Words, checks: Words | None, scratch: Scratch) -> tuple[Words, int]:
-        """The position of each hash, `NOT_THERE` for one that is not in the list, and how many are not."""
+        """The position of each hash, `NOT_THERE` if it is not in the list, and how many are not."""
         found: Words = scratch.empty("found", len(hashes), np.uint64)
         bits, second = np.uint64(self._bits), hashes if checks is None else checks
         return found, int(kernels.find(hashes, second, bits, self._starts, self._entries, found))

@@ -79,12 +79,12 @@ def _of_objects(array: NDArray[Any], scratch: Scratch) -> tuple[Words, bool]:
 
 
 def integers(chunk: Any, scratch: Scratch) -> NDArray[np.integer]:
-    """Turn a chunk into an integer array, and refuse what is not integers: booleans, floats, times, text.
+    """Turn a chunk into an integer array, and refuse anything but integers: booleans, floats, times, text.
 
     An array of objects comes back where Python's integers fit no 64-bit type together.
     """
     refuse_floats(chunk)
-    # NumPy would make an object of every number in a range, and nobody could wipe those.
+    # NumPy would make an object of every number in a range, which could not be wiped.
     array = np.arange(chunk.start, chunk.stop, chunk.step) if isinstance(chunk, range) else np.asarray(chunk)
     if array is not chunk and not hasattr(chunk, "__array__") and array.flags.owndata and array.dtype != object:
         scratch.own(array)  # made here: what `__array__` gives may be the caller's own

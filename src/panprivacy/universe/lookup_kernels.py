@@ -1,6 +1,6 @@
 """The loops that find the position of every id, compiled by numba and run without the GIL.
 
-Ids come as 64-bit words that nobody writes to; what is found is written to scratch, which the caller wipes. The types
+Ids come as 64-bit words that are not written to; results go to scratch, which the caller wipes. The types
 are fixed, so that the kernels are compiled or loaded when this module is, and no event changes them.
 """
 
@@ -24,7 +24,7 @@ _OUT = types.uint64[::1]
 def hash_ids(ids, first_key, second_key, hashes):
     """Mix 64-bit ids under two keys: two rounds of xorshift and multiply, and a last shift.
 
-    The constants are those of Evensen's moremur, a finaliser chosen by search for its avalanche.
+    The constants are from Evensen's moremur, a finaliser chosen by search for its avalanche.
     """
     for i in range(len(ids)):
         h = ids[i] ^ first_key

@@ -4,7 +4,7 @@ Two ids are the same user if they are the same number, or the same text or bytes
 holds it, "5" is another, b"5" is the same as "5", and a `UUID` is the same as its canonical text. A negative integer is
 read as two's complement: -1 and 2**64 - 1 are one user.
 
-Integers go through a keyed mixer, texts and bytes through XXH3 seeded from the key. Neither is cryptographic: whoever
+Integers go through a keyed mixer, texts and bytes through XXH3 seeded from the key. Neither is cryptographic: who
 knows the key may craft ids that share a bit. The estimate would suffer, privacy would not: it rests on the coins alone.
 """
 
@@ -18,10 +18,11 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
+from panprivacy.checks import shown
 from panprivacy.errors import InvalidType, InvalidValue, OutsideUniverse
 from panprivacy.memory.scratch import Scratch
 from panprivacy.universe import lookup_kernels as kernels
-from panprivacy.universe.columns import floats_refused, is_arrow, is_polars, refuse_floats, shown
+from panprivacy.universe.columns import floats_refused, is_arrow, is_polars, refuse_floats
 from panprivacy.universe.integers import Lookup, TooLarge, Words, as_words
 
 _WORD = 2**64

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from panprivacy.checks import shown
 from panprivacy.errors import InvalidType, InvalidValue, OutsideUniverse
 from panprivacy.memory.scratch import Scratch, mask
 from panprivacy.universe import kernels
-from panprivacy.universe.columns import floats_refused, shown
+from panprivacy.universe.columns import floats_refused
 from panprivacy.universe.integers import Lookup, TooLarge, Words, as_words
 
 _HALF = 2**31  # read as unsigned, a negative number of 32 bits is not below this

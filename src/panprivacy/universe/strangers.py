@@ -5,11 +5,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from panprivacy.checks import shown
 from panprivacy.errors import InvalidType, InvalidValue, OutsideUniverse
 from panprivacy.memory.scratch import Scratch
 from panprivacy.universe import Edges, Universe, Users
 from panprivacy.universe.categories import CategorizedEvents, columns_of_events
-from panprivacy.universe.columns import Chunk, chosen_rows, chunks, is_arrow, is_polars, refuse_missing, shown
+from panprivacy.universe.columns import Chunk, chosen_rows, chunks, is_arrow, is_polars, refuse_missing
 from panprivacy.universe.edges import ends_of
 from panprivacy.universe.open import OpenUniverse
 

@@ -1,6 +1,6 @@
 """A universe that is a list: the enrolled patients, the customers, the fleet."""
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
@@ -59,16 +59,18 @@ class Users(LookedUp):
     """The users are these, and no others.
 
     `ids` is a list, a set, an array, a Polars or Arrow column, a `column` of a frame, of a DuckDB relation or of an
-    Arrow reader, or the path of a file: ``.txt`` with one id a line, or a `column` of any file that events may be in,
-    read as ``--universe-file`` reads it (where a text file spells every id like an integer, they are integers; where
-    one is ``007``, all are text). Duplicates count once, and the order does not matter: the same set of ids is the same
-    universe. The list is needed to feed events; it is public knowledge by the design of density estimation, and it is
-    never part of an estimator's bytes, which hold only its fingerprint. Ids other than integers, strings and bytes
-    need a `repr` that spells out their value.
+    Arrow reader, or the path or URL of a file: ``.txt`` with one id a line, or a `column` of any file that events may
+    be in, read as ``--universe-file`` reads it (where a text file spells every id like an integer, they are integers;
+    where one is ``007``, all are text). Duplicates count once, and the order does not matter: the same set of ids is
+    the same universe. The list is needed to feed events; it is public knowledge by the design of density estimation,
+    and it is never part of an estimator's bytes, which hold only its fingerprint. Ids other than integers, strings and
+    bytes need a `repr` that spells out their value.
 
     `groups` gives each user one group, such as a region: a column as long as `ids`, of text or integers, or the name of
     a second column of the file or frame. The list is then in the order of groups, and a `Density` of it releases every
     group.
+
+    `storage_options` are those of the file system behind a URL, as `StateFolder` takes them.
 
     `normalize` writes ids of the list and of events alike: ``"zeros"`` takes leading zeros and a trailing ``.0`` away,
     ``"case"`` upper case, ``"strip"`` surrounding space, ``"nfc"`` Unicode forms; ``"zeros,case"`` both, ``"all"`` all.
@@ -90,12 +92,21 @@ class Users(LookedUp):
 
     lookup = Lookup.SEARCHED
 
-    def __init__(self, ids: Any, column: str | None = None, *, groups: Any = None, normalize: Any = None) -> None:
+    def __init__(
+        self,
+        ids: Any,
+        column: str | None = None,
+        *,
+        groups: Any = None,
+        normalize: Any = None,
+        storage_options: Mapping[str, Any] | None = None,
+    ) -> None:
         if isinstance(ids, str | Path):
             from panprivacy.ingest.lists import read_ids
 
-            file = str(ids)
-            ids, groups = read_ids(file, column), None if groups is None else read_ids(file, groups, "group")
+            file, options = str(ids), storage_options
+            ids = read_ids(file, column, storage_options=options)
+            groups = None if groups is None else read_ids(file, groups, "group", options)
         elif isinstance(column, str) and (is_frame(ids) or is_stream(ids)):
             labels = [groups] if isinstance(groups, str) else []
             ids, *labels = chosen_columns(ids, column, *labels)
@@ -109,10 +120,10 @@ class Users(LookedUp):
                 "the second argument names a column of a file or a frame; for groups say pp.Users(ids, groups=labels)",
                 code="column-of-a-file",
             )
-        self.normalize = parse_normalize(normalize)
-        """What is taken away from the spelling of ids; None if nothing was said, and nothing is."""
+        self.normalize: tuple[str, ...] | None = parse_normalize(normalize)
+        """The differences of spelling that are ignored; None if that was not said, and none is ignored."""
         self.groups: Groups | None = None
-        """Which positions are those of which group, where users have one."""
+        """The positions of each group, where users have one."""
         given = _alike(_column(ids), self.normalize) if self.normalize else _column(ids)
         if groups is None:
             listed = _in_order(given)
@@ -356,7 +367,7 @@ def as_users(given: Any) -> Users:
 
 
 def in_groups(groups: Groups | None) -> str:
-    """What is said of groups after a number of users."""
+    """The text about groups after a number of users."""
     return "" if groups is None else f" in {counted(len(groups.labels), 'group')}"
 
 

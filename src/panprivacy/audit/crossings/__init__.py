@@ -1,10 +1,14 @@
-"""Crossings: every exported estimator with every feature that it can meet, each audited, refused or not applicable."""
+"""Crossings: every exported estimator with every feature that it can meet, each audited, refused or not applicable.
+
+`rows` are the estimators, `columns` the features; a column finds one of the `cells` for any row.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
+from panprivacy.audit.crossings.cells import Cell, How, Verdict
 from panprivacy.audit.crossings.columns import COLUMNS, MORE, Column
-from panprivacy.audit.crossings.measuring import Cell, How, Row, Verdict, rows
+from panprivacy.audit.crossings.rows import Row, rows
 
 __all__ = [
     "COLUMNS",
@@ -42,7 +46,7 @@ class Filled(NamedTuple):
 
 
 def crossings(estimator: str | None = None) -> list[Crossing]:
-    """All cells of the table, or those of one estimator."""
+    """All cells of the table, or of one estimator."""
     chosen = [row for row in rows() if estimator is None or row.name.lower() == estimator.lower()]
     if not chosen:
         raise ValueError(

@@ -7,11 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from panprivacy.audit import holders, interference
-from panprivacy.audit.crossings.measuring import (
-    KINDS,
+from panprivacy.audit.crossings.cells import (
     Cell,
     How,
-    Row,
     Scenario,
     Verdict,
     measure,
@@ -19,6 +17,7 @@ from panprivacy.audit.crossings.measuring import (
     refusal,
     refused,
 )
+from panprivacy.audit.crossings.rows import KINDS, Row
 from panprivacy.audit.holders import Observer
 from panprivacy.audit.subjects import SUBJECTS, Case
 from panprivacy.estimators.actives import ActiveUsers
@@ -49,11 +48,11 @@ class Column:
 
 def _holder(row: Row, coins: Coins, **options: Any) -> Any:
     """The estimator of a row as a stream meets it."""
-    return row.wrap(coins, **options) if row.container else holders.Alone(row.build(coins, **options))
+    return row.wrap(coins, **options) if row.container else holders.Holder(row.build(coins, **options))
 
 
 def _planned(row: Row, releases: int) -> dict[str, Any]:
-    """The options by which a row plans so many releases; with two periods, the cohort is one more."""
+    """The options by which a row plans releases; with two periods, the cohort is one more."""
     if "releases" in row.options:
         return {"releases": releases}
     if "span" in row.options:
@@ -212,7 +211,7 @@ def _slots(row: Row) -> Cell:
 
 
 def windows(row: Row, times: int, readings: int | None, delta: float | None = None, releases: int = 1) -> Cell:
-    """An estimator inside `Windows`, and what they state for so many windows, read once, in each, or not at all."""
+    """An estimator inside `Windows`, and the loss stated for one or two of them, read once, in each, or not at all."""
     error = refusal(lambda: Windows(row.itself, every=1, start=0))
     if error:
         return refused(error)
@@ -242,27 +241,26 @@ def windows(row: Row, times: int, readings: int | None, delta: float | None = No
 
 def _windows_of_one_bit(row: Row, times: int, readings: int | None, each: int, options: dict[str, Any]) -> Cell:
     windows: Any = Windows(holders.Maker(row.build, SeededCoins(0), **options), every=1, start=0)
-    claimed = windows.loss(times, readings=readings), holders.delta_of(windows, times, readings)
-    split = split_of(windows)
+    claimed, split = holders.claim_for(windows, times, readings), split_of(windows)
     scenario = Scenario(range(1), 1, releases=times * each, readings=readings or 0)
     return measure(lambda coins: holders.OneBit(split, claimed, each, coins), scenario, How.MACHINE)
 
 
 def cycles(row: Row, readings: int | None, delta: float | None = None, **options: Any) -> Cell:
-    """Two cycles of one object, and what it states for them, read once or not at all."""
+    """Two cycles of one object, and its stated loss for them, read once or not at all."""
     if not row.cycles:
         return not_applicable("one cycle is its life")
     if delta is not None:
         est = row.build(SeededCoins(0), delta=delta, epsilon=6.0, span="1d", **options)
-        claimed = est.loss(2, readings=readings), holders.delta_of(est, 2, readings)
+        claimed, split = holders.claim_for(est, 2, readings), split_of(est)
         scenario = Scenario(range(1), 1, releases=2, readings=readings or 0, verbs=("update", "remove"))
-        split = split_of(est)
         return measure(lambda coins: holders.OneBit(split, claimed, 1, coins), scenario, How.MACHINE)
     est = row.build(SeededCoins(0))
     scenario = Scenario(
         [_with_whole_cycles(est)], 4, releases=2 * est.days, readings=1 if readings is None else readings
     )
-    return measure(lambda coins: holders.Cycles(row.build(coins), 2, readings), scenario)
+    claimed = holders.claim_for(est, 2, readings)
+    return measure(lambda coins: holders.Holder(row.build(coins), claimed), scenario)
 
 
 def _with_whole_cycles(est: Any) -> int:
@@ -384,12 +382,13 @@ def _groups_of_actives() -> Cell:
 
 def _alone(releases: int, **options: Any) -> Cell:
     scenario = Scenario(range(1), 1, releases=releases)
-    return measure(lambda coins: holders.Alone(Row(Density).build(coins, releases=releases, **options)), scenario)
+    return measure(lambda coins: holders.Holder(Row(Density).build(coins, releases=releases, **options)), scenario)
 
 
 def _together(**options: Any) -> Cell:
     scenario = Scenario(range(2), 2 if not options else 1, together=2)
-    return measure(lambda coins: holders.Together(Row(Density).build(coins, universe=2, **options), 2), scenario)
+    claimed = holders.claim_together(Row(Density).build(SeededCoins(0), universe=2, **options), 2)
+    return measure(lambda coins: holders.Holder(Row(Density).build(coins, universe=2, **options), claimed), scenario)
 
 
 MORE: dict[str, Any] = {

@@ -360,7 +360,7 @@ class DeltaJudge:
     def _make_profile(self, a: int, b: int) -> Profile:
         one, other = self.views.of(a), self.views.of(b)
         shares: dict[Contrast | None, Fraction] = {}
-        for visible, weights in one.items():  # what is impossible under the first law adds nothing
+        for visible, weights in one.items():  # a sight that is impossible under the first law adds nothing
             contrast, share, _ = contrast_of(weights, other.get(visible))
             shares[contrast] = shares.get(contrast, Fraction(0)) + share
         if missing := self.views.missing(a):

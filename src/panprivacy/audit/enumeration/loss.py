@@ -1,13 +1,13 @@
 r"""The largest privacy loss among laws: the ratio of the likelihoods of what an observer sees.
 
-What is seen is a state, by itself, and numbers behind noise. For a fixed state, the likelihood of the numbers
+An observer sees a state, by itself, and numbers behind noise. For a fixed state, the likelihood of the numbers
 o_1..o_k under a law is ``f(o) = sum of weight * prod exp(-rate_i * |o_i - v_i|)`` over the values v that the noise
 may have hidden. No range of o need be cut off: with all coordinates but one fixed, between two neighbouring values
 of v_i both ``f`` and its rival ``g`` have the form ``A*e^(r*o) + B*e^(-r*o)``, so f/g is a Moebius function of
 ``e^(2*r*o)`` and monotone; beyond the outermost values it is constant. The largest ratio over all integers, or all
 reals, is therefore found where each o_i equals one of the values v_i.
 
-`Views` splits laws by what is seen without noise, `widest` finds the largest ratio among laws, and `Judge` keeps the
+`Views` splits laws by the part seen without noise, `widest` finds the largest ratio among laws, and `Judge` keeps the
 largest of all timelines.
 """
 
@@ -31,7 +31,7 @@ Point: TypeAlias = tuple[Fraction | Decimal, ...]
 """The numbers seen; plus and minus infinity are the far ends."""
 
 Visible: TypeAlias = tuple[tuple[object, ...], ...]
-"""What is seen without noise: states, and what releases returned beside their noisy numbers."""
+"""The part seen without noise: states, and everything that releases returned beside their noisy numbers."""
 
 _CONTEXT = Context(prec=50)
 _FAR = (Decimal("-Infinity"), Decimal("Infinity"))
@@ -181,7 +181,7 @@ def _noise(rate: Fraction, distance: Fraction, whole: bool) -> Decimal:
 
 
 class Views:
-    """Laws sorted by what is seen without noise; each thing seen has a number."""
+    """Laws sorted by the part seen without noise; each such sight has a number."""
 
     def __init__(self, laws: Laws) -> None:
         self._laws = laws
@@ -226,7 +226,7 @@ class Views:
 
 @dataclass(frozen=True)
 class Finding:
-    """A gap between two laws, the steps that lead to each, and the noiseless part of what is seen."""
+    """A gap between two laws, the steps that lead to each, and the part seen without noise."""
 
     gap: Gap
     steps_a: tuple[Step, ...]

@@ -1,7 +1,7 @@
 """The whole memory of an object, as an intruder finds it: compared by content, and copied.
 
 Nothing is left out but the coin source of the auditor itself, locks, and code. An attribute that an estimator keeps
-in addition to its bits, such as a count of events or the key of a generator, is therefore part of what is audited.
+in addition to its bits, such as a count of events or the key of a generator, is therefore audited, too.
 """
 
 import copy

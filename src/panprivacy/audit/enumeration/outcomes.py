@@ -160,7 +160,7 @@ class EveryOutcome(Coins):
         return noisy
 
     def reaches(self, value: int, bar: int, noise: Noise) -> bool:
-        """Two outcomes, since the noise is seen by nobody: no tail is left out."""
+        """Two outcomes, since the noise is not seen: no tail is left out."""
         reached = self._branch(2) == 1
         beyond = chance_from(abs(bar - value) + (bar <= value), noise)
         self._weight *= beyond if reached == (bar > value) else 1 - beyond

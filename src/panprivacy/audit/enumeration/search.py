@@ -4,7 +4,7 @@ Two streams are adjacent if they are the same once one user's events are deleted
 be added, removed or moved. So all streams adjacent to each other share a *timeline*: the events of all other users,
 the readings, the releases and the redraws, in one order. They differ in what the user does between its points. The
 search walks over timelines, and carries along, for each, the laws under everything the user can have done so far.
-What is asked of a finished timeline is then only, for each outcome, the largest and the smallest of its
+A finished timeline is then only asked, for each outcome, for the largest and the smallest of its
 probabilities under those laws: no pair need be formed.
 """
 
@@ -82,32 +82,45 @@ class ListedStreams:
 
 @dataclass(frozen=True)
 class Left:
-    """What is still to be put on the timeline."""
+    """What may still be seen."""
 
+    releases: int
     readings: int
     """Readings before the next redraw."""
-    redraws: int
-    releases: int
-    per_stretch: int
-    """Readings between two redraws."""
+    redraws: int = 0
+    per_redraw: int = 0
+    """Readings after each redraw."""
+    stretch: int = 0
+    """After this many releases one reading is left again, unless no release is; 0 if readings do not depend on them."""
 
     @property
     def done(self) -> bool:
         return not (self.readings or self.redraws or self.releases)
 
+    def after_reading(self) -> "Left":
+        return replace(self, readings=self.readings - 1)
+
+    def after_redraw(self) -> "Left":
+        return replace(self, redraws=self.redraws - 1, readings=self.per_redraw)
+
+    def after_release(self) -> "Left":
+        left = self.releases - 1
+        again = self.stretch and left % self.stretch == 0
+        return replace(self, releases=left, readings=int(left > 0) if again else self.readings)
+
     def choices(self, release: Step) -> Iterator[tuple[Step, "Left"]]:
-        """What can come next. A redraw comes after its stretch has been read: an unread stretch shows less."""
+        """What can come next. A redraw comes after all readings before it: an unread stretch shows less."""
         if self.readings:
-            yield READ, replace(self, readings=self.readings - 1)
+            yield READ, self.after_reading()
         elif self.redraws:
-            yield REDRAW, replace(self, redraws=self.redraws - 1, readings=self.per_stretch)
+            yield REDRAW, self.after_redraw()
         if self.releases:
-            yield release, replace(self, releases=self.releases - 1)
+            yield release, self.after_release()
 
 
 @dataclass(frozen=True)
 class Beginning:
-    """The law under what one user did so far, what is delivered but not yet processed, and what may follow."""
+    """The law under one user's events so far, a batch that is not yet processed, and where the stream may go on."""
 
     law: int
     pending: Step | None

@@ -1,6 +1,6 @@
 r"""The delta against an intruder who watches the releases and decides by them what happens next.
 
-After every output the intruder chooses what the user does in either world, and what is seen next: a release, or a
+After every output the intruder chooses the user's actions in either world, and the next observation: a release, or a
 reading of the whole state. The largest sum over all that can be seen of
 
     max(P(seen) - e^epsilon * P'(seen), 0)
@@ -10,11 +10,10 @@ from the end: an optimal stopping problem. What the state does comes from `Machi
 every outcome of its coins.
 
 **Never too small.** Outputs are followed until the noise of a number has a probability below 1e-10 left, and histories
-that have a probability below 1e-13 are not followed. What is left out is added.
+that have a probability below 1e-13 are not followed. Their probability is added.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import product
 from math import ceil, exp, log, sqrt
 from typing import NamedTuple, TypeAlias
@@ -24,6 +23,7 @@ from numpy.typing import NDArray
 
 from panprivacy.audit.enumeration.machine import Machine, Step
 from panprivacy.audit.enumeration.outcomes import Noised
+from panprivacy.audit.enumeration.search import Left
 from panprivacy.privacy.noise import Gaussian
 
 Reals: TypeAlias = NDArray[np.float64]
@@ -44,24 +44,6 @@ class Seen(NamedTuple):
     """From each state, through each output, to each next state."""
     fresh: Reals | None
     """The law of the next state, if it does not depend on anything before: a window or a cycle has ended."""
-
-
-@dataclass(frozen=True)
-class Left:
-    """What may still be seen."""
-
-    releases: int
-    readings: int
-    stretch: int = 0
-    """After so many releases a reading is left again, but for the last time; 0 if there is one reading in all."""
-
-    def after_release(self) -> "Left":
-        left = self.releases - 1
-        again = self.stretch and left % self.stretch == 0
-        return Left(left, (1 if left else 0) if again else self.readings, self.stretch)
-
-    def after_reading(self) -> "Left":
-        return Left(self.releases, self.readings - 1, self.stretch)
 
 
 class Watcher:
@@ -85,7 +67,7 @@ class Watcher:
             first[0, states.index(move.state)] += move.share / start.whole
         self._growth = exp(epsilon) * (1 - _ROUNDING)
         self.left_out = 0.0
-        found = self._value(first * (1 + _ROUNDING), first, states, Left(releases, readings, stretch))
+        found = self._value(first * (1 + _ROUNDING), first, states, Left(releases, readings, stretch=stretch))
         return min(float(found[0]) + releases * self.left_out, 1.0)
 
     def _value(self, a: Reals, b: Reals, states: States, left: Left) -> Reals:
@@ -97,7 +79,7 @@ class Watcher:
             )
         likely: Reals = a.sum(axis=1)
         best: Reals = np.maximum(likely - self._growth * b.sum(axis=1), 0.0)
-        if not (left.releases or left.readings):
+        if left.done:
             return best
         followed = likely > _TINY
         if not followed.all():
@@ -115,7 +97,7 @@ class Watcher:
         return best
 
     def _read(self, a: Reals, b: Reals, states: States, left: Left) -> Reals:
-        if not (left.releases or left.readings):  # nothing is left to be seen
+        if left.done:
             return np.asarray(np.maximum(a - self._growth * b, 0.0).sum(axis=1))
         found = np.zeros(len(a))
         for i, state in enumerate(states):
@@ -130,7 +112,7 @@ class Watcher:
             for i in range(0, len(a), rows):
                 some = slice(i, i + rows)
                 one, other = (np.tensordot(world[some], seen.weights, 1).reshape(-1, following) for world in (a, b))
-                if seen.fresh is None or not (left.releases or left.readings):
+                if seen.fresh is None or left.done:
                     values = self._value(one, other, seen.after, left)
                 else:
                     values = self._value_of_fresh(one.sum(axis=1), other.sum(axis=1), seen, left)
@@ -143,7 +125,7 @@ class Watcher:
         Ratios are rounded down to a grid, so that values are rounded up, and each of them is worked out once.
         """
         assert seen.fresh is not None
-        values = a.copy()  # what is too unlikely to be followed
+        values = a.copy()  # of histories too unlikely to be followed
         followed = (a > _TINY) & (b > _TINY * a)
         steps, which = np.unique(np.floor(np.log(b[followed] / a[followed]) / _GRID), return_inverse=True)
         ones = np.tile(seen.fresh, (len(steps), 1))

@@ -15,7 +15,8 @@ from panprivacy.audit.enumeration.machine import Machine, Step
 from panprivacy.audit.enumeration.memories import CODE, LOCKS, METHODS, attributes, tombstones
 from panprivacy.audit.enumeration.outcomes import EveryOutcome, Noised
 
-_AGREE = 1e-12  # a claim is a float, computed in floats: it is compared to twelve digits
+AGREE = 1e-12
+"""A claim is a float, computed in floats: it is compared to twelve digits."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,7 @@ class Result:
     that.
     """
     worst_delta: float = 0.0
-    """With a delta: the largest that is needed at the claimed epsilon. Never too small: what is not summed is added."""
+    """With a delta: the largest that is needed at the claimed epsilon, never too small."""
     claimed_delta: float = 0.0
     """What the estimator says of itself; 0 if it claims epsilon alone, and then no delta is looked for."""
 
@@ -99,7 +100,7 @@ class Result:
         """Whether the loss is at most what was claimed, to twelve digits; with a delta, whether the delta is."""
         if self.claimed_delta:
             return self.worst_delta <= self.claimed_delta
-        return self.settled and self.worst_loss <= self.claimed * (1 + _AGREE)
+        return self.settled and self.worst_loss <= self.claimed * (1 + AGREE)
 
     def __str__(self) -> str:
         head = self._delta_line() if self.claimed_delta else self._loss_line()
@@ -162,7 +163,7 @@ def witness_of(finding: Finding, machine: Machine) -> Witness:
 
 
 def tell(a: Sequence[Step], b: Sequence[Step], machine: Machine, **seen: Any) -> Witness:
-    """A witness of two streams, and of what is seen."""
+    """A witness: two streams, and the observation that tells them apart."""
     return Witness(
         user=_whose(a, b, machine), stream_a=_say(a, machine), stream_b=_say(b, machine), moment=_moment(a, b), **seen
     )

@@ -47,9 +47,9 @@ TINY = 100
 SHORT = 1_000
 """Events of a short batch."""
 LONG = CHUNK + 10_000
-"""Events of a long one: more than the coins are drawn for at a time."""
+"""Events of a long batch: coins are drawn for fewer at a time."""
 HUGE = 2 * ROWS_PER_THREAD[Lookup.DIRECT] + 10_000
-"""Events of one that two threads work on, whatever it is of."""
+"""Events of a batch that two threads share, whatever the container."""
 FEW = 1_000
 """Users who come one by one."""
 _FIRST = {"tiny": TINY, "short": SHORT, "singly": FEW}  # batches of the first users of a group
@@ -186,22 +186,26 @@ class Batch:
 
     @property
     def last(self) -> People:
-        """The last event of each user, in order: the one that says what its bit is."""
+        """The last event of each user, in order: it decides the bit."""
         return self.events[-self.different :]
+
+    def up_to(self, users: int | None) -> "Batch":
+        """One event of each of the first users, if there are to be so few."""
+        return self if users is None else Batch(self.last[:users], min(self.different, users))
 
 
 class UserPool:
     """The users of a scenario, each with an id, a position in the universe, and a bit."""
 
-    def __init__(self, kind: str, users: int, container: str, seed: int, *, piped: bool = False) -> None:
+    def __init__(self, kind: str, users: int, container: str, seed: int, *, own_key: bool = False) -> None:
         self._random = np.random.default_rng(seed)
         self.kind = kind
         self.open = kind.startswith(("DistinctCount", "overlapping"))
         """Whether an id is one of 2**63, so that a single one is a find, or one of a list that anybody may know."""
         self.categories = categories_of(kind)
         """How many categories events can be in."""
-        self.keyed = not ((self.open or self.categories) and piped)
-        """Whether the key is known that gives users their bits; a command draws its own, and tells nobody."""
+        self.keyed = not ((self.open or self.categories) and own_key)
+        """Whether the key is known that gives users their bits, and not the process's own."""
         self.container = container
         self.text = container in TEXTS
         self.ids = self._make_ids(users)
@@ -267,7 +271,7 @@ class UserPool:
         return np.where(inside, ids[:, None], strangers[:, None]).ravel(), inside.ravel()
 
     def places(self, people: People) -> Words:
-        """The positions of users in their universe: hashes where it is open, zeros if nobody can know them."""
+        """The positions of users in their universe: hashes where it is open, zeros if they are not known."""
         if not self.keyed:
             return np.zeros(len(people), dtype=np.uint64)
         if not self.kind.startswith(("Edges", "Users")) and not self.open:

@@ -20,7 +20,7 @@ _FORMATTED = "formatted"  # beside the jars: a folder of data with nothing in it
 
 
 def free_port() -> int:
-    """A port that nobody listens on."""
+    """A port that is not in use."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

@@ -19,7 +19,7 @@ from panprivacy.folder.shards import shard_name
 from panprivacy.periods import DAY
 from panprivacy.testing import table_of
 
-pp: Any = import_module("panprivacy")  # all of it, as a program sees it: this layer may not name what is above others
+pp: Any = import_module("panprivacy")  # as a program sees it: this layer may not import higher ones
 
 KEY = bytes(range(1, 17))
 EPSILON = 1.0
@@ -32,21 +32,21 @@ IN_FOLDER, TAKEN, COMBINED = "folder, ", "taken, ", "combined, "
 SHARDS = 3
 
 STRANGERS = ", strangers"
-"""What the name of a kind ends with whose batches have rows of users outside the universe, which are left out."""
+"""Suffix of kinds whose batches have rows of users outside the universe, which are left out."""
 TIMES = ", times"
-"""What the name of a kind ends with whose events have times."""
+"""Suffix of kinds whose events have times."""
 START = 20_458 * DAY
 """When the first day starts: on 5 January 2026."""
 _SPREAD = 2_654_435_761  # prime, and large: neighbouring ids come at times that are far apart
 LARGE = ", large"
-"""What the name of a kind ends with whose counts are large enough to be told from other numbers in memory."""
+"""Suffix of kinds whose counts are large enough to be told from other numbers in memory."""
 SMALL_EPSILON = 1e-3
 """Of which noise is large, too."""
 _LARGE, _GROUPS = 2**22, 50
 
 FEW, MANY = 3, 1000
-"""Categories: so few that bits change often, and so many that a row of them is as telling as a row of ids."""
-_UNUSED = 100  # of many categories the first are nobody's: small numbers stand everywhere
+"""Categories: few, so that bits change often; and many, so that a row of them is as telling as a row of ids."""
+_UNUSED = 100  # of many categories the first have no users: small numbers stand everywhere
 
 
 def categories_of(kind: str) -> int:
@@ -77,16 +77,16 @@ def times_of(ids: Any, day: int, into: Any) -> Any:
 
 @dataclass(frozen=True)
 class TableLocation:
-    """Where the bits of one table are, so that whoever images the process can read them off the image."""
+    """Where the bits of one table are in an image."""
 
     address: int
     octets: int
     size: int
     sparse: bool
     epoch: int
-    """Tables of different epochs have nothing to do with each other: those of two windows, or a union and its parts."""
+    """Tables of different epochs have nothing to do with each other: two windows, or a union and its parts."""
     offset: int
-    """Where these bits stand among those of the whole."""
+    """Where these bits begin in the whole table."""
     each: int = 1
     """How many of the bits are one slot's: one, or a counter beside it."""
     file: str | None = None
@@ -98,15 +98,12 @@ class TableLocation:
 
 
 def spacing(kind: str, users: int) -> int:
-    """How far apart the ids of so many users are; those between them never come."""
+    """The distance from one id to the next; ids in between never come."""
     return -(-_LARGE // users) if kind.endswith(LARGE) else 1
 
 
 def parts_of(kind: str, users: int, listed: Any) -> list[Any]:
-    """The estimators of a kind, over so many users; several where they are to be merged.
-
-    What is to be kept in a folder is of the kind that follows.
-    """
+    """The estimators of a kind; several where they are to be merged. A prefix says where the estimator is kept."""
     kind = kind.removeprefix(IN_FOLDER).removeprefix(TAKEN).removeprefix(COMBINED)
     if kind.endswith(LARGE):
         return [_large(kind.removesuffix(LARGE), users * spacing(kind, users))]
@@ -177,7 +174,7 @@ def _fixed_level(users: int, plan: dict[str, Any]) -> Any:
 
 
 def nodes_for(users: int) -> int:
-    """How many nodes a graph of about so many possible edges has."""
+    """How many nodes a graph has whose possible edges are about as many as the users."""
     return int((2 * users) ** 0.5) + 1
 
 

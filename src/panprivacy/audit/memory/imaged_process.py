@@ -1,12 +1,15 @@
-"""The process that is imaged: ``python -m panprivacy.audit.memory.imaged_process PLAN``.
+"""Programs that are imaged: ``python -m panprivacy.audit.memory.imaged_process SOCKET`` forks one for each plan.
 
-It does what the plan says, one step after the other, with the code that ships. After each step it prints where its bits
-are and waits for a line, while the auditor takes an image. It keeps no id itself.
+A program does one step after the other, with the code that ships. After each step it prints where its bits are and
+waits for the next, while the auditor takes an image. It keeps no id itself. Loading the library takes longer than most
+scenarios, so it is loaded once, and every program is a fork of a process that has done nothing else.
 """
 
 import gc
 import json
 import os
+import signal
+import socket
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -114,7 +117,7 @@ class ImagedEstimator:
             seconds.fill(0)
 
     def _feed_by_category(self, ids: Any) -> None:
-        """Take a batch whose categories go with its ids; the column of them is wiped as that of the ids is."""
+        """Take a batch whose categories go with its ids; the columns of both are wiped."""
         column = np.zeros(len(ids), dtype=np.int64)
         try:
             for part in self.parts:
@@ -163,7 +166,7 @@ class ImagedEstimator:
         self.parts[0].save(self._held)
 
     def move(self) -> None:
-        """Move the state to a file, and go on with what is loaded from there."""
+        """Move the state to a file, and load it from there."""
         self.parts.pop().save(self._file)
         self.load()
 
@@ -209,18 +212,39 @@ class ImagedEstimator:
             yield TableLocation(words.ctypes.data, words.nbytes, size, sparse, self._epoch, first * each, each)
 
 
-def main(plan: dict[str, Any]) -> None:
+def serve(asked: socket.socket) -> None:
+    """Fork a program for every plan that comes, with the open files that come with it."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the system reaps them
+    while True:
+        path, handles, _, _ = socket.recv_fds(asked, 4096, 5)
+        if not path:
+            return
+        child = os.fork()
+        if not child:
+            asked.close()
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            for number, handle in enumerate(handles[:3]):
+                os.dup2(handle, number)
+            main(json.loads(Path(path.decode()).read_text()), *handles[3:])
+            return
+        asked.sendall(child.to_bytes(8, "little"))
+        for handle in handles:
+            os.close(handle)
+
+
+def main(plan: dict[str, Any], keys: int, counts: int) -> None:
     """Run a scenario."""
+    os.environ.update(plan["variables"])
+    os.chdir(plan["folder"])
     for planted in plan["plants"]:
         module, _, function = planted.partition(":")
         getattr(import_module(module), function)()
-    if plan["keys"] is not None:
-        tell_keys(plan["keys"])
-    if plan["counts"] is not None:
-        tell_counts(plan["counts"])
+    tell_keys(keys)
+    tell_counts(counts)
     subject = ImagedEstimator(plan["kind"], plan["users"], _listed(plan["listed"]), Path(plan["folder"]))
     show(subject)
-    for step in plan["steps"]:
+    while line := sys.stdin.readline():
+        step = json.loads(line)
         if step["verb"] in ("feed", "feed singly"):
             _feed(subject, StoredBatch(**step["batch"]), singly_=step["verb"] == "feed singly")
         else:
@@ -239,10 +263,8 @@ def _feed(subject: ImagedEstimator, batch: StoredBatch, *, singly_: bool) -> Non
 
 
 def show(subject: ImagedEstimator) -> None:
-    """Say where the bits are, and wait."""
+    """Say where the bits are."""
     print(json.dumps([table.as_dict() for table in subject.tables()]), flush=True)
-    if not sys.stdin.readline():
-        sys.exit()
 
 
 def tell_keys(pipe: int) -> None:
@@ -281,4 +303,4 @@ def _listed(path: str | None) -> Any:
 
 
 if __name__ == "__main__":
-    main(json.loads(Path(sys.argv[1]).read_text()))
+    serve(socket.socket(fileno=int(sys.argv[1])))

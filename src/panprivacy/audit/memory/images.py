@@ -210,28 +210,28 @@ class Imaged:
     came: int
     """Users who came."""
     hardened: bool
-    """Whether the process was started so that its allocators overwrite what is freed."""
+    """Whether the allocators of the process overwrite freed memory."""
     bits_seen: bool
     """Whether the bits were found in the process; if not, an older version of them could not be told from them."""
     users_named: int
     """Users who are certain to have come: their bit differs between two versions in the image, or its flip is there."""
-    words_found: int
-    """Words of earlier tables, or of flips, that were found, whomever they name."""
-    ids_found: int
-    """Users of batches before the last whose id, hash or place was found."""
-    counts_found: int
-    """Counts of ones in words of earlier tables that were found."""
-    keys_found: int
-    """Keys of coins, or stretches of keystream, that were found."""
     where: tuple[str, ...]
     """The mappings and files in which something was found."""
     image_bytes: int
-    """How large the image was, or what was noted of files."""
+    """Bytes of the image, or of the notes about files."""
     seconds: float
-    differences: int = 0
-    """Batches after which names, lengths, times or calls of files tell whether one user was in them."""
+    words_found: int = 0
+    """Words of earlier tables, or of flips, that were found, whether or not they name a user."""
+    ids_found: int = 0
+    """Users of batches before the last whose id, hash or place was found."""
+    counts_found: int = 0
+    """Counts of ones in words of earlier tables that were found."""
     releases_found: int = 0
     """Counts of releases as they were before noise, or the noise on them, that were found."""
+    keys_found: int = 0
+    """Keys of coins, or stretches of keystream, that were found."""
+    differences: int = 0
+    """Batches after which names, lengths, times or calls of files tell whether one user was in them."""
 
     @property
     def clean(self) -> bool:

@@ -1,4 +1,4 @@
-"""What is looked for: windows of 64 secret bits, and runs of secret numbers.
+"""Patterns of secrets: windows of 64 secret bits, and runs of secret numbers.
 
 A window counts as found only together with enough of its neighbours that chance is excluded. What chance could do, for
 an image of 2**29 bytes and 2**23 windows, hence 2**52 comparisons:
@@ -34,7 +34,7 @@ Words: TypeAlias = NDArray[np.uint64]
 IN_ORDER, ASCENDING = 8, 24
 """How many numbers in a row are a find: in the order of a batch, and in ascending order, where less is by chance."""
 _SMALLEST, _LARGEST = 4, 60  # a word of nearly only zeros, or ones, is everywhere
-_TELLING = 8  # of 24 numbers in a row, so many that are not zero
+_TELLING = 8  # numbers that are not zero, of 24 in a row
 _TURNS = 20  # of three words of marks, below which they may be anywhere: zeros, and ones from some place on
 
 

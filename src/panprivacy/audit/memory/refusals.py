@@ -27,7 +27,7 @@ from panprivacy.estimators.base import Estimator
 from panprivacy.state import StateFile
 
 FEEDER, READER = "pp_the-auditor-feeds", "pp_the-auditor-reads"
-"""Tokens of the service under audit: one for everything, one that may not send events."""
+"""Tokens of the service under audit: one for everything, one for reading only."""
 ROWS = 10_000
 """Rows of a body that the service under audit has room for."""
 
@@ -48,7 +48,7 @@ _FORGOTTEN = 8.0  # seconds after which silent connections are closed, and a sen
 _CLOSED, _RESET, _OPEN = "closed", "reset", "open"
 FAULTS = "panprivacy.audit.memory.refusals:plant_faults"
 """What makes one counter of the service fail, and the disk of another one."""
-_FULL, _FAILING = "full", 997  # the counter whose disk is full, and the universe of the one that fails
+_FULL, _FAILING = "full", 997  # the counter whose disk is full, and the universe of the counter that fails
 
 
 def plant_faults() -> None:
@@ -97,7 +97,7 @@ Make = Callable[[Ids], bytes]
 
 @dataclass(frozen=True)
 class Request:
-    """What is sent, made of some ids, and the statuses that may answer it: one for each answer."""
+    """A request, made of some ids, and the statuses that may answer it: a tuple for each answer."""
 
     name: str
     statuses: tuple[tuple[int, ...], ...]
@@ -222,7 +222,7 @@ def _read() -> Iterator[Request]:
 
 
 def _broken() -> Iterator[Request]:
-    """What is no request, or never becomes one."""
+    """Bytes that are no request, and requests that are never finished."""
     yield refused("400, no HTTP", 400, lambda ids: " ".join(ids).encode() + b"\r\n\r\n")
     yield refused("400, a header", 400, lambda ids: post(ids, more=[f"x y\0: {ids[0]}"]))
     yield refused("400, a chunk", 401, lambda ids: chunked(ids, last=b"zz\r\n", token=""), 400)
@@ -277,7 +277,7 @@ class RefusedRequests:
 
     def __init__(self, port: int, *, encrypted: bool, seed: int = 1) -> None:
         self._port = port
-        self._trusting = _trusting() if encrypted else None
+        self._trusting = trusting() if encrypted else None
         self._random = np.random.default_rng(seed)
         self._senders, self._made = self._random.permutation(_SENDERS), 0
         self._open: list[socket.socket] = []
@@ -381,11 +381,12 @@ class RefusedRequests:
         return self._trusting.wrap_socket(made) if self._trusting is not None else made
 
 
-def _trusting() -> ssl.SSLContext:
-    trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    trusting.check_hostname = False
-    trusting.verify_mode = ssl.CERT_NONE  # it is ours, and on this machine
-    return trusting
+def trusting() -> ssl.SSLContext:
+    """A context for clients that check no certificate: the service is ours, and on this machine."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
 
 
 def _hear(name: str, connection: socket.socket, expected: tuple[tuple[int, ...], ...], *, whole: bool = False) -> int:

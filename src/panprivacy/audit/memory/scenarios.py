@@ -1,4 +1,4 @@
-"""What is run: each estimator, each container, each verb, followed by more batches, so that old bits are old."""
+"""The table of scenarios: each estimator, each container, each verb, followed by more batches that make bits old."""
 
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -16,11 +16,11 @@ _THREADED = ("huge", "short", "huge", "medium", "short")
 
 @dataclass(frozen=True)
 class Scenario:
-    """A kind of estimator, a container of ids, and what is done, one thing after the other.
+    """A kind of estimator, a container of ids, and steps that are done one after the other.
 
     ``tiny``, ``short``, ``medium``, ``long`` and ``huge`` are batches, ``singly`` is a few users one by one, each of
-    users of its own; all else is a verb of `Subject`. A hardened process is one whose allocators overwrite what is
-    freed: only there can nothing be left of ids that are Python objects.
+    users of its own; all else is a verb of `ImagedEstimator`. The allocators of a hardened process overwrite freed
+    memory: only there can nothing be left of ids that are Python objects.
     """
 
     name: str
@@ -84,7 +84,9 @@ _COUNTS = ("counts", "-", "-n", "USERS")
 LIST = "list.csv"
 """The file of the list of users that a pipe is given."""
 _NORMALIZED = ("density", "-", "--universe-file", LIST, "--normalize", "all", "--skip-outside")
-_KEPT = ("--state", "state.pp")
+STATE = "state.pp"
+"""The file that a pipe keeps its state in."""
+_KEPT = ("--state", STATE)
 SHARDS = "shards/"
 """The folder that a pipe keeps its state in, if it does not keep it in a file."""
 _IN_FOLDER = ("--state", SHARDS, "--shards", "3")
@@ -232,7 +234,7 @@ SCENARIOS = (
     *(Scenario(f"files, {kind}", kind, steps=(), adjacent=True) for kind in ("folder, Density", "folder, Counts")),
     Scenario("files, pipe", pipe=(*_DENSITY, *_KEPT), adjacent=True),
     Scenario("files, pipe with folder", pipe=(*_DENSITY, *_IN_FOLDER), adjacent=True),
-    Scenario("files, service", service="JSON", adjacent=True),
+    Scenario("files, service", "Counts", service="JSON", adjacent=True),
     Scenario("service, refused", "DistinctCount, text", "list of text", _REFUSED, service="NDJSON", refused=True),
     Scenario(
         "service, refused, TLS",

@@ -25,7 +25,7 @@ CHANCE = 1e-9
 """The probability at most of a find in a process that has left nothing."""
 _LEAST = 1000  # smaller numbers are in every process, as often as their decoys
 _DECOYS = np.array([sign * step for step in range(3, 163, 2) for sign in (1, -1)])
-_MOST = 2**20  # finds in one lane of one segment: with so many, more say nothing new
+_MOST = 2**20  # finds in one lane of one segment: more of them would say nothing new
 _REACH = 32  # how far a run is followed either way from where it was met
 _WIDTHS = (np.uint8, np.uint16, np.uint32, np.uint64)
 # Numbers of 8 bytes or 4, and how many times 4 bytes are from one to the next: arrays, columns of two and of three,
@@ -68,7 +68,7 @@ class ImageSearch:
         self._places, self._which = np.empty(_MOST, dtype=np.int64), np.empty(_MOST, dtype=np.int64)
 
     def look_for(self, windows: list[Windows], runs: list[Run]) -> None:
-        """Mark what is found, and where."""
+        """Mark the patterns that are found, and where."""
         windows, runs = [w for w in windows if len(w.keys)], [run for run in runs if len(run.values) >= run.need]
         small = [run for run in runs if run.values.max() < 2**32]
         large = [run for run in runs if run.values.max() >= 2**32]
@@ -83,7 +83,7 @@ class ImageSearch:
 
 
 class EarlierBytes:
-    """What stood in the place of a segment before the first batch, copied only if somebody asks."""
+    """The bytes in the place of a segment before the first batch, copied when they are first compared."""
 
     def __init__(self, before: Image | None, segment: Segment) -> None:
         self._before = before
@@ -92,7 +92,7 @@ class EarlierBytes:
         self.name = segment.name
 
     def same(self, places: NDArray[np.int64], size: int) -> NDArray[np.bool_]:
-        """Whether so many bytes at these places are what they were."""
+        """Whether the bytes at these places have not changed."""
         if self._before is None:
             return np.zeros(len(places), dtype=np.bool_)
         if self._octets is None:

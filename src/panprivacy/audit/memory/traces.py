@@ -31,7 +31,7 @@ class TableVersion:
     location: TableLocation
     octets: Octets
     listed: Words | None
-    """The slots whose bit is one, where that is what is kept."""
+    """The slots whose bit is one, where a table keeps a list of them."""
 
     @classmethod
     def at(cls, location: TableLocation, process: int) -> "TableVersion":
@@ -85,6 +85,19 @@ class FedBatch:
         people, again = np.unique(batch.events, return_inverse=True)
         places = pool.places(people)
         return cls(batch, batch.events, places[again], pool.slots(places, people)[again], epoch)
+
+
+@dataclass(frozen=True)
+class Beside:
+    """What came with the ids of one batch, row by row."""
+
+    texts: NDArray[np.bytes_] | None = None
+    """A column that is not counted."""
+    times: NDArray[np.datetime64] | None = None
+    numbers: Words | None = None
+    """Numbers in the order of the batch, one or more for each user: offsets of times, ids with strangers in between."""
+    mask: NDArray[np.bool_] | None = None
+    """Which rows are of users, where others are of strangers."""
 
 
 @dataclass
@@ -142,7 +155,7 @@ class Traces:
             self._marks += [(windows, owners, 64) for windows in patterns.of_bits("marks", octets, size, need=2)]
 
     def add_gathered(self, fed: FedBatch, after: TableVersion, present: list[TableVersion]) -> None:
-        """Look for a table of marks that says who came in a batch, and for one that has the flips of those only.
+        """Look for a table of marks that says who came in a batch, and for a table with their flips only.
 
         Where all slots of a window came and none has since, their flips are the bits that are there at present.
         """
@@ -197,8 +210,20 @@ class Traces:
         if len(ascending) * 4 <= ascending.max(initial=0):
             self._ids.append((Run("ids", ascending, ASCENDING), people[first]))
 
+    def add_beside(self, beside: Beside, people: People) -> None:
+        """Look for what came with the ids of these users."""
+        if beside.texts is not None:
+            self.add_texts(beside.texts, people)
+        if beside.times is not None:
+            self.add_times(beside.times, people)
+        if beside.numbers is not None:
+            owners = np.repeat(people, len(beside.numbers) // len(people))
+            self._ids.append((Run("ids", beside.numbers, IN_ORDER), owners))
+        if beside.mask is not None:
+            self.add_mask(beside.mask, people)
+
     def add_texts(self, texts: NDArray[np.bytes_], people: People) -> None:
-        """Look for texts that came with the ids of these users: row by row, a column that nobody asked for."""
+        """Look for texts that came with the ids of these users, row by row: a column that is not counted."""
         self._ids.append((patterns.of_texts("ids", texts), people))
 
     def add_times(self, times: NDArray[np.datetime64], people: People) -> None:
@@ -213,12 +238,8 @@ class Traces:
         ]
         self.add_texts(np.array([text[-LETTERS:] for text in np.datetime_as_string(times)], dtype=np.bytes_), people)
 
-    def add_in_order(self, numbers: Words, people: People) -> None:
-        """Look for numbers of these users, in the order of a batch: how far times are from the first one, say."""
-        self._ids.append((Run("ids", numbers, IN_ORDER), people))
-
     def add_mask(self, mask: NDArray[np.bool_], people: People) -> None:
-        """Look for which rows of a batch are those of strangers, and which those of these users."""
+        """Look for a mask that tells the rows of these users from rows of strangers."""
         octets = np.packbits(mask, bitorder="little")
         octets = np.concatenate([octets, np.zeros(-len(octets) % 8, dtype=np.uint8)])
         owners = np.full(len(mask), _NOBODY, dtype=np.int64)
@@ -270,7 +291,7 @@ class Traces:
     def users_named(self, came: list[FedBatch]) -> int:
         """How many users came and have a bit that is known to have changed, or to have been drawn or marked in a batch.
 
-        Bits are counted where nobody knows whose they are.
+        Where owners of bits are not known, bits are counted.
         """
         named = [people[_covered(windows, len(people))] for windows, people in self._flips]
         marked = [owners[_covered(windows, len(owners), span)] for windows, owners, span in self._marks]
@@ -329,7 +350,7 @@ def _covered(windows: Windows, size: int, span: int = 64) -> NDArray[np.bool_]:
 def secrets_of(keys: bytes, first: int, others: int) -> list[bytes]:
     """The keys that the system gave one after the other, their keystreams, and the keys and keystreams they lead to.
 
-    The first is used for so many flips, each of the others for so many at most. AES computed apart from the coins;
+    `first` and `others` say for how many flips a key is used at most. AES is computed apart from the coins;
     a key schedule begins with the key.
     """
     found = []
@@ -353,14 +374,14 @@ class Record:
         self._pool = pool
         self._folder = folder
         self._versions: list[list[TableVersion]] = []
-        self._after: list[tuple[FedBatch, list[TableVersion]]] = []
+        self._after: list[tuple[FedBatch, Beside, list[TableVersion]]] = []
         self.before: Image | None = None
         self.last: Image | None = None
 
     @property
     def fed(self) -> list[FedBatch]:
         """All batches."""
-        return [fed for fed, _ in self._after]
+        return [fed for fed, *_ in self._after]
 
     @property
     def located(self) -> bool:
@@ -372,25 +393,29 @@ class Record:
         self._versions.append(versions)
         self.before = take(process, self._folder)
 
-    def step(self, batch: Batch | None, versions: list[TableVersion]) -> None:
-        """Note what a step, which may have been a batch, has made of the bits."""
+    def step(self, versions: list[TableVersion]) -> None:
+        """Note what a step has made of the bits."""
         self._versions.append(versions)
-        if batch is not None:
-            epoch = versions[0].location.epoch if versions else 0
-            self._after.append((FedBatch.of(batch, self._pool, epoch), versions))
+
+    def fed_with(self, batch: Batch, beside: Beside, versions: list[TableVersion]) -> None:
+        """Note what a batch has made of the bits, and what came with it."""
+        self.step(versions)
+        epoch = versions[0].location.epoch if versions else 0
+        self._after.append((FedBatch.of(batch, self._pool, epoch), beside, versions))
 
     def end(self, process: int) -> None:
         """Take the image that is searched."""
         self.last = take(process, self._folder)
 
     def traces(self) -> Traces:
-        """All that must not be in the last image, but for keys."""
+        """All that must not be in the last image, but for secrets that belong to no batch."""
         traces = Traces(self._pool)
         *earlier, present = self._versions
         for version in (version for versions in earlier for version in versions):
             traces.add_version(version, present)
-        for fed, versions in self._after[:-1]:
+        for fed, beside, versions in self._after[:-1]:
             traces.add_ids(fed)
+            traces.add_beside(beside, fed.people)
             if any(version.location.file for version in versions):
                 traces.add_marks(fed)
             for version in versions:

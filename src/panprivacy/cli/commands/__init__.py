@@ -1,1 +1,1 @@
-"""The commands of `panprivacy`, a file each; `panprivacy.cli` loads the one that is called."""
+"""The commands of `panprivacy`; `panprivacy.cli` loads the called one."""

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from panprivacy.cli.options import OTHERS
+from panprivacy.cli.options import OTHERS, option
 from panprivacy.cli.output import Output
 from panprivacy.errors import InvalidValue
 from panprivacy.units import format_bytes
@@ -39,20 +39,15 @@ class CaseOptions:
 
     epsilon: Annotated[
         float,
-        Parameter(
-            help="Privacy budget that the estimators claim to keep to; at least 3 with a delta, and at least 8 for "
-            "Continual and Continuous."
-        ),
+        option("Privacy budget that is claimed; at least 3 with a delta, at least 8 for Continual and Continuous."),
     ] = 0.2
-    users: Annotated[
-        int | None, Parameter(help="How many users there are: 2 to 5; default 3. With --memory: 10,000 or more.")
-    ] = None
-    events: Annotated[int, _between(1, 6, "How many events the longest stream has.")] = 3
-    releases: Annotated[int, _between(1, 4, "How many releases are made, by estimators that can plan several.")] = 1
+    users: Annotated[int | None, option("Number of users: 2 to 5, default 3. With --memory: 10,000 or more.")] = None
+    events: Annotated[int, _between(1, 6, "Length of the longest stream.")] = 3
+    releases: Annotated[int, _between(1, 4, "Number of releases, for estimators that can plan several.")] = 1
     intrusions: Annotated[
-        int, _between(0, 2, "How many announced readings of the state there are, for estimators that can plan them.")
+        int, _between(0, 2, "Number of announced readings of the state, for estimators that can plan them.")
     ] = 0
-    deletions: Annotated[bool, Parameter(help="Let the streams delete users as well as insert them.")] = False
+    deletions: Annotated[bool, option("Streams also delete users.")] = False
 
 
 @dataclass(frozen=True)
@@ -63,26 +58,22 @@ class InsteadOptions:
     as_csv: Annotated[bool, Parameter("--csv", help="Print the results as CSV, with a header.")] = False
     memory: Annotated[
         bool,
-        Parameter(
-            help="Instead, take images of the memory of running processes, and search them for old bits, ids and keys."
-        ),
+        option("Instead, image the memory of running processes, and search the images for old bits, ids and keys."),
     ] = False
-    full: Annotated[bool, Parameter(help="With --memory: run with 10^4, 10^5, 10^6 and 10^7 users.")] = False
+    full: Annotated[bool, option("With --memory: run with 10^4, 10^5, 10^6 and 10^7 users.")] = False
     crossings: Annotated[
         bool,
-        Parameter(
-            help="Instead, cross every estimator with files, folders, windows, cycles, groups, categories and a delta."
-        ),
+        option("Instead, cross every estimator with files, folders, windows, cycles, groups, categories and a delta."),
     ] = False
-    markdown: Annotated[bool, Parameter(help="With --memory or --crossings: print the table in Markdown.")] = False
+    markdown: Annotated[bool, option("With --memory or --crossings: print the table in Markdown.")] = False
 
 
 def audit(
     estimator: Annotated[
         str | None,
-        Parameter(
-            help="Which estimator, such as [bold]Density[/bold]; all of them if left out. With --memory, the beginning "
-            "of the names of scenarios, such as [bold]pipe[/bold]."
+        option(
+            "Estimator to audit, such as [bold]Density[/bold]; default: all. With --memory: how the names of scenarios "
+            "begin, such as [bold]pipe[/bold]."
         ),
     ] = None,
     /,
@@ -92,8 +83,8 @@ def audit(
 ) -> None:
     """Check the privacy of estimators: run them under every outcome of their coins, and print the exact loss.
 
-    The exit status is 1 if an estimator that is meant to be private loses more than it claims, alone or in a crossing,
-    or if an image holds anything that it must not.
+    The exit status is 1 if a private estimator loses more than it claims, alone or in a crossing, or if an image of
+    memory holds bits, ids or keys.
 
     Example: [bold]panprivacy audit Density --releases 2 --deletions[/bold]
     """
@@ -110,7 +101,7 @@ def audit(
 
 
 def _print_rows(rows: list[dict[str, Any]], printing: Output) -> None:
-    """Print results for programs: one list of JSON, or rows of CSV, in which what is not one number or text is JSON."""
+    """Print results for programs: one list of JSON, or rows of CSV, in which lists and objects are JSON."""
     if printing.as_json:
         print(json.dumps(rows, indent=2))
         return
@@ -173,13 +164,7 @@ def _note_raised(subjects: "list[Subject]", case: "Case") -> None:
 def _table(subjects: "list[Subject]", results: "list[Result]") -> Table:
     table = Table("estimator", "claimed", "exact", "verdict", "witness", row_styles=["", "dim"])
     for subject, result in zip(subjects, results, strict=True):
-        table.add_row(
-            subject.name,
-            _claimed(result),
-            _found(result),
-            _verdict(subject, result),
-            _witness(result),
-        )
+        table.add_row(subject.name, _claimed(result), _found(result), _verdict(subject, result), _witness(result))
     return table
 
 

@@ -1,6 +1,7 @@
 """`panprivacy consume`: count what a broker delivers, and acknowledge it when it is on disk."""
 
 import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,12 +10,18 @@ from cyclopts import Parameter
 
 from panprivacy.cli import options as opt
 from panprivacy.cli import users as of
+from panprivacy.cli.commands.count import DensityOptions, DensitySize, DistinctOptions, DistinctSize
+from panprivacy.cli.counting import FLAT, CountOptions
+from panprivacy.cli.options import option
 from panprivacy.errors import InvalidValue, PanPrivacyError
 from panprivacy.ingest.batch import Columns, Kind
 from panprivacy.ingest.files import STDIN
 
 if TYPE_CHECKING:
+    from panprivacy.cli.kept import Kept
+    from panprivacy.cli.run import Run
     from panprivacy.cli.sources import Listened
+    from panprivacy.estimators.base import Estimator
 
 _COLUMN = "id"  # the column of bare ids, if the command names none
 
@@ -23,93 +30,134 @@ _COLUMN = "id"  # the column of bare ids, if the command names none
 class MessageOptions(opt.RowOptions):
     """What messages are, and which of them are left out."""
 
-    column: Annotated[str | None, Parameter(alias="-c", metavar="NAME", help="Key of the ids; bare ids need none.")] = (
-        None
-    )
-    ids: Annotated[
-        Kind | None, Parameter(metavar="KIND", show_choices=False, help="What ids are: integers or text.")
-    ] = None
+    column: Annotated[str | None, option("JSON key of the user ids; bare ids need none.", "NAME", alias="-c")] = None
+    ids: Annotated[Kind | None, option("Type of the ids: integers or text.", "KIND", show_choices=False)] = None
     action: Annotated[
-        str | None, Parameter(metavar="NAME", help="Key that says whether a message inserts or deletes its user.")
+        str | None, option("JSON key that says whether a message inserts or deletes its user.", "NAME")
     ] = None
     format: Annotated[
-        str | None,
-        Parameter(alias="-f", metavar="KIND", help="What messages are: json, id or arrow. Default: as they look."),
+        str | None, option("Message format: json, id or arrow. Default: detected.", "KIND", alias="-f")
     ] = None
-    skip_bad: Annotated[bool, Parameter(help="Leave out messages that cannot be counted, with a note.")] = False
-    options: Annotated[
-        Path | None, Parameter(metavar="FILE.toml", help="Settings of the broker's client, such as passwords.")
-    ] = None
+    skip_bad: Annotated[bool, option("Skip messages that cannot be counted, with a note.")] = False
+    options: Annotated[Path | None, option("Settings of the broker's client, such as passwords.", "FILE.toml")] = None
 
 
 @dataclass(frozen=True)
 class ConsumeSeries(opt.SeriesOptions):
     """When answers are released."""
 
-    release: Annotated[bool | None, Parameter(help="Release an answer when a signal ends the command.")] = False
+    release: Annotated[bool | None, option("Release an answer when a signal ends the command.")] = False
 
 
-def consume(
-    address: Annotated[str, Parameter(metavar="ADDRESS", show=False)],
-    /,
-    *,
-    messages: Annotated[MessageOptions, opt.MESSAGES] = MessageOptions(),
-    categories: Annotated[opt.CategoryOptions, opt.MESSAGES] = opt.CategoryOptions(),
-    who: Annotated[of.GraphOptions, opt.USERS] = of.GraphOptions(),
-    budget: Annotated[of.ReadBudgetOptions, opt.USERS] = of.ReadBudgetOptions(),
-    of_density: Annotated[of.DensitySize, opt.USERS] = of.DensitySize(),
-    of_distinct: Annotated[of.DistinctSize, opt.USERS] = of.DistinctSize(),
-    state: Annotated[opt.StateOptions, opt.OTHERS] = opt.StateOptions(),
-    series: Annotated[ConsumeSeries, opt.OTHERS] = ConsumeSeries(),
-    look: Annotated[opt.OutputOptions, opt.OTHERS] = opt.OutputOptions(),
-) -> None:
-    """Count the messages of a broker, and acknowledge them when they are in the state file.
+@dataclass(frozen=True)
+class ConsumeOptions(CountOptions):
+    """The options of `consume`: as `density` has them with a universe, and as `distinct` without."""
 
-    Example: [bold]panprivacy consume kafka://localhost:9092/visits --column user --state flu.pp[/bold]
+    rows: Annotated[MessageOptions, opt.MESSAGES] = MessageOptions()  # type: ignore[assignment]  # no files
+    categories: Annotated[opt.CategoryOptions, opt.MESSAGES] = opt.CategoryOptions()
+    who: Annotated[of.GraphOptions, opt.USERS] = of.GraphOptions()
+    budget: Annotated[of.ReadBudgetOptions, opt.USERS] = of.ReadBudgetOptions()
+    of_density: Annotated[DensitySize, opt.USERS] = DensitySize()
+    of_distinct: Annotated[DistinctSize, opt.USERS] = DistinctSize()
+    series: Annotated[ConsumeSeries, opt.OTHERS] = ConsumeSeries()
 
-    ADDRESS is kafka://HOST:PORT/TOPIC, or nats:// or redis:// and HOST:PORT/STREAM (docs/how-to/brokers.md).
-    A new state counts as density does with --universe, --universe-file or --nodes, and else as distinct does.
-    """
-    look.prepare([STDIN])
-    from panprivacy.cli.run import Command
-    from panprivacy.cli.series import feed_series, plan_series
+    def command(self, *, known: bool) -> DensityOptions | DistinctOptions:
+        """The same options of `density`, or of `distinct` if the universe is not known."""
+        same: dict[str, Any] = {"budget": self.budget, "categories": self.categories, "series": self.series}
+        if known:
+            return DensityOptions(who=self.who, size=self.of_density, **same)
+        return DistinctOptions(who=of.OpenUniverseOptions(self.rows.ids), size=self.of_distinct, **same)
 
-    with Command.opened(state, budget, look) as command:
-        if command.kept is None:
+    def check_options(self, files: Sequence[str], kept: "Kept | None") -> None:
+        """Ask for a state file."""
+        super().check_options(files, kept)
+        if kept is None:
             raise InvalidValue(
                 "say --state FILE.pp: a message is acknowledged when it is in a file", code="which-state"
             )
-        users, kind = who.read()
 
-        def new() -> Any:
-            more, plan = categories.arguments(), plan_series(budget.plan, series)
-            return of_distinct.new(plan, more) if users is None else of_density.new(users, plan, more)
+    def new(self, users: Any, files: Sequence[str]) -> "Estimator[Any]":  # noqa: ARG002 (a broker is no file)
+        """A new `Density`, or `DistinctCount`."""
+        return self.command(known=users is not None).new(users, [STDIN])
 
-        est = command.estimator(None, users, new)
+    def check_state(self, est: Any, users: Any, kept: "Kept") -> None:
+        """As `CountOptions.check_state`; a state may be of another estimator, if it can be fed twice."""
         if not est.REPEATABLE or est.TRAITS.own_periods:
             raise PanPrivacyError(
                 f"a broker may deliver a message twice, after a crash, and a {type(est).__name__} would count it "
                 "twice, or in another period: feed it files, or see what panprivacy serve does by the times of events",
                 code="not-repeatable",
             )
-        categories.check(est)
-        _check_size(est, of_density, of_distinct)
-        columns = replace(_columns(est, who, kind, messages), category=categories.by)
-        skips = who.skip_outside, categories.unlisted != "refuse"
-        topic = _topic(address, Path(command.kept.path).stem, columns, messages, skips)
-        run = command.run(est, categories.by or who.group)
-        feed_series(run, topic, series)
+        self.command(known=_is_known(est)).check_state(est, users, kept)
+
+    @property
+    def by_column(self) -> str | None:
+        """The column of groups or categories."""
+        return self.categories.by or super().by_column
+
+    def source(self, files: Sequence[str], run: "Run", kind: Kind) -> "Listened":
+        """The broker."""
+        assert run.kept is not None
+        self._check_sizes(run.est)
+        columns = replace(self._columns(run.est, kind), category=self.categories.by)
+        return self._topic(files[0], Path(run.kept.path).stem, columns)
+
+    def _check_sizes(self, est: Any) -> None:
+        """Refuse options of the other kind of state."""
+        other = self.of_distinct if _is_known(est) else self.of_density
+        unused = [f"--{name}" for name in opt.given(vars(other))]
+        if unused:
+            which = "without a universe, and this one has one"
+            if not _is_known(est):
+                which = "with a universe, and this one has none"
+            raise InvalidValue(f"{' and '.join(unused)}: for a state {which}", code="size-of-another")
+
+    def _columns(self, est: Any, kind: Kind) -> Columns:
+        from panprivacy.universe import Edges
+
+        bare = self.rows.column is None and self.who.edges is None and not isinstance(est.universe, Edges)
+        rows = replace(self.rows, column=_COLUMN) if bare else self.rows
+        if not _is_known(est):
+            if rows.action is not None:
+                raise InvalidValue(
+                    "--action needs a universe: a user who is not known cannot be deleted", code="action-open"
+                )
+            if self.who.edges is not None:
+                raise InvalidValue("--edges is for a graph of --nodes N", code="not-a-graph")
+        return self.command(known=_is_known(est)).who.columns(est, kind, rows, [STDIN])
+
+    def _topic(self, address: str, name: str, columns: Columns) -> "Listened":
+        from panprivacy.brokers.settings import consumer_of, parse_address, read_source
+        from panprivacy.cli.topic import MainThreadQueue, Topic
+
+        rows = self.rows
+        given: dict[str, Any] = ({"bad": "skip"} if rows.skip_bad else {}) | parse_address(address)
+        if rows.format is not None:
+            given["format"] = rows.format
+        if rows.options is not None:
+            given["options"] = _read_options(rows.options)
+        problems: list[str] = []
+        source = read_source(given, "", columns, problems)
+        if source is None or problems:
+            raise InvalidValue(f"{address}: {'; '.join(problems)}", code="broker-settings")
+        queue, skips = MainThreadQueue(), (self.who.skip_outside, self.categories.unlisted != "refuse")
+        return Topic(columns, rows.skip_missing, *skips, consumer_of(source, name, columns, queue.tell), queue)
 
 
-def _check_size(est: Any, of_density: of.DensitySize, of_distinct: of.DistinctSize) -> None:
-    """Refuse to go on with a state of another size than was asked for, and options of the other kind of state."""
-    meant, other = (of_density, of_distinct) if _is_known(est) else (of_distinct, of_density)
-    if other.options:
-        which = (
-            "without a universe, and this one has one" if _is_known(est) else "with a universe, and this one has none"
-        )
-        raise InvalidValue(f"{' and '.join(other.options)}: for a state {which}", code="size-of-another")
-    meant.check(est)
+def consume(
+    address: Annotated[str, Parameter(metavar="ADDRESS", show=False)],
+    /,
+    *,
+    asked: Annotated[ConsumeOptions, FLAT] = ConsumeOptions(),
+) -> None:
+    """Count the messages of a broker, and acknowledge them when they are in the state file.
+
+    Example: [bold]panprivacy consume kafka://localhost:9092/visits --column user --state flu.pp[/bold]
+
+    ADDRESS is kafka://HOST:PORT/TOPIC, or nats:// or redis:// and HOST:PORT/STREAM (docs/how-to/brokers.md).
+    With --universe, --universe-file or --nodes, a new state counts like density; otherwise like distinct.
+    """
+    asked.count([address], live=True)
 
 
 def _is_known(est: Any) -> bool:
@@ -117,41 +165,6 @@ def _is_known(est: Any) -> bool:
     from panprivacy.universe.open import OpenUniverse
 
     return not isinstance(est.universe, OpenUniverse)
-
-
-def _columns(est: Any, who: of.GraphOptions, kind: Kind, messages: MessageOptions) -> Columns:
-    from panprivacy.universe import Edges
-
-    if _is_known(est):
-        bare = messages.column is None and who.edges is None and not isinstance(est.universe, Edges)
-        column = _COLUMN if bare else messages.column
-        asked = InvalidValue("which key holds the ids?", code="column")
-        return who.columns(est.universe, kind, column, lambda: asked, messages.action)
-    if messages.action is not None:
-        raise InvalidValue("--action needs a universe: a user who is not known cannot be deleted", code="action-open")
-    if who.edges is not None:
-        raise InvalidValue("--edges is for a graph of --nodes N", code="not-a-graph")
-    found = of.declared(est, messages.ids)
-    if found is None:
-        raise InvalidValue("are ids integers or text? Say --ids integers, or --ids text", code="which-ids")
-    return Columns((messages.column or _COLUMN,), found)
-
-
-def _topic(address: str, name: str, columns: Columns, messages: MessageOptions, skips: tuple[bool, bool]) -> "Listened":
-    from panprivacy.brokers.settings import consumer_of, parse_address, read_source
-    from panprivacy.cli.topic import MainThreadQueue, Topic
-
-    given: dict[str, Any] = ({"bad": "skip"} if messages.skip_bad else {}) | parse_address(address)
-    if messages.format is not None:
-        given["format"] = messages.format
-    if messages.options is not None:
-        given["options"] = _read_options(messages.options)
-    problems: list[str] = []
-    source = read_source(given, "", columns, problems)
-    if source is None or problems:
-        raise InvalidValue(f"{address}: {'; '.join(problems)}", code="broker-settings")
-    queue = MainThreadQueue()
-    return Topic(columns, messages.skip_missing, *skips, consumer_of(source, name, columns, queue.tell), queue)
 
 
 def _read_options(path: Path) -> dict[str, Any]:

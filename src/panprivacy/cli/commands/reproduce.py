@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from cyclopts import Parameter, validators
+from cyclopts import validators
 
-from panprivacy.cli.options import OTHERS
+from panprivacy.cli.options import OTHERS, option
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -23,30 +23,23 @@ class ReproduceOptions:
 
     figure: Annotated[
         list[int] | None,
-        Parameter(
-            alias="-f",
-            metavar="N",
-            validator=validators.Number(gte=1, lte=10),
-            help="Draw only this figure, 1 to 10; may be given several times.",
+        option(
+            "Draw only this figure, 1 to 10; repeatable.", "N", alias="-f", validator=validators.Number(gte=1, lte=10)
         ),
     ] = None
-    quick: Annotated[bool, Parameter(help="Repeat each experiment a few times only: takes less than a minute.")] = False
-    out: Annotated[
-        Path, Parameter(alias="-o", metavar="DIR", help="Folder for the report, the figures and their data.")
-    ] = Path("reproduction")
+    quick: Annotated[bool, option("Few repetitions of each experiment: takes less than a minute.")] = False
+    out: Annotated[Path, option("Folder for the report, the figures and their data.", "DIR", alias="-o")] = Path(
+        "reproduction"
+    )
     jobs: Annotated[
         int | None,
-        Parameter(
-            alias="-j",
-            validator=validators.Number(gte=1),
-            help="How many processes run at once. Default: one for each core.",
-        ),
+        option("Number of processes. Default: one for each core.", alias="-j", validator=validators.Number(gte=1)),
     ] = None
     seed: Annotated[
         int,
-        Parameter(
+        option(
+            "Seed of the experiments; the same seed gives the same numbers for any --jobs.",
             validator=validators.Number(gte=0),
-            help="Seed of the experiments; the same seed gives the same numbers, whatever --jobs is.",
         ),
     ] = 1
 
@@ -57,8 +50,8 @@ def reproduce(*, asked: Annotated[ReproduceOptions, OTHERS] = ReproduceOptions()
     Example: [bold]panprivacy reproduce --quick --figure 6 --figure 8[/bold]
 
     Writes pictures (PNG, SVG), their data (Parquet, CSV) and report.html.
-    Takes less than ten minutes on two cores. If it is interrupted, the same command goes on where it stopped.
-    The exit status is 1 if a claim that the paper makes of its own experiments does not hold.
+    Takes less than ten minutes on two cores. After an interruption, the same command continues.
+    The exit status is 1 if a claim of the paper about its own experiments does not hold.
     """
     from rich.console import Console
 
@@ -73,7 +66,7 @@ def reproduce(*, asked: Annotated[ReproduceOptions, OTHERS] = ReproduceOptions()
     try:
         claims = _run(task, asked.jobs or os.cpu_count() or 1, console)
     except KeyboardInterrupt:
-        console.print("Interrupted. What is finished is kept: the same command goes on from there.")
+        console.print("Interrupted. Finished runs are kept: the same command continues.")
         raise
     _show(claims, console)
     console.print(f"Everything is in [bold]{asked.out / 'report.html'}[/bold].", soft_wrap=True)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from panprivacy.cli.options import option
 from panprivacy.errors import PanPrivacyError
 from panprivacy.memory.hardening import Hardening, start_hardened
 from panprivacy.units import counted
@@ -20,34 +21,25 @@ def serve(
     file: Annotated[Path | None, Parameter(metavar="FILE.toml", show=False)] = None,
     /,
     *,
-    check: Annotated[
-        bool, Parameter(help="Check the file, and the counters that it has already; start nothing.")
-    ] = False,
+    check: Annotated[bool, option("Check the file and its existing counters; start nothing.")] = False,
     initialize: Annotated[
         bool,
-        Parameter(
-            help="Start counters whose states or releases are lost: a lost state begins anew, with a whole budget; a "
-            "lost list of releases goes on. Not needed for new counters."
+        option(
+            "Start counters whose state or releases are lost. A lost state starts again with the whole budget; "
+            "a lost list of releases is continued. New counters do not need this."
         ),
     ] = False,
     accept_clock: Annotated[
-        bool,
-        Parameter(
-            help="Believe the clock, however long ago periods ended: the service was stopped for longer than "
-            "service.longest_stop."
-        ),
+        bool, option("Believe the clock, although the service was stopped for longer than service.longest_stop.")
     ] = False,
-    port: Annotated[
-        int | None,
-        Parameter(metavar="N", help="Listen on this port, whatever the file says; 0 for any that is free."),
-    ] = None,
+    port: Annotated[int | None, option("Listen on this port instead of the file's; 0 for any free port.", "N")] = None,
 ) -> None:
     """Serve counters over HTTP, with a page that shows their releases.
 
     Example: [bold]panprivacy serve counters.toml[/bold]
 
-    FILE.toml describes the counters, who may use them, and how (docs/reference/service.md). Without it a demonstration
-    is served on 127.0.0.1: a counter named demo, with events that are made up.
+    FILE.toml describes the counters, who may use them, and how (docs/reference/service.md). Without it, a demonstration
+    is served on 127.0.0.1: a counter named demo, with simulated events.
     """
     hardening = None if check else start_hardened()
     from panprivacy.serve.logs import compiling_told, log

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from panprivacy.cli.options import Csv, Json, Level, Plot, StatePath, WholeNumber
+from panprivacy.cli.options import Csv, Json, Level, Plot, StatePath, WholeNumber, option
 from panprivacy.cli.output import Output, as_fields, as_line
 from panprivacy.errors import InvalidValue, PanPrivacyError
 
@@ -53,7 +53,7 @@ def _last_of(est: Any, state: str) -> Any:
 
 
 def _makes_releases(est: Any) -> bool:
-    """Whether an estimator is one that commands can feed; the others publish moves, and are used in Python."""
+    """Whether commands can feed an estimator; the others publish moves, and are used in Python."""
     return bool(est.TRAITS.unit != "moves")
 
 
@@ -90,10 +90,11 @@ def release(
 
     Example: [bold]panprivacy release flu.pp --level 0.99[/bold]
 
-    A release spends privacy budget. That it is spent is on disk before the answer is printed.
+    A release spends privacy budget, which is recorded on disk before the answer is printed.
     """
     from panprivacy.cli.kept import kept_anywhere, load_estimator
     from panprivacy.cli.run import Run
+    from panprivacy.cli.schedule import AtTheEnd
     from panprivacy.estimates.plots import check_picture
 
     if plot is not None:
@@ -101,7 +102,7 @@ def release(
     with kept_anywhere(state) as kept:
         assert kept is not None
         output = Output(as_json=as_json, as_csv=as_csv, quiet=False)
-        Run(load_estimator(kept), kept, level, output, plot).release()
+        AtTheEnd(Run(load_estimator(kept), kept, level, output, plot)).release()
 
 
 def rerandomize(state: StatePath, /) -> None:
@@ -132,17 +133,16 @@ def merge(
     /,
     *,
     target: Annotated[
-        str,
-        Parameter(("--output", "-o"), metavar="FILE.pp", help="File for the merged state; it must not be there yet."),
+        str, Parameter(("--output", "-o"), metavar="FILE.pp", help="File for the merged state; it must not exist yet.")
     ],
     overlapping: Annotated[
-        bool, Parameter(help="For states of distinct: some users may have been counted in more than one of them.")
+        bool, option("For states of distinct: some users may be counted in several of them.")
     ] = False,
     keep_parts: Annotated[
-        bool, Parameter(help="Keep the files of the parts; without this they are overwritten and deleted.")
+        bool, option("Keep the files of the parts; by default they are overwritten and deleted.")
     ] = False,
 ) -> None:
-    """Join state files into one: the shards of a density, or states of distinct with one key.
+    """Join state files into one: the shards of a density, or states of distinct with the same key.
 
     Example: [bold]panprivacy merge north.pp south.pp -o all.pp[/bold]
 
@@ -226,15 +226,14 @@ def grow(
     /,
     *,
     old: Annotated[
-        str | None,
-        Parameter("--from", metavar="FILE[:COLUMN]", help="The list of users that the state was made with."),
+        str | None, Parameter("--from", metavar="FILE[:COLUMN]", help="The list of users that the state was made with.")
     ] = None,
     new: Annotated[
         str | None,
-        Parameter("--to", metavar="FILE[:COLUMN]", help="The new list: all users of the old one, and those who join."),
+        Parameter("--to", metavar="FILE[:COLUMN]", help="The new list: all users of the old one, and new users."),
     ] = None,
     universe: Annotated[
-        int | None, WholeNumber, Parameter(help="Instead of lists: the new number of users, with ids 0 to N-1.")
+        int | None, WholeNumber, option("Instead of lists: the new number of users, with ids 0 to N-1.")
     ] = None,
 ) -> None:
     """Add users to the universe of a state that `density` or `counts` made; this spends no epsilon.

@@ -1,6 +1,6 @@
 r"""What many moves lose together if a delta is allowed: about the root of their number, not the number.
 
-An *epoch* is what is seen from one move to the next: some answers "not yet", then "moved", and the released count. As
+An *epoch* is all that is seen between two moves: some answers "not yet", then "moved", and the released count. As
 in `continual.shares`, fix the two paths of a user's bit, and let the walk run one higher in the other world.
 The walk's steps cost ``3*threshold``, the reading costs eps_state, and the last test before the reading costs ``test``,
 all for certain. Let r be the ratio of all other probabilities in the two worlds. At every test the other world is no

@@ -19,7 +19,7 @@ from panprivacy.checks import LARGEST_DELTA
 from panprivacy.display import Card, Rows, grid_of, html_of, text_of
 from panprivacy.errors import CorruptState, InvalidValue, NotPrivate, PanPrivacyError
 from panprivacy.estimates.errors import SampleDesign
-from panprivacy.estimates.estimate import numbers
+from panprivacy.estimates.estimate import Interval, Part, numbers
 from panprivacy.estimates.release import AnyRelease
 from panprivacy.estimators.continual.accuracy import bar_for, farthest_walk
 from panprivacy.estimators.continual.shares import Plan, Shares, best_shares
@@ -54,14 +54,18 @@ class Observation(AnyRelease):
 
     BOUNDS: ClassVar[str] = "band"
 
+    density: ClassVar[Part[float]]
+    density_band: ClassVar[Part[Interval]]
     density, density_band = numbers("density")[0], numbers("density")[2]
     """The published fraction of the universe that has appeared, and its band.
 
     The band holds the true density, at all planned observations together, with probability `level`. It is narrow at a
     move. After one, on a stream without deletions, it goes up from the last release to where the next move is due, and
     its middle is published."""
+    count: ClassVar[Part[float]]
+    count_band: ClassVar[Part[Interval]]
     count, count_band = numbers("count")[0], numbers("count")[2]
-    """The number of users that have appeared; the band holds the true count whenever that of the density does."""
+    """The number of users who have appeared; its band is right whenever the band of the density is."""
 
     def _title(self) -> str:
         return f"Observation {self.number:,}"
@@ -92,7 +96,7 @@ class ContinualBudget(Spending):
     moves_made: int
 
     def card(self) -> Card:
-        """What is shown of it."""
+        """The card that shells and notebooks show."""
         value = f"value {self.value:.4g}" if self.value else f"Gaussian noise ± {self.value_stderr:,.1f}"
         rows = (
             ("total", f"{self.total:.6f} of epsilon {self.epsilon:g}{and_delta(self.delta)}"),
@@ -289,7 +293,7 @@ def sealed(density: Density, observed: Observed, *, insecure: bool) -> Iterator[
 def from_sealed(parts: Snapshot, universe: Any) -> tuple[Density, Observed]:
     """Take an observer apart again, refusing what contradicts itself."""
     if parts.kind != KIND:
-        raise CorruptState("this state is not that of a Continual", code="other-estimator")
+        raise CorruptState("this is not the state of a Continual", code="other-estimator")
     try:
         written = _OBSERVER if parts.version > 1 else _WITHOUT_DELTA
         observed = _read(written, parts.parameters)

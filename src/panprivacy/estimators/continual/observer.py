@@ -295,7 +295,7 @@ class Continual(Saveable):
         """How often the published density may still move."""
         return self._observed.drift_test.shares.moves - self._density._ledger.releases
 
-    universe = OfPart[Universe]("_density")
+    universe: ClassVar[OfPart[Universe]] = OfPart("_density")
     """The users there could be."""
 
     @property
@@ -308,10 +308,10 @@ class Continual(Saveable):
         """The probability, at most, with which more than epsilon is lost: 0 unless one was given, and is used."""
         return self._observed.drift_test.shares.delta
 
-    secure = OfPart[bool]("_density")
+    secure: ClassVar[OfPart[bool]] = OfPart("_density")
     """Whether every coin so far came from the operating system."""
 
-    memory = OfPart[int]("_density")
+    memory: ClassVar[OfPart[int]] = OfPart("_density")
     """Bytes that the bits take."""
 
     def __repr__(self) -> str:

@@ -59,7 +59,7 @@ class DistinctCount(Estimator[CountRelease]):
     A keyed hash gives every user one bit among levels x buckets, in level l with probability ``2**-(l+1)``. The bit
     starts as a coin of probability p0 and each appearance redraws it with probability ``p1 = 1 - p0``. A release
     publishes the number of ones in every level plus exact discrete noise (one user changes one of these
-    numbers, by at most 1); the count is the one that makes them likeliest. An intruder who reads the whole state once,
+    numbers, by at most 1); the estimate is the likeliest count. An intruder who reads the whole state once,
     at any moment, and sees all releases, learns at most `epsilon` about any one user, however often that user appears.
 
     With few users the standard error is ``0.87 sqrt(buckets) / sinh(eps_state/2)`` users, and from about 3 x buckets
@@ -287,10 +287,10 @@ class DistinctCount(Estimator[CountRelease]):
                 )
             self._set_universe(declared)
 
-    buckets = OfPart[int]("_slots")
+    buckets: ClassVar[OfPart[int]] = OfPart("_slots")
     """How many bits a level has."""
 
-    levels = OfPart[int]("_slots")
+    levels: ClassVar[OfPart[int]] = OfPart("_slots")
     """How many levels there are."""
 
     def _model(self, pair: Pair) -> CountModel:
@@ -301,7 +301,7 @@ class DistinctCount(Estimator[CountRelease]):
         """The labels of the categories, in the order in which a release has them; none without categories."""
         return self._slots.categories.labels if self._slots.categories else ()
 
-    categories = OfPart[Categories | None]("_slots")
+    categories: ClassVar[OfPart[Categories | None]] = OfPart("_slots")
     """What events can be in, where they are in categories."""
 
     @property
@@ -352,7 +352,7 @@ class DistinctCount(Estimator[CountRelease]):
         known = OpenUniverse(key, declared[kind])
         categories = Categories.from_bytes(rest[1:]) if len(rest) > 1 else None
         if universe not in (None, known):
-            raise InvalidValue("this universe is not the one that the estimator was built with", code="other-universe")
+            raise InvalidValue("the estimator was built with another universe", code="other-universe")
         return known, Hashed(levels, buckets, parts, unions, categories)
 
 
@@ -368,7 +368,7 @@ def _check_alike(parts: Sequence[DistinctCount]) -> None:
             raise CannotMerge(f"the parts have different {' and '.join(different)}", code="different-plans")
     if len(_declared(parts)) > 1:
         raise CannotMerge(
-            "ids of some parts are integers, those of others text: the same user would count twice",
+            "some parts have integer ids, others text: the same user would count twice",
             code="different-ids",
         )
     for one, other in combinations(parts, 2):

@@ -132,7 +132,7 @@ class CountModel:
         """The most likely count, which may be negative, and the likelihood-ratio interval around it.
 
         The interval holds every n that a chi-squared test of one degree of freedom lets pass. It ends at infinity
-        if the counts look like those of more users than the levels can tell apart.
+        if the counts suggest more users than the levels can tell apart.
         """
         curve = _Curve(self, noisy)
         peak = curve.peak()

@@ -34,7 +34,7 @@ _STRUCTURED_TOTAL = 1.0
 
 
 def _trials(scale: Scale) -> dict[Trial, int]:
-    """All trials, with the bits that their states take: those of so many ids, or one for each sampled user."""
+    """All trials, with the bits that their states take: for a list of ids, or one for each sampled user."""
     trials = {}
     for ids in scale.ids:
         bits = ids * bits_of_an_id(scale.universe)

@@ -64,12 +64,12 @@ LOOKS = {name: Look(COLOURS[name], marker) for name, marker in _MARKERS.items()}
 
 
 def called(name: str) -> str:
-    """What legends call an algorithm; one that is not private is marked in every figure."""
+    """The name of an algorithm in legends; it says if the algorithm is not private."""
     return name if ALGORITHMS[name].private else f"{name}, as printed (not private)"
 
 
 def panels(rows: int, columns: int, size: tuple[float, float], **shared: Any) -> tuple["Figure", list["Axes"]]:
-    """A figure of equal panels, listed row by row; the size is that of a panel, in inches."""
+    """A figure of equal panels, listed row by row; the size of a panel is in inches."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(size[0] * columns, size[1] * rows), layout="constrained")

@@ -1,6 +1,6 @@
-"""The routes.
+"""The routes of the service, and the files of its page.
 
-Files of the page and Plotly's script: in memory once, and sent in short pieces, so that slow readers cost little.
+The files, with Plotly's script, are in memory once and are sent in short pieces, so that slow readers cost little.
 """
 
 import asyncio
@@ -283,7 +283,7 @@ class _Routes:
         return JSONResponse({"status": "live"})
 
     async def ready(self, request: Request) -> Response:
-        """Tell anybody whether all is ready, and those who may read metrics what is not."""
+        """Tell anybody whether all is ready, and readers of metrics which parts are not."""
         access = self._context.access(request)
         states = self._context.service.states
         is_ready = all(one.is_ready for kind in states.values() for one in kind.values())

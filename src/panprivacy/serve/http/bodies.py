@@ -1,7 +1,7 @@
 """Receiving bodies: into memory of our own, within limits of size and time.
 
 The HTTP library has the beginning of a body as Python objects, which it frees as soon as they are copied here. In a
-process that was started hardened, as the command starts itself, the C library overwrites what is freed.
+process that was started hardened, as the command starts itself, the C library overwrites freed memory.
 """
 
 import asyncio

@@ -172,7 +172,7 @@ class _Connection(HttpToolsProtocol):
             self.forget(self.pipeline.pop()[0])
 
     def _refuse(self, refused: Refused) -> None:
-        """Refuse what is not HTTP, or has too long a head, with problem details.
+        """Refuse anything but HTTP, and too long a head, with problem details.
 
         Behind a request that is being answered nothing is said: the answer would be taken for that of the other one.
         """
@@ -221,7 +221,7 @@ class _Connection(HttpToolsProtocol):
     # --- forgetting ---------------------------------------------------------------------------------------------
 
     def forget(self, cycle: Any) -> None:
-        """Forget a request that is served, or never will be: what is left of its body, its address, its headers."""
+        """Forget a request that is served, or never will be: the rest of its body, its address, its headers."""
         if cycle.body:
             wipe(np.frombuffer(cycle.body, dtype=np.uint8))
             cycle.body = bytearray()

@@ -184,7 +184,7 @@ def _token(request: Request) -> str | None:
 
 
 def sender_address(client: str, forwarded: str, proxies: Sequence[Network]) -> str:
-    """The address of a sender: the last one that no listed proxy has. Addresses that a sender makes up come earlier.
+    """The address of a sender: the last one before the listed proxies. Addresses that a sender makes up come earlier.
 
     An address of version 6 is cut to its network, since one sender has them all.
 

@@ -1,7 +1,7 @@
 """Metrics for Prometheus: versions, budgets, releases, readers, what is ready, and how large the process is.
 
 No body changes them. Memory and open files are looked at once a minute, and rounded up to as much as a body may have;
-refusals of senders are those of the last hour, in powers of ten. So is the number of messages that wait at a broker.
+refusals of senders in the last hour, and messages that wait at a broker, are told in powers of ten.
 
 Differential privacy does not hide how many events come, and when. But where one person's day is one event, a graph of
 them is a diary, and durations and queues tell of single bodies, too. `count_events = true` adds all of these; without

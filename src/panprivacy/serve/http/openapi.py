@@ -105,7 +105,7 @@ class ColumnNames(Answer):
 
 
 class Counter(Answer):
-    """What is public about a counter: its settings, its budget, and the error to expect."""
+    """The public status of a counter: its settings, its budget, and the error to expect."""
 
     name: str
     title: str

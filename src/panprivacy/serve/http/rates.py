@@ -48,7 +48,7 @@ class Rates:
         hashed = self.hash_of(sender)
         left = self._filled(self._left.pop(hashed, (self._full, now)), now)
         if len(self._left) >= _MOST:
-            self._left.pop(next(iter(self._left)))  # the one that came longest ago
+            self._left.pop(next(iter(self._left)))  # the oldest
         self._left[hashed] = (max(left - 1, 0) if left >= 1 else left, now)
         if self._later is not None and not self._forgetting:
             self._forgetting = True

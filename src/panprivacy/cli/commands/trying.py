@@ -1,15 +1,98 @@
-"""`panprivacy bench`: this machine's own numbers, from a file to an answer."""
+"""`panprivacy demo`, `compile` and `bench`: simulated events, and the speed of this machine."""
 
 import tempfile
 import time
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-from cyclopts import Parameter
-
+from panprivacy.cli.options import option
 from panprivacy.errors import InvalidValue
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from panprivacy.estimates import Release
+
+_PATIENTS = 1_000_000
+_BATCH = 100_000
+
+
+def demo(
+    *,
+    epsilon: Annotated[float, option("Total privacy budget; 1 is usual, less is safer.")] = 1.0,
+    visits: Annotated[int, option("Number of visits to simulate.")] = 5_000_000,
+    memory: Annotated[str, option("Most memory for the state.")] = "64 KiB",
+) -> None:
+    """Count simulated clinic visits, and compare the answer with the truth.
+
+    Example: [bold]panprivacy demo --epsilon 0.5 --memory "16 KiB"[/bold]
+    """
+    import numpy as np
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from panprivacy.estimators.density import Density
+
+    console = Console()
+    if visits < 0:
+        raise InvalidValue(f"visits must not be negative, got {visits}", code="visits-range")
+    est = Density(universe=_PATIENTS, epsilon=epsilon, memory=memory)
+    # The visits are simulated and need no secrecy; the estimator's own coins come from the operating system.
+    generator = np.random.default_rng()
+    seen = np.zeros(_PATIENTS, dtype=np.bool_)  # the truth, which only a demo may keep
+    console.print(f"{_PATIENTS:,} patients could visit; {est.users:,} of them own one bit each.")
+    columns = (TextColumn("visits"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console) as progress:
+        task = progress.add_task("visits", total=visits)
+        for start in range(0, visits, _BATCH):
+            # A few patients come often and many never: a high power of a uniform number crowds at zero.
+            patients = (generator.random(min(_BATCH, visits - start)) ** 6 * _PATIENTS).astype(np.int64)
+            est.update_many(patients)
+            seen[patients] = True
+            progress.advance(task, len(patients))
+    release = est.release()
+    console.print(_compared(release, int(seen.sum())))
+    console.print(
+        f"An intruder who reads the {est.memory:,} bytes of state at any one moment, and this release, learns at most "
+        f"epsilon = {release.epsilon_spent:.3g} about any one patient."
+    )
+
+
+def _compared(release: "Release", truth: int) -> "Table":
+    """The release beside the truth."""
+    from rich.table import Table
+
+    share, count = (release.density, release.density_stderr), (release.count, release.count_stderr)
+    table = Table("", "share who came", "patients")
+    table.add_row(
+        "private estimate ± standard error", "{:.4f} ± {:.4f}".format(*share), "{:,.0f} ± {:,.0f}".format(*count)
+    )
+    table.add_row(
+        f"{release.level:.0%} interval",
+        "{:.4f} to {:.4f}".format(*release.density_interval),
+        "{:,.0f} to {:,.0f}".format(*release.count_interval),
+    )
+    table.add_row("truth, which only the demo knows", f"{truth / _PATIENTS:.4f}", f"{truth:,}")
+    return table
+
+
+def compile() -> None:
+    """Compile the kernels in advance, so that the first run need not.
+
+    Example: [bold]panprivacy compile[/bold]
+
+    Run it after the installation, or while an image is built. Numba keeps what it compiles beside the package, or in
+    the folder that NUMBA_CACHE_DIR names, for this processor.
+    """
+    from panprivacy.kernels import ALWAYS, READERS, SOME, load_kernels
+    from panprivacy.privacy.noise_kernels import load_gaussian
+
+    began = time.perf_counter()
+    load_kernels((*ALWAYS, *SOME, *READERS))
+    load_gaussian()
+    print(f"compiled, or found compiled, in {time.perf_counter() - began:.1f} s")
 
 
 class Answer(NamedTuple):
@@ -37,10 +120,10 @@ class Result(NamedTuple):
 
 def bench(
     *,
-    events: Annotated[int, Parameter(help="How many events the file has.")] = 10_000_000,
-    users: Annotated[int, Parameter(help="How many users there could be.")] = 1_000_000,
-    epsilon: Annotated[float, Parameter(help="Privacy budget of the estimators that are private.")] = 1.0,
-    rounds: Annotated[int, Parameter(help="How often each contestant is timed; its best time counts.")] = 3,
+    events: Annotated[int, option("Number of events in the file.")] = 10_000_000,
+    users: Annotated[int, option("Number of possible users.")] = 1_000_000,
+    epsilon: Annotated[float, option("Privacy budget of the private estimators.")] = 1.0,
+    rounds: Annotated[int, option("Number of timed runs of each contestant; the best counts.")] = 3,
 ) -> None:
     """Time panprivacy beside sketches that are not private, on a Parquet file that it makes.
 

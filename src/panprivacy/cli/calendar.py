@@ -1,0 +1,217 @@
+"""The periods of a series: when they end, and which rows of a batch count in which of them."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from panprivacy.cli.options import FileOptions, SeriesOptions
+from panprivacy.errors import InvalidValue
+from panprivacy.ingest import Batch, Columns, Kind, expand, is_pipe, read, size_of
+from panprivacy.ingest.feed import WRITTEN, bad_row, moments_of_rows
+from panprivacy.memory.scratch import Scratch
+from panprivacy.periods import (
+    END_OF_TIME,
+    NO_TIME,
+    PeriodRows,
+    Periods,
+    RowPolicy,
+    Untimely,
+    as_datetime,
+    length_of,
+    moments_in,
+    told_time,
+    zone_of,
+)
+
+START = "--start 2026-01-05"
+"""How the start of the first period is said."""
+_OF_FILES = RowPolicy()
+_LITTLE = 2**26  # bytes of files that are read in a moment, only to name a number of periods
+_EVER = 2**40  # more periods than there are
+
+
+def column_of_times(option: str) -> str:
+    """The column that `--time` names; an error for the start of the first period behind it, which is `--start`."""
+    import polars as pl
+
+    name, at, start = option.rpartition("@")
+    if at and moments_in(pl.Series([start]))[0] is not None:
+        raise InvalidValue(f"--time {option}: say --time {name} --start {start}", code="start-option")
+    return option
+
+
+def parsed_moment(option: str, text: str, tz: str | None = None) -> int:
+    """The moment that an option names."""
+    import polars as pl
+
+    moment: int | None = moments_in(pl.Series([text]), tz)[0]
+    if moment is None:
+        raise InvalidValue(f"{option}: {text!r} is not a time; {WRITTEN}", code="time-spelling")
+    return moment
+
+
+class Calendar:
+    """The periods of a series, numbered from 0: when they end, and which rows of a batch count in which of them.
+
+    Times depend on people as ids do, so everything computed from them is scratch. `now` is the wall clock of a pipe or
+    a broker, in microseconds since 1970; files have none. All rows after the last planned period count in one period
+    that never ends.
+    """
+
+    def __init__(
+        self,
+        column: str | None,
+        grid: Periods | None,
+        every: str,
+        *,
+        passed: int = 0,
+        planned: int = _EVER,
+        tz: str | None = None,
+        policy: RowPolicy = _OF_FILES,
+        now: Callable[[], int] | None = None,
+        unit: str = "period",
+    ) -> None:
+        self.column = column
+        """The column of times; None if the clock alone says when an event came."""
+        self.unit = unit
+        """The word for a period: a day of `actives` may last an hour."""
+        self.passed = passed
+        """Periods that were released. A state that has released before goes on where it was."""
+        self.policy = policy
+        self.zone = zone_of(tz).name
+        """The time zone of the periods, and of times without a zone."""
+        self._grid, self._every, self._now = grid, every, now
+        self._passed_before, self._planned = passed, planned
+
+    @classmethod
+    def parsed(cls, column: str, every: str, start: str | None, *, tz: str | None = None, **more: Any) -> Self:
+        """Read the options ``--time``, ``--release-every``, ``--start`` and ``--tz``."""
+        length_of(every)  # which refuses anything but a period
+        grid = None if start is None else Periods.starting(parsed_moment("--start", start, tz), every, tz)
+        return cls(column_of_times(column), grid, every, tz=tz, **more)
+
+    @property
+    def start(self) -> int | None:
+        """When the first period starts; None if that is not given, and no event has come yet."""
+        return None if self._grid is None else self._grid.start
+
+    @property
+    def opened(self) -> int:
+        """When the open period started."""
+        return self._periods.start_of(self.passed)
+
+    @property
+    def due(self) -> int:
+        """When the open period ends."""
+        due = self._periods.start_of(self.passed + 1)
+        if due >= END_OF_TIME:
+            raise InvalidValue(
+                f"a period of {self._every} from {self.shown(self.opened)} on ends after 9999", code="period-range"
+            )
+        return due
+
+    def start_of(self, period: int) -> int:
+        """When a period starts."""
+        return self._periods.start_of(period)
+
+    def shown(self, moment: int) -> str:
+        """A moment on the clocks of the time zone, for people."""
+        return told_time(as_datetime(moment, self.zone))
+
+    @property
+    def by_clock(self) -> bool:
+        """Whether the wall clock ends periods, and rows never do."""
+        return self._now is not None and (self.policy.ahead == 0 or self.column is None)
+
+    @property
+    def over(self) -> int:
+        """Periods that are over by the wall clock, and not released yet."""
+        assert self._now is not None
+        return min(self._periods.number(self._now()), self._planned) - self.passed
+
+    def moments(self, batch: Batch, scratch: Scratch) -> NDArray[np.int64]:
+        """The times of a batch, or which row has none."""
+        assert self.column is not None
+        return moments_of_rows(batch, self.column, scratch, NO_TIME if self.policy.early == "skip" else None, self.zone)
+
+    def cut(self, batch: Batch, moments: NDArray[np.int64], scratch: Scratch) -> PeriodRows:
+        """The period that each row of a batch counts in, or which row is wrong; the moments are overwritten.
+
+        Rows of a file come in order of periods where late and early ones are refused. Elsewhere the rows of a batch
+        have no order.
+        """
+        if self._grid is None:
+            self._grid = Periods.around(int(moments[0]), self._every, self.zone)
+        times = scratch.own(moments.copy())
+        now = None if self._now is None else self._now()
+        in_order = now is None and self.policy.late == self.policy.early == "refuse"
+        try:
+            return self._grid.cut(
+                moments, self.passed, self.policy, scratch, now=now, endless=self._planned, in_order=in_order
+            )
+        except Untimely as row:
+            time = f"{self.column} {self.shown(int(times[row.row]))}"
+            raise bad_row(batch, row.row, self._wrong(time, row.period, row.reached)) from None
+
+    def _wrong(self, time: str, period: int, open_: int) -> str:
+        """The error of a row whose period is not the open one."""
+        shown, start_of, unit = self.shown, self._periods.start_of, self.unit
+        opened, sort = shown(start_of(open_)), f"sort by {self.column}"
+        if self._passed_before and period < self._passed_before:
+            until = shown(start_of(self._passed_before))
+            return f"{time} is before {until}, until which this state has released; feed later events only"
+        if period < 0:
+            first = shown(start_of(0))
+            return f"{time} is before {first}, when the first {unit} starts; {sort}, or give an earlier --start"
+        if period < open_:
+            return f"{time} comes after a row of the {unit} from {opened} on; {sort}"
+        ahead = f"{period - open_:,} {unit}s after the one from {opened} on, which is open by then"
+        return f"{time} is {ahead}; mend the time, or, if nothing came in between, say --ahead {period - open_}"
+
+    @property
+    def _periods(self) -> Periods:
+        if self._grid is None:
+            raise InvalidValue(
+                f"there are no events, so the start of a period is not known: say {START}", code="which-start"
+            )
+        return self._grid
+
+
+def check_periods_planned(
+    releases: int | None, series: SeriesOptions, files: Sequence[str], reading: FileOptions | None
+) -> None:
+    """Refuse `--release-every` for a new state without `--releases`.
+
+    A state plans for one release if the command does not say more, and the first period would spend all of epsilon.
+    `files` are empty if a pipe or a broker is read, which have a clock to go by.
+    """
+    every, time = series.release_every, series.time
+    if every is None or releases is not None or series.anew or (files and time is None):
+        return
+    length_of(every)
+    found = _periods_found(series, files, reading) if files and reading is not None else ""
+    raise InvalidValue(
+        f"how many periods? Say --releases K, of which one is spent after each{found}", code="which-releases"
+    )
+
+
+def _periods_found(series: SeriesOptions, given: Sequence[str], reading: FileOptions) -> str:
+    """How many periods there are in the files, if that is found out in a moment."""
+    files, every, time = expand(given), series.release_every, series.time
+    assert every is not None
+    assert time is not None
+    if any(map(is_pipe, files)) or sum(map(size_of, files)) > _LITTLE:
+        return ""
+    calendar = Calendar.parsed(time, every, series.start, tz=series.tz, policy=RowPolicy(ahead=_EVER))
+    columns = Columns((), Kind.integers, time=calendar.column)
+    last = -1
+    with Scratch() as scratch:
+        for batch in read(files, columns, format_=reading.format, layout=reading.layout):
+            moments = calendar.moments(batch, scratch)
+            if len(moments):
+                last = max(last, calendar.cut(batch, moments, scratch).periods[-1])
+    if last < 0 or calendar.start is None:
+        return ""
+    return f"; from {calendar.shown(calendar.start)} on, these files have {last + 1:,} of {every}"

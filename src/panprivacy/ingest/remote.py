@@ -1,0 +1,379 @@
+"""Files behind URLs: listed, streamed, and never written to a disk.
+
+Text is read from one end to the other. The index of a Parquet or Arrow file is at its end: it is read first, then some
+rows at a time, of Parquet the wanted columns only. Polars reads a file, so these bytes lie in a file in memory
+(``memfd_create``) that is as long as the real one and has holes for all that was not asked for.
+"""
+
+import errno
+import os
+import struct
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from typing import IO, Any, NamedTuple
+
+from panprivacy.errors import PanPrivacyError
+from panprivacy.ingest.batch import BadInput
+from panprivacy.urls import Location, located, refusal
+
+_BLOCK = 2**23  # bytes of a request
+_STRETCH = 2**26  # bytes of the wanted columns of some row groups, which are in memory at a time
+_TAIL = 2**16  # bytes of a Parquet file that are read first: most indexes are shorter
+_BLOCK_FORM = "<qi4xq"  # an entry of the index of an Arrow file
+
+
+class RemoteFile(str):
+    """The name of a file behind a URL, as messages show it, with what is needed to read it."""
+
+    filesystem: Any
+    path: str
+    size: int
+    """Bytes; 0 if the server does not tell."""
+    ranged: bool
+    """Whether the server answers with parts of the file."""
+
+    def __new__(cls, shown: str, filesystem: Any, path: str, info: Mapping[str, Any]) -> "RemoteFile":
+        file = super().__new__(cls, shown)
+        file.filesystem, file.path, file.size = filesystem, path, info.get("size") or 0
+        file.ranged = bool(file.size and info.get("partial", not _is_page(filesystem)))
+        return file
+
+    def open(self) -> AbstractContextManager["_Reader"]:
+        """The bytes, from the first to the last."""
+        return _opened(self)
+
+    def first(self, size: int) -> bytes:
+        """The first bytes."""
+        if self.ranged:
+            return self.ranges([(0, min(size, self.size))])[0]
+        with self.open() as reader:
+            return reader.read(size)
+
+    def ranges(self, wanted: Sequence[tuple[int, int]]) -> list[bytes]:
+        """The bytes from a start to an end, of each pair."""
+        pieces = [(at, min(at + _BLOCK, end)) for start, end in wanted for at in range(start, end, _BLOCK)]
+        starts, ends = [start for start, _ in pieces], [end for _, end in pieces]
+        with _refusing(self):
+            found = self.filesystem.cat_ranges([self.path] * len(pieces), starts, ends, on_error="raise")
+        if [len(each) for each in found] != [end - start for start, end in pieces]:
+            raise BadInput(self, "the file changed while it was read, or its server does not answer with parts of it")
+        left = iter(found)
+        return [b"".join(next(left) for _ in range(start, end, _BLOCK)) for start, end in wanted]
+
+
+class _Reader:
+    """The bytes of a remote file; what its file system raises becomes an error of reading."""
+
+    def __init__(self, opened: Any) -> None:
+        self._opened = opened
+
+    def read(self, size: int) -> bytes:
+        try:
+            return bytes(self._opened.read(size))
+        except Exception as error:
+            raise OSError(errno.EIO, f"the connection broke ({type(error).__name__})") from None
+
+
+@contextmanager
+def _opened(file: RemoteFile) -> Iterator[_Reader]:
+    # A web server answers one request with all bytes, in order; it may know no other.
+    how = {"block_size": 0} if _is_page(file.filesystem) else {"block_size": _BLOCK, "cache_type": "readahead"}
+    with _refusing(file):
+        opened = file.filesystem.open(file.path, "rb", **how)
+    try:
+        yield _Reader(opened)
+    finally:
+        opened.close()
+
+
+@contextmanager
+def _refusing(name: str) -> Iterator[None]:
+    """Turn what a file system raises into one line."""
+    try:
+        yield
+    except PanPrivacyError:
+        raise
+    except Exception as error:
+        raise BadInput(name, refusal(error)) from None
+
+
+def _is_page(filesystem: Any) -> bool:
+    return "https" in filesystem.protocol
+
+
+def find_remote(url: str, options: Mapping[str, Any] | None) -> list[RemoteFile]:
+    """The files that a URL means: itself, what it matches, or the files below it, in alphabetical order."""
+    place = located(url, options)
+    files, path, page = place.filesystem, place.path, _is_page(place.filesystem)
+    with _refusing(place.shown):
+        if "*" in path or (not page and set(path) & set("?[") and not files.exists(path)):  # a page may have a query
+            return _several(place, files.glob(path, detail=True), "no file matches")
+        if path.endswith("/") or (not page and files.isdir(path)):
+            below = {name: info for name, info in files.find(path, detail=True).items() if _is_data(name, path)}
+            return _several(place, below, "there is no file in this directory")
+        return [_checked(place, path, files.info(path), place.shown)]
+
+
+def _is_data(name: str, folder: str) -> bool:
+    """Whether engines keep data in a file of this name: not if it, or a directory, begins with . or _."""
+    return not any(part.startswith((".", "_")) for part in name[len(folder.rstrip("/")) :].split("/"))
+
+
+def _several(place: Location, found: Mapping[str, Any], none: str) -> list[RemoteFile]:
+    """The files of a listing; `none` says what is wrong if there are none."""
+    kept = [(name, info) for name, info in sorted(found.items()) if info.get("type") != "directory"]
+    if not kept:
+        raise BadInput(place.shown, none)
+    start = "" if _is_page(place.filesystem) else f"{place.shown.partition('://')[0]}://"
+    return [_checked(place, name, info, f"{start}{name.lstrip('/')}") for name, info in kept]
+
+
+def _checked(place: Location, path: str, info: Mapping[str, Any], shown: str) -> RemoteFile:
+    if info.get("size") == 0:
+        raise BadInput(shown, "the file is empty")
+    return RemoteFile(shown, place.filesystem, path, info)
+
+
+# --- Parquet and Arrow files ------------------------------------------------------------------------------------------
+
+
+class Stretch(NamedTuple):
+    """Some rows of a file, and where their bytes are."""
+
+    ranges: list[tuple[int, int]]
+    index: bytes
+    """The end of the file that tells of these rows."""
+    rows: tuple[int, int] | None = None
+    """The first row and the number of rows, if the index tells of more."""
+
+
+class RemoteTable:
+    """A Parquet or Arrow file behind a URL, of which some rows at a time are in memory."""
+
+    def __init__(self, file: RemoteFile, mark: bytes) -> None:
+        self.file = file
+        if not hasattr(os, "memfd_create"):
+            raise BadInput(file, "Parquet and Arrow files behind a URL need Linux; copy this one to this machine")
+        self._whole = None if file.ranged else _fetched_whole(file)
+        if self._whole is None:
+            self._index, self._is_parquet = self._read_index(mark), mark == b"PAR1"
+
+    def _read_index(self, mark: bytes) -> bytes:
+        """The index at the end of the file: it is followed by its length and a mark."""
+        file, ending = self.file, 4 + len(mark)
+        (tail,) = file.ranges([(max(file.size - _TAIL, 0), file.size)])
+        length = int.from_bytes(tail[-ending : -len(mark)], "little") + ending
+        if not ending <= length <= file.size or not tail.endswith(mark):
+            raise BadInput(file, "the file is cut off: it does not end with its index")
+        return tail[-length:] if length <= len(tail) else file.ranges([(file.size - length, file.size)])[0]
+
+    @contextmanager
+    def index(self) -> Iterator[str]:
+        """The path of a file that tells the columns, and of Parquet how many rows; stretches are read meanwhile."""
+        if self._whole is not None:
+            with self._whole:
+                yield f"/proc/self/fd/{self._whole.fileno()}"
+            return
+        told = Stretch([], self._index) if self._is_parquet else self._stretch_of([])
+        with self._in_memory(told, self.file.ranges(told.ranges)) as path:
+            yield path
+
+    def stretches(self, columns: Sequence[str]) -> Iterator[tuple[str, tuple[int, int] | None]]:
+        """Paths of files with some rows each, and which rows to take; the next is fetched ahead.
+
+        A file is there until the one after the next is asked for.
+        """
+        if self._whole is not None:
+            yield f"/proc/self/fd/{self._whole.fileno()}", None
+            return
+        from concurrent.futures import ThreadPoolExecutor
+
+        planned = list(self._row_groups(columns) if self._is_parquet else self._record_batches())
+        held: deque[ExitStack] = deque()
+        with ThreadPoolExecutor(1, thread_name_prefix="panprivacy-fetch") as ahead, ExitStack() as last:
+            coming = [ahead.submit(self.file.ranges, each.ranges) for each in planned[:1]]
+            for stretch, following in zip(planned, [*planned[1:], None], strict=True):
+                found = coming.pop().result()
+                if following is not None:
+                    coming.append(ahead.submit(self.file.ranges, following.ranges))
+                held.append(last.enter_context(ExitStack()))
+                path = held[-1].enter_context(self._in_memory(stretch, found))
+                del found
+                yield path, stretch.rows
+                if len(held) > 1:
+                    held.popleft().close()
+
+    @contextmanager
+    def _in_memory(self, stretch: Stretch, found: list[bytes]) -> Iterator[str]:
+        """A file in memory with the bytes of a stretch where the real file has them; `found` is emptied."""
+        handle = os.memfd_create("panprivacy", os.MFD_CLOEXEC)
+        try:
+            os.ftruncate(handle, self.file.size)
+            _write_whole(handle, stretch.index, self.file.size - len(stretch.index))
+            for start, _ in reversed(stretch.ranges):
+                _write_whole(handle, found.pop(), start)
+            yield f"/proc/self/fd/{handle}"
+        finally:
+            os.close(handle)
+
+    def _row_groups(self, columns: Sequence[str]) -> Iterator[Stretch]:
+        """Of a Parquet file: the wanted columns of some row groups."""
+        groups = row_groups(self.file, self._index)
+        asked = [[(start, end) for root, start, end in group.chunks if _is_of(root, columns)] for group in groups]
+        first = 0
+        for some in _together([sum(end - start for start, end in each) for each in asked]):
+            rows = sum(groups[i].rows for i in some)
+            yield Stretch([each for i in some for each in asked[i]], self._index, (first, rows))
+            first += rows
+
+    def _record_batches(self) -> Iterator[Stretch]:
+        """Of an Arrow file: some record batches, whose lengths it does not tell, in an index of their own."""
+        batches = self._blocks(3)
+        for some in _together([metadata + body for _, metadata, body in batches]):
+            yield self._stretch_of([batches[i] for i in some])
+
+    def _stretch_of(self, batches: list[tuple[int, int, int]]) -> Stretch:
+        """Some record batches, and all dictionaries, whose entries they refer to."""
+        ranges = [(start, start + metadata + body) for start, metadata, body in [*self._blocks(2), *batches]]
+        return Stretch(ranges, self._arrow_index(batches))
+
+    def _blocks(self, field: int) -> list[tuple[int, int, int]]:
+        """Where messages are: a start, and the lengths of metadata and body (`Footer` of Arrow's File.fbs)."""
+        from panprivacy.ingest.arrow import NotThere, Table
+
+        try:
+            found = Table.root(memoryview(self._index)).structs(field, _BLOCK_FORM)
+        except (NotThere, struct.error):
+            raise BadInput(self.file, "not a whole Arrow file: its index is damaged") from None
+        if any(not 0 <= start <= start + metadata + body <= self.file.size for start, metadata, body in found):
+            raise BadInput(self.file, "not a whole Arrow file: its index is damaged")
+        return [(start, metadata, body) for start, metadata, body in found]
+
+    def _arrow_index(self, blocks: Sequence[tuple[int, int, int]]) -> bytes:
+        """The index as if the file had these record batches only."""
+        from panprivacy.ingest.arrow import Table
+
+        index, table = bytearray(self._index), Table.root(memoryview(self._index))
+        if self._blocks(3):
+            start = table.below(3)
+            struct.pack_into("<I", index, start, len(blocks))
+            for i, block in enumerate(blocks):
+                struct.pack_into(_BLOCK_FORM, index, start + 4 + i * struct.calcsize(_BLOCK_FORM), *block)
+        return bytes(index)
+
+
+def _fetched_whole(file: RemoteFile) -> IO[bytes]:
+    """All bytes of a file in memory, for a server that does not answer with parts of it."""
+    made = os.fdopen(os.memfd_create("panprivacy", os.MFD_CLOEXEC), "w+b")
+    with file.open() as reader:
+        while piece := reader.read(_BLOCK):
+            made.write(piece)
+    made.flush()
+    return made
+
+
+def _together(sizes: Sequence[int]) -> Iterator[range]:
+    """Which of some parts are read at a time: as many as have few enough bytes, and at least one."""
+    first = size = 0
+    for i, more in enumerate(sizes):
+        if i > first and size + more > _STRETCH:
+            yield range(first, i)
+            first, size = i, 0
+        size += more
+    if sizes:
+        yield range(first, len(sizes))
+
+
+def _write_whole(handle: int, found: bytes, start: int) -> None:
+    left = memoryview(found)
+    while left:
+        written = os.pwrite(handle, left, start)
+        left, start = left[written:], start + written
+
+
+class RowGroup(NamedTuple):
+    """Rows of a Parquet file, and where the bytes of each column are, by the top of its path in the schema."""
+
+    rows: int
+    chunks: list[tuple[str, int, int]]
+
+
+def _is_of(root: str, columns: Sequence[str]) -> bool:
+    return any(name == root or name.startswith(f"{root}.") for name in columns)
+
+
+def row_groups(file: str, index: bytes) -> list[RowGroup]:
+    """The row groups that an index lists: a struct in Thrift's compact protocol (`FileMetaData` of parquet.thrift)."""
+    try:
+        groups = _Compact(index).struct()[4]
+        return [RowGroup(group[3], [_chunk(column[3]) for column in group[1]]) for group in groups]
+    except (LookupError, TypeError, ValueError, RecursionError, OverflowError):
+        raise BadInput(file, "not a whole Parquet file: its index is damaged") from None
+
+
+def _chunk(column: Mapping[int, Any]) -> tuple[str, int, int]:
+    """The top of a column's path, and from where to where its bytes go: its dictionary first, if it has one."""
+    start = min(column[9], column.get(11) or column[9])
+    if start < 0 or column[7] < 0:
+        raise ValueError
+    return column[3][0].decode(), start, start + column[7]
+
+
+class _Compact:
+    """A reader of Thrift's compact protocol: structs become dictionaries by the numbers of their fields."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data, self._at = data, 0
+
+    def struct(self) -> dict[int, Any]:
+        fields: dict[int, Any] = {}
+        number = 0
+        while head := self._byte():
+            number = number + (head >> 4) if head >> 4 else self._signed()
+            kind = head & 15
+            fields[number] = kind == 1 if kind in (1, 2) else self._value(kind)
+        return fields
+
+    def _value(self, kind: int) -> Any:
+        if kind in (1, 2, 3):  # of a list, where a truth value takes a byte
+            return self._byte()
+        if kind in (4, 5, 6):
+            return self._signed()
+        if kind == 7:
+            return self._take(8)
+        if kind == 8:
+            return self._take(self._unsigned())
+        if kind in (9, 10):
+            return self._list()
+        if kind == 12:
+            return self.struct()
+        raise ValueError
+
+    def _list(self) -> list[Any]:
+        head = self._byte()
+        count = head >> 4 if head >> 4 != 15 else self._unsigned()
+        return [self._value(head & 15) for _ in range(count)]
+
+    def _byte(self) -> int:
+        self._at += 1
+        return self._data[self._at - 1]
+
+    def _take(self, size: int) -> bytes:
+        self._at += size
+        if self._at > len(self._data):
+            raise LookupError
+        return self._data[self._at - size : self._at]
+
+    def _unsigned(self) -> int:
+        number = shift = 0
+        while True:
+            octet = self._byte()
+            number |= (octet & 127) << shift
+            shift += 7
+            if octet < 128:
+                return number
+
+    def _signed(self) -> int:
+        number = self._unsigned()
+        return (number >> 1) ^ -(number & 1)
