@@ -18,6 +18,9 @@ class FakeClient:
         given, self.given = self.given, True
         return [] if given else [[b"visits", self.entries]]
 
+    def xinfo_groups(self, _stream: str) -> list[dict[str, Any]]:
+        return [{"name": b"g", "lag": 0}]
+
     def xack(self, _stream: str, _group: str, *names: bytes) -> None:
         self.acknowledged += names
 

@@ -131,6 +131,17 @@ def test_a_service_that_starts_while_the_clock_is_ahead_counts_and_spends_nothin
         assert all(state.is_ready for state in service.states["counters"].values())
 
 
+def test_a_clock_that_stays_400_days_ahead_spends_nothing(tmp_path: Path, clocks: Clocks) -> None:
+    with Service(settings_for(tmp_path, flu=DAILY, actives=ACTIVES)) as service:
+        assert released(service) == {"flu": 0, "actives": 0}
+        clocks.go(1, 400 * DAY)
+        assert released(service) == {"flu": 0, "actives": 0}
+        clocks.go(700)
+        assert released(service) == {"flu": 0, "actives": 0}
+        assert not clocks.steady.has_jumped
+        assert service.states["counters"]["actives"].state == "failing"
+
+
 @pytest.mark.parametrize(("days", "accepted"), [(7, False), (12, True)])
 def test_a_service_that_was_stopped_goes_on_if_it_was_a_week_or_its_operator_says_so(
     tmp_path: Path, clocks: Clocks, monkeypatch: pytest.MonkeyPatch, days: int, accepted: bool

@@ -98,7 +98,9 @@ def test_batches_that_wait_together_are_written_once(service: Service, monkeypat
 def test_while_a_long_body_is_read_short_ones_of_other_senders_are_counted_and_written(
     service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    flu, came, done = service.counter("flu"), [], []
+    flu = service.counter("flu")
+    came: list[Future[int]] = []
+    done: list[bool] = []
     give_way = flu._worker.give_way
 
     def crowded() -> None:

@@ -149,7 +149,7 @@ def test_a_reader_that_takes_its_time_gets_all(here: Served) -> None:
 
 def test_the_limit_of_requests_is_for_all_addresses(tmp_path: Path) -> None:
     for path in ("/", "/health", "/static/page.js", "/static/plotly.min.js", "/openapi.json", "/problems", "/counters"):
-        with client_of(settings_for(tmp_path, {"limits": {"requests": 0.5}})) as client:
+        with client_of(settings_for(tmp_path, {"limits": {"requests": 0.001}})) as client:
             assert [client.get(path).status_code for _ in range(3)] == [200, 429, 429], path
 
 

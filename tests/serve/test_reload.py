@@ -138,12 +138,16 @@ def test_a_process_reloads_its_file_on_a_signal_or_goes_on_as_before(tmp_path: P
         path.write_text("nonsense")
         process.send_signal(signal.SIGHUP)
         time.sleep(1)
+        for number in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM):  # which mean nothing
+            process.send_signal(number)
         assert ask(connection, "POST", "/counters/cold/events", b"[1]")[0] == 204
-        process.terminate()
+        process.send_signal(signal.SIGQUIT)
+        assert process.wait(60) == 0
         assert process.stderr is not None
         said = [json.loads(line) for line in process.stderr.read().splitlines()]
     assert [each["counters"] for each in said if each["event"] == "reloaded"] == [["cold"]]
     assert sum("not reloaded" in each["event"] for each in said) == 1
+    assert said[-1]["event"] == "stopped"
 
 
 @pytest.mark.slow

@@ -54,14 +54,15 @@ class Counter:
     ) -> None:
         """Open its files, or make them; `initialize` says that lost ones are known to be lost.
 
-        If the open period is over for longer than `longest_stop`, the counter does nothing until the clock is right.
+        While the open period is over for longer than `longest_stop`, by the clock, the counter neither counts nor
+        releases.
         """
         self.settings = settings
         self._reading = reading or ReadingShare(2**62)
         self.name = settings.name
         self.counted: Callable[[int], None] = lambda _: None
         """Is called with the number of rows of each batch."""
-        self._longest_stop = longest_stop  # None once the clock is believed
+        self._longest_stop = longest_stop
         self._stuck = False  # whether the disk keeps a release from being published
         self._owed: Record | None = None  # a release that was spent for a request, and published after its refusal
         state = StateFile(folder / f"{self.name}.pp")
@@ -94,9 +95,9 @@ class Counter:
         self._feeder = BodyFeeder(settings, self._schedule, self._release_until, self._note_change, clock)
         self._kept.combined, self._kept.dropped = self._feeder.combiner.redraw, self._feeder.combiner.wipe
         self._worker = Worker(self.name, self._kept, self._tick, self._due, self._note_broken)
+        self._status = self._current_status()
         if self._waits_for_clock:
             log(_STOPPED, level="error", counter=self.name)
-        self._status = self._current_status()
         with suppress(Refused):  # then the next request for a release returns it
             self._publish_late()
 
@@ -273,9 +274,7 @@ class Counter:
     @property
     def _waits_for_clock(self) -> bool:
         """Whether the clock would end periods that should have been released long ago: then it is rather wrong."""
-        if self._longest_stop is not None and not is_overdue(self._schedule, self._kept.est, self._longest_stop):
-            self._longest_stop = None  # from here on it cannot jump unseen
-        return self._longest_stop is not None
+        return is_overdue(self._schedule, self._status["budget"]["releases_left"], self._longest_stop)
 
     def _check_clock(self) -> None:
         if self._waits_for_clock:
@@ -342,9 +341,9 @@ def _schedule_of(settings: CounterSettings, pinned: PinnedSettings, listed: Rele
     return schedule
 
 
-def is_overdue(schedule: Schedule | None, est: Any, longest_stop: int) -> bool:
+def is_overdue(schedule: Schedule | None, releases_left: int | None, longest_stop: int | None) -> bool:
     """Whether the clock would spend a release of a period that is over for longer than this."""
-    if schedule is None or not schedule.by_clock or est.releases_left == 0:
+    if schedule is None or not schedule.by_clock or releases_left == 0 or longest_stop is None:
         return False
     return _now() - schedule.ends > longest_stop
 
@@ -360,7 +359,7 @@ def check_files(settings: CounterSettings, folder: Path, longest_stop: int) -> N
     if state.exists:
         est = state.load(settings.universe.load())
         check_spent(settings.name, state.path, est, listed)
-        if is_overdue(_schedule_of(settings, pinned, listed), est, longest_stop):
+        if is_overdue(_schedule_of(settings, pinned, listed), est.releases_left, longest_stop):
             raise PinnedSettingsChanged(f"counters.{settings.name}: {_STOPPED}")
 
 

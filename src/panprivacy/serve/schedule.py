@@ -75,7 +75,8 @@ class SteadyClock:
 
     A clock that no one can set runs beside the wall clock. If the wall clock gets ahead of it by more than a minute,
     time goes on by the other one, and `alarm` is called. If the wall clock is still ahead after ten minutes, it is
-    right: the computer was asleep, or its clock was wrong before.
+    believed: the computer was asleep, or its clock was wrong before. How far it may be ahead then, and at a start, is
+    for a counter to say, which knows when it was released last.
 
     >>> wall, elapsed = iter([0, 10**9, 10**6]), iter([0, 10**6, 10**6])
     >>> clock = SteadyClock(lambda: print("jumped"), lambda: next(wall), lambda: next(elapsed))

@@ -38,6 +38,8 @@ _OTHER_FILES = 100  # files that are open besides connections
 _FILES_OF_COUNTER = 8
 _CROWD = 16  # connections that are open where `limits.readers` is small
 _GOODBYE = 0.5  # seconds between looks at open connections
+_MEANINGLESS = ("SIGUSR1", "SIGUSR2", "SIGALRM", "SIGVTALRM", "SIGPROF", "SIGIO", "SIGXCPU")
+"""Signals that mean nothing here, and would end the process at once."""
 _PATIENCE = 30  # seconds for requests that are under way when the service is told to stop
 
 
@@ -66,6 +68,9 @@ def _run(
     sys.setswitchinterval(_TURN)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)  # uvicorn handles them first, and raises them again when it is done
+    signal.signal(signal.SIGQUIT, lambda *_: os.kill(os.getpid(), signal.SIGTERM))
+    for name in _MEANINGLESS:
+        signal.signal(getattr(signal, name), signal.SIG_IGN)
     if reread is not None:
         signal.signal(signal.SIGHUP, lambda *_: None)  # until the event loop handles it
     log("starting", counters=[counter.name for counter in settings.counters])

@@ -15,6 +15,7 @@ from html import escape
 from importlib.util import find_spec
 from mimetypes import guess_type
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from starlette.applications import Starlette
@@ -39,6 +40,7 @@ STATIC = Path(__file__).parent.parent / "static"
 """What the page is made of."""
 _PIECE = 2**15  # bytes that are handed to a connection at a time
 _PLOTLY = "plotly.min.js"
+_reading = Lock()
 
 
 class SharedResponse(Response):
@@ -83,6 +85,12 @@ def _read(path: Path) -> Asset:
     return Asset.of(path.read_bytes(), guess_type(path.name)[0] or "application/octet-stream")
 
 
+def _read_once(path: Path) -> Asset:
+    """Read and pack a file in the thread that asks first, while the others wait: it takes long."""
+    with _reading:
+        return _read(path)
+
+
 @cache
 def static_files() -> dict[str, Asset]:
     """All files of the page, by name."""
@@ -96,7 +104,7 @@ async def static_file(request: Request) -> Response:
         path = script_path()
         if path is None:
             raise Refused(ProblemType.not_found, "charts need Plotly: pip install plotly")
-        return (await run_in_threadpool(_read, path)).answer(request)
+        return (await run_in_threadpool(_read_once, path)).answer(request)
     found = static_files().get(name)
     if found is None:
         raise HTTPException(404)
