@@ -121,10 +121,7 @@ class Users(LookedUp):
         self.groups: Groups | None = None
         """The positions of each group, where users have one."""
         given = _alike(_column(ids), self.normalize) if self.normalize else _column(ids)
-        if groups is None:
-            listed = _in_order(given)
-        else:
-            listed, self.groups = _by_group(given, groups)
+        listed, self.groups = (_in_order(given), None) if groups is None else _by_group(given, groups)
         self.size: int = len(listed)
         if not self.size:
             raise InvalidValue("the list of users is empty", code="no-users")
