@@ -56,7 +56,7 @@ def test_what_makes_no_plan_of_counts_is_refused() -> None:
     with refused("plan-memory"):
         pp.plan(universe=1000, epsilon=1.0, up_to=4, memory="1 KiB", count=5)  # type: ignore[call-overload]
     with testing.refused("plan-universe"):
-        pp.plan(epsilon=1.0, up_to=4)  # type: ignore[call-overload]
+        pp.plan(epsilon=1.0, up_to=4)
     with testing.refused("plan-only"):
         pp.plan(universe=1000, epsilon=1.0, only="mean")  # type: ignore[call-overload]
 
