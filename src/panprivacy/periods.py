@@ -40,7 +40,7 @@ MOST_DAYS = 1000
 _LAST = 253_402_300_800  # seconds until the year 10000
 END_OF_TIME = _LAST * SECOND
 _BEGINNING = -62_135_596_800 * SECOND  # the year 1; `datetime` knows nothing before, and nothing after 9999
-_FIRST_MONDAY = 4 * DAY  # 5 January 1970
+_MONDAY, _FIRST_MONDAY = date(1970, 1, 5), 4 * DAY
 _WEEK, _ZONES_END = 7 * 86_400, 4_102_444_800  # in seconds; the rules of time zones are read until 2100
 _HOUR, _MINUTE = "(?:[01][0-9]|2[0-3])", "[0-5][0-9]"
 _ISO = (  # read by Python and by Polars alike
@@ -503,6 +503,11 @@ class Periods:
         if every in CALENDAR:
             return cls.around(moment, every, tz)
         return cls(moment, length_of(every), 0, zone_of(tz).name)
+
+    @classmethod
+    def fixed(cls, every: str | float | timedelta, tz: str | None = None) -> Self:
+        """Periods of the calendar, or counted from Monday, 5 January 1970, on: no event decides their bounds."""
+        return cls.of(every, _MONDAY, tz)
 
     @classmethod
     def around(cls, moment: int, every: str | float | timedelta, tz: str | None = None) -> Self:
