@@ -334,7 +334,7 @@ def test_a_forked_process_neither_writes_the_state_nor_gives_its_lock_back(tmp_p
                 os._exit(1)
             os._exit(0)
         assert os.waitpid(child, 0)[1] == 0
-        with pytest.raises(StateFileError, match="another process"):
+        with refused("state-in-use"):
             pp.Density(1000, 1.0).save(path)
 
 
