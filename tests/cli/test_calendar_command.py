@@ -60,7 +60,7 @@ def test_one_row_that_is_left_out_does_not_end_the_wait_of_others(more: str, tmp
     files = [tmp_path / f"{number}.csv" for number in range(3)]
     for number, (file, day) in enumerate(zip(files, days, strict=True)):
         users = range(1 + 33 * number, 34 + 33 * number)
-        file.write_text("\n".join(["id,at", *(f"{user},{day}" for user in users), *([more] if number == 1 else [])]))
+        file.write_text("\n".join(["id,at", *([more] if number == 1 else []), *(f"{user},{day}" for user in users)]))
     kept = ("--releases", "2", "--start", "2026-01-01", "--lateness", "7d", "--late", "skip", "--early", "skip")
     densities = [row["density"] for row in released(tmp_path, *kept, "-e", "200")]
     assert densities == pytest.approx([0.66, 0.99], abs=0.05)
