@@ -20,6 +20,7 @@ from panprivacy.cli.output import Output
 from panprivacy.cli.published import Published
 from panprivacy.cli.run import Run
 from panprivacy.cli.schedule import Days, Schedule, Series, once
+from panprivacy.cli.sources import in_order_of_time
 from panprivacy.ingest import Batch, Columns, Kind
 from panprivacy.ingest.bodies import Body, ContentType
 from panprivacy.ingest.feed import BatchFeeder
@@ -158,6 +159,24 @@ def test_a_refusal_of_a_pipe_is_found() -> None:
     assert {"a late row", "a row dated 2030"} <= additions_found(Subject("planted", series(strict), EVERYTHING))
     unlisted = additions_found(Subject("planted", series(skip_unlisted=False), EVERYTHING))
     assert unlisted == {"a row in an unlisted category", "a row without a category"}
+
+
+def late_files(steps: Sequence[Step]) -> Seen:
+    """`panprivacy density FILES --time at --start START --release-every 1d --lateness 1d --late skip --early skip`."""
+    coins, pipe = audited.Recording(), Pipe()
+    est = pp.Density(USERS, 60.0, releases=3, coins=coins)
+    calendar = Calendar("at", DAYS, "1d", planned=3, policy=RowPolicy(ahead=1, late="skip", early="skip"))
+    schedule = Series(Run(est, None, 0.95, Output(as_json=True, quiet=True)), calendar)
+    feeder = BatchFeeder(est, Columns(("user",), Kind.integers, None, "at"), live=True)
+    with in_order_of_time(fed(schedule, feeder), calendar, "1d") as take:
+        refused = pipe.steps(steps, take)
+    return Seen(refused, tuple(coins.released), ended=calendar.passed)
+
+
+def test_nobody_decides_over_others_who_wait_for_late_rows() -> None:
+    additions = ("a row of the first day", "a row dated 2030", "a late row", "a row without a time")
+    assert late_files(audited.OTHERS).counts
+    assert found(Subject("files", late_files, additions)) == []
 
 
 def actives_of_a_pipe(policy: RowPolicy) -> Callable[[Any], Seen]:

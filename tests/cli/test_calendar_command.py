@@ -53,6 +53,27 @@ def test_a_row_that_is_late_is_named_where_no_lateness_is_stated(visits: Path) -
     assert "2026-01-31 23:30:00" in made.stderr
 
 
+@pytest.mark.parametrize("more", ["0,", "0,2031-01-01"], ids=["no time", "years ahead"])
+def test_one_row_that_is_left_out_does_not_end_the_wait_of_others(more: str, tmp_path: Path) -> None:
+    """Its batch is the second of three; the third has rows of the first month."""
+    days = ["2026-01-30", "2026-02-01", "2026-01-31"]
+    files = [tmp_path / f"{number}.csv" for number in range(3)]
+    for number, (file, day) in enumerate(zip(files, days, strict=True)):
+        users = range(1 + 33 * number, 34 + 33 * number)
+        file.write_text("\n".join(["id,at", *([more] if number == 1 else []), *(f"{user},{day}" for user in users)]))
+    kept = ("--releases", "2", "--start", "2026-01-01", "--lateness", "7d", "--late", "skip", "--early", "skip")
+    densities = [row["density"] for row in released(tmp_path, *kept, "-e", "200")]
+    assert densities == pytest.approx([0.66, 0.99], abs=0.05)
+
+
+def test_a_row_without_a_time_refuses_its_batch_before_anything_is_released(visits: Path) -> None:
+    visits.write_text(visits.read_text().replace("id,at", "id,at\n0,soon"))
+    made = invoke(asked(visits, "--lateness", "1d", "--releases", "3", "--json"))
+    assert made.exit_code != 0
+    assert "row 1: at 'soon' is not a time" in made.stderr
+    assert "until" not in made.stdout
+
+
 def test_what_is_counted_anew_keeps_no_state(visits: Path, tmp_path: Path) -> None:
     made = invoke(["density", visits, "-c", "id", "-n", "100", "-e", "1", "--anew", "--state", tmp_path / "flu.pp"])
     assert made.exit_code != 0

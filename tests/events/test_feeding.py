@@ -1,5 +1,6 @@
 """Feeding: insertions and deletions in order, missing ids."""
 
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,51 @@ def test_only_the_last_action_of_a_user_is_drawn() -> None:
     coins.flips_asked.clear()
     _take(est, ACTIONS, pl.DataFrame({"user": [1, 1, 1, 2], "do": ["insert", "delete", "insert", "delete"]}))
     assert sum(n for _, n in coins.flips_asked) == 2
+
+
+class Tallied(pp.Counts):
+    """Counts that also keeps the counts themselves, for all to see."""
+
+    tally: list[int]
+
+    def update_many(self, ids: Any, *_: Any, **__: Any) -> None:
+        for user in ids:
+            self.tally[user] += 1
+
+    def remove_many(self, ids: Any, *_: Any, **__: Any) -> None:
+        for user in ids:
+            self.tally[user] = max(self.tally[user] - 1, 0)
+
+
+def tallied(rows: list[tuple[int, str]], before: int = 0) -> list[int]:
+    est = Tallied(10, epsilon=1.0)
+    est.tally = [before] * 10
+    _take(est, ACTIONS, pl.DataFrame(rows, schema=["user", "do"], orient="row"))
+    return est.tally
+
+
+@pytest.mark.parametrize("before", range(4))
+def test_a_count_after_a_batch_of_insertions_and_deletions_is_that_of_row_by_row(before: int) -> None:
+    for actions in product(["insert", "delete"], repeat=5):
+        count = before
+        for action in actions:
+            count = count + 1 if action == "insert" else max(count - 1, 0)
+        rows = [(user, action) for action in actions for user in (7, 1)]
+        expected = [before] * 10
+        expected[1] = expected[7] = count
+        expected[3] += 2
+        assert tallied([(3, "insert"), *rows, (3, "insert")], before) == expected
+
+
+def test_a_deletion_leaves_the_repeats_of_others_in_a_count() -> None:
+    others = [(user, "insert") for user in range(1, 10) for _ in range(user)]
+    for place in (0, 20, len(others)):
+        assert tallied([*others[:place], (0, "delete"), *others[place:]]) == tallied(others) == [*range(10)]
+
+
+def test_a_user_outside_refuses_its_batch_of_counts_though_its_rows_cancel_out() -> None:
+    with refused("outside-universe", "row 2"):
+        tallied([(1, "insert"), (10, "insert"), (10, "delete")])
 
 
 @pytest.mark.parametrize(("insert", "delete"), [("insert", "delete"), ("INSERT", "Delete"), ("+", "-"), (1, -1)])

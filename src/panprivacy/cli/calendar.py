@@ -1,6 +1,7 @@
 """The periods of a series: when they end, and which rows of a batch count in which of them."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -15,6 +16,7 @@ from panprivacy.periods import (
     CALENDAR,
     END_OF_TIME,
     NO_TIME,
+    SKIPPED,
     PeriodRows,
     Periods,
     RowPolicy,
@@ -149,6 +151,14 @@ class Calendar:
         """The times of a batch, or which row has none."""
         assert self.column is not None
         return moments_of_rows(batch, self.column, scratch, NO_TIME if self.policy.early == "skip" else None, self.zone)
+
+    def reached(self, moments: NDArray[np.int64], scratch: Scratch) -> int:
+        """The latest of these moments, but for rows that are early and left out: these move no clock."""
+        if self._grid is None or self.policy.early == "refuse":
+            return int(moments.max())
+        numbers = scratch.own(moments.copy())
+        self._grid.cut(numbers, self.passed, replace(self.policy, late="skip"), scratch)
+        return int(moments.max(where=scratch.own(numbers != SKIPPED), initial=self.opened))
 
     def cut(self, batch: Batch, moments: NDArray[np.int64], scratch: Scratch) -> PeriodRows:
         """The period that each row of a batch counts in, or which row is wrong; the moments are overwritten.

@@ -3,7 +3,7 @@
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from time import time
@@ -115,7 +115,7 @@ class Schedule(ABC):
 
     def _in_order(self, take: Callable[[Batch], None]) -> Any:
         """Give batches of files on, in order of time if they may come late."""
-        return in_order_of_time(take, "", None, None)
+        return nullcontext(take)
 
     @property
     @abstractmethod
@@ -281,7 +281,9 @@ class PeriodSchedule(Schedule):
 
     def _in_order(self, take: Callable[[Batch], None]) -> Any:
         """Give batches of files on in order of time."""
-        return in_order_of_time(take, self.calendar.column or "", self.lateness, self.calendar.zone)
+        if self.lateness is None:
+            return super()._in_order(take)
+        return in_order_of_time(take, self.calendar, self.lateness)
 
     @property
     def _seconds(self) -> float | None:

@@ -4,14 +4,18 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from panprivacy.cli.kept import Keeper
 from panprivacy.cli.output import Meter, Output
 from panprivacy.estimators.base import Estimator
 from panprivacy.ingest import Batch, Columns, Format, Layout, Live, SignalTimer, expand, read
 from panprivacy.ingest.feed import BatchFeeder
+from panprivacy.memory.scratch import Scratch
 from panprivacy.periods import END_OF_TIME, length_of, moments_in
+
+if TYPE_CHECKING:
+    from panprivacy.cli.calendar import Calendar
 
 
 @dataclass(frozen=True)
@@ -89,12 +93,12 @@ class Files(Rows):
 
 @contextmanager
 def in_order_of_time(
-    take: Callable[[Batch], None], column: str, lateness: str | None, tz: str | None
+    take: Callable[[Batch], None], calendar: "Calendar", lateness: str
 ) -> Iterator[Callable[[Batch], None]]:
-    """Give rows of files on in order of time, if none is later than `lateness`: until then, rows wait in memory."""
-    if lateness is None:
-        yield take
-        return
+    """Give rows of files on in order of time, if none is later than `lateness`: until then, rows wait in memory.
+
+    A row without a time refuses its batch or is left out, as the calendar's policy says; the others wait all the same.
+    """
     import polars as pl
 
     waiting: list[Batch] = []
@@ -106,12 +110,16 @@ def in_order_of_time(
             take(replace(batch, file=f"{batch.file}, in order of time", rows=rows, before=0))
 
     def wait(batch: Batch) -> None:
-        moments = moments_in(batch.rows[column], tz)
-        if moments.null_count():
-            take(batch)  # which says which row has no time, or leaves it out
-            return
-        rows = pl.concat([*(each.rows for each in waiting), batch.rows.with_columns(moments.alias(moment))])
-        until = int(rows[moment].max()) - patience  # type: ignore[arg-type]
+        assert calendar.column is not None
+        moments = moments_in(batch.rows[calendar.column], calendar.zone)
+        with Scratch() as scratch:
+            if moments.null_count():
+                calendar.moments(batch, scratch)  # which says which row has no time, unless such rows are left out
+            timed = batch.rows.with_columns(moments.alias(moment)).drop_nulls(moment)
+            rows = pl.concat([*(each.rows for each in waiting), timed])
+            if not len(rows):
+                return
+            until = calendar.reached(scratch.own(rows[moment].to_numpy().copy()), scratch) - patience
         give(replace(batch, rows=rows), until)
         waiting[:] = [replace(batch, rows=rows.filter(pl.col(moment) >= until))]
 

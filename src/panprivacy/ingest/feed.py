@@ -42,6 +42,10 @@ class BatchFeeder:
     that feeding row by row would. (In an open universe users may share a bit; there, an insertion wins over
     another user's deletion in the same batch, which errs less.)
 
+    `Counts` adds up instead. It cannot go below 0, so a user's rows in a batch have the effect of some deletions, as
+    many as ever outnumber the insertions before them, and then of the insertions that are left. These are fed. A
+    user's rows are reckoned up by themselves: nobody else's deletion changes which of them are fed.
+
     Rows without id are an error, or, with `skip_missing`, left out; rows of users outside the universe likewise, with
     `skip_outside`; and those in no listed category, or with an unknown action, with `skip_unlisted`: so one user's rows
     cannot refuse the rows of others. How many rows are left out is neither kept nor told: it would be a count of people
@@ -192,11 +196,11 @@ class BatchFeeder:
         elif not insert.any():
             self._take_back(rows)
         else:
-            last = self._last_of_each(rows.with_columns(insert.alias(_INSERTED)))
+            effect = self._effect(rows.with_columns(insert.alias(_INSERTED)))
             # Looked up before the first bit changes: a batch is counted whole or not at all.
-            if not (self._inside(last).all() and self._known(last).all()):
+            if not (self._inside(rows).all() and self._known(rows).all()):
                 raise self._blame(batch)
-            gone, come = last.filter(~last[_INSERTED]), last.filter(last[_INSERTED])
+            gone, come = effect.filter(~effect[_INSERTED]), effect.filter(effect[_INSERTED])
             self._take_back(gone)
             self._est.update_many(*self._arguments(come))
 
@@ -232,8 +236,11 @@ class BatchFeeder:
         spelled = pl.col(self._columns.action).cast(pl.String).str.to_lowercase()
         return rows.select(spelled.replace_strict(meaning, default=None, return_dtype=pl.Boolean)).to_series()
 
-    def _last_of_each(self, rows: "pl.DataFrame") -> "pl.DataFrame":
-        """The last row of each user, in each category; an edge without direction is one user whichever way round."""
+    def _effect(self, rows: "pl.DataFrame") -> "pl.DataFrame":
+        """The rows that have the effect of all, deletions before insertions, for each user in each category.
+
+        An edge without direction is one user whichever way round.
+        """
         import polars as pl
 
         names = list(self._columns.ids)
@@ -244,7 +251,8 @@ class BatchFeeder:
             source, target = names
             low, high = pl.min_horizontal(source, target), pl.max_horizontal(source, target)
             rows = rows.with_columns(low.alias(source), high.alias(target))
-        return rows.unique(subset=[*names, *self._columns.needed[len(names) :]], keep="last")
+        whose = [*names, *self._columns.needed[len(names) :]]
+        return rows.unique(subset=whose, keep="last") if self._est.REPEATABLE else _net(rows, whose)
 
     def _blame(self, batch: Batch) -> BadInput:
         """Name the first row whose id is outside the universe, or whose category is not one of those there are."""
@@ -288,6 +296,18 @@ def _example(universe: Universe) -> str:
 
 
 _ROW, _INSERTED = "\0row", "\0insert"  # names that no column of a file has
+
+
+def _net(rows: "pl.DataFrame", whose: list[str]) -> "pl.DataFrame":
+    """As many deletions and insertions of each user as have the effect of all its rows on a count of 0 or more."""
+    import polars as pl
+
+    inserted = pl.col(_INSERTED)
+    risen = pl.when(inserted).then(1).otherwise(-1).cum_sum()
+    lowest = pl.min_horizontal(risen.min(), 0)
+    kept = pl.when(inserted).then(risen.last() - lowest).otherwise(-lowest)
+    nth = pl.when(inserted).then(inserted.cum_sum()).otherwise((~inserted).cum_sum())
+    return rows.filter((nth.cast(pl.Int64) <= kept).over(whose))
 
 
 def _bad(batch: Batch, row: int, cause: str, code: str, hint: str | None = None) -> BadInput:
