@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 """What a release of the estimators is."""
 
-_MONDAY = "1970-01-05"  # weeks start on Mondays, days at midnight
 _MOST_SHOWN = 8  # closed windows that a display has room for
 
 
@@ -118,7 +117,7 @@ class Windows(TimedUpdates, Tabular, Generic[R]):
         if every is None:
             raise InvalidValue('how long is a window? Give every, such as "7d"', code="every-missing")
         self._make = make
-        self._periods = Periods.of(every, _MONDAY if start is None else start, tz)
+        self._periods = Periods.fixed(every, tz) if start is None else Periods.of(every, start, tz)
         self._level = check_level(level)
         self._now = 0 if start is not None else self._periods.number(wall_clock())
         self._closed: list[Window[R]] = []
