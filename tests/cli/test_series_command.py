@@ -85,7 +85,7 @@ def test_a_start_that_only_the_data_tell_is_pointed_out(parquet: Path) -> None:
 @pytest.mark.parametrize("every", ["2d", "week", "36h"])
 @pytest.mark.parametrize("way", [("--releases", 4), ("--anew",)])
 def test_a_first_row_that_is_earlier_moves_the_bounds_of_no_period(
-    tmp_path: Path, every: str, tz: str, way: tuple[object, ...]
+    tmp_path: Path, every: str, tz: str, way: tuple[str | int, ...]
 ) -> None:
     def ends(*times: str) -> list[str]:
         path = rows(tmp_path / "visits.csv", *times)
