@@ -270,7 +270,8 @@ def test_a_file_that_another_process_mends_after_it_was_read_is_read_again(
 def test_a_corrupt_file_that_no_process_has_is_refused_without_a_pause(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path, pauses = tmp_path / "flu.pp", []
+    path = tmp_path / "flu.pp"
+    pauses: list[float] = []
     _torn(path)
     StateFile(path)._journal.path.unlink()
     monkeypatch.setattr(time, "sleep", pauses.append)
