@@ -13,7 +13,7 @@ from panprivacy.privacy.coins import ONE, SystemCoins
 from panprivacy.testing import SeededCoins
 from sources import Always
 
-BLOCK = coins._BLOCK
+BLOCK = coins.BLOCK
 THRESHOLDS = [1, 2, 2**16, 2**20 + 77, 2**24 - 1, 2**24, 2**24 + 1, 2**31 - 1, 2**31, 2**31 + 2**23, 2**32 - 1]
 
 
@@ -55,7 +55,7 @@ def test_a_probability_that_is_30_percent_off_is_rejected(seeded: SeededCoins) -
 @pytest.mark.parametrize("high", [1, 100, 2**8 - 1])
 def test_where_high_bits_tie_the_low_ones_decide(monkeypatch: pytest.MonkeyPatch, high: int, low: int) -> None:
     monkeypatch.setattr(coins, "keystream", tying(high, coins.keystream(bytearray(32))))
-    flips = SystemCoins().below(high * 2**24 + low, 2 * coins._SHORT)
+    flips = SystemCoins().below(high * 2**24 + low, 2 * coins.SHORT)
     assert_binomial(int(flips.sum()), len(flips), low / 2**24)
 
 
@@ -81,7 +81,7 @@ def test_one_flip_and_many_compare_the_same_word_with_the_threshold(
     monkeypatch.setattr(coins, "keystream", tying(high, low_bits))
     monkeypatch.setattr(os, "urandom", lambda n: word.to_bytes(n, "big"))
     assert SystemCoins().flip(threshold) == (word < threshold)
-    many = coins._SHORT + 3
+    many = coins.SHORT + 3
     assert SystemCoins().below(threshold, many).tolist() == [word < threshold] * many
 
 

@@ -11,7 +11,7 @@ import panprivacy
 from panprivacy.privacy import coins, kernels
 from panprivacy.privacy.coins import SystemCoins
 
-BLOCK = coins._BLOCK
+BLOCK = coins.BLOCK
 
 
 class Witness:
@@ -75,7 +75,7 @@ def test_a_short_batch_leaves_no_word(monkeypatch: pytest.MonkeyPatch) -> None:
         buffers.append(buffer)
 
     monkeypatch.setattr(coins, "fill_from_system", watched)
-    SystemCoins().below(2**30, coins._SHORT)  # of so many, some tie
+    SystemCoins().below(2**30, coins.SHORT)  # of so many, some tie
     assert len(buffers) == 2
     assert all(int(np.frombuffer(buffer, np.uint8).max(initial=0)) <= 1 for buffer in buffers)
 

@@ -69,7 +69,7 @@ def test_a_mended_checksum_does_not_buy_more_releases() -> None:
     blob = est.to_bytes()
     releases = 24 + 8 + 4 + 8
     assert struct.unpack_from("<I", blob, releases) == (1,)
-    with pytest.raises(pp.CorruptState, match="loses more"):
+    with refused("state-contradictory"):
         pp.load(resealed(blob, releases, struct.pack("<I", 2)))
 
 
@@ -102,7 +102,7 @@ def test_the_registry_names_the_class_of_each_kind(which: int) -> None:
 def test_a_class_reads_its_own_states_only() -> None:
     with refused("other-estimator", "Density"):
         pp.Density.from_bytes(pp.Continual(100, epsilon=8.0).to_bytes())
-    with pytest.raises(pp.CorruptState, match="not that of a Continual"):
+    with refused("other-estimator", "Continual"):
         pp.Continual.from_bytes(pp.Density(100, 1.0).to_bytes())
 
 

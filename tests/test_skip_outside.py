@@ -120,7 +120,7 @@ def test_a_list_that_is_compared_exactly_leaves_lookalikes_out() -> None:
 
 
 def test_only_the_first_batch_of_an_iterator_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("panprivacy.universe.columns._ITERATOR_BATCH", 2)
+    monkeypatch.setattr("panprivacy.universe.columns.ITERATOR_BATCH", 2)
     users = pp.Users(CLINIC)
     assert fed(users, iter(["ada", "eve", "Grace", "mary"]), skip_outside=True) == fed(users, ["ada", "mary"])
 

@@ -60,12 +60,15 @@ def _check_spilling() -> None:
     try:
         from distributed import get_client
 
-        settings = get_client().run(lambda: dask.config.get("distributed.worker.memory.spill", False)).values()
+        # Either one makes a worker write to disk, at that share of its memory.
+        keys = [f"distributed.worker.memory.{each}" for each in ("target", "spill")]
+        settings = get_client().run(lambda: any(dask.config.get(key, False) for key in keys)).values()
     except (ImportError, ValueError):  # no cluster: threads or processes of this machine, which spill nothing
         return
     if any(settings):
         raise NotPrivate(
             "workers of this cluster spill to disk, which would leave there who is in a batch. Start them with "
-            "DASK_DISTRIBUTED__WORKER__MEMORY__SPILL=False, or say allow_plain_spill=True, if readers may know",
+            "DASK_DISTRIBUTED__WORKER__MEMORY__TARGET=False and DASK_DISTRIBUTED__WORKER__MEMORY__SPILL=False, or say "
+            "allow_plain_spill=True, if readers may know",
             code="plain-spill",
         )

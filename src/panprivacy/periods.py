@@ -40,7 +40,7 @@ MOST_DAYS = 1000
 _LAST = 253_402_300_800  # seconds until the year 10000
 END_OF_TIME = _LAST * SECOND
 _BEGINNING = -62_135_596_800 * SECOND  # the year 1; `datetime` knows nothing before, and nothing after 9999
-_FIRST_MONDAY = 4 * DAY  # 5 January 1970
+_MONDAY, _FIRST_MONDAY = date(1970, 1, 5), 4 * DAY
 _WEEK, _ZONES_END = 7 * 86_400, 4_102_444_800  # in seconds; the rules of time zones are read until 2100
 _HOUR, _MINUTE = "(?:[01][0-9]|2[0-3])", "[0-5][0-9]"
 _ISO = (  # read by Python and by Polars alike
@@ -187,12 +187,23 @@ class Zone:
         """How far the clocks are ahead of UTC at a moment."""
         return int(self.offsets[np.searchsorted(self.changes, moment, side="right")])
 
+    def to_local(self, moments: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The times that clocks show at these moments; the caller wipes them."""
+        return self._moved(moments, self.changes, np.add)
+
     def to_utc(self, local: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The moments at which clocks show these times; of two such moments, the first.
+        """The moments at which clocks show these times; of two such moments, the first. The caller wipes them.
 
         A time that clocks skip is as long after the change as it is behind the skipped hour's beginning.
         """
-        return local - self.offsets[np.searchsorted(self._thresholds, local, side="right")]
+        return self._moved(local, self._thresholds, np.subtract)
+
+    def _moved(self, times: NDArray[np.int64], changes: NDArray[np.int64], move: np.ufunc) -> NDArray[np.int64]:
+        """Move each time by the offset that holds between two changes."""
+        with Scratch() as scratch:
+            between = scratch.own(np.searchsorted(changes, times, side="right"))
+            moved: NDArray[np.int64] = move(times, scratch.own(self.offsets[between]))
+            return moved
 
     @cached_property
     def _thresholds(self) -> NDArray[np.int64]:
@@ -494,6 +505,11 @@ class Periods:
         return cls(moment, length_of(every), 0, zone_of(tz).name)
 
     @classmethod
+    def fixed(cls, every: str | float | timedelta, tz: str | None = None) -> Self:
+        """Periods of the calendar, or counted from Monday, 5 January 1970, on: no event decides their bounds."""
+        return cls.of(every, _MONDAY, tz)
+
+    @classmethod
     def around(cls, moment: int, every: str | float | timedelta, tz: str | None = None) -> Self:
         """Periods of which the first has a moment, and begins at midnight, or at a multiple of a shorter length.
 
@@ -534,31 +550,45 @@ class Periods:
 
     def start_of(self, number: int) -> int:
         """The moment at which a period begins."""
-        return self.start + self.length * number if self._even else int(self._starts(number, number + 1)[0])
+        return self.start + self.length * number if self._even else int(self._starts(np.array([number]))[0])
 
-    def _starts(self, first: int, stop: int) -> NDArray[np.int64]:
-        """The moments at which the periods from `first` up to `stop` begin."""
-        zone, numbers = zone_of(self.zone), np.arange(first, stop, dtype=np.int64)
-        local = self.start + zone.offset_at(self.start)
-        if not self.months:
-            return zone.to_utc(local + self.length * numbers)
-        months = (_month(local) + self.months * numbers).astype("datetime64[M]")
-        return zone.to_utc(months.astype("datetime64[us]").view(np.int64))
+    def _starts(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The moments at which these periods begin; the caller wipes them."""
+        zone = zone_of(self.zone)
+        first = self.start + zone.offset_at(self.start)
+        with Scratch() as scratch:
+            local = scratch.own(numbers * (self.months or self.length))
+            local += _month(first) if self.months else first
+            if self.months:
+                local = scratch.own(local.view("datetime64[M]").astype("datetime64[us]")).view(np.int64)
+            return zone.to_utc(local)
 
     def bounds(self, number: int) -> tuple[datetime, datetime]:
         """When a period begins and ends."""
         return as_datetime(self.start_of(number), self.zone), as_datetime(self.start_of(number + 1), self.zone)
 
     def _number_all(self, moments: NDArray[np.int64], scratch: Scratch) -> None:
-        """Put the period of each moment into its place."""
+        """Put the period of each moment into its place.
+
+        Nothing is listed from the first moment to the last: one row of the year 9999, or without a time, would make
+        all others wait.
+        """
         if self._even or not len(moments):
             moments -= self.start
             moments //= self.length
             return
-        first = self.number(int(moments.min()))
-        starts = scratch.own(self._starts(first, self.number(int(moments.max())) + 1))
-        np.copyto(moments, scratch.own(np.searchsorted(starts, moments, side="right")))
-        moments += first - 1
+        zone = zone_of(self.zone)
+        first = self.start + zone.offset_at(self.start)
+        numbers = scratch.own(zone.to_local(moments))
+        if self.months:
+            numbers = scratch.own(numbers.view("datetime64[us]").astype("datetime64[M]")).view(np.int64)
+        numbers -= _month(first) if self.months else first
+        numbers //= self.months or self.length
+        numbers -= scratch.own(scratch.own(self._starts(numbers)) > moments)  # where clocks have changed
+        numbers += 1
+        over = scratch.own(scratch.own(self._starts(numbers)) <= moments)
+        np.subtract(numbers, 1, out=moments)
+        moments += over
 
     def cut(
         self,

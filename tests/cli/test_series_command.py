@@ -77,7 +77,39 @@ def test_people_get_a_line_for_each_release_and_the_curve_and_the_audit_under_th
 def test_a_start_that_only_the_data_tell_is_pointed_out(parquet: Path) -> None:
     result = run("density", parquet, *BUDGET, "--releases", WEEKS, *WEEKLY, "--time", "when")
 
+    assert "periods are 7d each, counted from Monday, 1970-01-05, on; the first one shown starts on" in result.stderr
     assert "starts on 2026-01-05, which shows when the first event came" in result.stderr
+
+
+@pytest.mark.parametrize("tz", ["UTC", "America/Sao_Paulo"])  # where clocks skipped midnight on 4 November 2018
+@pytest.mark.parametrize("every", ["2d", "week", "36h"])
+@pytest.mark.parametrize("way", [("--releases", 4), ("--anew",)])
+def test_a_first_row_that_is_earlier_moves_the_bounds_of_no_period(
+    tmp_path: Path, every: str, tz: str, way: tuple[str | int, ...]
+) -> None:
+    def ends(*times: str) -> list[str]:
+        path = rows(tmp_path / "visits.csv", *times)
+        result = run("density", path, *BUDGET, *way, "--release-every", every, *timed, "--tz", tz, "--json")
+        assert result.exit_code == 0, result.output
+        return re.findall(r'"until": "([^"]+)", "period_over"', result.stdout)
+
+    timed, others = ("--time", "when", "--ahead", 20), ("2018-11-05T12:00", "2018-11-14", "2018-11-15")
+    alone = ends(*others)[:2]  # of four planned releases, the earlier row may spend two
+    for earlier in ("2018-11-05T01:00", "2018-11-04T08:00", "2018-11-04T00:30", "2018-11-03T20:00"):
+        with_earlier = ends(earlier, *others)
+        assert len(alone) == 2
+        assert set(alone) <= set(with_earlier)
+        assert with_earlier.index(alone[0]) <= 2
+
+
+def test_rows_without_a_time_do_not_decide_when_a_series_begins(tmp_path: Path) -> None:
+    path = rows(tmp_path / "visits.csv", "", "2026-01-06", "never", "2026-01-13")
+    weeks = lines(path, *BUDGET, "--releases", WEEKS, *WEEKLY, "--time", "when", "--early", "skip")
+
+    assert [week["until"][:10] for week in weeks] == ["2026-01-12", "2026-01-19"]
+    empty = rows(tmp_path / "empty.csv", "", "")
+    message = refused("density", empty, *BUDGET, "--releases", WEEKS, *WEEKLY, "--time", "when", "--early", "skip")
+    assert "the start of a period is not known" in message
 
 
 def test_weeks_in_which_nothing_happened_are_released_too(parquet: Path) -> None:

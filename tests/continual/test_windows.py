@@ -1,7 +1,9 @@
 """One estimator for each window, and what it costs to be in several."""
 
+import itertools
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta, timezone
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,8 @@ from panprivacy.estimates import Release
 from panprivacy.estimators.continual import Continual
 from panprivacy.estimators.windows import Windows
 from panprivacy.periods import moment_of, moments_in, moments_of
-from panprivacy.testing import refused, set_coins, table_of
+from panprivacy.privacy import composition
+from panprivacy.testing import refused, set_coins, split_of, table_of
 from sources import Always
 
 USERS = 20_000
@@ -388,3 +391,21 @@ def test_nothing_is_guessed_in_a_column(text: str) -> None:
 def test_what_is_no_period_is_refused(period: Any) -> None:
     with pytest.raises(ValueError, match="period"):
         Windows(lambda: pp.Density(USERS, 1.0), period)
+
+
+def test_windows_of_another_budget_are_refused_and_the_open_one_stays() -> None:
+    budgets = iter([5.0, 0.1])
+    windows = Windows(lambda: pp.Density(1000, epsilon=next(budgets)), every="7d", start="2026-01-05")
+    with refused("windows-differ"):
+        windows.advance("2026-01-12")
+    assert (len(windows.closed), round(windows.loss(1), 9)) == (0, 5.0)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 0.3, 1.0])
+def test_losses_of_several_windows_are_rounded_up(epsilon: float) -> None:
+    windows = Windows(lambda: pp.Density(10**6, epsilon=epsilon), every="7d", start="2026-01-05")
+    split = split_of(windows)
+    read, unread = split.exact_loss(*split.planned), composition.unread_laplace(split, split.noise)
+    for draws, readings in itertools.product(range(1, 30), range(3)):
+        exact = min(readings, draws) * Fraction(read) + max(draws - readings, 0) * Fraction(unread)
+        assert Fraction(windows.loss(draws, readings=readings)) >= exact

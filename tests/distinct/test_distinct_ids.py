@@ -123,9 +123,9 @@ def test_ids_of_several_kinds_may_come_in_one_list() -> None:
 def test_what_is_no_id_is_refused_and_changes_nothing(ids: Any) -> None:
     est = seeded(1)
     before = est.to_bytes(insecure=True)
-    with pytest.raises(TypeError, match=r"ids (are|must be) integers"):
+    with refused("ids-type"):
         est.update_many(ids)
-    with pytest.raises(TypeError, match="ids are integers, strings, bytes or UUIDs"):
+    with refused("ids-type"):
         est.update(ids[-1])
     assert est.to_bytes(insecure=True) == before
 

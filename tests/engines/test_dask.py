@@ -81,6 +81,8 @@ def test_a_cluster_that_spills_is_refused(tmp_path: Path) -> None:
     with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster):
         with refused("plain-spill"):
             update(frame, "user", folder)
-        with dask.config.set({"distributed.worker.memory.spill": False}):
+        with dask.config.set({"distributed.worker.memory.spill": False}), refused("plain-spill", "TARGET"):
+            update(frame, "user", folder)
+        with dask.config.set({f"distributed.worker.memory.{each}": False for each in ("target", "spill")}):
             update(frame, "user", folder)
     assert present(folder) == [5]

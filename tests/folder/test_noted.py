@@ -14,7 +14,7 @@ from panprivacy import testing
 from panprivacy.folder.batch_log import MOST_WRITERS, BatchLog, LateBatch
 from panprivacy.folder.shards import ShardedBits
 from panprivacy.folder.stores import Files
-from panprivacy.testing import CertainCoins, folder_table
+from panprivacy.testing import CertainCoins, folder_table, refused
 
 UP_TO = 5
 
@@ -253,7 +253,7 @@ def test_counters_in_a_store_of_objects_are_not_fed_without_a_name() -> None:
 
 
 def test_counters_are_not_rerandomised_and_shared_bits_not_removed(tmp_path: Path) -> None:
-    with pytest.raises(pp.PanPrivacyError, match="no rerandomize"):
+    with refused("no-rerandomize"):
         made(tmp_path).rerandomize()
     visitors = pp.StateFolder.create(tmp_path / "visitors", epsilon=1.0, shards=2, buckets=64)
     with testing.refused("no-deletions"):

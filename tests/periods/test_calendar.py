@@ -1,16 +1,28 @@
 """Periods of the calendar, time zones, and times as people write them."""
 
 from datetime import UTC, date, datetime, timedelta
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import numpy as np
 import polars as pl
 import pytest
+from numpy.typing import NDArray
 
 import panprivacy as pp
 from panprivacy.errors import InvalidValue
 from panprivacy.memory.scratch import Scratch
-from panprivacy.periods import SECOND, Periods, RowPolicy, as_datetime, moment_of, moments_in, moments_of, zone_of
+from panprivacy.periods import (
+    NO_TIME,
+    SECOND,
+    Periods,
+    RowPolicy,
+    as_datetime,
+    moment_of,
+    moments_in,
+    moments_of,
+    zone_of,
+)
 
 BERLIN = "Europe/Berlin"
 HOUR = 3600 * SECOND
@@ -114,6 +126,33 @@ def test_each_moment_is_in_the_period_that_has_begun_and_is_not_over(every: str,
         periods.start_of(n) <= m < periods.start_of(n + 1)
         for n, m in zip(numbers.tolist(), moments.tolist(), strict=True)
     )
+
+
+@pytest.mark.parametrize("every", ["1d", "day", "7d", "week", "month", "quarter", "year", "5h"])
+@pytest.mark.parametrize("name", ["UTC", BERLIN])
+@pytest.mark.parametrize("odd", [NO_TIME, moment_of("9999-12-31"), moment_of("0001-01-02")])
+def test_a_row_without_a_likely_time_makes_no_more_work_than_any_other(
+    every: str, name: str, odd: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    periods, sizes, starts = Periods.of(every, "2026-03-01", name), [0], Periods._starts
+
+    def watched(self: Periods, *which: Any) -> NDArray[np.int64]:
+        found = starts(self, *which)
+        sizes[-1] += len(found)
+        return found
+
+    def placed(last: int) -> list[int]:
+        moments = np.append(usual, last)
+        with Scratch() as scratch:
+            return list(map(int, periods.cut(moments, open_, RowPolicy(1, "skip", "skip"), scratch).numbers[:-1]))
+
+    usual = np.arange(moment_of("2026-03-28"), moment_of("2026-03-31"), HOUR)
+    open_ = periods.number(int(usual[0]))
+    monkeypatch.setattr(Periods, "_starts", watched)
+    expected = placed(int(usual[-1]))
+    sizes.append(0)
+    assert placed(odd) == expected
+    assert sizes[0] == sizes[1]
 
 
 def test_periods_of_the_calendar_begin_when_the_calendar_says() -> None:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
@@ -15,8 +16,11 @@ from hypothesis import strategies as st
 
 import panprivacy as pp
 from journals import of_changed_blocks
+from panprivacy.errors import CorruptState
 from panprivacy.estimators.distinct import DistinctCount
 from panprivacy.state import StateFile, StateFileError
+from panprivacy.state.file import _give_back, _take_lock
+from panprivacy.state.format import Snapshot
 from panprivacy.state.journal import Journal
 from panprivacy.testing import refused, table_of
 
@@ -213,6 +217,70 @@ def test_a_reader_that_waited_for_a_file_that_was_replaced_reads_the_new_one(tmp
 # --- links and what is not there --------------------------------------------------------------------------------------
 
 
+def _torn(path: Path) -> bytes:
+    """Leave a state as a writer does that is killed while it writes the file: a whole journal, and half a file."""
+    _fed(pp.Density(10_000, epsilon=1.0)).save(path)
+    whole = path.read_bytes()
+    StateFile(path)._journal.path.write_bytes(whole)
+    path.write_bytes(whole[: len(whole) // 2] + bytes(len(whole) - len(whole) // 2))
+    return whole
+
+
+def test_a_file_that_is_torn_twice_is_read_when_the_process_that_has_the_lock_has_mended_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, reads, read = tmp_path / "flu.pp", 0, StateFile._read
+    whole, other = _torn(path), StateFile(path)
+    held = ExitStack()
+    held.callback(_give_back, other._lock, _take_lock(other._lock))
+
+    def reads_while_another_mends(file: StateFile) -> Snapshot:
+        nonlocal reads
+        reads += 1
+        if reads == 3:
+            other._mend()
+            held.close()
+        return read(file)
+
+    monkeypatch.setattr(StateFile, "_read", reads_while_another_mends)
+    assert pp.load(path, detached=True).to_bytes() == whole
+    assert reads == 3
+
+
+def test_a_file_that_another_process_mends_after_it_was_read_is_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, read = tmp_path / "flu.pp", StateFile._read
+    whole, other = _torn(path), StateFile(path)
+    held = ExitStack()
+    held.callback(_give_back, other._lock, _take_lock(other._lock))
+
+    def reads_before_another_mends(file: StateFile) -> Snapshot:
+        try:
+            return read(file)
+        except CorruptState:
+            other._mend()  # with which the journal is gone
+            held.close()
+            raise
+
+    monkeypatch.setattr(StateFile, "_read", reads_before_another_mends)
+    assert pp.load(path, detached=True).to_bytes() == whole
+
+
+def test_a_corrupt_file_that_no_process_has_is_refused_without_a_pause(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "flu.pp"
+    pauses: list[float] = []
+    _torn(path)
+    StateFile(path)._journal.path.unlink()
+    monkeypatch.setattr(time, "sleep", pauses.append)
+    with pytest.raises(CorruptState):
+        pp.load(path)
+    assert not pauses
+    assert [each.name for each in tmp_path.iterdir()] == ["flu.pp"]
+
+
 def test_a_link_to_a_state_is_followed(tmp_path: Path) -> None:
     real, link = tmp_path / "real.pp", tmp_path / "link.pp"
     pp.Density(1000, epsilon=1.0).save(real)
@@ -334,7 +402,7 @@ def test_a_forked_process_neither_writes_the_state_nor_gives_its_lock_back(tmp_p
                 os._exit(1)
             os._exit(0)
         assert os.waitpid(child, 0)[1] == 0
-        with pytest.raises(StateFileError, match="another process"):
+        with refused("state-in-use"):
             pp.Density(1000, 1.0).save(path)
 
 

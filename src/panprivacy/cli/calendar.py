@@ -13,6 +13,7 @@ from panprivacy.ingest import Batch, Columns, Kind, expand, is_pipe, read, size_
 from panprivacy.ingest.feed import WRITTEN, bad_row, moments_of_rows
 from panprivacy.memory.scratch import Scratch
 from panprivacy.periods import (
+    CALENDAR,
     END_OF_TIME,
     NO_TIME,
     SKIPPED,
@@ -29,6 +30,7 @@ from panprivacy.periods import (
 
 START = "--start 2026-01-05"
 """How the start of the first period is said."""
+_FIXED = "counted from Monday, 1970-01-05, on"
 _OF_FILES = RowPolicy()
 _LITTLE = 2**26  # bytes of files that are read in a moment, only to name a number of periods
 _EVER = 2**40  # more periods than there are
@@ -60,12 +62,15 @@ class Calendar:
     Times depend on people as ids do, so everything computed from them is scratch. `now` is the wall clock of a pipe or
     a broker, in microseconds since 1970; files have none. All rows after the last planned period count in one period
     that never ends.
+
+    Without a start the bounds of periods are fixed (`Periods.fixed`). The first row that has a time decides with which
+    of these periods a series begins, and nothing else.
     """
 
     def __init__(
         self,
         column: str | None,
-        grid: Periods | None,
+        periods: Periods,
         every: str,
         *,
         passed: int = 0,
@@ -74,30 +79,39 @@ class Calendar:
         policy: RowPolicy = _OF_FILES,
         now: Callable[[], int] | None = None,
         unit: str = "period",
+        started: bool = True,
     ) -> None:
         self.column = column
         """The column of times; None if the clock alone says when an event came."""
         self.unit = unit
         """The word for a period: a day of `actives` may last an hour."""
         self.passed = passed
-        """Periods that were released. A state that has released before goes on where it was."""
+        """The open period: all before it were released. A state that has released before goes on where it was."""
         self.policy = policy
         self.zone = zone_of(tz).name
         """The time zone of the periods, and of times without a zone."""
-        self._grid, self._every, self._now = grid, every, now
+        self._grid, self._every, self._now = periods, every, now
         self._passed_before, self._planned = passed, planned
+        self._first = 0 if started else None
 
     @classmethod
     def parsed(cls, column: str, every: str, start: str | None, *, tz: str | None = None, **more: Any) -> Self:
         """Read the options ``--time``, ``--release-every``, ``--start`` and ``--tz``."""
         length_of(every)  # which refuses anything but a period
-        grid = None if start is None else Periods.starting(parsed_moment("--start", start, tz), every, tz)
-        return cls(column_of_times(column), grid, every, tz=tz, **more)
+        column = column_of_times(column)
+        if start is None:
+            return cls(column, Periods.fixed(every, tz), every, tz=tz, started=False, **more)
+        return cls(column, Periods.starting(parsed_moment("--start", start, tz), every, tz), every, tz=tz, **more)
 
     @property
     def start(self) -> int | None:
         """When the first period starts; None if that is not given, and no event has come yet."""
-        return None if self._grid is None else self._grid.start
+        return None if self._first is None else self._grid.start_of(self._first)
+
+    @property
+    def fixed(self) -> str:
+        """The bounds of periods without a start, for people."""
+        return f"by the calendar, each a {self._every}" if self._every in CALENDAR else f"{self._every} each, {_FIXED}"
 
     @property
     def opened(self) -> int:
@@ -152,8 +166,8 @@ class Calendar:
         Rows of a file come in order of periods where late and early ones are refused. Elsewhere the rows of a batch
         have no order.
         """
-        if self._grid is None:
-            self._grid = Periods.around(int(moments[0]), self._every, self.zone)
+        if self._first is None:
+            self._begin(moments, scratch)
         times = scratch.own(moments.copy())
         now = None if self._now is None else self._now()
         in_order = now is None and self.policy.late == self.policy.early == "refuse"
@@ -165,6 +179,13 @@ class Calendar:
             time = f"{self.column} {self.shown(int(times[row.row]))}"
             raise bad_row(batch, row.row, self._wrong(time, row.period, row.reached)) from None
 
+    def _begin(self, moments: NDArray[np.int64], scratch: Scratch) -> None:
+        """Let the first row that has a time decide which period is the first one; without one, a later batch does."""
+        timed = scratch.own(moments != NO_TIME)
+        if timed.any():
+            self.passed = self._first = self._grid.number(int(moments[timed.argmax()]))
+            self._planned += self._first
+
     def _wrong(self, time: str, period: int, open_: int) -> str:
         """The error of a row whose period is not the open one."""
         shown, start_of, unit = self.shown, self._periods.start_of, self.unit
@@ -172,8 +193,9 @@ class Calendar:
         if self._passed_before and period < self._passed_before:
             until = shown(start_of(self._passed_before))
             return f"{time} is before {until}, until which this state has released; feed later events only"
-        if period < 0:
-            first = shown(start_of(0))
+        assert self._first is not None
+        if period < self._first:
+            first = shown(start_of(self._first))
             return f"{time} is before {first}, when the first {unit} starts; {sort}, or give an earlier --start"
         if period < open_:
             return f"{time} comes after a row of the {unit} from {opened} on; {sort}"
@@ -182,7 +204,7 @@ class Calendar:
 
     @property
     def _periods(self) -> Periods:
-        if self._grid is None:
+        if self._first is None:
             raise InvalidValue(
                 f"there are no events, so the start of a period is not known: say {START}", code="which-start"
             )
@@ -216,12 +238,12 @@ def _periods_found(series: SeriesOptions, given: Sequence[str], reading: FileOpt
         return ""
     calendar = Calendar.parsed(time, every, series.start, tz=series.tz, policy=RowPolicy(ahead=_EVER))
     columns = Columns((), Kind.integers, time=calendar.column)
-    last = -1
+    ends = []
     with Scratch() as scratch:
         for batch in read(files, columns, format_=reading.format, layout=reading.layout):
             moments = calendar.moments(batch, scratch)
             if len(moments):
-                last = max(last, calendar.cut(batch, moments, scratch).periods[-1])
-    if last < 0 or calendar.start is None:
+                ends.append(calendar.cut(batch, moments, scratch).periods[-1] + 1)
+    if not ends or calendar.start is None:
         return ""
-    return f"; from {calendar.shown(calendar.start)} on, these files have {last + 1:,} of {every}"
+    return f"; from {calendar.shown(calendar.start)} on, these files have {max(ends) - calendar.passed:,} of {every}"

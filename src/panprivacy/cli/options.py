@@ -359,7 +359,9 @@ class ReleaseOptions:
     start: Annotated[
         str | None,
         option(
-            "Start of the first period of --time, such as 2026-01-05. Default for files: set by the first row.", "TIME"
+            "Start of the first period of --time, such as 2026-01-05. Default for files: periods of the calendar, or "
+            "counted from Monday, 1970-01-05, on, of which the first row decides the first.",
+            "TIME",
         ),
     ] = None
 

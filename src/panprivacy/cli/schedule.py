@@ -317,18 +317,17 @@ class PeriodSchedule(Schedule):
                 return
             cut = calendar.cut(batch, moments, scratch)
             whole(partial(self.feeder.check, batch))  # before anything is released on account of its first rows
-            if not started:
-                self._note_start()
+            if not started and calendar.start is not None:
+                self._note_start(calendar.start)
             self.run.forewarn()
             for period, rows in cut:
                 self._end_before(period)
                 whole(partial(self.feeder.take, chosen_rows(batch, rows, scratch)))
 
-    def _note_start(self) -> None:
-        assert self.calendar.start is not None
+    def _note_start(self, start: int) -> None:
         self.run.output.note(
-            f"the first period starts on {self.calendar.shown(self.calendar.start)}, which shows when the first event "
-            f"came; {START} says it beforehand"
+            f"periods are {self.calendar.fixed}; the first one shown starts on {self.calendar.shown(start)}, which "
+            f"shows when the first event came; {START} says it beforehand"
         )
 
     def publish(self, released: Any, *, over: bool | None = None) -> None:

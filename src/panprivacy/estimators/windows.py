@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, TypeVar
 
 from panprivacy.checks import check_level
 from panprivacy.display import Card, grid_of, html_of, line_of
-from panprivacy.errors import BudgetExhausted, InvalidType, InvalidValue, PanPrivacyError
+from panprivacy.errors import BudgetExhausted, InvalidType, InvalidValue, NotPrivate, PanPrivacyError
 from panprivacy.estimates.frames import Tabular
 from panprivacy.estimates.plots import draw_windows
 from panprivacy.estimators.base import Estimator
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 """What a release of the estimators is."""
 
-_MONDAY = "1970-01-05"  # weeks start on Mondays, days at midnight
 _MOST_SHOWN = 8  # closed windows that a display has room for
 
 
@@ -118,7 +117,7 @@ class Windows(TimedUpdates, Tabular, Generic[R]):
         if every is None:
             raise InvalidValue('how long is a window? Give every, such as "7d"', code="every-missing")
         self._make = make
-        self._periods = Periods.of(every, _MONDAY if start is None else start, tz)
+        self._periods = Periods.fixed(every, tz) if start is None else Periods.of(every, start, tz)
         self._level = check_level(level)
         self._now = 0 if start is not None else self._periods.number(wall_clock())
         self._closed: list[Window[R]] = []
@@ -233,6 +232,7 @@ class Windows(TimedUpdates, Tabular, Generic[R]):
         """Close all windows before this one; whatever fails, no window is half closed."""
         while self._now < window:
             following = self._make()  # first: if it fails, the window that is over stays open
+            _check_same_plan(self._open, following)
             release = self._last_release()
             self._closed.append(Window(*self._periods.bounds(self._now), release))
             over, self._open = self._open, following
@@ -247,6 +247,16 @@ class Windows(TimedUpdates, Tabular, Generic[R]):
             if self._open.last is None:
                 raise
             return self._open.last
+
+
+def _check_same_plan(before: Any, following: Any) -> None:
+    """Refuse a window of another budget: `loss` states what several windows of one plan lose."""
+    if getattr(before._ledger, "split", None) != getattr(following._ledger, "split", None):
+        raise NotPrivate(
+            "the estimator of the next window has another budget or another number of users than the open one, so that "
+            "the loss of several windows would be stated wrongly; begin new Windows with it",
+            code="windows-differ",
+        )
 
 
 def _check_fits(est: Any) -> None:

@@ -69,28 +69,17 @@ def plan_periods(
     >>> back.epsilon, back.code
     (0.7938, 'pp.Retention(200000, epsilon=0.7938)')
     """
-    if estimator not in ("Retention", "ActiveUsers"):
-        raise InvalidValue(
-            f"plans about periods are for Retention and ActiveUsers, not for {estimator!r}", code="plan-estimator"
-        )
+    _check_asked(estimator, touched)
     users, parts = planned_parts(universe, groups)
     if users is None:
-        raise InvalidValue(
-            f"a plan of {estimator} needs a universe: how many users there could be", code="plan-universe"
-        )
-    days = days_of(span, every)[1]
-    if not 0 < touched <= 1:
-        raise InvalidValue(
-            f"touched is a share of the users, above 0 and at most 1, got {touched}", code="touched-range"
-        )
-    of_retention = {
-        "releases": check_whole(releases, "releases") + 1,
-        "share": 0.25 if share is None else share,
-        "touched": touched,
-    }
-    of_actives = {"releases": days, "share": 0.5 if share is None else share, "touched": None}
-    asked: Any = of_retention if estimator == "Retention" else of_actives
-    wish = _Wish(users=users.size, epsilon=epsilon, alpha=alpha, beta=beta, delta=delta, parts=parts, **asked)
+        raise InvalidValue(f"a plan of {estimator} needs a universe: the number of users", code="plan-universe")
+    asked: dict[str, Any]
+    if estimator == "Retention":
+        usual, asked = 0.25, {"releases": check_whole(releases, "releases") + 1, "touched": touched}
+    else:
+        usual, asked = 0.5, {"releases": days_of(span, every)[1], "touched": None}
+    asked |= {"users": users.size, "share": usual if share is None else share, "parts": parts}
+    wish = _Wish(epsilon=epsilon, alpha=alpha, beta=beta, delta=delta, **asked)
     split, error, errors = _better_noise(wish)
     plan: Plan[Any] = Plan(
         estimator=estimator,
@@ -109,6 +98,17 @@ def plan_periods(
         parts=wish.planned(split),
     )
     return plan if estimator == "Retention" else replace(plan, of="active", span=span, every=every)
+
+
+def _check_asked(estimator: str, touched: float) -> None:
+    if estimator not in ("Retention", "ActiveUsers"):
+        raise InvalidValue(
+            f"plans about periods are for Retention and ActiveUsers, not for {estimator!r}", code="plan-estimator"
+        )
+    if not 0 < touched <= 1:
+        raise InvalidValue(
+            f"touched is a share of the users, above 0 and at most 1, got {touched}", code="touched-range"
+        )
 
 
 @dataclass(frozen=True)

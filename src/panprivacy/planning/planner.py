@@ -409,18 +409,8 @@ def plan(
     users, parts = planned_parts(universe, groups, categories, other, bits)
     if up_to is not None:
         refuse_beside_counts(memory=memory, intrusions=intrusions or None, density=density, count=count)
-        asked = CountsWish(
-            users,
-            epsilon,
-            check_whole(up_to, "up_to"),
-            only,
-            alpha,
-            beta,
-            check_whole(releases, "releases"),
-            delta,
-            parts,
-        )
-        return best_counts(asked)
+        times, looks = check_whole(up_to, "up_to"), check_whole(releases, "releases")
+        return best_counts(CountsWish(users, epsilon, times, only, alpha, beta, looks, delta, parts))
     if only is not None:
         raise InvalidValue('only="mean" is for plans of Counts: say up_to=T, too', code="plan-only")
     wish = Wish(

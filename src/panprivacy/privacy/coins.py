@@ -27,8 +27,8 @@ Buffer: TypeAlias = bytearray | memoryview
 ONE = 2**32
 """Probabilities are ``threshold / ONE``."""
 
-_BLOCK = 262_144  # flips that one key expands to: 256 KiB
-_SHORT = 4096  # flips that are read from the system as they are: a key of their own would take longer
+BLOCK = 262_144  # flips that one key expands to: 256 KiB
+SHORT = 4096  # flips that are read from the system as they are: a key of their own would take longer
 _KEY_BYTES = 32
 _COUNTER_START = bytes(16)  # a key is used for one block only, so the counter may start at zero
 
@@ -113,18 +113,18 @@ class SystemCoins(Coins):
         """
         check_threshold(threshold)
         try:
-            if len(flips) <= _SHORT:
+            if len(flips) <= SHORT:
                 _compare(flips, threshold, fill_from_system)
                 return
             key = bytearray(_KEY_BYTES)
             flips.fill(0)
             try:
                 fill_from_system(key)
-                for start in range(0, len(flips), _BLOCK):
+                for start in range(0, len(flips), BLOCK):
                     draw = keystream(key)
                     key[:] = bytes(_KEY_BYTES)
                     draw(key)  # the next one
-                    _compare(flips[start : start + _BLOCK], threshold, draw)
+                    _compare(flips[start : start + BLOCK], threshold, draw)
             finally:
                 key[:] = bytes(_KEY_BYTES)
         except BaseException:
@@ -146,7 +146,7 @@ class SystemCoins(Coins):
                 draw = keystream(key)
                 key[:] = bytes(_KEY_BYTES)
                 draw(key)  # the next one
-                block = octets[done : done + _BLOCK]
+                block = octets[done : done + BLOCK]
                 block.fill(0)
                 draw(block.data)
                 done += kernels.keep_remainders(block, n)

@@ -30,6 +30,7 @@ do not: an intruder who has seen the releases of a draw then chooses whether tha
 """
 
 from decimal import Decimal
+from fractions import Fraction
 
 from panprivacy.errors import InvalidValue
 from panprivacy.privacy import exact, gaussian, renyi
@@ -44,28 +45,28 @@ def loss(split: Split, draws: int, readings: int | None = None) -> float:
     """
     read = _readings(draws, readings)
     if isinstance(split.noise, Laplace):
-        return read * split.loss(*split.planned) + (draws - read) * unread_loss(split)
+        unread = exact.times(draws - read, unread_laplace(split, split.noise))
+        return exact.round_up(exact.add(exact.times(read, split.exact_loss(*split.planned)), unread))
     if not read:
         return _unread_gaussian(split, draws)
     if read == 1:
         return split.loss(split.releases * draws, split.intrusions)
     together = _read_gaussian(split, draws, read)
-    return min(together, draws * split.loss(*split.planned)) if read == draws else together
+    apart = exact.round_up(draws * Fraction(split.loss(*split.planned)))
+    return min(together, apart) if read == draws else together
 
 
 def delta(split: Split, draws: int, readings: int | None = None) -> float:
     """The probability, at most, that such a user loses more than `loss`."""
-    return min(max(_readings(draws, readings), min(draws, 1)) * split.delta, 1.0)
+    charged = max(_readings(draws, readings), min(draws, 1))
+    return min(exact.round_up(charged * Fraction(split.delta)), 1.0)
 
 
 def unread_loss(split: Split) -> float:
     """The loss of one draw by its releases alone, without a reading."""
     if isinstance(split.noise, Gaussian):
         return _unread_gaussian(split, 1)
-    released = split.releases * split.sensitivity * split.noise.epsilon
-    if not split.of_one_bit:
-        return exact.round_up(exact.decimal(released))
-    return exact.round_up(_unread_laplace(split, split.noise))
+    return exact.round_up(unread_laplace(split, split.noise))
 
 
 def _readings(draws: int, readings: int | None) -> int:
@@ -97,18 +98,20 @@ def _unread_gaussian(split: Split, draws: int) -> float:
     return min(pure, renyi.loss(split.noise.square, releases, split.delta, split.pair.p1, read=False))
 
 
-def _unread_laplace(split: Split, noise: Laplace) -> Decimal:
-    """The larger one of the two formulas at the top of this file."""
+def unread_laplace(split: Split, noise: Laplace) -> Decimal:
+    """The larger one of the two formulas at the top of this file; of counters, all releases."""
+    if not split.of_one_bit:
+        return exact.decimal(split.releases * split.sensitivity * noise.epsilon)
     each = exact.decimal(noise.epsilon)
     seen_once = exact.log_mixture(split.pair.p1, -each)  # ln(p0 + p1*e^-r)
 
     def one_sign(releases: int) -> Decimal:
         kept = exact.log_mixture(split.pair.p0, exact.decimal(-releases * noise.epsilon))
-        return exact.add(kept, -releases * seen_once)
+        return exact.add(kept, exact.times(-releases, seen_once))
 
     pairs = split.releases // 2
     gained = exact.add(each, seen_once, seen_once)
     if gained <= 0 or not pairs:
         return one_sign(split.releases)
-    paired = exact.add(one_sign(split.releases - pairs), one_sign(pairs), pairs * gained)
+    paired = exact.add(one_sign(split.releases - pairs), one_sign(pairs), exact.times(pairs, gained))
     return max(one_sign(split.releases), paired)

@@ -37,6 +37,11 @@ def add(*terms: Decimal) -> Decimal:
     return total
 
 
+def times(count: int, term: Decimal) -> Decimal:
+    """A term, this number of times, to 50 digits."""
+    return _CONTEXT.multiply(Decimal(count), term)
+
+
 def logistic(value: float) -> Fraction:
     """``e^value / (1 + e^value)`` to 50 digits."""
     growth = Fraction(exp(decimal(value)))
@@ -49,9 +54,9 @@ def log_mixture(p: Fraction, exponent: Decimal) -> Decimal:
     return ln(add(Decimal(1), grown))
 
 
-def round_up(value: Decimal) -> float:
+def round_up(value: Decimal | Fraction) -> float:
     """Return the smallest float that is not below the value."""
     nearest = float(value)
-    if isinf(nearest) or Decimal(nearest) >= value:
+    if isinf(nearest) or Fraction(nearest) >= Fraction(value):
         return nearest
     return nextafter(nearest, inf)

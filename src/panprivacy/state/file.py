@@ -2,6 +2,7 @@
 
 import errno
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -27,6 +28,9 @@ from panprivacy.state.disk import (
 )
 from panprivacy.state.format import Content, Snapshot, unseal
 from panprivacy.state.journal import Journal, Replacement, apply, recover
+
+_PAUSES = [min(0.001 * 2**number, 0.1) for number in range(100)]
+"""The seconds between tries to read a file that is not whole while another process has its lock: about ten in all."""
 
 
 class StateFile:
@@ -106,15 +110,26 @@ class StateFile:
             )
         self._mend_if_abandoned()
         try:
+            return self._read_whole()
+        except OSError as error:
+            raise self._failed("cannot be read", error, "state-unreadable") from None
+
+    def _read_whole(self) -> Snapshot:
+        """Read the file until it is whole, or is corrupt although no other process is at it.
+
+        A writer may have died while we waited for it. The next process that has the lock mends the file, and may die,
+        too. So a file that is not whole is corrupt only if it is so under our own lock, after it was mended.
+        """
+        for pause in _PAUSES:
             try:
                 return self._read()
             except CorruptState:
-                if not self._interrupted:
+                if self.held:
                     raise
-                self._mend_if_abandoned()  # its writer died while we waited for it
+            with suppress(OSError, StateFileError), self._mended():
                 return self._read()
-        except OSError as error:
-            raise self._failed("cannot be read", error, "state-unreadable") from None
+            time.sleep(pause)  # another process has the lock, or we may not write
+        return self._read()
 
     def _read(self) -> Snapshot:
         handle = open_own(self._target, os.O_RDONLY, beside=False)
@@ -141,13 +156,19 @@ class StateFile:
         """Mend the file if no process holds it. Without the right to write, it can still be read."""
         if self.held or not self._interrupted:
             return
-        with suppress(OSError, StateFileError):
-            handle = _take_lock(self._lock)
-            try:
-                self._mend()
-            finally:
-                self._sound = False
-                _give_back(self._lock, handle)
+        with suppress(OSError, StateFileError), self._mended():
+            pass
+
+    @contextmanager
+    def _mended(self) -> Iterator[None]:
+        """Mend the file, and keep other processes from writing it meanwhile."""
+        handle = _take_lock(self._lock)
+        try:
+            self._mend()
+            yield
+        finally:
+            self._sound = False
+            _give_back(self._lock, handle)
 
     # --- writing ------------------------------------------------------------------------------------------------
 

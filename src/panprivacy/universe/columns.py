@@ -57,7 +57,7 @@ batch is one. An id is an integer, a text, bytes or a UUID, or whatever `pp.User
 them, an (n, 2) array, two columns in a tuple, or a frame of two columns.
 """
 
-_ITERATOR_BATCH = 8 * CHUNK
+ITERATOR_BATCH = 8 * CHUNK
 _SHORT = 2**16  # rows of text that a chunk of Polars has if it is hashed by itself; shorter ones are joined
 
 
@@ -92,7 +92,7 @@ def batches(ids: object) -> Iterator[list[Chunk]]:
         return
     iterator = iter(check_many(ids))
     with Counter(ids) as counter:
-        while batch := list(islice(iterator, _ITERATOR_BATCH)):
+        while batch := list(islice(iterator, ITERATOR_BATCH)):
             yield [batch]
             counter.advance(len(batch))
 
