@@ -1,7 +1,6 @@
 """Periods of the calendar, time zones, and times as people write them."""
 
 from datetime import UTC, date, datetime, timedelta
-from typing import Any
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -17,6 +16,7 @@ from panprivacy.periods import (
     SECOND,
     Periods,
     RowPolicy,
+    Zone,
     as_datetime,
     moment_of,
     moments_in,
@@ -134,12 +134,11 @@ def test_each_moment_is_in_the_period_that_has_begun_and_is_not_over(every: str,
 def test_a_row_without_a_likely_time_makes_no_more_work_than_any_other(
     every: str, name: str, odd: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    periods, sizes, starts = Periods.of(every, "2026-03-01", name), [0], Periods._starts
+    periods, sizes, starts = Periods.of(every, "2026-03-01", name), [0], Zone.to_utc
 
-    def watched(self: Periods, *which: Any) -> NDArray[np.int64]:
-        found = starts(self, *which)
-        sizes[-1] += len(found)
-        return found
+    def watched(zone: Zone, local: NDArray[np.int64]) -> NDArray[np.int64]:
+        sizes[-1] += len(local)
+        return starts(zone, local)
 
     def placed(last: int) -> list[int]:
         moments = np.append(usual, last)
@@ -148,7 +147,7 @@ def test_a_row_without_a_likely_time_makes_no_more_work_than_any_other(
 
     usual = np.arange(moment_of("2026-03-28"), moment_of("2026-03-31"), HOUR)
     open_ = periods.number(int(usual[0]))
-    monkeypatch.setattr(Periods, "_starts", watched)
+    monkeypatch.setattr(Zone, "to_utc", watched)
     expected = placed(int(usual[-1]))
     sizes.append(0)
     assert placed(odd) == expected

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -18,8 +19,7 @@ import panprivacy as pp
 from journals import of_changed_blocks
 from panprivacy.errors import CorruptState
 from panprivacy.estimators.distinct import DistinctCount
-from panprivacy.state import StateFile, StateFileError
-from panprivacy.state.file import _give_back, _take_lock
+from panprivacy.state import StateFile, StateFileError, format
 from panprivacy.state.format import Snapshot
 from panprivacy.state.journal import Journal
 from panprivacy.testing import refused, table_of
@@ -219,61 +219,66 @@ def test_a_reader_that_waited_for_a_file_that_was_replaced_reads_the_new_one(tmp
 
 def _torn(path: Path) -> bytes:
     """Leave a state as a writer does that is killed while it writes the file: a whole journal, and half a file."""
-    _fed(pp.Density(10_000, epsilon=1.0)).save(path)
     whole = path.read_bytes()
-    StateFile(path)._journal.path.write_bytes(whole)
+    path.with_name(f".{path.name}.journal").write_bytes(whole)
     path.write_bytes(whole[: len(whole) // 2] + bytes(len(whole) - len(whole) // 2))
     return whole
 
 
+@pytest.fixture
+def torn(tmp_path: Path) -> Iterator[tuple[Path, bytes, Callable[[], None]]]:
+    """A torn file whose lock another process has, what is in the file when it is whole, and how it is mended."""
+    path = tmp_path / "flu.pp"
+    _fed(pp.Density(10_000, epsilon=1.0)).save(path)
+    with ExitStack() as held:
+        held.enter_context(StateFile(path).locked())
+        whole = _torn(path)
+
+        def mend() -> None:
+            path.write_bytes(whole)
+            held.close()  # the journal is gone, and the lock is given back
+
+        yield path, whole, mend
+
+
 def test_a_file_that_is_torn_twice_is_read_when_the_process_that_has_the_lock_has_mended_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    torn: tuple[Path, bytes, Callable[[], None]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path, reads, read = tmp_path / "flu.pp", 0, StateFile._read
-    whole, other = _torn(path), StateFile(path)
-    held = ExitStack()
-    held.callback(_give_back, other._lock, _take_lock(other._lock))
+    (path, whole, mend), pauses = torn, list[float]()
 
-    def reads_while_another_mends(file: StateFile) -> Snapshot:
-        nonlocal reads
-        reads += 1
-        if reads == 3:
-            other._mend()
-            held.close()
-        return read(file)
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 2:
+            mend()
 
-    monkeypatch.setattr(StateFile, "_read", reads_while_another_mends)
+    monkeypatch.setattr(time, "sleep", pause)
     assert pp.load(path, detached=True).to_bytes() == whole
-    assert reads == 3
+    assert len(pauses) == 2
 
 
 def test_a_file_that_another_process_mends_after_it_was_read_is_read_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    torn: tuple[Path, bytes, Callable[[], None]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path, read = tmp_path / "flu.pp", StateFile._read
-    whole, other = _torn(path), StateFile(path)
-    held = ExitStack()
-    held.callback(_give_back, other._lock, _take_lock(other._lock))
+    (path, whole, mend), read = torn, format.read
 
-    def reads_before_another_mends(file: StateFile) -> Snapshot:
+    def reads_before_it_is_mended(size: int, fill: Callable[[memoryview], None]) -> Snapshot:
         try:
-            return read(file)
+            return read(size, fill)
         except CorruptState:
-            other._mend()  # with which the journal is gone
-            held.close()
+            mend()
             raise
 
-    monkeypatch.setattr(StateFile, "_read", reads_before_another_mends)
+    monkeypatch.setattr(format, "read", reads_before_it_is_mended)
     assert pp.load(path, detached=True).to_bytes() == whole
 
 
 def test_a_corrupt_file_that_no_process_has_is_refused_without_a_pause(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = tmp_path / "flu.pp"
-    pauses: list[float] = []
+    path, pauses = tmp_path / "flu.pp", list[float]()
+    _fed(pp.Density(10_000, epsilon=1.0)).save(path)
     _torn(path)
-    StateFile(path)._journal.path.unlink()
+    (tmp_path / ".flu.pp.journal").unlink()
     monkeypatch.setattr(time, "sleep", pauses.append)
     with pytest.raises(CorruptState):
         pp.load(path)
