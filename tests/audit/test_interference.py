@@ -1,5 +1,6 @@
 """Adding one user's rows changes nothing for others: not the clock, not a refusal, not a release, not a length."""
 
+import json
 import time
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -22,7 +23,7 @@ from panprivacy.cli.run import Run
 from panprivacy.cli.schedule import Days, Schedule, Series, once
 from panprivacy.cli.sources import in_order_of_time
 from panprivacy.ingest import Batch, Columns, Kind
-from panprivacy.ingest.bodies import Body, ContentType
+from panprivacy.ingest.bodies import Body, ContentType, rows_of_body
 from panprivacy.ingest.feed import BatchFeeder
 from panprivacy.ingest.problems import Refused
 from panprivacy.periods import DAY, Periods, RowPolicy, moment_of
@@ -30,7 +31,7 @@ from panprivacy.serve import counter as counters
 from panprivacy.serve.config import settings_of
 from panprivacy.serve.counter import Counter
 
-EVERYTHING = tuple(ADDITIONS)
+EVERYTHING = tuple(name for name in ADDITIONS if name != "a deletion")
 LIVE = RowPolicy(ahead=0, late="count", early="skip")
 COLUMNS = Columns(("user",), Kind.integers, None, "at", "what")
 
@@ -82,6 +83,48 @@ def test_a_length_that_depends_on_a_row_is_found() -> None:
         return Seen(run(steps).refused, lengths=(("state", rows),))
 
     assert found(Subject("planted", longer, TIMED[:1]))
+
+
+# --- rows as they are read ------------------------------------------------------------------------------------------
+
+
+def counted_with_actions(steps: Sequence[Step]) -> Seen:
+    """Counts with a column of actions, in which each row comes three times."""
+
+    def batch(rows: Sequence[Row]) -> Batch:
+        return Batch("f", pl.DataFrame({"user": [r.user for r in rows], "do": [r.action for r in rows]}), 0, 0)
+
+    columns = Columns(("user",), Kind.integers, "do")
+    return _fed_by(columns, lambda rows: batch([row for row in rows for _ in range(3)]), 6, steps)
+
+
+def read_from_lines(steps: Sequence[Step]) -> Seen:
+    """NDJSON with ids in an inner object, but for the one user's, which are under a key with a dot."""
+
+    def batch(rows: Sequence[Row]) -> Batch:
+        lines = (json.dumps({"user": {"id": row.user}} if row.user else {"user.id": 0}) for row in rows)
+        return rows_of_body(Body.copied("\n".join(lines).encode(), ContentType.ndjson), columns)
+
+    columns = Columns(("user.id",), Kind.integers)
+    return _fed_by(columns, batch, 2, steps)
+
+
+def _fed_by(columns: Columns, batch: Callable[[Sequence[Row]], Batch], least: int, steps: Sequence[Step]) -> Seen:
+    """How many users have come at least `least` times: each of the others comes in two or three of the steps."""
+    coins = audited.Recording()
+    est = pp.Counts(USERS, 60.0, up_to=least, only="mean", coins=coins)
+    feeder = BatchFeeder(est, columns, skip_missing=True, live=True)
+    for step in steps:
+        if not isinstance(step, Tick):
+            feeder.take(batch(step))
+    est.release()
+    return Seen(tuple(False for _ in steps), tuple(coins.released))
+
+
+def test_nobody_decides_over_others_by_how_a_row_is_written() -> None:
+    assert counted_with_actions(audited.OTHERS).counts == read_from_lines(audited.OTHERS).counts == (USERS - 1,)
+    assert found(Subject("actions", counted_with_actions, ("a row of the first day", "a deletion"))) == []
+    assert found(Subject("lines", read_from_lines, ("a row of the first day",))) == []
 
 
 # --- pipes ----------------------------------------------------------------------------------------------------------

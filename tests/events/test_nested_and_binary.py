@@ -57,6 +57,25 @@ def test_a_plain_name_with_a_dot_comes_first(suffix: str, tmp_path: Path) -> Non
     assert column(file, "user.id") == [7]
 
 
+@pytest.mark.parametrize("at", [0, 1, 3])
+def test_each_row_says_for_itself_whether_its_id_is_inside(at: int, tmp_path: Path) -> None:
+    others: list[dict[str, Any]] = [{"user": {"id": user}} for user in (3, 4, 5)]
+    for one, user in (({"user.id": 7}, 7), ({"user.id": None}, None), ({"user.id": 7, "user": {"id": 8}}, 7)):
+        file = written(tmp_path / "f.ndjson", [*others[:at], one, *others[at:]])
+        expected: list[int | None] = [3, 4, 5]
+        expected.insert(at, user)
+        assert column(file, "user.id") == expected
+        assert column(file, "user.id", Kind.text) == [None if each is None else str(each) for each in expected]
+    file = written(tmp_path / "f.ndjson", [*others[:at], {"user.id": 7.0}, *others[at:]])
+    assert sorted(column(file, "user.id")) == [3, 4, 5, 7]
+
+
+def test_a_value_in_the_place_of_an_inner_object_is_named(tmp_path: Path) -> None:
+    file = written(tmp_path / "f.ndjson", [{"user.id": 7}, {"user.id": 8, "user": "ann"}])
+    with refused("unreadable", "row 2", "user.id", '"ann"'):
+        column(file, "user.id")
+
+
 @pytest.mark.parametrize("suffix", [".ndjson", ".parquet", ".arrow"])
 def test_a_wrong_name_is_told_what_there_is_inside(suffix: str, tmp_path: Path) -> None:
     file = written(tmp_path / f"f{suffix}", ROWS)
@@ -72,7 +91,7 @@ def test_what_is_wrong_inside_is_named(tmp_path: Path) -> None:
     assert column(written(tmp_path / "f.ndjson", rows[:2]), "user.id") == [1, 2]
     with pytest.raises(BadInput, match=r'row 3: user\.id "x" is not a whole number of 64 bits'):
         column(written(tmp_path / "f.ndjson", rows), "user.id")
-    with pytest.raises(BadInput, match=r"row 2: user\.id 7 is not a whole number|row 2: not readable"):
+    with pytest.raises(BadInput, match=r"row 2: user\.id may be inside an object, and 7 stands"):
         column(written(tmp_path / "f.ndjson", [rows[0], {"user": 7}]), "user.id")
 
 

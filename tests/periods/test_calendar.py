@@ -143,7 +143,7 @@ def test_a_row_without_a_likely_time_makes_no_more_work_than_any_other(
     def placed(last: int) -> list[int]:
         moments = np.append(usual, last)
         with Scratch() as scratch:
-            return list(periods.cut(moments, open_, RowPolicy(1, "skip", "skip"), scratch).numbers[:-1])
+            return list(map(int, periods.cut(moments, open_, RowPolicy(1, "skip", "skip"), scratch).numbers[:-1]))
 
     usual = np.arange(moment_of("2026-03-28"), moment_of("2026-03-31"), HOUR)
     open_ = periods.number(int(usual[0]))

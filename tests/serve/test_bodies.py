@@ -245,7 +245,7 @@ def test_other_columns_may_have_fractions() -> None:
 
 def test_an_id_inside_an_object_is_looked_at_too() -> None:
     nested = Columns(("user.id",), Kind.integers)
-    for line in ('{"user": {"id": 1e-400}}', '{"user.id": 1e-400}'):
+    for line in ('{"user": {"id": 1e-400}}', '{"user.id": 1e-400}', '{"user.id": null, "user": {"id": 1e-400}}'):
         with pytest.raises(Refused, match="an id is no integer"):
             rows_of_body(Body.copied(line.encode(), ContentType.ndjson), nested)
 

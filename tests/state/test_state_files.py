@@ -146,7 +146,7 @@ def test_a_second_process_is_refused_until_the_first_is_done(tmp_path: Path) -> 
     path = tmp_path / "flu.pp"
     with (
         StateFile(path).locked(),
-        pytest.raises(StateFileError, match=r"flu\.pp: another process is using this state"),
+        refused("state-in-use", "flu.pp"),
         StateFile(path).locked(),
     ):
         pass

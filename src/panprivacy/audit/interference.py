@@ -32,11 +32,12 @@ _KEY = bytes(range(16))
 
 
 class Row(NamedTuple):
-    """One row: of whom, how many days after the start (None: without a time), and in which category."""
+    """One row: of whom, how many days after the start (None: without a time), in which category, and what it does."""
 
     user: int
     day: float | None
     category: str | None = CATEGORIES[0]
+    action: str = "insert"
 
     @property
     def time(self) -> datetime | None:
@@ -83,6 +84,7 @@ ADDITIONS: Mapping[str, tuple[Row, ...]] = {
     "a row without a time": (Row(0, None),),
     "a row in an unlisted category": (Row(0, 0.3, "gout"),),
     "a row without a category": (Row(0, 0.3, None),),
+    "a deletion": (Row(0, 0.3, action="delete"),),
 }
 """What one user may add."""
 TIMED = ("a row of the first day", "a row dated 2030", "a late row", "a row of every day")

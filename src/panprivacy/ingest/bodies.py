@@ -256,7 +256,7 @@ def _without_repeats(columns: Columns) -> Callable[[list[tuple[str, Any]]], dict
 
 def _nested(row: Any, name: str) -> Any:
     """The value of a column: under a key of just that name, or like ``user.id`` inside another object."""
-    if isinstance(row, dict) and name not in row and "." in name:
+    if isinstance(row, dict) and row.get(name) is None and "." in name:
         outer, _, inner = name.partition(".")
         return _nested(row.get(outer), inner)
     return row.get(name) if isinstance(row, dict) else None

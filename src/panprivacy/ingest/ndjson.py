@@ -1,4 +1,7 @@
-"""NDJSON: one JSON object a line, parsed by Polars. A column is a key, or like ``user.id`` a key of an inner object."""
+"""NDJSON: one JSON object a line, parsed by Polars. A column is a key, or like ``user.id`` a key of an inner object.
+
+Which of the two it is, each row says for itself: no row decides where the ids of others are looked for.
+"""
 
 import json
 from collections.abc import Iterator
@@ -26,13 +29,13 @@ class JsonLines:
 
     def __init__(self, file: str, columns: Columns, first_block: bytes) -> None:
         self._columns = columns
-        self._paths = {name: _path(name, first_block) for name in columns.names}
         first = next(_objects(first_block), {})
-        if first and not any(_leads_somewhere(path, first) for path in self._paths.values()):
+        if first and not any(_leads_somewhere(_path(name, first), first) for name in columns.names):
             # Keys may come and go from line to line; where not even one is known, the name is wrong.
             columns.check_names(file, list(_keys(first)))
-        for name, path in self._paths.items():
-            if any(path == other[: len(path)] for other in self._paths.values() if other != path):
+        paths = {name: _inside(name) for name in columns.names}
+        for name, path in paths.items():
+            if any(path == other[: len(path)] for other in paths.values() if other != path):
                 raise BadInput(file, f"{name} is asked for as a value, and as an object that holds another column")
         self.kind = columns.kind or self._kind_in(file, first_block)
         self._types = columns.types(self.kind)
@@ -57,7 +60,7 @@ class JsonLines:
         if not all((floats[name].floor() == floats[name]).all() for name in ids):
             raise ValueError("a float is no whole number")
         if any((floats[name].abs() >= _EXACT).any() for name in ids):  # Polars has read 2**53 + 1 and 2**53 + 1.0 alike
-            values = (_lookup(self._paths[name], found) for found in _objects(block) for name in ids)
+            values = (_lookup(_path(name, found), found) for found in _objects(block) for name in ids)
             if any(isinstance(value, float) and abs(value) >= _EXACT for value in values):
                 raise ValueError("a float may stand for several ids")
         spelled = self._read(block, self._types | dict.fromkeys(ids, pl.String))  # where large numbers are exact
@@ -66,20 +69,24 @@ class JsonLines:
     def _read(self, block: bytes, types: "Types") -> "pl.DataFrame":
         import polars as pl
 
-        frame = pl.read_ndjson(block, schema=_schema({self._paths[name]: type_ for name, type_ in types.items()}))
-        if all(len(path) == 1 for path in self._paths.values()):
+        paths = {name: dict.fromkeys(((name,), _inside(name))) for name in types}  # two of a name with a dot, or one
+        frame = pl.read_ndjson(block, schema=_schema({path: types[name] for name in paths for path in paths[name]}))
+        if all(len(each) == 1 for each in paths.values()):
             return frame
-        return frame.select(_value_at(self._paths[name]).alias(name) for name in types)
+        return frame.select(pl.coalesce(map(_value_at, each)).alias(name) for name, each in paths.items())
 
     def cause(self, row: bytes) -> Cause:
         """The error for a row that `parse` refuses."""
         found = _object(row)
         if found is None:
             return Cause(f"not a JSON object: {_shortened(row)}")
-        for name, path in self._paths.items():
-            value = _lookup(path, found)
+        for name in self._columns.names:
+            value = _lookup(_path(name, found), found)
             if not self._fits(name, value):
                 return self._unfit(name, value)
+            outer = _lookup(_inside(name)[:-1], found)
+            if not isinstance(outer, dict | None):
+                return Cause(f"{name} may be inside an object, and {json.dumps(outer)} stands in its place")
         return Cause(f"not readable: {_shortened(row)}")
 
     def _unfit(self, name: str, value: object) -> Cause:
@@ -108,7 +115,7 @@ class JsonLines:
         """Tell integers from text by the first row that has an id."""
         for found in _objects(block):
             for name in self._columns.ids:
-                value = _lookup(self._paths[name], found)
+                value = _lookup(_path(name, found), found)
                 if isinstance(value, dict | list):
                     advice = f"; say which of its keys, such as {name}.{next(iter(value))}" if value else ""
                     raise BadInput(file, f"{name} is {'an object' if isinstance(value, dict) else 'a list'}{advice}")
@@ -134,10 +141,13 @@ def _keys(found: dict[str, Any], before: str = "") -> Iterator[str]:
             yield before + key
 
 
-def _path(name: str, block: bytes) -> Path:
-    """Where a column is: under a key of just that name, if the first rows have one, or inside."""
-    if "." not in name or any(name in found for found in _objects(block)):
-        return (name,)
+def _path(name: str, found: dict[str, Any]) -> Path:
+    """Where a row has a column: under a key of just that name, if there is a value, or inside."""
+    return _inside(name) if found.get(name) is None else (name,)
+
+
+def _inside(name: str) -> Path:
+    """Where a column is if its name leads into inner objects."""
     return tuple(name.split("."))
 
 
