@@ -3,6 +3,8 @@
 import os
 import random
 import secrets
+import subprocess
+from pathlib import Path
 from zlib import crc32
 
 import numpy as np
@@ -22,6 +24,9 @@ settings.load_profile("repeatable")
 # saved state, in tests that plant a bug and expect the assertion to fail.
 for name in ("CI", "BUILD_NUMBER"):
     os.environ.pop(name, None)
+
+BEFORE = pytest.StashKey[set[bytes]]()
+"""Files that were there before the tests."""
 
 FILL_FROM_SYSTEM, URANDOM = coins.fill_from_system, os.urandom
 
@@ -62,3 +67,24 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if isinstance(item, pytest.DoctestItem):
             item.add_marker(pytest.mark.filterwarnings("ignore::panprivacy.paper.NotPrivateAsPrinted"))
+
+
+def _untracked() -> set[bytes]:
+    """Files of the checkout that git neither tracks nor ignores; none where there is no checkout."""
+    listing = ["git", "ls-files", "--others", "--exclude-standard"]
+    try:
+        return set(subprocess.run(listing, cwd=Path(__file__).parent, capture_output=True, check=True).stdout.split())
+    except (OSError, subprocess.CalledProcessError):
+        return set()
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    session.config.stash[BEFORE] = _untracked()
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """A test or an example that leaves a file in the checkout fails the run."""
+    left = _untracked() - session.config.stash[BEFORE]
+    if left and not hasattr(session.config, "workerinput"):
+        print(f"\nleft in the checkout by tests: {sorted(map(os.fsdecode, left))}")
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
