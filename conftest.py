@@ -84,7 +84,8 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """A test or an example that leaves a file in the checkout fails the run."""
-    left = _untracked() - session.config.stash[BEFORE]
+    before = session.config.stash[BEFORE]
+    left = _untracked() - before
     if left and not hasattr(session.config, "workerinput"):
         print(f"\nleft in the checkout by tests: {sorted(map(os.fsdecode, left))}")
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
