@@ -103,7 +103,7 @@ MAY_SIMULATE = (
     "testing.py",
     "experiments/",
     "audit/memory/batches.py",
-    "audit/memory/pipes.py",
+    "audit/memory/processes.py",
     "audit/memory/refusals.py",
     "audit/memory/services.py",
     "cli/commands/trying.py",

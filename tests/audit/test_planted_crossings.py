@@ -34,7 +34,7 @@ def unread_of_one_count(split: Split, draws: int = 1) -> float:
 
 @pytest.fixture
 def _one_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(composition, "unread_loss", unread_of_one_count)
+    monkeypatch.setattr(composition, "unread_laplace", lambda split, _: exact.decimal(unread_of_one_count(split)))
     monkeypatch.setattr(composition, "_unread_gaussian", unread_of_one_count)
 
 

@@ -6,6 +6,7 @@ from contextlib import nullcontext, suppress
 from datetime import UTC, datetime, timedelta
 from threading import Thread
 from time import sleep
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -127,6 +128,7 @@ class Counted:
     """An estimator that counts its events in clear, and notes those that come when it is over."""
 
     late = 0
+    _ledger = SimpleNamespace(split=None)
 
     def __init__(self) -> None:
         self.events, self.over, self.last = 0, False, None

@@ -50,7 +50,7 @@ def test_an_interruption_says_that_nothing_is_lost(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(Reproduction, "compute", interrupted)
     done = invoke(["reproduce", "--quick", "-f", "1", "-o", str(tmp_path)])
     assert done.exit_code == 130
-    assert "goes on from there" in " ".join(done.output.split())
+    assert "the same command continues" in " ".join(done.output.split())
 
 
 def test_a_folder_that_cannot_be_written_is_one_line_and_no_traceback(tmp_path: Path) -> None:

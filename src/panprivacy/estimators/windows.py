@@ -251,7 +251,7 @@ class Windows(TimedUpdates, Tabular, Generic[R]):
 
 def _check_same_plan(before: Any, following: Any) -> None:
     """Refuse a window of another budget: `loss` states what several windows of one plan lose."""
-    if getattr(before._ledger, "split", None) != getattr(following._ledger, "split", None):
+    if before._ledger.split != following._ledger.split:
         raise NotPrivate(
             "the estimator of the next window has another budget or another number of users than the open one, so that "
             "the loss of several windows would be stated wrongly; begin new Windows with it",
