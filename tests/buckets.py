@@ -27,6 +27,7 @@ def new_bucket(server: str, monkeypatch: pytest.MonkeyPatch) -> str:
     given = {"ACCESS_KEY_ID": "someone", "SECRET_ACCESS_KEY": "secret", "DEFAULT_REGION": "us-east-1"}
     for name, value in (given | {"ENDPOINT_URL": server}).items():
         monkeypatch.setenv(f"AWS_{name}", value)
+    fsspec.get_filesystem_class("s3").clear_instance_cache()  # a client of another server would be taken for this one
     bucket = f"counts-{random.SystemRandom().getrandbits(32):08x}"
     fsspec.filesystem("s3").mkdir(bucket)
     return f"s3://{bucket}"
