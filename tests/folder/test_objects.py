@@ -4,6 +4,7 @@ import random
 import re
 from collections.abc import Iterator
 from itertools import count
+from pathlib import Path
 from threading import Thread
 from typing import Any
 
@@ -134,6 +135,27 @@ def test_a_writer_that_is_long_past_undoes_nothing(store: str) -> None:
     assert present(folder) == {0, 1, 2, 3}
 
 
+def test_a_release_by_a_ledger_that_is_long_past_is_made_again() -> None:
+    folder = made("memory://long-past", releases=300, delta=1e-9)
+    late = pp.StateFolder("memory://long-past", coins=CertainCoins())
+    objects = late._store
+    assert isinstance(objects, Objects)
+    newest = objects.newest
+    before: list[int] = []
+
+    def stale(name: str, *arguments: Any) -> Any:
+        """What was read before others released more often than versions of the ledger stay."""
+        found = newest(name, *arguments)
+        if not before:
+            before.extend(folder.release().number for _ in range(stores._KEPT + 20))
+        return found
+
+    objects.newest = stale  # type: ignore[method-assign,assignment]
+    assert late.release().number == len(before) + 1 == folder.budget.releases_made
+    ledgers = [path for path in objects.files.ls("/long-past", detail=False) if "ledger" in path]
+    assert len(ledgers) <= stores._KEPT + 1
+
+
 @pytest.mark.parametrize("noted", [True, False], ids=["noted", "not noted"])
 def test_a_change_that_is_made_again_moves_no_counter_twice(
     store: str, monkeypatch: pytest.MonkeyPatch, noted: bool
@@ -191,6 +213,15 @@ def test_stores_that_look_and_then_write_are_refused(protocol: str) -> None:
     except ImportError as missing:
         pytest.skip(str(missing))
     assert not stores.creates_atomically(kind)
+
+
+def test_a_file_system_of_arrow_such_as_hdfs_is_refused(tmp_path: Path) -> None:
+    arrow = pytest.importorskip("fsspec.implementations.arrow")
+    files = arrow.ArrowFSWrapper(pytest.importorskip("pyarrow.fs").LocalFileSystem())
+    for wrapped in (files, fsspec.filesystem("dir", path=str(tmp_path), fs=files)):
+        with testing.refused("store-not-exclusive"):
+            Objects(wrapped, str(tmp_path)).claim(bytes(16), 100)
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_store_that_looks_and_then_writes_is_refused_when_a_folder_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
