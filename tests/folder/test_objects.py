@@ -3,7 +3,6 @@
 import random
 import re
 from collections.abc import Iterator
-from itertools import count
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -12,6 +11,7 @@ import numpy as np
 import pytest
 
 import panprivacy as pp
+from benchmark_modules import benchmark
 from buckets import new_bucket, s3_server
 from panprivacy import testing
 from panprivacy.folder import stores
@@ -318,52 +318,15 @@ def test_a_writer_that_believes_every_answer_would_burn_releases(store: str, mon
     assert folder.budget.releases_made > made_here
 
 
-class LyingProxy:
-    """Stands before the store, as HTTP. Every second write, and some reads, are answered by an error.
-
-    All errors come in turn, before and after what was asked is done: each comes, in whatever order threads run.
-    """
-
-    LIES = tuple(
-        (status, when)
-        for status in ("500 InternalError", "409 ConditionalRequestConflict", "412 PreconditionFailed", "503 SlowDown")
-        for when in ("before", "after")
-    )
-
-    def __init__(self, store: Any) -> None:
-        self._store, self._writes, self._reads = store, count(), count()
-        self.lied: set[tuple[str, str]] = set()
-
-    def __call__(self, request: Any, begin: Any) -> Any:
-        if request["REQUEST_METHOD"] == "PUT":
-            number = next(self._writes)
-            lie = self.LIES[number // 2 % len(self.LIES)] if number % 2 == 0 else None
-        else:
-            lie = self.LIES[0] if next(self._reads) % 10 == 9 else None
-        if lie is None:
-            return self._store(request, begin)
-        if lie[1] == "after":
-            b"".join(self._store(request, lambda *_: None))
-        self.lied.add(lie)
-        begin(lie[0], [("content-type", "application/xml")])
-        return [f"<Error><Code>{lie[0].split()[1]}</Code><Message>no</Message></Error>".encode()]
-
-
 @pytest.fixture
-def proxy(store: str) -> Iterator[tuple[str, LyingProxy]]:  # noqa: ARG001 - which starts the store
-    server = pytest.importorskip("moto.moto_server.werkzeug_app")
-    lying = LyingProxy(server.DomainDispatcherApplication(server.create_backend_app))
-    serving = pytest.importorskip("werkzeug.serving")
-    running = serving.make_server("127.0.0.1", 0, lying, True)
-    thread = Thread(target=running.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{running.server_port}", lying
-    running.shutdown()
-    thread.join()
+def proxy(store: str) -> Iterator[tuple[str, Any]]:  # noqa: ARG001 - which starts the store
+    pytest.importorskip("moto.moto_server.werkzeug_app")
+    with benchmark("lying_store").lying_store(writes=2, reads=10) as running:
+        yield running
 
 
 def test_a_proxy_that_answers_by_errors_loses_nothing_and_hides_no_release(
-    store: str, proxy: tuple[str, LyingProxy], monkeypatch: pytest.MonkeyPatch
+    store: str, proxy: tuple[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made(store, releases=30, up_to=50)
     monkeypatch.setattr(stores, "sleep", lambda _: None)
