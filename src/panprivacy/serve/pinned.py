@@ -2,6 +2,7 @@
 
 import hmac
 import json
+import re
 import secrets
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from panprivacy.state.disk import replace_file
 
 _MOST_REQUESTS = 64  # whose releases are found again by the keys of their senders
 _OCTETS = 16  # of a key, and of a digest
+_LATEST = 2**53  # microseconds: the year 2255
 _LOST = (
     "counters.{name}: its state {state} is missing, and with it what it has spent; a new one would spend the budget "
     "again: put the file back, or give the counter another name. If the loss is known, --initialize starts it anew, "
@@ -133,6 +135,10 @@ class PinnedSettings:
         known = [*self._known.get("requests", []), [last.get("request"), last.get("number")]]
         return next((number for each, number in reversed(known) if each == request), None)
 
+    def write_again(self) -> None:
+        """Write the same once more: a disk without room for it has none for a release."""
+        self._write(self._known)
+
     def _write(self, known: dict[str, Any]) -> None:
         replace_file(self._path, json.dumps(known).encode())
         self._known = known
@@ -144,9 +150,27 @@ def _is_whole(found: Any) -> bool:
         isinstance(found, dict)
         and isinstance(found.get("promise"), dict)
         and isinstance(found.get("begun"), int)
-        and isinstance(found.get("under_way", {}), dict)
+        and 0 <= found["begun"] < _LATEST
+        and _is_release(found.get("under_way", {}))
         and isinstance(found.get("requests", []), list)
+        and all(_is_request(each) for each in found.get("requests", []))
+        and re.fullmatch("([0-9a-f]{2})*", str(found.get("secret", ""))) is not None
     )
+
+
+def _is_release(found: Any) -> bool:
+    """Whether a release that is under way has a time, a period and a number, as far as older files say them."""
+    return (
+        isinstance(found, dict)
+        and isinstance(found.get("at", ""), str)
+        and isinstance(found.get("period"), dict | None)
+        and isinstance(found.get("number", 0), int)
+        and isinstance(found.get("request"), str | None)
+    )
+
+
+def _is_request(found: Any) -> bool:
+    return isinstance(found, list) and [type(each) for each in found] == [str, int]
 
 
 def _said(promise: dict[str, Any], key: str) -> str:
