@@ -16,7 +16,7 @@ from typing import Any
 
 from panprivacy.errors import PanPrivacyError
 from panprivacy.ingest.problems import ProblemType, Refused, drop_frames
-from panprivacy.memory.stack import wipe_stack
+from panprivacy.memory.intrinsics import wipe_stack
 from panprivacy.serve.logs import log
 from panprivacy.state import StateFile
 from panprivacy.universe import Universe
