@@ -70,7 +70,7 @@ class CountOptions:
             self.check_options(files, kept)
             users, kind = self.who.read()
             new = partial(self.new, users, files)
-            est = continued_or_new(kept, users, new)
+            est = new() if kept is None else continued_or_new(kept, users, new)
             if kept is not None and kept.exists:
                 self.check_state(est, users, kept)
             run = Run(est, kept, look.level, look.output(), look.plot, self.by_column, self.budget.delta, new)

@@ -198,11 +198,11 @@ def load_estimator(file: Kept, universe: Any = None) -> Estimator[Any]:
     return est
 
 
-def continued_or_new(file: Kept | None, universe: Any, make: Callable[[], Estimator[Any]]) -> Estimator[Any]:
+def continued_or_new(file: Kept, universe: Any, make: Callable[[], Estimator[Any]]) -> Estimator[Any]:
     """The estimator that a file or folder keeps, or a new one."""
     if isinstance(file, KeptFolder):
         return file.opened(universe, make)
-    return make() if file is None or not file.exists else load_estimator(file, universe)
+    return load_estimator(file, universe) if file.exists else make()
 
 
 def name_batch(kept: object, text: str | None, files: Sequence[str], output: Output) -> None:
@@ -351,19 +351,17 @@ class Run:
         left: int = budget.releases - budget.releases_made
         return left
 
-    def check_left(self) -> None:
-        """Refuse to go on if all planned releases are made."""
-        if not self.left and self.kept is not None:
-            path, plan = self.kept.path, self.est.budget.releases
-            raise BudgetExhausted(
-                f"{path}: {all_made(plan, 'release')}; panprivacy show {path} shows the last one again"
-            )
-
-    def note_exhausted(self) -> None:
-        """Say so if no release will ever show the events that are counted from now on."""
-        if not self.left:
-            made = all_made(self.est.budget.releases, "release")
+    def check_left(self, *, needed: bool = True) -> None:
+        """Refuse to go on if all planned releases are made, or note it: no release will show the events to come."""
+        if self.left:
+            return
+        made = all_made(self.est.budget.releases, "release")
+        if not needed:
             self.output.note(f"{made}: events that are counted from now on will never be released")
+        elif self.kept is not None:
+            raise BudgetExhausted(
+                f"{self.kept.path}: {made}; panprivacy show {self.kept.path} shows the last one again"
+            )
 
     def spend(self) -> Any:
         """Spend one planned release. What was spent is on disk before it is shown."""
