@@ -13,7 +13,7 @@ from processes import ANYBODY, FLU_TABLE, ask, started
 from service_for_tests import settings_for
 
 from panprivacy.audit.memory.services import write_certificate
-from panprivacy.serve.listener import Listener
+from panprivacy.serve.http.connections import Listener
 from panprivacy.serve.server import _connections_for
 from panprivacy.serve.service import Service
 from panprivacy.settings import InvalidSettings

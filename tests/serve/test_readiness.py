@@ -13,7 +13,7 @@ import pytest
 from service_for_tests import FLU, client_for, client_of, settings_for
 
 from panprivacy.brokers.consumer import Take
-from panprivacy.serve import pinned
+from panprivacy.serve import records
 from panprivacy.serve.http.openapi import Counters, Live, Ready
 from panprivacy.serve.service import Service
 from panprivacy.serve.tokens import new_token, written_hash
@@ -104,14 +104,14 @@ def test_a_counter_without_room_for_a_release_is_not_ready_until_there_is_some(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Room for its state is reserved; a release needs more."""
-    replace_file, full = pinned.replace_file, [False]
+    replace_file, full = records.replace_file, [False]
 
     def replaced(path: Path, content: bytes) -> None:
         if full[0]:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         replace_file(path, content)
 
-    monkeypatch.setattr(pinned, "replace_file", replaced)
+    monkeypatch.setattr(records, "replace_file", replaced)
     monkeypatch.setattr("panprivacy.serve.counter._AGAIN", 0.05)
     with client_of(settings_for(tmp_path)) as client:
         full[0] = True
@@ -164,7 +164,7 @@ def test_a_counter_is_ready_again_by_itself_when_the_disk_takes_its_state(
 def test_a_release_that_was_not_listed_is_published_by_itself_and_returned_to_the_next_request(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from panprivacy.serve.releases import ReleaseLog
+    from panprivacy.serve.records import ReleaseLog
 
     publish, full = ReleaseLog.publish, [True]
 
