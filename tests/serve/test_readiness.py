@@ -13,11 +13,11 @@ import pytest
 from service_for_tests import FLU, client_for, client_of, settings_for
 
 from panprivacy.brokers.consumer import Take
-from panprivacy.serve import records
 from panprivacy.serve.http.openapi import Counters, Live, Ready
 from panprivacy.serve.service import Service
 from panprivacy.serve.tokens import new_token, written_hash
 from panprivacy.settings import InvalidSettings
+from panprivacy.state.disk import replace_file
 
 JSON = {"content-type": "application/json"}
 BOTH = {"flu": FLU, "cold": FLU}
@@ -104,14 +104,14 @@ def test_a_counter_without_room_for_a_release_is_not_ready_until_there_is_some(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Room for its state is reserved; a release needs more."""
-    replace_file, full = records.replace_file, [False]
+    full = [False]
 
     def replaced(path: Path, content: bytes) -> None:
         if full[0]:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         replace_file(path, content)
 
-    monkeypatch.setattr(records, "replace_file", replaced)
+    monkeypatch.setattr("panprivacy.serve.records.replace_file", replaced)
     monkeypatch.setattr("panprivacy.serve.counter._AGAIN", 0.05)
     with client_of(settings_for(tmp_path)) as client:
         full[0] = True
