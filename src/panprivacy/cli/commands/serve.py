@@ -84,8 +84,7 @@ def _note(text: str) -> None:
 
 def _note_noise(settings: "Settings") -> None:
     """Say which counters will have releases that are mostly noise, or no delta: an epsilon cannot be changed later."""
-    from panprivacy.cli.notes import UNUSED
-    from panprivacy.planning.advice import expected_noise
+    from panprivacy.cli.notes import UNUSED, expected_noise
 
     for counter in settings.counters:
         est = counter.make()
