@@ -14,6 +14,7 @@ from panprivacy.checks import check_level
 from panprivacy.display import Card, Rows, grid_of, html_of, warning_of
 from panprivacy.errors import CorruptState, InvalidType, NotPrivate, OtherUniverse, PanPrivacyError
 from panprivacy.estimates.release import Cost
+from panprivacy.estimators.saving import Saveable
 from panprivacy.kernels import load_kernels, load_kernels_of
 from panprivacy.memory import ownership
 from panprivacy.memory.intrinsics import wipe_stack
@@ -27,7 +28,6 @@ from panprivacy.privacy.noisy_counts import add_noise, load_noise
 from panprivacy.registry import Traits
 from panprivacy.slots import SlotMap
 from panprivacy.state import Snapshot, seal
-from panprivacy.state.saving import Saveable
 from panprivacy.table import Bits, Table
 from panprivacy.table.batch import BatchUpdate, look_up
 from panprivacy.universe import Edges, Ids, Universe
