@@ -61,7 +61,9 @@ def _serve(
         from panprivacy.serve import config, demo, server
         from panprivacy.settings import InvalidSettings
     except ImportError as error:
-        raise PanPrivacyError(f"this needs {error.name}: pip install 'panprivacy[serve]'") from None
+        raise PanPrivacyError(
+            f"this needs {error.name}: pip install 'panprivacy[serve]'", code="missing-extra"
+        ) from None
     try:
         with demo.demonstrated() if file is None else nullcontext(config.read_settings(file)) as settings:
             if check:
