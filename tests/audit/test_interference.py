@@ -10,6 +10,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from benchmark_modules import benchmark
 from dated import DatedRows
 
 import panprivacy as pp
@@ -349,3 +350,14 @@ def test_the_exact_auditor_finds_a_row_that_moves_the_clock() -> None:
     """A row that ends days makes releases, and an event that draws noise is refused by the auditor."""
     with pytest.raises(NotImplementedError, match="noise was drawn"):
         audit.exact(dated(ahead=1457, late="skip", early="skip"), 2, 1, releases=1, verbs=DatedRows.VERBS)
+
+
+# --- the benchmark --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["ActiveUsers, one event dated 2030", "Windows, one event dated 2030"])
+def test_the_benchmark_finds_that_one_user_changes_nothing(name: str) -> None:
+    run = benchmark("one_user").SCENARIOS[name]
+    (_, without), (refused, beside) = run(False), run(True)
+    assert refused == 0
+    assert beside == pytest.approx(without, abs=0.01)
