@@ -277,7 +277,7 @@ class ActiveUsers(TimedUpdates, Tabular, PartedEstimator[ActivesRelease]):
         key: bytes | None = None,
         coins: Coins | None = None,
     ) -> None:
-        source = coins or coin_sources.system
+        source = coin_sources.given(coins)
         users, ranges = grouped(universe_of(universe), groups)
         if start is None:
             raise InvalidValue("when does the first day start? Give start, such as 2026-01-05", code="start-missing")

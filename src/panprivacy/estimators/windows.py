@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, TypeVar
 
@@ -108,12 +109,7 @@ class Windows(TimedUpdates, Tabular, Generic[R]):
         tz: str | None = None,
         level: float = 0.95,
     ) -> None:
-        if not callable(make):
-            raise InvalidType(
-                f"Windows takes a function that makes the estimator of a window, such as lambda: pp.Density(1000, "
-                f"epsilon=0.1), not a {type(make).__name__}",
-                code="window-maker",
-            )
+        _check_maker(make)
         if every is None:
             raise InvalidValue('how long is a window? Give every, such as "7d"', code="every-missing")
         self._make = make
@@ -257,6 +253,21 @@ def _check_same_plan(before: Any, following: Any) -> None:
             "the loss of several windows would be stated wrongly; begin new Windows with it",
             code="windows-differ",
         )
+
+
+def _check_maker(make: Any) -> None:
+    """Refuse what cannot be called without arguments: an estimator, or its class."""
+    try:
+        signature(make).bind()
+    except TypeError:
+        given = f"the class {make.__name__}" if isinstance(make, type) else f"a {type(make).__name__}"
+        raise InvalidType(
+            "Windows takes a function without arguments that makes the estimator of a window, such as "
+            f"lambda: pp.Density(1000, epsilon=0.1), not {given}",
+            code="window-maker",
+        ) from None
+    except ValueError:  # a function of C, whose arguments Python does not know
+        pass
 
 
 def _check_fits(est: Any) -> None:
