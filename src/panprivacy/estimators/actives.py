@@ -19,7 +19,7 @@ from panprivacy.estimates.actives import ActivesRelease, ActivesSeries, named_da
 from panprivacy.estimates.errors import ErrorVariance, mean_of, ratio_of
 from panprivacy.estimates.estimate import NOTHING
 from panprivacy.estimates.frames import Tabular
-from panprivacy.estimates.plots import draw_actives
+from panprivacy.estimates.timelines import draw_actives
 from panprivacy.estimators.parted import PartedEstimator
 from panprivacy.estimators.timed import TimedUpdates
 from panprivacy.estimators.traits import Traits

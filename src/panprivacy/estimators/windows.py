@@ -11,7 +11,7 @@ from panprivacy.checks import check_level
 from panprivacy.display import Card, grid_of, html_of, line_of
 from panprivacy.errors import BudgetExhausted, InvalidType, InvalidValue, NotPrivate, PanPrivacyError
 from panprivacy.estimates.frames import Tabular
-from panprivacy.estimates.plots import draw_windows
+from panprivacy.estimates.timelines import draw_windows
 from panprivacy.estimators.base import Estimator
 from panprivacy.estimators.timed import TimedUpdates
 from panprivacy.memory import ownership
