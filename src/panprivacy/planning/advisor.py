@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from panprivacy.checks import check_delta, check_epsilon
+from panprivacy.checks import check_delta, check_epsilon, shown
 from panprivacy.display import Card, finite, grid_of, html_of, measured
 from panprivacy.errors import CannotPlan, InvalidValue
 from panprivacy.planning.counts import OPEN_UNIVERSE, first_count
@@ -66,7 +66,7 @@ class Ask:
     def __post_init__(self) -> None:
         if self.question not in get_args(Question):
             known = ", ".join(get_args(Question))
-            raise InvalidValue(f"the question is one of {known}; got {self.question!r}", code="advise-question")
+            raise InvalidValue(f"the question is one of {known}; got {shown(self.question)}", code="advise-question")
         if not 1 <= self.users <= OPEN_UNIVERSE:
             raise InvalidValue(f"users must be from 1 to {OPEN_UNIVERSE:,}, got {self.users}", code="advise-users")
         if self.releases < 1:
