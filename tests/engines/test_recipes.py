@@ -20,7 +20,7 @@ import pytest
 from fed_folders import made, present
 
 import panprivacy as pp
-from panprivacy.folder.combining import Combiner
+from panprivacy.folder.batches import Combiner
 from panprivacy.testing import CertainCoins, table_of
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "scale.md"

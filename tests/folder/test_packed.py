@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import panprivacy as pp
-from panprivacy.folder.combining import Combiner
+from panprivacy.folder.batches import Combiner
 from panprivacy.testing import CertainCoins, refused, table_of
 
 SIZE, KEY = 1000, bytes(range(16))

@@ -89,6 +89,7 @@ def test_batches_that_wait_together_are_written_once(service: Service, monkeypat
         save(self, parts)
 
     monkeypatch.setattr(StateFile, "write", counted)
+    monkeypatch.setattr("panprivacy.serve.worker._GROUP", 60.0)  # also where a hundred bodies take long
     waiting = [service.counter("flu").take(body(user)) for user in range(100)]
     first.set()
     assert [each.result(60) for each in waiting] == [1] * 100
@@ -228,7 +229,7 @@ def test_a_release_that_a_crash_kept_from_being_published_is_published_at_the_ne
     scheduled = FLU | {"schedule": {"every": "1d", "start": "2026-01-05", "time": "at", "ahead": 30}}
     rows = b"user,at\n1,2026-01-05\n2,2026-01-06\n"
     with Service(settings_for(tmp_path, flu=scheduled)) as service, monkeypatch.context() as crashing:
-        crashing.setattr("panprivacy.serve.releases.ReleaseLog.publish", _crash)
+        crashing.setattr("panprivacy.serve.records.ReleaseLog.publish", _crash)
         with pytest.raises(Refused):
             service.counter("flu").take(Body.copied(rows, ContentType.csv)).result()
     with Service(settings_for(tmp_path, flu=scheduled)) as service:
@@ -244,7 +245,7 @@ def test_a_release_that_the_disk_kept_from_being_published_is_given_to_who_asks_
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as failing:
-        failing.setattr("panprivacy.serve.releases.ReleaseLog.publish", _crash)
+        failing.setattr("panprivacy.serve.records.ReleaseLog.publish", _crash)
         with pytest.raises(Refused) as caught:
             service.counter("flu").release().result()
         assert caught.value.code == "unlisted"

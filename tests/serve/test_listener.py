@@ -12,7 +12,7 @@ import pytest
 from processes import ANYBODY, FLU_TABLE, ask, started
 from service_for_tests import settings_for
 
-from panprivacy.serve.listener import Listener
+from panprivacy.serve.http.connections import Listener
 from panprivacy.serve.server import _connections_for
 from panprivacy.serve.service import Service
 from panprivacy.settings import InvalidSettings

@@ -10,8 +10,7 @@ from starlette.testclient import TestClient
 
 from panprivacy.ingest.problems import Refused
 from panprivacy.serve.http import AppContext, make_app
-from panprivacy.serve.http.context import sender_address
-from panprivacy.serve.http.rates import Rates
+from panprivacy.serve.http.context import Rates, sender_address
 from panprivacy.serve.service import Service
 
 SENDER = "@203.0.113.77"
@@ -23,7 +22,7 @@ class Clock:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 100.0
         self._calls: list[tuple[float, Callable[[], None]]] = []
-        monkeypatch.setattr("panprivacy.serve.http.rates.time.monotonic", lambda: self.now)
+        monkeypatch.setattr("panprivacy.serve.http.context.time.monotonic", lambda: self.now)
 
     def later(self, seconds: float, call: Callable[[], None]) -> None:
         self._calls.append((self.now + seconds, call))

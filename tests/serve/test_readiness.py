@@ -113,7 +113,7 @@ def test_a_counter_is_ready_again_by_itself_when_the_disk_takes_its_state(
 def test_a_release_that_was_not_listed_is_published_by_itself_and_returned_to_the_next_request(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from panprivacy.serve.releases import ReleaseLog
+    from panprivacy.serve.records import ReleaseLog
 
     publish, full = ReleaseLog.publish, [True]
 

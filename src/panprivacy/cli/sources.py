@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from panprivacy.cli.kept import Keeper
 from panprivacy.cli.output import Meter, Output
+from panprivacy.cli.run import Keeper
 from panprivacy.estimators.base import Estimator
 from panprivacy.ingest import Batch, Columns, Format, Layout, Live, SignalTimer, expand, read
 from panprivacy.ingest.feed import BatchFeeder

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from panprivacy.display import Rows
+from panprivacy.display import Rows, Tabular, group_column
 from panprivacy.errors import InvalidValue
 from panprivacy.estimates.errors import interval_within
 from panprivacy.estimates.estimate import (
@@ -22,7 +22,6 @@ from panprivacy.estimates.estimate import (
     optional,
     series,
 )
-from panprivacy.estimates.frames import Tabular, group_column
 from panprivacy.estimates.release import AnyRelease
 from panprivacy.estimates.smoothing import local_lines
 

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from panprivacy.display import Rows
 from panprivacy.errors import CannotMerge, PanPrivacyError
 from panprivacy.estimators.base import Estimator
+from panprivacy.memory.intrinsics import wipe_stack
 from panprivacy.memory.scratch import Scratch
-from panprivacy.memory.stack import wipe_stack
 from panprivacy.memory.threads import CHUNK
 from panprivacy.slots import AllUsers, OneCategoryPerUser, Ranges, SlotMap
 from panprivacy.slots.saved import universe_bytes

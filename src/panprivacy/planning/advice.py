@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Self
 
 from panprivacy.estimates.actives import PLAUSIBLE
 from panprivacy.estimates.estimate import GUESS
-from panprivacy.estimators.distinct.sizing import relative_error
+from panprivacy.estimators.distinct.law import relative_error
 from panprivacy.privacy.splitting import best_split
 
 DELTA = 1e-9

@@ -15,7 +15,7 @@ import numpy as np
 from panprivacy.checks import check_delta, check_epsilon, check_whole
 from panprivacy.display import Card, finite, grid_of, html_of, measured
 from panprivacy.errors import CannotPlan, InvalidValue
-from panprivacy.planning.distinct import OPEN_UNIVERSE, first_count
+from panprivacy.planning.counts import OPEN_UNIVERSE, first_count
 from panprivacy.planning.periods import plan_periods
 from panprivacy.planning.planner import plan
 from panprivacy.planning.result import Plan

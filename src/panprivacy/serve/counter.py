@@ -17,8 +17,7 @@ from panprivacy.serve.config import CounterSettings
 from panprivacy.serve.feeding import BodyFeeder
 from panprivacy.serve.logs import cause_of, log
 from panprivacy.serve.memory import ReadingShare
-from panprivacy.serve.pinned import PinnedSettings, PinnedSettingsChanged
-from panprivacy.serve.releases import Record, ReleaseLog, record_of
+from panprivacy.serve.records import PinnedSettings, PinnedSettingsChanged, Record, ReleaseLog, record_of
 from panprivacy.serve.schedule import Due, Schedule, SteadyClock
 from panprivacy.serve.worker import KeptEstimator, Worker
 from panprivacy.state import StateFile

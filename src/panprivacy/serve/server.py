@@ -6,8 +6,10 @@ import logging
 import os
 import signal
 import socket
+import ssl
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from importlib import import_module
 from types import FrameType
 from typing import Any
@@ -17,16 +19,13 @@ import uvicorn
 from panprivacy.errors import CorruptState, PanPrivacyError
 from panprivacy.memory.hardening import Hardening
 from panprivacy.periods import length_of
-from panprivacy.serve import systemd
-from panprivacy.serve.config import Limits, ServiceSettings, Settings
-from panprivacy.serve.counter import check_files
+from panprivacy.serve.config import CounterSettings, Limits, ServiceSettings, Settings
+from panprivacy.serve.counter import Counter, check_files
 from panprivacy.serve.http import AppContext, make_app
-from panprivacy.serve.http.connections import protocol_for
-from panprivacy.serve.listener import Listener
+from panprivacy.serve.http.connections import Listener, protocol_for
 from panprivacy.serve.logs import libraries_unquoted, log
 from panprivacy.serve.memory import available, chosen_limit, least_memory, resident
-from panprivacy.serve.pinned import PinnedSettings, PinnedSettingsChanged
-from panprivacy.serve.reload import Reloader
+from panprivacy.serve.records import PinnedSettings, PinnedSettingsChanged
 from panprivacy.serve.service import Service, check_folder
 from panprivacy.settings import InvalidSettings
 from panprivacy.state import StateFile
@@ -244,8 +243,8 @@ class _Server(uvicorn.Server):
             port = sockets[0].getsockname()[1]
             log("started")
             gc.freeze()  # what is loaded by now stays: looking through it for cycles stops all threads for 0.2 s
-            systemd.notify("READY=1")
-            self._watching = asyncio.create_task(systemd.keep_alive(self._context.service.is_alive))
+            notify_systemd("READY=1")
+            self._watching = asyncio.create_task(keep_alive(self._context.service.is_alive))
             if self._reread is not None:
                 self._reload_on_signal(self._reread)
             self._ready(self._context.settings.address.replace(":0/", f":{port}/"))
@@ -271,7 +270,7 @@ class _Server(uvicorn.Server):
             logging.getLogger("uvicorn.error").disabled = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        systemd.notify("STOPPING=1")
+        notify_systemd("STOPPING=1")
         self._context.notifier.close()
         if self._reread is not None:
             asyncio.get_running_loop().remove_signal_handler(signal.SIGHUP)
@@ -287,3 +286,102 @@ class _Server(uvicorn.Server):
         while self.server_state.tasks:
             await asyncio.sleep(_GOODBYE)
         self.server_state.connections.clear()
+
+
+def notify_systemd(said: str) -> None:
+    """Tell systemd something, such as `READY=1`."""
+    address = os.environ.get("NOTIFY_SOCKET", "")
+    if address:
+        with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as told:
+            told.connect("\0" + address[1:] if address.startswith("@") else address)
+            told.sendall(said.encode())
+
+
+async def keep_alive(is_alive: Callable[[], bool]) -> None:
+    """Tell the watchdog twice in each of its intervals that the service is alive, as long as it is."""
+    interval = os.environ.get("WATCHDOG_USEC", "")
+    if not interval.isdecimal() or os.environ.get("WATCHDOG_PID", str(os.getpid())) != str(os.getpid()):
+        return
+    while is_alive():
+        notify_systemd("WATCHDOG=1")
+        await asyncio.sleep(int(interval) / 2e6)
+
+
+class Reloader:
+    """Takes over what a file says now, where a running service can; otherwise it goes on as before.
+
+    `read` reads and checks the file. `certificates` is what encrypts new connections; None without TLS.
+    """
+
+    def __init__(
+        self, context: AppContext, read: Callable[[], Settings], certificates: ssl.SSLContext | None = None
+    ) -> None:
+        self._context, self._read, self._certificates = context, read, certificates
+        self._one_at_a_time = asyncio.Lock()
+
+    async def reload(self) -> bool:
+        """Take the file over, or log in one line why not; returns whether it was taken over."""
+        async with self._one_at_a_time:
+            try:
+                settings, opened = await asyncio.to_thread(self._prepare)
+            except InvalidSettings as error:
+                self._refuse("; ".join(error.problems))
+            except (PanPrivacyError, OSError, ValueError) as error:
+                self._refuse(str(error))
+            else:
+                self._take_over(settings, opened)
+                log("reloaded", counters=[counter.name for counter in opened])
+                return True
+            return False
+
+    @staticmethod
+    def _refuse(cause: str) -> None:
+        log("the file is not reloaded: all goes on as before", level="error", cause=cause)
+
+    def _prepare(self) -> tuple[Settings, list[Counter]]:
+        """What the file says, and its new counters: opened, and not served yet."""
+        service, settings = self._context.service, self._read()
+        problems = list(_unreloadable(service.settings, settings))
+        if problems:
+            raise InvalidSettings(problems)
+        opened = service.open_new(settings.counters)
+        try:
+            if self._certificates is not None and settings.service.tls is not None:
+                self._certificates.load_cert_chain(settings.service.tls.certificate, settings.service.tls.key)
+        except OSError:
+            for counter in opened:
+                counter.discard()
+            raise
+        return settings, opened
+
+    def _take_over(self, settings: Settings, opened: list[Counter]) -> None:
+        service = self._context.service
+        self._context.tokens = settings.tokens
+        for each in settings.counters:
+            if each.name in service.counters:
+                service.counters[each.name].settings = each
+        for counter in opened:
+            self._context.adopt(counter)
+            service.adopt(counter)
+        service.settings = settings
+
+
+def _unreloadable(old: Settings, new: Settings) -> Iterator[str]:
+    """Changes that need a restart."""
+    restart = "changes of it need a restart"
+    tables = [each.service.model_copy(update={"tls": each.service.tls is not None}) for each in (old, new)]
+    if tables[0] != tables[1]:
+        yield f"service: {restart}, except for the files of tls"
+    if old.limits != new.limits:
+        yield f"limits: {restart}"
+    known = {each.name: each for each in new.counters}
+    for each in old.counters:
+        if each.name not in known:
+            yield f"counters.{each.name}: leaving a counter out needs a restart"
+        elif _untitled(each) != _untitled(known[each.name]):
+            yield f"counters.{each.name}: {restart}, except for its title"
+
+
+def _untitled(settings: CounterSettings) -> tuple[object, ...]:
+    table = settings.table.model_copy(update={"title": ""})
+    return table, settings.universe, settings.columns, settings.plan, settings.source

@@ -16,7 +16,7 @@ from panprivacy.serve.config import CounterSettings, Settings
 from panprivacy.serve.counter import Counter
 from panprivacy.serve.logs import log
 from panprivacy.serve.memory import ReadingShare
-from panprivacy.serve.pinned import PinnedSettingsChanged
+from panprivacy.serve.records import PinnedSettingsChanged
 from panprivacy.settings import InvalidSettings
 
 _OWNER_ONLY = 0o700

@@ -7,8 +7,7 @@ from typing import Any
 from panprivacy.checks import check_key, check_whole, shown
 from panprivacy.errors import InvalidType, InvalidValue
 from panprivacy.privacy.coins import Coins
-from panprivacy.slots.categories import OneCategoryPerUser
-from panprivacy.slots.users import AllUsers, Slots, UserSample, drawn_key, places_for
+from panprivacy.slots.users import AllUsers, OneCategoryPerUser, Slots, UserSample, drawn_key, places_for
 from panprivacy.units import parse_bytes
 from panprivacy.universe import Range, Universe, Users, universe_of
 from panprivacy.universe.categories import Categories

@@ -4,8 +4,7 @@ import struct
 from typing import Any, NoReturn
 
 from panprivacy.errors import OtherUniverse, PanPrivacyError
-from panprivacy.slots.categories import OneCategoryPerUser
-from panprivacy.slots.users import MORE_ROUNDS, ROUNDS, AllUsers, Slots, UserSample, places_for
+from panprivacy.slots.users import MORE_ROUNDS, ROUNDS, AllUsers, OneCategoryPerUser, Slots, UserSample, places_for
 from panprivacy.universe import LARGEST_UNIVERSE, Edges, Range, Universe, Users, universe_of
 from panprivacy.universe.categories import Categories
 from panprivacy.universe.groups import Groups

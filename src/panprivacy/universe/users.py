@@ -398,7 +398,7 @@ def _by_group(ids: "pl.Series | list[Hashable]", groups: Any) -> "tuple[pl.Serie
 
 def _read(file: str, column: str | None, group: str | None, options: Mapping[str, Any] | None) -> tuple[Any, Any]:
     """The ids of a file, and the groups of users if a column of them is named."""
-    from panprivacy.ingest.lists import read_ids
+    from panprivacy.ingest.reading import read_ids
 
     groups = None if group is None else read_ids(file, group, "group", options)
     return read_ids(file, column, storage_options=options), groups

@@ -29,12 +29,12 @@ from panprivacy.estimators.continual.observed import (
 from panprivacy.estimators.continual.shares import Plan
 from panprivacy.estimators.density import Density
 from panprivacy.estimators.saving import Saveable
-from panprivacy.estimators.traits import Traits
 from panprivacy.memory import ownership
+from panprivacy.memory.intrinsics import wipe_stack
 from panprivacy.memory.scratch import Scratch
-from panprivacy.memory.stack import wipe_stack
 from panprivacy.privacy.budget import and_delta
 from panprivacy.privacy.coins import Coins
+from panprivacy.registry import Traits
 from panprivacy.state import Snapshot, StateFile
 from panprivacy.units import format_bytes
 from panprivacy.universe import Ids, Universe
