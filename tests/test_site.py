@@ -116,7 +116,9 @@ LOOK = """() => {
   };
 }"""
 """What a page lacks."""
-WIDER = "() => document.documentElement.scrollWidth > document.documentElement.clientWidth"
+WIDER = """() => [document.documentElement, ...document.querySelectorAll(".bd-article-container")]
+  .some((each) => each.scrollWidth > each.clientWidth)"""
+"""Whether the page is wider than the window, or its text than its column: blocks, tables and formulas scroll alone."""
 NEW = """(known) => {
   const seen = new Set(known);
   for (const each of document.querySelectorAll("body *")) {
