@@ -394,8 +394,8 @@ class OutputOptions:
     def prepare(self, *, live: bool) -> None:
         """Prepare the process, before anything is imported that has to be loaded once.
 
-        Polars asks for the number of threads when it is imported. A process that reads a pipe lives long, so it starts
-        again, in a way that wipes freed memory.
+        Polars asks for the number of threads when it is imported. A process that reads a pipe, or a URL, may live long,
+        so it starts again, in a way that wipes freed memory.
         """
         from panprivacy.memory.hardening import start_hardened
         from panprivacy.memory.threads import use_threads
