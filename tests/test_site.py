@@ -1,6 +1,7 @@
 """The site builds without a warning, its search finds every public name, and everybody can read its pages."""
 
 import os
+import re
 import sys
 from collections.abc import Iterator
 from functools import partial
@@ -66,6 +67,16 @@ def test_the_reference_lists_every_public_name() -> None:
 def test_the_index_of_a_folder_names_its_pages(folder: str) -> None:
     listed = (DOCS / folder / "index.md").read_text(encoding="utf-8").split()
     assert {page.stem for page in (DOCS / folder).glob("*.md")} - {"index"} - set(listed) == set()
+
+
+def test_site_and_service_have_one_icon_and_one_colour() -> None:
+    page = DOCS.parent / "src" / "panprivacy" / "serve" / "static"
+    accents = re.findall(r"--accent: (#\w+);", (page / "page.css").read_text(encoding="utf-8"))
+    assert len(accents) == 2, "light and dark"
+    css = (DOCS / "_static" / "site.css").read_text(encoding="utf-8")
+    assert re.findall(r"--pst-color-primary: (#\w+);", css) == accents
+    icons = re.findall(r'html_logo = "../(.+?)"', (DOCS / "conf.py").read_text(encoding="utf-8"))
+    assert [DOCS.parent / icon for icon in icons] == [page / "icon.svg"]
 
 
 @pytest.fixture(scope="module")
