@@ -4,16 +4,17 @@ import os
 import sys
 from collections.abc import Iterator
 from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from http.server import SimpleHTTPRequestHandler
 from importlib.util import find_spec
 from pathlib import Path
 from shutil import which
 from subprocess import PIPE, STDOUT, run
 from sys import executable
-from threading import Thread
 from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
+
+from http_servers import serving
 
 sys.path.insert(0, str(Path(__file__).parent / "serve"))
 
@@ -155,10 +156,8 @@ class _Quiet(SimpleHTTPRequestHandler):
 @pytest.fixture(scope="module")
 def address(site: Path) -> Iterator[str]:
     """Where the site is served."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=str(site))) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/"
-        server.shutdown()
+    with serving(partial(_Quiet, directory=str(site))) as served:
+        yield f"{served}/"
 
 
 class Visitor:

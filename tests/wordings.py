@@ -14,6 +14,7 @@ from panprivacy import errors
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE, PAGE = ROOT / "src" / "panprivacy", ROOT / "docs" / "reference" / "errors.md"
 
+_GENERAL = ("PanPrivacyError", "InvalidValue", "InvalidType")
 _HEAD = """# Errors by code
 
 Every error that this library raises on purpose is a `pp.PanPrivacyError`. Its `code` stays when its sentence changes:
@@ -59,6 +60,17 @@ def _sentence(node: ast.expr) -> str:
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
         return _sentence(node.left) + _sentence(node.right)
     return "{...}"
+
+
+def uncoded() -> list[str]:
+    """Where an error of a class that says little is made without a code."""
+    return [
+        f"{path.name}:{node.lineno}"
+        for path in SOURCE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _GENERAL
+        if not any(keyword.arg in ("code", None) for keyword in node.keywords)
+    ]
 
 
 def general() -> list[Wording]:

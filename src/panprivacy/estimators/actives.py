@@ -19,7 +19,7 @@ from panprivacy.estimates.actives import ActivesRelease, ActivesSeries, named_da
 from panprivacy.estimates.errors import ErrorVariance, mean_of, ratio_of
 from panprivacy.estimates.estimate import NOTHING
 from panprivacy.estimates.plots import draw_actives
-from panprivacy.estimators.parted import PartedEstimator
+from panprivacy.estimators.known import PartedEstimator
 from panprivacy.estimators.timed import TimedUpdates
 from panprivacy.memory.intrinsics import wipe_stack
 from panprivacy.memory.scratch import Scratch

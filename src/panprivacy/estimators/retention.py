@@ -16,7 +16,7 @@ from panprivacy.estimates import Release
 from panprivacy.estimates.errors import DifferenceErrorModel
 from panprivacy.estimates.estimate import NOTHING
 from panprivacy.estimates.retention import PARTS, Counts, RetentionRelease, TwoPeriods
-from panprivacy.estimators.parted import PartedEstimator
+from panprivacy.estimators.known import PartedEstimator
 from panprivacy.memory.intrinsics import wipe_stack
 from panprivacy.memory.scratch import Scratch
 from panprivacy.privacy import coins as coin_sources

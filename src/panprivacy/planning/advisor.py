@@ -347,8 +347,8 @@ def simulated(ask: Ask, found: Plan[Any], seed: int) -> Example:
         return Example(what, expected, value, stderr, interval, built=True)
     stderr = found.stderr * (expected if ask.question == "distinct" else 1.0)
     value = NormalDist(expected, stderr).inv_cdf((seed * _GOLDEN + 0.5) % 1 or 0.5)  # another error for each seed
-    reach = found.alpha * stderr / found.stderr
-    return Example(what, expected, value, stderr, (max(value - reach, 0.0), value + reach), built=False)
+    half_width = found.alpha * stderr / found.stderr
+    return Example(what, expected, value, stderr, (max(value - half_width, 0.0), value + half_width), built=False)
 
 
 Answer = tuple[float, float, tuple[float, float]]

@@ -61,7 +61,9 @@ def _serve(
         from panprivacy.serve import config, demo, server
         from panprivacy.settings import InvalidSettings
     except ImportError as error:
-        raise PanPrivacyError(f"this needs {error.name}: pip install 'panprivacy[serve]'") from None
+        raise PanPrivacyError(
+            f"this needs {error.name}: pip install 'panprivacy[serve]'", code="missing-extra"
+        ) from None
     try:
         with demo.demonstrated() if file is None else nullcontext(config.read_settings(file)) as settings:
             if check:
@@ -84,8 +86,7 @@ def _note(text: str) -> None:
 
 def _note_noise(settings: "Settings") -> None:
     """Say which counters will have releases that are mostly noise, or no delta: an epsilon cannot be changed later."""
-    from panprivacy.cli.notes import UNUSED
-    from panprivacy.planning.advice import expected_noise
+    from panprivacy.cli.notes import UNUSED, expected_noise
 
     for counter in settings.counters:
         est = counter.make()
