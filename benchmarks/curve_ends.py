@@ -15,7 +15,7 @@ from rich.table import Table
 from scipy.optimize import isotonic_regression
 
 import panprivacy as pp
-from panprivacy.estimates.isotonic import rising_curve
+from panprivacy.estimates.smoothing import rising_curve
 from panprivacy.testing import SeededCoins
 
 Reals = NDArray[np.float64]

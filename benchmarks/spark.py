@@ -28,7 +28,7 @@ from rich.table import Table
 
 import panprivacy as pp
 from panprivacy import spark as pps
-from panprivacy.spark.feeding import NEEDED
+from panprivacy.spark import NEEDED
 
 USERS, EVENTS, FILES = 10_000_000, 50_000_000, 8
 BARE, OURS, EXACT, APPROXIMATE = (

@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 import panprivacy as pp
-from panprivacy.cli.kept import Keeper
+from panprivacy.cli.run import Keeper
 from panprivacy.state import Snapshot, StateFile
 
 _BATCH = 2**18

@@ -13,7 +13,7 @@ from scipy import stats
 
 from checks import ALARM, assert_discrete_laplace
 from panprivacy.memory.scratch import Scratch
-from panprivacy.privacy import coins, exact, noise_kernels, noisy_counts
+from panprivacy.privacy import coins, exact, kernels, noisy_counts
 from panprivacy.privacy.coins import SystemCoins
 from panprivacy.privacy.noise import Gaussian, Laplace, Noise
 from panprivacy.privacy.noisy_counts import add_from_system, add_kept_noise, add_noise, reaches
@@ -51,13 +51,13 @@ LAWS: list[Noise] = [
 def plain(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """The loops as Python runs them, each of which may be replaced."""
     for name in LOOPS:
-        monkeypatch.setattr(noise_kernels, name, getattr(noise_kernels, name).py_func)
+        monkeypatch.setattr(kernels, name, getattr(kernels, name).py_func)
     with np.errstate(over="ignore"):  # a borrow is a word that wraps
-        yield noise_kernels
+        yield kernels
 
 
 def limbs(number: int) -> NDArray[np.uint64]:
-    return np.array([number >> 32 * i & 2**32 - 1 for i in range(noise_kernels.LIMBS)], dtype=np.uint64)
+    return np.array([number >> 32 * i & 2**32 - 1 for i in range(kernels.LIMBS)], dtype=np.uint64)
 
 
 def number_of(digits: NDArray[np.uint64]) -> int:
@@ -66,11 +66,11 @@ def number_of(digits: NDArray[np.uint64]) -> int:
 
 def as_choices(branch: Branch, patch: pytest.MonkeyPatch, *, coins_too: bool) -> None:
     """Let a branch decide on uniform integers, and on exponential coins if those are taken as one choice."""
-    patch.setattr(noise_kernels, "below", lambda _, __, n: u64(branch.randbelow(int(n))))
+    patch.setattr(kernels, "below", lambda _, __, n: u64(branch.randbelow(int(n))))
     if coins_too:
         coin = branch.bernoulli_exp
         patch.setattr(
-            noise_kernels, "exponential_coin", lambda _, __, part, steps: coin(Fraction(int(part), int(steps)), None)
+            kernels, "exponential_coin", lambda _, __, part, steps: coin(Fraction(int(part), int(steps)), None)
         )
 
 
@@ -133,7 +133,7 @@ def test_every_branch_of_the_large_coin_adds_up_to_its_probability(
 
     def flip(branch: Branch) -> int:
         as_choices(branch, monkeypatch, coins_too=True)
-        monkeypatch.setattr(noise_kernels, "quotient_coin", quotient(branch))
+        monkeypatch.setattr(kernels, "quotient_coin", quotient(branch))
         return int(plain._large_coin(*NOTHING, limbs(gamma.numerator), limbs(gamma.denominator), limbs(0)))
 
     assert_law(outcomes(flip, "0.001"), lambda x: p if x else 1 - p)
@@ -150,10 +150,10 @@ def test_a_number_of_the_laplace_law_is_kept_with_the_probability_of_the_gaussia
         asked.append(Fraction(number_of(dividend), number_of(divisor)))
         return True
 
-    monkeypatch.setattr(noise_kernels, "_large_coin", keep)
+    monkeypatch.setattr(kernels, "_large_coin", keep)
     divisor = limbs(2 * square.numerator * square.denominator * width**2)
     for drawn in (0, 1, -3, width, -40 * width - 7, 2**46):
-        monkeypatch.setattr(noise_kernels, "laplace", lambda *_, drawn=drawn: drawn)
+        monkeypatch.setattr(kernels, "laplace", lambda *_, drawn=drawn: drawn)
         parameters = (u64(square.numerator), u64(square.denominator), u64(width), divisor, np.zeros(24, dtype=u64))
         assert plain.gaussian(*NOTHING, *parameters) == drawn
         assert asked.pop() == (abs(drawn) - square / width) ** 2 / (2 * square)
@@ -165,11 +165,11 @@ def test_integers_are_the_words_that_are_small_enough(n: int) -> None:
     words = np.arange(2**bits, dtype=np.uint64) | u64(2**60)  # what is beyond the bits of n does not matter
     at, drawn = np.zeros(3, dtype=np.int64), []
     for _ in range(n):
-        drawn.append(int(noise_kernels.below(words, at, u64(n))))
+        drawn.append(int(kernels.below(words, at, u64(n))))
     assert drawn == list(range(n))
     if n > 1:
         with pytest.raises(IndexError):
-            noise_kernels.below(words, at, u64(n))
+            kernels.below(words, at, u64(n))
 
 
 # --- as it is compiled and used -------------------------------------------------------------------------------------
@@ -199,13 +199,13 @@ def drawn(noise: Noise, n: int, seed: int, patch: pytest.MonkeyPatch, each: int 
 def test_what_is_compiled_is_what_python_runs(law: Noise, monkeypatch: pytest.MonkeyPatch) -> None:
     compiled = drawn(law, 30, 5, monkeypatch)
     for name in [*LOOPS, "add_laplace", "add_gaussian"]:
-        monkeypatch.setattr(noise_kernels, name, getattr(noise_kernels, name).py_func)
+        monkeypatch.setattr(kernels, name, getattr(kernels, name).py_func)
 
     def unsigned(add: Callable[..., None]) -> Callable[..., None]:
         return lambda *given: add(*(u64(each) if isinstance(each, int) else each for each in given))
 
     for name in ("add_laplace", "add_gaussian"):
-        monkeypatch.setattr(noise_kernels, name, unsigned(getattr(noise_kernels, name)))
+        monkeypatch.setattr(kernels, name, unsigned(getattr(kernels, name)))
     with np.errstate(over="ignore"):
         assert drawn(law, 30, 5, monkeypatch).tolist() == compiled.tolist()
 
@@ -261,7 +261,7 @@ def test_random_words_are_wiped_also_where_they_were_too_few(monkeypatch: pytest
 def test_words_are_wiped_if_somebody_breaks_off(monkeypatch: pytest.MonkeyPatch) -> None:
     words = Words(3)
     monkeypatch.setattr(coins, "fill_from_system", words.fill)
-    monkeypatch.setattr(noise_kernels, "add_laplace", lambda *_: 1 / 0)
+    monkeypatch.setattr(kernels, "add_laplace", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         add_from_system(np.zeros(5, dtype=np.int64), LAWS[0])
     assert not words.given[0].any()

@@ -125,9 +125,10 @@ def test_what_is_no_number_no_flag_and_no_source_of_coins_is_refused() -> None:
         pp.Density(1000, 1.0, memory=True)
     with refused("not-a-flag", "'no'"):
         pp.Retention(1000, 1.0, newcomers="no")  # type: ignore[arg-type]
-    for coins in (0, [], 7, "seed"):
+    wrong_coins: tuple[Any, ...] = (0, [], 7, "seed")
+    for coins in wrong_coins:
         with refused("coins-type"):
-            pp.Density(1000, 1.0, coins=coins)  # type: ignore[arg-type]
+            pp.Density(1000, 1.0, coins=coins)
     with refused("period-type", "a list"):
         pp.ActiveUsers(1000, 1.0, span=[7], start="2026-01-05")  # type: ignore[arg-type]
 
@@ -135,7 +136,7 @@ def test_what_is_no_number_no_flag_and_no_source_of_coins_is_refused() -> None:
 def test_several_arguments_for_merge_and_a_class_for_windows_are_pointed_to_the_right_call() -> None:
     one, other = (pp.Density(1000, 1.0, shard=(i, 2)) for i in range(2))
     with refused("merge-type", "2 arguments"):
-        pp.merge(one, other)  # type: ignore[type-var]
+        pp.merge(one, other)  # type: ignore[arg-type]
     with refused("window-maker", "the class Density"):
         pp.Windows(pp.Density, every="7d")  # type: ignore[arg-type]
 

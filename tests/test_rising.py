@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 
 import panprivacy as pp
-from panprivacy.estimates import isotonic
+from panprivacy.estimates import smoothing
 from panprivacy.estimates.curve import AsinhScale
 from panprivacy.testing import SeededCoins, ledger_of
 
@@ -25,7 +25,7 @@ def textbook(values: Reals) -> Reals:
 
 
 def ours(values: Reals) -> Reals:
-    return isotonic.rising_curve(values, np.ones(len(values)), np.full(len(values), NOISE))
+    return smoothing.rising_curve(values, np.ones(len(values)), np.full(len(values), NOISE))
 
 
 SHAPES: dict[str, Callable[[Reals], Reals]] = {
@@ -72,13 +72,13 @@ def test_the_first_point_leans_no_more_than_the_last() -> None:
 
 def test_releases_that_clearly_rise_stay_as_they_are() -> None:
     values = np.arange(20.0)
-    fitted = isotonic.rising_curve(values, np.ones(20), np.full(20, 0.1))
+    fitted = smoothing.rising_curve(values, np.ones(20), np.full(20, 0.1))
     assert fitted.tolist() == values.tolist()
 
 
 def test_a_value_far_off_hardly_moves_a_fit_among_wild_values() -> None:
     draws = np.random.default_rng(1).normal(size=400)
-    fit = partial(isotonic.robust_rising_curve, weights=np.ones(400), noise=np.ones(400))
+    fit = partial(smoothing.robust_rising_curve, weights=np.ones(400), noise=np.ones(400))
     wild = np.where(np.arange(400) == 200, 1e6, draws)
     assert np.abs(fit(wild) - fit(draws)).max() < 0.5
     assert np.abs(textbook(wild) - textbook(draws)).max() > 1000, "squares would be noticed"
@@ -93,8 +93,8 @@ def test_the_fit_among_wild_values_has_the_least_sum_of_hubers_losses() -> None:
         return float(np.where(off <= reach, off**2 / 2, reach * (off - reach / 2)).sum())
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(isotonic, "_PENALTY", 0.0)
-        fitted = isotonic.robust_rising_curve(values, same, same)
+        patch.setattr(smoothing, "_PENALTY", 0.0)
+        fitted = smoothing.robust_rising_curve(values, same, same)
     draws = np.random.default_rng(4)
     others = (np.maximum.accumulate(fitted + 0.05 * draws.normal(size=60)) for _ in range(200))
     assert all(loss(fitted) <= loss(other) for other in others)

@@ -3,6 +3,7 @@
 import ctypes
 import gc
 import mmap
+import resource
 import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,12 +19,21 @@ from panprivacy.memory import scratch
 from panprivacy.memory.scratch import Scratch
 
 SMAPS = Path("/proc/self/smaps")
+LARGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+HAS_LARGE_PAGES = LARGE_PAGES.exists() and "[never]" not in LARGE_PAGES.read_text()
 linux = pytest.mark.skipif(not SMAPS.exists(), reason="the maps of a process are Linux's")
 
 
 def area_of(words: NDArray[np.uint64]) -> mmap.mmap:
     """The pages that words live in."""
     return next(area for area in scratch._areas if scratch._holds(area, words))
+
+
+def faults(part: NDArray[np.uint8]) -> int:
+    """How many pages the system lends while a part of an array is written."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    part.fill(1)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
 
 
 def shown_by_system(words: NDArray[np.uint64]) -> dict[str, str]:
@@ -87,6 +97,19 @@ def test_bits_may_be_kept_for_one_child() -> None:
         assert in_child(bits.sum) == "7000"
         assert in_child(other.sum) == "0"
     assert in_child(bits.sum) == "0"
+
+
+@linux
+@pytest.mark.skipif(
+    "[never]" in LARGE_PAGES.read_text() if LARGE_PAGES.exists() else True, reason="no large pages here"
+)
+def test_the_part_that_is_not_written_yet_gets_large_pages_when_it_is_asked_for() -> None:
+    half = 2**23
+    array = scratch.pages(2 * half, small=True)
+    small = faults(array[:half])
+    scratch.use_large_pages(array)
+    assert small >= half // mmap.PAGESIZE  # one for each page: so it is measured
+    assert faults(array[half:]) < small / 2  # all but two of the large pages lie within the second half
 
 
 @linux

@@ -1,11 +1,13 @@
 """How things show themselves: a title and rows, as lines of text, as a grid in a terminal, as a table in a notebook."""
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from html import escape
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 if TYPE_CHECKING:
+    import polars as pl
     from rich.table import Table as RichTable
 
 # The warning alone has a colour: text and lines take the colours of the page, light or dark.
@@ -187,3 +189,26 @@ def finite(value: Any) -> Any:
     if isinstance(value, tuple):
         return tuple(map(finite, value))
     return None if isinstance(value, float) and not isfinite(value) else value
+
+
+def group_column(label: int | str | None) -> "pl.Expr":
+    """A column that has the label of a group in every row; null stands for all users."""
+    import polars as pl
+
+    return pl.lit(label, dtype=pl.Int64 if isinstance(label, int) else None).alias("group")
+
+
+class Tabular(ABC):
+    """Has ``to_polars()`` and ``to_pandas()``."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def to_polars(self) -> "pl.DataFrame":
+        """All numbers as a Polars frame."""
+
+    def to_pandas(self) -> Any:
+        """The frame of `to_polars` for pandas, which has to be installed."""
+        import pandas as pd
+
+        return pd.DataFrame(self.to_polars().to_dict(as_series=False))

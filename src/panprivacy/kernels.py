@@ -15,9 +15,8 @@ from importlib.util import LazyLoader
 from typing import Any
 
 ALWAYS = (
-    "memory.stack",
+    "memory.intrinsics",
     "privacy.kernels",
-    "privacy.noise_kernels",
     "universe.kernels",
     "slots.kernels",
     "table.kernels",

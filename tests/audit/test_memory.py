@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from panprivacy import Density, Users
-from panprivacy.audit.enumeration.memories import clone, freeze, tombstones
+from panprivacy.audit.enumeration.machine import clone, freeze, tombstones
 from panprivacy.audit.enumeration.outcomes import EveryOutcome
 from panprivacy.testing import SeededCoins
 

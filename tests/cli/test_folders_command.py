@@ -15,7 +15,7 @@ from commands import answer, refused, run
 
 import panprivacy as pp
 from panprivacy import testing
-from panprivacy.cli import kept as keeping
+from panprivacy.cli import run as keeping
 from panprivacy.cli.output import Output
 from panprivacy.cli.run import Run
 from panprivacy.cli.schedule import AtTheEnd

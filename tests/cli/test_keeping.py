@@ -10,7 +10,7 @@ import pytest
 from commands import start, wait_until_written
 
 import panprivacy as pp
-from panprivacy.cli.kept import Keeper, KeptFolder
+from panprivacy.cli.run import Keeper, KeptFolder
 from panprivacy.state import Snapshot, StateFile
 
 

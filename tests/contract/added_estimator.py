@@ -3,8 +3,8 @@
 from typing import Any
 
 import panprivacy as pp
-from panprivacy.estimators.traits import Traits
 from panprivacy.privacy.coins import Coins
+from panprivacy.registry import Traits
 from panprivacy.universe import universe_of
 
 

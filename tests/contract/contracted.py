@@ -10,9 +10,9 @@ from typing import Any
 
 import panprivacy as pp
 from panprivacy import paper, registry
-from panprivacy.estimators.traits import example, options_of
 from panprivacy.paper.printed import Printed
 from panprivacy.privacy.coins import Coins
+from panprivacy.registry import example, options_of
 from panprivacy.testing import folder_table
 
 KEY = bytes(range(16))

@@ -15,7 +15,7 @@ from exact_counts import excesses_of, ones_of
 from panprivacy import Counts
 from panprivacy.audit.enumeration.outcomes import EveryOutcome
 from panprivacy.estimates.frequency import MeanErrors, ShareErrors
-from panprivacy.estimates.isotonic import ordered_shares
+from panprivacy.estimates.smoothing import ordered_shares
 from panprivacy.privacy.coins import Coins
 from panprivacy.testing import SeededCoins, gaussian_noise, split_of, table_of
 

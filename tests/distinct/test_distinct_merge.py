@@ -12,7 +12,7 @@ from scipy import stats
 import panprivacy as pp
 from checks import ALARM, assert_binomial, assert_variance
 from exact_counts import counts_of
-from panprivacy.estimators.distinct.overlap import Kernel, kernel, merge_tables, merged_epsilon, merged_pair
+from panprivacy.estimators.merge import Kernel, kernel, merge_tables, merged_epsilon, merged_pair
 from panprivacy.privacy.coins import ONE
 from panprivacy.privacy.pairs import Pair, symmetric
 from panprivacy.table import Table

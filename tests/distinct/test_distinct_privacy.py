@@ -9,7 +9,7 @@ from crowds import KEY
 
 import panprivacy as pp
 from panprivacy import audit
-from panprivacy.estimators.distinct.overlap import kernel
+from panprivacy.estimators.merge import kernel
 from panprivacy.privacy.budget import Budget
 from panprivacy.privacy.coins import ONE, Coins
 from panprivacy.privacy.noise import Laplace

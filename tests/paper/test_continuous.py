@@ -11,7 +11,7 @@ from simulated import DENSITIES, STREAMS, USERS, estimates
 from checks import assert_variance
 from panprivacy import theory
 from panprivacy.paper import Continuous
-from panprivacy.paper.continuous import digit_coins, discrete_laplace_many
+from panprivacy.paper.mechanisms import digit_coins, discrete_laplace_many
 from panprivacy.privacy.coins import ONE, Coins
 from panprivacy.testing import SeededCoins, refused
 

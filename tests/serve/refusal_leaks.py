@@ -5,7 +5,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from panprivacy.serve import worker
-from panprivacy.serve.http import connections, guard, rates
+from panprivacy.serve.http import connections, context, guard
 
 
 def _keep(*_: Any) -> None:
@@ -45,8 +45,8 @@ def addresses_of_senders() -> None:
         def digest(self) -> bytes:
             return self._sender
 
-    _replace(rates, "blake2b", Plain)
-    _replace(rates.Rates, "forget", _keep)
+    _replace(context, "blake2b", Plain)
+    _replace(context.Rates, "forget", _keep)
 
 
 def names_of_hosts() -> None:

@@ -10,7 +10,7 @@ from service_for_tests import FLU, client_for, client_of, settings_for
 from starlette.testclient import TestClient
 
 import panprivacy as pp
-from panprivacy.folder.combining import Combiner
+from panprivacy.folder.batches import Combiner
 from panprivacy.ingest.bodies import Body, ContentType
 from panprivacy.serve.service import Service
 from panprivacy.state import StateFile

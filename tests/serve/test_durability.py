@@ -89,6 +89,7 @@ def test_batches_that_wait_together_are_written_once(service: Service, monkeypat
         save(self, parts)
 
     monkeypatch.setattr(StateFile, "write", counted)
+    monkeypatch.setattr("panprivacy.serve.worker._GROUP", 60.0)  # also where a hundred bodies take long
     waiting = [service.counter("flu").take(body(user)) for user in range(100)]
     first.set()
     assert [each.result(60) for each in waiting] == [1] * 100
@@ -182,7 +183,8 @@ def test_a_full_disk_answers_507_keeps_serving_reads_and_undoes_what_it_could_no
         assert client.get("/health").status_code == 200
         assert client.post(f"{path}/releases").json()["release"]["number"] == 1
     logged = [json.loads(line)["event"] for line in capsys.readouterr().err.splitlines()]
-    assert logged == ["the disk does not take the state", "the disk takes the state again", "released"]
+    failed = [f"the disk does not take {what}" for what in ("the state", "a release")]
+    assert logged == [*failed, "the disk takes the state again", "released"]
 
 
 def test_a_file_that_was_written_in_part_is_mended(
@@ -228,7 +230,7 @@ def test_a_release_that_a_crash_kept_from_being_published_is_published_at_the_ne
     scheduled = FLU | {"schedule": {"every": "1d", "start": "2026-01-05", "time": "at", "ahead": 30}}
     rows = b"user,at\n1,2026-01-05\n2,2026-01-06\n"
     with Service(settings_for(tmp_path, flu=scheduled)) as service, monkeypatch.context() as crashing:
-        crashing.setattr("panprivacy.serve.releases.ReleaseLog.publish", _crash)
+        crashing.setattr("panprivacy.serve.records.ReleaseLog.publish", _crash)
         with pytest.raises(Refused):
             service.counter("flu").take(Body.copied(rows, ContentType.csv)).result()
     with Service(settings_for(tmp_path, flu=scheduled)) as service:
@@ -244,7 +246,7 @@ def test_a_release_that_the_disk_kept_from_being_published_is_given_to_who_asks_
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as failing:
-        failing.setattr("panprivacy.serve.releases.ReleaseLog.publish", _crash)
+        failing.setattr("panprivacy.serve.records.ReleaseLog.publish", _crash)
         with pytest.raises(Refused) as caught:
             service.counter("flu").release().result()
         assert caught.value.code == "unlisted"
@@ -257,6 +259,22 @@ def test_a_release_that_the_disk_kept_from_being_published_is_given_to_who_asks_
 
 def _crash(*_: Any) -> None:
     raise OSError(errno.EIO, "as if it had ended here")
+
+
+@pytest.mark.parametrize("name", ["flu.json.new", "flu.releases.ndjson"])
+def test_a_link_in_the_place_of_a_file_is_not_followed_and_the_release_comes_when_it_is_gone(
+    name: str, service: Service, tmp_path: Path
+) -> None:
+    other, link = tmp_path / "other", tmp_path / "states" / name
+    other.write_text("of somebody else")
+    link.symlink_to(other)
+    with client_for(service) as client:
+        assert client.post("/counters/flu/releases").status_code == 507
+        assert client.get("/ready").status_code == 503
+        link.unlink()
+        assert client.post("/counters/flu/releases").json()["id"] == 1
+        assert client.get("/ready").status_code == 200
+    assert other.read_text() == "of somebody else"
 
 
 def test_who_gives_up_waiting_for_a_release_does_not_end_the_thread_of_the_counter(service: Service) -> None:

@@ -2,16 +2,19 @@
 
 import sys
 import threading
+import time
 from concurrent.futures import Future
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from panprivacy.ingest.problems import Refused
 from panprivacy.serve.http.bodies import BodyQuota
 from panprivacy.serve.memory import MemoryLimit, ReadingShare, least_memory, resident
-from panprivacy.serve.worker import FairQueue, Job
+from panprivacy.serve.worker import FairQueue, Job, KeptEstimator, Worker
 
 
 def test_without_a_limit_nothing_is_refused_and_with_one_that_is_passed_all_is() -> None:
@@ -80,6 +83,21 @@ def test_jobs_without_a_size_stay_in_order_and_idle_senders_are_forgotten() -> N
         assert queue.pop() == (job, b"")
         queue.charge(b"", 0.1)
     assert (len(queue), queue.senders) == (0, 0)
+
+
+def test_a_job_that_comes_while_another_is_done_does_not_delay_its_acknowledgement() -> None:
+    kept = SimpleNamespace(saved=None, lost=None, save_if_changed=lambda: None)
+    worker = Worker("one", cast("KeptEstimator", kept), lambda: None, lambda: None, print)
+    seen: list[bool] = []
+
+    def first() -> None:
+        worker.submit(lambda: seen.append(done.done()))  # of a sender that sends while this job is under way
+        time.sleep(0.05)  # longer than a write, which takes no time here
+
+    done = worker.submit(first)
+    worker.start()
+    worker.close()
+    assert seen == [True]
 
 
 def test_a_sender_leaves_others_as_much_room_as_it_has() -> None:

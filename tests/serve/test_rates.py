@@ -5,13 +5,12 @@ from ipaddress import ip_network
 from pathlib import Path
 
 import pytest
-from service_for_tests import settings_for
+from service_for_tests import client_of, settings_for
 from starlette.testclient import TestClient
 
 from panprivacy.ingest.problems import Refused
 from panprivacy.serve.http import AppContext, make_app
-from panprivacy.serve.http.context import sender_address
-from panprivacy.serve.http.rates import Rates
+from panprivacy.serve.http.context import Rates, sender_address
 from panprivacy.serve.service import Service
 
 SENDER = "@203.0.113.77"
@@ -23,7 +22,7 @@ class Clock:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 100.0
         self._calls: list[tuple[float, Callable[[], None]]] = []
-        monkeypatch.setattr("panprivacy.serve.http.rates.time.monotonic", lambda: self.now)
+        monkeypatch.setattr("panprivacy.serve.http.context.time.monotonic", lambda: self.now)
 
     def later(self, seconds: float, call: Callable[[], None]) -> None:
         self._calls.append((self.now + seconds, call))
@@ -105,3 +104,13 @@ def test_clients_behind_a_listed_proxy_do_not_share_a_limit(tmp_path: Path) -> N
         client = TestClient(app, base_url="http://127.0.0.1", client=("127.0.0.1", 5))
         sent = [client.get("/live", headers={"x-forwarded-for": f"203.0.113.{i}"}).status_code for i in (1, 2, 1)]
     assert sent == [200, 200, 429]
+
+
+@pytest.mark.parametrize(
+    ("method", "path"), [("GET", "/nothing"), ("DELETE", "/counters"), ("GET", "/static/nothing"), ("GET", "/live")]
+)
+def test_whatever_is_asked_for_counts(method: str, path: str, tmp_path: Path) -> None:
+    with client_of(settings_for(tmp_path, {"limits": {"requests": 0.5}})) as client:
+        found = [client.request(method, path).status_code for _ in range(2)]
+    assert found[0] < 429
+    assert found[1] == 429

@@ -19,7 +19,7 @@ from starlette.testclient import TestClient
 from panprivacy.audit.memory.services import write_certificate
 from panprivacy.serve.config import Settings
 from panprivacy.serve.http import AppContext, make_app
-from panprivacy.serve.reload import Reloader
+from panprivacy.serve.server import Reloader
 from panprivacy.serve.service import Service
 from panprivacy.serve.tokens import new_token, written_hash
 

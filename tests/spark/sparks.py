@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import panprivacy as pp
-from panprivacy.spark.feeding import NEEDED
+from panprivacy.spark import NEEDED
 from panprivacy.testing import CertainCoins, folder_table
 
 UNIVERSE = 4000

@@ -6,7 +6,7 @@ import pytest
 
 import panprivacy as pp
 from panprivacy import testing
-from panprivacy.spark.feeding import NEEDED, check_session
+from panprivacy.spark import NEEDED, check_session
 
 
 class Session:

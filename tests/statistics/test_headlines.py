@@ -13,7 +13,7 @@ import pytest
 from scipy import stats
 
 from benchmark_modules import benchmark
-from panprivacy.estimates.isotonic import ordered_shares
+from panprivacy.estimates.smoothing import ordered_shares
 
 RUNS = 600
 CLIPPED = 0.4  # the mean of a standard normal number that is brought above 0

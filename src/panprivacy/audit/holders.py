@@ -19,7 +19,7 @@ from panprivacy.estimators.merge import merge
 from panprivacy.estimators.retention import Retention
 from panprivacy.estimators.windows import Windows
 from panprivacy.folder import StateFolder, gather
-from panprivacy.folder.combining import Combiner
+from panprivacy.folder.batches import Combiner
 from panprivacy.paper import LaplaceMechanism, RandomizedResponse
 from panprivacy.privacy import coins as coin_sources
 from panprivacy.privacy.coins import Coins

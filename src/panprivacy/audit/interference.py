@@ -18,10 +18,10 @@ from panprivacy import registry
 from panprivacy.estimators.actives import ActiveUsers
 from panprivacy.estimators.density import Density
 from panprivacy.estimators.retention import Retention
-from panprivacy.estimators.traits import example
 from panprivacy.estimators.windows import Windows
 from panprivacy.folder import StateFolder
 from panprivacy.privacy.noise import Noise
+from panprivacy.registry import example
 from panprivacy.testing import CertainCoins
 
 START = datetime(2026, 1, 5, tzinfo=UTC)

@@ -22,10 +22,10 @@ from panprivacy.estimators.counts import Counts
 from panprivacy.estimators.density import Density
 from panprivacy.estimators.distinct import DistinctCount
 from panprivacy.estimators.retention import Retention
-from panprivacy.estimators.traits import Traits, build, options_of
 from panprivacy.privacy.coins import Coins
 from panprivacy.privacy.noise import Gaussian
 from panprivacy.privacy.pairs import symmetric
+from panprivacy.registry import Traits, build, options_of
 from panprivacy.testing import gaussian_noise
 from panprivacy.universe import Edges, Users
 

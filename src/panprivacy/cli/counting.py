@@ -26,11 +26,10 @@ from panprivacy.cli.options import (
 from panprivacy.cli.users import BudgetOptions, PrivacyOptions, SizeOptions, UniverseOptions, plan_of
 from panprivacy.errors import InvalidValue, PanPrivacyError
 from panprivacy.ingest.batch import Columns, Kind
-from panprivacy.ingest.files import STDIN
+from panprivacy.ingest.files import STDIN, is_slow
 
 if TYPE_CHECKING:
-    from panprivacy.cli.kept import Kept
-    from panprivacy.cli.run import Run
+    from panprivacy.cli.run import Kept, Run
     from panprivacy.cli.sources import Events
     from panprivacy.estimators.base import Estimator
 
@@ -60,9 +59,8 @@ class CountOptions:
 
         `live` says that events arrive one after the other, as they do from a pipe.
         """
-        self.look.prepare(live=live or list(files) == [STDIN])
-        from panprivacy.cli.kept import continued_or_new
-        from panprivacy.cli.run import Run
+        self.look.prepare(live=live or any(map(is_slow, files)))
+        from panprivacy.cli.run import Run, continued_or_new
         from panprivacy.estimates.plots import check_picture
 
         look = self.look
@@ -72,7 +70,7 @@ class CountOptions:
             self.check_options(files, kept)
             users, kind = self.who.read()
             new = partial(self.new, users, files)
-            est = continued_or_new(kept, users, new)
+            est = new() if kept is None else continued_or_new(kept, users, new)
             if kept is not None and kept.exists:
                 self.check_state(est, users, kept)
             run = Run(est, kept, look.level, look.output(), look.plot, self.by_column, self.budget.delta, new)
@@ -83,8 +81,7 @@ class CountOptions:
 
     def new(self, users: Any, files: Sequence[str]) -> "Estimator[Any]":
         """A new estimator. Who could appear and how much privacy there is have to be said."""
-        from panprivacy.estimators.traits import build
-        from panprivacy.registry import class_named
+        from panprivacy.registry import build, class_named
 
         universe, arguments = self.who.known(users), given(self.arguments(files))
         if "epsilon" not in arguments:

@@ -18,8 +18,8 @@ from panprivacy.ingest.batch import Columns
 from panprivacy.ingest.files import STDIN, Format
 
 if TYPE_CHECKING:
-    from panprivacy.cli.kept import Kept
     from panprivacy.cli.output import Output
+    from panprivacy.cli.run import Kept
     from panprivacy.cli.sources import Files, Pipe
     from panprivacy.ingest import Layout
     from panprivacy.periods import RowPolicy
@@ -266,7 +266,7 @@ class StateOptions:
 
     def open(self) -> "AbstractContextManager[Any]":
         """The state file, locked, or None if there is to be none."""
-        from panprivacy.cli.kept import kept_in
+        from panprivacy.cli.run import kept_in
 
         return kept_in(self.state)
 
@@ -282,7 +282,7 @@ class FolderOptions(StateOptions):
 
     def open(self) -> "AbstractContextManager[Kept | None]":
         """The state file, locked, or the state folder, or None if there is to be neither."""
-        from panprivacy.cli.kept import kept_anywhere
+        from panprivacy.cli.run import kept_anywhere
 
         return kept_anywhere(self.state, self.shards)
 
@@ -394,8 +394,8 @@ class OutputOptions:
     def prepare(self, *, live: bool) -> None:
         """Prepare the process, before anything is imported that has to be loaded once.
 
-        Polars asks for the number of threads when it is imported. A process that reads a pipe lives long, so it starts
-        again, in a way that wipes freed memory.
+        Polars asks for the number of threads when it is imported. A process that reads a pipe, or a URL, may live long,
+        so it starts again, in a way that wipes freed memory.
         """
         from panprivacy.memory.hardening import start_hardened
         from panprivacy.memory.threads import use_threads

@@ -1,18 +1,314 @@
-"""One run of a command: an estimator, the file or folder that keeps it, and where its answers are shown."""
+"""One run of a command: its estimator, where the state is kept, and where answers are shown."""
 
-from collections.abc import Callable
+import re
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, Self, TypeAlias
 
 from panprivacy.checks import check_level
-from panprivacy.cli.kept import Keeper, Kept
 from panprivacy.cli.notes import note_expected_noise, note_unused_delta, note_what_a_delta_buys
-from panprivacy.cli.output import Output
+from panprivacy.cli.output import Output, ended_in_order
 from panprivacy.cli.published import Dated
-from panprivacy.errors import BudgetExhausted, PanPrivacyError
+from panprivacy.errors import BudgetExhausted, InvalidValue, PanPrivacyError
 from panprivacy.estimates import Release
 from panprivacy.estimators.base import Estimator
+from panprivacy.folder import StateFolder
+from panprivacy.folder.batch_log import BatchId
+from panprivacy.folder.ledger import UNFINISHED
+from panprivacy.ingest import STDIN
 from panprivacy.privacy.ledger import all_made
+from panprivacy.state import StateFile
+from panprivacy.state.disk import undisturbed
+
+_PATIENCE = 10.0  # seconds without a new shard after which the process that makes a folder is taken for dead
+_MADE_FIRST = "shard-00000.pp"
+_AT_MOST = 1.0  # seconds after which a batch that was counted is in the file at the latest
+_OF_FILES = 10.0  # seconds after which what was read of files is in a folder, every shard of which is written each time
+_PAUSE = 25  # the next write waits this many times as long as the last one took: 1/25 of the time is for writing
+
+
+def is_folder(path: str) -> bool:
+    """Whether this names a state folder: a URL, a folder that is there, or a name that ends like one."""
+    return "://" in path or path.endswith("/") or Path(path).is_dir()
+
+
+def refuse_folder(path: str) -> None:
+    """Say that a command takes state files only."""
+    if is_folder(path):
+        raise PanPrivacyError(
+            f"{path}: this command takes a state file, and this is the name of a folder", code="folder-not-taken"
+        )
+
+
+class KeptFolder:
+    """A state folder that a command feeds: events wait in memory, plainly, until they are written together."""
+
+    def __init__(self, path: str, shards: int | None = None) -> None:
+        file = Path(path.rstrip("/"))
+        if file.is_file():
+            raise PanPrivacyError(
+                f"{path}: {file} is a file, and a name that ends with / means a state folder", code="not-a-folder"
+            )
+        self.path = path
+        self.new = False
+        """Whether this command has made it."""
+        self.batch: BatchId | None = None
+        """Which batch the files of this command are, if that was said."""
+        self._shards = shards
+        self._folder: StateFolder | None = None
+        self._open = ExitStack()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
+
+    @property
+    def folder(self) -> StateFolder:
+        """The folder, once it is open."""
+        assert self._folder is not None
+        return self._folder
+
+    @property
+    def exists(self) -> bool:
+        """Whether it was there before this command."""
+        return self._folder is not None and not self.new
+
+    def opened(self, universe: Any = None, make: Callable[[], Estimator[Any]] | None = None) -> Estimator[Any]:
+        """The estimator of the folder, to be fed by its own verbs; `make` makes one if there is none.
+
+        Of several commands that make it at the same time one does, and the others wait for it.
+        """
+        self._folder = self._found(universe)
+        if self._folder is None and make is not None:
+            self._refuse_other_files()
+            try:
+                self._folder, self.new = StateFolder.holding(make(), self.path, shards=self._shards), True
+            except FileExistsError:
+                self._folder = self._awaited(universe)
+        if self._folder is None:
+            raise PanPrivacyError(f"{self.path}: there is no state folder here", code="folder-missing")
+        if self._shards not in (None, self.folder.shards):
+            raise PanPrivacyError(
+                f"{self.path}: has {self.folder.shards} shards, and {self._shards} were asked for", code="another-size"
+            )
+        self._pending = self._open.enter_context(self.folder.pending())
+        if make is not None:
+            self._pending.expect()
+        est: Estimator[Any] = self._pending.estimator
+        return est
+
+    def seen(self) -> Estimator[Any]:
+        """The estimator of the folder, to be asked what it is."""
+        with self:
+            return self.opened()
+
+    def expect(self) -> None:
+        """Let the next `write` write all shards: which users of a batch own a bit must not show."""
+        self._pending.expect()
+
+    def write(self) -> None:
+        """Bring what was counted to the shards; when this returns, it is on disk."""
+        ids = getattr(self._pending.estimator, "ids", None)
+        if ids is not None:
+            self.folder.declare_ids(ids)
+        with undisturbed():  # counters that have moved in some shards only are worse than a command that ends later
+            self._pending.write(self.batch)
+        self.batch = None
+
+    def release(self, level: float) -> Any:
+        """Write what was counted, and spend one planned release."""
+        self.write()
+        return self.folder.release(level)
+
+    def _found(self, universe: Any) -> StateFolder | None:
+        try:
+            return StateFolder(self.path, universe)
+        except FileNotFoundError:
+            return None
+
+    def _refuse_other_files(self) -> None:
+        """Make no folder amid files of others."""
+        names = self._names()
+        if names and not any(_MADE_FIRST in name for name in names):
+            raise PanPrivacyError(
+                f"{self.path}: has other files, and no ledger of a state folder: name a new one", code="not-a-folder"
+            )
+
+    def _awaited(self, universe: Any) -> StateFolder:
+        """The folder, when the process that makes it is done; its ledger comes last."""
+        many, until = 0, time.monotonic() + _PATIENCE
+        while time.monotonic() < until:
+            folder = self._found(universe)
+            if folder is not None:
+                return folder
+            if len(self._names()) > many:
+                many, until = len(self._names()), time.monotonic() + _PATIENCE
+            time.sleep(0.05)
+        raise PanPrivacyError(f"{self.path}: {UNFINISHED}", code="folder-unfinished")
+
+    def _names(self) -> list[str]:
+        local = Path(self.path)
+        return [each.name for each in local.iterdir()] if local.is_dir() else []
+
+
+Kept: TypeAlias = StateFile | KeptFolder
+"""Where a command keeps its state."""
+
+
+@contextmanager
+def kept_in(path: str | None) -> Iterator[StateFile | None]:
+    """Lock the state file, if there is to be one, and give it back however the command ends."""
+    if path is not None:
+        refuse_folder(path)
+    with ended_in_order(), StateFile(path).locked() if path is not None else nullcontext() as file:
+        yield file
+
+
+@contextmanager
+def kept_anywhere(path: str | None, shards: int | None = None) -> Iterator[Kept | None]:
+    """The same, or a state folder, which is not locked: several commands use it at a time."""
+    if path is None or not is_folder(path):
+        if shards is not None:
+            raise InvalidValue(
+                f"--shards is for a state folder, --state DIR/{f', and {path} is a file' if path else ''}",
+                code="shards-of-file",
+            )
+        with kept_in(path) as file:
+            yield file
+        return
+    with ended_in_order(), KeptFolder(path, shards) as folder:
+        yield folder
+
+
+def load_estimator(file: Kept, universe: Any = None) -> Estimator[Any]:
+    """Load the estimator of a file or folder, if commands can use it."""
+    if isinstance(file, KeptFolder):
+        return file.opened(universe)
+    est = file.load(universe)
+    if not isinstance(est, Estimator):
+        raise PanPrivacyError(
+            f"{file.path}: this is the state of a {type(est).__name__}: use it in Python, by pp.load",
+            code="not-for-commands",
+        )
+    return est
+
+
+def continued_or_new(file: Kept, universe: Any, make: Callable[[], Estimator[Any]]) -> Estimator[Any]:
+    """The estimator that a file or folder keeps, or a new one."""
+    if isinstance(file, KeptFolder):
+        return file.opened(universe, make)
+    return load_estimator(file, universe) if file.exists else make()
+
+
+def name_batch(kept: object, text: str | None, files: Sequence[str], output: Output) -> None:
+    """Read ``--batch till3:17``: the files of this command are a batch that a folder counts once."""
+    if text is not None:
+        if not isinstance(kept, KeptFolder) or list(files) == [STDIN]:
+            raise InvalidValue(
+                "--batch is for files that are counted in a state folder, --state DIR/", code="batch-of-file"
+            )
+        match = re.fullmatch(r"(.+):([0-9]{1,18})", text)
+        if not match:
+            raise InvalidValue(
+                f"batch {text!r} is not understood; write a name and a number that rises, like till3:17",
+                code="batch-spelling",
+            )
+        kept.batch = BatchId(match[1], int(match[2]))
+        kept.folder.check_batch(kept.batch)  # now, not after an hour of reading
+        if kept.folder.last_batch(kept.batch.writer) == kept.batch.number:
+            output.note(f"{kept.path}: has {kept.batch} already, and it is not counted again")
+    elif isinstance(kept, KeptFolder) and kept.folder.needs_names:
+        raise InvalidValue(
+            "in this store an unnamed batch might be counted twice: name it, --batch NAME:NUMBER",
+            code="which-batch",
+        )
+
+
+class Keeper:
+    """Writes an estimator to the file or folder it is kept in, if there is one.
+
+    A file that lags behind is an older version of the state: reading it and the memory is reading the state twice.
+    So a batch is written at once, or, where writes are slow, as soon as they have paused long enough, and after a
+    second in any case. Rows that wait for a folder are not hidden by coins yet. So a pipe waits no longer than the last
+    write took, during which earlier rows were as plain. Files wait ten seconds at most: an intruder who images the
+    process can read the files as well.
+    """
+
+    def __init__(self, est: Estimator[Any], file: Kept | None, begun: Callable[[], None] = lambda: None) -> None:
+        self._est = est
+        self._file = file
+        self._begun = begun  # is called when the first batch has been counted
+        self.repeatable = est.REPEATABLE
+        """Whether what was counted may be fed again."""
+        self._free = 0.0  # when the next write may begin
+        self._live = False
+        self.behind = False
+        """Whether something was counted that is not in the file."""
+        self.used = False
+        """Whether anything was counted."""
+
+    @property
+    def budget(self) -> Any:
+        """The budget, of which another process may have spent a release from the same folder meanwhile."""
+        return self._file.folder.budget if isinstance(self._file, KeptFolder) else self._est.budget
+
+    def counted(self, *, live: bool = False) -> None:
+        """Note that a batch was counted, of a pipe or of a file, and write it unless writing has to pause."""
+        if not self.used:
+            self._begun()
+        self.used, self.behind = True, self._file is not None
+        if isinstance(self._file, KeptFolder):
+            self._file.expect()
+        self._live = live
+        self.write_if_due()
+
+    @property
+    def due(self) -> float | None:
+        """When the next write is due, by `time.monotonic`; None if the file has everything."""
+        return self._free if self.behind else None
+
+    def write_if_due(self) -> None:
+        """Write what was counted, unless writing has to pause."""
+        if self.behind and time.monotonic() >= self._free:
+            self.write()
+
+    def write_what_is_left(self) -> None:
+        """Write what was counted, pause or not."""
+        if self.behind:
+            self.write()
+
+    def write(self) -> None:
+        """Write the state; when this returns, it is on disk."""
+        if self._file is None:
+            return
+        start = time.monotonic()
+        if isinstance(self._file, KeptFolder):
+            self._file.write()
+        else:
+            self._est.save(self._file)
+        end = time.monotonic()
+        self.behind = False
+        self._free = end + self._pause(end - start)
+
+    def _pause(self, took: float) -> float:
+        """How long the next write waits after a write that took `took` seconds."""
+        if not isinstance(self._file, KeptFolder):
+            return min(_PAUSE * took, _AT_MOST)
+        return min(took, _AT_MOST) if self._live else min(_PAUSE * took, _OF_FILES)
+
+    def release(self, level: float) -> Any:
+        """Spend one planned release; when this returns, that is on disk."""
+        if isinstance(self._file, KeptFolder):
+            self.behind = False
+            return self._file.release(level)
+        released = self._est.next_release(level)
+        self.write()
+        return released
 
 
 @dataclass
@@ -55,19 +351,17 @@ class Run:
         left: int = budget.releases - budget.releases_made
         return left
 
-    def check_left(self) -> None:
-        """Refuse to go on if all planned releases are made."""
-        if not self.left and self.kept is not None:
-            path, plan = self.kept.path, self.est.budget.releases
-            raise BudgetExhausted(
-                f"{path}: {all_made(plan, 'release')}; panprivacy show {path} shows the last one again"
-            )
-
-    def note_exhausted(self) -> None:
-        """Say so if no release will ever show the events that are counted from now on."""
-        if not self.left:
-            made = all_made(self.est.budget.releases, "release")
+    def check_left(self, *, needed: bool = True) -> None:
+        """Refuse to go on if all planned releases are made, or note it: no release will show the events to come."""
+        if self.left:
+            return
+        made = all_made(self.est.budget.releases, "release")
+        if not needed:
             self.output.note(f"{made}: events that are counted from now on will never be released")
+        elif self.kept is not None:
+            raise BudgetExhausted(
+                f"{self.kept.path}: {made}; panprivacy show {self.kept.path} shows the last one again"
+            )
 
     def spend(self) -> Any:
         """Spend one planned release. What was spent is on disk before it is shown."""

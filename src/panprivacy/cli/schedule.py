@@ -163,11 +163,9 @@ class AtTheEnd(Schedule):
         if final is False and run.kept is None:
             raise InvalidValue("--no-release needs a --state FILE to keep the counts", code="which-state")
         self.final = final if final is not None else run.kept is None or self.live
-        if self.final and not self.live:
-            run.check_left()  # now, not after an hour of reading
+        run.check_left(needed=self.final and not self.live)  # now, not after an hour of reading
         if run.picture is not None and not self.final and not self.live:
             run.draw(run.est.last)  # of a state that is there; else there will be nothing to draw
-        run.note_exhausted()
         if self.every is not None and run.left <= self.final:
             run.output.note("no release is planned but the one at the end; --releases K plans for more")
         return self.final
@@ -197,12 +195,12 @@ class AtTheEnd(Schedule):
     def _finish(self, final: bool) -> None:
         """Release or save; of a series by the clock, show the curve."""
         run = self.run
-        if final and (run.left or not self.live):
+        if final and (not self.live or run.left):
             if self.live:
                 self._release_dated()
             else:
                 self.release()
-            if run.left and run.kept is None:
+            if run.kept is None and run.left:
                 run.output.note(f"{counted(run.left, 'more planned release')}, and no --state FILE to make them from")
         elif run.kept is not None:
             run.save()
@@ -261,9 +259,7 @@ class PeriodSchedule(Schedule):
 
     def _begin(self, final: bool | None) -> bool:
         final = final if final is not None else self.run.kept is None
-        if final:
-            self.run.check_left()  # now, not after an hour of reading
-        self.run.note_exhausted()
+        self.run.check_left(needed=final)  # now, not after an hour of reading
         if self.calendar.by_clock:
             self._check_clock()
         return final

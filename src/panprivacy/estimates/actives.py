@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from panprivacy.display import Rows
+from panprivacy.display import Rows, Tabular, group_column
 from panprivacy.errors import InvalidValue
 from panprivacy.estimates.errors import interval_within
 from panprivacy.estimates.estimate import (
@@ -22,7 +22,6 @@ from panprivacy.estimates.estimate import (
     optional,
     series,
 )
-from panprivacy.estimates.frames import Tabular, group_column
 from panprivacy.estimates.release import AnyRelease
 from panprivacy.estimates.smoothing import local_lines
 
@@ -260,7 +259,9 @@ def _smoothed(releases: Sequence[ActivesRelease], k: int) -> tuple[dict[int, Est
     arms = float(ndtri((1 + releases[0].level) / 2)) * line.stderr
     low, high = interval_within(line.value, arms, arms)
     columns = (each.tolist() for each in (days, np.clip(line.value, 0.0, 1.0), line.stderr, low, high))
-    return {day: Estimate(value, error, (a, b)) for day, value, error, a, b in zip(*columns, strict=True)}, line.reach
+    return {
+        day: Estimate(value, error, (a, b)) for day, value, error, a, b in zip(*columns, strict=True)
+    }, line.bandwidth
 
 
 def named_days(length: timedelta, known: int) -> dict[str, int]:

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 import numpy as np
 
-from panprivacy.display import Card, grid_of, html_of, line_of
+from panprivacy.display import Card, Tabular, grid_of, group_column, html_of, line_of
 from panprivacy.errors import InvalidType, InvalidValue, NoEstimate
-from panprivacy.estimates.frames import Tabular, group_column
-from panprivacy.estimates.isotonic import rising_curve, robust_rising_curve
 from panprivacy.estimates.normal_laplace import Reals
 from panprivacy.estimates.release import CountRelease, Release
+from panprivacy.estimates.smoothing import rising_curve, robust_rising_curve
 from panprivacy.units import counted
 
 if TYPE_CHECKING:
@@ -141,7 +140,7 @@ def monotone(releases: Sequence[R], *, weights: Sequence[float] | None = None) -
 
     *The ends.* The last point of isotonic regression leans upwards, the first one downwards, by 0.6 standard deviations
     of a single release where the truth is flat, and people quote the last point. So the last release is moved down and
-    the first one up before the fit, by as much as the releases beside them allow: see `panprivacy.estimates.isotonic`.
+    the first one up before the fit, by as much as the releases beside them allow: see `panprivacy.estimates.smoothing`.
     Of a flat truth the last point then lies 0.27 (52 releases) to 0.12 (8,736) too high, of a rising one at most 0.2
     too low, and its root mean squared error falls by up to half (`benchmarks/curve_ends.py`).
 

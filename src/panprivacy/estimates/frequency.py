@@ -25,9 +25,9 @@ import numpy as np
 from panprivacy.display import Rows
 from panprivacy.estimates.errors import ErrorModel, interval_within
 from panprivacy.estimates.estimate import GUESS, Estimate, Floats, Interval, Part, Series, Unit, numbers, series
-from panprivacy.estimates.isotonic import ordered_shares
 from panprivacy.estimates.normal_laplace import Reals
 from panprivacy.estimates.release import AnyRelease
+from panprivacy.estimates.smoothing import ordered_shares
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -156,7 +156,7 @@ class Canvas:
                 self.figure.suptitle(title, fontsize=10.5)
             return
         if self._own:
-            where = "outside upper center" if title else "outside upper right"
+            where: Any = "outside upper center" if title else "outside upper right"
             wide = sum(len(label) + 6 for label in labels) < self.figure.get_figwidth() * 12
             columns = len(labels) if wide else 2
             self.figure.legend(handles, labels, title=title, title_fontsize=10.5, loc=where, ncols=columns)

@@ -6,11 +6,10 @@ from math import nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from panprivacy.display import Card, Rows, Sheet, finite, grid_of, html_of, warning_of
+from panprivacy.display import Card, Rows, Sheet, Tabular, finite, grid_of, html_of, warning_of
 from panprivacy.errors import InvalidValue, NoEstimate, PanPrivacyError
 from panprivacy.estimates.errors import interval_within
 from panprivacy.estimates.estimate import GUESS, Estimate, Interval, OfPart, Part, Series, numbers
-from panprivacy.estimates.frames import Tabular
 from panprivacy.privacy.budget import and_delta
 from panprivacy.universe.groups import Label
 

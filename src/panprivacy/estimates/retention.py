@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from panprivacy.display import Rows
+from panprivacy.display import Rows, group_column
 from panprivacy.estimates.errors import DifferenceErrorModel, ErrorModel, ErrorVariance, ratio_of, within
 from panprivacy.estimates.estimate import (
     GUESS,
@@ -21,9 +21,8 @@ from panprivacy.estimates.estimate import (
     numbers,
     series,
 )
-from panprivacy.estimates.frames import group_column
-from panprivacy.estimates.isotonic import rising_curve
 from panprivacy.estimates.release import AnyRelease
+from panprivacy.estimates.smoothing import rising_curve
 
 if TYPE_CHECKING:
     import polars as pl

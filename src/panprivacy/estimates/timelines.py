@@ -266,7 +266,7 @@ def _draw_line(
     ends, mains = [end for end, _ in known], [main for _, main in known]
     style: dict[str, Any] = {"color": colour, "alpha": _PALE if _mostly_noise(rows) else 1.0}
     values = [main.value for main in mains]
-    few = {"capsize": 3, "elinewidth": 1.2} if len(mains) <= _MOST_MARKED else {"elinewidth": 0.8}
+    few: dict[str, Any] = {"capsize": 3, "elinewidth": 1.2} if len(mains) <= _MOST_MARKED else {"elinewidth": 0.8}
     panel.errorbar(ends, values, arms(mains, 2 * top), fmt="o-", markersize=4, label=label, **few, **style)
     if unfinished:
         panel.plot(ends[-1:], values[-1:], "o", markersize=4, color=colour, markerfacecolor="white", zorder=6)
@@ -515,7 +515,7 @@ def _draw_days(panel: "Axes", released: "Sequence[ActivesRelease]") -> None:
             panel.plot(until, line, color=colour, alpha=pale, linewidth=wide, label=_last(k, every))
         else:
             style = "o-" if len(released) <= _MOST_MARKED else "-"
-            said = {"label": _last(k, every), "alpha": pale, "linewidth": wide}
+            said: dict[str, Any] = {"label": _last(k, every), "alpha": pale, "linewidth": wide}
             panel.plot(until, values, style, color=colour, markersize=3, **said)
 
 

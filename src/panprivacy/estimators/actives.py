@@ -12,19 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panprivacy.checks import check_delta, check_epsilon, check_level
-from panprivacy.display import Rows
+from panprivacy.display import Rows, Tabular
 from panprivacy.errors import InvalidValue, PanPrivacyError
 from panprivacy.estimates import Cost, ErrorModel, Estimate, Series
 from panprivacy.estimates.actives import ActivesRelease, ActivesSeries, named_days
 from panprivacy.estimates.errors import ErrorVariance, mean_of, ratio_of
 from panprivacy.estimates.estimate import NOTHING
-from panprivacy.estimates.frames import Tabular
 from panprivacy.estimates.timelines import draw_actives
-from panprivacy.estimators.parted import PartedEstimator
+from panprivacy.estimators.known import PartedEstimator
 from panprivacy.estimators.timed import TimedUpdates
-from panprivacy.estimators.traits import Traits
+from panprivacy.memory.intrinsics import wipe_stack
 from panprivacy.memory.scratch import Scratch
-from panprivacy.memory.stack import wipe_stack
 from panprivacy.memory.threads import CHUNK
 from panprivacy.periods import DAY, MOST_DAYS, Periods, days_of, moment_of, told_length, told_time, zone_of
 from panprivacy.privacy import coins as coin_sources
@@ -33,6 +31,7 @@ from panprivacy.privacy.budget import Split, and_delta, budget_of
 from panprivacy.privacy.coins import Coins
 from panprivacy.privacy.ledger import Ledger, Published
 from panprivacy.privacy.splitting import best_split
+from panprivacy.registry import Traits
 from panprivacy.slots import UserSample
 from panprivacy.slots.choosing import grouped, table_size
 from panprivacy.slots.parts import (

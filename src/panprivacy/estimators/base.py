@@ -15,17 +15,17 @@ from panprivacy.display import Card, Rows, grid_of, html_of, warning_of
 from panprivacy.errors import CorruptState, InvalidType, NotPrivate, OtherUniverse, PanPrivacyError
 from panprivacy.estimates.release import Cost
 from panprivacy.estimators.saving import Saveable
-from panprivacy.estimators.traits import Traits
 from panprivacy.kernels import load_kernels, load_kernels_of
 from panprivacy.memory import ownership
+from panprivacy.memory.intrinsics import wipe_stack
 from panprivacy.memory.scratch import Scratch, kept_on_fork, wiped_on_fork
-from panprivacy.memory.stack import wipe_stack
 from panprivacy.memory.threads import check_threads
 from panprivacy.privacy import coins as coin_sources
 from panprivacy.privacy.budget import Budget, Split, and_delta, budget_of
 from panprivacy.privacy.coins import Coins
 from panprivacy.privacy.ledger import Ledger, Published
 from panprivacy.privacy.noisy_counts import add_noise, load_noise
+from panprivacy.registry import Traits
 from panprivacy.slots import SlotMap
 from panprivacy.state import Snapshot, seal
 from panprivacy.table import Bits, Table

@@ -12,16 +12,15 @@ from panprivacy.errors import InvalidValue, PanPrivacyError
 from panprivacy.estimates import Cost, FrequencyRelease
 from panprivacy.estimates.frequency import MeanErrors, ShareErrors, frequencies
 from panprivacy.estimators.known import UniverseEstimator
-from panprivacy.estimators.traits import Traits
 from panprivacy.memory.scratch import Scratch
 from panprivacy.privacy import coins as coin_sources
 from panprivacy.privacy.coins import Coins
 from panprivacy.privacy.ledger import Ledger, Published
 from panprivacy.privacy.splitting import best_split
+from panprivacy.registry import Traits
 from panprivacy.slots import AllUsers, OneCategoryPerUser, Ranges, SlotMap
-from panprivacy.slots.categories import CountedSlots, with_counters
-from panprivacy.slots.choosing import choose_slots
-from panprivacy.slots.saved import slots_bytes, slots_from, universe_bytes, universe_from
+from panprivacy.slots.choosing import choose_slots, slots_bytes, slots_from, universe_bytes, universe_from
+from panprivacy.slots.users import CountedSlots, with_counters
 from panprivacy.table import Counters
 from panprivacy.table.counters import LEAST_UP_TO, check_frequency
 from panprivacy.units import format_bytes

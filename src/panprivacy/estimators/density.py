@@ -10,7 +10,6 @@ from panprivacy.checks import check_delta, check_epsilon, check_whole
 from panprivacy.display import Rows
 from panprivacy.estimates import Cost, ErrorModel, Release
 from panprivacy.estimators.known import UniverseEstimator
-from panprivacy.estimators.traits import Traits
 from panprivacy.memory.scratch import Scratch
 from panprivacy.privacy import coins as coin_sources
 from panprivacy.privacy.budget import Split
@@ -18,9 +17,9 @@ from panprivacy.privacy.coins import Coins
 from panprivacy.privacy.ledger import Ledger, Published
 from panprivacy.privacy.pairs import Pair
 from panprivacy.privacy.splitting import best_split
+from panprivacy.registry import Traits
 from panprivacy.slots import AllUsers, OneCategoryPerUser, Ranges, SlotMap, Slots
-from panprivacy.slots.choosing import choose_slots
-from panprivacy.slots.saved import slots_bytes, slots_from, universe_bytes, universe_from
+from panprivacy.slots.choosing import choose_slots, slots_bytes, slots_from, universe_bytes, universe_from
 from panprivacy.table import Table
 from panprivacy.units import format_bytes
 from panprivacy.universe import Range, Universe

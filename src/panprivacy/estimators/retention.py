@@ -10,21 +10,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panprivacy.checks import check_delta, check_epsilon, check_flag, check_level, check_whole
-from panprivacy.display import Rows
+from panprivacy.display import Rows, Tabular
 from panprivacy.errors import InvalidValue, PanPrivacyError
 from panprivacy.estimates import Release
 from panprivacy.estimates.errors import DifferenceErrorModel
 from panprivacy.estimates.estimate import NOTHING
-from panprivacy.estimates.frames import Tabular
 from panprivacy.estimates.retention import PARTS, Counts, RetentionRelease, TwoPeriods
-from panprivacy.estimators.parted import PartedEstimator
-from panprivacy.estimators.traits import Traits
+from panprivacy.estimators.known import PartedEstimator
+from panprivacy.memory.intrinsics import wipe_stack
 from panprivacy.memory.scratch import Scratch
-from panprivacy.memory.stack import wipe_stack
 from panprivacy.privacy import coins as coin_sources
 from panprivacy.privacy.coins import Coins
 from panprivacy.privacy.ledger import Ledger, Published
 from panprivacy.privacy.splitting import best_split
+from panprivacy.registry import Traits
 from panprivacy.slots.choosing import grouped, table_size
 from panprivacy.slots.parts import PermutedParts, choose_parts
 from panprivacy.units import format_bytes

@@ -9,7 +9,7 @@ from typing import Any, NoReturn, Self
 from panprivacy import state
 from panprivacy.errors import PanPrivacyError
 from panprivacy.memory import ownership
-from panprivacy.memory.stack import wipe_stack
+from panprivacy.memory.intrinsics import wipe_stack
 from panprivacy.state import BoundLock, Snapshot, StateFile
 
 

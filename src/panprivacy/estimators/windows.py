@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, TypeVar
 
 from panprivacy.checks import check_level
-from panprivacy.display import Card, grid_of, html_of, line_of
+from panprivacy.display import Card, Tabular, grid_of, html_of, line_of
 from panprivacy.errors import BudgetExhausted, InvalidType, InvalidValue, NotPrivate, PanPrivacyError
-from panprivacy.estimates.frames import Tabular
 from panprivacy.estimates.timelines import draw_windows
 from panprivacy.estimators.base import Estimator
 from panprivacy.estimators.timed import TimedUpdates

@@ -15,7 +15,7 @@ from panprivacy.folder.batches import Pending, Received, SlotMarks
 from panprivacy.folder.ledger import UNFINISHED, SharedLedger, check_kind, is_unfinished, kind_for, lay_out
 from panprivacy.folder.stores import Store, store_at
 from panprivacy.memory import ownership
-from panprivacy.memory.stack import wipe_stack
+from panprivacy.memory.intrinsics import wipe_stack
 from panprivacy.privacy import coins as coin_sources
 from panprivacy.privacy.budget import Budget
 from panprivacy.privacy.coins import Coins

@@ -10,12 +10,12 @@ from typing import Any
 from panprivacy import registry
 from panprivacy.checks import check_whole
 from panprivacy.errors import CorruptState, InvalidValue, NotPrivate, PanPrivacyError
-from panprivacy.estimators.traits import options_of
 from panprivacy.folder.marks import cells_of
 from panprivacy.folder.shards import MOST_SHARDS, NAME, FolderHeader, Shard, ShardedBits, shard_name
 from panprivacy.folder.stores import LEDGER, Store, naming
 from panprivacy.privacy.budget import Split
 from panprivacy.privacy.coins import Coins
+from panprivacy.registry import options_of
 from panprivacy.slots import SlotMap
 from panprivacy.state import Snapshot
 

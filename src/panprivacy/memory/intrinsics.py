@@ -1,9 +1,10 @@
-"""The ten instructions that numba does not offer."""
+"""What numba does not offer: ten instructions, and the wiping of a thread's stack and vector registers with them."""
 
 # mypy: disallow-untyped-defs=False, disallow-untyped-decorators=False, disallow-untyped-calls=False
 from platform import machine
 
 from llvmlite import binding, ir
+from numba import njit
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
@@ -155,3 +156,13 @@ def _clearing():
     if machine().lower() in ("aarch64", "arm64"):
         return [f"movi v{i}.2d, #0" for i in range(32)], [f"v{i}" for i in range(32)]
     return [], []
+
+
+@njit(types.void(), nogil=True, cache=True)
+def wipe_stack() -> None:
+    """Overwrite the dead part of this thread's stack, and clear its vector registers.
+
+    A signal saves all registers on the stack, and so do calls into libraries; after a copy of bits they hold bits.
+    """
+    overwrite_dead_stack()  # type: ignore[call-arg]
+    clear_vector_registers()

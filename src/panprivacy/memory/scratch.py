@@ -58,8 +58,9 @@ def pages(size: int, *, small: bool = False) -> NDArray[np.uint8]:
 
 def use_large_pages(array: NDArray[np.uint8]) -> None:
     """Let the system lend large pages for the part of an array of `pages` that is not written yet."""
-    if isinstance(array.base, mmap.mmap):
-        _advise(array.base, _HUGE_PAGES)
+    area = array.base.obj if isinstance(array.base, memoryview) else array.base  # NumPy has either
+    if isinstance(area, mmap.mmap):
+        _advise(area, _HUGE_PAGES)
 
 
 def mask(rows: int) -> NDArray[np.bool_]:

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from panprivacy.checks import shown
 from panprivacy.errors import InvalidType, InvalidValue
-from panprivacy.memory import stack
+from panprivacy.memory import intrinsics
 from panprivacy.memory.scratch import Scratch
 
 T = TypeVar("T")
@@ -97,9 +97,9 @@ def each(chunks: Iterator[T], work: Callable[[T, Scratch], None], threads: int) 
 
     def run_and_wipe() -> None:
         run()
-        stack.wipe_stack()
+        intrinsics.wipe_stack()
 
-    stack.wipe_stack()
+    intrinsics.wipe_stack()
     others = [Thread(target=run_and_wipe, daemon=True) for _ in range(threads - 1)]
     try:
         with suppress(RuntimeError):  # the system has no more threads: those that there are do the work

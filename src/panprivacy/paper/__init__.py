@@ -15,10 +15,9 @@ Continuous True
 PPDS True
 """
 
-from panprivacy.paper.continuous import Continuous
 from panprivacy.paper.density import Dwork, OptBern
 from panprivacy.paper.fixed_level import FixedLevelPPDS
-from panprivacy.paper.mechanisms import LaplaceMechanism, RandomizedResponse
+from panprivacy.paper.mechanisms import Continuous, LaplaceMechanism, RandomizedResponse
 from panprivacy.paper.ppds import PPDS, DistinctSampling, FMHash
 from panprivacy.paper.printed import NotPrivateAsPrinted
 

@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 
 from panprivacy.errors import CannotMerge, InvalidValue, PanPrivacyError
 from panprivacy.estimators.density import Density
-from panprivacy.estimators.traits import Traits
 from panprivacy.memory.scratch import Scratch, bit_pages, wipe
 from panprivacy.paper import kernels
 from panprivacy.privacy.coins import Coins
 from panprivacy.privacy.pairs import Pair
 from panprivacy.privacy.splitting import best_split
+from panprivacy.registry import Traits
 from panprivacy.table import Table
 from panprivacy.table import kernels as table_kernels
 from panprivacy.table.bits import Bits, Slots, drawn_words

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from panprivacy.errors import CannotPlan
 from panprivacy.estimates.plots import COLOURS, GREY, MOST_BARS, NOT_PRIVATE, canvas, natural
-from panprivacy.planning.distinct import OPEN_UNIVERSE, Counter, Crowd, counter
+from panprivacy.planning.counts import OPEN_UNIVERSE, Counter, Crowd, counter
 from panprivacy.planning.result import DensityPlan, Plan
 from panprivacy.planning.search import Terms, about_alpha
 from panprivacy.privacy.budget import and_delta

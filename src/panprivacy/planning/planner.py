@@ -11,15 +11,17 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from panprivacy.checks import check_delta, check_epsilon, check_number, check_whole
 from panprivacy.errors import CannotPlan, InvalidValue
 from panprivacy.estimates import ErrorModel
-from panprivacy.planning.counts import CountsWish, best_counts, refuse_beside_counts
-from panprivacy.planning.distinct import (
+from panprivacy.planning.counts import (
     LARGEST_RELATIVE_ERROR,
     OPEN_UNIVERSE,
     Counter,
+    CountsWish,
     Crowd,
+    best_counts,
     counter,
     first_count,
     least_error_counter,
+    refuse_beside_counts,
     smallest_counter,
 )
 from panprivacy.planning.groups import Part, Parts, planned_parts

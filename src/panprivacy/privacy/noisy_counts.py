@@ -11,10 +11,10 @@ from math import isqrt
 import numpy as np
 from numpy.typing import NDArray
 
+from panprivacy.memory.intrinsics import wipe_stack
 from panprivacy.memory.scratch import Scratch
-from panprivacy.memory.stack import wipe_stack
 from panprivacy.privacy import coins as coin_sources
-from panprivacy.privacy import noise_kernels as kernels
+from panprivacy.privacy import kernels
 from panprivacy.privacy.coins import Coins, SystemCoins
 from panprivacy.privacy.noise import Gaussian, Laplace, Noise
 

@@ -21,10 +21,10 @@ from panprivacy import registry
 from panprivacy.brokers.consumer import Source
 from panprivacy.brokers.settings import SourceTable, read_source
 from panprivacy.errors import PanPrivacyError
-from panprivacy.estimators.traits import build, options_of
 from panprivacy.ingest import Columns, kind_of, read_ids, split_column
 from panprivacy.ingest import Kind as Ids
 from panprivacy.periods import Periods, RowPolicy, as_datetime
+from panprivacy.registry import build, options_of
 from panprivacy.serve.tokens import ROLES, Token, parsed_hash
 from panprivacy.settings import (
     Bytes,

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from panprivacy.errors import CorruptState, OutsideUniverse, PanPrivacyError
-from panprivacy.folder.combining import Combiner, OtherLayout
+from panprivacy.folder.batches import Combiner, OtherLayout
 from panprivacy.ingest import BadInput, Batch
 from panprivacy.ingest.bodies import Body, ContentType, plain_ids, refusal, rows_of_body
 from panprivacy.ingest.feed import BatchFeeder, chosen_rows, moments_of_rows

@@ -6,8 +6,11 @@ import logging
 import os
 import signal
 import socket
+import ssl
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
 from importlib import import_module
 from types import FrameType
 from typing import Any
@@ -17,23 +20,21 @@ import uvicorn
 from panprivacy.errors import CorruptState, PanPrivacyError
 from panprivacy.memory.hardening import Hardening
 from panprivacy.periods import length_of
-from panprivacy.serve import systemd
-from panprivacy.serve.config import Limits, ServiceSettings, Settings
-from panprivacy.serve.counter import check_files
+from panprivacy.serve.config import CounterSettings, Limits, ServiceSettings, Settings
+from panprivacy.serve.counter import Counter, check_files
 from panprivacy.serve.http import AppContext, make_app
-from panprivacy.serve.http.connections import protocol_for
-from panprivacy.serve.listener import Listener
+from panprivacy.serve.http.connections import Listener, protocol_for
 from panprivacy.serve.logs import libraries_unquoted, log
 from panprivacy.serve.memory import available, chosen_limit, least_memory, resident
-from panprivacy.serve.pinned import PinnedSettings, PinnedSettingsChanged
-from panprivacy.serve.reload import Reloader
-from panprivacy.serve.service import Service, check_folder
+from panprivacy.serve.records import PinnedSettings, PinnedSettingsChanged
+from panprivacy.serve.service import Service, check_folder, check_history
 from panprivacy.settings import InvalidSettings
 from panprivacy.state import StateFile
 from panprivacy.state.disk import StateInUse
 
 _TURN = 0.0005  # seconds for which a counter may keep the event loop waiting, which gives its turn up at every write
 _BACKLOG = 2048  # connections that may wait to be taken
+_UNSENT = 2**17  # bytes of an answer that the system holds for a reader that takes none; of itself it holds megabytes
 _OTHER_FILES = 100  # files that are open besides connections
 _FILES_OF_COUNTER = 8
 _CROWD = 16  # connections that are open where `limits.readers` is small
@@ -53,6 +54,7 @@ def run(
 
     With `reread`, which reads the file again, SIGHUP reloads it.
     """
+    check_history(settings)
     check(settings)
     with libraries_unquoted():
         _run(settings, hardening, ready, reread)
@@ -93,6 +95,7 @@ def load_readers() -> None:
 
 def check_all(settings: Settings) -> None:
     """Refuse what would keep the service from starting, states that cannot be read included; start nothing."""
+    check_history(settings)
     check(settings)
     check_folder(settings.folder)
     _check_memory(settings.limits)
@@ -168,10 +171,13 @@ def _listening(settings: ServiceSettings) -> socket.socket:
     """The listening socket, opened before the counters are."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     try:
-        return socket.create_server((settings.host, settings.port), family=family, backlog=_BACKLOG)
+        opened = socket.create_server((settings.host, settings.port), family=family, backlog=_BACKLOG)
     except OSError as error:
         where = f"service.host and service.port: {settings.host}, port {settings.port}"
         raise InvalidSettings([f"{where}: {(error.strerror or str(error)).lower()}"]) from None
+    with suppress(OSError, AttributeError):  # of Linux and macOS; connections have it from here
+        opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _UNSENT)
+    return opened
 
 
 def _check_memory(limits: Limits) -> int:
@@ -223,6 +229,22 @@ def _configured(context: AppContext) -> uvicorn.Config:
     )
 
 
+@contextmanager
+def _handshakes_within(seconds: float) -> Iterator[None]:
+    """Give peers of servers that are made in this block so long to agree on TLS; otherwise it is a minute."""
+    loop: Any = asyncio.get_running_loop()
+    loop.create_server = partial(_create_server, loop.create_server, seconds)
+    try:
+        yield
+    finally:
+        del loop.create_server
+
+
+async def _create_server(create: Callable[..., Any], seconds: float, *given: Any, **named: Any) -> Any:
+    timeout = {} if named.get("ssl") is None else {"ssl_handshake_timeout": seconds}
+    return await create(*given, **named, **timeout)
+
+
 class _Server(uvicorn.Server):
     def __init__(
         self,
@@ -239,13 +261,14 @@ class _Server(uvicorn.Server):
         self._watching: asyncio.Task[None] | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
+        with _handshakes_within(self._context.limits.seconds):
+            await super().startup(sockets)
         if self.started and sockets:
             port = sockets[0].getsockname()[1]
             log("started")
             gc.freeze()  # what is loaded by now stays: looking through it for cycles stops all threads for 0.2 s
-            systemd.notify("READY=1")
-            self._watching = asyncio.create_task(systemd.keep_alive(self._context.service.is_alive))
+            notify_systemd("READY=1")
+            self._watching = asyncio.create_task(keep_alive(self._context.service.is_alive))
             if self._reread is not None:
                 self._reload_on_signal(self._reread)
             self._ready(self._context.settings.address.replace(":0/", f":{port}/"))
@@ -271,7 +294,7 @@ class _Server(uvicorn.Server):
             logging.getLogger("uvicorn.error").disabled = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        systemd.notify("STOPPING=1")
+        notify_systemd("STOPPING=1")
         self._context.notifier.close()
         if self._reread is not None:
             asyncio.get_running_loop().remove_signal_handler(signal.SIGHUP)
@@ -287,3 +310,102 @@ class _Server(uvicorn.Server):
         while self.server_state.tasks:
             await asyncio.sleep(_GOODBYE)
         self.server_state.connections.clear()
+
+
+def notify_systemd(said: str) -> None:
+    """Tell systemd something, such as `READY=1`."""
+    address = os.environ.get("NOTIFY_SOCKET", "")
+    if address:
+        with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as told:
+            told.connect("\0" + address[1:] if address.startswith("@") else address)
+            told.sendall(said.encode())
+
+
+async def keep_alive(is_alive: Callable[[], bool]) -> None:
+    """Tell the watchdog twice in each of its intervals that the service is alive, as long as it is."""
+    interval = os.environ.get("WATCHDOG_USEC", "")
+    if not interval.isdecimal() or os.environ.get("WATCHDOG_PID", str(os.getpid())) != str(os.getpid()):
+        return
+    while is_alive():
+        notify_systemd("WATCHDOG=1")
+        await asyncio.sleep(int(interval) / 2e6)
+
+
+class Reloader:
+    """Takes over what a file says now, where a running service can; otherwise it goes on as before.
+
+    `read` reads and checks the file. `certificates` is what encrypts new connections; None without TLS.
+    """
+
+    def __init__(
+        self, context: AppContext, read: Callable[[], Settings], certificates: ssl.SSLContext | None = None
+    ) -> None:
+        self._context, self._read, self._certificates = context, read, certificates
+        self._one_at_a_time = asyncio.Lock()
+
+    async def reload(self) -> bool:
+        """Take the file over, or log in one line why not; returns whether it was taken over."""
+        async with self._one_at_a_time:
+            try:
+                settings, opened = await asyncio.to_thread(self._prepare)
+            except InvalidSettings as error:
+                self._refuse("; ".join(error.problems))
+            except (PanPrivacyError, OSError, ValueError) as error:
+                self._refuse(str(error))
+            else:
+                self._take_over(settings, opened)
+                log("reloaded", counters=[counter.name for counter in opened])
+                return True
+            return False
+
+    @staticmethod
+    def _refuse(cause: str) -> None:
+        log("the file is not reloaded: all goes on as before", level="error", cause=cause)
+
+    def _prepare(self) -> tuple[Settings, list[Counter]]:
+        """What the file says, and its new counters: opened, and not served yet."""
+        service, settings = self._context.service, self._read()
+        problems = list(_unreloadable(service.settings, settings))
+        if problems:
+            raise InvalidSettings(problems)
+        opened = service.open_new(settings.counters)
+        try:
+            if self._certificates is not None and settings.service.tls is not None:
+                self._certificates.load_cert_chain(settings.service.tls.certificate, settings.service.tls.key)
+        except OSError:
+            for counter in opened:
+                counter.discard()
+            raise
+        return settings, opened
+
+    def _take_over(self, settings: Settings, opened: list[Counter]) -> None:
+        service = self._context.service
+        self._context.tokens = settings.tokens
+        for each in settings.counters:
+            if each.name in service.counters:
+                service.counters[each.name].settings = each
+        for counter in opened:
+            self._context.adopt(counter)
+            service.adopt(counter)
+        service.settings = settings
+
+
+def _unreloadable(old: Settings, new: Settings) -> Iterator[str]:
+    """Changes that need a restart."""
+    restart = "changes of it need a restart"
+    tables = [each.service.model_copy(update={"tls": each.service.tls is not None}) for each in (old, new)]
+    if tables[0] != tables[1]:
+        yield f"service: {restart}, except for the files of tls"
+    if old.limits != new.limits:
+        yield f"limits: {restart}"
+    known = {each.name: each for each in new.counters}
+    for each in old.counters:
+        if each.name not in known:
+            yield f"counters.{each.name}: leaving a counter out needs a restart"
+        elif _untitled(each) != _untitled(known[each.name]):
+            yield f"counters.{each.name}: {restart}, except for its title"
+
+
+def _untitled(settings: CounterSettings) -> tuple[object, ...]:
+    table = settings.table.model_copy(update={"title": ""})
+    return table, settings.universe, settings.columns, settings.plan, settings.source

@@ -16,7 +16,7 @@ from typing import Any
 
 from panprivacy.errors import PanPrivacyError
 from panprivacy.ingest.problems import ProblemType, Refused, drop_frames
-from panprivacy.memory.stack import wipe_stack
+from panprivacy.memory.intrinsics import wipe_stack
 from panprivacy.serve.logs import log
 from panprivacy.state import StateFile
 from panprivacy.universe import Universe
@@ -245,6 +245,7 @@ class Worker:
         self._ready = threading.Condition()
         self._closing = False
         self._turn: _Turn | None = None
+        self._writing = 0.0  # seconds that the last write took
         self._waiting: list[tuple[Job, Any]] = []  # done, and not on disk yet
         kept.saved, kept.lost = self._confirm, self._refuse
         self._thread = threading.Thread(target=self._run, name=f"counter {name}", daemon=True)
@@ -287,7 +288,9 @@ class Worker:
     def _run(self) -> None:
         while self._wait():
             self._work_on_group()
+            began = time.monotonic()
             self._guarded(self._kept.save_if_changed)
+            self._writing = time.monotonic() - began
             self._confirm()
             wipe_stack()
 
@@ -299,10 +302,16 @@ class Worker:
             return bool(self._jobs) or not self._closing
 
     def _work_on_group(self) -> None:
-        """Do jobs that wait, also those that come meanwhile, for a while."""
-        end = time.monotonic() + _GROUP
-        while self._do_next() and time.monotonic() < end:
-            pass
+        """Do the jobs that wait, and go on with those that come meanwhile until as much time is spent as a write takes.
+
+        Senders wait for the write. A group that took all that comes would let them wait together, and then send
+        together, while there is nothing to do here.
+        """
+        began, waiting = time.monotonic(), self.queue
+        while self._do_next():
+            waiting, spent = waiting - 1, time.monotonic() - began
+            if spent > _GROUP or (waiting <= 0 and spent > self._writing):
+                break
 
     def _do_next(self, instead_of: bytes | None = None) -> bool:
         """Do a job that waits, or one that `pop_instead_of` has; False if there is none."""

@@ -3,8 +3,7 @@
 from typing import Any, Protocol
 
 from panprivacy.memory.scratch import Scratch
-from panprivacy.slots.categories import OneCategoryPerUser
-from panprivacy.slots.users import AllUsers, Ranges, Slots, UserSample
+from panprivacy.slots.users import AllUsers, OneCategoryPerUser, Ranges, Slots, UserSample
 from panprivacy.universe.integers import Lookup, Words
 
 __all__ = ["AllUsers", "OneCategoryPerUser", "Ranges", "SlotMap", "Slots", "UserSample"]

@@ -75,11 +75,15 @@ class BatchUpdate:
     def take(self, pieces: list[Chunk]) -> None:
         """Redraw the bit of every event."""
         rows = sum(map(len, pieces))
+        if not rows:
+            return
         size, threads = self._cut(rows)
-        parts = chunks(pieces, size)
         if threads == 1 and len(pieces) == 1 and rows <= CHUNK:
-            each(parts, self._look_up_and_redraw, 1)
-        elif threads > 1 and self._marks_first(rows):
+            with Scratch() as scratch:
+                self._look_up_and_redraw(pieces[0][:rows], scratch)
+            return
+        parts = chunks(pieces, size)
+        if threads > 1 and self._marks_first(rows):
             self._mark_and_redraw(parts, threads)
         elif self._keeps_slots(pieces, size, threads):
             with nullcontext() if self.table.repeatable else self.table.restored_on_error():

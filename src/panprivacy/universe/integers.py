@@ -83,6 +83,8 @@ def integers(chunk: Any, scratch: Scratch) -> NDArray[np.integer]:
 
     An array of objects comes back where Python's integers fit no 64-bit type together.
     """
+    if type(chunk) is np.ndarray and chunk.dtype.kind in "iu" and chunk.size:
+        return chunk
     refuse_floats(chunk)
     # NumPy would make an object of every number in a range, which could not be wiped.
     array = np.arange(chunk.start, chunk.stop, chunk.step) if isinstance(chunk, range) else np.asarray(chunk)

@@ -60,8 +60,8 @@ class Users(LookedUp):
 
     `ids` is a list, a set, an array, a Polars or Arrow column, a `column` of a frame, of a DuckDB relation or of an
     Arrow reader, or the path or URL of a file: ``.txt`` with one id a line, or a `column` of any file that events may
-    be in, read as ``--universe-file`` reads it (where a text file spells every id like an integer, they are integers;
-    where one is ``007``, all are text). Duplicates count once, and the order does not matter: the same set of ids is
+    be in, read as commands read it (where a text file spells every id like an integer, they are integers; where one
+    is ``007``, all are text). Duplicates count once, and the order does not matter: the same set of ids is
     the same universe. The list is needed to feed events; it is public knowledge by the design of density estimation,
     and it is never part of an estimator's bytes, which hold only its fingerprint. Ids other than integers, strings and
     bytes need a `repr` that spells out their value.
@@ -398,7 +398,7 @@ def _by_group(ids: "pl.Series | list[Hashable]", groups: Any) -> "tuple[pl.Serie
 
 def _read(file: str, column: str | None, group: str | None, options: Mapping[str, Any] | None) -> tuple[Any, Any]:
     """The ids of a file, and the groups of users if a column of them is named."""
-    from panprivacy.ingest.lists import read_ids
+    from panprivacy.ingest.reading import read_ids
 
     groups = None if group is None else read_ids(file, group, "group", options)
     return read_ids(file, column, storage_options=options), groups

@@ -1,14 +1,13 @@
 """Crossings: every exported estimator with every feature that it can meet, each audited, refused or not applicable.
 
-`rows` are the estimators, `columns` the features; a column finds one of the `cells` for any row.
+Rows are the estimators, `columns` the features; a column finds one of the `cells` for any row.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from panprivacy.audit.crossings.cells import Cell, How, Verdict
+from panprivacy.audit.crossings.cells import Cell, How, Row, Verdict, rows
 from panprivacy.audit.crossings.columns import COLUMNS, MORE, Column
-from panprivacy.audit.crossings.rows import Row, rows
 
 __all__ = [
     "COLUMNS",

@@ -8,8 +8,10 @@ from typing import Any
 
 from panprivacy.audit import holders, interference
 from panprivacy.audit.crossings.cells import (
+    KINDS,
     Cell,
     How,
+    Row,
     Scenario,
     Verdict,
     measure,
@@ -17,7 +19,6 @@ from panprivacy.audit.crossings.cells import (
     refusal,
     refused,
 )
-from panprivacy.audit.crossings.rows import KINDS, Row
 from panprivacy.audit.holders import Observer
 from panprivacy.audit.subjects import SUBJECTS, Case
 from panprivacy.estimators.actives import ActiveUsers

@@ -11,8 +11,7 @@ import numpy as np
 
 from panprivacy.audit.enumeration.delta import DeltaJudge, Place, Region, contrast_of, region
 from panprivacy.audit.enumeration.loss import Finding, Visible
-from panprivacy.audit.enumeration.machine import Machine, Step
-from panprivacy.audit.enumeration.memories import CODE, LOCKS, METHODS, attributes, tombstones
+from panprivacy.audit.enumeration.machine import CODE, LOCKS, METHODS, Machine, Step, attributes, tombstones
 from panprivacy.audit.enumeration.outcomes import EveryOutcome, Noised
 
 AGREE = 1e-12

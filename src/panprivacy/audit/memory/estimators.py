@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from panprivacy import registry
-from panprivacy.estimators.traits import example
 from panprivacy.folder.shards import shard_name
 from panprivacy.periods import DAY
+from panprivacy.registry import example
 from panprivacy.testing import table_of
 
 pp: Any = import_module("panprivacy")  # as a program sees it: this layer may not import higher ones

@@ -36,7 +36,7 @@ from panprivacy.audit.memory.estimators import (
     shards_of,
     times_of,
 )
-from panprivacy.folder.combining import Combiner
+from panprivacy.folder.batches import Combiner
 from panprivacy.folder.shards import shard_name
 from panprivacy.periods import SECOND
 from panprivacy.privacy import coins, noisy_counts

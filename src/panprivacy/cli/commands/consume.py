@@ -18,8 +18,7 @@ from panprivacy.ingest.batch import Columns, Kind
 from panprivacy.ingest.files import STDIN
 
 if TYPE_CHECKING:
-    from panprivacy.cli.kept import Kept
-    from panprivacy.cli.run import Run
+    from panprivacy.cli.run import Kept, Run
     from panprivacy.cli.sources import Listened
     from panprivacy.estimators.base import Estimator
 

@@ -17,8 +17,7 @@ from panprivacy.ingest.batch import Kind
 from panprivacy.ingest.files import STDIN
 
 if TYPE_CHECKING:
-    from panprivacy.cli.kept import Kept
-    from panprivacy.cli.run import Run
+    from panprivacy.cli.run import Kept, Run
     from panprivacy.cli.sources import Events
 
 
@@ -235,7 +234,7 @@ class CountsOptions(TableOptions):
 
     def source(self, files: Sequence[str], run: "Run", kind: Kind) -> "Events":
         """As `CountOptions.source`; in a folder, the files may be a batch that counts once."""
-        from panprivacy.cli.kept import name_batch
+        from panprivacy.cli.run import name_batch
 
         name_batch(run.kept, self.state.batch, files, run.output)
         return super().source(files, run, kind)

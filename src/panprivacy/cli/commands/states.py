@@ -19,7 +19,7 @@ def show(state: StatePath, /, *, plot: Plot = None, as_json: Json = False, as_cs
 
     Example: [bold]panprivacy show flu.pp[/bold]
     """
-    from panprivacy.cli.kept import KeptFolder, is_folder
+    from panprivacy.cli.run import KeptFolder, is_folder
     from panprivacy.estimates.plots import check_picture
     from panprivacy.state import StateFile
 
@@ -92,8 +92,7 @@ def release(
 
     A release spends privacy budget, which is recorded on disk before the answer is printed.
     """
-    from panprivacy.cli.kept import kept_anywhere, load_estimator
-    from panprivacy.cli.run import Run
+    from panprivacy.cli.run import Run, kept_anywhere, load_estimator
     from panprivacy.cli.schedule import AtTheEnd
     from panprivacy.estimates.plots import check_picture
 
@@ -112,7 +111,7 @@ def rerandomize(state: StatePath, /) -> None:
 
     The state must have been made with --intrusions, which plans how often this can be done.
     """
-    from panprivacy.cli.kept import KeptFolder, kept_anywhere, load_estimator
+    from panprivacy.cli.run import KeptFolder, kept_anywhere, load_estimator
 
     with kept_anywhere(state) as kept:
         assert kept is not None
@@ -149,7 +148,7 @@ def merge(
     Once the merged state is on disk, the files of its parts are overwritten and deleted, since an old
     copy of a state is one more reading of it.
     """
-    from panprivacy.cli.kept import kept_in
+    from panprivacy.cli.run import kept_in
     from panprivacy.estimators.merge import merge as merge_estimators
 
     with kept_in(target) as kept, ExitStack() as locks:
@@ -176,7 +175,7 @@ def merge(
 
 def _parts(states: list[str]) -> "list[StateFile]":
     """The files of the parts of a merge, each of which is named once."""
-    from panprivacy.cli.kept import refuse_folder
+    from panprivacy.cli.run import refuse_folder
     from panprivacy.state import StateFile
 
     if len(states) < 2:
@@ -243,7 +242,7 @@ def grow(
     The state knows only a fingerprint of its list, so the old list has to be given, too. From then on, feed the state
     with --universe-file and the new list.
     """
-    from panprivacy.cli.kept import kept_in
+    from panprivacy.cli.run import kept_in
     from panprivacy.ingest import read_ids, split_column
     from panprivacy.universe import Users
 
@@ -273,7 +272,7 @@ def grow(
 
 def _growable(file: "StateFile", universe: Any) -> Any:
     """The estimator in a file, if it can grow."""
-    from panprivacy.cli.kept import load_estimator
+    from panprivacy.cli.run import load_estimator
     from panprivacy.universe.open import OpenUniverse
 
     est = load_estimator(file, universe)

@@ -87,7 +87,7 @@ def compile() -> None:
     the folder that NUMBA_CACHE_DIR names, for this processor.
     """
     from panprivacy.kernels import ALWAYS, READERS, SOME, load_kernels
-    from panprivacy.privacy.noise_kernels import load_gaussian
+    from panprivacy.privacy.kernels import load_gaussian
 
     began = time.perf_counter()
     load_kernels((*ALWAYS, *SOME, *READERS))

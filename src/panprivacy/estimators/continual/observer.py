@@ -26,15 +26,15 @@ from panprivacy.estimators.continual.observed import (
     taken_over,
     tracked_by,
 )
-from panprivacy.estimators.continual.shares import Plan
+from panprivacy.estimators.continual.shares import Workload
 from panprivacy.estimators.density import Density
 from panprivacy.estimators.saving import Saveable
-from panprivacy.estimators.traits import Traits
 from panprivacy.memory import ownership
+from panprivacy.memory.intrinsics import wipe_stack
 from panprivacy.memory.scratch import Scratch
-from panprivacy.memory.stack import wipe_stack
 from panprivacy.privacy.budget import and_delta
 from panprivacy.privacy.coins import Coins
+from panprivacy.registry import Traits
 from panprivacy.state import Snapshot, StateFile
 from panprivacy.units import format_bytes
 from panprivacy.universe import Ids, Universe
@@ -129,7 +129,7 @@ class Continual(Saveable):
                 f"plan for at most {_MOST_OBSERVATIONS:,} observations, got {planned:,}", code="observations-range"
             )
         most = ceil(1 / step) if moves is None else check_whole(moves, "moves")
-        plan = Plan(size=0, moves=most, observations=planned, rising=moves is None)
+        plan = Workload(size=0, moves=most, observations=planned, rising=moves is None)
         if isinstance(universe, Density):
             if (epsilon, delta, sample, memory, coins) != (None,) * 5:
                 raise InvalidValue(

@@ -16,23 +16,25 @@ from panprivacy.errors import CannotMerge, InvalidValue, PanPrivacyError
 from panprivacy.estimates import Cost, CountRelease
 from panprivacy.estimates.estimate import OfPart
 from panprivacy.estimators.base import Estimator
-from panprivacy.estimators.distinct.likelihood import CountModel, not_negative, total
-from panprivacy.estimators.distinct.overlap import union_pair, united
-from panprivacy.estimators.distinct.sizing import (
+from panprivacy.estimators.distinct.law import (
+    CountModel,
     buckets_for,
     counts_within,
     levels_for,
     model_of,
+    not_negative,
     relative_error,
     settled_from,
+    total,
 )
-from panprivacy.estimators.traits import Traits
+from panprivacy.estimators.merge import union_pair, united
 from panprivacy.memory.scratch import Scratch
 from panprivacy.privacy import coins as coin_sources
 from panprivacy.privacy.coins import Coins
 from panprivacy.privacy.ledger import Ledger, Published
 from panprivacy.privacy.pairs import Pair
 from panprivacy.privacy.splitting import best_split
+from panprivacy.registry import Traits
 from panprivacy.slots import SlotMap
 from panprivacy.slots.choosing import parse_categories
 from panprivacy.slots.hashed import Hashed

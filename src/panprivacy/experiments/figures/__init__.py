@@ -1,8 +1,16 @@
 """The figures: 1 to 7 are the paper's, 8 to 10 are what it does not have."""
 
-from panprivacy.experiments.figures.coins import BUDGETS, LOSSES, RATIOS
 from panprivacy.experiments.figures.equal_bits import EQUAL_BITS, STRUCTURED
-from panprivacy.experiments.figures.mse import ERROR_PROBABILITY, MSE_EPSILON, MSE_SAMPLE, MSE_THEORY, SAMPLE_SIZES
+from panprivacy.experiments.figures.paper import (
+    BUDGETS,
+    ERROR_PROBABILITY,
+    LOSSES,
+    MSE_EPSILON,
+    MSE_SAMPLE,
+    MSE_THEORY,
+    RATIOS,
+    SAMPLE_SIZES,
+)
 from panprivacy.experiments.figures.study import Study, save
 
 STUDIES: dict[int, Study] = {

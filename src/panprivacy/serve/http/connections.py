@@ -1,4 +1,7 @@
-"""Connections of the service: requests are forgotten when they are served, and long bodies go straight to their buffer.
+"""Connections of the service: how many there may be, what they keep of a request, and how a long body is read.
+
+**Number.** Connections that are too many are closed as they come, before TLS and before any byte of them. asyncio would
+log every connection for which there is no file, thousands a second.
 
 **Forgetting.** A connection of uvicorn keeps its last request until the next one comes, and refers to itself through
 it, so that only Python's collector of cycles would free both. Here a request is forgotten as soon as its task is done:
@@ -13,14 +16,18 @@ answer is cut off.
 made, copied and overwritten: that takes longer than counting it. So once the length of a body is known, and its
 beginning is here, the connection is lent to a protocol that writes the rest where it will be read.
 
-Both need internals of uvicorn, whose tested versions are bounds in pyproject.toml. With the ordinary `receive` alone,
-0.63 times as many ids a second come through in Arrow bodies of 10^6 ids, at 1.5 times the processor time for each, and
-about as many in shorter bodies (`benchmarks/serve.py --against`, medians of 3 rounds on two busy cores). Without the
-forgetting, ids of refused requests stay in memory: `tests/serve/refusal_leaks.py` puts it back, and it is found.
+Forgetting and long bodies need internals of uvicorn, whose tested versions are bounds in pyproject.toml. With the
+ordinary `receive` alone, 0.63 times as many ids a second come through in Arrow bodies of 10^6 ids, at 1.5 times the
+processor time for each, and about as many in shorter bodies (`benchmarks/serve.py --against`, medians of 3 rounds on
+two busy cores). Without the forgetting, ids of refused requests stay in memory: `tests/serve/refusal_leaks.py` puts it
+back, and it is found.
 """
 
 import asyncio
+import errno
 import json
+import os
+import socket
 from collections.abc import Callable
 from functools import partial
 from http import HTTPStatus
@@ -36,7 +43,75 @@ from panprivacy.memory.scratch import wipe
 from panprivacy.serve.config import Limits
 from panprivacy.serve.http.bodies import FILL, BodyBuffer
 from panprivacy.serve.http.guard import PROBLEM, problem_of
+from panprivacy.serve.logs import log
 from panprivacy.serve.memory import MemoryLimit
+
+_NO_FILES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+_AT_ONCE = 100  # connections that are closed before others get their turn
+
+
+class _CountedConnection(socket.socket):
+    """A connection that tells when it is closed."""
+
+    closed: Callable[[], None] | None = None
+
+    def close(self) -> None:
+        """Close it."""
+        super().close()
+        told, self.closed = self.closed, None
+        if told is not None:
+            told()
+
+
+class Listener(socket.socket):
+    """Takes connections while fewer than `most` are open: the place of another listening socket."""
+
+    def __init__(self, opened: socket.socket, most: int) -> None:
+        super().__init__(opened.family, opened.type, opened.proto, opened.detach())
+        self._most, self._open = most, 0
+        self._spare = os.open(os.devnull, os.O_RDONLY)  # given up to take, and close, a connection without a file
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        """The next connection, if it may be open."""
+        for _ in range(_AT_ONCE):
+            try:
+                plain, address = super().accept()
+            except OSError as error:
+                if error.errno not in _NO_FILES:
+                    raise
+                self._refuse_without_file()
+                continue
+            if self._open < self._most:
+                self._open += 1
+                connection = _CountedConnection(plain.family, plain.type, plain.proto, plain.detach())
+                connection.closed = self._note_closed
+                return connection, address
+            plain.close()
+            _note_refused()
+        raise BlockingIOError
+
+    def close(self) -> None:
+        """Close it, and the spare file."""
+        super().close()
+        if self._spare >= 0:
+            os.close(self._spare)
+            self._spare = -1
+
+    def _refuse_without_file(self) -> None:
+        os.close(self._spare)
+        try:
+            super().accept()[0].close()
+        finally:
+            self._spare = os.open(os.devnull, os.O_RDONLY)
+        _note_refused()
+
+    def _note_closed(self) -> None:
+        self._open -= 1
+
+
+def _note_refused() -> None:
+    log("connections are closed unheard: too many are open", level="warning")
+
 
 _GOODBYE = 1.0  # seconds for a peer to agree that a connection is closed
 _SLICE = 2**12  # bytes of a head that are parsed at a time

@@ -1,12 +1,15 @@
-"""What all routes share: the service, the roles of senders, durations of requests, and readers of event streams."""
+"""What all routes share: the service, roles of senders and how often they may ask, durations, readers of streams."""
 
 import asyncio
+import secrets
 import time
 from collections import Counter as Tally
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from ipaddress import ip_address, ip_network
+from typing import Any
 
 from starlette.requests import Request
 
@@ -15,13 +18,82 @@ from panprivacy.memory.hardening import Hardening
 from panprivacy.serve.config import Network
 from panprivacy.serve.counter import Counter
 from panprivacy.serve.http.bodies import BodyQuota
-from panprivacy.serve.http.rates import Rates
 from panprivacy.serve.http.stream import ReleaseNotifier
 from panprivacy.serve.logs import log
 from panprivacy.serve.memory import MemoryLimit
 from panprivacy.serve.service import Service
 from panprivacy.serve.tokens import ROLES, Token, holder_of
 from panprivacy.units import magnitude
+
+_BURST = 2.0  # seconds' worth of requests that may come at once
+_MOST = 10_000  # senders that are remembered
+_OCTETS = 16  # of a key and of a digest
+
+
+class Rates:
+    """Refuses senders that send too often; a rate of 0 refuses none.
+
+    A sender is remembered by a keyed hash, and only until its bucket is full again, which takes two seconds, or the
+    time of one request where that is longer. `later` calls a function after some seconds, as `loop.call_later` does:
+    with it senders are forgotten in time even if no request comes. The key lives as long as the process.
+
+    >>> rates = Rates(0.5)
+    >>> rates.check("clinic")
+    >>> rates.check("clinic")
+    Traceback (most recent call last):
+        ...
+    panprivacy.ingest.problems.Refused: Too many requests; wait as long as Retry-After says.
+    """
+
+    def __init__(self, rate: float, later: Callable[[float, Callable[[], None]], Any] | None = None) -> None:
+        self._rate, self._later = rate, later
+        self._full = max(rate * _BURST, 1.0)
+        self._left: dict[bytes, tuple[float, float]] = {}
+        self._key = secrets.token_bytes(_OCTETS)
+        self._forgetting = False
+
+    @property
+    def remembered(self) -> int:
+        """How many senders are remembered."""
+        return len(self._left)
+
+    def check(self, sender: str) -> None:
+        """Count a request, or refuse it."""
+        if not self._rate:
+            return
+        now = time.monotonic()
+        hashed = self.hash_of(sender)
+        left = self._filled(self._left.pop(hashed, (self._full, now)), now)
+        if len(self._left) >= _MOST:
+            self._left.pop(next(iter(self._left)))  # the oldest
+        self._left[hashed] = (max(left - 1, 0) if left >= 1 else left, now)
+        if self._later is not None and not self._forgetting:
+            self._forgetting = True
+            self._later(self._full / self._rate, self._forget_again)
+        if left < 1:
+            raise Refused(ProblemType.rate, retry=(1 - left) / self._rate)
+
+    def hash_of(self, sender: str) -> bytes:
+        """What stands for a sender while it is remembered."""
+        return blake2b(sender.encode(), digest_size=_OCTETS, key=self._key).digest()
+
+    def forget(self) -> None:
+        """Forget senders whose bucket is full: to them it is as if they had never come."""
+        now = time.monotonic()
+        full = [sender for sender, bucket in self._left.items() if self._filled(bucket, now) >= self._full]
+        for sender in full:
+            del self._left[sender]
+
+    def _forget_again(self) -> None:
+        self.forget()
+        self._forgetting = bool(self._left)
+        if self._forgetting and self._later is not None:
+            self._later(self._full / self._rate / 4, self._forget_again)
+
+    def _filled(self, bucket: tuple[float, float], now: float) -> float:
+        left, at = bucket
+        return min(left + (now - at) * self._rate, self._full)
+
 
 _BEARER = "bearer "
 _KEPT = 500  # durations of each route

@@ -11,7 +11,7 @@ from starlette.types import Receive, Scope, Send
 
 from panprivacy.ingest.problems import ProblemType, Refused
 from panprivacy.serve.counter import Counter
-from panprivacy.serve.releases import Record
+from panprivacy.serve.records import Record
 
 _PULSE = 20.0  # seconds after which a comment is sent, which fails if the reader is gone
 _BATCH = 2**16  # bytes of releases that are read at a time

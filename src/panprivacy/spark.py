@@ -1,29 +1,33 @@
-"""From a DataFrame or a stream to a state folder, in two stages with a shuffle between them.
+"""Spark: feed a state folder from a DataFrame or a stream, on as many machines as there are.
 
-The first stage turns each partition of events into a set of slots for each shard, and changes nothing. The second stage
-feeds the shards. If the first stage finds a bad id, it sends the error to all tasks of the second, instead of the sets.
-A task of the second stage reads everything that was sent to it before it changes its shards: so every task knows of
-every bad id before anything changes.
+    from panprivacy import spark as pps
+
+    folder = pp.StateFolder.create("/shared/flu", universe=10**9, epsilon=1.0, releases=52)
+    pps.update(spark.read.parquet("/events"), "user", folder)
+    pps.stream(spark.readStream.schema(schema).parquet("/events"), "user", folder, every="1 minute")
+    pps.release(folder).density
+
+The bits stay in the folder. Spark moves, for every partition of the events and every shard of the folder, the set of
+slots that are touched; its state store, which keeps old versions, has no part in it. `docs/how-to/spark.md` says how to
+set a cluster up, and what an intruder finds on which disk.
+
+**Two stages, with a shuffle between them.** The first stage turns each partition of events into a set of slots for each
+shard, and changes nothing. The second stage feeds the shards. If the first stage finds a bad id, it sends the error to
+all tasks of the second, instead of the sets. A task of the second stage reads everything that was sent to it before it
+changes its shards: so every task knows of every bad id before anything changes.
 
 The shuffled sets say who is in a batch. So the session must encrypt them on disk, and delete them after the batch.
 """
 
 import pickle
-from collections.abc import Iterator, Sequence
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from panprivacy.errors import InvalidType, InvalidValue, NotPrivate, PanPrivacyError
 from panprivacy.folder import StateFolder
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-import struct
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
 from panprivacy.folder.batch_log import LateBatch
 from panprivacy.memory.scratch import Scratch
 from panprivacy.universe.columns import chosen_rows
@@ -32,7 +36,7 @@ from panprivacy.universe.strangers import mask_inside
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from panprivacy.folder import StateFolder
+__all__ = ["release", "stream", "update"]
 
 SETS = "task int, slots binary, fault binary"
 """What the first stage makes: a set of slots for a shard, which a task feeds, or the error in the events."""
@@ -176,9 +180,6 @@ def _row(task: int, slots: Any, fault: bytes | None) -> "pa.RecordBatch":
     return pa.record_batch(
         [pa.array([task], pa.int32()), held, pa.array([fault], pa.binary())], ["task", "slots", "fault"]
     )
-
-
-# --- sessions ---------------------------------------------------------------------------------------------------------
 
 
 NEEDED = {
