@@ -43,7 +43,7 @@ def of_two_days(make: Callable[[], Any]) -> Callable[[bool], tuple[int, float]]:
         if beside:
             _refused(lambda: est.update(ONE, time="2030-01-01"))
         for day, ids in (("2026-01-05", OTHERS[:60_000]), ("2026-01-06", OTHERS[60_000:])):
-            refused += len(ids) * _refused(partial(est.update_many, ids, day))
+            refused += len(ids) * _refused(partial(est.update_many, ids, time=day))
         _refused(lambda: est.advance("2026-01-07"))
         if isinstance(est, pp.Windows):
             return refused, est.closed[1].release.density

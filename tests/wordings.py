@@ -20,8 +20,8 @@ _HEAD = """# Errors by code
 Every error that this library raises on purpose is a `pp.PanPrivacyError`. Its `code` stays when its sentence changes:
 test for the code, show the sentence. `{...}` stands for a value. This page is written by `python tests/wordings.py`.
 
-| code | error | sentence |
-|---|---|---|
+| code and class | sentence |
+|---|---|
 """
 
 
@@ -34,7 +34,7 @@ class Wording(NamedTuple):
 
     def __str__(self) -> str:
         sentence = " ".join(self.sentence.split()).replace("|", "\\|")
-        return f"| `{self.code}` | {self.error} | {sentence} |"
+        return f"| `{self.code}` {self.error} | {sentence} |"
 
 
 @cache

@@ -13,6 +13,7 @@ import pytest
 from dated import DatedRows
 
 import panprivacy as pp
+from benchmark_modules import benchmark
 from panprivacy import audit
 from panprivacy.audit import interference as audited
 from panprivacy.audit.interference import ADDITIONS, START, TIMED, USERS, Row, Seen, Step, Subject, Tick
@@ -349,3 +350,14 @@ def test_the_exact_auditor_finds_a_row_that_moves_the_clock() -> None:
     """A row that ends days makes releases, and an event that draws noise is refused by the auditor."""
     with pytest.raises(NotImplementedError, match="noise was drawn"):
         audit.exact(dated(ahead=1457, late="skip", early="skip"), 2, 1, releases=1, verbs=DatedRows.VERBS)
+
+
+# --- the benchmark --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["ActiveUsers, one event dated 2030", "Windows, one event dated 2030"])
+def test_the_benchmark_finds_that_one_user_changes_nothing(name: str) -> None:
+    run = benchmark("one_user").SCENARIOS[name]
+    (_, without), (refused, beside) = run(False), run(True)
+    assert refused == 0
+    assert beside == pytest.approx(without, abs=0.01)

@@ -74,6 +74,40 @@ def test_a_row_without_a_time_refuses_its_batch_before_anything_is_released(visi
     assert "until" not in made.stdout
 
 
+def written(folder: Path, *days: str, users: int = 30) -> None:
+    """A file for each of these, with a row of each of some users at this time; others with a row of one user first."""
+    for number, given in enumerate(days):
+        day, _, one = given.partition("+")
+        rows = (f"{user},{day}" for user in range(1 + users * number, 1 + users * (number + 1)))
+        (folder / f"{number}.csv").write_text("\n".join(["id,at", *([f"0,{one}"] if one else []), *rows]))
+
+
+def test_an_early_row_refuses_its_batch_before_anything_is_released(tmp_path: Path) -> None:
+    """Its batch is the second; as if it moved the clock, the rows of January that come third would be late."""
+    written(tmp_path, "2026-01-30", "2026-02-01+2031-01-01", "2026-01-31")
+    made = invoke(asked(tmp_path, "--lateness", "7d", "--releases", "3", "--json"))
+    assert made.exit_code != 0
+    assert "1.csv: row 1: at 2031-01-01 is 59 periods after the one from 2026-02-01 on" in made.stderr
+    assert "until" not in made.stdout
+
+
+def test_rows_that_are_late_may_fill_a_gap_before_rows_that_wait(tmp_path: Path) -> None:
+    """Days without rows in between refuse a row only if no row of them can come any more."""
+    written(tmp_path, "2026-01-01", "2026-01-04", "2026-01-02", "2026-01-03", users=20)
+    daily = ("--release-every", "day", "--releases", "4", "-e", "200")
+    densities = [row["density"] for row in released(tmp_path, *daily, "--lateness", "3d")]
+    assert densities == pytest.approx([0.2, 0.4, 0.6, 0.8], abs=0.05)
+    made = invoke(asked(tmp_path, *daily, "--lateness", "1d"))
+    assert "1.csv: row 1: at 2026-01-04 is 3 periods after" in made.stderr
+
+
+def test_rows_wait_also_where_no_start_is_given_and_early_rows_are_left_out(tmp_path: Path) -> None:
+    written(tmp_path, "2026-01-30", "2026-02-01+2031-01-01", "2026-01-31")
+    skip = ("--lateness", "7d", "--late", "skip", "--early", "skip", "--releases", "2", "-e", "200")
+    densities = [row["density"] for row in released(tmp_path, *skip)]
+    assert densities == pytest.approx([0.6, 0.9], abs=0.05)
+
+
 def test_what_is_counted_anew_keeps_no_state(visits: Path, tmp_path: Path) -> None:
     made = invoke(["density", visits, "-c", "id", "-n", "100", "-e", "1", "--anew", "--state", tmp_path / "flu.pp"])
     assert made.exit_code != 0

@@ -14,6 +14,7 @@ from panprivacy.ingest.feed import WRITTEN, bad_row, moments_of_rows
 from panprivacy.memory.scratch import Scratch
 from panprivacy.periods import (
     CALENDAR,
+    DAY,
     END_OF_TIME,
     NO_TIME,
     SKIPPED,
@@ -152,13 +153,24 @@ class Calendar:
         assert self.column is not None
         return moments_of_rows(batch, self.column, scratch, NO_TIME if self.policy.early == "skip" else None, self.zone)
 
-    def reached(self, moments: NDArray[np.int64], scratch: Scratch) -> int:
-        """The latest of these moments, but for rows that are early and left out: these move no clock."""
-        if self._grid is None or self.policy.early == "refuse":
-            return int(moments.max())
+    def reached(self, batch: Batch, moments: NDArray[np.int64], patience: int, scratch: Scratch) -> int:
+        """The latest of these moments, but for rows that are early: these move no clock.
+
+        The last of them are of the rows of a batch. If the policy refuses early rows, and no row that is late by less
+        than `patience` can be between one of them and the rows before, the batch is refused.
+        """
+        latest = int(moments.max())
+        open_ = self._grid.number(int(moments.min())) if self._first is None else self.passed
+        endless = self._planned if self._first is not None else self._planned + open_
         numbers = scratch.own(moments.copy())
-        self._grid.cut(numbers, self.passed, replace(self.policy, late="skip"), scratch)
-        return int(moments.max(where=scratch.own(numbers != SKIPPED), initial=self.opened))
+        each = replace(self.policy, late="skip", early="skip")
+        counted = self._grid.cut(numbers, open_, each, scratch, endless=endless).last
+        last = open_ if counted is None else counted
+        hopeless = last != endless and latest - patience >= self._grid.start_of(last + self.policy.ahead + 1)
+        if hopeless and self.policy.early == "refuse":
+            row, time = int(moments[-len(batch.rows) :].argmax()), f"{self.column} {self.shown(latest)}"
+            raise bad_row(batch, row, self._wrong(time, self._grid.number(latest), last, None))
+        return int(moments.max(where=scratch.own(numbers != SKIPPED), initial=self._grid.start_of(open_)))
 
     def cut(self, batch: Batch, moments: NDArray[np.int64], scratch: Scratch) -> PeriodRows:
         """The period that each row of a batch counts in, or which row is wrong; the moments are overwritten.
@@ -177,7 +189,10 @@ class Calendar:
             )
         except Untimely as row:
             time = f"{self.column} {self.shown(int(times[row.row]))}"
-            raise bad_row(batch, row.row, self._wrong(time, row.period, row.reached)) from None
+            # What is after the row in time, as far as it is known here: rows of the batch, and the open period.
+            latest = max(int(times[: row.row].max(initial=0)), self._periods.start_of(row.reached))
+            late = None if now is not None else latest - int(times[row.row])
+            raise bad_row(batch, row.row, self._wrong(time, row.period, row.reached, late)) from None
 
     def _begin(self, moments: NDArray[np.int64], scratch: Scratch) -> None:
         """Let the first row that has a time decide which period is the first one; without one, a later batch does."""
@@ -186,21 +201,22 @@ class Calendar:
             self.passed = self._first = self._grid.number(int(moments[timed.argmax()]))
             self._planned += self._first
 
-    def _wrong(self, time: str, period: int, open_: int) -> str:
-        """The error of a row whose period is not the open one."""
-        shown, start_of, unit = self.shown, self._periods.start_of, self.unit
+    def _wrong(self, time: str, period: int, open_: int, late: int | None) -> str:
+        """The error of a row whose period is not the open one; `late` is how late a row of a file came, at least."""
+        shown, start_of, unit = self.shown, self._grid.start_of, self.unit
         opened, sort = shown(start_of(open_)), f"sort by {self.column}"
         if self._passed_before and period < self._passed_before:
             until = shown(start_of(self._passed_before))
             return f"{time} is before {until}, until which this state has released; feed later events only"
-        assert self._first is not None
-        if period < self._first:
+        if self._first is not None and period < self._first:
             first = shown(start_of(self._first))
             return f"{time} is before {first}, when the first {unit} starts; {sort}, or give an earlier --start"
         if period < open_:
-            return f"{time} comes after a row of the {unit} from {opened} on; {sort}"
+            waits = "" if late is None else f", or say --lateness {-(-late // DAY)}d, or more if other rows are later"
+            return f"{time} comes after a row of the {unit} from {opened} on; {sort}{waits}"
         ahead = f"{period - open_:,} {unit}s after the one from {opened} on, which is open by then"
-        return f"{time} is {ahead}; mend the time, or, if nothing came in between, say --ahead {period - open_}"
+        mend = "mend the time" if late is None else f"mend the time, {sort}"
+        return f"{time} is {ahead}; {mend}, or, if nothing came in between, say --ahead {period - open_}"
 
     @property
     def _periods(self) -> Periods:

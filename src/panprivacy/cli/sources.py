@@ -87,6 +87,7 @@ class Files(Rows):
             for batch in read(files, columns, format_=self.format, layout=self.layout):
                 take(batch)
                 meter.advance(batch)
+                del batch  # before the next one is waited for
                 if keeper.repeatable:  # else files are kept whole or not at all: part of them cannot be fed again
                     keeper.counted()
 
@@ -119,7 +120,8 @@ def in_order_of_time(
             rows = pl.concat([*(each.rows for each in waiting), timed])
             if not len(rows):
                 return
-            until = calendar.reached(scratch.own(rows[moment].to_numpy().copy()), scratch) - patience
+            waited = scratch.own(rows[moment].to_numpy().copy())
+            until = calendar.reached(replace(batch, rows=timed), waited, patience, scratch) - patience
         give(replace(batch, rows=rows), until)
         waiting[:] = [replace(batch, rows=rows.filter(pl.col(moment) >= until))]
 

@@ -244,7 +244,7 @@ class ActivesSeries(Tabular):
 
     def plot(self, path: str | Path | None = None, *, ax: "Axes | None" = None) -> "Axes":
         """Draw smoothed shares over time, with those released as dots; with a path also into a file."""
-        from panprivacy.estimates.plots import draw_actives
+        from panprivacy.estimates.timelines import draw_actives
 
         return draw_actives(self.releases, path, ax)
 

@@ -136,7 +136,7 @@ class Counts(UniverseEstimator[FrequencyRelease]):
         key: bytes | None = None,
         coins: Coins | None = None,
     ) -> None:
-        source = coins or coin_sources.system
+        source = coin_sources.given(coins)
         up_to = check_frequency(up_to, only)
         chosen = choose_slots(universe, source, groups=groups, categories=categories, other=other, shard=shard, key=key)
         delta = check_delta(delta)

@@ -113,7 +113,7 @@ class Density(UniverseEstimator[Release]):
         key: bytes | None = None,
         coins: Coins | None = None,
     ) -> None:
-        source = coins or coin_sources.system
+        source = coin_sources.given(coins)
         chosen = choose_slots(
             universe,
             source,

@@ -6,7 +6,7 @@ from functools import partial
 from math import inf
 from typing import Any, Literal
 
-from panprivacy.checks import check_delta, check_epsilon, check_whole
+from panprivacy.checks import check_delta, check_epsilon, check_whole, shown
 from panprivacy.errors import CannotPlan, InvalidValue
 from panprivacy.estimates.errors import DifferenceErrorModel, ErrorModel, ErrorVariance
 from panprivacy.estimates.retention import MAIN_SHARE
@@ -103,7 +103,7 @@ def plan_periods(
 def _check_asked(estimator: str, touched: float) -> None:
     if estimator not in ("Retention", "ActiveUsers"):
         raise InvalidValue(
-            f"plans about periods are for Retention and ActiveUsers, not for {estimator!r}", code="plan-estimator"
+            f"plans about periods are for Retention and ActiveUsers, not for {shown(estimator)}", code="plan-estimator"
         )
     if not 0 < touched <= 1:
         raise InvalidValue(

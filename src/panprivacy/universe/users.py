@@ -422,6 +422,12 @@ def _column(ids: Any) -> "pl.Series | list[Hashable]":
                 raise floats_refused(kind.__name__)
         if NoneType in kinds:
             refuse_missing(listed.count(None))
+        for kind in kinds:
+            if kind in (bool, complex) or not issubclass(kind, Hashable):
+                raise InvalidType(
+                    f"ids are integers, text, bytes or other values that can be compared, got a {kind.__name__}",
+                    code="ids-type",
+                )
         if not kinds or not (kinds <= {str} or kinds <= {bytes} or (kinds <= {int} and _fit_a_word(listed))):
             return listed
         series = pl.Series(listed)

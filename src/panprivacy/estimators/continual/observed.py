@@ -185,7 +185,7 @@ def new_bits(
     coins: Coins | None,
 ) -> tuple[Density, Shares]:
     """Draw the bits of a new observer, whose size completes its plan."""
-    source = coins or coin_sources.system
+    source = coin_sources.given(coins)
     users = ungrouped(universe_of(universe), "a Continual")
     size = table_size(users.size, sample, memory)
     shares = best_shares(epsilon, replace(plan, size=size), delta)

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self, Unpack
 
 import numpy as np
 
-from panprivacy.checks import check_delta, check_number, check_whole
+from panprivacy.checks import check_delta, check_epsilon, check_number, check_whole
 from panprivacy.display import Card, grid_of, html_of, warning_of
 from panprivacy.errors import InvalidValue
 from panprivacy.estimates import Cost, Estimate
@@ -145,7 +145,7 @@ class Continual(Saveable):
         else:
             size: Any = {"sample": sample, "memory": memory, "coins": coins}
             allowed = check_delta(delta)
-            self._density, shares = new_bits(universe, float(epsilon), allowed, plan, **size)
+            self._density, shares = new_bits(universe, check_epsilon(epsilon), allowed, plan, **size)
         bar = bar_for(step, shares, tracked_by(self._density), planned, beta)
         self._observed = Observed(DriftTest(shares, bar), step, beta, planned, moves is None)
         ownership.give_lock(self, rank=1)
