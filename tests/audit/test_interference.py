@@ -10,10 +10,10 @@ from typing import Any
 
 import polars as pl
 import pytest
-from benchmark_modules import benchmark
 from dated import DatedRows
 
 import panprivacy as pp
+from benchmark_modules import benchmark
 from panprivacy import audit
 from panprivacy.audit import interference as audited
 from panprivacy.audit.interference import ADDITIONS, START, TIMED, USERS, Row, Seen, Step, Subject, Tick
