@@ -75,7 +75,7 @@ def test_a_row_without_a_time_refuses_its_batch_before_anything_is_released(visi
 
 
 def written(folder: Path, *days: str, users: int = 30) -> None:
-    """A file for each day, with a row of each of some users; a time behind a plus is of one more user, who comes first."""
+    """A file for each day, with a row of each of some users; behind a plus, the time of one more row, the first."""
     for number, each in enumerate(days):
         day, _, one = each.partition("+")
         rows = (f"{user},{day}" for user in range(1 + users * number, 1 + users * (number + 1)))
