@@ -1,3 +1,5 @@
+html = docs/_build/html
+
 .PHONY: docs
-docs: # the documentation, as CI builds it; pip install '.[docs]'
-	sphinx-build -W -n -q -j auto docs docs/_build/html
+docs: # the documentation, as its tests build it, into another folder; pip install '.[docs]'
+	sphinx-build -W -n -q -j auto docs $(html)

@@ -35,12 +35,15 @@ class Case:
     users: int
     universe: int
     senders: int
+    together: int = 1
+    """Sets in one request."""
 
 
 CASES = (
     Case(5, 10**7, 64),  # what a set costs in which hardly anybody is: this many requests a second are the limit
     Case(10**3, 10**7, 64),
     Case(10**4, 10**7, 64),
+    Case(10**4, 10**7, 64, together=10),
     Case(10**5, 10**7, 64),
     Case(10**6, 10**7, 8),
     Case(5 * 10**6, 10**7, 8),
@@ -62,10 +65,16 @@ def set_of(layout: bytes, users: int, universe: int, draw: np.random.Generator) 
     return packed, int(np.bitwise_count(marked).sum()) if packed[10] else len(marked) // 4
 
 
+def body_of(case: Case, layout: bytes, draw: np.random.Generator) -> tuple[bytes, int]:
+    """The body of a request, and how many slots it marks."""
+    sets = [set_of(layout, case.users, case.universe, draw) for _ in range(case.together)]
+    return b"".join(packed for packed, _ in sets), sum(slots for _, slots in sets)
+
+
 def measured(case: Case, port: int, seconds: float) -> float:
     """Million marked slots a second."""
     draw, layout = np.random.default_rng(1), layout_of(port)
-    sets = [set_of(layout, case.users, case.universe, draw) for _ in range(4)]
+    sets = [body_of(case, layout, draw) for _ in range(4)]
     acknowledged, end = [0] * case.senders, time.perf_counter() + seconds
 
     def send(i: int) -> None:
@@ -90,7 +99,8 @@ def rates(seconds: float) -> None:
             slots = rate * (time.perf_counter() - began) * 1e6
             each = f"{1e9 * (serve.worked(process) - before) / slots:6.2f} ns of a processor each"
             sets = f"{rate * 1e6 / case.users:7,.0f} sets/s"
-            print(f"sets of {case.users:>9,} {case.senders:3} senders {sets} {rate:8.2f}M slots/s {each}", flush=True)
+            told = f"sets of {case.users:>9,} {case.together:3} a request {case.senders:3} senders"
+            print(f"{told} {sets} {rate:8.2f}M slots/s {each}", flush=True)
 
 
 async def _gathering(port: int, writers: int, seconds: float) -> tuple[list[float], float]:

@@ -2,6 +2,7 @@
 
     python benchmarks/folder_crashes.py --kills 1000
     python benchmarks/folder_crashes.py --kills 1000 --counts
+    python benchmarks/folder_crashes.py --kills 1000 --store             # also with --counts
 
 Four writers feed batches to one folder and say so when a batch is acknowledged; a releaser releases and shows. All are
 killed (SIGKILL) at random moments and started again. The coins are certain ones, so that the bits are a plain list of
@@ -13,17 +14,21 @@ With --counts the folder holds counters, and batches have the name of their writ
 started again goes on after the last batch that all shards have. A second process feeds the batches of the first writer,
 and at times a writer feeds an old one. In the end every user must have been counted as often as it was in a batch: 0
 lost, 0 counted twice.
+
+With --store the folder is in an S3-compatible store behind a proxy (lying_store.py): every fifth write, and every
+twentieth other request, is answered by 500, 409, 412, 503 or not at all, whether or not it was done.
 """
 
 import argparse
 import os
 import random
 import signal
+import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from multiprocessing import get_context
 from pathlib import Path
@@ -36,6 +41,8 @@ from panprivacy.folder import LateBatch
 from panprivacy.testing import CertainCoins
 
 UNIVERSE, SHARDS, WRITERS, RELEASES, UP_TO = 20_000, 8, 4, 100_000, 256
+PAUSE, STORE_PAUSE = 0.02, 0.8
+"""Seconds between kills, in the mean; a batch takes longer in a store."""
 
 
 @dataclass
@@ -122,7 +129,13 @@ def release(url: str, seed: int, said: Any) -> None:
 
 
 def run(
-    url: str, kills: int, seed: int = 1, progress: Callable[[int], None] | None = None, *, counts: bool = False
+    url: str,
+    kills: int,
+    seed: int = 1,
+    progress: Callable[[int], None] | None = None,
+    *,
+    counts: bool = False,
+    pause: float = PAUSE,
 ) -> Tally:
     """Kill so many processes, and count."""
     draw, tally = random.Random(seed), Tally()
@@ -156,7 +169,7 @@ def run(
     for work in ([*numbered, numbered[0]] if counts else [write] * WRITERS) + [release]:
         places.append(start(work))
     while tally.kills < kills:
-        time.sleep(draw.expovariate(1 / 0.02))
+        time.sleep(draw.expovariate(1 / pause))
         at = draw.randrange(len(places))
         for place in places:
             listen(place)
@@ -219,21 +232,49 @@ def _quietly(work: Any, *arguments: Any) -> None:
     work(*arguments)
 
 
+@contextmanager
+def store_that_lies() -> Iterator[str]:
+    """Where a folder can be made in a store behind a proxy, in a process of its own."""
+    program = [sys.executable, str(Path(__file__).with_name("lying_store.py"))]
+    with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        known = {"ACCESS_KEY_ID": "someone", "SECRET_ACCESS_KEY": "secret", "DEFAULT_REGION": "us-east-1"}
+        for name, value in (known | {"ENDPOINT_URL": server.stdout.readline().strip(), "MAX_ATTEMPTS": "1"}).items():
+            os.environ[f"AWS_{name}"] = value
+        try:
+            import s3fs
+
+            s3fs.S3FileSystem.retries = 1  # what the client does not try again, the folder does
+            s3fs.S3FileSystem().mkdir("crashes")
+            yield "s3://crashes/folder"
+        finally:
+            server.stdin.close()
+
+
+@contextmanager
+def files() -> Iterator[str]:
+    """Where a folder can be made on this machine."""
+    with tempfile.TemporaryDirectory() as place:
+        yield str(Path(place) / "folder")
+
+
 def main() -> None:
     """Print the counts; fail if anything was lost."""
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--kills", type=int, default=1000)
     options.add_argument("--seed", type=int, default=1)
     options.add_argument("--counts", action="store_true", help="counters, and batches that have names")
-    options.add_argument("--url", help="where the folder is made; a temporary folder unless told")
+    options.add_argument("--store", action="store_true", help="in a store that answers some requests by errors")
     told = options.parse_args()
 
     def progress(kills: int) -> None:
         if sys.stderr.isatty() or kills % 100 == 0:
             print(f"\r{kills:,} killed", end="", file=sys.stderr, flush=True)
 
-    with tempfile.TemporaryDirectory() as place:
-        tally = run(told.url or str(Path(place) / "folder"), told.kills, told.seed, progress, counts=told.counts)
+    pause = STORE_PAUSE if told.store else PAUSE
+    with (store_that_lies if told.store else files)() as url:
+        tally = run(url, told.kills, told.seed, progress, counts=told.counts, pause=pause)
     print(file=sys.stderr)
     print(
         f"{tally.kills:,} processes killed, {tally.batches:,} batches acknowledged, {len(tally.shown):,} releases shown"

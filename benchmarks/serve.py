@@ -70,6 +70,9 @@ def served(counters: int, universe: int, source: Path = ROOT / "src", options: s
         file = Path(folder) / "counters.toml"
         file.write_text(f'[service]\nport = 0\nanonymous = ["feed", "read", "release", "admin"]\n{tables}')
         command = [sys.executable, "-c", "from panprivacy.cli import main; main()", "serve", str(file)]
+        opener = source / "panprivacy" / "serve" / "service.py"
+        if opener.exists() and b"check_history" in opener.read_bytes():  # earlier revisions know no such option
+            command.append("--initialize")
         environment = os.environ | {"PYTHONPATH": str(source)}
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
             try:

@@ -24,7 +24,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from http.client import HTTPConnection, HTTPException
 from itertools import count
@@ -134,7 +134,8 @@ def _serve_when_asked(asked: Any, folder: Path, port: int, trouble: bool) -> Non
         if not child:
             try:
                 sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115 - until the process is killed
-                server.run(settings, None, partial(_tell_ready, asked, Trouble(number) if trouble else None))
+                told = replace(settings, initialize=not number)
+                server.run(told, None, partial(_tell_ready, asked, Trouble(number) if trouble else None))
             finally:
                 os._exit(0)
         os.waitpid(child, 0)

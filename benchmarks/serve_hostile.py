@@ -203,7 +203,7 @@ def _settings(folder: Path, tokens: dict[str, str], limit: int | None) -> Path:
 
 
 def _started(file: Path) -> tuple[subprocess.Popen[str], int]:
-    command = [sys.executable, "-m", "panprivacy", "serve", str(file)]
+    command = [sys.executable, "-m", "panprivacy", "serve", str(file), "--initialize"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     assert process.stdout is not None
     address = process.stdout.readline()

@@ -116,6 +116,16 @@ def _display(self: Any, node: nodes.Element) -> None:
     raise nodes.SkipNode
 
 
+def fit_to_phones(_app: Sphinx, doctree: nodes.document, _page: str) -> None:
+    """Long lines of commands wrap, but programs and drawn tables scroll; long words in a sentence may break."""
+    for block in doctree.findall(nodes.literal_block):
+        if re.search(r"<<'|[│┃]", block.astext()):
+            block["classes"].append("unbroken")
+    for name in doctree.findall(nodes.literal):
+        if max(map(len, name.astext().split()), default=0) > 28:
+            name["classes"].append("breakable")
+
+
 def name_empty_heads(_app: Sphinx, doctree: nodes.document, _page: str) -> None:
     """A head of a table without a word is one for screen readers."""
     for head in doctree.findall(nodes.thead):
@@ -137,12 +147,27 @@ def complete_page(
     )
     context["metatags"] = context.get("metatags", "") + f'<meta name="description" content="{html.escape(told)}" />'
     if "body" in context:
-        context["body"] = re.sub(r'<img (?=[^>]*_images/([^/"]+\.png)")', _sized, context["body"])
+        body = re.sub(r'<img (?=[^>]*_images/([^/"]+\.png)")', _sized, context["body"])
+        body = re.sub(
+            r'<img [^>]*src="([^"]*_images/[^"]+\.png)"[^>]*>', r'<a class="picture" href="\1">\g<0></a>', body
+        )
+        context["body"] = WRAPPED.sub(_in_lines, body)
     menu = context.get("generate_toctree_html")
     if menu is not None:
         context["generate_toctree_html"] = lambda *given, **named: str(menu(*given, **named)).replace(
             "<summary>", '<summary aria-label="pages of this part">'
         )
+
+
+WRAPPED = re.compile(
+    r'(<div class="highlight-(?:sh|console) notranslate"><div class="highlight"><pre>)(.*?)(?=</pre>)', re.DOTALL
+)
+
+
+def _in_lines(found: re.Match[str]) -> str:
+    """What a shell is told and prints, line by line: a second row is indented, options stay whole."""
+    lines = re.sub(r"(?<=[ >])--[a-z-]+", r'<span class="option">\g<0></span>', found[2].removesuffix("\n")).split("\n")
+    return found[1] + "".join(f'<span class="line">{line}\n</span>' for line in lines)
 
 
 def _description(tree: nodes.document | None, most: int = 160) -> str:
@@ -175,6 +200,7 @@ def skip_inner(_app: Sphinx, _what: str, name: str, *_: Any) -> bool | None:
 def setup(app: Sphinx) -> dict[str, bool]:
     app.add_directive("generated", Generated)
     app.connect("doctree-resolved", name_empty_heads)
+    app.connect("doctree-resolved", fit_to_phones)
     app.connect("autodoc-skip-member", skip_inner)
     app.connect("html-page-context", complete_page, priority=900)  # after the theme
     # No script from elsewhere: browsers draw MathML themselves.

@@ -1,5 +1,6 @@
 """The exact counts of an estimator or a table, as integers for tests."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,20 @@ def noisy_counts(est: Any, noise: Noise) -> tuple[int, ...]:
         counts = est._counts(scratch)
         add_noise(counts, noise, coins_of(est))
         return tuple(counts.tolist())
+
+
+class OtherNoise:
+    """An estimator that releases with another noise than the one that is booked."""
+
+    drawn: Callable[[Any], Noise]
+    """The noise that is drawn, given the one that is booked."""
+    _ledger: Any
+    _interpret: Any
+
+    def release(self, level: float = 0.95) -> Any:
+        self._ledger.spend_release()
+        noisy = noisy_counts(self, type(self).drawn(self._ledger.split.noise))
+        return self._interpret(self._ledger.publish(noisy, level))
 
 
 def excesses_of(table: Counters) -> tuple[int, ...]:

@@ -200,7 +200,7 @@ def test_it_shows_each_point_beside_what_was_released() -> None:
     assert str(pp.monotone(series(0.3, 0.1))) == (
         "points 2; release 1 200 users (released 300); release 2 200 users (released 100)"
     )
-    assert "10, the last 8:" in str(pp.monotone(series(*np.linspace(0, 1, 10))))
+    assert "10, of which the last 8 are shown" in str(pp.monotone(series(*np.linspace(0, 1, 10))))
 
 
 # --- what it is good for --------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from collections import defaultdict
 
 import pytest
 
-from wordings import PAGE, page, wordings
+from wordings import PAGE, page, uncoded, wordings
 
 
 def test_the_page_of_errors_is_that_of_the_source() -> None:
@@ -21,6 +21,10 @@ def test_a_code_belongs_to_one_kind_of_error() -> None:
     for found in wordings():
         kinds[found.code].add(found.error)
     assert not {code: names for code, names in kinds.items() if len(names) > 1}
+
+
+def test_no_error_of_a_general_class_is_without_a_code() -> None:
+    assert not uncoded()
 
 
 @pytest.mark.parametrize("tic", ["whoever", "nobody", "so many"])

@@ -14,13 +14,14 @@ from panprivacy import errors
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE, PAGE = ROOT / "src" / "panprivacy", ROOT / "docs" / "reference" / "errors.md"
 
+_GENERAL = ("PanPrivacyError", "InvalidValue", "InvalidType")
 _HEAD = """# Errors by code
 
 Every error that this library raises on purpose is a `pp.PanPrivacyError`. Its `code` stays when its sentence changes:
 test for the code, show the sentence. `{...}` stands for a value. This page is written by `python tests/wordings.py`.
 
-| code | error | sentence |
-|---|---|---|
+| code and class | sentence |
+|---|---|
 """
 
 
@@ -33,7 +34,7 @@ class Wording(NamedTuple):
 
     def __str__(self) -> str:
         sentence = " ".join(self.sentence.split()).replace("|", "\\|")
-        return f"| `{self.code}` | {self.error} | {sentence} |"
+        return f"| `{self.code}` {self.error} | {sentence} |"
 
 
 @cache
@@ -59,6 +60,17 @@ def _sentence(node: ast.expr) -> str:
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
         return _sentence(node.left) + _sentence(node.right)
     return "{...}"
+
+
+def uncoded() -> list[str]:
+    """Where an error of a class that says little is made without a code."""
+    return [
+        f"{path.name}:{node.lineno}"
+        for path in SOURCE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _GENERAL
+        if not any(keyword.arg in ("code", None) for keyword in node.keywords)
+    ]
 
 
 def general() -> list[Wording]:

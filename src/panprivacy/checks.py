@@ -73,6 +73,17 @@ def is_truth(value: Any) -> bool:
     return type(value).__name__ in ("bool", "bool_")
 
 
+def check_flag(value: Any, name: str) -> bool:
+    """True or False, and nothing else that Python takes for one of them.
+
+    >>> check_flag(True, "newcomers")
+    True
+    """
+    if not is_truth(value):
+        raise InvalidType(f"{name} is True or False, got {shown(value)}", code="not-a-flag")
+    return bool(value)
+
+
 def check_epsilon(epsilon: Any) -> float:
     """A budget as a float, or `ValueError`.
 

@@ -20,7 +20,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 from numpy.typing import NDArray
 
-from panprivacy.checks import shown
+from panprivacy.checks import is_truth, shown
 from panprivacy.errors import EarlyEvent, InvalidType, InvalidValue, LateEvent
 from panprivacy.memory.scratch import Scratch
 
@@ -102,9 +102,14 @@ def _doubt(number: str, unit: str) -> str:
     return f": there is no unit {unit!r}; {_WRITTEN}"
 
 
+def in_calendar(period: Any) -> bool:
+    """Whether a period is one of the calendar, such as a month."""
+    return isinstance(period, str) and period in CALENDAR
+
+
 def _in_months(period: Any) -> bool:
     """Whether a period is written in months, quarters or years, which have no one length."""
-    if period in CALENDAR:
+    if in_calendar(period):
         return CALENDAR[str(period)][1] > 0
     return isinstance(period, str) and period.lstrip(" 0123456789.").strip().lower() in _MONTHS
 
@@ -115,9 +120,13 @@ def length_of(period: str | float | timedelta) -> int:
     >>> length_of("1s"), length_of(timedelta(milliseconds=2)), length_of(0.5), length_of("week") == length_of("7d")
     (1000000, 2000, 500000, True)
     """
-    if period in CALENDAR:
+    if in_calendar(period):
         return CALENDAR[str(period)][0] * DAY
-    seconds = period.total_seconds() if isinstance(period, timedelta) else period
+    seconds: Any = period.total_seconds() if isinstance(period, timedelta) else period
+    if not isinstance(seconds, str | int | float | np.number) or is_truth(seconds):
+        raise InvalidType(
+            f'a period is text like "7d", a timedelta or a number of seconds, got {shown(period)}', code="period-type"
+        )
     micros = (parse_period(seconds) if isinstance(seconds, str) else seconds) * SECOND
     if not 0.5 < micros < END_OF_TIME:
         raise InvalidValue(
@@ -307,7 +316,7 @@ def _of_dates(dates: NDArray[Any], scratch: Scratch) -> NDArray[np.int64]:
     moments = np.empty(len(dates), dtype="datetime64[us]")
     try:
         np.copyto(moments, dates, casting="unsafe")
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise InvalidType(f"times are dates, datetimes or seconds since 1970: {error}", code="time-type") from None
     missing = np.isnat(moments, out=scratch.empty("missing", len(dates), np.bool_))
     if missing.any() or dates.dtype.kind not in "MOU":
@@ -500,7 +509,7 @@ class Periods:
     @classmethod
     def starting(cls, moment: int, every: str | float | timedelta, tz: str | None = None) -> Self:
         """Periods of which the first begins at this moment; of the calendar, of which it has this moment."""
-        if every in CALENDAR:
+        if in_calendar(every):
             return cls.around(moment, every, tz)
         return cls(moment, length_of(every), 0, zone_of(tz).name)
 
@@ -517,7 +526,7 @@ class Periods:
         """
         zone, length = zone_of(tz), length_of(every)
         local = moment + zone.offset_at(moment)
-        months = CALENDAR[str(every)][1] if every in CALENDAR else 0
+        months = CALENDAR[str(every)][1] if in_calendar(every) else 0
         if months:
             first = _month(local) // months * months
             begin = int(np.datetime64(first, "M").astype("datetime64[us]").astype(np.int64))
@@ -726,7 +735,7 @@ class RowPolicy:
         for name, allowed in (("late", LATE), ("early", EARLY)):
             if getattr(self, name) not in allowed:
                 raise InvalidValue(
-                    f"{name} is one of {', '.join(allowed)}, got {getattr(self, name)!r}", code=f"{name}-policy"
+                    f"{name} is one of {', '.join(allowed)}, got {shown(getattr(self, name))}", code=f"{name}-policy"
                 )
         if index(self.ahead) < 0:
             raise InvalidValue(f"ahead is a number of periods from 0 on, got {self.ahead}", code="ahead-range")

@@ -13,7 +13,7 @@ def parse_bytes(text: str | int) -> int:
     >>> parse_bytes("16 KiB"), parse_bytes("2MB"), parse_bytes(512)
     (16384, 2000000, 512)
     """
-    if isinstance(text, int):
+    if isinstance(text, int) and not isinstance(text, bool):
         size = text
     elif not isinstance(text, str):
         raise InvalidType(

@@ -5,8 +5,8 @@ from fractions import Fraction
 from hashlib import sha256
 from typing import Any
 
-from exact_counts import noisy_counts
-from panprivacy import Density, Release
+from exact_counts import OtherNoise
+from panprivacy import Density
 from panprivacy.privacy import exact
 from panprivacy.privacy.budget import Budget
 from panprivacy.privacy.coins import ONE, Coins
@@ -91,15 +91,10 @@ class ForgetsToRedraw(Density):
         self._ledger.note_redraw()
 
 
-class HalfTheNoise(Density):
+class HalfTheNoise(OtherNoise, Density):
     """Draws the noise of twice the epsilon that is booked."""
 
-    def release(self, level: float = 0.95) -> Release:
-        self._ledger.spend_release()
-        booked = self._ledger.split.noise
-        assert isinstance(booked, Laplace)
-        noisy = noisy_counts(self, Laplace(2 * booked.epsilon))
-        return self._interpret(self._ledger.publish(noisy, level))
+    drawn = staticmethod(lambda booked: Laplace(2 * booked.epsilon))
 
 
 class TellsTheParity(Density):
@@ -204,15 +199,10 @@ class GaussianBits:
         return self.coins.noisy(sum(self.bits), Gaussian(self.square))
 
 
-class LessGaussianNoise(Density):
+class LessGaussianNoise(OtherNoise, Density):
     """Draws noise whose square is 30 % below the one that is booked."""
 
-    def release(self, level: float = 0.95) -> Release:
-        self._ledger.spend_release()
-        booked = self._ledger.split.noise
-        assert isinstance(booked, Gaussian)
-        noisy = noisy_counts(self, Gaussian(booked.square * 7 / 10))
-        return self._interpret(self._ledger.publish(noisy, level))
+    drawn = staticmethod(lambda booked: Gaussian(booked.square * 7 / 10))
 
 
 class ClaimsATenth(Density):

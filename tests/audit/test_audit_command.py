@@ -11,7 +11,7 @@ from drawn import rows
 from panprivacy.audit import subjects
 
 ENVIRONMENT = {"COLUMNS": "118", "NO_COLOR": "1", "TERM": "dumb"}
-PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "audit.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "audit-table.md"
 
 
 @pytest.mark.slow

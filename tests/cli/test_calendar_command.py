@@ -75,9 +75,9 @@ def test_a_row_without_a_time_refuses_its_batch_before_anything_is_released(visi
 
 
 def written(folder: Path, *days: str, users: int = 30) -> None:
-    """A file for each day, with a row of each of some users; behind a plus, the time of one more row, the first."""
-    for number, each in enumerate(days):
-        day, _, one = each.partition("+")
+    """A file for each of these, with a row of each of some users at this time; others with a row of one user first."""
+    for number, given in enumerate(days):
+        day, _, one = given.partition("+")
         rows = (f"{user},{day}" for user in range(1 + users * number, 1 + users * (number + 1)))
         (folder / f"{number}.csv").write_text("\n".join(["id,at", *([f"0,{one}"] if one else []), *rows]))
 

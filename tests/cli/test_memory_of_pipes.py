@@ -1,5 +1,6 @@
-"""What is in the memory of a pipe when its rows are counted: none of their ids."""
+"""What is in the memory of a pipe, or of a command that reads URLs, when rows are counted: none of their ids."""
 
+import io
 import os
 import re
 import subprocess
@@ -7,10 +8,12 @@ import sys
 import time
 from pathlib import Path
 
+import polars as pl
 import pytest
 from commands import start, wait_until_written
 
 from imaged import image_of, until_idle
+from panprivacy.audit.memory.processes import FileServer
 
 BATCHES, ROWS = 20, 1000
 IDS = [[f"patient-{os.urandom(9).hex()}" for _ in range(ROWS)] for _ in range(BATCHES)]
@@ -63,3 +66,35 @@ def test_a_pipe_that_is_not_started_that_way_keeps_ids(tmp_path: Path) -> None:
         json=False,
     )
     assert sum(left[:-1]) > 0
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_no_id_of_an_earlier_file_is_in_the_memory_of_a_command_that_waits_for_the_next(form: str) -> None:
+    left = _left_of_files(form, program=True)
+    assert left == [0] * 4
+
+
+def test_a_command_that_reads_urls_and_is_not_started_that_way_keeps_ids() -> None:
+    """So the test above would find them."""
+    assert sum(_left_of_files("csv", program=False)) > 0
+
+
+def _left_of_files(form: str, *, program: bool) -> list[int]:
+    """Serve some files, each when the one before is counted; of each of them, how many ids are found afterwards."""
+    pytest.importorskip("aiohttp")
+    served, files = FileServer(5), IDS[:4]
+    urls = [f"http://127.0.0.1:{served.port}/{number}" for number in range(5)]
+    process = start("distinct", *urls, "--ids", "text", "-c", "who", "-e", 1, "-f", form, program=program)
+    for batch in files:
+        frame, out = pl.DataFrame({"who": batch}), io.BytesIO()
+        frame.write_csv(out) if form == "csv" else frame.write_parquet(out)
+        served.serve(out.getvalue())
+        while not served.is_done:
+            assert process.poll() is None, process.communicate()
+            time.sleep(0.02)
+    until_idle(process)
+    tokens = {token for part in image_of(process.pid) for token in re.findall(rb"patient-[0-9a-f]{18}", part)}
+    process.kill()
+    process.communicate()
+    served.close()
+    return [sum(user.encode() in tokens for user in batch) for batch in files]

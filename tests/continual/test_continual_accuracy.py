@@ -12,13 +12,13 @@ from checks import ALARM
 from panprivacy.estimates.errors import SampleDesign
 from panprivacy.estimators.continual import Continual
 from panprivacy.estimators.continual.accuracy import accuracy_of, bar_for, slack_of
-from panprivacy.estimators.continual.shares import Plan, Shares, best_shares
+from panprivacy.estimators.continual.shares import Shares, Workload, best_shares
 from panprivacy.privacy.noise import Gaussian, Laplace
 from panprivacy.testing import SeededCoins, observed_of
 
 USERS, OBSERVATIONS, RUNS = 100_000, 30, 40
 STEP, BETA = 0.1, 0.05
-PLAN = Plan(USERS, 10, OBSERVATIONS)
+PLAN = Workload(USERS, 10, OBSERVATIONS)
 
 
 def assert_rare(failures: int, runs: int, chance: float) -> None:

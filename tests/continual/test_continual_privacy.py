@@ -17,7 +17,7 @@ from watched import KeptThreshold, one_user
 from panprivacy import audit
 from panprivacy.audit.enumeration.outcomes import EveryOutcome
 from panprivacy.errors import NotPrivate
-from panprivacy.estimators.continual.shares import Plan, Shares, best_shares
+from panprivacy.estimators.continual.shares import Shares, Workload, best_shares
 from panprivacy.privacy.noise import Laplace
 from panprivacy.privacy.pairs import symmetric
 
@@ -37,7 +37,7 @@ def test_the_auditor_finds_in_the_shipping_code_what_the_oracle_computes(
 ) -> None:
     make = one_user(8.0, observations=observations, moves=moves)
     found = audit.exact(make, users=1, length=observations + 1, releases=observations, deletions=deletions)
-    model = Model.of(best_shares(8.0, Plan(1, moves, observations)), reach=REACH)
+    model = Model.of(best_shares(8.0, Workload(1, moves, observations)), reach=REACH)
 
     assert found.holds
     assert found.worst_loss == pytest.approx(worst_loss(model, observations, deletions=deletions), abs=1e-9)
@@ -58,7 +58,7 @@ def test_after_any_answer_the_next_move_loses_no_more_than_is_claimed(
 
 
 def test_how_far_the_walk_is_followed_hardly_matters() -> None:
-    shares = best_shares(8.0, Plan(1, moves=1, observations=1))
+    shares = best_shares(8.0, Workload(1, moves=1, observations=1))
     near, far = (worst_loss(Model.of(shares, reach=reach), 4) for reach in (6, 40))
 
     assert near == pytest.approx(far, abs=0.01)
@@ -77,7 +77,7 @@ def test_the_auditor_finds_a_threshold_that_is_drawn_once_and_kept() -> None:
 @pytest.mark.parametrize("epsilon", [0.5, 2.0, 8.0])
 @pytest.mark.parametrize("bar", [0, 2])
 def test_no_stream_and_no_moment_loses_more_than_is_claimed(epsilon: float, bar: int) -> None:
-    shares = best_shares(epsilon, Plan(1, moves=1, observations=3))
+    shares = best_shares(epsilon, Workload(1, moves=1, observations=3))
 
     assert worst_loss(Model.of(shares, bar=bar, reach=30), 3, deletions=True) < shares.loss(1)
 
@@ -102,7 +102,7 @@ def test_whatever_others_do_between_observations_no_more_is_lost_than_is_claimed
 
 
 def test_two_moves_lose_no_more_than_is_claimed() -> None:
-    shares = best_shares(2.0, Plan(1, moves=2, observations=3))
+    shares = best_shares(2.0, Workload(1, moves=2, observations=3))
 
     assert worst_loss(Model.of(shares, reach=20), 3) < shares.loss(2)
 
@@ -130,7 +130,7 @@ def around_reading(observations: int, last: str) -> list[str]:
 
 @pytest.mark.parametrize("observations", [2, 8, 32])
 def test_a_kept_threshold_loses_more_with_every_observation_after_a_reading(observations: int) -> None:
-    shares = best_shares(2.0, Plan(1, moves=1, observations=1))
+    shares = best_shares(2.0, Workload(1, moves=1, observations=1))
     kept = Unrefreshed.of(shares, reach=60)
     stays, appears = ["nothing"] * (observations + 1), ["nothing", "appears", *["nothing"] * (observations - 1)]
     lost = loss_of(likelihoods(kept, after_reading(observations), [stays, appears]))
@@ -157,7 +157,7 @@ def strategies(length: int) -> list[list[str]]:
 
 @pytest.mark.parametrize("last", [NOT_YET, HIGH, LOW])
 def test_the_walk_loses_no_more_than_is_claimed_over_many_observations(last: str) -> None:
-    shares = best_shares(8.0, Plan(1, moves=1, observations=1))
+    shares = best_shares(8.0, Workload(1, moves=1, observations=1))
     timeline = around_reading(40, last)
     walk, kept = (kind.of(shares, reach=40) for kind in (Model, Unrefreshed))
     streams = strategies(len(timeline))

@@ -9,7 +9,7 @@ from scipy import stats
 from scipy.special import log_ndtr, ndtr
 
 from panprivacy.estimators.continual import epochs
-from panprivacy.estimators.continual.shares import Plan, Shares, best_shares
+from panprivacy.estimators.continual.shares import Shares, Workload, best_shares
 from panprivacy.privacy.noise import Gaussian, Laplace
 from panprivacy.privacy.pairs import symmetric
 
@@ -82,7 +82,7 @@ def test_moves_add_up_like_the_root_of_their_number() -> None:
 
 @pytest.mark.parametrize(("moves", "rising", "used"), [(20, True, False), (20, False, False), (365, False, True)])
 def test_a_delta_is_used_where_it_is_better(moves: int, rising: bool, used: bool) -> None:
-    plan = Plan(10_000_000, moves, 8736, rising)
+    plan = Workload(10_000_000, moves, 8736, rising)
     shares, without = best_shares(1.0, plan, 1e-9), best_shares(1.0, plan)
 
     assert bool(shares.delta) == used

@@ -11,7 +11,7 @@ from watched import one_user
 
 from panprivacy import audit
 from panprivacy.audit.enumeration.outcomes import EveryOutcome
-from panprivacy.estimators.continual.shares import Plan, Shares, best_shares
+from panprivacy.estimators.continual.shares import Shares, Workload, best_shares
 from panprivacy.privacy.noise import Laplace
 from panprivacy.privacy.pairs import symmetric
 
@@ -28,7 +28,7 @@ def test_the_auditor_finds_in_the_shipping_code_what_the_oracle_computes(
     monkeypatch.setattr(EveryOutcome, "REACH", REACH)
     make = one_user(8.0, observations=observations, moves=None)
     found = audit.exact(make, users=1, length=observations + 1, releases=observations, deletions=False)
-    model = Model.of(best_shares(8.0, Plan(1, 1, observations, rising=True)), reach=REACH)
+    model = Model.of(best_shares(8.0, Workload(1, 1, observations, rising=True)), reach=REACH)
 
     assert found.holds
     assert found.worst_loss == pytest.approx(worst_loss(model, observations), abs=1e-9)

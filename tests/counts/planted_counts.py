@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from exact_counts import noisy_counts
+from exact_counts import OtherNoise
 from panprivacy import Counts
 from panprivacy.memory.scratch import Scratch
 from panprivacy.privacy.coins import Coins
@@ -28,15 +28,10 @@ class PublishesThePlaces(Counts):
         return super().release(level), np.bincount(places, minlength=self.up_to).tolist()
 
 
-class NoiseForOne(Counts):
+class NoiseForOne(OtherNoise, Counts):
     """Draws noise as if a user moved the counts by 1 in all."""
 
-    def release(self, level: float = 0.95) -> Any:
-        self._ledger.spend_release()
-        noise = self._ledger.split.noise
-        assert isinstance(noise, Laplace)
-        noisy = noisy_counts(self, Laplace(2 * noise.epsilon))
-        return self._interpret(self._ledger.publish(noisy, level))
+    drawn = staticmethod(lambda booked: Laplace(2 * booked.epsilon))
 
 
 class _KeptOnes(Counters):

@@ -8,9 +8,9 @@ import re
 import sys
 import textwrap
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from threading import Lock, Thread
+from threading import Lock
 from types import ModuleType
 from typing import Any
 
@@ -20,6 +20,7 @@ import pytest
 from fed_folders import made, present
 
 import panprivacy as pp
+from http_servers import serving
 from panprivacy.folder.batches import Combiner
 from panprivacy.testing import CertainCoins, table_of
 
@@ -66,13 +67,8 @@ def counter() -> Iterator[tuple[str, Any]]:
         def log_message(self, *_: Any) -> None:
             """Say nothing."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Service)
-    thread = Thread(target=server.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}", est
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with serving(Service) as address:
+        yield address, est
 
 
 def test_the_recipe_for_duckdb_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,9 +7,8 @@ import random
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from http.server import SimpleHTTPRequestHandler
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import polars as pl
@@ -19,6 +18,7 @@ from event_files import SUFFIXES, arrow_stream, write
 import panprivacy as pp
 from buckets import new_bucket, s3_server
 from command_line import invoke
+from http_servers import serving
 from panprivacy.ingest import BadInput, Columns, expand, read, remote
 from panprivacy.testing import refused
 
@@ -67,13 +67,8 @@ class Pages(SimpleHTTPRequestHandler):
 def pages(tmp_path: Path) -> Iterator[tuple[str, type[Pages]]]:
     pytest.importorskip("aiohttp")
     own = type("Own", (Pages,), {})
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(own, directory=str(tmp_path)))
-    thread = Thread(target=server.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}", own
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with serving(partial(own, directory=str(tmp_path))) as address:
+        yield address, own
 
 
 def users_in(*given: str, **options: Any) -> list[int]:

@@ -3,7 +3,7 @@
 import random
 import re
 from collections.abc import Iterator
-from itertools import count
+from pathlib import Path
 from threading import Thread
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import panprivacy as pp
+from benchmark_modules import benchmark
 from buckets import new_bucket, s3_server
 from panprivacy import testing
 from panprivacy.folder import stores
@@ -134,6 +135,27 @@ def test_a_writer_that_is_long_past_undoes_nothing(store: str) -> None:
     assert present(folder) == {0, 1, 2, 3}
 
 
+def test_a_release_by_a_ledger_that_is_long_past_is_made_again() -> None:
+    folder = made("memory://long-past", releases=300, delta=1e-9)
+    late = pp.StateFolder("memory://long-past", coins=CertainCoins())
+    objects = late._store
+    assert isinstance(objects, Objects)
+    newest = objects.newest
+    before: list[int] = []
+
+    def stale(name: str, *arguments: Any) -> Any:
+        """What was read before others released more often than versions of the ledger stay."""
+        found = newest(name, *arguments)
+        if not before:
+            before.extend(folder.release().number for _ in range(stores._KEPT + 20))
+        return found
+
+    objects.newest = stale  # type: ignore[method-assign,assignment]
+    assert late.release().number == len(before) + 1 == folder.budget.releases_made
+    ledgers = [path for path in objects.files.ls("/long-past", detail=False) if "ledger" in path]
+    assert len(ledgers) <= stores._KEPT + 1
+
+
 @pytest.mark.parametrize("noted", [True, False], ids=["noted", "not noted"])
 def test_a_change_that_is_made_again_moves_no_counter_twice(
     store: str, monkeypatch: pytest.MonkeyPatch, noted: bool
@@ -191,6 +213,15 @@ def test_stores_that_look_and_then_write_are_refused(protocol: str) -> None:
     except ImportError as missing:
         pytest.skip(str(missing))
     assert not stores.creates_atomically(kind)
+
+
+def test_a_file_system_of_arrow_such_as_hdfs_is_refused(tmp_path: Path) -> None:
+    arrow = pytest.importorskip("fsspec.implementations.arrow")
+    files = arrow.ArrowFSWrapper(pytest.importorskip("pyarrow.fs").LocalFileSystem())
+    for wrapped in (files, fsspec.filesystem("dir", path=str(tmp_path), fs=files)):
+        with testing.refused("store-not-exclusive"):
+            Objects(wrapped, str(tmp_path)).claim(bytes(16), 100)
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_store_that_looks_and_then_writes_is_refused_when_a_folder_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -287,52 +318,15 @@ def test_a_writer_that_believes_every_answer_would_burn_releases(store: str, mon
     assert folder.budget.releases_made > made_here
 
 
-class LyingProxy:
-    """Stands before the store, as HTTP. Every second write, and some reads, are answered by an error.
-
-    All errors come in turn, before and after what was asked is done: each comes, in whatever order threads run.
-    """
-
-    LIES = tuple(
-        (status, when)
-        for status in ("500 InternalError", "409 ConditionalRequestConflict", "412 PreconditionFailed", "503 SlowDown")
-        for when in ("before", "after")
-    )
-
-    def __init__(self, store: Any) -> None:
-        self._store, self._writes, self._reads = store, count(), count()
-        self.lied: set[tuple[str, str]] = set()
-
-    def __call__(self, request: Any, begin: Any) -> Any:
-        if request["REQUEST_METHOD"] == "PUT":
-            number = next(self._writes)
-            lie = self.LIES[number // 2 % len(self.LIES)] if number % 2 == 0 else None
-        else:
-            lie = self.LIES[0] if next(self._reads) % 10 == 9 else None
-        if lie is None:
-            return self._store(request, begin)
-        if lie[1] == "after":
-            b"".join(self._store(request, lambda *_: None))
-        self.lied.add(lie)
-        begin(lie[0], [("content-type", "application/xml")])
-        return [f"<Error><Code>{lie[0].split()[1]}</Code><Message>no</Message></Error>".encode()]
-
-
 @pytest.fixture
-def proxy(store: str) -> Iterator[tuple[str, LyingProxy]]:  # noqa: ARG001 - which starts the store
-    server = pytest.importorskip("moto.moto_server.werkzeug_app")
-    lying = LyingProxy(server.DomainDispatcherApplication(server.create_backend_app))
-    serving = pytest.importorskip("werkzeug.serving")
-    running = serving.make_server("127.0.0.1", 0, lying, True)
-    thread = Thread(target=running.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{running.server_port}", lying
-    running.shutdown()
-    thread.join()
+def proxy(store: str) -> Iterator[tuple[str, Any]]:  # noqa: ARG001 - which starts the store
+    pytest.importorskip("moto.moto_server.werkzeug_app")
+    with benchmark("lying_store").lying_store(writes=2, reads=10) as running:
+        yield running
 
 
 def test_a_proxy_that_answers_by_errors_loses_nothing_and_hides_no_release(
-    store: str, proxy: tuple[str, LyingProxy], monkeypatch: pytest.MonkeyPatch
+    store: str, proxy: tuple[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made(store, releases=30, up_to=50)
     monkeypatch.setattr(stores, "sleep", lambda _: None)

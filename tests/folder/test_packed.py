@@ -176,3 +176,38 @@ def test_estimators_with_periods_of_their_own_are_not_gathered_for() -> None:
         pass
     with refused("not-in-folder"):
         take(est, b"")
+
+
+@pytest.mark.parametrize("kind", MAKE)
+def test_sets_one_behind_the_other_are_taken_together(kind: str) -> None:
+    est, fed, category = MAKE[kind](), MAKE[kind](), "a" if kind == "categories" else None
+    batches = [ids_of(kind, [3, 17, 60]), ids_of(kind, []), ids_of(kind, [*range(0, 64, 2)] * 2)]
+    for batch in batches:
+        fed.update_many(batch, category)
+    take(est, b"".join(packed_of(est, batch, category=category)[0] for batch in batches))
+    assert bits_of(est) == bits_of(fed)
+
+
+@pytest.mark.parametrize("kind", ["density", "counts"])
+@pytest.mark.parametrize("wrong", ["cut", "altered", "layout", "not rising", "tail", "length", "many"])
+def test_of_several_sets_none_is_taken_if_one_is_wrong(kind: str, wrong: str) -> None:
+    est, other = MAKE[kind](), MAKE["users"]()
+    (first,), (second,) = packed_of(est, [3, 17]), packed_of(est, [20, 21, 900])
+    before, combiner = bits_of(est), Combiner()
+    body = {
+        "cut": first + second[:-1],
+        "altered": first + second[:-1] + b"\xff",
+        "layout": first + packed_of(other, ["u3"])[0],
+        "not rising": first + sealed(second, marked=bytes(8)[: 6 if kind == "counts" else 4] * 2),  # slots do not rise
+        "tail": first + second + b"\0",
+        "length": first + sealed(second, length=2**64 - 1),
+        "many": first * 1001,
+    }[wrong]
+    with pytest.raises(pp.CorruptState):
+        combiner.take(np.frombuffer(body, dtype=np.uint8), est)
+    assert not combiner.waits
+    combiner.take(np.frombuffer(packed_of(est, [500])[0], dtype=np.uint8), est)
+    combiner.redraw(est)
+    fed = MAKE[kind]()
+    fed.update_many([500])
+    assert bits_of(est) == bits_of(fed) != before

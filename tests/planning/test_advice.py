@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 import panprivacy as pp
-from panprivacy.planning.advice import Expected, error_left, expected_noise
+from panprivacy.cli.notes import Expected, error_left, expected_noise
 from panprivacy.testing import gaussian_noise
 
 DAY = "2026-01-05"

@@ -99,6 +99,23 @@ def test_less_epsilon_than_accepted_is_taken_where_it_is_enough() -> None:
     assert many.plan.epsilon < few.plan.epsilon < 1
 
 
+def test_an_epsilon_that_hardly_protects_is_not_offered() -> None:
+    hopeless, hard = (pp.advise("share", 300, error=error) for error in (0.02, 0.1))
+    assert hopeless.instead is not None
+    assert hopeless.instead.epsilon is not None
+    assert hopeless.instead.epsilon > 4
+    assert hopeless.verdict.endswith("takes 12,000 users")
+    assert hard.verdict.endswith("680 users or epsilon 1.521")
+
+
+def test_a_series_says_who_is_hardly_protected() -> None:
+    days, hours = (pp.advise("series", 1_000_000, releases=releases, error=0.01) for releases in (52, 8_760))
+    assert "hardly" not in days.verdict
+    assert hours.verdict.endswith(
+        "comes in all 8,760 loses at most 12.5 if the state is read once, which hardly protects such a user"
+    )
+
+
 def test_an_example_of_a_billion_users_is_drawn_and_says_so() -> None:
     advice = pp.advise("retention", 10**9, error=0.05)
     assert advice.example is not None
@@ -111,6 +128,8 @@ def test_an_example_of_a_billion_users_is_drawn_and_says_so() -> None:
     [
         ("advise-question", {"question": "who"}),
         ("advise-users", {"users": 0}),
+        ("not-a-whole-number", {"users": "many"}),
+        ("not-a-whole-number", {"releases": 1.5}),
         ("plan-releases", {"releases": 0}),
         ("error-range", {"error": 1.5}),
         ("epsilon-range", {"epsilon": 0.0}),

@@ -15,7 +15,7 @@ FLU_TABLE = '[counters.flu]\nkind = "density"\nuniverse = 100000\nepsilon = 1.0\
 @contextmanager
 def started(*arguments: str | Path) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
     """`panprivacy serve`, and the port that it listens on."""
-    command = [sys.executable, "-m", "panprivacy", "serve", *map(str, arguments)]
+    command = [sys.executable, "-m", "panprivacy", "serve", *map(str, arguments), "--initialize"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         try:
             assert process.stdout is not None

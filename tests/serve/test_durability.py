@@ -183,7 +183,8 @@ def test_a_full_disk_answers_507_keeps_serving_reads_and_undoes_what_it_could_no
         assert client.get("/health").status_code == 200
         assert client.post(f"{path}/releases").json()["release"]["number"] == 1
     logged = [json.loads(line)["event"] for line in capsys.readouterr().err.splitlines()]
-    assert logged == ["the disk does not take the state", "the disk takes the state again", "released"]
+    failed = [f"the disk does not take {what}" for what in ("the state", "a release")]
+    assert logged == [*failed, "the disk takes the state again", "released"]
 
 
 def test_a_file_that_was_written_in_part_is_mended(
@@ -258,6 +259,22 @@ def test_a_release_that_the_disk_kept_from_being_published_is_given_to_who_asks_
 
 def _crash(*_: Any) -> None:
     raise OSError(errno.EIO, "as if it had ended here")
+
+
+@pytest.mark.parametrize("name", ["flu.json.new", "flu.releases.ndjson"])
+def test_a_link_in_the_place_of_a_file_is_not_followed_and_the_release_comes_when_it_is_gone(
+    name: str, service: Service, tmp_path: Path
+) -> None:
+    other, link = tmp_path / "other", tmp_path / "states" / name
+    other.write_text("of somebody else")
+    link.symlink_to(other)
+    with client_for(service) as client:
+        assert client.post("/counters/flu/releases").status_code == 507
+        assert client.get("/ready").status_code == 503
+        link.unlink()
+        assert client.post("/counters/flu/releases").json()["id"] == 1
+        assert client.get("/ready").status_code == 200
+    assert other.read_text() == "of somebody else"
 
 
 def test_who_gives_up_waiting_for_a_release_does_not_end_the_thread_of_the_counter(service: Service) -> None:

@@ -12,6 +12,7 @@ import pytest
 from processes import ANYBODY, FLU_TABLE, ask, started
 from service_for_tests import settings_for
 
+from panprivacy.audit.memory.services import write_certificate
 from panprivacy.serve.http.connections import Listener
 from panprivacy.serve.server import _connections_for
 from panprivacy.serve.service import Service
@@ -152,3 +153,40 @@ def test_systemd_is_told_when_it_listens_lives_and_stops(tmp_path: Path, monkeyp
             while (said := told.recv(100)) == b"WATCHDOG=1":
                 pass
             assert said == b"STOPPING=1"
+
+
+def unsent(port: int) -> int:
+    """Bytes that the system holds for readers of a port, most of one connection."""
+    lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return max(
+        int(queues.partition(":")[0], 16) for _, here, _, _, queues, *_ in lines if here.endswith(f":{port:04X}")
+    )
+
+
+@pytest.mark.slow
+def test_the_system_holds_little_of_an_answer_that_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "counters.toml"
+    path.write_text(ANYBODY + FLU_TABLE)
+    with started(path) as (_, port), closing(HTTPConnection("127.0.0.1", port)) as connection:
+        status, script = ask(connection, "GET", "/static/plotly.min.js")
+        assert (status, len(script) > 3 * 2**20) == (200, True)
+        with socket.socket() as reader:
+            reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+            reader.connect(("127.0.0.1", port))
+            reader.sendall(b"GET /static/plotly.min.js HTTP/1.1\r\nhost: localhost\r\n\r\n")
+            time.sleep(1)
+            assert 0 < unsent(port) < 2**19
+
+
+@pytest.mark.slow
+def test_a_connection_that_does_not_agree_on_tls_is_closed_in_time(tmp_path: Path) -> None:
+    certificate, key = write_certificate(tmp_path)
+    tls = f'[service.tls]\ncertificate = "{certificate}"\nkey = "{key}"\n[limits]\nseconds = 1\n'
+    path = tmp_path / "counters.toml"
+    path.write_text(ANYBODY + tls + FLU_TABLE)
+    with started(path) as (_, port), ExitStack() as stack:
+        for said in (b"", b"\x16\x03\x01\x40\x00" + b"a" * 50):
+            stranger = stack.enter_context(socket.create_connection(("127.0.0.1", port), 20))
+            stranger.sendall(said)
+            with suppress(ConnectionResetError):
+                assert stranger.recv(1) == b""

@@ -36,7 +36,21 @@ def problem_of(settings: Settings) -> str:
     return str(refused.value.problems[0])
 
 
-def test_a_first_start_needs_nothing_and_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_without_any_counter_is_refused_unless_that_is_known(tmp_path: Path) -> None:
+    settings = released(tmp_path, 2)
+    server.check(settings)
+    (tmp_path / "states").rename(tmp_path / "lost")
+    assert found_by_check(settings) == ["service.folder"]
+    assert found_by_check(replace(settings, initialize=True)) == []
+    (tmp_path / "states").mkdir(mode=0o700)
+    with pytest.raises(InvalidSettings, match="has no counters"):
+        server.run(settings, None, lambda _: None)
+    assert list((tmp_path / "states").iterdir()) == []
+    (tmp_path / "lost" / "flu.json").rename(tmp_path / "states" / "flu.json")
+    assert found_by_check(settings) == ["counters.flu"]
+
+
+def test_a_new_counter_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with client_of(settings_for(tmp_path)) as client:
         assert client.get("/ready").status_code == 200
     with client_of(settings_for(tmp_path)):
@@ -106,7 +120,7 @@ def test_a_check_finds_a_port_that_is_taken_and_rights_that_lack(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        settings = settings_for(tmp_path, {"port": taken.getsockname()[1]})
+        settings = replace(settings_for(tmp_path, {"port": taken.getsockname()[1]}), initialize=True)
         assert found_by_check(settings) == ["service.host and service.port"]
         with Service(settings):
             assert found_by_check(settings) == [], "a running service has its port"

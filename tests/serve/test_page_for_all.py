@@ -254,3 +254,4 @@ def test_without_javascript_the_page_says_where_the_numbers_are(browser: "Browse
     with opened(browser, running.address, java_script_enabled=False) as page:
         assert "needs JavaScript" in page.locator("noscript").inner_text()
         assert page.locator("#notice").is_hidden()
+        assert page.locator(".live").is_hidden(), "it would say Connecting for ever"

@@ -111,10 +111,10 @@ def _send_long_bodies(connection: HTTPConnection) -> None:
 def test_check_starts_nothing(tmp_path: Path) -> None:
     file = tmp_path / "counters.toml"
     file.write_text(ANYBODY + FLU_TABLE)
-    assert run("serve", file, "--check").stdout.endswith("1 counter, and nothing wrong\n")
+    assert run("serve", file, "--initialize", "--check").stdout.endswith("1 counter, and nothing wrong\n")
     assert not (tmp_path / "states").exists()
     file.write_text(ANYBODY + FLU_TABLE.replace("epsilon", "epsilom"))
-    refused = run("serve", file, "--check")
+    refused = run("serve", file, "--initialize", "--check")
     assert refused.exit_code == 2
     assert "counters.flu.epsilom: there is no such key; is it epsilon?" in refused.stderr
 
@@ -123,7 +123,7 @@ def test_check_says_which_counters_will_be_mostly_noise(tmp_path: Path) -> None:
     file = tmp_path / "counters.toml"
     people = '[counters.people]\nkind = "distinct"\nids = "text"\nepsilon = 0.2\nreleases = 100\ncolumn = "user"\n'
     file.write_text(ANYBODY + FLU_TABLE + people)
-    checked = run("serve", file, "--check")
+    checked = run("serve", file, "--initialize", "--check")
     assert checked.exit_code == 0
     assert checked.stdout.endswith("2 counters, and nothing wrong\n")
     (note,) = checked.stderr.splitlines()
@@ -137,18 +137,18 @@ def test_check_says_where_no_delta_is_used_and_suggests_none(tmp_path: Path) -> 
         '[counters.people]\nkind = "distinct"\nids = "text"\nepsilon = 0.02\ncolumn = "user"\ndelta = 1e-9\nreleases = '
     )
     file.write_text(ANYBODY + people + "4\n")
-    unused, noisy = run("serve", file, "--check").stderr.splitlines()
+    unused, noisy = run("serve", file, "--initialize", "--check").stderr.splitlines()
     assert unused == "panprivacy: counters.people: Laplace noise errs less here, so no delta is used"
     assert "what helps: more epsilon, fewer releases, more than " in noisy
     file.write_text(ANYBODY + people + "40\n")
-    assert "no delta is used" not in run("serve", file, "--check").stderr
+    assert "no delta is used" not in run("serve", file, "--initialize", "--check").stderr
 
 
 def test_a_measure_that_is_missing_at_the_start_is_a_warning(tmp_path: Path) -> None:
     (tmp_path / "counters.toml").write_text(ANYBODY + FLU_TABLE)
     keep = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import unhardened"
     code = f"{keep}; unhardened.keep_as_it_is(); from panprivacy.cli import main; main()"
-    command = [sys.executable, "-c", code, "serve", str(tmp_path / "counters.toml")]
+    command = [sys.executable, "-c", code, "serve", str(tmp_path / "counters.toml"), "--initialize"]
     with subprocess.Popen(
         command, cwd=Path(__file__).parent, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:

@@ -5,7 +5,7 @@ from ipaddress import ip_network
 from pathlib import Path
 
 import pytest
-from service_for_tests import settings_for
+from service_for_tests import client_of, settings_for
 from starlette.testclient import TestClient
 
 from panprivacy.ingest.problems import Refused
@@ -104,3 +104,13 @@ def test_clients_behind_a_listed_proxy_do_not_share_a_limit(tmp_path: Path) -> N
         client = TestClient(app, base_url="http://127.0.0.1", client=("127.0.0.1", 5))
         sent = [client.get("/live", headers={"x-forwarded-for": f"203.0.113.{i}"}).status_code for i in (1, 2, 1)]
     assert sent == [200, 200, 429]
+
+
+@pytest.mark.parametrize(
+    ("method", "path"), [("GET", "/nothing"), ("DELETE", "/counters"), ("GET", "/static/nothing"), ("GET", "/live")]
+)
+def test_whatever_is_asked_for_counts(method: str, path: str, tmp_path: Path) -> None:
+    with client_of(settings_for(tmp_path, {"limits": {"requests": 0.5}})) as client:
+        found = [client.request(method, path).status_code for _ in range(2)]
+    assert found[0] < 429
+    assert found[1] == 429

@@ -1,6 +1,7 @@
 """Whether the service is live and ready, per counter and source, with the reason; and back by itself."""
 
 import errno
+import json
 import os
 import time
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from panprivacy.serve.http.openapi import Counters, Live, Ready
 from panprivacy.serve.service import Service
 from panprivacy.serve.tokens import new_token, written_hash
 from panprivacy.settings import InvalidSettings
+from panprivacy.state.disk import replace_file
 
 JSON = {"content-type": "application/json"}
 BOTH = {"flu": FLU, "cold": FLU}
@@ -72,6 +74,55 @@ def test_one_damaged_counter_does_not_stop_the_others(name: str, tmp_path: Path)
         assert name in state["flu"]["reason"]
         assert client.get("/health").json()["failing"] == ["flu"]
         assert client.get("/live").status_code == 200
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"begun": -1},
+        {"begun": 10**40},
+        {"under_way": {"number": "two"}},
+        {"under_way": {"number": 1, "period": 3}},
+        {"requests": [1, 2]},
+        {"requests": [["a", "b"]]},
+        {"secret": "no hexadecimal digits"},
+    ],
+    ids=str,
+)
+def test_settings_beside_a_state_that_make_no_sense_are_damaged(wrong: dict[str, Any], tmp_path: Path) -> None:
+    settings = settings_for(tmp_path, **BOTH)
+    with client_of(settings) as client:
+        assert client.post("/counters/flu/releases").status_code == 201
+    path = tmp_path / "states" / "flu.json"
+    path.write_text(json.dumps(json.loads(path.read_bytes()) | wrong))
+    with client_of(settings) as client:
+        assert client.get("/counters/flu").json()["type"] == "/problems#damaged"
+        assert client.post("/counters/cold/events", content="[1]", headers=JSON).status_code == 204
+
+
+def test_a_counter_without_room_for_a_release_is_not_ready_until_there_is_some(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Room for its state is reserved; a release needs more."""
+    full = [False]
+
+    def replaced(path: Path, content: bytes) -> None:
+        if full[0]:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        replace_file(path, content)
+
+    monkeypatch.setattr("panprivacy.serve.records.replace_file", replaced)
+    monkeypatch.setattr("panprivacy.serve.counter._AGAIN", 0.05)
+    with client_of(settings_for(tmp_path)) as client:
+        full[0] = True
+        assert client.post("/counters/flu/releases").status_code == 507
+        assert client.get("/ready").json()["counters"]["flu"]["reason"] == "the disk does not take a release"
+        assert client.post("/counters/flu/events", content="[1]", headers=JSON).status_code == 204
+        time.sleep(0.3)
+        assert client.get("/ready").status_code == 503
+        full[0] = False
+        assert until(lambda: client.get("/ready").status_code == 200)
+        assert client.get("/counters/flu").json()["budget"]["releases_left"] == FLU["releases"]
 
 
 def test_a_service_whose_counters_are_all_damaged_does_not_start(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from panprivacy.ingest.feed import WRITTEN, bad_row, moments_of_rows
 from panprivacy.memory.scratch import Scratch
 from panprivacy.periods import (
     CALENDAR,
+    DAY,
     END_OF_TIME,
     NO_TIME,
     SKIPPED,
@@ -168,7 +169,7 @@ class Calendar:
         hopeless = last != endless and latest - patience >= self._grid.start_of(last + self.policy.ahead + 1)
         if hopeless and self.policy.early == "refuse":
             row, time = int(moments[-len(batch.rows) :].argmax()), f"{self.column} {self.shown(latest)}"
-            raise bad_row(batch, row, self._wrong(time, self._grid.number(latest), last))
+            raise bad_row(batch, row, self._wrong(time, self._grid.number(latest), last, None))
         return int(moments.max(where=scratch.own(numbers != SKIPPED), initial=self._grid.start_of(open_)))
 
     def cut(self, batch: Batch, moments: NDArray[np.int64], scratch: Scratch) -> PeriodRows:
@@ -188,7 +189,10 @@ class Calendar:
             )
         except Untimely as row:
             time = f"{self.column} {self.shown(int(times[row.row]))}"
-            raise bad_row(batch, row.row, self._wrong(time, row.period, row.reached)) from None
+            # What is after the row in time, as far as it is known here: rows of the batch, and the open period.
+            latest = max(int(times[: row.row].max(initial=0)), self._periods.start_of(row.reached))
+            late = None if now is not None else latest - int(times[row.row])
+            raise bad_row(batch, row.row, self._wrong(time, row.period, row.reached, late)) from None
 
     def _begin(self, moments: NDArray[np.int64], scratch: Scratch) -> None:
         """Let the first row that has a time decide which period is the first one; without one, a later batch does."""
@@ -197,8 +201,8 @@ class Calendar:
             self.passed = self._first = self._grid.number(int(moments[timed.argmax()]))
             self._planned += self._first
 
-    def _wrong(self, time: str, period: int, open_: int) -> str:
-        """The error of a row whose period is not the open one."""
+    def _wrong(self, time: str, period: int, open_: int, late: int | None) -> str:
+        """The error of a row whose period is not the open one; `late` is how late a row of a file came, at least."""
         shown, start_of, unit = self.shown, self._grid.start_of, self.unit
         opened, sort = shown(start_of(open_)), f"sort by {self.column}"
         if self._passed_before and period < self._passed_before:
@@ -208,9 +212,11 @@ class Calendar:
             first = shown(start_of(self._first))
             return f"{time} is before {first}, when the first {unit} starts; {sort}, or give an earlier --start"
         if period < open_:
-            return f"{time} comes after a row of the {unit} from {opened} on; {sort}"
+            waits = "" if late is None else f", or say --lateness {-(-late // DAY)}d, or more if other rows are later"
+            return f"{time} comes after a row of the {unit} from {opened} on; {sort}{waits}"
         ahead = f"{period - open_:,} {unit}s after the one from {opened} on, which is open by then"
-        return f"{time} is {ahead}; mend the time, or, if nothing came in between, say --ahead {period - open_}"
+        mend = "mend the time" if late is None else f"mend the time, {sort}"
+        return f"{time} is {ahead}; {mend}, or, if nothing came in between, say --ahead {period - open_}"
 
     @property
     def _periods(self) -> Periods:

@@ -26,7 +26,7 @@ from panprivacy.cli.options import (
 from panprivacy.cli.users import BudgetOptions, PrivacyOptions, SizeOptions, UniverseOptions, plan_of
 from panprivacy.errors import InvalidValue, PanPrivacyError
 from panprivacy.ingest.batch import Columns, Kind
-from panprivacy.ingest.files import STDIN
+from panprivacy.ingest.files import STDIN, is_slow
 
 if TYPE_CHECKING:
     from panprivacy.cli.run import Kept, Run
@@ -59,7 +59,7 @@ class CountOptions:
 
         `live` says that events arrive one after the other, as they do from a pipe.
         """
-        self.look.prepare(live=live or list(files) == [STDIN])
+        self.look.prepare(live=live or any(map(is_slow, files)))
         from panprivacy.cli.run import Run, continued_or_new
         from panprivacy.estimates.plots import check_picture
 

@@ -1,14 +1,149 @@
-"""What commands say about a delta, and about releases that are mostly noise."""
+"""What commands say about a delta, and about releases that are mostly noise, before and after they are made.
 
-from collections.abc import Sequence
-from math import exp
-from typing import Any
+Each piece of advice is computed first, and given only if the standard error would fall by a tenth or more.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import exp, inf, sqrt
+from typing import Any, NamedTuple, Self
 
 from panprivacy.checks import TINY_DELTA, large_delta
 from panprivacy.cli.output import Output
+from panprivacy.estimates.actives import PLAUSIBLE
+from panprivacy.estimates.estimate import GUESS
 from panprivacy.estimators.base import Estimator
-from panprivacy.planning.advice import DELTA, error_left, expected_noise
+from panprivacy.estimators.distinct.law import relative_error
+from panprivacy.privacy.splitting import best_split
 from panprivacy.units import counted
+
+DELTA = 1e-9
+"""The delta that is suggested."""
+
+_OF_A_COUNT = 0.5  # a relative error above this leaves hardly more than the order of magnitude
+_HELPS = 0.9  # of the standard error is left, at most, if a change is worth a word
+
+
+class Expected(NamedTuple):
+    """The standard error that a release will have, the largest that tells anything, and what it is an error of."""
+
+    error: float
+    most: float
+    of: str
+    shown: str
+
+    @classmethod
+    def of_release(cls, est: Any) -> Self:
+        """What the next release of an estimator will err by."""
+        errors = est.expected_errors()
+        if "count_relative_stderr" in errors:
+            error = errors["count_relative_stderr"]
+            return cls(error, _OF_A_COUNT, " of the count", f"{error:.0%}")
+        if "active_stderr" in errors:
+            error = est.stderr_at(PLAUSIBLE)
+            users = (
+                f", or {error * est.universe.size:,.0f} users, which hides a day on which {PLAUSIBLE:.0%} are active"
+            )
+            return cls(error, PLAUSIBLE, users, f"{error:.2g}")
+        mean, share = errors.pop("mean_stderr", None), next((each for each in errors.values() if each is not None), 0.0)
+        error = share if mean is None or share else mean / est.up_to
+        return cls(error, GUESS, ", of a share between 0 and 1", f"{error:.2g}")
+
+
+@dataclass(frozen=True)
+class _Design:
+    """What the standard error of an estimator follows from."""
+
+    epsilon: float
+    releases: int
+    intrusions: int
+    delta: float | None
+    bits: int
+    """Bits that one released number counts: a category's, a day's, or all."""
+    population: int | None
+    """Users that these bits speak for; None where users share bits."""
+    up_to: int | None
+
+    @classmethod
+    def of(cls, est: Any) -> Self:
+        """That of an estimator."""
+        budget, buckets = est.budget, getattr(est, "buckets", None)
+        parts = est.days if est.TRAITS.unit == "days" else len(getattr(est, "categories", None) or ()) or 1
+        counters = None if getattr(est, "only", None) else getattr(est, "up_to", None)
+        known = getattr(est, "population", est.universe.size)
+        bits, users = (est.users // parts, known) if buckets is None else (buckets, None)
+        return cls(est.epsilon, budget.releases, budget.redraws, est.delta or None, max(bits, 1), users, counters)
+
+    def stderr(self) -> float:
+        """A number that the standard error is proportional to, whatever is changed."""
+        try:
+            split = best_split(self.epsilon, self.bits, self.releases, self.intrusions, self.delta, up_to=self.up_to)
+        except ValueError:  # too little epsilon for any noise
+            return inf
+        pair, t = split.pair_after(self.intrusions), self.up_to or 1
+        if self.population is None:
+            return relative_error(pair, self.bits, split.noise)
+        coins = self.bits * (t - pair.gap**2) / 4
+        noise = split.noise.variance * (1 if self.up_to is None else (t / 2) ** 2)
+        sampled = max(1 / self.bits - 1 / self.population, 0.0) / 4
+        return sqrt((coins + noise) / (self.bits * pair.gap) ** 2 + sampled)
+
+
+def error_left(est: Any, **changed: Any) -> float:
+    """The share of an estimator's standard error that is left if its budget is changed.
+
+    >>> import panprivacy as pp
+    >>> many = pp.Density(1000, epsilon=1.0, releases=500)
+    >>> error_left(many, delta=1e-9) < 0.5, error_left(pp.Density(1000, epsilon=1.0), delta=1e-9)
+    (True, 1.0)
+    """
+    now = _Design.of(est)
+    before, after = now.stderr(), replace(now, **changed).stderr()
+    return after / before if before < inf else 1.0
+
+
+def expected_noise(est: Any, spelled: Callable[[str], str] = str) -> str | None:
+    """Say that releases of an estimator will be mostly noise, and what would help; None if they will not.
+
+    What helps is named by arguments of estimators; `spelled` makes options of a command of them.
+
+    >>> import panprivacy as pp
+    >>> expected_noise(pp.Density(10**6, epsilon=1.0)), "more epsilon" in expected_noise(pp.Continual(10, epsilon=0.02))
+    (None, True)
+    """
+    expected = Expected.of_release(est)
+    if expected.error <= expected.most:
+        return None
+    if est.TRAITS.unit == "moves":  # has no planned releases that could be fewer
+        return (
+            f"releases will be mostly noise: each errs by about {expected.shown}; what helps: more {spelled('epsilon')}"
+        )
+    helps = [advice for advice, changed in _advice(est, spelled) if error_left(est, **changed) < _HELPS]
+    return (
+        f"releases will be mostly noise: each has a standard error of about {expected.shown}{expected.of}; what helps: "
+        f"{', '.join(helps)}; panprivacy plan compares them"
+    )
+
+
+def _advice(est: Any, spelled: Callable[[str], str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """What might help, and what it changes."""
+    now = _Design.of(est)
+    yield f"more {spelled('epsilon')}", {"epsilon": 2 * now.epsilon}
+    if est.TRAITS.unit == "days":
+        yield f"a shorter {spelled('span')}", {"releases": max(now.releases // 2, 1), "bits": 2 * now.bits}
+    else:
+        yield f"fewer {spelled('releases')}", {"releases": 1 + est.TRAITS.own_periods}
+    if not est.delta:
+        yield f"{spelled('delta')} {DELTA:g}", {"delta": DELTA}
+    if now.population is None:
+        many = f"more than {now.bits:,} {spelled('buckets')} if more than {16 * now.bits:,} users come"
+        yield many, {"bits": 4 * now.bits}
+        return
+    if "sample" in est.TRAITS.options:
+        yield f"a larger {spelled('sample')}", {"bits": now.bits * now.population // est.users}
+    if getattr(est, "categories", None) is not None:
+        yield f"fewer {spelled('categories')}", {"bits": 2 * now.bits}
+
 
 UNUSED = "Laplace noise errs less here, so no delta is used"
 """The note for a delta that was allowed and is not needed."""

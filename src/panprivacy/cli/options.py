@@ -40,7 +40,7 @@ def option(text: str, metavar: str | None = None, /, **more: Any) -> Parameter:
 
 OPTIONS = Group("Options", sort_key=0)
 EVENTS = Parameter(  # 80 columns show this title
-    name="*", group=Group("Events: CSV, TSV, NDJSON (.gz, .zst), Parquet, Arrow; - is standard input", sort_key=1)
+    name="*", group=Group("Events: CSV, TSV, NDJSON (.gz, .bz2, .xz, .zst), Parquet, Arrow; - is a pipe", sort_key=1)
 )
 MESSAGES = Parameter(name="*", group=Group("Messages: JSON objects, bare ids, or Arrow streams", sort_key=1))
 USERS = Parameter(name="*", group=Group("Users, privacy and size", sort_key=2))
@@ -394,8 +394,8 @@ class OutputOptions:
     def prepare(self, *, live: bool) -> None:
         """Prepare the process, before anything is imported that has to be loaded once.
 
-        Polars asks for the number of threads when it is imported. A process that reads a pipe lives long, so it starts
-        again, in a way that wipes freed memory.
+        Polars asks for the number of threads when it is imported. A process that reads a pipe, or a URL, may live long,
+        so it starts again, in a way that wipes freed memory.
         """
         from panprivacy.memory.hardening import start_hardened
         from panprivacy.memory.threads import use_threads

@@ -3,25 +3,17 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from panprivacy.cli.notes import note_noise_of_series
 from panprivacy.cli.output import Output, as_fields, csv_rows, lines_of
 from panprivacy.estimates import MonotoneCurve, monotone
 from panprivacy.estimates.actives import ActivesRelease
-from panprivacy.estimates.estimate import Estimate
-from panprivacy.estimates.plots import (
-    COLOURS,
-    SeriesWords,
-    draw_actives,
-    draw_retention,
-    draw_series,
-    draw_windows,
-    zone_name,
-)
+from panprivacy.estimates.estimate import NOT_ENOUGH, Estimate
+from panprivacy.estimates.plots import COLOURS, zone_name
 from panprivacy.estimates.release import MOST_SHOWN
 from panprivacy.estimates.retention import RetentionRelease
+from panprivacy.estimates.timelines import SeriesWords, draw_actives, draw_retention, draw_series, draw_windows
 from panprivacy.estimators.base import Estimator
 from panprivacy.periods import as_datetime, told_time
 from panprivacy.privacy.budget import and_delta
@@ -104,12 +96,23 @@ def _cells(release: Any) -> dict[str, str]:
     """What a row of a table shows of a release: its shares that have names, or its main estimate with an interval."""
     found: dict[str, Estimate] = release.singles()
     if isinstance(release, ActivesRelease):
-        return {name: found[name].short if name in found else "" for name in (*_NAMED, "stickiness")}
+        return _cells_of_a_day(release)
     if isinstance(release, RetentionRelease):
-        return {name: found[name].short if isfinite(found[name].value) else "" for name in _OF_RETENTION}
+        return {name: found[name].short for name in _OF_RETENTION}
     main = release.main
     cells = {_COLUMNS.get(release.main_name, release.main_name): main.short, release.interval_name: main.bounds}
     return cells | ({"users": found["count"].short} if release.main_name == "density" else {})
+
+
+def _cells_of_a_day(release: ActivesRelease) -> dict[str, str]:
+    """The shares of a day that have names, as far as they are known by then; without any, the first and the last."""
+    found, shares = release.singles(), release.each_share()
+    cells = {name: found[name].short for name in _NAMED if name in found}
+    if not cells:
+        return {"last 1": shares[0].short, "longest": f"{shares[-1].short} ({len(shares)})"}
+    if {"daily", "monthly"} <= cells.keys():
+        cells["stickiness"] = found["stickiness"].short if "stickiness" in found else NOT_ENOUGH
+    return cells
 
 
 def by_group(releases: Sequence[Any]) -> dict[str | None, list[Any]]:
@@ -239,7 +242,8 @@ class Published:
         last = self.rows[-1].release
         ends = [row.time for row in self.rows if isinstance(row.release, type(last))]
         if self.anew:
-            draw_windows([(row.time, row.release) for row in self.rows], picture)
+            unfinished = self.rows[-1].over is False
+            draw_windows([(row.time, row.release) for row in self.rows], picture, unfinished=unfinished)
         elif isinstance(last, ActivesRelease):
             draw_actives([row.release for row in self.rows], picture)
         elif isinstance(last, RetentionRelease) and len(ends) == len(last.curve):

@@ -27,8 +27,6 @@ from panprivacy.units import counted
 if TYPE_CHECKING:
     from panprivacy.estimators.actives import ActiveUsers
 
-MOST_DRAWN = 8
-"""Groups that a picture of a series has room for, a panel each."""
 _NONE_LEFT = "no planned release is left"
 _LOOK = 1.0  # seconds between two looks at the clock while nothing comes
 _CYCLES = 13  # of 28 days, a year
@@ -321,9 +319,10 @@ class PeriodSchedule(Schedule):
                 whole(partial(self.feeder.take, chosen_rows(batch, rows, scratch)))
 
     def _note_start(self, start: int) -> None:
+        first = self.calendar.shown(start)
         self.run.output.note(
-            f"periods are {self.calendar.fixed}; the first one shown starts on {self.calendar.shown(start)}, which "
-            f"shows when the first event came; {START} says it beforehand"
+            f"periods are {self.calendar.fixed}; the first one shown starts on {first}, which shows when the first "
+            f"event came; --start {first.replace(' ', 'T')} says it beforehand"
         )
 
     def publish(self, released: Any, *, over: bool | None = None) -> None:
@@ -503,8 +502,6 @@ def schedule_of(run: Run, source: Events, options: SeriesOptions) -> Schedule:
         policy = options.policy(live=False, in_own_period=True)
         calendar = Calendar.parsed(time, every, options.start, tz=options.tz, policy=policy)
         return Windows(run, calendar, options.lateness)
-    if run.picture is not None and every is not None:
-        _check_picture(run.est)
     options.check_given(time)
     if time is None:
         return AtTheEnd(run, every)
@@ -535,14 +532,4 @@ def _check_start(run: Run, calendar: Calendar, *, live: bool) -> None:
     if live:
         raise InvalidValue(
             f"when does the first period start? No row of a pipe decides that: say {START}", code="which-start"
-        )
-
-
-def _check_picture(est: Any) -> None:
-    """Refuse a picture of a series that has no room for all groups, before anything is read or spent."""
-    if len(getattr(est, "groups", ())) > MOST_DRAWN:
-        raise InvalidValue(
-            f"a series of {len(est.groups):,} groups is not drawn, since there is room for {MOST_DRAWN}: leave --plot "
-            "out, and draw what --json prints",
-            code="too-many-groups",
         )

@@ -87,6 +87,7 @@ class Files(Rows):
             for batch in read(files, columns, format_=self.format, layout=self.layout):
                 take(batch)
                 meter.advance(batch)
+                del batch  # before the next one is waited for
                 if keeper.repeatable:  # else files are kept whole or not at all: part of them cannot be fed again
                     keeper.counted()
 

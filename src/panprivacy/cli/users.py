@@ -86,7 +86,7 @@ class UniverseOptions:
 
     def columns(self, est: Any, kind: Kind, rows: RowOptions, files: Sequence[str]) -> Columns:
         """The columns of the user ids, and of the action where rows may delete users."""
-        from panprivacy.slots.saved import Unlisted
+        from panprivacy.slots.choosing import Unlisted
 
         if isinstance(est.universe, Unlisted):
             of_nodes = est.universe.nodes
@@ -127,7 +127,7 @@ class GraphOptions(UniverseOptions):
 
     def columns(self, est: Any, kind: Kind, rows: RowOptions, files: Sequence[str]) -> Columns:
         """As `UniverseOptions.columns`, or the columns of the two ends of an edge."""
-        from panprivacy.slots.saved import Unlisted
+        from panprivacy.slots.choosing import Unlisted
         from panprivacy.universe import Edges
 
         universe = est.universe

@@ -244,7 +244,7 @@ class ActivesSeries(Tabular):
 
     def plot(self, path: str | Path | None = None, *, ax: "Axes | None" = None) -> "Axes":
         """Draw smoothed shares over time, with those released as dots; with a path also into a file."""
-        from panprivacy.estimates.plots import draw_actives
+        from panprivacy.estimates.timelines import draw_actives
 
         return draw_actives(self.releases, path, ax)
 
@@ -259,7 +259,9 @@ def _smoothed(releases: Sequence[ActivesRelease], k: int) -> tuple[dict[int, Est
     arms = float(ndtri((1 + releases[0].level) / 2)) * line.stderr
     low, high = interval_within(line.value, arms, arms)
     columns = (each.tolist() for each in (days, np.clip(line.value, 0.0, 1.0), line.stderr, low, high))
-    return {day: Estimate(value, error, (a, b)) for day, value, error, a, b in zip(*columns, strict=True)}, line.reach
+    return {
+        day: Estimate(value, error, (a, b)) for day, value, error, a, b in zip(*columns, strict=True)
+    }, line.bandwidth
 
 
 def named_days(length: timedelta, known: int) -> dict[str, int]:

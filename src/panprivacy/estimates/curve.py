@@ -1,7 +1,7 @@
 """A series of releases as a curve that never falls, as the number of those who have *ever* appeared never does."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import ceil, inf, isclose, isfinite
 from pathlib import Path
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 import numpy as np
 
-from panprivacy.display import Card, Tabular, grid_of, html_of, line_of
+from panprivacy.display import Card, Tabular, grid_of, group_column, html_of, line_of
 from panprivacy.errors import InvalidType, InvalidValue, NoEstimate
 from panprivacy.estimates.normal_laplace import Reals
 from panprivacy.estimates.release import CountRelease, Release
@@ -34,19 +34,33 @@ class MonotoneCurve(Tabular, Generic[R]):
     """How many users had ever appeared at each release; no number is below the one before it."""
     releases: tuple[R, ...]
     """The releases as they were made, with their intervals."""
+    group: Any = None
+    """The group that it is of; None for all users."""
+    groups: "tuple[MonotoneCurve[R], ...]" = ()
+    """A curve for each group of the releases; of releases by category there are only these."""
 
     @property
     def densities(self) -> tuple[float, ...]:
         """The counts as fractions of the universe. They never fall either, as long as the universe does not grow."""
+        if not self.counts:
+            return ()
         universes = [release.universe for release in self.releases]
         if None in universes:
             raise NoEstimate(self.releases[universes.index(None)].why_missing("densities"))
         return tuple(count / (universe or 1) for count, universe in zip(self.counts, universes, strict=True))
 
     def to_polars(self) -> "pl.DataFrame":
-        """A frame with a row for each release: the curve beside what was released, in users and as shares."""
+        """A frame with a row for each release: the curve beside what was released, in users and as shares.
+
+        With groups, each of them has such rows, and the last ones are of all users: their group is null.
+        """
         import polars as pl
 
+        if self.groups:
+            curves = [*self.groups, *([replace(self, groups=())] if self.counts else [])]
+            each = [curve.to_polars().select(group_column(curve.group), pl.exclude("group")) for curve in curves]
+            frame = pl.concat(each, how="diagonal_relaxed")
+            return frame.with_columns(pl.col("users").fill_null(pl.col("universe"))) if "users" in frame else frame
         smoothed: dict[str, list[Any]] = {"release": [each.number for each in self.releases]}
         smoothed["smoothed_count"] = list(self.counts)
         if all(each.universe is not None for each in self.releases):
@@ -56,21 +70,25 @@ class MonotoneCurve(Tabular, Generic[R]):
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain numbers and text, for JSON."""
-        return {"counts": list(self.counts), "releases": [each.to_dict() for each in self.releases]}
+        found: dict[str, Any] = {} if self.group is None else {"group": self.group}
+        found |= {"counts": list(self.counts), "releases": [each.to_dict() for each in self.releases]}
+        return found | ({"groups": [each.to_dict() for each in self.groups]} if self.groups else {})
 
     def plot(self, path: str | Path | None = None, *, ax: "Axes | None" = None) -> "Axes":
         """Draw the curve through the releases, and return Matplotlib's axes; with a path also into a file."""
-        from panprivacy.estimates.plots import draw_curve
+        from panprivacy.estimates.timelines import draw_curve
 
         return draw_curve(self, path, ax)
 
     def card(self) -> Card:
         """Its representation: the last points, each beside its release."""
-        points = list(zip(self.counts, self.releases, strict=True))
+        points = list(zip(self.counts, self.releases, strict=False))  # by category, there is no curve of all
         shown = points[-_MOST_SHOWN:]
-        last = f", the last {len(shown)}:" if len(shown) < len(points) else ""
+        last = f", of which the last {len(shown)} are shown" if len(shown) < len(points) else ""
+        groups = (("groups", f"{len(self.groups):,}, each with a curve of its own"),) if self.groups else ()
         rows = (
-            ("points", f"{len(points):,}{last}"),
+            ("points", f"{len(self.releases):,}{last}"),
+            *groups,
             *((f"release {each.number}", f"{count:,.0f} users (released {each.count:,.0f})") for count, each in shown),
         )
         return Card("Monotone curve", rows)
@@ -88,6 +106,7 @@ def monotone(releases: Sequence[R], *, weights: Sequence[float] | None = None) -
     ``sum_i weights_i * (curve_i - raw_count_i)^2`` (isotonic regression). Stretches in which releases go up and down
     are averaged; a release that is above all before it and below all after it stays as it is, by far most often.
     Two things differ from the textbook: the ends, and counts of an open universe; see the notes.
+    Groups and categories of the releases have a curve each, `curve.groups`.
 
     Parameters
     ----------
@@ -151,9 +170,15 @@ def monotone(releases: Sequence[R], *, weights: Sequence[float] | None = None) -
     _check_weights(weights, len(made))
     if not made:
         return MonotoneCurve((), ())
+    rows: Any = list(zip(*(release.groups for release in made), strict=True))
+    known = [row for row in rows if all(isfinite(release.raw_count) for release in row)]
+    groups = tuple(replace(monotone(row, weights=weights), group=row[0].group) for row in known)
+    if made[0].by_category:
+        return MonotoneCurve((), made, groups=groups)
     raw = np.array([release.raw_count for release in made])
     heavy = np.asarray(_weights(made) if weights is None else weights, dtype=np.float64)
-    return MonotoneCurve(tuple(np.clip(_fitted(made, raw, heavy), 0.0, _most(made)).tolist()), made)
+    counts = tuple(np.clip(_fitted(made, raw, heavy), 0.0, _most(made)).tolist())
+    return MonotoneCurve(counts, made, groups=groups)
 
 
 def _fitted(releases: Sequence[Any], raw: Reals, weights: Reals) -> Reals:
@@ -240,7 +265,7 @@ def _check_series(releases: Sequence[Any]) -> None:
                 "these are releases of Density and of DistinctCount: give releases of one estimator",
                 code="curve-kinds",
             )
-        if not isfinite(release.raw_count):
+        if not release.by_category and not isfinite(release.raw_count):
             raise InvalidValue(
                 f"release {release.number} has no estimate: its raw count is {release.raw_count}", code="curve-estimate"
             )

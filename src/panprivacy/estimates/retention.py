@@ -129,7 +129,7 @@ class RetentionRelease(AnyRelease):
         return pl.DataFrame(columns | column_lists(self.asked, points) | counts | cohort | rates)
 
     def _plot_one(self, path: str | Path | None, ax: "Axes | None") -> "Axes":
-        from panprivacy.estimates.plots import draw_retention
+        from panprivacy.estimates.timelines import draw_retention
 
         return draw_retention(self, path, ax)
 

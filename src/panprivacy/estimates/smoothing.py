@@ -111,10 +111,10 @@ def _isotonic(values: Reals, weights: Reals) -> Reals:
     return np.asarray(isotonic_regression(values, weights=weights).x)
 
 
-REACHES = (0, 1, 2, 3, 5, 7, 10, 14, 21)
+BANDWIDTHS = (0, 1, 2, 3, 5, 7, 10, 14, 21)
 """How many steps to either side a line may reach."""
 
-_FARTHEST = max(REACHES)
+_FARTHEST = max(BANDWIDTHS)
 
 
 class Smoothed(NamedTuple):
@@ -122,7 +122,7 @@ class Smoothed(NamedTuple):
 
     value: Reals
     stderr: Reals
-    reach: int
+    bandwidth: int
 
 
 def local_lines(steps: Reals, values: Reals, variances: Reals) -> Smoothed:
@@ -132,7 +132,7 @@ def local_lines(steps: Reals, values: Reals, variances: Reals) -> Smoothed:
     values on average beyond their noise.
 
     >>> smoothed = local_lines(np.arange(40), np.tile([0.1, 0.3], 20), np.full(40, 0.01))
-    >>> smoothed.reach, smoothed.value[20:22].round(2).tolist(), bool(smoothed.stderr[20] < 0.05)
+    >>> smoothed.bandwidth, smoothed.value[20:22].round(2).tolist(), bool(smoothed.stderr[20] < 0.05)
     (21, [0.2, 0.2], True)
     """
     places = (steps - steps[0]).astype(np.int64) + _FARTHEST
@@ -142,18 +142,18 @@ def local_lines(steps: Reals, values: Reals, variances: Reals) -> Smoothed:
     near, heavy = (
         np.lib.stride_tricks.sliding_window_view(each, wide)[places - _FARTHEST] for each in (around, weights)
     )
-    fits = [_fitted(near, heavy, reach) for reach in REACHES]
+    fits = [_fitted(near, heavy, bandwidth) for bandwidth in BANDWIDTHS]
     risks = [float((np.square(values - fit) / variances).sum() + 2 * own.sum()) for fit, own, _ in fits]
     best = int(np.argmin(risks))
     fit, own, noise = fits[best]
     missed = np.square(values - fit) - (variances * (1 - 2 * own) + noise)
-    return Smoothed(fit, np.sqrt(noise + max(float(missed.mean()), 0.0)), REACHES[best])
+    return Smoothed(fit, np.sqrt(noise + max(float(missed.mean()), 0.0)), BANDWIDTHS[best])
 
 
-def _fitted(near: Reals, heavy: Reals, reach: int) -> tuple[Reals, Reals, Reals]:
+def _fitted(near: Reals, heavy: Reals, bandwidth: int) -> tuple[Reals, Reals, Reals]:
     """The fits, the weight that each value has in its own fit, and the variances of the fits."""
     away = np.arange(-_FARTHEST, _FARTHEST + 1)
-    kernel = heavy * np.maximum(1 - np.abs(away) / (reach + 1), 0.0)
+    kernel = heavy * np.maximum(1 - np.abs(away) / (bandwidth + 1), 0.0)
     level, slope, bend = ((kernel * away**power).sum(axis=1, keepdims=True) for power in (0, 1, 2))
     spread = level * bend - slope**2
     line = spread > 1e-9 * level * np.maximum(bend, level)  # through one value there is none

@@ -18,8 +18,8 @@ from panprivacy.estimates import Cost, ErrorModel, Estimate, Series
 from panprivacy.estimates.actives import ActivesRelease, ActivesSeries, named_days
 from panprivacy.estimates.errors import ErrorVariance, mean_of, ratio_of
 from panprivacy.estimates.estimate import NOTHING
-from panprivacy.estimates.plots import draw_actives
-from panprivacy.estimators.parted import PartedEstimator
+from panprivacy.estimates.timelines import draw_actives
+from panprivacy.estimators.known import PartedEstimator
 from panprivacy.estimators.timed import TimedUpdates
 from panprivacy.memory.intrinsics import wipe_stack
 from panprivacy.memory.scratch import Scratch
@@ -276,7 +276,7 @@ class ActiveUsers(TimedUpdates, Tabular, PartedEstimator[ActivesRelease]):
         key: bytes | None = None,
         coins: Coins | None = None,
     ) -> None:
-        source = coins or coin_sources.system
+        source = coin_sources.given(coins)
         users, ranges = grouped(universe_of(universe), groups)
         if start is None:
             raise InvalidValue("when does the first day start? Give start, such as 2026-01-05", code="start-missing")

@@ -19,8 +19,7 @@ from panprivacy.privacy.ledger import Ledger, Published
 from panprivacy.privacy.splitting import best_split
 from panprivacy.registry import Traits
 from panprivacy.slots import AllUsers, OneCategoryPerUser, Ranges, SlotMap
-from panprivacy.slots.choosing import choose_slots
-from panprivacy.slots.saved import slots_bytes, slots_from, universe_bytes, universe_from
+from panprivacy.slots.choosing import choose_slots, slots_bytes, slots_from, universe_bytes, universe_from
 from panprivacy.slots.users import CountedSlots, with_counters
 from panprivacy.table import Counters
 from panprivacy.table.counters import LEAST_UP_TO, check_frequency
@@ -137,7 +136,7 @@ class Counts(UniverseEstimator[FrequencyRelease]):
         key: bytes | None = None,
         coins: Coins | None = None,
     ) -> None:
-        source = coins or coin_sources.system
+        source = coin_sources.given(coins)
         up_to = check_frequency(up_to, only)
         chosen = choose_slots(universe, source, groups=groups, categories=categories, other=other, shard=shard, key=key)
         delta = check_delta(delta)

@@ -19,8 +19,7 @@ from panprivacy.privacy.pairs import Pair
 from panprivacy.privacy.splitting import best_split
 from panprivacy.registry import Traits
 from panprivacy.slots import AllUsers, OneCategoryPerUser, Ranges, SlotMap, Slots
-from panprivacy.slots.choosing import choose_slots
-from panprivacy.slots.saved import slots_bytes, slots_from, universe_bytes, universe_from
+from panprivacy.slots.choosing import choose_slots, slots_bytes, slots_from, universe_bytes, universe_from
 from panprivacy.table import Table
 from panprivacy.units import format_bytes
 from panprivacy.universe import Range, Universe
@@ -114,7 +113,7 @@ class Density(UniverseEstimator[Release]):
         key: bytes | None = None,
         coins: Coins | None = None,
     ) -> None:
-        source = coins or coin_sources.system
+        source = coin_sources.given(coins)
         chosen = choose_slots(
             universe,
             source,

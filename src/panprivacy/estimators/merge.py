@@ -121,7 +121,7 @@ E = TypeVar("E", bound=Estimator[Any])
 """The class of the parts, and of their merge."""
 
 
-def merge(parts: Sequence[E], *, overlapping: bool = False) -> E:
+def merge(parts: Sequence[E], *more: object, overlapping: bool = False) -> E:
     """Make one estimator of several.
 
     `Density`: shards of one universe become one table; counts add, one noise.
@@ -149,7 +149,7 @@ def merge(parts: Sequence[E], *, overlapping: bool = False) -> E:
     >>> pp.merge([north, south]).users
     1000
     """
-    _check_parts(parts)
+    _check_parts(parts, more)
     head = parts[0]
     with ExitStack() as locks:
         for part in sorted(parts, key=id):  # in one order everywhere, so that two merges do not wait for each other
@@ -173,12 +173,11 @@ def merge(parts: Sequence[E], *, overlapping: bool = False) -> E:
     return merged
 
 
-def _check_parts(parts: Sequence[Estimator[Any]]) -> None:
+def _check_parts(parts: Sequence[Estimator[Any]], more: tuple[object, ...]) -> None:
     """Refuse parts that are not several estimators of one class, each with bits that no file keeps."""
-    if not isinstance(parts, list | tuple):
-        raise InvalidType(
-            f"merge takes a list of estimators, pp.merge([a, b]), got a {type(parts).__name__}", code="merge-type"
-        )
+    if more or not isinstance(parts, list | tuple):
+        got = f"{1 + len(more)} arguments" if more else f"a {type(parts).__name__}"
+        raise InvalidType(f"merge takes a list of estimators, pp.merge([a, b]), got {got}", code="merge-type")
     if not parts:
         raise CannotMerge("there is nothing to merge", code="nothing-to-merge")
     if len({id(part) for part in parts}) < len(parts):

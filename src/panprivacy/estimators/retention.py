@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from panprivacy.checks import check_delta, check_epsilon, check_level, check_whole
+from panprivacy.checks import check_delta, check_epsilon, check_flag, check_level, check_whole
 from panprivacy.display import Rows, Tabular
 from panprivacy.errors import InvalidValue, PanPrivacyError
 from panprivacy.estimates import Release
 from panprivacy.estimates.errors import DifferenceErrorModel
 from panprivacy.estimates.estimate import NOTHING
 from panprivacy.estimates.retention import PARTS, Counts, RetentionRelease, TwoPeriods
-from panprivacy.estimators.parted import PartedEstimator
+from panprivacy.estimators.known import PartedEstimator
 from panprivacy.memory.intrinsics import wipe_stack
 from panprivacy.memory.scratch import Scratch
 from panprivacy.privacy import coins as coin_sources
@@ -115,7 +115,7 @@ class Retention(Tabular, PartedEstimator[Release | RetentionRelease]):
         key: bytes | None = None,
         coins: Coins | None = None,
     ) -> None:
-        source = coins or coin_sources.system
+        source = coin_sources.given(coins)
         users, ranges = grouped(universe_of(universe), groups)
         size = table_size(users.size, sample, memory)
         delta = check_delta(delta)
@@ -128,7 +128,7 @@ class Retention(Tabular, PartedEstimator[Release | RetentionRelease]):
         split = best_split(check_epsilon(epsilon), each, planned + 1, 0, delta)
         slots = choose_parts(users.size, size, PARTS, key, source, runs=(_MAIN, _CONTROL), groups=ranges)
         table = self.TABLE.drawn(slots.size, split.pair, source)
-        self._newcomers = bool(newcomers)
+        self._newcomers = check_flag(newcomers, "newcomers")
         self._assemble(users, slots, Ledger(split), table, source)
 
     # --- periods ------------------------------------------------------------------------------------------------

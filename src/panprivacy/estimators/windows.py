@@ -3,13 +3,14 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, TypeVar
 
 from panprivacy.checks import check_level
 from panprivacy.display import Card, Tabular, grid_of, html_of, line_of
 from panprivacy.errors import BudgetExhausted, InvalidType, InvalidValue, NotPrivate, PanPrivacyError
-from panprivacy.estimates.plots import draw_windows
+from panprivacy.estimates.timelines import draw_windows
 from panprivacy.estimators.base import Estimator
 from panprivacy.estimators.timed import TimedUpdates
 from panprivacy.memory import ownership
@@ -107,12 +108,7 @@ class Windows(TimedUpdates, Tabular, Generic[R]):
         tz: str | None = None,
         level: float = 0.95,
     ) -> None:
-        if not callable(make):
-            raise InvalidType(
-                f"Windows takes a function that makes the estimator of a window, such as lambda: pp.Density(1000, "
-                f"epsilon=0.1), not a {type(make).__name__}",
-                code="window-maker",
-            )
+        _check_maker(make)
         if every is None:
             raise InvalidValue('how long is a window? Give every, such as "7d"', code="every-missing")
         self._make = make
@@ -256,6 +252,21 @@ def _check_same_plan(before: Any, following: Any) -> None:
             "the loss of several windows would be stated wrongly; begin new Windows with it",
             code="windows-differ",
         )
+
+
+def _check_maker(make: Any) -> None:
+    """Refuse what cannot be called without arguments: an estimator, or its class."""
+    try:
+        signature(make).bind()
+    except TypeError:
+        given = f"the class {make.__name__}" if isinstance(make, type) else f"a {type(make).__name__}"
+        raise InvalidType(
+            "Windows takes a function without arguments that makes the estimator of a window, such as "
+            f"lambda: pp.Density(1000, epsilon=0.1), not {given}",
+            code="window-maker",
+        ) from None
+    except ValueError:  # a function of C, whose arguments Python does not know
+        pass
 
 
 def _check_fits(est: Any) -> None:

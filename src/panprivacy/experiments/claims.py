@@ -111,6 +111,12 @@ def ratios(over: pl.DataFrame, under: pl.DataFrame, *, on: Sequence[str]) -> Rat
     return Ratios(values, list(zip(both["freedom"], both["freedom_under"], strict=True)))
 
 
+def wholes_and_singles(found: dict[str, Ratios]) -> tuple[dict[str, Interval], list[Interval]]:
+    """Intervals for the means of several ratios, which are judged together, and for every single ratio."""
+    wholes = {name: one.pooled(len(found)) for name, one in found.items()}
+    return wholes, [single for one in found.values() for single in one.each()]
+
+
 def against(table: pl.DataFrame, over: str, under: str) -> Ratios:
     """One algorithm against another, in the settings that both were run in."""
     parts = (table.filter(algorithm=name) for name in (over, under))
@@ -128,8 +134,7 @@ def theory_coincides(table: pl.DataFrame) -> Claim:
     for name in ("Dwork", "OptBern"):
         part = table.filter(algorithm=name)
         found[name] = Ratios((part["mse"] / part["theory"]).to_list(), [(f, inf) for f in part["freedom"]])
-    wholes = {name: one.pooled(len(found)) for name, one in found.items()}
-    singles = [single for one in found.values() for single in one.each()]
+    wholes, singles = wholes_and_singles(found)
     return Claim(
         Of.EXPERIMENTS,
         "The experimental and the theoretical MSE of Dwork and OptBern coincide.",
@@ -143,8 +148,7 @@ def theory_coincides(table: pl.DataFrame) -> Claim:
 def both_beat_dwork(table: pl.DataFrame) -> Claim:
     """Figure 6."""
     found = {name: against(table, "Dwork", name) for name in ("OptBern", "PPDS")}
-    wholes = {name: one.pooled(len(found)) for name, one in found.items()}
-    singles = [single for one in found.values() for single in one.each()]
+    wholes, singles = wholes_and_singles(found)
     return Claim(
         Of.EXPERIMENTS,
         "Both PPDS and OptBern significantly outperform Dwork.",

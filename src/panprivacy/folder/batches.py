@@ -26,6 +26,7 @@ from panprivacy.folder.marks import (
     pack,
     part_bounds,
     unpack,
+    unpack_each,
 )
 from panprivacy.folder.shards import FolderHeader, ShardedBits
 from panprivacy.memory.intrinsics import wipe_stack
@@ -272,20 +273,26 @@ class Combiner:
         """Whether there are sets that were not redrawn."""
 
     def take(self, octets: NDArray[np.uint8], est: Any, *, remove: bool = False) -> None:
-        """Unite a packed set with those before; `CorruptState` if it is none of this estimator: then nothing is."""
-        check_kind(type(est))
+        """Unite packed sets, one behind the other, with those before.
+
+        `CorruptState` if one of them is none of this estimator: then none of them is united.
+        """
+        if not est.TRAITS.in_folder:
+            check_kind(type(est))  # which says why not
         layout = est.layout()
         if layout != self._layout:
             self.redraw(est)
             bits = _read(layout, est.universe).bits
             self._layout, self._size, self._marks = layout, bits.size, bits.cells.marks(bits.size)
         assert self._marks is not None
-        slots = unpack(octets)
-        if slots.layout != fingerprint(layout):
+        sets, known = unpack_each(octets), fingerprint(layout)
+        if any(each.layout != known for each in sets):
             raise OtherLayout("these slots were gathered for another layout", code="other-layout")
         if self.waits and remove != self._remove:
             self.redraw(est)
-        slots.add_to(self._marks, 0, self._size)
+        with nullcontext() if len(sets) == 1 else self._marks.restored_on_error():
+            for each in sets:
+                each.add_to(self._marks, 0, self._size)
         self.waits, self._remove = True, remove
 
     def redraw(self, est: Any) -> None:

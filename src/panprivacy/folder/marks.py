@@ -33,8 +33,11 @@ LAYOUT = 16
 """Bytes of the fingerprint of a layout: it decides which user owns which slot."""
 
 _HEAD = struct.Struct(f"<8sHBBI{LAYOUT}sQQQ")  # magic, version, form, bytes of times, 0, layout, first, slots, length
+_LENGTH = slice(_HEAD.size - 8, _HEAD.size)  # where a head says how many bytes follow it
 _CHECK = 8  # bytes of a checksum of all the rest
 HEAD = _HEAD.size + _CHECK
+MOST_SETS = 1000
+"""Packed sets that may stand one behind the other: each takes time, also an empty one."""
 
 
 class PackedSlots(NamedTuple):
@@ -96,6 +99,18 @@ def unpack(octets: NDArray[np.uint8]) -> PackedSlots:
         if not whole or not np.array_equal(_checksum(octets, scratch), octets[_HEAD.size : HEAD]):
             raise CorruptState("these slots were altered, or cut off: their checksum is another", code="slots-altered")
     return PackedSlots(layout, first, first + slots, times, form, octets[HEAD:])
+
+
+def unpack_each(octets: NDArray[np.uint8]) -> list[PackedSlots]:
+    """Read packed sets that stand one behind the other; `CorruptState` if one of them is none."""
+    sets: list[PackedSlots] = []
+    while len(octets) or not sets:
+        if len(sets) == MOST_SETS:
+            raise CorruptState(f"there are more than {MOST_SETS:,} sets one behind the other", code="too-many-sets")
+        end = HEAD + int.from_bytes(octets[_LENGTH].tobytes(), "little")
+        sets.append(unpack(octets[:end]))
+        octets = octets[end:]
+    return sets
 
 
 def _checksum(octets: NDArray[np.uint8], scratch: Scratch) -> NDArray[np.uint8]:

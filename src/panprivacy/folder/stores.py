@@ -31,7 +31,7 @@ LEDGER = "ledger"
 """The name of the part without bits. It is made last and erased first: without it there is no folder."""
 
 _PATIENCE = 120.0  # seconds to wait for the other writers of a part
-_KEPT = 100  # versions of the ledger that stay: a writer that falls behind by more is refused by its name
+_KEPT = 100  # versions of the ledger that stay: a writer that is behind by no more finds its name taken
 _AT_ONCE = 8  # requests to a store of objects
 _TRIES = 8  # of a request that fails, with pauses that double
 _MARK = 16  # random bytes behind every object, by which its writer knows it again
@@ -297,13 +297,14 @@ class Objects:
             raise FileNotFoundError(f"{self._root}: the state folder that was opened is gone")
         old: list[str] = []
         for name, epoch in written.items():
-            if name in with_bits and max(epochs.get(name, [0])) > epoch:
-                # Ours may have a name that was deleted long ago. A change of bits may be made twice: make it again.
+            kept = 0 if name in with_bits else _KEPT
+            if max(epochs.get(name, [0])) > epoch + kept:
+                # Ours may have a name that was deleted long ago, and then nobody reads it: make the change again. Bits
+                # may be redrawn twice; a release that is made again was not shown, and is drawn anew.
                 old.append(self._path(name, epoch))
                 again.append(name)
             else:
-                last = epoch - (0 if name in with_bits else _KEPT)
-                old += [self._path(name, each) for each in epochs.get(name, []) if each < last]
+                old += [self._path(name, each) for each in epochs.get(name, []) if each < epoch - kept]
         self._delete(old)
         return again
 
@@ -438,7 +439,7 @@ class Objects:
         Some file systems of fsspec look whether a file exists and then write it, which a test may pass by chance. They
         are known by the method that they inherit. Others are tried: some writers create one object at the same moment.
         """
-        ok = creates_atomically(type(getattr(self.files, "fs", self.files))) and self._one_wins(64, _AT_ONCE)
+        ok = creates_atomically(type(_unwrapped(self.files))) and self._one_wins(64, _AT_ONCE)
         if not ok or (largest >= _LARGE and not self._one_wins(largest, 2)):
             raise PanPrivacyError(
                 f"{self._root}: this store lets two writers create the same object, so states would be lost: use a "
@@ -467,6 +468,15 @@ class Objects:
 def _missing(name: str, where: str) -> FileNotFoundError:
     helps = "" if name == LEDGER else "; StateFolder.replace_shard puts a new one there, and says at what cost"
     return FileNotFoundError(f"{where} does not exist{helps}")
+
+
+def _unwrapped(files: Any) -> Any:
+    """The file system that writes: some of fsspec's hand everything to another one."""
+    from fsspec.spec import AbstractFileSystem
+
+    while isinstance(inner := getattr(files, "fs", None), AbstractFileSystem):
+        files = inner
+    return files
 
 
 def creates_atomically(kind: Any) -> bool:

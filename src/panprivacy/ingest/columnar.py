@@ -42,6 +42,7 @@ def read_columnar(file: str, columns: Columns, format_: Format) -> Iterator[Batc
             for found in _batches(parts):
                 yield Batch(file, found, before, size * (before + len(found)) // max(total, 1))
                 before += len(found)
+                del found  # before the next one is waited for
     except (PolarsError, PanicException, OSError) as error:
         after = f", somewhere after row {before}" if before else ""
         raise BadInput(file, f"not a whole {format_.capitalize()} file{after}: {_first_line(error)}") from None
@@ -59,6 +60,7 @@ def _batches(parts: "Iterator[pl.LazyFrame]") -> "Iterator[pl.DataFrame]":
             if last is not None:
                 yield last
             last = found
+            del found
     if last is not None:
         yield last
 

@@ -89,7 +89,7 @@ def expand(given: Sequence[str], storage_options: Mapping[str, Any] | None = Non
 
 def _meant(given: str, storage_options: Mapping[str, Any] | None) -> Sequence[str]:
     """The files that one argument stands for."""
-    if not Path(given).exists() and scheme_of(given) is not None:
+    if _is_url(given):
         return find_remote(given, storage_options)
     pattern = local_path(given)
     if Path(pattern).is_dir():
@@ -99,6 +99,19 @@ def _meant(given: str, storage_options: Mapping[str, Any] | None) -> Sequence[st
     for file in found:
         _check_readable(file)
     return found
+
+
+def _is_url(given: str) -> bool:
+    return not Path(given).exists() and scheme_of(given) is not None
+
+
+def is_slow(given: str) -> bool:
+    """Whether bytes come as fast as somebody else sends them, which may take hours: a pipe, or a file behind a URL.
+
+    >>> is_slow("-"), is_slow("https://clinic.example/visits.csv"), is_slow("visits.csv")
+    (True, True, False)
+    """
+    return given == STDIN or is_pipe(given) or _is_url(given)
 
 
 def _inside(folder: Path) -> list[str]:

@@ -43,6 +43,7 @@ def read(
             if columns.kind is None:  # from now on, ids are what they were in the first file
                 columns = replace(columns, kind=kind_of(batch.rows[columns.ids[0]].dtype))
             yield batch
+            del batch  # a batch that is counted is not kept while the next one is waited for
 
 
 def _partitioned(file: str, columns: Columns, asked: Format | None, layout: Layout | None) -> Iterator[Batch]:
@@ -58,6 +59,7 @@ def _partitioned(file: str, columns: Columns, asked: Format | None, layout: Layo
     for batch in _batches(file, replace(columns, **left_out), asked, layout):
         added = [pl.lit(given[name]).alias(name) for name in roles.values()]
         yield replace(batch, rows=batch.rows.with_columns(added))
+        del batch
 
 
 def _batches(file: str, columns: Columns, asked: Format | None, layout: Layout | None) -> Iterator[Batch]:

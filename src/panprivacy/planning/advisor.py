@@ -7,13 +7,12 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, date, datetime
-from operator import index
 from statistics import NormalDist
 from typing import Any, Literal, get_args
 
 import numpy as np
 
-from panprivacy.checks import check_delta, check_epsilon
+from panprivacy.checks import check_delta, check_epsilon, check_whole, shown
 from panprivacy.display import Card, finite, grid_of, html_of, measured
 from panprivacy.errors import CannotPlan, InvalidValue
 from panprivacy.planning.counts import OPEN_UNIVERSE, first_count
@@ -42,6 +41,9 @@ QUESTIONS: dict[Question, str] = {
 BETA = 0.05
 """The probability with which an answer may err by more than the acceptable error."""
 
+HARDLY_PROTECTS = 4.0
+"""An epsilon above this multiplies odds by 55 and more: it is no way to reach an error."""
+
 _SIMULATED = 2_000_000  # users of an example that is built; of more, the answer is drawn from the planned error
 _GUESS = 0.5  # an answer that errs by as much says no more than "some came"
 _SHARE = 0.3  # of the users come in an example
@@ -66,7 +68,7 @@ class Ask:
     def __post_init__(self) -> None:
         if self.question not in get_args(Question):
             known = ", ".join(get_args(Question))
-            raise InvalidValue(f"the question is one of {known}; got {self.question!r}", code="advise-question")
+            raise InvalidValue(f"the question is one of {known}; got {shown(self.question)}", code="advise-question")
         if not 1 <= self.users <= OPEN_UNIVERSE:
             raise InvalidValue(f"users must be from 1 to {OPEN_UNIVERSE:,}, got {self.users}", code="advise-users")
         if self.releases < 1:
@@ -139,7 +141,7 @@ class Instead:
     error: float | None
     """The error of these users at the accepted epsilon, in 95 of 100 cases; None if no estimator tells anything."""
     epsilon: float | None
-    """The epsilon at which these users are enough; None if there is none, or none was looked for (distinct)."""
+    """The epsilon, however large, at which they are enough; None if there is none (of distinct, none is said)."""
     users: int | None
     """The number of users that is enough at the accepted epsilon, to two digits."""
 
@@ -215,7 +217,7 @@ class Advice:
             "no estimator tells anything" if found.error is None else f"the error is {unit * found.error:.3g}{percent}"
         )
         other = [f"{found.users:,} users"] if found.users else []
-        other += [f"epsilon {found.epsilon:g}"] if found.epsilon else []
+        other += [f"epsilon {found.epsilon:g}"] if found.epsilon and found.epsilon <= HARDLY_PROTECTS else []
         needs = f"; an error of {unit * self.ask.error:g}{percent} takes {' or '.join(other)}" if other else ""
         return f"not with {counted(self.ask.users, 'user')}: {at} {best}{needs}"
 
@@ -223,8 +225,9 @@ class Advice:
         """What the epsilon covers, where it does not cover everything."""
         if self.plan is not None and self.ask.question == "series":
             whole = composition.loss(self.plan.split, self.ask.releases, 1)
-            users = f"a user who comes in all {self.ask.releases} loses at most {whole:.3g}"
-            return f" a period; {users} if the state is read once"
+            users = f"a user who comes in all {self.ask.releases:,} loses at most {whole:.3g}"
+            hardly = ", which hardly protects such a user" if whole > HARDLY_PROTECTS else ""
+            return f" a period; {users} if the state is read once{hardly}"
         return f" in each {self.ask.span}" if self.ask.question == "actives" else ""
 
     def to_dict(self) -> dict[str, Any]:
@@ -315,7 +318,9 @@ def advise(
     'not with 1,000 users: at epsilon 1 the error is 0.136; an error of 0.1 takes 1,700 users or epsilon 1.286'
     """
     length = every or ("7d" if question == "series" else "1d")
-    ask = Ask(question, index(users), index(releases), error, epsilon, delta, index(up_to), span, length)
+    whole = {"users": users, "releases": releases, "up_to": up_to}
+    numbers = {name: check_whole(value, name) for name, value in whole.items()}
+    ask = Ask(question, error=error, epsilon=epsilon, delta=delta, span=span, every=length, **numbers)
     least: float | None = None
     with suppress(CannotPlan):
         found = ask.plan(None, error)
@@ -347,8 +352,8 @@ def simulated(ask: Ask, found: Plan[Any], seed: int) -> Example:
         return Example(what, expected, value, stderr, interval, built=True)
     stderr = found.stderr * (expected if ask.question == "distinct" else 1.0)
     value = NormalDist(expected, stderr).inv_cdf((seed * _GOLDEN + 0.5) % 1 or 0.5)  # another error for each seed
-    reach = found.alpha * stderr / found.stderr
-    return Example(what, expected, value, stderr, (max(value - reach, 0.0), value + reach), built=False)
+    half_width = found.alpha * stderr / found.stderr
+    return Example(what, expected, value, stderr, (max(value - half_width, 0.0), value + half_width), built=False)
 
 
 Answer = tuple[float, float, tuple[float, float]]

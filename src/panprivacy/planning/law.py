@@ -83,10 +83,10 @@ class Design(SampleDesign):
         ``seen/population + alpha <= 1``, and likewise downwards.
         """
         density, mean = Fraction(seen, self.population), self.mean(seen)
-        reach = self.users * self.gap * alpha
+        half_width = self.users * self.gap * alpha
         ones = Ones(self, seen)
-        above = ones.at_least(ceil(mean + reach)) if density + alpha <= 1 else 0.0
-        below = ones.at_most(floor(mean - reach)) if density >= alpha else 0.0
+        above = ones.at_least(ceil(mean + half_width)) if density + alpha <= 1 else 0.0
+        below = ones.at_most(floor(mean - half_width)) if density >= alpha else 0.0
         return min(max(above + below, 0.0), 1.0)
 
 
@@ -100,7 +100,7 @@ class Ones:
         of_bits = design.bit_variance(share)
         mean = design.mean(seen)
         self._center = round(mean)
-        self._half = min(_reach(of_bits + gap**2 * of_sample), design.bits + 1)
+        self._half = min(_half_width(of_bits + gap**2 * of_sample), design.bits + 1)
         # Gaussian noise is one more factor of the characteristic function; Laplace noise has tails too long for that.
         self._epsilon = float(design.noise.epsilon) if isinstance(design.noise, Laplace) else None
         of_noise = 0.0 if self._epsilon else design.noise.variance
@@ -152,7 +152,7 @@ def _gaussian_cf(square: float, theta: Reals) -> Reals:
     return np.asarray(sum(np.exp(-square * (theta + 2 * pi * k) ** 2 / 2) for k in (-1, 0, 1)) / whole)
 
 
-def _reach(variance: float) -> int:
+def _half_width(variance: float) -> int:
     """How far from its mean a sum of coins of this variance ever is: Bernstein's inequality at e^-42."""
     third = _NEGLIGIBLE / 3
     return ceil(third + sqrt(third**2 + 2 * _NEGLIGIBLE * variance))
@@ -172,11 +172,13 @@ def _sampled_cf(design: Design, seen: int, phi: Reals) -> Complexes:
     characteristic function at frequencies beyond ``2 pi / stride - phi``, where it is below e^-42.
     """
     mean, variance = Fraction(design.users * seen, design.population), design.sample_variance(seen / design.population)
-    center, reach = round(mean), _reach(variance)
+    center, half_width = round(mean), _half_width(variance)
     first, last = max(0, design.users + seen - design.population), min(design.users, seen)
     highest = np.arccos(max(1 - _NEGLIGIBLE / variance, -1.0)) + np.abs(phi).max()
     stride = max(1, floor(2 * pi / highest))
-    points = np.arange(max(first - center, -reach), min(last - center, reach) + 1, stride) - float(mean - center)
+    points = np.arange(max(first - center, -half_width), min(last - center, half_width) + 1, stride) - float(
+        mean - center
+    )
     logs = log_hypergeometric(points, design.population, seen, design.users)
     weights = np.exp(logs - logs.max())
     weights /= weights.sum()
@@ -350,16 +352,16 @@ def _guess_around(design: Design, base: int, stretch: _Stretch, alpha: Fraction)
 
     Where the variance is larger than at `base`, the tails are those of a smaller distance at `base`.
     """
-    mean, reach = design.mean(base), design.users * design.gap * alpha
+    mean, half_width = design.mean(base), design.users * design.gap * alpha
     ones, variance = Ones(design, base), design.variance(base)
-    top, bottom = ceil(mean + reach), floor(mean - reach)
-    up, down = float(top - mean - reach), float(mean - reach - bottom)
+    top, bottom = ceil(mean + half_width), floor(mean - half_width)
+    up, down = float(top - mean - half_width), float(mean - half_width - bottom)
     rising = _parabola(up, [ones.at_least(top + k) for k in (-1, 0, 1)])
     falling = _parabola(down, [ones.at_most(bottom - k) for k in (-1, 0, 1)])
 
     def guess(seen: NDArray[np.int64]) -> NDArray[np.float64]:
         shift = design.moved * (seen - base)
-        nearer = float(reach) * (1 - np.sqrt(variance / design.variance(seen)))
+        nearer = float(half_width) * (1 - np.sqrt(variance / design.variance(seen)))
         known = np.abs(nearer) < 1  # further away, the three tails tell nothing
         nearer = np.where(known, nearer, 0.0)
         total = np.zeros(len(seen))

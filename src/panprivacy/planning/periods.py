@@ -6,7 +6,7 @@ from functools import partial
 from math import inf
 from typing import Any, Literal
 
-from panprivacy.checks import check_delta, check_epsilon, check_whole
+from panprivacy.checks import check_delta, check_epsilon, check_whole, shown
 from panprivacy.errors import CannotPlan, InvalidValue
 from panprivacy.estimates.errors import DifferenceErrorModel, ErrorModel, ErrorVariance
 from panprivacy.estimates.retention import MAIN_SHARE
@@ -103,7 +103,7 @@ def plan_periods(
 def _check_asked(estimator: str, touched: float) -> None:
     if estimator not in ("Retention", "ActiveUsers"):
         raise InvalidValue(
-            f"plans about periods are for Retention and ActiveUsers, not for {estimator!r}", code="plan-estimator"
+            f"plans about periods are for Retention and ActiveUsers, not for {shown(estimator)}", code="plan-estimator"
         )
     if not 0 < touched <= 1:
         raise InvalidValue(
@@ -167,7 +167,7 @@ class _Wish:
         law = partial(self.error_of_part, split)
         return None if self.parts is None else self.parts.planned(self.users, self.users, law)
 
-    def reach(self, epsilon: float) -> float:
+    def half_width(self, epsilon: float) -> float:
         """The error that is exceeded with probability beta, rounded up."""
         return rounded_up(self.error_at(epsilon)[1].half_width(1 - self.beta))
 
@@ -200,13 +200,13 @@ def _epsilon_for(wish: _Wish) -> float:
     if wish.alpha is None:
         assert wish.epsilon is not None  # `plan_periods` asks for one of the two
         return wish.epsilon
-    if wish.epsilon is not None and wish.reach(wish.epsilon) <= wish.alpha:
+    if wish.epsilon is not None and wish.half_width(wish.epsilon) <= wish.alpha:
         return wish.epsilon
     least = _smallest_epsilon(wish, wish.alpha)
     if least is None or wish.epsilon is not None:
         at = "any epsilon" if wish.epsilon is None else f"epsilon = {wish.epsilon:g}"
         possible = (
-            [] if wish.epsilon is None else [f"alpha = {wish.reach(wish.epsilon):g} at epsilon = {wish.epsilon:g}"]
+            [] if wish.epsilon is None else [f"alpha = {wish.half_width(wish.epsilon):g} at epsilon = {wish.epsilon:g}"]
         )
         possible += [f"epsilon = {least:g} for alpha = {wish.alpha:g}"] if least else []
         raise CannotPlan(
@@ -221,7 +221,7 @@ def _smallest_epsilon(wish: _Wish, alpha: float) -> float | None:
 
     def enough(epsilon: float) -> bool:
         try:
-            return wish.reach(epsilon) <= alpha
+            return wish.half_width(epsilon) <= alpha
         except ValueError:
             return False
 

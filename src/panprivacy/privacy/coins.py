@@ -17,6 +17,8 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
+from panprivacy.checks import shown
+from panprivacy.errors import InvalidType
 from panprivacy.privacy import kernels
 from panprivacy.privacy.noise import Noise
 
@@ -235,3 +237,12 @@ def fill_from_system(buffer: Buffer) -> None:
 
 system: SystemCoins = SystemCoins()
 """The source that every estimator uses unless it is given another."""
+
+
+def given(coins: Coins | None) -> Coins:
+    """The coins that were given, or those of the operating system."""
+    if coins is not None and not isinstance(coins, Coins):
+        raise InvalidType(
+            f"coins are a source of randomness, such as testing.SeededCoins(1), got {shown(coins)}", code="coins-type"
+        )
+    return system if coins is None else coins

@@ -20,7 +20,7 @@ from panprivacy.serve.memory import ReadingShare
 from panprivacy.serve.records import PinnedSettings, PinnedSettingsChanged, Record, ReleaseLog, record_of
 from panprivacy.serve.schedule import Due, Schedule, SteadyClock
 from panprivacy.serve.worker import KeptEstimator, Worker
-from panprivacy.state import StateFile
+from panprivacy.state import StateFile, StateFileError
 
 _JUMPED = "the clock has jumped ahead: periods end by the old time for ten minutes"
 _CLOCK = SteadyClock(partial(log, _JUMPED, level="error"))
@@ -224,9 +224,8 @@ class Counter:
             released = self._kept.est.next_release(level)
         except BudgetExhausted:
             raise Refused(ProblemType.spent) from None
-        except OSError:
-            if self._schedule is not None:  # then it is tried again soon
-                self._note_stuck("the disk does not take a release")
+        except (OSError, StateFileError):  # no room, or a link in the place of a file
+            self._note_stuck("the disk does not take a release")
             raise Refused(ProblemType.disk) from None
         except PanPrivacyError as error:
             raise error if isinstance(error, Refused) else Refused(ProblemType.not_now) from None
@@ -237,7 +236,7 @@ class Counter:
         record = record_of(len(self.release_log) + 1, released, at, period)
         try:
             self.release_log.publish(record)
-        except OSError:
+        except (OSError, StateFileError):
             self._note_stuck("a release is spent, and the disk does not take it into the list")
             raise Refused(ProblemType.unlisted) from None
         self._stuck = False
@@ -288,9 +287,13 @@ class Counter:
             self._release_until(self._schedule.periods.number(_now()))
 
     def _try_disk(self) -> None:
-        """Write the state once more, and a release that is spent and not published."""
+        """Write the state once more, the note that comes before a release, and a release that is not published."""
         self._kept.check_free()
         self._kept.try_again()
+        try:
+            self._pinned.write_again()
+        except (OSError, StateFileError):
+            return
         late = self._publish_late()
         if late is not None and late["period"] is None:
             self._owed = late

@@ -3,6 +3,7 @@
 import hmac
 import json
 import os
+import re
 import secrets
 from bisect import bisect_right
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from panprivacy.state.disk import open_own, replace_file, write_all
 
 _MOST_REQUESTS = 64  # whose releases are found again by the keys of their senders
 _OCTETS = 16  # of a key, and of a digest
+_LATEST = 2**53  # microseconds: the year 2255
 _LOST = (
     "counters.{name}: its state {state} is missing, and with it what it has spent; a new one would spend the budget "
     "again: put the file back, or give the counter another name. If the loss is known, --initialize starts it anew, "
@@ -138,6 +140,10 @@ class PinnedSettings:
         known = [*self._known.get("requests", []), [last.get("request"), last.get("number")]]
         return next((number for each, number in reversed(known) if each == request), None)
 
+    def write_again(self) -> None:
+        """Write the same once more: a disk without room for it has none for a release."""
+        self._write(self._known)
+
     def _write(self, known: dict[str, Any]) -> None:
         replace_file(self._path, json.dumps(known).encode())
         self._known = known
@@ -149,9 +155,27 @@ def _is_whole(found: Any) -> bool:
         isinstance(found, dict)
         and isinstance(found.get("promise"), dict)
         and isinstance(found.get("begun"), int)
-        and isinstance(found.get("under_way", {}), dict)
+        and 0 <= found["begun"] < _LATEST
+        and _is_release(found.get("under_way", {}))
         and isinstance(found.get("requests", []), list)
+        and all(_is_request(each) for each in found.get("requests", []))
+        and re.fullmatch("([0-9a-f]{2})*", str(found.get("secret", ""))) is not None
     )
+
+
+def _is_release(found: Any) -> bool:
+    """Whether a release that is under way has a time, a period and a number, as far as older files say them."""
+    return (
+        isinstance(found, dict)
+        and isinstance(found.get("at", ""), str)
+        and isinstance(found.get("period"), dict | None)
+        and isinstance(found.get("number", 0), int)
+        and isinstance(found.get("request"), str | None)
+    )
+
+
+def _is_request(found: Any) -> bool:
+    return isinstance(found, list) and [type(each) for each in found] == [str, int]
 
 
 def _said(promise: dict[str, Any], key: str) -> str:

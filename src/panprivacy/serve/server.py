@@ -9,7 +9,8 @@ import socket
 import ssl
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from functools import partial
 from importlib import import_module
 from types import FrameType
 from typing import Any
@@ -26,13 +27,14 @@ from panprivacy.serve.http.connections import Listener, protocol_for
 from panprivacy.serve.logs import libraries_unquoted, log
 from panprivacy.serve.memory import available, chosen_limit, least_memory, resident
 from panprivacy.serve.records import PinnedSettings, PinnedSettingsChanged
-from panprivacy.serve.service import Service, check_folder
+from panprivacy.serve.service import Service, check_folder, check_history
 from panprivacy.settings import InvalidSettings
 from panprivacy.state import StateFile
 from panprivacy.state.disk import StateInUse
 
 _TURN = 0.0005  # seconds for which a counter may keep the event loop waiting, which gives its turn up at every write
 _BACKLOG = 2048  # connections that may wait to be taken
+_UNSENT = 2**17  # bytes of an answer that the system holds for a reader that takes none; of itself it holds megabytes
 _OTHER_FILES = 100  # files that are open besides connections
 _FILES_OF_COUNTER = 8
 _CROWD = 16  # connections that are open where `limits.readers` is small
@@ -52,6 +54,7 @@ def run(
 
     With `reread`, which reads the file again, SIGHUP reloads it.
     """
+    check_history(settings)
     check(settings)
     with libraries_unquoted():
         _run(settings, hardening, ready, reread)
@@ -92,6 +95,7 @@ def load_readers() -> None:
 
 def check_all(settings: Settings) -> None:
     """Refuse what would keep the service from starting, states that cannot be read included; start nothing."""
+    check_history(settings)
     check(settings)
     check_folder(settings.folder)
     _check_memory(settings.limits)
@@ -167,10 +171,13 @@ def _listening(settings: ServiceSettings) -> socket.socket:
     """The listening socket, opened before the counters are."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     try:
-        return socket.create_server((settings.host, settings.port), family=family, backlog=_BACKLOG)
+        opened = socket.create_server((settings.host, settings.port), family=family, backlog=_BACKLOG)
     except OSError as error:
         where = f"service.host and service.port: {settings.host}, port {settings.port}"
         raise InvalidSettings([f"{where}: {(error.strerror or str(error)).lower()}"]) from None
+    with suppress(OSError, AttributeError):  # of Linux and macOS; connections have it from here
+        opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _UNSENT)
+    return opened
 
 
 def _check_memory(limits: Limits) -> int:
@@ -222,6 +229,22 @@ def _configured(context: AppContext) -> uvicorn.Config:
     )
 
 
+@contextmanager
+def _handshakes_within(seconds: float) -> Iterator[None]:
+    """Give peers of servers that are made in this block so long to agree on TLS; otherwise it is a minute."""
+    loop: Any = asyncio.get_running_loop()
+    loop.create_server = partial(_create_server, loop.create_server, seconds)
+    try:
+        yield
+    finally:
+        del loop.create_server
+
+
+async def _create_server(create: Callable[..., Any], seconds: float, *given: Any, **named: Any) -> Any:
+    timeout = {} if named.get("ssl") is None else {"ssl_handshake_timeout": seconds}
+    return await create(*given, **named, **timeout)
+
+
 class _Server(uvicorn.Server):
     def __init__(
         self,
@@ -238,7 +261,8 @@ class _Server(uvicorn.Server):
         self._watching: asyncio.Task[None] | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
+        with _handshakes_within(self._context.limits.seconds):
+            await super().startup(sockets)
         if self.started and sockets:
             port = sockets[0].getsockname()[1]
             log("started")

@@ -20,6 +20,10 @@ from panprivacy.serve.records import PinnedSettingsChanged
 from panprivacy.settings import InvalidSettings
 
 _OWNER_ONLY = 0o700
+_NO_HISTORY = (
+    "service.folder: {folder} has no counters. If this is the first start, say --initialize, once. If not, the volume "
+    "is lost or not mounted: new counters would have their whole budgets again, for the same people"
+)
 
 
 class Service:
@@ -192,6 +196,13 @@ def check_folder(folder: Path) -> None:
         raise InvalidSettings([f"service.folder: everybody may write to {folder}: chmod 700 {folder}"])
     if mode & 0o077:
         log("others may look into the folder of states: chmod 700 it", level="warning")
+
+
+def check_history(settings: Settings) -> None:
+    """Refuse a folder without any counter, unless that is known: a volume that is lost, or not mounted, has none."""
+    folder = settings.folder
+    if not settings.initialize and not any(any(folder.glob(f"*.{kind}")) for kind in ("pp", "json", "releases.ndjson")):
+        raise InvalidSettings([_NO_HISTORY.format(folder=folder)])
 
 
 def _log_source(counter: str, word: str, cause: str) -> None:

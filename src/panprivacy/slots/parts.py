@@ -13,7 +13,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from panprivacy.checks import KEY_BYTES, check_key
+from panprivacy.checks import KEY_BYTES, check_key, shown
 from panprivacy.errors import InvalidValue
 from panprivacy.memory.scratch import Scratch
 from panprivacy.memory.threads import CHUNK
@@ -78,7 +78,7 @@ class PermutedParts:
     def group_number(self, label: Label) -> int:
         """The number of the group with this label."""
         if self.groups is None or label not in self.groups.labels:
-            raise InvalidValue(f"there is no group {label!r}", code="no-such-group")
+            raise InvalidValue(f"there is no group {shown(label)}", code="no-such-group")
         return self.groups.labels.index(label)
 
     def count_groups(self, table: Table, counts: NDArray[np.int64]) -> None:

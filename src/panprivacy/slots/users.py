@@ -23,7 +23,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from panprivacy.checks import KEY_BYTES
+from panprivacy.checks import KEY_BYTES, shown
 from panprivacy.errors import CannotMerge, InvalidValue
 from panprivacy.memory.scratch import Scratch
 from panprivacy.privacy.coins import Coins
@@ -61,7 +61,7 @@ class Ranges:
     def number(self, label: Label) -> int:
         """The number of the range with this label."""
         if label not in self.labels:
-            raise InvalidValue(f"there is no group {label!r}", code="no-such-group")
+            raise InvalidValue(f"there is no group {shown(label)}", code="no-such-group")
         return self.labels.index(label)
 
 

@@ -9,7 +9,7 @@ from typing import Any, NoReturn, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from panprivacy.checks import check_whole
+from panprivacy.checks import check_whole, shown
 from panprivacy.errors import InvalidValue, PanPrivacyError
 from panprivacy.memory.scratch import Scratch, are_bits, bit_pages, has_bits_beyond, wipe
 from panprivacy.memory.threads import CHUNK
@@ -32,7 +32,7 @@ def check_frequency(up_to: Any, only: object) -> int:
             code="up-to-range",
         )
     if only not in (None, "mean"):
-        raise InvalidValue(f'only="mean" releases the mean alone, got only={only!r}', code="only-choice")
+        raise InvalidValue(f'only="mean" releases the mean alone, got only={shown(only)}', code="only-choice")
     return checked
 
 

@@ -231,7 +231,7 @@ def _check_names(ids: Any, names: Sequence[str]) -> None:
     for name in names:
         if name not in there:
             shown_names = ", ".join(map(repr, there[:20])) + (", ..." if len(there) > 20 else "")
-            raise InvalidValue(f"there is no column {name!r}; there are {shown_names}", code="no-such-column")
+            raise InvalidValue(f"there is no column {shown(name)}; there are {shown_names}", code="no-such-column")
         if there.count(name) > 1:
             raise InvalidValue(f"there are {there.count(name)} columns {name!r}: rename one", code="column-twice")
 

@@ -89,6 +89,8 @@ class Edges(LookedUp):
 
     def index(self, user: Any) -> int:
         """The position of one edge."""
+        if not isinstance(user, tuple | list | np.ndarray):
+            raise InvalidType(f"an edge is a pair (source, target), got {shown(user)}", code="edges-type")
         with Scratch() as scratch:
             return int(self.indices([user], scratch)[0])
 

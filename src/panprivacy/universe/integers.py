@@ -106,6 +106,8 @@ def integers(chunk: Any, scratch: Scratch) -> NDArray[np.integer]:
     kinds = {"O": "mixed objects", "U": "text", "S": "bytes", "T": "text", "i": "a mixture with True or False"}
     if all(isinstance(x, str) for x in objects.flat):
         kinds["O"] = "text"  # as pandas holds it
+    elif len(types := {type(x).__name__ for x in objects.flat}) == 1:
+        kinds["O"] = types.pop()  # such as Decimal, as databases hold numbers
     kind = kinds.get(array.dtype.kind)
     raise InvalidType(
         f"ids must be integers, got {kind or array.dtype}; for other ids, list them with pp.Users(...)", code="ids-type"

@@ -51,7 +51,7 @@ class OpenUniverse:
 
     def __post_init__(self) -> None:
         if self.ids not in (None, INTEGERS, TEXT):
-            raise InvalidValue(f"ids are {INTEGERS} or {TEXT}, got {self.ids!r}", code="ids-declared")
+            raise InvalidValue(f"ids are {INTEGERS} or {TEXT}, got {shown(self.ids)}", code="ids-declared")
         digest = blake2b(self.key, digest_size=24, person=b"panprivacy ids").digest()
         keys = tuple(int.from_bytes(digest[i : i + 8], "little") for i in (0, 8, 16))
         object.__setattr__(self, "_keys", keys)

@@ -60,8 +60,8 @@ class Users(LookedUp):
 
     `ids` is a list, a set, an array, a Polars or Arrow column, a `column` of a frame, of a DuckDB relation or of an
     Arrow reader, or the path or URL of a file: ``.txt`` with one id a line, or a `column` of any file that events may
-    be in, read as ``--universe-file`` reads it (where a text file spells every id like an integer, they are integers;
-    where one is ``007``, all are text). Duplicates count once, and the order does not matter: the same set of ids is
+    be in, read as commands read it (where a text file spells every id like an integer, they are integers; where one
+    is ``007``, all are text). Duplicates count once, and the order does not matter: the same set of ids is
     the same universe. The list is needed to feed events; it is public knowledge by the design of density estimation,
     and it is never part of an estimator's bytes, which hold only its fingerprint. Ids other than integers, strings and
     bytes need a `repr` that spells out their value.
@@ -422,6 +422,12 @@ def _column(ids: Any) -> "pl.Series | list[Hashable]":
                 raise floats_refused(kind.__name__)
         if NoneType in kinds:
             refuse_missing(listed.count(None))
+        for kind in kinds:
+            if kind in (bool, complex) or not issubclass(kind, Hashable):
+                raise InvalidType(
+                    f"ids are integers, text, bytes or other values that can be compared, got a {kind.__name__}",
+                    code="ids-type",
+                )
         if not kinds or not (kinds <= {str} or kinds <= {bytes} or (kinds <= {int} and _fit_a_word(listed))):
             return listed
         series = pl.Series(listed)

@@ -6,8 +6,10 @@ takes an image while the process waits. `Imaged` is what was found in one.
 
 import os
 import sys
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -46,9 +48,17 @@ def family(process: int) -> list[int]:
     for folder in _PROC.iterdir():
         if folder.name.isdigit():
             try:
-                fields = (folder / "stat").read_text().rpartition(")")[2].split()
+                status = os.open(
+                    f"/proc/{folder.name}/stat", os.O_RDONLY
+                )  # while it waits, a command is looked at often
             except OSError:  # it has ended meanwhile
                 continue
+            try:
+                fields = os.read(status, _PAGE).rpartition(b")")[2].split()
+            except ProcessLookupError:
+                continue
+            finally:
+                os.close(status)
             parents.setdefault(int(fields[1]), []).append(int(folder.name))
     found = [process]
     for member in found:
@@ -71,11 +81,10 @@ def bits_of(process: int) -> list[tuple[int, int]]:
     """Start and length of the pages that no child inherits and no core dump shows: see `memory.scratch`."""
     found, place = [], (0, 0)
     for line in _lines(process, "smaps"):
-        head = line.split()[0]
-        if "-" in head and not head.endswith(":"):
-            start, end = (int(edge, 16) for edge in head.split("-"))
+        if not line[0].isupper():  # as the names of fields are
+            start, end = (int(edge, 16) for edge in line.split()[0].split("-"))
             place = (start, end - start)
-        elif head == "VmFlags:" and {"wf", "dd"} <= set(line.split()):
+        elif line.startswith("VmFlags:") and {"wf", "dd"} <= set(line.split()):
             found.append(place)
     return found
 
@@ -132,6 +141,11 @@ class Segment:
     address: int
     octets: Octets
 
+    @property
+    def owner(self) -> tuple[int, str]:
+        """The process, or the file, in which addresses are places."""
+        return self.process, "" if self.process else self.name
+
 
 @dataclass(frozen=True)
 class Image:
@@ -144,18 +158,29 @@ class Image:
         """How many bytes it has."""
         return sum(len(segment.octets) for segment in self.segments)
 
+    @cached_property
+    def _by_owner(self) -> dict[tuple[int, str], list[Segment]]:
+        """The segments of each process and of each file, in ascending order: they do not overlap."""
+        found: dict[tuple[int, str], list[Segment]] = {}
+        for segment in sorted(self.segments, key=lambda segment: segment.address):
+            found.setdefault(segment.owner, []).append(segment)
+        return found
+
     def earlier(self, later: Segment) -> Octets:
         """What stood where a segment of a later image stands; zeros where there was nothing."""
         found = np.zeros(len(later.octets), dtype=np.uint8)
         end = later.address + len(later.octets)
-        for segment in self.segments:
+        segments = self._by_owner.get(later.owner, [])
+        at = max(bisect_right(segments, later.address, key=lambda segment: segment.address) - 1, 0)
+        while at < len(segments) and segments[at].address < end:
+            segment = segments[at]
             first = max(segment.address, later.address)
             last = min(segment.address + len(segment.octets), end)
-            same_place = segment.process == later.process and (segment.process or segment.name == later.name)
-            if same_place and first < last:
+            if first < last:
                 found[first - later.address : last - later.address] = segment.octets[
                     first - segment.address : last - segment.address
                 ]
+            at += 1
         return found
 
 

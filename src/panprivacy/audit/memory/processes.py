@@ -14,13 +14,16 @@ import subprocess
 import sys
 import termios
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from hashlib import sha256
+from io import BytesIO
 from pathlib import Path
 from signal import SIGKILL, SIGUSR1
 from tempfile import TemporaryDirectory
+from threading import Thread
 from time import monotonic, sleep
 from typing import Any, Self
 
@@ -42,12 +45,13 @@ from panprivacy.audit.memory.scenarios import FIRST_DAY, LIST, SHARDS, STATE, Sc
 from panprivacy.audit.memory.search import ReleasedCounts
 from panprivacy.audit.memory.traces import Beside, TableVersion, Traces, secrets_of
 from panprivacy.folder import StateFolder
+from panprivacy.ingest.files import STDIN
 from panprivacy.memory.hardening import AT_START
 from panprivacy.periods import DAY
 
 _PAGE = 4096
 _CLINICS = (b"north", b"south", b"west")
-_OPTIONS = ("-c", "user", "-e", str(EPSILON), "--releases", str(RELEASES), "--quiet", "-f", "csv")
+_OPTIONS = ("-c", "user", "-e", str(EPSILON), "--releases", str(RELEASES), "--quiet")
 _PATIENCE = 60.0  # seconds for a batch
 _ASLEEP = 10  # looks in a row, 20 ms or more apart, at which all threads sleep: the process is taken to wait
 _WRITTEN = 1.5  # seconds after which a state must be on disk
@@ -260,6 +264,8 @@ class Command(ProcessUnderAudit):
     where releases go by times.
     """
 
+    _format = "csv"
+
     def __init__(self, trial: Trial, pool: UserPool, folders: Folders) -> None:
         super().__init__(trial, pool, folders)
         words = trial.scenario.pipe
@@ -267,8 +273,8 @@ class Command(ProcessUnderAudit):
         self._state = folders.imaged / (SHARDS if SHARDS in words else STATE) if "--state" in words else None
         listed = folders.handed / LIST
         listed.write_text("\n".join(["user", *map(str, [] if pool.listed is None else pool.listed)]))
-        given = {"USERS": str(trial.users), LIST: str(listed)}
-        words = (*(given.get(word, word) for word in words), *_OPTIONS)
+        given = {"USERS": [str(trial.users)], LIST: [str(listed)], STDIN: self._files()}
+        words = (*(each for word in words for each in given.get(word, [word])), *_OPTIONS, "-f", self._format)
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
         self._process = self._open.enter_context(trial.command(*words, cwd=folders.imaged, **pipes))
         self.pid = self._process.pid
@@ -279,6 +285,10 @@ class Command(ProcessUnderAudit):
         deadline = monotonic() + _PATIENCE
         while not self.versions() and monotonic() < deadline:  # it may still be loading modules
             self._wait(fed=False)
+
+    def _files(self) -> list[str]:
+        """What the command reads."""
+        return [STDIN]
 
     def feed(self, number: int, step: str, batch: Batch) -> Beside:  # noqa: ARG002
         random, size = np.random.default_rng(number), len(batch.events)
@@ -357,6 +367,97 @@ class Command(ProcessUnderAudit):
         return [now.octets.tobytes() for now in self.versions()] == [
             version_in(self._state, self.pool).octets.tobytes()
         ]
+
+
+class Fetching(Command):
+    """A command that reads files from a web server: every batch is a file, and then it waits for the next."""
+
+    def __init__(self, trial: Trial, pool: UserPool, folders: Folders) -> None:
+        self._format = trial.scenario.remote.lower()
+        self._server = FileServer(len(trial.scenario.steps) + 1)
+        self._header = b""
+        super().__init__(trial, pool, folders)
+        self._open.callback(self._server.close)
+
+    def _files(self) -> list[str]:
+        return [f"http://127.0.0.1:{self._server.port}/{number}" for number in range(len(self._server.files))]
+
+    def _write(self, rows: bytes) -> None:
+        """Serve a file with these rows, and wait until the command asks for the one after it."""
+        if not self._header:
+            self._header = rows
+            return
+        self._server.serve(self._header + rows if self._format == "csv" else _parquet_of(self._header + rows))
+        deadline = monotonic() + _PATIENCE
+        while not self._server.is_done:
+            if self._process.poll() is not None or monotonic() > deadline:
+                self._fail("the command has ended, or did not ask for the next file")
+            sleep(0.02)
+
+
+class FileServer:
+    """Answers requests for files that come one after the other: a file that is not there yet is waited for."""
+
+    def __init__(self, many: int) -> None:
+        from http.server import ThreadingHTTPServer
+
+        self.files: list[Future[bytes]] = [Future() for _ in range(many)]
+        self._asked = [0] * many
+        self._next = self._before = 0
+        self._listening = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self._listening.daemon_threads = True
+        self.port = self._listening.server_port
+        Thread(target=self._listening.serve_forever, daemon=True).start()
+
+    def _handler(self) -> Any:
+        from http.server import BaseHTTPRequestHandler
+
+        server = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_HEAD(self) -> None:
+                """Tell nothing: the file may not be there yet."""
+                self.send_response(200)
+                self.end_headers()
+
+            def do_GET(self) -> None:
+                """Answer with a file as soon as it is there."""
+                number = int(self.path[1:])
+                self.do_HEAD()
+                server._asked[number] += 1
+                with suppress(OSError):  # who asked only whether it is there has gone
+                    self.wfile.write(server.files[number].result())
+
+            def log_message(self, *_: Any) -> None:
+                """Say nothing."""
+
+        return Handler
+
+    def serve(self, content: bytes) -> None:
+        """Let the next file be there."""
+        self._next += 1
+        self._before = self._asked[self._next]
+        self.files[self._next - 1].set_result(content)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the file after the last one that was served has been asked for since."""
+        return self._asked[self._next] > self._before
+
+    def close(self) -> None:
+        """Stop listening; who waits for a file gets none."""
+        for file in self.files[self._next :]:
+            file.set_result(b"")
+        self._listening.shutdown()
+        self._listening.server_close()
+
+
+def _parquet_of(rows: bytes) -> bytes:
+    import polars as pl
+
+    out = BytesIO()
+    pl.read_csv(rows).write_parquet(out)
+    return out.getvalue()
 
 
 def versions_of(process: int, pool: UserPool) -> list[TableVersion]:

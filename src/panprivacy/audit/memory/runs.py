@@ -23,7 +23,7 @@ import numpy as np
 
 from panprivacy.audit.memory.batches import Batch, UserPool
 from panprivacy.audit.memory.images import Imaged
-from panprivacy.audit.memory.processes import Command, ProcessUnderAudit, Program, Trial, folders
+from panprivacy.audit.memory.processes import Command, Fetching, ProcessUnderAudit, Program, Trial, folders
 from panprivacy.audit.memory.scenarios import BATCHES, SHARDS, Scenario
 from panprivacy.audit.memory.search import ImageSearch
 from panprivacy.audit.memory.services import Consumer, Service
@@ -36,6 +36,8 @@ def process_of(scenario: Scenario) -> type[ProcessUnderAudit]:
     """The kind of process that a scenario is about."""
     if scenario.broker:
         return Consumer
+    if scenario.remote:
+        return Fetching
     return Service if scenario.service else Command if scenario.pipe else Program
 
 

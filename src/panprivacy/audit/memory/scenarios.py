@@ -30,6 +30,8 @@ class Scenario:
     hardened: bool = False
     pipe: tuple[str, ...] = ()
     """The command and its options, where the scenario is one of the command line: events come through a pipe."""
+    remote: str = ""
+    """What files are, where the command reads them from a web server: CSV or Parquet. Every batch is a file."""
     service: str = ""
     """What bodies are, where the scenario is one of the service: CSV, NDJSON, Arrow or JSON."""
     encrypted: bool = False
@@ -60,6 +62,7 @@ class Scenario:
         }
         modules = [needed[self.container]] if self.container in needed else []
         modules += ["uvicorn"] if self.service or self.broker else []
+        modules += ["fsspec", "aiohttp"] if self.remote else []
         modules += [_CLIENTS[self.broker]] if self.broker else []
         for module in modules:
             if find_spec(module) is None:
@@ -79,6 +82,7 @@ _PIPED = ("short", "medium", "release", "medium", "short")
 _MESSAGES = ("short", "medium", "short")
 _REFUSED = ("short", "refused", "reload", "medium", "short")
 _DENSITY, _DISTINCT = ("density", "-", "-n", "USERS"), ("distinct", "-", "--ids", "text")
+_FETCHED = ("short", "medium", "tiny", "medium", "short")
 _BY = ("--by", "clinic", "--categories", "north,south,west")
 _COUNTS = ("counts", "-", "-n", "USERS")
 LIST = "list.csv"
@@ -215,6 +219,21 @@ SCENARIOS = (
         "list of text",
         steps=_PIPED,
         pipe=(*_DISTINCT, *_TIMED),
+    ),
+    *(
+        Scenario(f"files behind URLs, {form}", steps=_FETCHED, pipe=_DENSITY, remote=form)
+        for form in ("CSV", "Parquet")
+    ),
+    *(
+        Scenario(
+            f"files behind URLs, DistinctCount, {form}",
+            "DistinctCount, text",
+            "list of text",
+            steps=_FETCHED,
+            pipe=_DISTINCT,
+            remote=form,
+        )
+        for form in ("CSV", "Parquet")
     ),
     *(Scenario(f"service, {form}", steps=_PIPED, service=form) for form in ("CSV", "NDJSON", "Arrow", "slots")),
     *(

@@ -249,13 +249,16 @@ class ReleasedCounts:
     def found_in(self, image: Image, before: Image | None) -> int:
         """How many counts, and how many numbers that are the noise on one, are in an image; 0 if that may be chance."""
         exact, noisy = np.array(self.exact, dtype=np.int64), np.array(self.noisy, dtype=np.int64)
-        found = 0
+        searched = []
         for secrets in (exact, noisy - exact):
             sought = np.setdiff1d(secrets[np.abs(secrets) >= _LEAST], noisy)
-            others = np.setdiff1d((sought[:, None] + _DECOYS).ravel(), [*exact, *noisy, *(noisy - exact)])
-            if len(sought):
-                found += max(_found_by(layout, sought, others, image, before) for layout in _LAYOUTS)
-        return found
+            decoys = np.setdiff1d((sought[:, None] + _DECOYS).ravel(), [*exact, *noisy, *(noisy - exact)])
+            searched.append([_laid_out(layout, sought, decoys) for layout in _LAYOUTS])
+        words = np.unique(np.concatenate([each for layouts in searched for pair in layouts for each in pair]))
+        if not len(words):
+            return 0
+        there = words[_words_in(image, before, words)]
+        return sum(max(_found_among(there, *pair) for pair in layouts) for layouts in searched)
 
 
 def _digits(numbers: Numbers) -> NDArray[np.uint32]:
@@ -274,30 +277,32 @@ _LAYOUTS = (_digits, _integers, _floats)
 _Layout: TypeAlias = Callable[[Numbers], NDArray[np.uint32]]
 
 
-def _found_by(layout: _Layout, secrets: Numbers, decoys: Numbers, image: Image, before: Image | None) -> int:
-    """How many secrets are in an image in a layout, unless that may be chance."""
+def _laid_out(layout: _Layout, secrets: Numbers, decoys: Numbers) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
+    """The words of secrets in a layout, and those of decoys that are none of them."""
+    sought = np.unique(layout(secrets))
+    return sought, np.setdiff1d(layout(decoys), sought)
+
+
+def _found_among(there: NDArray[np.uint32], sought: NDArray[np.uint32], decoys: NDArray[np.uint32]) -> int:
+    """How many secrets are among the words that are there, unless that may be chance."""
     from scipy.special import bdtrc
 
-    sought, others = np.unique(layout(secrets)), np.unique(layout(decoys))
-    others = np.setdiff1d(others, sought)
-    words = np.concatenate([sought, others])
-    found = _words_in(image, before, words)
-    hits, false = int(found[: len(sought)].sum()), int(found[len(sought) :].sum())
-    by_chance = (false + 1) / (len(others) + 1)
-    return hits if bdtrc(hits - 1, len(sought), by_chance) < CHANCE else 0
+    hits, false = (int(np.isin(words, there).sum()) for words in (sought, decoys))
+    by_chance = (false + 1) / (len(decoys) + 1)
+    return hits if hits and bdtrc(hits - 1, len(sought), by_chance) < CHANCE else 0
 
 
 def _words_in(image: Image, before: Image | None, words: NDArray[np.uint32]) -> NDArray[np.bool_]:
-    """Which words of 4 bytes stand in an image where they did not stand before."""
-    order = np.argsort(words)
-    ascending, found = words[order], np.zeros(len(words), dtype=np.bool_)
-    bitmap = np.zeros(2**16, dtype=np.bool_)
-    bitmap[ascending & np.uint32(0xFFFF)] = True
+    """Which words of 4 bytes, in ascending order, stand in an image where they did not stand before."""
+    found, bitmap = np.zeros(len(words), dtype=np.bool_), np.zeros(2**16, dtype=np.bool_)
+    bitmap[words & np.uint32(0xFFFF)] = True
     places, which = np.empty(_MOST, dtype=np.int64), np.empty(_MOST, dtype=np.int64)
     for segment in image.segments:
         halves = segment.octets[: len(segment.octets) // 4 * 4].view(np.uint32)
-        met = kernels.scan_words(halves, ascending, bitmap, places, which)
-        if met:
-            new = ~EarlierBytes(before, segment).same(4 * places[:met], 4)
-            found[order[which[:met][new]]] = True
+        earlier = EarlierBytes(before, segment)
+        for start in range(0, len(halves), _MOST):  # so that no find is left out
+            met = kernels.scan_words(halves[start : start + _MOST], words, bitmap, places, which)
+            if met:
+                new = ~earlier.same(4 * (start + places[:met]), 4)
+                found[which[:met][new]] = True
     return found

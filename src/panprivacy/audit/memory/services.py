@@ -61,7 +61,9 @@ class _Served(ProcessUnderAudit):
         self._file.write_text(settings)
         log = self.folders.handed / "log"
         with log.open("wb") as errors:
-            command = self.trial.command("serve", str(self._file), stdout=subprocess.PIPE, stderr=errors)
+            command = self.trial.command(
+                "serve", str(self._file), "--initialize", stdout=subprocess.PIPE, stderr=errors
+            )
             self._process = self._open.enter_context(command)
         self.pid = self._process.pid
         assert self._process.stdout is not None

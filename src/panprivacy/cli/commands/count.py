@@ -403,6 +403,9 @@ class RetentionSeries(opt.SeriesOptions):
             "Column of times, which decide a row's period: first the cohort, then a release after each period.", "NAME"
         ),
     ] = None
+    anew: Annotated[bool, option("Not for this command, whose periods belong together.", negative="", show=False)] = (
+        False
+    )
 
 
 @option_group
@@ -436,6 +439,11 @@ class RetentionOptions(CountOptions):
         """Count the first period and the second, or as much of them as there is."""
         from panprivacy.cli.sources import Files
 
+        if self.series.anew:
+            raise InvalidValue(
+                "--anew: the periods of a retention belong together, so that none is counted anew; leave it out",
+                code="anew-alone",
+            )
         if self.rows.then:
             if self.series.time is not None or self.series.release_every is not None:
                 raise InvalidValue(

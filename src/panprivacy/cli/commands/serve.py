@@ -25,8 +25,8 @@ def serve(
     initialize: Annotated[
         bool,
         option(
-            "Start counters whose state or releases are lost. A lost state starts again with the whole budget; "
-            "a lost list of releases is continued. New counters do not need this."
+            "Start with an empty folder, or without states or releases that are lost: for one start. A lost state "
+            "starts again with the whole budget; a lost list of releases is continued."
         ),
     ] = False,
     accept_clock: Annotated[
@@ -36,7 +36,8 @@ def serve(
 ) -> None:
     """Serve counters over HTTP, with a page that shows their releases.
 
-    Example: [bold]panprivacy serve counters.toml[/bold]
+    Examples: [bold]panprivacy serve counters.toml --initialize[/bold] the first time,
+    [bold]panprivacy serve counters.toml[/bold] from then on.
 
     FILE.toml describes the counters, who may use them, and how (docs/reference/service.md). Without it, a demonstration
     is served on 127.0.0.1: a counter named demo, with simulated events.
@@ -61,15 +62,18 @@ def _serve(
         from panprivacy.serve import config, demo, server
         from panprivacy.settings import InvalidSettings
     except ImportError as error:
-        raise PanPrivacyError(f"this needs {error.name}: pip install 'panprivacy[serve]'") from None
+        raise PanPrivacyError(
+            f"this needs {error.name}: pip install 'panprivacy[serve]'", code="missing-extra"
+        ) from None
     try:
         with demo.demonstrated() if file is None else nullcontext(config.read_settings(file)) as settings:
+            is_known = initialize or file is None
+            asked = replace(settings.at_port(port), initialize=is_known, accept_clock=accept_clock)
             if check:
-                server.check_all(settings.at_port(port))
+                server.check_all(asked)
                 _note_noise(settings)
                 print(f"{file}: {counted(len(settings.counters), 'counter')}, and nothing wrong")
             else:
-                asked = replace(settings.at_port(port), initialize=initialize, accept_clock=accept_clock)
                 reread = None if file is None else lambda: config.read_settings(file).at_port(port)
                 server.run(asked, hardening, _show_demo if file is None else _show_address, reread)
     except InvalidSettings as error:
@@ -84,8 +88,7 @@ def _note(text: str) -> None:
 
 def _note_noise(settings: "Settings") -> None:
     """Say which counters will have releases that are mostly noise, or no delta: an epsilon cannot be changed later."""
-    from panprivacy.cli.notes import UNUSED
-    from panprivacy.planning.advice import expected_noise
+    from panprivacy.cli.notes import UNUSED, expected_noise
 
     for counter in settings.counters:
         est = counter.make()

@@ -22,7 +22,7 @@ from panprivacy.estimates.errors import SampleDesign
 from panprivacy.estimates.estimate import Interval, Part, numbers
 from panprivacy.estimates.release import AnyRelease
 from panprivacy.estimators.continual.accuracy import bar_for, farthest_walk
-from panprivacy.estimators.continual.shares import Plan, Shares, best_shares
+from panprivacy.estimators.continual.shares import Shares, Workload, best_shares
 from panprivacy.estimators.density import Density
 from panprivacy.memory.scratch import Scratch
 from panprivacy.privacy import coins as coin_sources
@@ -178,14 +178,14 @@ def new_bits(
     universe: Any,
     epsilon: float,
     delta: float | None,
-    plan: Plan,
+    plan: Workload,
     *,
     sample: int | None,
     memory: str | int | None,
     coins: Coins | None,
 ) -> tuple[Density, Shares]:
     """Draw the bits of a new observer, whose size completes its plan."""
-    source = coins or coin_sources.system
+    source = coin_sources.given(coins)
     users = ungrouped(universe_of(universe), "a Continual")
     size = table_size(users.size, sample, memory)
     shares = best_shares(epsilon, replace(plan, size=size), delta)
@@ -199,7 +199,7 @@ def drawn_bits(users: Universe, size: int, shares: Shares, source: Coins) -> Den
     return Density._of_parts(users, slots, Ledger(split_of(shares)), table, source, secure=True)
 
 
-def taken_over(est: Density, plan: Plan, check: Callable[[Shares], object]) -> tuple[Density, Shares]:
+def taken_over(est: Density, plan: Workload, check: Callable[[Shares], object]) -> tuple[Density, Shares]:
     """Take the bits and the budget of an estimator that has released nothing; it refuses all use afterwards.
 
     `check` raises if the shares are no good, while the estimator still has its bits. Users may have been removed from

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self, Unpack
 
 import numpy as np
 
-from panprivacy.checks import check_delta, check_number, check_whole
+from panprivacy.checks import check_delta, check_epsilon, check_number, check_whole
 from panprivacy.display import Card, grid_of, html_of, warning_of
 from panprivacy.errors import InvalidValue
 from panprivacy.estimates import Cost, Estimate
@@ -26,7 +26,7 @@ from panprivacy.estimators.continual.observed import (
     taken_over,
     tracked_by,
 )
-from panprivacy.estimators.continual.shares import Plan
+from panprivacy.estimators.continual.shares import Workload
 from panprivacy.estimators.density import Density
 from panprivacy.estimators.saving import Saveable
 from panprivacy.memory import ownership
@@ -129,7 +129,7 @@ class Continual(Saveable):
                 f"plan for at most {_MOST_OBSERVATIONS:,} observations, got {planned:,}", code="observations-range"
             )
         most = ceil(1 / step) if moves is None else check_whole(moves, "moves")
-        plan = Plan(size=0, moves=most, observations=planned, rising=moves is None)
+        plan = Workload(size=0, moves=most, observations=planned, rising=moves is None)
         if isinstance(universe, Density):
             if (epsilon, delta, sample, memory, coins) != (None,) * 5:
                 raise InvalidValue(
@@ -145,7 +145,7 @@ class Continual(Saveable):
         else:
             size: Any = {"sample": sample, "memory": memory, "coins": coins}
             allowed = check_delta(delta)
-            self._density, shares = new_bits(universe, float(epsilon), allowed, plan, **size)
+            self._density, shares = new_bits(universe, check_epsilon(epsilon), allowed, plan, **size)
         bar = bar_for(step, shares, tracked_by(self._density), planned, beta)
         self._observed = Observed(DriftTest(shares, bar), step, beta, planned, moves is None)
         ownership.give_lock(self, rank=1)

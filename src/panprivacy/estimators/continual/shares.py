@@ -140,7 +140,7 @@ def log_moment(epsilon: float, rate: float) -> float:
 
 
 @dataclass(frozen=True)
-class Plan:
+class Workload:
     """What an observer is planned for."""
 
     size: int
@@ -151,12 +151,12 @@ class Plan:
     """Whether the shares may be planned for a stream that only rises."""
 
 
-def best_shares(epsilon: float, plan: Plan, delta: float | None = None, pair: Pair | None = None) -> Shares:
+def best_shares(epsilon: float, plan: Workload, delta: float | None = None, pair: Pair | None = None) -> Shares:
     """Share out a total epsilon so that the accuracy that is promised for a plan is best.
 
     A delta is used only where it is better than none. If the bits are drawn already, their `pair` is the state's share.
 
-    >>> plan = Plan(1_000_000, moves=20, observations=1000, rising=True)
+    >>> plan = Workload(1_000_000, moves=20, observations=1000, rising=True)
     >>> shares = best_shares(1.0, plan)
     >>> round(shares.loss(20), 9), [round(float(x), 3) for x in (shares.threshold, shares.test, shares.value.epsilon)]
     (1.0, [0.063, 0.006, 0.006])
@@ -170,7 +170,7 @@ def best_shares(epsilon: float, plan: Plan, delta: float | None = None, pair: Pa
 
 
 @lru_cache(maxsize=256)
-def _best_shares(epsilon: float, plan: Plan, delta: float | None, pair: Pair | None, even_if_worse: bool) -> Shares:
+def _best_shares(epsilon: float, plan: Workload, delta: float | None, pair: Pair | None, even_if_worse: bool) -> Shares:
     found = _Search(epsilon, plan, 0.0, pair).best()
     if delta:
         other = _Search(epsilon, plan, delta, pair).best()
@@ -190,7 +190,7 @@ class _Found:
     noises: tuple[float, float, float]
     delta: float
 
-    def affordable(self, plan: Plan, epsilon: float, pair: Pair | None) -> Iterator[Shares]:
+    def affordable(self, plan: Workload, epsilon: float, pair: Pair | None) -> Iterator[Shares]:
         """The shares as fractions. Floats may have erred in the last digits: step down until the exact loss fits."""
         drawn, shrink, less = pair or symmetric(self.state), 1.0, 2**-40
         while shrink > 0.5:
@@ -216,7 +216,7 @@ class _Search:
     """The search for the best shares under one law."""
 
     epsilon: float
-    plan: Plan
+    plan: Workload
     delta: float
     pair: Pair | None
 

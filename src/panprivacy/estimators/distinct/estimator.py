@@ -145,7 +145,7 @@ class DistinctCount(Estimator[CountRelease]):
         ids: str | None = None,
         coins: Coins | None = None,
     ) -> None:
-        source = coins or coin_sources.system
+        source = coin_sources.given(coins)
         if buckets is not None and error is not None:
             raise InvalidValue("give buckets or error, not both", code="buckets-and-error")
         epsilon, planned = check_epsilon(epsilon), check_whole(releases, "releases")

@@ -107,7 +107,7 @@ async def static_file(request: Request) -> Response:
         return (await run_in_threadpool(_read_once, path)).answer(request)
     found = static_files().get(name)
     if found is None:
-        raise HTTPException(404)
+        raise Refused(ProblemType.not_found)
     return found.answer(request)
 
 
@@ -163,7 +163,7 @@ def make_app(context: AppContext) -> Starlette:
                 Guard, durations=context.durations, answers=context.answers, sites=AllowedSites(context.settings)
             )
         ],
-        exception_handlers={HTTPException: refused_by_router},
+        exception_handlers={HTTPException: routes.unknown},
         lifespan=routes.lifespan,
     )
 
@@ -307,6 +307,10 @@ class _Routes:
     async def metrics(self, request: Request) -> Response:
         self._context.access(request).require("metrics")
         return Response(self._metrics.text(), media_type=TYPE)
+
+    async def unknown(self, request: Request, error: Exception) -> Response:
+        self._context.limit(request)
+        return await refused_by_router(request, error)
 
     async def openapi(self, request: Request) -> Response:
         self._context.limit(request)

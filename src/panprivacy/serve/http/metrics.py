@@ -10,7 +10,7 @@ it, none of them is even measured.
 
 import time
 from collections import Counter as Tally
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,9 @@ _SHARES = (0.5, 0.99)
 _MINUTE = 60.0
 _MEMORY = 64 * 2**20  # bytes to which memory is rounded up: as many as a body has by default
 _FILES = 64
+_LAG = "Messages that wait at the broker of a counter, looked at once a minute: 0, or 1000, 10000 and so on."
+_NEXT = "When the clock ends the open period."
+_REFUSED = "Refusals of senders in the last full hour: 0, or 100, 1000 and so on."
 
 
 class Metrics:
@@ -68,14 +71,15 @@ class Metrics:
         yield self._gauge("stream_readers", "Readers of event streams.", self._context.notifier.readers)
         yield from self._by_counter()
         yield from self._ready()
-        yield self._lags()
-        yield self._next_releases()
-        yield self._refused()
+        yield self._labelled("source_lag_messages", _LAG, "counter", self._lags())
+        yield self._labelled("next_release_time_seconds", _NEXT, "counter", self._next_releases())
+        yield self._labelled("refused_last_hour", _REFUSED, "status", self._context.answers.last_hour().items())
         for name, (meaning, value) in self._process().items():
             yield self._gauge(name, meaning, value)
         if self._context.settings.count_events:
             yield self._gauge("waiting_bytes", "Bytes of bodies that are not counted yet.", self._context.quota.taken)
-            yield self._queues()
+            waiting = [(each.name, each.queue) for each in self._context.service.counters.values()]
+            yield self._labelled("queue", "Requests that wait to be counted.", "counter", waiting)
             yield self._lately()
             yield self._answers()
             yield from self._events()
@@ -83,6 +87,17 @@ class Metrics:
     @staticmethod
     def _gauge(name: str, meaning: str, value: float) -> GaugeMetricFamily:
         return GaugeMetricFamily(f"panprivacy_{name}", meaning, value=value)
+
+    @staticmethod
+    def _labelled(
+        name: str, meaning: str, label: str, values: Iterable[tuple[object, float | None]]
+    ) -> GaugeMetricFamily:
+        """A gauge with one value for each label; None is left out."""
+        family = GaugeMetricFamily(f"panprivacy_{name}", meaning, labels=[label])
+        for one, value in values:
+            if value is not None:
+                family.add_metric([str(one)], value)
+        return family
 
     def _by_counter(self) -> Iterator[GaugeMetricFamily]:
         standings = {name: counter.status for name, counter in self._context.service.counters.items()}
@@ -93,54 +108,25 @@ class Metrics:
             "releases": ("Releases that are published.", lambda one: one["last"]["id"] if one["last"] else 0),
         }
         for name, (meaning, value) in described.items():
-            family = GaugeMetricFamily(f"panprivacy_{name}", meaning, labels=["counter"])
-            for counter, status in standings.items():
-                if (found := value(status)) is not None:
-                    family.add_metric([counter], found)
-            yield family
+            values = [(counter, value(status)) for counter, status in standings.items()]
+            yield self._labelled(name, meaning, "counter", values)
 
     def _ready(self) -> Iterator[GaugeMetricFamily]:
         for kind, states in self._context.service.states.items():
             one = kind.removesuffix("s")
-            family = GaugeMetricFamily(
-                f"panprivacy_{one}_ready",
-                f"Whether the {one} does what it should; /ready says why not.",
-                labels=["counter"],
-            )
-            for name, state in states.items():
-                family.add_metric([name], float(state.is_ready))
-            yield family
+            meaning = f"Whether the {one} does what it should; /ready says why not."
+            values = [(name, float(state.is_ready)) for name, state in states.items()]
+            yield self._labelled(f"{one}_ready", meaning, "counter", values)
 
-    def _lags(self) -> GaugeMetricFamily:
-        family = GaugeMetricFamily(
-            "panprivacy_source_lag_messages",
-            "Messages that wait at the broker of a counter, looked at once a minute: 0, or 1000, 10000 and so on.",
-            labels=["counter"],
-        )
+    def _lags(self) -> Iterator[tuple[str, float | None]]:
         for name, source in self._context.service.sources.items():
-            if source.lag is not None:
-                family.add_metric([name], source.lag)
-        return family
+            yield name, source.lag
 
-    def _next_releases(self) -> GaugeMetricFamily:
-        family = GaugeMetricFamily(
-            "panprivacy_next_release_time_seconds", "When the clock ends the open period.", labels=["counter"]
-        )
+    def _next_releases(self) -> Iterator[tuple[str, float]]:
         for name, counter in self._context.service.counters.items():
             status = counter.status
             if status["next"] is not None and status["schedule"]["by"] == "clock":
-                family.add_metric([name], datetime.fromisoformat(status["next"]).timestamp())
-        return family
-
-    def _refused(self) -> GaugeMetricFamily:
-        family = GaugeMetricFamily(
-            "panprivacy_refused_last_hour",
-            "Refusals of senders in the last full hour: 0, or 100, 1000 and so on.",
-            labels=["status"],
-        )
-        for status, many in self._context.answers.last_hour().items():
-            family.add_metric([str(status)], many)
-        return family
+                yield name, datetime.fromisoformat(status["next"]).timestamp()
 
     def _answers(self) -> CounterMetricFamily:
         family = CounterMetricFamily("panprivacy_responses", "Answers by status.", labels=["status"])
@@ -165,12 +151,6 @@ class Metrics:
         most = self._context.memory.most
         limit = {} if most is None else {"memory_limit_bytes": ("limits.memory.", float(most))}
         return self._size | limit
-
-    def _queues(self) -> GaugeMetricFamily:
-        queue = GaugeMetricFamily("panprivacy_queue", "Requests that wait to be counted.", labels=["counter"])
-        for each in self._context.service.counters.values():
-            queue.add_metric([each.name], each.queue)
-        return queue
 
     def _lately(self) -> GaugeMetricFamily:
         lately = GaugeMetricFamily(

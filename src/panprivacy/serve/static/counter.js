@@ -187,7 +187,7 @@ export class CounterCard {
       "estimate-name": `${capital(valueInWords(name))}${where}`,
       estimate: writerFor(unit, errorOf(value))(value.value),
       interval: value.low === null ? "" : `${intervalInWords(value)} (${short(last.level * 100)}% interval)`,
-      also: inUsers(last, value),
+      also: value.noisy ? "" : inUsers(last, value),
       when: `Release ${whole(last.id)}, ${dated(momentOf(last))}`,
       error: errorInWords(unit, errorOf(value)),
       "error-kind": value.stderr === null ? "half of the interval" : "standard error",

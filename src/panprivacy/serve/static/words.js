@@ -62,7 +62,7 @@ export function clock(moment) {
 
 export function every(seconds) {
   const one = { "1 day": "day", "1 h": "hour", "1 min": "minute", "1 s": "second" };
-  return `every ${one[span(seconds)] ?? span(seconds)}`;
+  return `every ${one[span(seconds).replace("\u00a0", " ")] ?? span(seconds)}`;
 }
 
 /** A number of things: "1 release", "2 releases". */
@@ -77,6 +77,6 @@ export function span(seconds) {
   return units.slice(first, first + 2).map(([unit, size]) => {
     const number = Math.floor(rest / size);
     rest -= number * size;
-    return number === 0 ? "" : `${number} ${unit}${unit === "day" && number > 1 ? "s" : ""}`;
+    return number === 0 ? "" : `${number}\u00a0${unit}${unit === "day" && number > 1 ? "s" : ""}`;
   }).filter(Boolean).join(" ");
 }
