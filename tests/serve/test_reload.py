@@ -46,6 +46,8 @@ def test_tokens_titles_and_new_counters_are_taken_over(tmp_path: Path) -> None:
             assert client.get("/counters/flu", headers=bearer).status_code == 401
             titled = {"flu": FLU | {"title": "Influenza"}, "cold": FLU}
             assert reload(context, with_tokens(tmp_path, {"b": new}, **titled))
+            assert reload(context, with_tokens(tmp_path, {"b": new}, **titled))
+            assert context.notifier.dismissals == 1, "readers show their tokens again, if these have changed"
             assert client.get("/counters/flu", headers={"authorization": f"Bearer {old}"}).status_code == 401
             assert client.get("/counters/flu", headers=bearer).json()["title"] == "Influenza"
             sent = client.post("/counters/cold/events", content="[1, 2]", headers=bearer | JSON)

@@ -387,7 +387,9 @@ class Reloader:
 
     def _take_over(self, settings: Settings, opened: list[Counter]) -> None:
         service = self._context.service
-        self._context.tokens = settings.tokens
+        if self._context.tokens != settings.tokens:
+            self._context.tokens = settings.tokens
+            self._context.notifier.dismiss()
         for each in settings.counters:
             if each.name in service.counters:
                 service.counters[each.name].settings = each
