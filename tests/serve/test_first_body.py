@@ -11,6 +11,7 @@ pytestmark = pytest.mark.slow
 
 WATCH = """
 import io, json, os, signal, sys, threading
+from dataclasses import replace
 from http.client import HTTPConnection
 from pathlib import Path
 from panprivacy.serve import server
@@ -62,7 +63,8 @@ def ready(address):
 
 said = {"port": 0, "anonymous": ["feed", "read", "release"]}
 PLANTED
-server.run(settings_of({"service": said, "counters": COUNTERS}, Path(sys.argv[1])), None, ready)
+settings = settings_of({"service": said, "counters": COUNTERS}, Path(sys.argv[1]))
+server.run(replace(settings, initialize=True), None, ready)
 print(json.dumps(found))
 """
 

@@ -36,8 +36,9 @@ def serve(
 ) -> None:
     """Serve counters over HTTP, with a page that shows their releases.
 
-    Examples: [bold]panprivacy serve counters.toml --initialize[/bold] the first time,
-    [bold]panprivacy serve counters.toml[/bold] from then on.
+    Example: [bold]panprivacy serve counters.toml --initialize[/bold]
+
+    Say --initialize the first time only.
 
     FILE.toml describes the counters, who may use them, and how (docs/reference/service.md). Without it, a demonstration
     is served on 127.0.0.1: a counter named demo, with simulated events.
