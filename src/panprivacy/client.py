@@ -44,7 +44,8 @@ class Client:
 
     The token needs the role `feed` to feed, `read` for `last` and `budget`, `release` to release. Ids travel encrypted:
     an address that begins with ``http:`` must be of this machine. Gathered integers and bodies are overwritten when
-    they are sent. What Polars makes of them on the way is freed: a process that was started hardened overwrites it.
+    they are sent. What Python and Polars make of them on the way is freed: a process that was started hardened
+    overwrites it.
 
     A batch is counted whole or not at all, if it fits into one body of the service: 64 MiB, unless its file says
     otherwise. Longer ones are cut.

@@ -1,6 +1,7 @@
 """Adding one user's rows changes nothing for others: not the clock, not a refusal, not a release, not a length."""
 
 import json
+import re
 import time
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -8,6 +9,7 @@ from math import isinf
 from pathlib import Path
 from typing import Any
 
+import fsspec
 import polars as pl
 import pytest
 from dated import DatedRows
@@ -23,6 +25,7 @@ from panprivacy.cli.published import Published
 from panprivacy.cli.run import Run
 from panprivacy.cli.schedule import Days, Schedule, Series, once
 from panprivacy.cli.sources import in_order_of_time
+from panprivacy.folder.batch_log import BatchId
 from panprivacy.ingest import Batch, Columns, Kind
 from panprivacy.ingest.bodies import Body, ContentType, rows_of_body
 from panprivacy.ingest.feed import BatchFeeder
@@ -126,6 +129,30 @@ def test_nobody_decides_over_others_by_how_a_row_is_written() -> None:
     assert counted_with_actions(audited.OTHERS).counts == read_from_lines(audited.OTHERS).counts == (USERS - 1,)
     assert found(Subject("actions", counted_with_actions, ("a row of the first day", "a deletion"))) == []
     assert found(Subject("lines", read_from_lines, ("a row of the first day",))) == []
+
+
+def objects_of_counters(steps: Sequence[Step]) -> Seen:
+    """`panprivacy counts - --state memory://... --action do`: the names of objects tell how often they were written."""
+    store, columns = fsspec.filesystem("memory"), Columns(("user",), Kind.integers, "do")
+    folder = pp.StateFolder.create("memory://one-user", universe=USERS, epsilon=60.0, shards=2, up_to=4)
+    with folder.pending() as pending:
+        feeder = BatchFeeder(pending.estimator, columns, live=True)
+        for number, step in enumerate(steps):
+            if not isinstance(step, Tick):
+                rows = pl.DataFrame({"user": [row.user for row in step], "do": [row.action for row in step]})
+                feeder.take(Batch("f", rows, 0, 0))
+            else:
+                pending.expect()
+                pending.write(BatchId("pipe", number))
+    found = store.find("/one-user", detail=True).values()
+    lengths = tuple(sorted((re.sub(r"\.[0-9a-f]{32}", "", each["name"]), each["size"]) for each in found))
+    store.rm("/one-user", recursive=True)
+    return Seen(tuple(False for _ in steps), lengths=lengths)
+
+
+def test_nobody_decides_how_often_objects_of_a_store_are_written() -> None:
+    assert len(objects_of_counters(audited.OTHERS).lengths) == 4
+    assert found(Subject("objects", objects_of_counters, ("a row of the first day", "a deletion"))) == []
 
 
 # --- pipes ----------------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import pytest
 from panprivacy.audit.crossings import COLUMNS, MORE, Cell, Row
 from panprivacy.audit.crossings.cells import Scenario, measure
 from panprivacy.audit.crossings.columns import DELTA, windows
-from panprivacy.audit.holders import InWindows, Maker
+from panprivacy.audit.holders import InWindows, LosingShards, Maker
 from panprivacy.estimators.counts import Counts
 from panprivacy.estimators.density import Density
 from panprivacy.estimators.windows import Windows
@@ -79,6 +79,35 @@ def test_a_folder_that_forgets_that_a_user_moves_two_counts_is_found(monkeypatch
     assert not cell.holds
     assert cell.found > 1.05 * cell.epsilon
     assert CELLS["state folder"](Row(Density)).holds
+
+
+class SettingAside(LosingShards):
+    """The planted leak: a lost shard is found again, and set aside beside the folder."""
+
+    def release(self) -> Any:
+        lost = next(content for name, content in sorted(self._files.items()) if "shard" in name)
+        released = super().release()
+        self._files["aside.pp"] = lost
+        return released
+
+
+def test_a_lost_shard_that_is_set_aside_is_one_more_reading() -> None:
+    def make(coins: Any) -> Any:
+        return SettingAside(Row(Density).build(coins, universe=2, releases=2), coins)
+
+    assert not measure(make, Scenario(range(2), 3, releases=2)).holds
+
+
+def test_windows_whose_users_own_a_bit_in_every_category_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The planted bug: an event counts in the category of its user, whichever it is in, and once more as another's."""
+    update = Windows.update
+
+    def twice(self: Any, user: Any, category: Any, **options: Any) -> None:
+        for each in (user, 1 - user):
+            update(self, each, category, **options)
+
+    monkeypatch.setattr(Windows, "update", twice)
+    assert not MORE["Windows x Density x categories, read once"]().holds
 
 
 def test_windows_that_state_the_delta_of_one_of_them_for_two_are_found(monkeypatch: pytest.MonkeyPatch) -> None:

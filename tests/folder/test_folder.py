@@ -7,10 +7,12 @@ from pathlib import Path
 from shutil import rmtree
 from typing import Any
 
+import fsspec
 import numpy as np
 import pytest
 
 import panprivacy as pp
+from panprivacy.folder.batch_log import BatchId
 from panprivacy.folder.ledger import SharedLedger
 from panprivacy.folder.marks import OneBit
 from panprivacy.folder.shards import Shard, ShardedBits
@@ -284,6 +286,34 @@ def test_deletions_among_insertions_take_no_further_write(
         pending.write()
     assert writes == [f"shard-{number:05}.pp" for number in range(folder.shards)]
     assert present(folder) == {*range(10), 999} - set(deletions) | {8}
+
+
+@pytest.mark.parametrize("deletions", [[], [7], [7, 8, 999, 999, 999, 5, 5]])
+def test_deletions_of_counters_among_insertions_take_no_further_write(tmp_path: Path, deletions: list[int]) -> None:
+    """In a store of objects a further write is a number in the names of objects."""
+    folder = pp.StateFolder.create(f"memory:/{tmp_path}", universe=1000, epsilon=60.0, shards=3, up_to=4)
+    with folder.pending() as pending:
+        pending.estimator.update_many([*range(10), *[999] * 4])
+        pending.estimator.remove_many(deletions)
+        pending.estimator.update_many([5, 8])
+        pending.write(BatchId("till", 1))
+        names = fsspec.filesystem("memory").find(str(tmp_path))
+        fsspec.filesystem("memory").rm(str(tmp_path), recursive=True)
+    assert sorted(name.rsplit(".", 2)[1] for name in names if "shard" in name) == [f"{2:012}"] * 3
+
+
+def test_counters_have_what_insertions_and_deletions_in_any_order_leave(tmp_path: Path) -> None:
+    """User u is inserted and deleted as `moves[u % 6]` says, with a write in the middle or without."""
+    moves = ("+++", "++-", "-+", "+-+-", "+" * 40 + "-" * 38, "-" * 3 + "++")
+    left, users = (3, 1, 1, 0, 2, 2), np.arange(6000)
+    folder = pp.StateFolder.create(tmp_path / "folder", universe=6000, epsilon=60.0, shards=2, up_to=4)
+    with folder.pending() as pending:
+        for step in range(max(map(len, moves))):
+            for sign, feed in (("+", pending.estimator.update_many), ("-", pending.estimator.remove_many)):
+                feed(users[[moves[user % 6][step : step + 1] == sign for user in users]])
+        pending.write()
+    shares = [sum(each >= least for each in left) / 6 for least in (1, 2, 3, 4)]
+    assert folder.release().at_least == pytest.approx(shares, abs=0.08)
 
 
 def test_a_release_that_was_not_shown_is_the_last_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

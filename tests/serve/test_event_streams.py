@@ -74,3 +74,15 @@ def test_a_service_that_stops_lets_its_readers_go(tmp_path: Path) -> None:
             return await read(service, {}, 1, lambda notifier: loop.call_soon_threadsafe(notifier.close))
 
         assert "event: release" not in asyncio.run(stopped())
+
+
+def test_a_reader_is_let_go_when_tokens_change_and_hears_nothing_of_later(tmp_path: Path) -> None:
+    """Otherwise a token that was taken back would be heard of for as long as its connection lasts."""
+
+    def change_tokens(notifier: ReleaseNotifier) -> None:
+        notifier.dismiss()
+        service.counter("flu").release().result()
+
+    with Service(settings_for(tmp_path)) as service:
+        said = asyncio.run(asyncio.wait_for(read(service, {}, 2, change_tokens), 10))
+    assert "event: release" not in said

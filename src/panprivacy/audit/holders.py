@@ -20,6 +20,7 @@ from panprivacy.estimators.retention import Retention
 from panprivacy.estimators.windows import Windows
 from panprivacy.folder import StateFolder, gather
 from panprivacy.folder.batches import Combiner
+from panprivacy.folder.shards import shard_name
 from panprivacy.paper import LaplaceMechanism, RandomizedResponse
 from panprivacy.privacy import coins as coin_sources
 from panprivacy.privacy.coins import Coins
@@ -130,6 +131,18 @@ class InFolder(Stored):
     def _open(self, path: Path) -> Any:
         listed = self._universe if hasattr(self._universe, "groups") else None
         return StateFolder(path, listed, coins=self._coins)
+
+
+class LosingShards(InFolder):
+    """The same, with a shard that is lost before every release, and replaced by a new one."""
+
+    def release(self) -> Any:
+        lost = f"state/{shard_name(0)}.pp"
+        with tempfile.TemporaryDirectory() as place:
+            put_files(place, {name: content for name, content in self._files.items() if name != lost})
+            self._open(Path(place) / "state").replace_shard(0)
+            self._files = files_in(place)
+        return super().release()
 
 
 class Combined(Holder):

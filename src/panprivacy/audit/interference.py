@@ -254,6 +254,11 @@ def windows(**policy: Any) -> Run:
     return _timed(lambda coins, _: Windows(lambda: Density(USERS, 1.0, coins=coins), "1d", start=START), **policy)
 
 
+def _local_days(coins: Recording, _: Path) -> Windows[Any]:
+    """Days of the calendar, in a time zone."""
+    return Windows(lambda: Density(USERS, 1.0, coins=coins), "day", start=START, tz="Europe/Berlin")
+
+
 def actives(**policy: Any) -> Run:
     """An `ActiveUsers` of two days."""
     return _timed(lambda coins, _: ActiveUsers(USERS, 1.0, span="2d", start=START, key=_KEY, coins=coins), **policy)
@@ -278,6 +283,7 @@ _ROW_BY_ROW = {"ahead": 0, "late": "skip", "early": "skip"}
 SUBJECTS: tuple[Subject, ...] = (
     Subject("Windows, row by row", windows(**_ROW_BY_ROW), TIMED),
     Subject("Windows", windows(), TIMED, mixed=False, exempt=_BY_ROWS),
+    Subject("Windows, days of the calendar", _timed(_local_days, **_ROW_BY_ROW), TIMED),
     Subject("ActiveUsers, row by row", actives(**_ROW_BY_ROW), TIMED),
     Subject("ActiveUsers", actives(), TIMED, mixed=False, exempt=_BY_ROWS),
     Subject(

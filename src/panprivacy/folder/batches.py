@@ -19,7 +19,6 @@ from panprivacy.folder.batch_log import BatchId
 from panprivacy.folder.ledger import check_kind, kinds
 from panprivacy.folder.marks import (
     BitsElsewhere,
-    Marked,
     Marks,
     cells_of,
     check_part,
@@ -142,10 +141,10 @@ class Received:
 class Pending:
     """Feeds a folder by way of an estimator: `StateFolder.pending` makes one.
 
-    Events are marked in memory, in the clear, until `write`; so a process that lives long writes after every batch. Of
-    a bit, the last event counts: insertions and deletions are marked apart, and written together. So the number of
-    writes does not tell whether a user was deleted. Counters are moved by every event: there, insertions are written
-    before a deletion is marked, and the other way round.
+    Events are marked in memory, in the clear, until `write`; so a process that lives long writes after every batch.
+    Insertions and deletions are marked apart, and written together. So the number of writes, which the names of objects
+    in a store tell, does not depend on whether a user was deleted. Of a bit, the last event counts. Of a counter, a
+    deletion takes an insertion back that was not written yet; those that are left come before all insertions.
     """
 
     def __init__(self, est: Any, bits: ShardedBits, coins: Coins, prepare: Callable[[], None]) -> None:
@@ -153,22 +152,12 @@ class Pending:
         """The estimator, to be fed and to be asked what it is; its bits are not here."""
         self._bits, self._coins = bits, coins
         self._prepare = prepare  # is called before anything is written: the ledger may say more by now
-        self._marks = bits.cells.marks(bits.size)
-        self._gone = Marked(bits.size) if bits.cells.repeatable else None  # slots whose last event is a deletion
-        self._remove = self._any = False
+        self._marks, self._gone = bits.cells.marks_of_both(bits.size)
+        self._any = False
 
     def add(self, slots: NDArray[np.unsignedinteger], *, remove: bool) -> None:
         """Mark slots."""
-        if self._gone is not None:
-            assert isinstance(self._marks, Marked)
-            these, others = (self._gone, self._marks) if remove else (self._marks, self._gone)
-            these.add(slots)  # which may refuse
-            others.discard(slots)
-        else:
-            if remove != self._remove:
-                self.write()
-                self._remove = remove
-            self._marks.add(slots)
+        (self._marks.delete if remove else self._marks.insert)(slots, self._gone)
         self._any = True
 
     def expect(self) -> None:
@@ -177,22 +166,20 @@ class Pending:
 
     def restored_on_error(self) -> AbstractContextManager[None]:
         """Put the marks back as they were if anything goes wrong."""
-        restored = self._marks.restored_on_error()
-        return restored if self._gone is None else _Both(restored, self._gone.restored_on_error())
+        return _Both(self._marks.restored_on_error(), self._gone.restored_on_error())
 
     def write(self, batch: BatchId | None = None) -> None:
         """Bring what was fed since the last time to the shards; when this returns, it is on disk."""
         if self._any or batch is not None:
             self._prepare()
-            self._bits.redraw_marked(self._marks, self._coins, batch=batch, remove=self._remove, gone=self._gone)
+            self._bits.redraw_marked(self._marks, self._coins, batch=batch, remove=False, gone=self._gone)
             self.wipe()
             self._any = False
 
     def wipe(self) -> None:
         """Forget what was not written."""
         self._marks.wipe()
-        if self._gone is not None:
-            self._gone.wipe()
+        self._gone.wipe()
 
 
 class _Both:

@@ -64,6 +64,24 @@ def tally(times, size, up_to, slots):
     return True
 
 
+@njit(
+    [types.boolean(TIMES, TIMES, types.uint64, types.uint64, slots) for slots in (READ_WORDS, READ_PLACES)],
+    nogil=True,
+    cache=True,
+)
+def take_back(times, gone, size, up_to, slots):
+    """Take one event of every slot back, or, where none is left, count it as `gone`; return False as `tally` does."""
+    for i in range(len(slots)):
+        slot = u64(slots[i])
+        if slot >= size:
+            return False
+        if times[slot]:
+            times[slot] = np.uint16(times[slot] - 1)
+        else:
+            gone[slot] = _sum(gone[slot], 1, up_to)
+    return True
+
+
 @njit(types.int64(READ_TIMES, types.int64, types.int64), nogil=True, cache=True)
 def tallied(times, start, stop):
     """How many slots from `start` up to `stop` are touched."""

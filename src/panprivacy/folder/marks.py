@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any, ClassVar, NamedTuple, NoReturn, Protocol, TypeAlias
+from typing import Any, ClassVar, NamedTuple, NoReturn, Protocol, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -125,6 +125,7 @@ def _checksum(octets: NDArray[np.uint8], scratch: Scratch) -> NDArray[np.uint8]:
 
 LISTED, EACH = 0, 1
 """How marks are packed: slots in rising order, or a place for every slot."""
+_MOST_TIMES = 2**15  # twice as many have room in two bytes
 _LARGEST_LISTED = 2**32  # slots beyond have no room in a list
 
 AnyTable: TypeAlias = Any
@@ -143,6 +144,12 @@ class Marks(Protocol):
 
     def add(self, slots: NDArray[np.unsignedinteger]) -> None:
         """Mark these slots; `IndexError` if one is outside."""
+
+    def insert(self, slots: NDArray[np.unsignedinteger], gone: Self) -> None:
+        """Mark slots by an insertion, after all that is marked here, and in `gone` by deletions; as `add` otherwise."""
+
+    def delete(self, slots: NDArray[np.unsignedinteger], gone: Self) -> None:
+        """The same by a deletion. The marks of `gone` come before these."""
 
     def between(self, first: int, end: int, scratch: Scratch) -> Touched:
         """The marked slots from `first` up to `end`, counted from `first`."""
@@ -176,9 +183,14 @@ class Marked:
         if not table_kernels.touch(self._table.words, np.uint64(self._table.size), slots):
             raise IndexError(f"a slot is outside this table of {self._table.size}")
 
-    def discard(self, slots: NDArray[np.unsignedinteger]) -> None:
-        """Take the marks off these slots, which are inside."""
-        kernels.untouch(self._table.words, slots)
+    def insert(self, slots: NDArray[np.unsignedinteger], gone: Self) -> None:
+        """Mark slots by an insertion: of a bit, the last event counts."""
+        self.add(slots)
+        kernels.untouch(gone._table.words, slots)
+
+    def delete(self, slots: NDArray[np.unsignedinteger], gone: Self) -> None:
+        """Mark slots by a deletion."""
+        gone.insert(slots, self)
 
     def between(self, first: int, end: int, scratch: Scratch) -> Touched:
         """The marked slots from `first` up to `end`, counted from `first`."""
@@ -237,6 +249,15 @@ class Tallied:
     def add(self, slots: NDArray[np.unsignedinteger]) -> None:
         """Count every slot once more."""
         if not kernels.tally(self._times, len(self._times), self._up_to, slots):
+            raise IndexError(f"a slot is outside this table of {len(self._times)}")
+
+    def insert(self, slots: NDArray[np.unsignedinteger], gone: Self) -> None:  # noqa: ARG002 - deletions come first
+        """Count every slot once more."""
+        self.add(slots)
+
+    def delete(self, slots: NDArray[np.unsignedinteger], gone: Self) -> None:
+        """Take an insertion of every slot back, or, where none waits, count a deletion, which comes before them."""
+        if not kernels.take_back(self._times, gone._times, len(self._times), self._up_to, slots):
             raise IndexError(f"a slot is outside this table of {len(self._times)}")
 
     def between(self, first: int, end: int, scratch: Scratch) -> Touched:
@@ -306,6 +327,9 @@ class Cells(Protocol):
     def marks(self, size: int) -> Marks:
         """Nothing touched yet."""
 
+    def marks_of_both(self, size: int) -> tuple[Marks, Marks]:
+        """Nothing touched yet by insertions, nor by deletions, which may come in any order (`Marks.insert`)."""
+
     def redraw(self, table: AnyTable, touched: Touched, pair: Pair, coins: Coins, *, remove: bool) -> None:
         """What events of these slots do to a table."""
 
@@ -335,6 +359,10 @@ class OneBit:
     def marks(self, size: int) -> Marked:
         """Nothing touched yet."""
         return Marked(size)
+
+    def marks_of_both(self, size: int) -> tuple[Marks, Marks]:
+        """Nothing touched yet by insertions, nor by deletions."""
+        return Marked(size), Marked(size)
 
     def redraw(self, table: Table, touched: Touched, pair: Pair, coins: Coins, *, remove: bool) -> None:
         """Redraw the touched bits."""
@@ -369,6 +397,11 @@ class Counter:
     def marks(self, size: int) -> Tallied:
         """Nothing touched yet."""
         return Tallied(size, self.up_to)
+
+    def marks_of_both(self, size: int) -> tuple[Marks, Marks]:
+        """Nothing touched yet by insertions, nor by deletions: these are exact up to 2^16 events of a user."""
+        many = _MOST_TIMES // self.up_to * self.up_to
+        return Tallied(size, many), Tallied(size, many)
 
     def redraw(self, table: Counters, touched: Touched, pair: Pair, coins: Coins, *, remove: bool) -> None:
         """Move every counter as often as it is touched."""

@@ -157,7 +157,7 @@ class ShardedBits(BitsElsewhere):
     def redraw_marked(
         self, marks: Marks, coins: Coins, *, batch: BatchId | None, remove: bool, gone: Marks | None = None
     ) -> None:
-        """Redraw marked slots, in one shard after the other; `gone` are slots whose users were deleted."""
+        """Redraw marked slots, in one shard after the other; `gone` are slots whose users were deleted before."""
         before = None if batch is None else self.check_whole(batch)
 
         def redrawn(shard: Shard) -> Shard | None:
@@ -204,8 +204,8 @@ class ShardedBits(BitsElsewhere):
     ) -> Shard | None:
         """A shard after a batch; None if it has the batch already.
 
-        `deleted` are slots whose users were deleted in the same batch. A shard that has neither this batch nor the one
-        that came `before` is refused: another writer feeds it at the same time.
+        `deleted` are slots whose users were deleted in the same batch, before the others were touched. A shard that has
+        neither this batch nor the one that came `before` is refused: another writer feeds it at the same time.
         """
         if batch is not None:
             if shard.noted.has(batch):
@@ -215,9 +215,9 @@ class ShardedBits(BitsElsewhere):
         noting = shard.noting(batch)  # which may refuse
         noting = self._caught_up(noting, self.redraws, coins)
         pair = self._split.pair_after(noting.redraws)
-        self.cells.redraw(shard.table, touched, pair, coins, remove=remove)
         if deleted is not None:
             self.cells.redraw(shard.table, deleted, pair, coins, remove=True)
+        self.cells.redraw(shard.table, touched, pair, coins, remove=remove)
         return noting
 
     def check_whole(self, batch: BatchId) -> Before:

@@ -26,6 +26,7 @@ from panprivacy.estimators.continual import Continual
 from panprivacy.estimators.counts import Counts
 from panprivacy.estimators.density import Density
 from panprivacy.estimators.merge import merge
+from panprivacy.estimators.retention import Retention
 from panprivacy.estimators.windows import Windows
 from panprivacy.folder import StateFolder
 from panprivacy.folder.ledger import check_kind
@@ -362,6 +363,28 @@ def _by_category(holder: Any) -> Cell:
     return measure(make, Scenario(range(1), 2, verbs=("update", "update_other")))
 
 
+def _windows_by_category(times: int, readings: int) -> Cell:
+    """Windows of a `Density` whose users appear in one category, in the other, or in both."""
+
+    def make(coins: Coins) -> Any:
+        by = holders.Maker(Row(Density).build, coins, universe=2, categories=KINDS)
+        return holders.ByCategory(holders.InWindows(by, times, readings), *KINDS)
+
+    return measure(make, Scenario(range(1), 3, releases=times, readings=readings, verbs=("update", "update_other")))
+
+
+def _retention_by_group() -> Cell:
+    listed = Users(["user0", "user1"], groups=list(KINDS))
+    options: dict[str, Any] = {"universe": listed, "releases": 1, "delta": DELTA, "epsilon": 6.0}
+    scenario = Scenario(["user0"], 1, releases=2)
+    return measure(lambda coins: holders.Holder(Row(Retention).build(coins, **options)), scenario)
+
+
+def _lost_shards(kind: Any) -> Cell:
+    scenario = Scenario(range(2), 2 if kind is Counts else 3, releases=2)
+    return measure(lambda coins: holders.LosingShards(Row(kind).build(coins, universe=2, releases=2), coins), scenario)
+
+
 def _counts_in_folder(**options: Any) -> Cell:
     events = Scenario(range(1), 2)
     return measure(lambda coins: holders.InFolder(Row(Counts).build(coins, **options), coins), events)
@@ -393,6 +416,12 @@ def _together(**options: Any) -> Cell:
 MORE: dict[str, Any] = {
     "StateFolder x Counts x categories": lambda: _by_category(holders.InFolder),
     "state file x Counts x categories": lambda: _by_category(holders.InFile),
+    "packed slots x Counts x categories": lambda: _by_category(holders.Combined),
+    "StateFolder x Density x lost shards x 2 releases": lambda: _lost_shards(Density),
+    "StateFolder x Counts x lost shards x 2 releases": lambda: _lost_shards(Counts),
+    "Windows x Density x categories, read once": lambda: _windows_by_category(2, 1),
+    "Windows x Density x categories, unread": lambda: _windows_by_category(2, 0),
+    "Retention x groups x delta": _retention_by_group,
     "StateFolder x Counts x groups": lambda: _counts_in_folder(universe=2, groups=list(KINDS)),
     "StateFolder x Counts x delta": lambda: _counts_in_folder(delta=DELTA, epsilon=8.0),
     "Windows x Density x groups x delta, unread": _groups_in_windows,

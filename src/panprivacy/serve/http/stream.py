@@ -31,6 +31,8 @@ class ReleaseNotifier:
         self._news: asyncio.Future[None] | None = None
         self.readers = 0
         self.closed = False
+        self.dismissals = 0
+        """How often all readers were let go, to come back."""
         for counter in counters.values():
             self.add(counter)
 
@@ -48,7 +50,15 @@ class ReleaseNotifier:
         self.closed = True
         self._wake()
 
+    def dismiss(self) -> None:
+        """Let the present readers go: tokens have changed, and one that comes back has to show its own again."""
+        self.dismissals += 1
+        self._wake_soon()
+
     def _published(self, _record: Record) -> None:
+        self._wake_soon()
+
+    def _wake_soon(self) -> None:
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._wake)
 
@@ -66,11 +76,12 @@ class ReleaseNotifier:
 
 
 class EventStream:
-    """An answer that goes on until its reader or the service ends it."""
+    """An answer that goes on until its reader or the service ends it, or tokens change."""
 
     def __init__(self, notifier: ReleaseNotifier, counters: Sequence[Counter], since: dict[str, int]) -> None:
         self._notifier = notifier
         self._counters = counters
+        self._dismissals = notifier.dismissals
         self._seen = {
             counter.name: min(since.get(counter.name, len(counter.release_log)), len(counter.release_log))
             for counter in self._counters
@@ -83,7 +94,7 @@ class EventStream:
         gone = asyncio.ensure_future(_gone(receive))
         self._notifier.readers += 1
         try:
-            while not (gone.done() or self._notifier.closed):
+            while not (gone.done() or self._is_over):
                 news = self._notifier.news  # before looking: what comes while we write is news then
                 written = False
                 for event in self._unseen():  # one at a time: all that a reader has missed may be long
@@ -97,6 +108,10 @@ class EventStream:
         finally:
             self._notifier.readers -= 1
             gone.cancel()
+
+    @property
+    def _is_over(self) -> bool:
+        return self._notifier.closed or self._notifier.dismissals != self._dismissals
 
     def _unseen(self) -> Iterator[bytes]:
         for counter in self._counters:
