@@ -171,7 +171,7 @@ def run(
     numbered = [Numbered(f"writer {i}") for i in range(WRITERS)]
     for work in ([*numbered, numbered[0]] if counts else [write] * WRITERS) + [release]:
         places.append(start(work))
-    while tally.kills < kills:
+    while tally.kills < kills and not tally.unreadable:  # else all processes may end by themselves, and none is killed
         time.sleep(draw.expovariate(1 / pause))
         at = draw.randrange(len(places))
         for place in places:

@@ -309,9 +309,11 @@ def counts_that_were_integers() -> None:
         with Scratch() as scratch:
             counts = self._counts(scratch)
             exact = tuple(counts.tolist())
+            others = list(range(10**6, 10**6 + 20 * len(exact)))
             noisy_counts.add_noise(counts, self._ledger.split.noise, self._coins)
             noisy = tuple(counts.tolist())
         del exact
+        others.clear()  # what is freed last is given out first: it is no matter of luck how many counts are left
         return noisy
 
     Estimator._noisy_counts = noisy_counts_  # type: ignore[method-assign]
