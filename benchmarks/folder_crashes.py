@@ -41,6 +41,7 @@ from panprivacy.folder import LateBatch
 from panprivacy.testing import CertainCoins
 
 UNIVERSE, SHARDS, WRITERS, RELEASES, UP_TO = 20_000, 8, 4, 100_000, 256
+GAVE_UP = 3  # the exit code of a process whose store does not answer
 PAUSE, STORE_PAUSE = 0.02, 0.8
 """Seconds between kills, in the mean; a batch takes longer in a store."""
 
@@ -59,6 +60,8 @@ class Tally:
     double_spent: int = 0
     spent_unseen: int = 0
     unreadable: int = 0
+    gave_up: int = 0
+    """Processes that ended since the store did not answer, however often they asked."""
 
     @property
     def clean(self) -> bool:
@@ -178,7 +181,9 @@ def run(
             os.kill(process.pid, signal.SIGKILL)
             tally.kills += 1
         process.join()
-        if process.exitcode != -signal.SIGKILL:
+        if process.exitcode == GAVE_UP:
+            tally.gave_up += 1
+        elif process.exitcode != -signal.SIGKILL:
             tally.unreadable += 1
         listen(places[at])
         places[at] = start(work)
@@ -229,7 +234,15 @@ def _value(released: Any) -> float:
 
 def _quietly(work: Any, *arguments: Any) -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    work(*arguments)
+    try:
+        work(*arguments)
+    except (pp.PanPrivacyError, FileNotFoundError):
+        raise
+    except Exception as error:
+        if "://" not in arguments[0]:
+            raise
+        print(f"gave up: {type(error).__name__}", file=sys.stderr)
+        sys.exit(GAVE_UP)
 
 
 @contextmanager
@@ -281,7 +294,7 @@ def main() -> None:
     )
     twice = f"counted twice {tally.counted_twice}, " if told.counts else ""
     print(f"lost {tally.lost}, {twice}double-spent {tally.double_spent}, ", end="")
-    print(f"spent unseen {tally.spent_unseen}, unreadable {tally.unreadable}")
+    print(f"spent unseen {tally.spent_unseen}, unreadable {tally.unreadable}, gave up {tally.gave_up}")
     sys.exit(not tally.clean)
 
 

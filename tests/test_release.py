@@ -12,7 +12,7 @@ from rich.console import Console
 from scipy import integrate, stats
 
 import panprivacy as pp
-from panprivacy.estimates import ErrorModel
+from panprivacy.estimates import ErrorModel, Estimate
 from panprivacy.estimates.normal_laplace import normal_laplace_cdf
 from panprivacy.privacy.coins import ONE
 from panprivacy.privacy.noise import Gaussian, Laplace, Noise
@@ -234,3 +234,10 @@ def test_a_release_has_only_the_attributes_of_its_estimates() -> None:
     assert not hasattr(without_universe, "density")
     assert hasattr(without_universe.within(1000), "density")
     assert not hasattr(pp.Counts(1000, 9.0, 3).release(), "density")
+
+
+def test_an_error_of_less_than_a_user_is_not_shown_as_none() -> None:
+    assert Estimate(27.2, 0.48, (26.0, 28.0), unit="users").short == "27 ± 0.5"
+    assert Estimate(27.2, 0.04, (26.0, 28.0), unit="users").short == "27 ± 0.04"
+    assert Estimate(27.2, 1.2, (26.0, 28.0), unit="users").short == "27 ± 1"
+    assert Estimate(27.0, 0.0, (27.0, 27.0), unit="users").short == "27 ± 0"

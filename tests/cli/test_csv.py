@@ -91,7 +91,6 @@ def test_an_audit_is_a_table_too() -> None:
     [
         (SERIES, ["until", "density", "95% interval", "users"]),
         (f"{SERIES} {BY}", ["until", "group", "density", "95% interval", "users"]),
-        (COUNTED["actives"], ["until", "daily", "weekly", "monthly", "stickiness"]),
     ],
 )
 def test_a_terminal_shows_a_series_as_a_table(command: str, header: list[str]) -> None:
@@ -99,5 +98,25 @@ def test_a_terminal_shows_a_series_as_a_table(command: str, header: list[str]) -
     (first,) = (place for place, line in enumerate(lines) if line.startswith("until "))
     assert re.split("  +", lines[first].strip()) == header
     assert lines[first + 1].startswith("2026-01-")
-    measured = "daily" if "daily" in header else "density"
-    assert lines[first + 1].index("0.") == lines[first].index(measured)
+    assert lines[first + 1].index("0.") == lines[first].index("density")
+
+
+@pytest.mark.slow
+def test_a_table_of_actives_has_the_columns_that_are_known_by_then() -> None:
+    """No column stays empty: a week is known from the seventh day on, and a span of seven days has no month."""
+    lines = watched(*shlex.split(COUNTED["actives"]), "--quiet")
+    headers = {place: line.split() for place, line in enumerate(lines) if line.startswith("until ")}
+    assert list(headers.values()) == [["until", "daily"], ["until", "daily", "weekly"]]
+    days, weeks = headers
+    assert weeks - days == 7
+    for row in lines[weeks + 1 : weeks + 5]:
+        assert row.index("0.") == lines[weeks].index("daily")
+        assert row.count("±") == 2
+
+
+@pytest.mark.slow
+def test_days_without_a_name_are_in_a_table_too() -> None:
+    command = COUNTED["actives"].replace("--span 7d", "--span 15d --every 5d --ahead 9")
+    lines = watched(*shlex.split(command), "--quiet")
+    (header,) = (line for line in lines if line.startswith("until "))
+    assert header.split() == ["until", "last", "1", "longest"]

@@ -122,3 +122,12 @@ def test_what_cannot_be_is_said_in_one_line() -> None:
     run("retention", "january.csv", *WHOM, "-s", "r.pp", "--release")
     over = refused("retention", "january.csv", *then[:2], *WHOM, "-s", "r.pp")
     assert "the first period of this state is over" in over
+
+
+def test_a_retention_is_not_counted_anew_and_help_does_not_offer_it(tmp_path: Path) -> None:
+    path = tmp_path / "visits.csv"
+    path.write_text("user,at\n1,2026-01-05\n", encoding="utf-8")
+    message = refused("retention", path, *WHOM, "--time", "at", "--release-every", "7d", "--anew")
+    assert "leave it out" in message
+    assert "close()" not in message
+    assert "--anew" not in run("retention", "--help").stdout

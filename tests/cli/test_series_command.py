@@ -139,7 +139,9 @@ def test_a_file_that_is_not_sorted_is_refused_and_nothing_is_released(tmp_path: 
 
     message = refused("density", path, *BUDGET, "--releases", 4, *WEEKLY, *FROM, "--state", kept)
     assert "late.csv: row 3001: when 2026-01-05 00:10:01 comes after a row of the period from 2026-01-26 on" in message
-    assert message.endswith("sort by when")
+    assert message.endswith("sort by when, or say --lateness 28d, or more if other rows are later")
+    waiting = (*WEEKLY, *FROM, "--lateness", "28d")
+    assert run("density", path, *BUDGET, "--releases", 4, *waiting, "--quiet").exit_code == 0, "the hint helps"
     assert not kept.exists()
 
 

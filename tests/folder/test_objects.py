@@ -135,25 +135,23 @@ def test_a_writer_that_is_long_past_undoes_nothing(store: str) -> None:
     assert present(folder) == {0, 1, 2, 3}
 
 
-def test_a_release_by_a_ledger_that_is_long_past_is_made_again() -> None:
+def test_a_release_by_a_ledger_that_is_long_past_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
     folder = made("memory://long-past", releases=300, delta=1e-9)
     late = pp.StateFolder("memory://long-past", coins=CertainCoins())
-    objects = late._store
-    assert isinstance(objects, Objects)
-    newest = objects.newest
-    before: list[int] = []
+    newest, begun, before = Objects.newest, list[str](), list[int]()
 
-    def stale(name: str, *arguments: Any) -> Any:
+    def stale(objects: Objects, name: str, *arguments: Any) -> Any:
         """What was read before others released more often than versions of the ledger stay."""
-        found = newest(name, *arguments)
-        if not before:
-            before.extend(folder.release().number for _ in range(stores._KEPT + 20))
+        found = newest(objects, name, *arguments)
+        if not begun:
+            begun.append(name)
+            before.extend(folder.release().number for _ in range(stores.KEPT_LEDGERS + 20))
         return found
 
-    objects.newest = stale  # type: ignore[method-assign,assignment]
+    monkeypatch.setattr(Objects, "newest", stale)
     assert late.release().number == len(before) + 1 == folder.budget.releases_made
-    ledgers = [path for path in objects.files.ls("/long-past", detail=False) if "ledger" in path]
-    assert len(ledgers) <= stores._KEPT + 1
+    ledgers = [path for path in fsspec.filesystem("memory").ls("/long-past", detail=False) if "ledger" in path]
+    assert len(ledgers) <= stores.KEPT_LEDGERS + 1
 
 
 @pytest.mark.parametrize("noted", [True, False], ids=["noted", "not noted"])

@@ -40,7 +40,7 @@ def option(text: str, metavar: str | None = None, /, **more: Any) -> Parameter:
 
 OPTIONS = Group("Options", sort_key=0)
 EVENTS = Parameter(  # 80 columns show this title
-    name="*", group=Group("Events: CSV, TSV, NDJSON (.gz, .bz2, .xz, .zst), Parquet, Arrow; - is a pipe", sort_key=1)
+    name="*", group=Group("Events: CSV, TSV, NDJSON (gz, bz2, xz, zst), Parquet; - is standard input", sort_key=1)
 )
 MESSAGES = Parameter(name="*", group=Group("Messages: JSON objects, bare ids, or Arrow streams", sort_key=1))
 USERS = Parameter(name="*", group=Group("Users, privacy and size", sort_key=2))

@@ -212,10 +212,11 @@ def percent(value: float, _: Any = None) -> str:
     return f"{100 * value:g} %"
 
 
-def whole(panel: "Axes") -> None:
-    """Draw points at the ends of the axes whole."""
+def whole(panel: "Axes", top: float = inf) -> None:
+    """Draw points at the ends of the axes whole, unless some are beyond `top`."""
     for line in panel.lines:
-        if line.get_marker() not in (None, "None", "", "none"):
+        heights: Any = line.get_ydata()
+        if line.get_marker() not in (None, "None", "", "none") and max(heights, default=0.0) <= top:
             line.set_clip_on(False)
 
 

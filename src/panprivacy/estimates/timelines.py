@@ -108,7 +108,7 @@ class Panels:
         first.set_ylim(0, top)
         first.yaxis.set_major_formatter(lambda value, _: number(value))
         for panel in self.by_label.values():
-            whole(panel)
+            whole(panel, top)
         if self.many:
             self.made.figure.supylabel(unit, fontsize=10)
             self.made.legend(title)

@@ -30,8 +30,10 @@ Result = TypeVar("Result")
 LEDGER = "ledger"
 """The name of the part without bits. It is made last and erased first: without it there is no folder."""
 
+KEPT_LEDGERS = 100
+"""Versions of the ledger that stay: a writer that is behind by no more finds the name of its version taken."""
+
 _PATIENCE = 120.0  # seconds to wait for the other writers of a part
-_KEPT = 100  # versions of the ledger that stay: a writer that is behind by no more finds its name taken
 _AT_ONCE = 8  # requests to a store of objects
 _TRIES = 8  # of a request that fails, with pauses that double
 _MARK = 16  # random bytes behind every object, by which its writer knows it again
@@ -297,7 +299,7 @@ class Objects:
             raise FileNotFoundError(f"{self._root}: the state folder that was opened is gone")
         old: list[str] = []
         for name, epoch in written.items():
-            kept = 0 if name in with_bits else _KEPT
+            kept = 0 if name in with_bits else KEPT_LEDGERS
             if max(epochs.get(name, [0])) > epoch + kept:
                 # Ours may have a name that was deleted long ago, and then nobody reads it: make the change again. Bits
                 # may be redrawn twice; a release that is made again was not shown, and is drawn anew.

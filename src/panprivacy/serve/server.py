@@ -39,8 +39,9 @@ _OTHER_FILES = 100  # files that are open besides connections
 _FILES_OF_COUNTER = 8
 _CROWD = 16  # connections that are open where `limits.readers` is small
 _GOODBYE = 0.5  # seconds between looks at open connections
-_MEANINGLESS = ("SIGUSR1", "SIGUSR2", "SIGALRM", "SIGVTALRM", "SIGPROF", "SIGIO", "SIGXCPU")
-"""Signals that mean nothing here, and would end the process at once."""
+_ORDERLY = ("SIGHUP", "SIGTERM", "SIGINT", "SIGQUIT", "SIGPWR")
+_FAULTS = ("SIGABRT", "SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL")  # and what a watchdog sends
+_OTHERS_HANDLE = ("SIGKILL", "SIGSTOP", "SIGTSTP", "SIGTTIN", "SIGTTOU", "SIGCONT", "SIGCHLD", "SIGWINCH", "SIGURG")
 _PATIENCE = 30  # seconds for requests that are under way when the service is told to stop
 
 
@@ -70,9 +71,10 @@ def _run(
     sys.setswitchinterval(_TURN)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)  # uvicorn handles them first, and raises them again when it is done
-    signal.signal(signal.SIGQUIT, lambda *_: os.kill(os.getpid(), signal.SIGTERM))
-    for name in _MEANINGLESS:
-        signal.signal(getattr(signal, name), signal.SIG_IGN)
+    for number in _signals("SIGQUIT", "SIGPWR"):
+        signal.signal(number, lambda *_: os.kill(os.getpid(), signal.SIGTERM))
+    for meaningless in signal.valid_signals() - _signals(*_ORDERLY, *_FAULTS, *_OTHERS_HANDLE):
+        signal.signal(meaningless, signal.SIG_IGN)  # they mean nothing here, and would end the process at once
     if reread is not None:
         signal.signal(signal.SIGHUP, lambda *_: None)  # until the event loop handles it
     log("starting", counters=[counter.name for counter in settings.counters])
@@ -85,6 +87,11 @@ def _run(
         _Server(_configured(context), context, ready, reread).run([opened])
         log("stopping")
     log("stopped")
+
+
+def _signals(*names: str) -> set[signal.Signals]:
+    """Those that this system has."""
+    return {each for each in signal.Signals if each.name in names}
 
 
 def load_readers() -> None:
