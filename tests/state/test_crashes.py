@@ -244,7 +244,8 @@ def test_readers_never_see_a_state_that_is_being_written(tmp_path: Path) -> None
         while not path.exists():
             assert writer.poll() is None
             time.sleep(0.01)
-        seen, reads = set(), 0
+        seen: set[bytes] = set()
+        reads = 0
         while reads < 200 or len(seen) < 2:  # on a busy machine the writer takes a while
             seen.add(pp.load(path).to_bytes())
             reads += 1
