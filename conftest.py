@@ -62,8 +62,19 @@ def operating_system(repeatable_system: None, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(os, "urandom", URANDOM)
 
 
+LONG = (
+    "tests/serve/test_memory_of_service.py",
+    "tests/test_site.py",
+    "tests/brokers/test_real_brokers.py",
+    "tests/audit/test_imaging.py",
+    "tests/spark/test_spark_cluster.py",
+)
+"""Files that take minutes come first, so that no worker is left alone with one in the end: a file is one worker's."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Examples of the printed algorithms do not show how to silence the warning that each of them gives."""
+    items.sort(key=lambda item: not item.nodeid.startswith(LONG))
     for item in items:
         if isinstance(item, pytest.DoctestItem):
             item.add_marker(pytest.mark.filterwarnings("ignore::panprivacy.paper.NotPrivateAsPrinted"))
