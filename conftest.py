@@ -68,13 +68,23 @@ LONG = (
     "tests/brokers/test_real_brokers.py",
     "tests/audit/test_imaging.py",
     "tests/spark/test_spark_cluster.py",
+    "tests/serve/test_page_for_all.py",
+    "tests/audit/",
+    "tests/test_pages.py",
+    "tests/groups/test_groups_memory.py",
+    "tests/planning/",
+    "tests/statistics/",
 )
-"""Files that take minutes come first, so that no worker is left alone with one in the end: a file is one worker's."""
+"""Files and folders that take minutes come first, so that no worker is left alone with one in the end: a file is one worker's."""
+
+
+def _place(item: pytest.Item) -> int:
+    return next((place for place, long in enumerate(LONG) if item.nodeid.startswith(long)), len(LONG))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Examples of the printed algorithms do not show how to silence the warning that each of them gives."""
-    items.sort(key=lambda item: not item.nodeid.startswith(LONG))
+    items.sort(key=_place)
     for item in items:
         if isinstance(item, pytest.DoctestItem):
             item.add_marker(pytest.mark.filterwarnings("ignore::panprivacy.paper.NotPrivateAsPrinted"))

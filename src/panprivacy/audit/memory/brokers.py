@@ -109,7 +109,11 @@ class RedisServer(_Process):
 
 
 class NatsServer(_Process):
-    """NATS with JetStream in files. What a killed reader had is given out again after a second."""
+    """NATS with JetStream in files."""
+
+    redelivers_after = 60.0
+    """Seconds after which it gives out again what was not acknowledged. An image must not see such a message: it would
+    be counted once more, after the auditor had noted the table."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -126,7 +130,12 @@ class NatsServer(_Process):
         client = await nats.connect(f"nats://127.0.0.1:{self.port}")
         stream = client.jetstream(publish_async_max_pending=10_000)
         await stream.add_stream(name=topic, subjects=[topic])
-        config = ConsumerConfig(durable_name="quick", ack_policy=AckPolicy.EXPLICIT, ack_wait=1, max_ack_pending=20_000)
+        config = ConsumerConfig(
+            durable_name="quick",
+            ack_policy=AckPolicy.EXPLICIT,
+            ack_wait=self.redelivers_after,
+            max_ack_pending=20_000,
+        )
         await stream.add_consumer(topic, config)
         for payload in payloads:
             await stream.publish_async(topic, payload)
