@@ -75,7 +75,7 @@ LONG = (
     "tests/planning/",
     "tests/statistics/",
 )
-"""Files and folders that take minutes come first, so that no worker is left alone with one in the end: a file is one worker's."""
+"""What takes minutes comes first, so that no worker is left alone with it in the end: a file is one worker's."""
 
 
 def _place(item: pytest.Item) -> int:
