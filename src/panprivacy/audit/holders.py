@@ -11,7 +11,7 @@ from math import expm1
 from pathlib import Path
 from typing import Any, Self
 
-from panprivacy.audit.enumeration.auditor import claim_of
+from panprivacy.audit.enumeration import claim_of
 from panprivacy.estimators.continual import Continual
 from panprivacy.estimators.continual.observed import DriftTest, Observed, drawn_bits
 from panprivacy.estimators.continual.shares import Shares

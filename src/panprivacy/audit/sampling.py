@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from panprivacy.audit.enumeration.auditor import Removal, claim_of
+from panprivacy.audit.enumeration import Removal, claim_of
 from panprivacy.audit.enumeration.machine import Make
 from panprivacy.audit.enumeration.search import READ, REDRAW, RELEASE
 from panprivacy.audit.enumeration.wording import leaves

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from panprivacy import paper, registry
-from panprivacy.audit.enumeration.auditor import exact
+from panprivacy.audit.enumeration import exact
 from panprivacy.audit.enumeration.wording import Result
 from panprivacy.audit.holders import Holder, Mechanism, Observer, Periods, Shards, TwoCategories
 from panprivacy.checks import LargeDelta
