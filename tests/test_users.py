@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 import panprivacy as pp
 from feeding import touched
-from panprivacy.cli.users import UniverseOptions
+from panprivacy.cli.counting import UniverseOptions
 from panprivacy.memory.scratch import Scratch
 from panprivacy.testing import refused
 from panprivacy.universe import users as users_module
