@@ -15,9 +15,10 @@ from rich.console import Console
 import panprivacy as pp
 from panprivacy import state
 from panprivacy.errors import CorruptState
-from panprivacy.estimators.continual import Continual, observed
-from panprivacy.estimators.continual.accuracy import farthest_walk
-from panprivacy.estimators.continual.observed import DriftTest
+from panprivacy.estimators import continual_state
+from panprivacy.estimators.continual import Continual
+from panprivacy.estimators.continual_accuracy import farthest_walk
+from panprivacy.estimators.continual_state import DriftTest
 from panprivacy.testing import SeededCoins, estimator_of, ledger_of, observed_of, refused, table_of
 
 USERS = 100_000
@@ -463,7 +464,9 @@ def test_forged_shares_are_refused() -> None:
     with pytest.raises(CorruptState, match="loses more"):
         Continual.from_bytes(state.seal(parts._replace(parameters=parts.parameters.replace(old, new))))
     with pytest.raises(CorruptState, match="contradicts"):
-        Continual.from_bytes(state.seal(parts._replace(parameters=parts.parameters[: observed._OBSERVER.size - 1])))
+        Continual.from_bytes(
+            state.seal(parts._replace(parameters=parts.parameters[: continual_state._OBSERVER.size - 1]))
+        )
 
 
 # --- words --------------------------------------------------------------------------------------------------------
@@ -503,10 +506,10 @@ def test_a_saved_walk_is_wiped_once_it_is_written() -> None:
     for _ in range(20):
         est.observe()
     assert observed_of(est).drift_test.walk.any()
-    with observed.sealed(estimator_of(est), observed_of(est), insecure=False) as parts:
+    with continual_state.sealed(estimator_of(est), observed_of(est), insecure=False) as parts:
         written = parts.parameters
         assert any(written)
     assert not any(written)
     read = state.unseal(est.to_bytes())
     Continual.from_sealed(read)
-    assert not any(read.parameters[observed._WALK :][:8])
+    assert not any(read.parameters[continual_state._WALK :][:8])

@@ -16,7 +16,7 @@ from panprivacy.errors import CannotMerge, InvalidValue, PanPrivacyError
 from panprivacy.estimates import Cost, CountRelease
 from panprivacy.estimates.estimate import OfPart
 from panprivacy.estimators.base import Estimator
-from panprivacy.estimators.distinct.law import (
+from panprivacy.estimators.distinct_law import (
     CountModel,
     buckets_for,
     counts_within,
