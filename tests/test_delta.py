@@ -12,8 +12,7 @@ import pytest
 import panprivacy as pp
 from panprivacy.checks import LargeDelta
 from panprivacy.privacy import gaussian
-from panprivacy.privacy.budget import SQUARE_STEPS, Split
-from panprivacy.privacy.ledger import _LEDGER, Ledger
+from panprivacy.privacy.budget import _LEDGER, SQUARE_STEPS, Ledger, Split
 from panprivacy.privacy.noise import Gaussian, Laplace
 from panprivacy.privacy.pairs import symmetric
 from panprivacy.state.format import VERSION

@@ -17,7 +17,7 @@ from panprivacy.folder.ledger import SharedLedger
 from panprivacy.folder.marks import OneBit
 from panprivacy.folder.shards import Shard, ShardedBits
 from panprivacy.folder.stores import Files
-from panprivacy.privacy.ledger import Ledger
+from panprivacy.privacy.budget import Ledger
 from panprivacy.state import StateFile
 from panprivacy.testing import CertainCoins, estimator_of, folder_table, ledger_of, refused, split_of
 

@@ -26,9 +26,8 @@ from panprivacy.estimators.continual_shares import Shares, Workload, best_shares
 from panprivacy.estimators.density import Density
 from panprivacy.memory.scratch import Scratch
 from panprivacy.privacy import coins as coin_sources
-from panprivacy.privacy.budget import RELEASE_STEPS, Spending, Split, and_delta, spent_under
+from panprivacy.privacy.budget import RELEASE_STEPS, Ledger, Spending, Split, and_delta, noise_of, spent_under, steps_of
 from panprivacy.privacy.coins import ONE, Coins
-from panprivacy.privacy.ledger import Ledger, noise_of, steps_of
 from panprivacy.privacy.noise import Laplace
 from panprivacy.privacy.noisy_counts import add_kept_noise, reaches
 from panprivacy.privacy.pairs import Pair

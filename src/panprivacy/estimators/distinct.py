@@ -30,8 +30,8 @@ from panprivacy.estimators.distinct_law import (
 from panprivacy.estimators.merge import union_pair, united
 from panprivacy.memory.scratch import Scratch
 from panprivacy.privacy import coins as coin_sources
+from panprivacy.privacy.budget import Ledger, Published
 from panprivacy.privacy.coins import Coins
-from panprivacy.privacy.ledger import Ledger, Published
 from panprivacy.privacy.pairs import Pair
 from panprivacy.privacy.splitting import best_split
 from panprivacy.registry import Traits
