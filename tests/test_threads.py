@@ -15,8 +15,7 @@ from panprivacy.memory.scratch import Scratch
 from panprivacy.table import Table
 from panprivacy.table.batch import ROWS_PER_THREAD, BatchUpdate, PartitionedSlots
 from panprivacy.testing import CertainCoins, ledger_of, refused, slots_of, table_of
-from panprivacy.universe.hash_index import HashIndex
-from panprivacy.universe.integers import Lookup
+from panprivacy.universe.integers import HashIndex, Lookup
 from panprivacy.universe.range import Range
 
 MANY = 600_000

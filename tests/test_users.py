@@ -21,7 +21,7 @@ from panprivacy.cli.counting import UniverseOptions
 from panprivacy.memory.scratch import Scratch
 from panprivacy.testing import refused
 from panprivacy.universe import users as users_module
-from panprivacy.universe.hash_index import NOT_THERE, HashIndex
+from panprivacy.universe.integers import NOT_THERE, HashIndex
 from panprivacy.universe.open import OpenUniverse
 
 BIG = 2**62

@@ -9,7 +9,7 @@ from service_for_tests import FLU, settings_for
 from panprivacy.ingest.bodies import Body, ContentType
 from panprivacy.ingest.problems import Refused
 from panprivacy.serve import counter
-from panprivacy.serve.schedule import SteadyClock
+from panprivacy.serve.feeding import SteadyClock
 from panprivacy.serve.server import check_all
 from panprivacy.serve.service import Service
 from panprivacy.settings import InvalidSettings

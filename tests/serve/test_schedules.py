@@ -13,7 +13,7 @@ from panprivacy.ingest.problems import Refused
 from panprivacy.periods import DAY, RowPolicy, moment_of
 from panprivacy.serve import counter as counters
 from panprivacy.serve.config import ScheduleSettings
-from panprivacy.serve.schedule import Schedule
+from panprivacy.serve.feeding import Schedule
 from panprivacy.serve.service import Service
 from panprivacy.state.file import StateFile
 
