@@ -136,7 +136,7 @@ def forged(est: Any, **changed: Any) -> bytes:
 def test_the_ledger_is_where_the_forger_looks_for_it() -> None:
     est = pp.Density(1000, 2.0, releases=100, delta=DELTA)
     assert forged(est) == est.to_bytes()
-    with pytest.raises(pp.CorruptState, match="contradicts itself"):
+    with refused("state-contradictory", "releases"):
         pp.load(forged(est, made=101))
 
 
@@ -148,7 +148,7 @@ def test_a_forged_delta_is_corrupt(delta: float) -> None:
 
 
 def test_a_smaller_delta_than_the_noise_has_is_corrupt() -> None:
-    with pytest.raises(pp.CorruptState, match="loses more than"):
+    with refused("state-contradictory", "2.0"):
         pp.load(forged(pp.Density(1000, 2.0, releases=100, delta=DELTA), delta=DELTA / 2))
 
 

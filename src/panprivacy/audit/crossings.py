@@ -26,6 +26,7 @@ from panprivacy.audit.crossing_cells import (
 )
 from panprivacy.audit.holders import Observer
 from panprivacy.audit.subjects import SUBJECTS, Case
+from panprivacy.errors import InvalidValue
 from panprivacy.estimators.actives import ActiveUsers
 from panprivacy.estimators.continual import Continual
 from panprivacy.estimators.counts import Counts
@@ -466,8 +467,9 @@ def crossings(estimator: str | None = None) -> list[Crossing]:
     """All cells of the table, or of one estimator."""
     chosen = [row for row in rows() if estimator is None or row.name.lower() == estimator.lower()]
     if not chosen:
-        raise ValueError(
-            f"there is no estimator {estimator!r} to cross; there are: {', '.join(r.name for r in rows())}"
+        raise InvalidValue(
+            f"there is no estimator {estimator!r} to cross; there are: {', '.join(r.name for r in rows())}",
+            code="audit-estimator",
         )
     found = [_crossing(row, column) for row in chosen for column in COLUMNS]
     if estimator is None:

@@ -20,6 +20,7 @@ from panprivacy.audit.enumeration.loss import Judge
 from panprivacy.audit.enumeration.machine import Laws, Machine, Make, Step
 from panprivacy.audit.enumeration.search import ESTIMATE, RELEASE, AllStreams, Left, ListedStreams, Search, Streams
 from panprivacy.audit.enumeration.wording import Result, witness_of, witness_of_delta
+from panprivacy.errors import InvalidValue
 from panprivacy.privacy import exact as arithmetic
 
 _LONGEST_BATCH = 3
@@ -107,7 +108,7 @@ def exact(
     have a probability above 1e-18; what lies beyond is added to it, and so is what may be left out inside the state.
     """
     if min(length, releases, intrusions, readings) < 0:
-        raise ValueError("length, releases, intrusions and readings cannot be negative")
+        raise InvalidValue("length, releases, intrusions and readings cannot be negative", code="audit-negative")
     machine = Machine(make, range(users) if isinstance(users, int) else users, reach)
     laws = Laws(machine)
     claimed, claimed_delta = claim_of(machine.sample)
@@ -173,7 +174,9 @@ def _trees(machine: Machine, length: int, streams: Sequence[Sequence[Any]] | Non
         removed = isinstance(given, Removal)
         user = given.user if removed else given
         if user not in position:
-            raise ValueError(f"user {user!r} of a stream is none of the {len(position)} users of the audit")
+            raise InvalidValue(
+                f"user {user!r} of a stream is none of the {len(position)} users of the audit", code="audit-user"
+            )
         return Step("remove" if removed else "update", (position[user],))
 
     return [ListedStreams([[event(given) for given in stream] for stream in streams])]
