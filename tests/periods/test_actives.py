@@ -401,5 +401,5 @@ def test_what_makes_no_sense_is_refused_with_the_reason() -> None:
 @pytest.mark.parametrize("ids", [{99, 3, 50}, {1: 0, 2: 0, 3: 0}.keys(), (user for user in (1, 2, 3))])
 def test_ids_without_an_order_cannot_have_a_time_each(ids: Any) -> None:
     est = pp.ActiveUsers(1000, 1.0, span="3d", start="2026-01-05")
-    with refused("no-order", "a set"):
+    with refused("no-order", "a time each"):
         est.update_many(ids, time=["2026-01-05", "2026-01-05", "2026-01-06"])
