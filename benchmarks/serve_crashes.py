@@ -38,7 +38,7 @@ import panprivacy as pp
 from panprivacy.ingest.bodies import Body, ContentType
 from panprivacy.privacy import coins
 from panprivacy.serve import config, counter, server
-from panprivacy.serve.schedule import SteadyClock
+from panprivacy.serve.feeding import SteadyClock
 from panprivacy.serve.service import Service
 from panprivacy.testing import CertainCoins
 

@@ -14,6 +14,7 @@ import pytest
 import panprivacy as pp
 from feeding import refused, touched
 from panprivacy import testing
+from panprivacy.errors import PanPrivacyError
 from panprivacy.memory.scratch import Scratch
 from panprivacy.memory.threads import CHUNK
 from panprivacy.testing import set_coins, table_of
@@ -53,7 +54,7 @@ def test_whatever_finds_it_a_number_outside_is_refused_and_nothing_changes(
     for bad in (-1, 120, 127):
         if bad > 0 or "i" in dtype:
             ids = np.append(np.full(length, 5), bad).astype(dtype)
-            with pytest.raises(pp.OutsideUniverse, match=f"user {bad} is outside the universe 0..119; nothing"):
+            with testing.refused("outside-universe", bad):
                 est.update_many(ids)
             assert est.to_bytes() == before
 
@@ -84,7 +85,7 @@ def test_one_bad_id_anywhere_in_a_long_batch_leaves_every_byte_as_it_was(univers
     ids = np.arange(3 * CHUNK + 1) % 1000
     ids[bad_at] = -7
     for batch in (ids, ids.tolist(), pl.Series(ids), pa.chunked_array([ids[:CHUNK], ids[CHUNK:]])):
-        with pytest.raises(pp.OutsideUniverse, match="user -7 is"):
+        with testing.refused("outside-universe", "user -7"):
             est.update_many(batch)
     assert est.to_bytes() == before
 
@@ -147,8 +148,9 @@ def test_missing_ids_are_refused(ids: object) -> None:
 
 @pytest.mark.parametrize("user", [True, 1.5, "1", None, np.True_, np.float32(0.5), float("nan"), float("inf"), (1,)])
 def test_one_user_that_is_no_integer_is_refused(user: object) -> None:
-    with pytest.raises(TypeError, match=r"ids (must be integers|came as floats)"):
+    with pytest.raises(PanPrivacyError) as caught:
         pp.Density(10, 1.0).update(user)
+    assert caught.value.code in {"float-ids", "ids-type"}
 
 
 BATCHES = {
@@ -228,18 +230,18 @@ def test_an_iterator_is_taken_in_batches_and_keeps_those_before_the_bad_one() ->
 
 
 @pytest.mark.parametrize(
-    ("universe", "kind"),
+    ("universe", "code"),
     [
-        (0, ValueError),
-        (-5, ValueError),
-        (2**44 + 1, ValueError),
-        (10.0, TypeError),
-        ("10", TypeError),
-        ([1], TypeError),
+        (0, "universe-size"),
+        (-5, "universe-size"),
+        (2**44 + 1, "universe-size"),
+        (10.0, "universe-type"),
+        ("10", "universe-type"),
+        ([1], "universe-type"),
     ],
 )
-def test_what_is_no_universe_is_refused(universe: object, kind: type[Exception]) -> None:
-    with pytest.raises(kind, match="universe"):
+def test_what_is_no_universe_is_refused(universe: object, code: str) -> None:
+    with testing.refused(code):
         pp.Density(universe, 1.0)  # type: ignore[arg-type]
 
 

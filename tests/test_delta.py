@@ -12,8 +12,7 @@ import pytest
 import panprivacy as pp
 from panprivacy.checks import LargeDelta
 from panprivacy.privacy import gaussian
-from panprivacy.privacy.budget import SQUARE_STEPS, Split
-from panprivacy.privacy.ledger import _LEDGER, Ledger
+from panprivacy.privacy.budget import _LEDGER, SQUARE_STEPS, Ledger, Split
 from panprivacy.privacy.noise import Gaussian, Laplace
 from panprivacy.privacy.pairs import symmetric
 from panprivacy.state.format import VERSION
@@ -137,7 +136,7 @@ def forged(est: Any, **changed: Any) -> bytes:
 def test_the_ledger_is_where_the_forger_looks_for_it() -> None:
     est = pp.Density(1000, 2.0, releases=100, delta=DELTA)
     assert forged(est) == est.to_bytes()
-    with pytest.raises(pp.CorruptState, match="contradicts itself"):
+    with refused("state-contradictory", "releases"):
         pp.load(forged(est, made=101))
 
 
@@ -149,7 +148,7 @@ def test_a_forged_delta_is_corrupt(delta: float) -> None:
 
 
 def test_a_smaller_delta_than_the_noise_has_is_corrupt() -> None:
-    with pytest.raises(pp.CorruptState, match="loses more than"):
+    with refused("state-contradictory", "2.0"):
         pp.load(forged(pp.Density(1000, 2.0, releases=100, delta=DELTA), delta=DELTA / 2))
 
 

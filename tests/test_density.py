@@ -82,18 +82,18 @@ def test_one_update_sets_one_bit_and_a_removal_draws_from_the_other_coin() -> No
 @pytest.mark.parametrize(
     ("ids", "named"),
     [
-        ([1, 2, 1000], "user 1000 is outside the universe 0..999"),
+        ([1, 2, 1000], "user 1000 "),
         (np.array([1, -1], dtype=np.int8), "user -1 "),
         (np.array([2**64 - 1], dtype=np.uint64), f"user {2**64 - 1} "),
         ([2**70, 1], f"user {2**70} "),
-        (list(range(998, 1005)), "users 1000, 1001, 1002 and 2 more are"),
+        (list(range(998, 1005)), "users 1000, 1001, 1002 and 2 more"),
         (np.append(np.zeros(400_000, dtype=np.int64), 5000), "user 5000 "),  # found after many bits were redrawn
     ],
 )
 def test_a_batch_with_a_bad_id_is_refused_whole(ids: pp.Ids, named: str) -> None:
     est = pp.Density(UNIVERSE, 1.0)
     before = est.to_bytes()
-    with pytest.raises(pp.OutsideUniverse, match=named):
+    with refused("outside-universe", named):
         est.update_many(ids)
     with pytest.raises(pp.OutsideUniverse):
         est.remove_many(ids)
@@ -231,23 +231,23 @@ def test_memory_and_sample_say_the_same() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "code"),
     [
-        ({"epsilon": 0}, "epsilon must be positive"),
-        ({"epsilon": float("nan")}, "epsilon must be positive"),
-        ({"epsilon": 1, "sample": 0}, "sample must be between 1"),
-        ({"epsilon": 1, "sample": 1001}, "sample must be between 1"),
-        ({"epsilon": 1, "sample": 10, "memory": "1 KiB"}, "sample or memory, not both"),
-        ({"epsilon": 1, "memory": "many"}, "16 KiB"),
-        ({"epsilon": 1, "releases": 0}, "at least one release"),
-        ({"epsilon": 1, "intrusions": -1}, "must not be negative"),
-        ({"epsilon": 1, "shard": (2, 2)}, "shard"),
-        ({"epsilon": 1, "sample": 10, "shard": (0, 2)}, "share a key"),
-        ({"epsilon": 1, "sample": 10, "key": b"short"}, "16 bytes"),
+        ({"epsilon": 0}, "epsilon-range"),
+        ({"epsilon": float("nan")}, "epsilon-range"),
+        ({"epsilon": 1, "sample": 0}, "sample-range"),
+        ({"epsilon": 1, "sample": 1001}, "sample-range"),
+        ({"epsilon": 1, "sample": 10, "memory": "1 KiB"}, "sample-and-memory"),
+        ({"epsilon": 1, "memory": "many"}, "memory-format"),
+        ({"epsilon": 1, "releases": 0}, "releases-range"),
+        ({"epsilon": 1, "intrusions": -1}, "intrusions-range"),
+        ({"epsilon": 1, "shard": (2, 2)}, "shard-range"),
+        ({"epsilon": 1, "sample": 10, "shard": (0, 2)}, "shard-key"),
+        ({"epsilon": 1, "sample": 10, "key": b"short"}, "key-length"),
     ],
 )
-def test_wrong_options_are_refused_in_words(options: dict[str, object], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+def test_wrong_options_are_refused_in_words(options: dict[str, object], code: str) -> None:
+    with refused(code):
         pp.Density(UNIVERSE, **options)  # type: ignore[arg-type]
 
 

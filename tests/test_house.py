@@ -15,9 +15,14 @@ LONGEST, LONG = 45, 0
 """Lines of a function, its docstring not counted; and how many are longer. Lower it, too."""
 HIDDEN = 124
 """Uses of the package's underscores in tests, which `panprivacy.testing` could show. To be lowered."""
-QUOTED = 216
-"""Errors that tests expect by a sentence, and not by a code (`panprivacy.testing.refused`). To be lowered."""
-FILES, LINES = 240, 55_350
+QUOTED = 35
+"""Errors that tests expect by words, and not by a code (`panprivacy.testing.refused`).
+
+These have no code: a caller inside the package has broken a rule (a threshold, a size), an auditor cannot follow what
+it audits (with a code, a crossing would take that for a refusal of the estimator), a folder is missing (Python's own
+error), or the words themselves are what is tested (periods as people write them, names of columns that are not shown).
+"""
+FILES, LINES = 226, 55_260
 """Files and lines of the package, at most."""
 
 

@@ -60,8 +60,8 @@ def test_programs_that_a_page_names_exist(page: Path) -> None:
 
 def test_a_program_that_is_gone_is_found(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
-    page.write_text("`privacy/coins.py`, `coins.py`, `python benchmarks/gone.py --quick`, `estimators/distinct.py`")
-    assert lost_programs(page) == ["benchmarks/gone.py", "estimators/distinct.py"]
+    page.write_text("`privacy/coins.py`, `coins.py`, `python benchmarks/gone.py --quick`, `estimators/gone.py`")
+    assert lost_programs(page) == ["benchmarks/gone.py", "estimators/gone.py"]
 
 
 def test_a_dead_link_is_found(tmp_path: Path) -> None:

@@ -146,7 +146,7 @@ def test_a_frame_is_refused_with_what_to_write_instead(name: str) -> None:
         f"has 2 columns, and ids are one of them: name it, column='user', or pass it alone, {instead}",
     )
     for take in (pp.DistinctCount(1.0, 64).update_many, pp.Users):
-        with pytest.raises(TypeError, match=instead):
+        with testing.refused("not-a-column", instead.replace("\\", "")):
             take(frame)
 
 
@@ -155,7 +155,7 @@ def test_a_frame_of_one_column_is_that_column(name: str) -> None:
     make, _ = FRAMES[name]
     assert touched(10, lambda est: est.update_many(make({"user": [1, 2, 9]}))) == [1, 2, 9]
     assert list(pp.Users(make({"user": ["b", "a", "b"]}))) == ["a", "b"]
-    with pytest.raises(TypeError, match="floats"):
+    with testing.refused("float-ids"):
         pp.Density(10, 1.0).update_many(make({"user": [1.0, 2.0]}))
 
 
@@ -165,7 +165,7 @@ def test_a_list_of_users_is_a_column_of_a_frame_and_its_groups_are_another(name:
     columns = {"id": ["b", "a", "c"], "region": ["north", "south", "north"]}
     users = pp.Users(make(columns), column="id", groups="region")
     assert users.fingerprint == pp.Users(columns["id"], groups=columns["region"]).fingerprint
-    with pytest.raises(ValueError, match="no column 'user'; there are 'id', 'region'"):
+    with testing.refused("no-such-column", "'user'", "'id'", "'region'"):
         pp.Users(make(columns), column="user")
 
 
@@ -186,7 +186,7 @@ def test_an_index_of_several_levels_is_refused_with_what_to_write_instead() -> N
 @pytest.mark.parametrize("ids", [pd.Series([True]), pd.Series(pd.to_datetime(["2026-01-05"]))])
 def test_what_is_no_column_of_ids_is_refused(ids: Any) -> None:
     refused(10, ids, TypeError, "ids must be integers")
-    with pytest.raises(TypeError, match=r"ids (are|must be) integers"):
+    with testing.refused("ids-type"):
         pp.DistinctCount(1.0, 64).update_many(ids)
 
 

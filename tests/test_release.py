@@ -185,7 +185,7 @@ def test_a_count_without_a_universe_has_no_densities() -> None:
     release = pp.DistinctCount(1.0, 64).release()
     assert release.to_dict()["density_interval"] is None
     for name in ("density", "density_stderr", "density_interval", "raw_density"):
-        with pytest.raises(pp.PanPrivacyError, match="a density needs a universe"):
+        with refused("no-estimate", "universe=N"):
             getattr(release, name)
 
 

@@ -383,32 +383,32 @@ def test_scalars_give_python_numbers_and_arrays_broadcast() -> None:
 
 
 @pytest.mark.parametrize(
-    ("call", "message"),
+    ("call", "named"),
     [
-        (lambda: theory.dwork_pair(2.0), r"epsilon = 2 must be a number in \(0, 2\)"),
-        (lambda: theory.dwork_pair([0.1, math.nan]), "epsilon = nan"),
-        (lambda: theory.symmetric_pair(-1.0), "epsilon = -1"),
-        (lambda: theory.symmetric_pair(0.5, c=0.9), r"c = 0.9 with epsilon = 0.5 makes p_upd"),
-        (lambda: theory.ratios((0.0, 0.5)), "p_init = 0"),
-        (lambda: theory.actual_epsilon((0.5, 1.0)), "p_upd = 1"),
-        (lambda: theory.mse("dwrok", 0.1, 10, 0.5), "'dwrok' is not one of 'dwork', 'optbern', 'ppds'"),
-        (lambda: theory.mse("dwork", 0.1, 10.5, 0.5), "sample = 10.5 must be a whole number"),
-        (lambda: theory.mse("dwork", 0.1, None, 0.5), "dwork needs a sample"),
-        (lambda: theory.mse("dwork", 0.1, 10, 1.5), r"density = 1.5 must be a number in \[0, 1\]"),
-        (lambda: theory.mse("dwork", 0.1, 10, 0.5, 9), "sample must be at most universe"),
-        (lambda: theory.mse("dwork", 0.1, 10, 0.5, level=1), "dwork has no level"),
-        (lambda: theory.mse("ppds", 0.1, None, 0.5, 100), r"ppds samples universe / 2\*\*level"),
-        (lambda: theory.mse("ppds", 0.1, 10, 0.5, 100, level=1), "sample=None"),
-        (lambda: theory.mse("ppds", 0.1, None, 0.5, 100, level=7), "level = 7 is too deep"),
-        (lambda: theory.error_bound("ppds", 0.1, 0.1, 10), "no tail bound for ppds"),
-        (lambda: theory.error_bound("dwork", 0.1, 0.0, 10), r"alpha = 0 must be a number in \(0, 1\]"),
-        (lambda: theory.sample_size("dwork", 0.1, 0.1, 1.0), r"beta = 1 must be a number in \(0, 1\)"),
-        (lambda: theory.joint_loss("optbern", 0.1, 0), "sample = 0"),
-        (lambda: theory.total_loss(0.5, [0.5, 0.0]), "release_epsilons = 0"),
-        (lambda: theory.total_loss(0.0, 0.5), "epsilon_state = 0"),
-        (lambda: theory.discrete_laplace_variance(0.0), "epsilon = 0"),
+        (lambda: theory.dwork_pair(2.0), ("argument-range", "epsilon = 2")),
+        (lambda: theory.dwork_pair([0.1, math.nan]), ("argument-range", "epsilon = nan")),
+        (lambda: theory.symmetric_pair(-1.0), ("argument-range", "epsilon = -1")),
+        (lambda: theory.symmetric_pair(0.5, c=0.9), ("centre-range", "c = 0.9")),
+        (lambda: theory.ratios((0.0, 0.5)), ("argument-range", "p_init = 0")),
+        (lambda: theory.actual_epsilon((0.5, 1.0)), ("argument-range", "p_upd = 1 ")),
+        (lambda: theory.mse("dwrok", 0.1, 10, 0.5), ("algorithm-choice", "'dwrok'")),
+        (lambda: theory.mse("dwork", 0.1, 10.5, 0.5), ("argument-range", "sample = 10.5")),
+        (lambda: theory.mse("dwork", 0.1, None, 0.5), ("sample-missing",)),
+        (lambda: theory.mse("dwork", 0.1, 10, 1.5), ("argument-range", "density = 1.5")),
+        (lambda: theory.mse("dwork", 0.1, 10, 0.5, 9), ("sample-range",)),
+        (lambda: theory.mse("dwork", 0.1, 10, 0.5, level=1), ("level-without-ppds",)),
+        (lambda: theory.mse("ppds", 0.1, None, 0.5, 100), ("ppds-sample",)),
+        (lambda: theory.mse("ppds", 0.1, 10, 0.5, 100, level=1), ("ppds-sample",)),
+        (lambda: theory.mse("ppds", 0.1, None, 0.5, 100, level=7), ("level-range", "level = 7")),
+        (lambda: theory.error_bound("ppds", 0.1, 0.1, 10), ("no-tail-bound",)),
+        (lambda: theory.error_bound("dwork", 0.1, 0.0, 10), ("argument-range", "alpha = 0")),
+        (lambda: theory.sample_size("dwork", 0.1, 0.1, 1.0), ("argument-range", "beta = 1")),
+        (lambda: theory.joint_loss("optbern", 0.1, 0), ("argument-range", "sample = 0")),
+        (lambda: theory.total_loss(0.5, [0.5, 0.0]), ("argument-range", "release_epsilons = 0")),
+        (lambda: theory.total_loss(0.0, 0.5), ("argument-range", "epsilon_state = 0")),
+        (lambda: theory.discrete_laplace_variance(0.0), ("argument-range", "epsilon = 0 ")),
     ],
 )
-def test_a_wrong_argument_is_named_with_what_was_expected(call: Callable[[], object], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+def test_a_wrong_argument_is_named_with_what_was_expected(call: Callable[[], object], named: tuple[str, ...]) -> None:
+    with refused(*named):
         call()

@@ -48,7 +48,9 @@ def _in(tree: ast.AST) -> Iterator[Wording]:
         if isinstance(node, ast.Call) and node.args:
             codes = [keyword.value for keyword in node.keywords if keyword.arg == "code"]
             if codes and isinstance(codes[0], ast.Constant) and isinstance(codes[0].value, str):
-                yield Wording(codes[0].value, ast.unparse(node.func).rpartition(".")[2], _sentence(node.args[0]))
+                error = ast.unparse(node.func).rpartition(".")[2]
+                said = node.args[1] if error == "BadInput" else node.args[0]  # the first argument is the file
+                yield Wording(codes[0].value, error, _sentence(said))
 
 
 def _sentence(node: ast.expr) -> str:

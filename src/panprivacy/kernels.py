@@ -22,7 +22,7 @@ ALWAYS = (
     "table.kernels",
 )
 """The modules that every estimator needs."""
-SOME = ("universe.lookup_kernels", "slots.category_kernels", "slots.hashed_kernels", "table.counter_kernels")
+SOME = ("universe.lookup_kernels", "slots.hashed_kernels", "table.counter_kernels")
 """The modules that some estimators need."""
 
 

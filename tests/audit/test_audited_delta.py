@@ -18,7 +18,7 @@ from panprivacy.privacy import gaussian
 from panprivacy.privacy.coins import ONE, Coins
 from panprivacy.privacy.noise import Gaussian, Laplace, Noise
 from panprivacy.privacy.pairs import Pair, symmetric
-from panprivacy.testing import gaussian_noise, observed_of
+from panprivacy.testing import gaussian_noise, observed_of, refused
 
 pytestmark = pytest.mark.filterwarnings("ignore::panprivacy.checks.LargeDelta")
 
@@ -149,7 +149,7 @@ def test_too_many_outputs_are_refused_in_words() -> None:
     noise = Gaussian(Fraction(10**6))
     a, b = one_law(noise, ((0, 1), 1), ((1, 0), 1)), one_law(noise, ((1, 1), 1))
 
-    with pytest.raises(audit.TooManyOutcomes, match="fewer releases or a larger epsilon"):
+    with refused("too-many-outputs"):
         summed(a, b, 1.0)
 
 
@@ -240,7 +240,7 @@ def test_gaussian_noise_without_a_delta_is_refused() -> None:
     class Pure(planted.GaussianBits):
         claimed_delta = 0.0
 
-    with pytest.raises(ValueError, match="claim a delta"):
+    with refused("no-bound"):
         audit.exact(lambda coins: Pure(1, symmetric(0.5), Fraction(2), coins, (5.0, 0.0)), 1, 1)
 
 

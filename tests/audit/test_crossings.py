@@ -8,11 +8,11 @@ import pytest
 import panprivacy
 from command_line import invoke
 from panprivacy.audit import crossings
-from panprivacy.audit.crossings import COLUMNS, MORE, Cell, Filled, Row, Verdict, line_of, rows, title_of
-from panprivacy.audit.crossings.cells import Scenario, measure
+from panprivacy.audit.crossing_cells import Cell, Row, Scenario, Verdict, measure, rows
+from panprivacy.audit.crossings import COLUMNS, MORE, Filled, line_of, title_of
 from panprivacy.audit.holders import OneBit
 from panprivacy.estimators.density import Density
-from panprivacy.testing import SeededCoins, split_of
+from panprivacy.testing import SeededCoins, refused, split_of
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "crossings.md").read_text(encoding="utf-8")
 CROSSINGS = crossings.crossings()
@@ -100,5 +100,5 @@ def test_the_command_prints_crossings_and_fails_when_one_does_not_hold(monkeypat
 
 
 def test_an_unknown_estimator_is_an_error_in_one_line() -> None:
-    with pytest.raises(ValueError, match="there is no estimator 'nobody' to cross; there are: ActiveUsers, "):
+    with refused("audit-estimator", "'nobody'", "ActiveUsers"):
         crossings.crossings("nobody")

@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from panprivacy.audit.crossings import COLUMNS, MORE, Cell, Row
-from panprivacy.audit.crossings.cells import Scenario, measure
-from panprivacy.audit.crossings.columns import DELTA, windows
+from panprivacy.audit.crossing_cells import Cell, Row, Scenario, measure
+from panprivacy.audit.crossings import COLUMNS, DELTA, MORE, windows
 from panprivacy.audit.holders import InWindows, LosingShards, Maker
 from panprivacy.estimators.counts import Counts
 from panprivacy.estimators.density import Density

@@ -9,7 +9,7 @@ import panprivacy
 from panprivacy import paper
 from panprivacy.audit.subjects import COMPOSED, SUBJECTS, Case, Subject
 from panprivacy.estimators.continual import Continual
-from panprivacy.estimators.continual.observed import DriftTest
+from panprivacy.estimators.continual_state import DriftTest
 
 PRIVATE = [subject for subject in SUBJECTS if subject.private]
 PRINTED = [subject for subject in SUBJECTS if not subject.private]

@@ -9,6 +9,7 @@ import pytest
 from commands import answer, refused, run
 
 import panprivacy as pp
+from panprivacy import testing
 
 USERS = 6000
 CLINICS = ["north", "south", "west"]
@@ -178,7 +179,7 @@ def test_a_missing_group_is_called_a_group(visits: Path, patients: Path) -> None
     patients.write_text("id,region\n0,coast\n1,\n2,hills\n")
     options = ("-c", "user", "--universe-file", f"{patients}:id", "--group", "region", "-e", 1)
     assert "patients.csv: row 2: the group is missing" in refused("density", visits, *options)
-    with pytest.raises(ValueError, match="row 2: the group is missing"):
+    with testing.refused("missing-id", "row 2"):
         pp.Users(patients, "id", groups="region")
 
 

@@ -11,8 +11,8 @@ from scipy import stats
 from checks import ALARM
 from panprivacy.estimates.errors import SampleDesign
 from panprivacy.estimators.continual import Continual
-from panprivacy.estimators.continual.accuracy import accuracy_of, bar_for, slack_of
-from panprivacy.estimators.continual.shares import Shares, Workload, best_shares
+from panprivacy.estimators.continual_accuracy import accuracy_of, bar_for, slack_of
+from panprivacy.estimators.continual_shares import Shares, Workload, best_shares
 from panprivacy.privacy.noise import Gaussian, Laplace
 from panprivacy.testing import SeededCoins, observed_of
 

@@ -8,8 +8,7 @@ import pytest
 from scipy import stats
 from scipy.special import log_ndtr, ndtr
 
-from panprivacy.estimators.continual import epochs
-from panprivacy.estimators.continual.shares import Shares, Workload, best_shares
+from panprivacy.estimators.continual_shares import Shares, Workload, best_shares, log_moment_of_epoch, loss_of_epochs
 from panprivacy.privacy.noise import Gaussian, Laplace
 from panprivacy.privacy.pairs import symmetric
 
@@ -35,7 +34,7 @@ def moment_of(bars: list[int], test: float, order: float) -> float:
 @pytest.mark.parametrize("order", [0.5, 3.0, 20.0])
 def test_no_epoch_has_a_larger_moment_than_the_worst(test: float, order: float) -> None:
     generator = np.random.default_rng(1)
-    bound = epochs.log_moment(order, 2 * test)
+    bound = log_moment_of_epoch(order, 2 * test)
     for _ in range(200):
         scale = float(generator.choice([0.5, 2, 6])) / test
         bars = [int(bar) for bar in generator.normal(0, scale, generator.integers(1, 40))]
@@ -47,7 +46,7 @@ def test_no_epoch_has_a_larger_moment_than_the_worst(test: float, order: float) 
 
 @pytest.mark.parametrize("test", [0.2, 1.0])
 def test_a_bound_for_one_count_of_noise_would_be_broken(test: float) -> None:
-    assert log(moment_of([0] * 500, test, 3.0)) > epochs.log_moment(3.0, test)
+    assert log(moment_of([0] * 500, test, 3.0)) > log_moment_of_epoch(3.0, test)
 
 
 def exact_delta(epsilon: float, test: float, square: float, moves: int) -> float:
@@ -66,7 +65,7 @@ def exact_delta(epsilon: float, test: float, square: float, moves: int) -> float
 def test_the_delta_of_the_worst_epochs_is_within_the_claim_and_not_far_from_it(
     test: float, sigma: int, moves: int, delta: float
 ) -> None:
-    claimed = epochs.loss(Fraction(str(test)), Fraction(sigma**2), moves, delta)
+    claimed = loss_of_epochs(Fraction(str(test)), Fraction(sigma**2), moves, delta)
 
     assert exact_delta(claimed, test, sigma**2, moves) <= delta
     fixed = claimed - 2 * test  # of an intruder who does not watch
@@ -74,10 +73,10 @@ def test_the_delta_of_the_worst_epochs_is_within_the_claim_and_not_far_from_it(
 
 
 def test_moves_add_up_like_the_root_of_their_number() -> None:
-    few, many = (epochs.loss(Fraction(1, 1000), Fraction(1000**2), moves, 1e-9) for moves in (100, 400))
+    few, many = (loss_of_epochs(Fraction(1, 1000), Fraction(1000**2), moves, 1e-9) for moves in (100, 400))
 
     assert few < many < 2.5 * few
-    assert epochs.loss(Fraction(1, 1000), Fraction(1000**2), 0, 1e-9) == 0
+    assert loss_of_epochs(Fraction(1, 1000), Fraction(1000**2), 0, 1e-9) == 0
 
 
 @pytest.mark.parametrize(("moves", "rising", "used"), [(20, True, False), (20, False, False), (365, False, True)])
@@ -98,5 +97,5 @@ def test_the_loss_with_a_delta_is_that_of_the_reading_the_walk_and_the_epochs() 
     shares = Shares(2.0, pair, 100, Fraction(1, 50), test, Gaussian(square), delta=1e-9)
 
     assert shares.loss(0) == pytest.approx(pair.loss + 3 / 50 + 1 / 1000, abs=1e-12)
-    assert shares.loss(50) == pytest.approx(shares.loss(0) + epochs.loss(test, square, 50, 1e-9), abs=1e-12)
+    assert shares.loss(50) == pytest.approx(shares.loss(0) + loss_of_epochs(test, square, 50, 1e-9), abs=1e-12)
     assert expm1(shares.loss(100)) > expm1(shares.loss(50))

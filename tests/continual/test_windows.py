@@ -15,7 +15,7 @@ import pytest
 
 import panprivacy as pp
 from panprivacy import audit
-from panprivacy.errors import EarlyEvent, LateEvent, OutsideUniverse
+from panprivacy.errors import EarlyEvent, LateEvent, OutsideUniverse, PanPrivacyError
 from panprivacy.estimates import Release
 from panprivacy.estimators.continual import Continual
 from panprivacy.estimators.windows import Windows
@@ -389,8 +389,9 @@ def test_nothing_is_guessed_in_a_column(text: str) -> None:
 
 @pytest.mark.parametrize("period", ["soon", "7 parsecs", "-1d", "0s", 0, timedelta(0), "9999999999d", float("inf")])
 def test_what_is_no_period_is_refused(period: Any) -> None:
-    with pytest.raises(ValueError, match="period"):
+    with pytest.raises(PanPrivacyError) as caught:
         Windows(lambda: pp.Density(USERS, 1.0), period)
+    assert caught.value.code in {"period-format", "period-range", "period-unit"}
 
 
 def test_windows_of_another_budget_are_refused_and_the_open_one_stays() -> None:

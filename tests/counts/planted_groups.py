@@ -6,7 +6,7 @@ from typing import Any
 from panprivacy import Counts
 from panprivacy.estimates import FrequencyRelease
 from panprivacy.estimates.frequency import ShareErrors
-from panprivacy.privacy.ledger import Published
+from panprivacy.privacy.budget import Published
 
 
 class ForgetsAGroup(Counts):

@@ -149,9 +149,9 @@ def test_a_state_that_contradicts_itself_is_refused() -> None:
     parts = state.unseal(est.to_bytes())
     words = parts.words.copy()
     words[0] |= np.uint64(15)
-    with pytest.raises(pp.CorruptState, match="a counter is beyond 4"):
+    with refused("state-contradictory", "counter", "4"):
         pp.load(state.seal(parts._replace(words=words)))
-    with pytest.raises(pp.CorruptState, match="counters up to 1 are not possible"):
+    with refused("state-contradictory", "counters up to 1"):
         pp.load(state.seal(parts._replace(parameters=parts.parameters[:-1] + b"\0")))
     with pytest.raises(pp.CorruptState):
         pp.load(state.seal(parts._replace(parameters=parts.parameters[:-1] + b"\x20")))

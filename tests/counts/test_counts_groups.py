@@ -175,7 +175,7 @@ def test_a_release_by_category_has_no_total() -> None:
 
     assert [row.group for row in r.groups] == ["a", "b"]
     for name in ("mean", "at_least", "exactly_interval"):
-        with pytest.raises(pp.PanPrivacyError, match=f"has no {name} of all"):
+        with refused("no-estimate", name):
             getattr(r, name)
 
 
@@ -201,14 +201,14 @@ def test_a_state_brings_its_groups_back(more: dict[str, Any], only: Any) -> None
 
 
 def test_what_does_not_go_together_is_said() -> None:
-    for more, words in (
-        ({"groups": list("ab"), "categories": ["a"]}, "not both"),
-        ({"groups": list("ab"), "shard": (0, 2)}, "leave shard out"),
-        ({"categories": ["a"], "shard": (0, 2)}, "leave shard out"),
-        ({"categories": range(9)}, "too many for 2 users"),
-        ({"other": True}, "say which are"),
+    for more, code in (
+        ({"groups": list("ab"), "categories": ["a"]}, "groups-and-categories"),
+        ({"groups": list("ab"), "shard": (0, 2)}, "shards-with-groups"),
+        ({"categories": ["a"], "shard": (0, 2)}, "shards-with-groups"),
+        ({"categories": range(9)}, "too-many-categories"),
+        ({"other": True}, "other-without-categories"),
     ):
-        with pytest.raises(ValueError, match=words):
+        with refused(code):
             pp.Counts(2, 1.0, **more)
     with refused("merge-with-groups"):
         pp.merge([pp.Counts(2, 1.0, groups=list("ab")) for _ in range(2)])

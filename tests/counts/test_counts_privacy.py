@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from panprivacy import Counts, audit, theory
-from panprivacy.audit.enumeration.auditor import batches_agree
+from panprivacy.audit.enumeration import batches_agree
 from panprivacy.audit.enumeration.machine import Machine
 from panprivacy.privacy import gaussian
 from panprivacy.privacy.coins import Coins

@@ -17,7 +17,7 @@ from scipy import stats
 
 import panprivacy as pp
 from checks import ALARM, assert_variance
-from panprivacy.estimators.distinct.law import CountModel, buckets_for
+from panprivacy.estimators.distinct_law import CountModel, buckets_for
 from panprivacy.privacy.noise import Laplace
 from panprivacy.privacy.pairs import symmetric
 from panprivacy.privacy.splitting import best_split

@@ -255,16 +255,16 @@ def test_tables_side_by_side_cannot_be_fed() -> None:
 @pytest.mark.parametrize(
     ("other", "what"),
     [
-        (lambda: pp.DistinctCount(1.0, 4096, coins=SeededCoins(1)), "keys"),
-        (lambda: seeded(1, buckets=2048), "sizes"),
-        (lambda: seeded(1, levels=20), "sizes"),
-        (lambda: seeded(1, epsilon=2.0), "budgets"),
-        (lambda: seeded(1, releases=2), "budgets"),
-        (lambda: pp.Density(100, 1.0, coins=SeededCoins(1)), "nothing in common"),
+        (lambda: pp.DistinctCount(1.0, 4096, coins=SeededCoins(1)), ("different-plans", "keys")),
+        (lambda: seeded(1, buckets=2048), ("different-plans", "sizes")),
+        (lambda: seeded(1, levels=20), ("different-plans", "sizes")),
+        (lambda: seeded(1, epsilon=2.0), ("different-plans", "budgets")),
+        (lambda: seeded(1, releases=2), ("different-plans", "budgets")),
+        (lambda: pp.Density(100, 1.0, coins=SeededCoins(1)), ("different-classes",)),
     ],
 )
-def test_tables_that_do_not_fit_are_refused(other: object, what: str, overlapping: bool) -> None:
-    with pytest.raises(pp.CannotMerge, match=what):
+def test_tables_that_do_not_fit_are_refused(other: object, what: tuple[str, ...], overlapping: bool) -> None:
+    with refused(*what):
         pp.merge([seeded(1), other()], overlapping=overlapping)  # type: ignore[operator]
 
 
@@ -275,7 +275,7 @@ def test_what_an_overlapping_merge_cannot_account_for_is_refused() -> None:
         pp.merge([pp.merge([seeded(1), seeded(2)]), seeded(3)], overlapping=True)
     with refused("different-unions"):
         pp.merge([pp.merge([seeded(1), seeded(2)], overlapping=True), seeded(3)])
-    with pytest.raises(pp.CannotMerge, match="do not overlap"):
+    with refused("overlapping-shards"):
         pp.merge([pp.Density(100, 1.0, shard=(i, 2)) for i in range(2)], overlapping=True)
     with refused("nothing-to-merge"):
         pp.merge([], overlapping=True)
@@ -298,9 +298,9 @@ def test_the_parts_of_a_merge_hold_nothing_and_refuse_all_use(overlapping: bool)
     pp.merge(parts, overlapping=overlapping)
     assert not any(table.words.any() for table in tables)
     for part in parts:
-        with pytest.raises(pp.PanPrivacyError, match="merged into another, which holds its bits"):
+        with refused("emptied", "merged"):
             part.update(1)
-        with pytest.raises(pp.PanPrivacyError, match="merged into another, which holds its bits"):
+        with refused("emptied", "merged"):
             pp.merge([part, seeded(9)], overlapping=overlapping)
 
 

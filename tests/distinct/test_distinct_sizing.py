@@ -3,7 +3,7 @@
 import pytest
 
 import panprivacy as pp
-from panprivacy.estimators.distinct.law import counts_within, relative_stderr
+from panprivacy.estimators.distinct_law import counts_within, relative_stderr
 from panprivacy.privacy.pairs import symmetric
 
 

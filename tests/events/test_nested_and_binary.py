@@ -82,22 +82,23 @@ def test_a_wrong_name_is_told_what_there_is_inside(suffix: str, tmp_path: Path) 
     for name in ("user.idd", "usr"):
         with refused("no-column", name):
             column(file, name)
-    with pytest.raises(BadInput, match=r"user is an object; say which of its keys, such as user\.id|no column 'user'"):
+    with pytest.raises(BadInput) as caught:
         column(file, "user")
+    assert caught.value.code in {"column-is-object", "no-column"}
 
 
 def test_what_is_wrong_inside_is_named(tmp_path: Path) -> None:
     rows: list[dict[str, Any]] = [{"user": {"id": 1}}, {"user": {"id": 2.0}}, {"user": {"id": "x"}}]
     assert column(written(tmp_path / "f.ndjson", rows[:2]), "user.id") == [1, 2]
-    with pytest.raises(BadInput, match=r'row 3: user\.id "x" is not a whole number of 64 bits'):
+    with refused("unreadable", "row 3", "user.id", '"x"'):
         column(written(tmp_path / "f.ndjson", rows), "user.id")
-    with pytest.raises(BadInput, match=r"row 2: user\.id may be inside an object, and 7 stands"):
+    with refused("unreadable", "row 2", "user.id"):
         column(written(tmp_path / "f.ndjson", [rows[0], {"user": 7}]), "user.id")
 
 
 def test_a_key_is_a_value_or_an_object_and_not_both(tmp_path: Path) -> None:
     file = written(tmp_path / "f.ndjson", ROWS)
-    with pytest.raises(BadInput, match="user is asked for as a value, and as an object"):
+    with refused("column-value-or-object"):
         next(read([file], Columns(("user.id",), time="user")))
 
 

@@ -82,7 +82,7 @@ def test_a_file_without_header_has_numbered_columns(tmp_path: Path) -> None:
 def test_missing_ids_may_have_a_name(tmp_path: Path) -> None:
     est = revealing(10)
     file = _bytes(tmp_path / "f.csv", b"user,x\n3,NA\nNA,a\n,b\n4,c\n")
-    with pytest.raises(BadInput, match="row 2: user 'NA' is not a whole number"):
+    with refused("unreadable", "row 2", "'NA'"):
         fed(est, file)
     with refused("missing-value", "row 2"):
         fed(est, file, layout=Layout(missing=("NA",)))
@@ -102,17 +102,19 @@ def test_missing_ids_may_have_several_names(tmp_path: Path) -> None:
 @pytest.mark.parametrize("spelled", ["NA", "NULL", "nan", "-"])
 def test_an_id_that_looks_like_none_hints_at_what_leaves_it_out(spelled: str, tmp_path: Path) -> None:
     file = _bytes(tmp_path / "f.csv", f"user\n3\n{spelled}\n".encode())
-    with pytest.raises(BadInput, match=f"row 2: user '{spelled}' is not ") as error:
+    with pytest.raises(BadInput) as error:
         fed(revealing(10), file)
+    assert error.value.code == "unreadable"
+    assert f"row 2: user '{spelled}'" in str(error.value)
     assert error.value.hints == (Hint("missing", spelled),)
     assert f"if the id is missing there, --missing {spelled} --skip-missing leaves" in cause_of(error.value)
 
 
 def test_a_row_that_repeats_the_header_is_called_that(tmp_path: Path) -> None:
     file = _bytes(tmp_path / "f.csv", b"user,at\n3,x\nuser,at\n4,y\n")
-    with pytest.raises(BadInput, match="row 2: this row repeats the header"):
+    with refused("unreadable", "row 2", "header"):
         fed(revealing(10), file)
-    with pytest.raises(BadInput, match="row 2: this row repeats the header"):
+    with refused("outside-universe", "row 2", "header"):
         fed(revealing(pp.Users(["3", "4"])), file, Columns(("user",), Kind.text))
 
 
@@ -240,8 +242,9 @@ def test_a_file_that_was_cut_off_is_refused(suffix: str, tmp_path: Path) -> None
     whole = file.read_bytes()
     for length in (len(whole) // 2, len(whole) - 1):
         file.write_bytes(whole[:length])
-        with pytest.raises(BadInput, match=f"f{suffix}: (not a whole|its compressed bytes are)"):
+        with pytest.raises(BadInput) as caught:
             fed(revealing(10_000), file)
+        assert caught.value.code in {"cut-off", "unreadable"}
 
 
 def test_the_row_of_a_bad_id_is_counted_over_all_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -249,7 +252,7 @@ def test_the_row_of_a_bad_id_is_counted_over_all_blocks(tmp_path: Path, monkeypa
     ids = [str(i % 50) for i in range(5000)]
     ids[4321] = "x"
     file = _bytes(tmp_path / "f.csv", ("user\n" + "\n".join(ids)).encode())
-    with pytest.raises(BadInput, match="row 4322: user 'x'"):
+    with refused("unreadable", "row 4322", "'x'"):
         fed(revealing(50), file)
     ids[4321] = "50"
     file.write_text("user\n" + "\n".join(ids))
@@ -268,14 +271,14 @@ def test_a_record_that_never_ends_is_refused_early(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(sources_module, "BLOCK", 1000)
     monkeypatch.setattr(blocks_module, "LONGEST", 5000)
     file = _bytes(tmp_path / "f.csv", b'user,x\n1,a\n2,"' + b"b\n" * 50_000)
-    with pytest.raises(BadInput, match=r"row 2: a row does not end .*; is a quote left open\?"):
+    with refused("endless-row", "row 2"):
         fed(revealing(50), file)
 
 
 def test_ids_that_are_no_ids_are_refused_by_their_type(tmp_path: Path) -> None:
     for column in ([True], [[1]]):
         file = write(pl.DataFrame({"user": column}), tmp_path / "f.parquet")
-        with pytest.raises(BadInput, match=r"column 'user' holds .*; ids are integers or text"):
+        with refused("id-type", "'user'"):
             fed(revealing(10), file)
 
 
@@ -285,7 +288,7 @@ def test_in_text_12_0_is_another_spelling_of_12_and_other_floats_are_an_error(su
     for columns, ids in ((Columns(("user",)), [3, None, 7, 0]), (USER, [3, None, 7, 0])):
         assert [user for batch in read([str(whole)], columns) for user in batch.rows["user"]] == ids
     broken = write(pl.DataFrame({"user": [3.0, 7.0, 7.5]}), tmp_path / f"broken{suffix}")
-    with pytest.raises(BadInput, match=r"row 3: user '?7\.5'? is not a whole number"):
+    with refused("unreadable", "row 3", "7.5"):
         list(read([str(broken)], USER))
 
 
@@ -302,8 +305,9 @@ def test_a_whole_float_is_the_integer_in_a_column_of_text_too(other: str, tmp_pa
 def test_a_column_of_floats_is_refused_by_its_type(type_: pl.DataType, suffix: str, tmp_path: Path) -> None:
     file = write(pl.DataFrame({"user": pl.Series([1, 2], dtype=type_)}), tmp_path / f"f{suffix}")
     for kind in (None, Kind.integers, Kind.text):
-        with pytest.raises(BadInput, match="column 'user' holds floats") as error:
+        with pytest.raises(BadInput) as error:
             list(read([str(file)], Columns(("user",), kind)))
+        assert error.value.code == "float-column"
         assert error.value.code == "float-column"
 
 
@@ -317,7 +321,7 @@ def test_a_text_that_was_a_float_which_may_stand_for_several_ids_is_refused(
     if kind is not Kind.text:
         files.append(_bytes(tmp_path / "f.ndjson", f'{{"user":1}}\n{{"user":{merged}}}\n'.encode()))
     for file in files if merged != "1.23457E+11" else files[:1]:
-        with pytest.raises(BadInput, match=r"row 2: user .* which merges large ids"):
+        with refused("unreadable", "row 2", "large ids"):
             list(read([str(file)], Columns(("user",), kind)))
 
 
@@ -328,8 +332,9 @@ def test_whole_numbers_and_large_ones_stand_beside_each_other(tmp_path: Path) ->
 
 def test_a_name_that_does_not_tell_the_format_asks_for_it(tmp_path: Path) -> None:
     file = _bytes(tmp_path / "events.log", b"user\n1\n")
-    with pytest.raises(BadInput, match="its name does not tell what it is") as error:
+    with pytest.raises(BadInput) as error:
         fed(revealing(10), file)
+    assert error.value.code == "unknown-format"
     assert cause_of(error.value).endswith("say --format csv or tsv or ndjson or parquet or arrow")
     est = revealing(10)
     fed(est, file, format_=Format.csv)
@@ -339,7 +344,7 @@ def test_a_name_that_does_not_tell_the_format_asks_for_it(tmp_path: Path) -> Non
 
 
 def test_a_parquet_file_that_was_packed_as_a_whole_is_explained(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="parquet files are compressed inside"):
+    with refused("compressed-twice"):
         fed(revealing(10), _bytes(tmp_path / "f.parquet.gz", b"\x1f\x8b"))
 
 
@@ -364,7 +369,7 @@ def test_a_directory_is_its_files_in_order_and_its_partitions_are_columns(tmp_pa
     assert rows[:4] == [(user, "2026-01-05", clinic) for clinic in ("Lee", "St Mary") for user in (1, 2)]
     assert len(rows) == 6
     (tmp_path / "empty").mkdir()
-    with pytest.raises(BadInput, match="there is no file in this directory"):
+    with refused("no-file", "directory"):
         expand([str(tmp_path / "empty")])
 
 
@@ -373,15 +378,15 @@ def test_globs_are_sorted_and_what_is_not_there_is_named(tmp_path: Path) -> None
         _bytes(tmp_path / name, b"user\n")
     assert expand([f"{tmp_path}/[ab].csv"]) == [f"{tmp_path}/a.csv", f"{tmp_path}/b.csv"]
     assert expand([f"{tmp_path}/[x].csv"]) == [f"{tmp_path}/[x].csv"]
-    for given, cause in (
-        (f"{tmp_path}/*.parquet", "no file matches"),
-        (f"{tmp_path}/c.csv", "there is no such file"),
+    for given, code in (
+        (f"{tmp_path}/*.parquet", "no-file"),
+        (f"{tmp_path}/c.csv", "cannot-be-opened"),
     ):
-        with pytest.raises(BadInput, match=cause):
+        with refused(code):
             expand([given])
-    with pytest.raises(BadInput, match="the file is empty"):
+    with refused("empty-file"):
         expand([str(_bytes(tmp_path / "empty.csv", b""))])
-    with pytest.raises(BadInput, match="comes alone"):
+    with refused("input-alone"):
         expand(["-", str(tmp_path / "a.csv")])
 
 
@@ -393,7 +398,7 @@ def test_a_universe_is_read_from_any_format(suffix: str, tmp_path: Path) -> None
     file = write(pl.DataFrame({"id": [3, 1, 2], "name": ["x", "y", "z"]}), tmp_path / f"u{suffix}")
     assert read_ids(str(file), "id").to_list() == [3, 1, 2]
     assert read_ids(str(file), "name").to_list() == ["x", "y", "z"]
-    with pytest.raises(BadInput, match="which column holds the ids"):
+    with refused("which-column"):
         read_ids(str(file))
     with refused("no-column", "'nope'", "'id'", "'name'"):
         read_ids(str(file), "nope")
@@ -407,7 +412,7 @@ def test_a_list_of_ids_keeps_leading_zeros(tmp_path: Path) -> None:
 
 def test_a_list_of_lines_may_end_in_blank_ones_and_is_utf8(tmp_path: Path) -> None:
     assert read_ids(str(_bytes(tmp_path / "u.txt", b"7\r\n8\r\n\r\n"))).to_list() == [7, 8]
-    with pytest.raises(BadInput, match=r"u\.txt: not UTF-8; convert it"):
+    with refused("not-utf8", "u.txt"):
         read_ids(str(_bytes(tmp_path / "u.txt", b"caf\xe9\n")))
 
 
@@ -416,5 +421,5 @@ def test_the_list_of_a_universe_may_have_semicolons(tmp_path: Path) -> None:
 
 
 def test_a_missing_id_in_a_universe_is_named_by_its_row(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="row 2: the id is missing"):
+    with refused("missing-id", "row 2"):
         read_ids(str(write(pl.DataFrame({"id": [1, None]}), tmp_path / "u.parquet")))

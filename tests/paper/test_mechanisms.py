@@ -10,6 +10,7 @@ from exact_laws import law
 
 from checks import assert_discrete_laplace
 from panprivacy.audit import EveryOutcome
+from panprivacy.errors import PanPrivacyError
 from panprivacy.paper import LaplaceMechanism, RandomizedResponse
 from panprivacy.testing import SeededCoins, refused
 
@@ -58,8 +59,9 @@ def test_its_noise_is_discrete_laplace() -> None:
 
 @pytest.mark.parametrize(("epsilon", "sensitivity"), [(0.0, 1), (-1.0, 1), (1.0, 0)])
 def test_it_refuses_what_is_no_budget_or_sensitivity(epsilon: float, sensitivity: int) -> None:
-    with pytest.raises(ValueError, match="must be"):
+    with pytest.raises(PanPrivacyError) as caught:
         LaplaceMechanism(epsilon, sensitivity)
+    assert caught.value.code in {"epsilon-range", "sensitivity-range"}
 
 
 def test_it_refuses_real_numbers() -> None:

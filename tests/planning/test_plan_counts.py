@@ -34,9 +34,9 @@ def test_the_least_epsilon_reaches_the_error_and_less_does_not(only: Literal["me
 
 
 def test_what_is_out_of_reach_comes_with_what_is_not() -> None:
-    with pytest.raises(pp.CannotPlan, match=r"possible: alpha = 0\.\d+ at epsilon = 1; or epsilon = \d"):
+    with refused("cannot-plan", "alpha = 0", "epsilon = 1"):
         pp.plan(universe=1000, epsilon=1.0, alpha=0.15, up_to=8)
-    with pytest.raises(pp.CannotPlan, match="at any epsilon"):
+    with refused("cannot-plan", "any epsilon"):
         pp.plan(universe=10, alpha=0.01, up_to=8)
 
 

@@ -19,6 +19,7 @@ from panprivacy.ingest.bodies import Body, ContentType, plain_ids, rows_of_body
 from panprivacy.ingest.problems import ProblemType, Refused
 from panprivacy.memory.scratch import Scratch
 from panprivacy.periods import moments_in
+from panprivacy.testing import refused
 
 USER = Columns(("user",), Kind.integers)
 
@@ -163,21 +164,23 @@ def test_columns_that_nobody_asks_for_may_be_of_any_common_type() -> None:
 
 @pytest.mark.parametrize("compression", ["zstd", "lz4"])
 def test_compressed_arrow_is_refused_for_it_may_unfold_to_any_length(compression: str) -> None:
-    with pytest.raises(Refused, match="without compression") as caught:
+    with pytest.raises(Refused) as caught:
         texts(stream(pa.array(IDS), compression=compression))
+    assert caught.value.code == "content-type"
     assert caught.value.type is ProblemType.content_type
 
 
 def test_views_that_show_the_same_bytes_over_and_over_are_refused() -> None:
     view = np.array([100_000, 0, 0, 0], np.int32).tobytes()  # a length, four bytes, which buffer, and where in it
     buffers = [None, pa.py_buffer(1000 * view), pa.py_buffer(100_000 * b"\0")]
-    with pytest.raises(Refused, match="share their bytes"):
+    with refused("unreadable", "views"):
         texts(stream(pa.Array.from_buffers(pa.string_view(), 1000, buffers)))
 
 
 def test_a_json_array_is_short_for_its_objects_take_many_times_its_bytes() -> None:
-    with pytest.raises(Refused, match="NDJSON") as caught:
+    with pytest.raises(Refused) as caught:
         rows_of_body(Body.copied(b"[" + b"{}," * 2**19 + b"{}]", ContentType.json), USER)
+    assert caught.value.code == "too-large"
     assert caught.value.type is ProblemType.too_large
 
 
@@ -227,8 +230,9 @@ def test_an_id_that_is_neither_text_nor_whole_is_refused_where_ids_are_text(valu
 )
 def test_an_id_that_is_read_as_another_one_than_is_written_is_refused(columns: Columns, value: str, key: str) -> None:
     lines = f'{{"user": 1, "x": 1e2}}\n{{"{key}": {value}, "x": "\\""}}\n'
-    with pytest.raises(Refused, match=r"ids are|an id is") as caught:
+    with pytest.raises(Refused) as caught:
         rows_of_body(Body.copied(lines.encode(), ContentType.ndjson), columns)
+    assert caught.value.code == "unreadable"
     assert (caught.value.type, caught.value.row) == (ProblemType.unreadable, 2)
 
 
@@ -246,7 +250,7 @@ def test_other_columns_may_have_fractions() -> None:
 def test_an_id_inside_an_object_is_looked_at_too() -> None:
     nested = Columns(("user.id",), Kind.integers)
     for line in ('{"user": {"id": 1e-400}}', '{"user.id": 1e-400}', '{"user.id": null, "user": {"id": 1e-400}}'):
-        with pytest.raises(Refused, match="an id is no integer"):
+        with refused("unreadable", "float"):
             rows_of_body(Body.copied(line.encode(), ContentType.ndjson), nested)
 
 

@@ -13,6 +13,7 @@ from panprivacy.serve import server
 from panprivacy.serve.config import Settings
 from panprivacy.serve.service import Service
 from panprivacy.settings import InvalidSettings
+from panprivacy.testing import refused
 
 
 def released(folder: Path, times: int) -> Settings:
@@ -43,7 +44,7 @@ def test_a_folder_without_any_counter_is_refused_unless_that_is_known(tmp_path: 
     assert found_by_check(settings) == ["service.folder"]
     assert found_by_check(replace(settings, initialize=True)) == []
     (tmp_path / "states").mkdir(mode=0o700)
-    with pytest.raises(InvalidSettings, match="has no counters"):
+    with refused("invalid-settings", "service.folder", "no counters"):
         server.run(settings, None, lambda _: None)
     assert list((tmp_path / "states").iterdir()) == []
     (tmp_path / "lost" / "flu.json").rename(tmp_path / "states" / "flu.json")

@@ -13,7 +13,7 @@ from panprivacy.ingest.problems import Refused
 from panprivacy.periods import DAY, RowPolicy, moment_of
 from panprivacy.serve import counter as counters
 from panprivacy.serve.config import ScheduleSettings
-from panprivacy.serve.schedule import Schedule
+from panprivacy.serve.feeding import Schedule
 from panprivacy.serve.service import Service
 from panprivacy.state.file import StateFile
 
@@ -127,8 +127,9 @@ def test_a_late_row_counts_now_or_nowhere_or_is_refused(late: str, tmp_path: Pat
         counter.take(csv((1, "2026-01-06"))).result()
         rows = csv(*((user, "2026-01-05") for user in range(50)), (60, "2026-01-06"))
         if late == "refuse":
-            with pytest.raises(Refused, match="released") as caught:
+            with pytest.raises(Refused) as caught:
                 counter.take(rows).result()
+            assert caught.value.code == "untimely"
             assert caught.value.row == 1
         else:
             counter.take(rows).result()
@@ -183,8 +184,9 @@ def test_a_body_that_is_sent_again_after_a_crash_is_taken(tmp_path: Path, monkey
 def test_where_late_rows_are_refused_a_body_is_of_one_period(tmp_path: Path) -> None:
     """Cut by a crash it could not be sent again, and its rows of the later period would be lost."""
     with Service(settings_for(tmp_path, flu=FLU | {"schedule": DAILY | {"late": "refuse"}})) as service:
-        with pytest.raises(Refused, match="several periods") as caught:
+        with pytest.raises(Refused) as caught:
             service.counter("flu").take(csv((1, "2026-01-05"), (2, "2026-01-06"))).result()
+        assert caught.value.code == "untimely"
         assert (caught.value.type.name, caught.value.row) == ("untimely", 2)
         assert published(service) == []
         for row in ((1, "2026-01-05"), (2, "2026-01-06")):

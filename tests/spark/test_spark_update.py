@@ -11,7 +11,7 @@ from sparks import HERE, UNIVERSE, counted, density, needs_spark, present, start
 
 import panprivacy as pp
 from panprivacy import spark as pps
-from panprivacy.testing import CertainCoins
+from panprivacy.testing import CertainCoins, refused
 
 pytestmark = needs_spark
 
@@ -44,11 +44,11 @@ def test_a_bad_id_is_named_and_the_folder_is_as_it_was(spark: Any, tmp_path: Pat
     folder = density(tmp_path / "folder")
     pps.update(spark.range(10), "id", folder)
     before = {path: path.read_bytes() for path in (tmp_path / "folder").iterdir()}
-    with pytest.raises(pp.OutsideUniverse, match=r"users 4000, 4001, 4002 and 7 more .*nothing was changed"):
+    with refused("outside-universe", "users 4000, 4001, 4002 and 7 more"):
         pps.update(spark.range(UNIVERSE - 500, UNIVERSE + 10, 1, 3), "id", folder)
-    with pytest.raises(ValueError, match="skip_missing=True"):
+    with refused("missing-value", "skip_missing=True"):
         pps.update(spark.createDataFrame([(5,), (None,)], "id bigint"), "id", folder)
-    with pytest.raises(TypeError, match="ids must be integers, got text"):
+    with refused("ids-type", "text"):
         pps.update(spark.createDataFrame([("5",)], "id string"), "id", folder)
     assert {path: path.read_bytes() for path in (tmp_path / "folder").iterdir()} == before
 
@@ -81,7 +81,7 @@ def test_every_estimator_is_fed(spark: Any, tmp_path: Path) -> None:
     pps.update(spark.range(3000).selectExpr("id % 700 as user"), "user", visits, batch=("till", 1))
     pps.update(spark.range(3000).selectExpr("id % 700 as user"), "user", visits, batch=("till", 1))  # once more
     assert counted(visits) == {4: 500, 5: 200}
-    with pytest.raises(pp.PanPrivacyError, match=r"batch=\('writer', 1\)"):
+    with refused("batch-needed", "('writer', 1)"):
         pps.update(spark.range(3), "id", visits)
 
 
@@ -90,7 +90,7 @@ def test_lists_edges_groups_and_categories_are_fed(spark: Any, tmp_path: Path) -
     groups = ["north" if i < 100 else "south" for i in range(300)]
     clinic = density(tmp_path / "clinic", universe=pp.Users(names, groups=groups))
     frame = spark.createDataFrame([(names[0],), (names[299],), ("a stranger",)], "who string")
-    with pytest.raises(pp.OutsideUniverse, match="a stranger"):
+    with refused("outside-universe", "a stranger"):
         pps.update(frame, "who", clinic)
     pps.update(frame, "who", clinic, skip_outside=True)
     assert len(present(clinic)) == 2
@@ -106,7 +106,7 @@ def test_lists_edges_groups_and_categories_are_fed(spark: Any, tmp_path: Path) -
     pps.update(visits, visits.user, pages, category="page")
     twin.update_many(range(1000), ["home", "shop"] * 500)
     assert present(pages) == present(twin)
-    with pytest.raises(pp.PanPrivacyError, match="cellar"):
+    with refused("outside-universe", "cellar"):
         pps.update(spark.createDataFrame([(1, "cellar")], "user int, page string"), "user", pages, category="page")
     rows = [(2, "cellar"), (3, None), (4, "home")]
     for folder, listed in ((pages, rows), (twin, rows[2:])):
@@ -154,16 +154,16 @@ def test_a_stream_ends_at_a_bad_id(spark: Any, tmp_path: Path) -> None:
 def test_what_cannot_be_is_refused_before_anything_runs(spark: Any, tmp_path: Path) -> None:
     folder, visits = density(tmp_path / "folder"), density(tmp_path / "visits", up_to=4)
     flow = spark.readStream.format("rate").load()
-    with pytest.raises(TypeError, match="is a stream"):
+    with refused("spark-stream"):
         pps.update(flow, "value", folder)
-    with pytest.raises(TypeError, match="is no stream"):
+    with refused("spark-no-stream"):
         pps.stream(spark.range(3), "id", folder)
-    with pytest.raises(pp.PanPrivacyError, match="checkpoint="):
+    with refused("checkpoint-needed", "checkpoint="):
         pps.stream(flow, "value", visits)
     cleanup = "spark.sql.classic.shuffleDependency.fileCleanup.enabled"
     spark.conf.set(cleanup, "false")
     try:
-        with pytest.raises(pp.NotPrivate, match="fileCleanup"):
+        with refused("plain-shuffle", "fileCleanup"):
             pps.update(spark.range(3), "id", folder)
         pps.update(spark.range(3), "id", folder, allow_plain_shuffle=True)
         assert shuffle_files(spark)  # which the other tests would have found

@@ -4,7 +4,7 @@
 traces of users in the memory of a process and in its files.
 """
 
-from panprivacy.audit.enumeration.auditor import Removal, exact
+from panprivacy.audit.enumeration import Removal, exact
 from panprivacy.audit.enumeration.outcomes import EveryOutcome, TooManyOutcomes
 from panprivacy.audit.enumeration.search import READ, REDRAW, RELEASE
 from panprivacy.audit.enumeration.wording import Result, Witness

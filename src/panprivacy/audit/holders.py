@@ -11,10 +11,10 @@ from math import expm1
 from pathlib import Path
 from typing import Any, Self
 
-from panprivacy.audit.enumeration.auditor import claim_of
+from panprivacy.audit.enumeration import claim_of
 from panprivacy.estimators.continual import Continual
-from panprivacy.estimators.continual.observed import DriftTest, Observed, drawn_bits
-from panprivacy.estimators.continual.shares import Shares
+from panprivacy.estimators.continual_shares import Shares
+from panprivacy.estimators.continual_state import DriftTest, Observed, drawn_bits
 from panprivacy.estimators.merge import merge
 from panprivacy.estimators.retention import Retention
 from panprivacy.estimators.windows import Windows

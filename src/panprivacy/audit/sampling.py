@@ -13,10 +13,11 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from panprivacy.audit.enumeration.auditor import Removal, claim_of
+from panprivacy.audit.enumeration import Removal, claim_of
 from panprivacy.audit.enumeration.machine import Make
 from panprivacy.audit.enumeration.search import READ, REDRAW, RELEASE
 from panprivacy.audit.enumeration.wording import leaves
+from panprivacy.errors import InvalidValue
 from panprivacy.testing import SeededCoins
 
 Counts: TypeAlias = NDArray[np.int64]
@@ -280,7 +281,7 @@ def sampled(
     these together with one bit. It can disprove a claim and never prove one.
     """
     if runs < 100:
-        raise ValueError(f"fewer than 100 runs show nothing, got {runs}")
+        raise InvalidValue(f"fewer than 100 runs show nothing, got {runs}", code="audit-runs")
     _check_adjacent(stream_a, stream_b)
     coins = SeededCoins(seed)
     shots = _played(lambda stream: _play(make(coins), stream), [stream_a] * runs + [stream_b] * runs, progress)
@@ -348,7 +349,9 @@ def _check_adjacent(stream_a: Sequence[Any], stream_b: Sequence[Any]) -> None:
     for _, user in [*a[differ : differ + 1], *b[differ : differ + 1]]:
         if user is not _NOBODY and [x for x in a if x[1] != user] == [x for x in b if x[1] != user]:
             return
-    raise ValueError("the streams must be the same once one user's events are deleted, and not the same before")
+    raise InvalidValue(
+        "the streams must be the same once one user's events are deleted, and not the same before", code="audit-streams"
+    )
 
 
 def _tokens(stream: Sequence[Any]) -> Iterable[tuple[Any, Any]]:

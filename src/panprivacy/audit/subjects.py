@@ -11,13 +11,13 @@ from functools import partial
 from typing import Any
 
 from panprivacy import paper, registry
-from panprivacy.audit.enumeration.auditor import exact
+from panprivacy.audit.enumeration import exact
 from panprivacy.audit.enumeration.wording import Result
 from panprivacy.audit.holders import Holder, Mechanism, Observer, Periods, Shards, TwoCategories
 from panprivacy.checks import LargeDelta
 from panprivacy.estimators.actives import ActiveUsers
-from panprivacy.estimators.continual import Continual, epochs
-from panprivacy.estimators.continual.shares import Shares
+from panprivacy.estimators.continual import Continual
+from panprivacy.estimators.continual_shares import Shares, loss_of_epochs
 from panprivacy.estimators.counts import Counts
 from panprivacy.estimators.density import Density
 from panprivacy.estimators.distinct import DistinctCount
@@ -222,7 +222,7 @@ def _continual_with_delta(case: Case, coins: Coins) -> Observer:
     # the rest of epsilon.
     assert case.delta is not None
     threshold, test, noise = Fraction(1, 2), Fraction(1, 20), Gaussian(Fraction(1))
-    beside = float(3 * threshold + test) + epochs.loss(test, noise.square, 1, case.delta)
+    beside = float(3 * threshold + test) + loss_of_epochs(test, noise.square, 1, case.delta)
     shares = Shares(case.epsilon, symmetric(case.epsilon - beside), 1, threshold, test, noise, delta=case.delta)
     return Observer.of(shares, 1, coins)
 

@@ -48,7 +48,7 @@ COMMANDS = {
         "demo": ("trying", "", "Count simulated clinic visits, and compare the answer with the truth."),
         "compile": ("trying", "", "Compile the kernels in advance."),
         "bench": ("trying", "", "Time panprivacy beside sketches that are not private."),
-        "reproduce": ("reproduce", "", "Run the experiments of the paper again, and draw its figures."),
+        "reproduce": ("trying", "", "Run the experiments of the paper again, and draw its figures."),
     },
 }
 """The panels of `panprivacy --help`: the file of each command, its arguments, and the line that says what it does.

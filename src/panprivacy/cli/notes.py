@@ -13,7 +13,7 @@ from panprivacy.cli.output import Output
 from panprivacy.estimates.actives import PLAUSIBLE
 from panprivacy.estimates.estimate import GUESS
 from panprivacy.estimators.base import Estimator
-from panprivacy.estimators.distinct.law import relative_error
+from panprivacy.estimators.distinct_law import relative_error
 from panprivacy.privacy.splitting import best_split
 from panprivacy.units import counted
 

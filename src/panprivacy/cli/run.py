@@ -19,7 +19,7 @@ from panprivacy.folder import StateFolder
 from panprivacy.folder.batch_log import BatchId
 from panprivacy.folder.ledger import UNFINISHED
 from panprivacy.ingest import STDIN
-from panprivacy.privacy.ledger import all_made
+from panprivacy.privacy.budget import all_made
 from panprivacy.state import StateFile
 from panprivacy.state.disk import undisturbed
 

@@ -27,9 +27,8 @@ from panprivacy.memory.threads import CHUNK
 from panprivacy.periods import DAY, MOST_DAYS, Periods, days_of, moment_of, told_length, told_time, zone_of
 from panprivacy.privacy import coins as coin_sources
 from panprivacy.privacy import composition
-from panprivacy.privacy.budget import Split, and_delta, budget_of
+from panprivacy.privacy.budget import Ledger, Published, Split, and_delta, budget_of
 from panprivacy.privacy.coins import Coins
-from panprivacy.privacy.ledger import Ledger, Published
 from panprivacy.privacy.splitting import best_split
 from panprivacy.registry import Traits
 from panprivacy.slots import UserSample

@@ -21,9 +21,8 @@ from panprivacy.memory.intrinsics import wipe_stack
 from panprivacy.memory.scratch import Scratch, kept_on_fork, wiped_on_fork
 from panprivacy.memory.threads import check_threads
 from panprivacy.privacy import coins as coin_sources
-from panprivacy.privacy.budget import Budget, Split, and_delta, budget_of
+from panprivacy.privacy.budget import Budget, Ledger, Published, Split, and_delta, budget_of
 from panprivacy.privacy.coins import Coins
-from panprivacy.privacy.ledger import Ledger, Published
 from panprivacy.privacy.noisy_counts import add_noise, load_noise
 from panprivacy.registry import Traits
 from panprivacy.slots import SlotMap

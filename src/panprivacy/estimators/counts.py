@@ -14,8 +14,8 @@ from panprivacy.estimates.frequency import MeanErrors, ShareErrors, frequencies
 from panprivacy.estimators.known import UniverseEstimator
 from panprivacy.memory.scratch import Scratch
 from panprivacy.privacy import coins as coin_sources
+from panprivacy.privacy.budget import Ledger, Published
 from panprivacy.privacy.coins import Coins
-from panprivacy.privacy.ledger import Ledger, Published
 from panprivacy.privacy.splitting import best_split
 from panprivacy.registry import Traits
 from panprivacy.slots import AllUsers, OneCategoryPerUser, Ranges, SlotMap

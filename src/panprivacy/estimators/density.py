@@ -12,9 +12,8 @@ from panprivacy.estimates import Cost, ErrorModel, Release
 from panprivacy.estimators.known import UniverseEstimator
 from panprivacy.memory.scratch import Scratch
 from panprivacy.privacy import coins as coin_sources
-from panprivacy.privacy.budget import Split
+from panprivacy.privacy.budget import Ledger, Published, Split
 from panprivacy.privacy.coins import Coins
-from panprivacy.privacy.ledger import Ledger, Published
 from panprivacy.privacy.pairs import Pair
 from panprivacy.privacy.splitting import best_split
 from panprivacy.registry import Traits

@@ -15,7 +15,7 @@ from panprivacy.estimators.base import Estimator
 from panprivacy.memory.intrinsics import wipe_stack
 from panprivacy.memory.scratch import Scratch
 from panprivacy.memory.threads import CHUNK
-from panprivacy.privacy.ledger import Ledger
+from panprivacy.privacy.budget import Ledger
 from panprivacy.slots import AllUsers, OneCategoryPerUser, Ranges, SlotMap
 from panprivacy.slots.choosing import universe_bytes, universe_from
 from panprivacy.slots.parts import PermutedParts

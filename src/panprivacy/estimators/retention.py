@@ -20,8 +20,8 @@ from panprivacy.estimators.known import PartedEstimator
 from panprivacy.memory.intrinsics import wipe_stack
 from panprivacy.memory.scratch import Scratch
 from panprivacy.privacy import coins as coin_sources
+from panprivacy.privacy.budget import Ledger, Published
 from panprivacy.privacy.coins import Coins
-from panprivacy.privacy.ledger import Ledger, Published
 from panprivacy.privacy.splitting import best_split
 from panprivacy.registry import Traits
 from panprivacy.slots.choosing import grouped, table_size

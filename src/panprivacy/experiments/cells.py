@@ -21,7 +21,7 @@ from panprivacy.audit import exact
 from panprivacy.audit.subjects import SUBJECTS, Case
 from panprivacy.estimators.density import Density
 from panprivacy.estimators.distinct import DistinctCount
-from panprivacy.estimators.distinct.law import levels_for
+from panprivacy.estimators.distinct_law import levels_for
 from panprivacy.paper import PPDS, Dwork, FixedLevelPPDS, NotPrivateAsPrinted, OptBern
 from panprivacy.privacy.coins import Coins
 from panprivacy.testing import SeededCoins

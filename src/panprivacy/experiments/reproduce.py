@@ -24,8 +24,8 @@ from panprivacy.errors import InvalidValue
 from panprivacy.experiments import claims
 from panprivacy.experiments.cells import FULL, Cell, Scale
 from panprivacy.experiments.claims import Claim, Of, Verdict
-from panprivacy.experiments.figures import STUDIES, Study, save
-from panprivacy.experiments.figures.study import DATA, PICTURES, Frames
+from panprivacy.experiments.own_figures import STUDIES
+from panprivacy.experiments.study import DATA, PICTURES, Frames, Study, save
 
 _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 68rem; margin: 2rem auto; padding: 0 1rem; color: #1a1a1a; }

@@ -117,7 +117,7 @@ class Columns:
                 cause = f"no column {name!r}; {there.text}"
                 raise BadInput(file, cause, code="no-column", hints=there.hints, lacks=name, has=present)
             if present.count(name) > 1:
-                raise BadInput(file, f"{present.count(name)} columns are called {name!r}")
+                raise BadInput(file, f"{present.count(name)} columns are called {name!r}", code="repeated-column")
 
     def types(self, kind: Kind) -> "Types":
         """How text is to be read, given the kind of the ids."""

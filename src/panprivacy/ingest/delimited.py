@@ -127,7 +127,7 @@ class Delimited:
         end = record_ends(first_block, quotes=True, most=1)[0]
         check_first(file, first_block[:end])
         if piped and first_block.count(layout.separator.encode(), 0, end) >= MOST_COLUMNS:
-            raise BadInput(file, f"there are more than {MOST_COLUMNS:,} columns")
+            raise BadInput(file, f"there are more than {MOST_COLUMNS:,} columns", code="too-many-columns")
         first_row = split_row(first_block[:end], layout.separator)
         self.names = first_row if layout.header else [str(i + 1) for i in range(len(first_row))]
         told = told_of(first_row, layout, piped=piped)
@@ -237,10 +237,14 @@ def _may_have_floats(block: bytes, *, rounded: bool) -> bool:
 def check_first(file: str, row: bytes) -> None:
     """Refuse a file whose first row is not UTF-8, or ends as rows did on old Macs."""
     if not is_utf8(row):
-        raise BadInput(file, NOT_UTF8)
+        raise BadInput(file, NOT_UTF8, code="not-utf8")
     unquoted = row.rstrip(b"\r\n").split(b'"')[::2]
     if any(b"\r" in part for part in unquoted):
-        raise BadInput(file, r"its lines end in CR alone, as on old Macs; convert it, for example with tr '\r' '\n'")
+        raise BadInput(
+            file,
+            r"its lines end in CR alone, as on old Macs; convert it, for example with tr '\r' '\n'",
+            code="line-ends",
+        )
 
 
 def told_of(first_row: list[str], layout: Layout, *, piped: bool = False) -> Cause:

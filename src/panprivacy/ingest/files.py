@@ -79,7 +79,7 @@ def expand(given: Sequence[str], storage_options: Mapping[str, Any] | None = Non
     """
     if STDIN in given:
         if len(given) > 1:
-            raise BadInput(STDIN, "standard input comes alone, without other files")
+            raise BadInput(STDIN, "standard input comes alone, without other files", code="input-alone")
         return [STDIN]
     files: list[str] = []
     for each in given:
@@ -122,7 +122,7 @@ def _inside(folder: Path) -> list[str]:
         if path.is_file() and not any(part.startswith((".", "_")) for part in path.relative_to(folder).parts)
     ]
     if not found:
-        raise BadInput(str(folder), "there is no file in this directory")
+        raise BadInput(str(folder), "there is no file in this directory", code="no-file")
     return [str(path) for path in found]
 
 
@@ -140,7 +140,7 @@ def _matches(pattern: str) -> list[str]:
     found = glob.glob(pattern, recursive=True)  # noqa: PTH207 (a Path cannot glob what is absolute)
     found = sorted(file for file in found if not Path(file).is_dir())
     if not found:
-        raise BadInput(pattern, "no file matches")
+        raise BadInput(pattern, "no file matches", code="no-file")
     return found
 
 
@@ -153,9 +153,9 @@ def _check_readable(file: str) -> None:
         with path.open("rb") as opened:
             empty = not opened.read(1)
     except OSError as error:
-        raise BadInput(file, reason(error)) from None
+        raise BadInput(file, reason(error), code="cannot-be-opened") from None
     if empty:
-        raise BadInput(file, "the file is empty")
+        raise BadInput(file, "the file is empty", code="empty-file")
 
 
 def is_pipe(file: str) -> bool:
@@ -187,18 +187,26 @@ def format_of(file: str, asked: Format | None = None) -> Format:
     bare = PurePath(path.stem) if path.suffix.lower() in _PACKED else path
     known = _SUFFIXES.get(bare.suffix.lower())
     if known in (Format.parquet, Format.arrow) and bare != path:
-        raise BadInput(file, f"{known} files are compressed inside; unpack this one, or let its writer compress it")
+        raise BadInput(
+            file,
+            f"{known} files are compressed inside; unpack this one, or let its writer compress it",
+            code="compressed-twice",
+        )
     if known is not None:
         return known
     if is_pipe(file):
-        raise BadInput(file, "is a pipe, and cannot be read twice; write it to a file, and name that")
+        raise BadInput(
+            file, "is a pipe, and cannot be read twice; write it to a file, and name that", code="not-a-file"
+        )
     magic = first_bytes(file)
     if magic.startswith(PARQUET):
         return Format.parquet
     if magic.startswith((ARROW_FILE, ARROW_STREAM)):
         return Format.arrow
     refuse_known(file, magic)
-    raise BadInput(file, "its name does not tell what it is", hints=(Hint("format", " or ".join(Format)),))
+    raise BadInput(
+        file, "its name does not tell what it is", hints=(Hint("format", " or ".join(Format)),), code="unknown-format"
+    )
 
 
 def first_bytes(file: str) -> bytes:
@@ -296,7 +304,7 @@ def pieces(file: str, unpacked: Readable, rows: Callable[[], int] = int) -> Iter
             cause = _cause(error)
             if cause is None:
                 raise
-            raise BadInput(file, f"{cause}, somewhere after row {rows()}") from None
+            raise BadInput(file, f"{cause}, somewhere after row {rows()}", code="cut-off") from None
         yield piece
 
 
@@ -321,7 +329,9 @@ def refuse_known(file: str, first: bytes) -> None:
     for magic, what in _KNOWN.items():
         if first.startswith(magic):
             hint = {PARQUET: "parquet", ARROW_FILE: "arrow", ARROW_STREAM: "arrow"}.get(magic)
-            raise BadInput(file, f"this is {what}", hints=() if hint is None else (Hint("format", hint),))
+            raise BadInput(
+                file, f"this is {what}", hints=() if hint is None else (Hint("format", hint),), code="other-format"
+            )
 
 
 def is_utf8(row: bytes) -> bool:

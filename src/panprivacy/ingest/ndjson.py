@@ -36,7 +36,11 @@ class JsonLines:
         paths = {name: _inside(name) for name in columns.names}
         for name, path in paths.items():
             if any(path == other[: len(path)] for other in paths.values() if other != path):
-                raise BadInput(file, f"{name} is asked for as a value, and as an object that holds another column")
+                raise BadInput(
+                    file,
+                    f"{name} is asked for as a value, and as an object that holds another column",
+                    code="column-value-or-object",
+                )
         self.kind = columns.kind or self._kind_in(file, first_block)
         self._types = columns.types(self.kind)
 
@@ -118,7 +122,11 @@ class JsonLines:
                 value = _lookup(_path(name, found), found)
                 if isinstance(value, dict | list):
                     advice = f"; say which of its keys, such as {name}.{next(iter(value))}" if value else ""
-                    raise BadInput(file, f"{name} is {'an object' if isinstance(value, dict) else 'a list'}{advice}")
+                    raise BadInput(
+                        file,
+                        f"{name} is {'an object' if isinstance(value, dict) else 'a list'}{advice}",
+                        code="column-is-object",
+                    )
                 if value is not None:
                     return Kind.text if isinstance(value, str) else Kind.integers
         return Kind.integers

@@ -63,18 +63,18 @@ def undecided(first: bytes) -> bool:
 def refuse_parquet(name: str, asked: Format | None) -> None:
     """Refuse what cannot be piped before anybody waits for it."""
     if asked is Format.parquet:
-        raise BadInput(name, _REFUSED[PARQUET])
+        raise BadInput(name, _REFUSED[PARQUET], code="cannot-be-piped")
 
 
 def stream_of(name: str, first: bytes, columns: Columns, asked: Format | None, layout: Layout | None) -> Stream:
     """The reader of what begins with these bytes; `asked` is what it is, if somebody said so."""
     for magic, cause in _REFUSED.items():
         if first.startswith(magic):
-            raise BadInput(name, cause)
+            raise BadInput(name, cause, code="cannot-be-piped")
     if first.startswith(ARROW_STREAM):
         return ArrowStream(name, columns)
     if asked is Format.arrow:
-        raise BadInput(name, "this does not begin like an Arrow stream")
+        raise BadInput(name, "this does not begin like an Arrow stream", code="other-format")
     format_ = asked or (Format.ndjson if first.lstrip()[:1] == b"{" else Format.csv)
     return Text(name, columns, format_, layout_of(format_, layout), piped=True)
 
@@ -262,7 +262,7 @@ class Live:
 
     def _stream(self, first: bytes) -> Stream:
         if not first:
-            raise BadInput(_NAME, "nothing came")
+            raise BadInput(_NAME, "nothing came", code="empty-file")
         if is_packed(first):
-            raise BadInput(_NAME, "is compressed; unpack it on the way (zcat, zstdcat)")
+            raise BadInput(_NAME, "is compressed; unpack it on the way (zcat, zstdcat)", code="compressed-pipe")
         return stream_of(_NAME, first, self._columns, self._format, self._layout)

@@ -111,18 +111,20 @@ def read_ids(
     import polars as pl
 
     if Path(file).is_dir():
-        raise BadInput(file, "is a directory; a list of users is one file")
+        raise BadInput(file, "is a directory; a list of users is one file", code="users-are-one-file")
     found = expand([file], storage_options)
     if len(found) > 1:
-        raise BadInput(file, "are several files; a list of users is one file")
+        raise BadInput(file, "are several files; a list of users is one file", code="users-are-one-file")
     file = found[0]
     if PurePath(file).suffix == ".txt":
         if column is not None:
-            raise BadInput(file, f"a .txt file has one id a line and no columns, so no column {column!r}")
+            raise BadInput(
+                file, f"a .txt file has one id a line and no columns, so no column {column!r}", code="no-columns"
+            )
         lines = pl.Series(_lines(file), dtype=pl.String)
         rounded = lines.str.contains(ROUNDED).arg_true()
         if len(rounded):
-            raise BadInput(file, f"{what} {lines[rounded[0]]!r} {MERGED}", rounded[0] + 1)
+            raise BadInput(file, f"{what} {lines[rounded[0]]!r} {MERGED}", rounded[0] + 1, code="float-id")
         return _typed(lines)
     format_ = format_of(file)
     columnar = format_ in _COLUMNAR
@@ -132,7 +134,9 @@ def read_ids(
         layout = Layout(separator=other)
         names = first_names(file, format_, layout)
     if column is None and len(names) != 1:
-        raise BadInput(file, f"which column holds the ids? {_HOW_TO_SAY}; it has {shown_names(names)}")
+        raise BadInput(
+            file, f"which column holds the ids? {_HOW_TO_SAY}; it has {shown_names(names)}", code="which-column"
+        )
     name = column if column is not None else names[0]
     if format_ is not Format.ndjson:  # whose keys may come and go
         Columns((name,)).check_names(file, names)
@@ -140,7 +144,7 @@ def read_ids(
     parts = [batch.rows[name] for batch in read([file], Columns((name,), kind), format_=format_, layout=layout)]
     ids = pl.concat(parts) if parts else pl.Series(name, [], dtype=pl.String)
     if ids.null_count():
-        raise BadInput(file, f"the {what} is missing", (ids.is_null().arg_true()[0]) + 1)
+        raise BadInput(file, f"the {what} is missing", (ids.is_null().arg_true()[0]) + 1, code="missing-id")
     return ids if columnar or format_ is Format.ndjson else _typed(ids)
 
 
@@ -150,7 +154,7 @@ def _lines(file: str) -> list[str]:
         text = b"".join(pieces(file, unpacked))
     refuse_known(file, text)
     if not is_utf8(text):
-        raise BadInput(file, NOT_UTF8)
+        raise BadInput(file, NOT_UTF8, code="not-utf8")
     return text.decode().rstrip("\r\n").splitlines()
 
 

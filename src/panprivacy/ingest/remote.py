@@ -130,7 +130,7 @@ def _several(place: Location, found: Mapping[str, Any], none: str) -> list[Remot
 
 def _checked(place: Location, path: str, info: Mapping[str, Any], shown: str) -> RemoteFile:
     if info.get("size") == 0:
-        raise BadInput(shown, "the file is empty")
+        raise BadInput(shown, "the file is empty", code="empty-file")
     return RemoteFile(shown, place.filesystem, path, info)
 
 
@@ -164,7 +164,7 @@ class RemoteTable:
         (tail,) = file.ranges([(max(file.size - _TAIL, 0), file.size)])
         length = int.from_bytes(tail[-ending : -len(mark)], "little") + ending
         if not ending <= length <= file.size or not tail.endswith(mark):
-            raise BadInput(file, "the file is cut off: it does not end with its index")
+            raise BadInput(file, "the file is cut off: it does not end with its index", code="cut-off")
         return tail[-length:] if length <= len(tail) else file.ranges([(file.size - length, file.size)])[0]
 
     @contextmanager

@@ -77,13 +77,13 @@ class Text:
         """Refuse a row that does not end."""
         if self.broken:
             cause = f"a row does not end within {self._cutter.longest:,} bytes, or not at all; is a quote left open?"
-            raise BadInput(self._file, cause, self.rows + 1)
+            raise BadInput(self._file, cause, self.rows + 1, code="endless-row")
 
     def _first(self, block: bytes, last: bool) -> bytes:
         if not block.strip():
             self._waiting = [block]
             if last and not self.broken:
-                raise BadInput(self._file, "there is nothing in it")
+                raise BadInput(self._file, "there is nothing in it", code="empty-file")
             return b""
         if self._format is Format.ndjson:
             self._parser = JsonLines(self._file, self._columns, block)
@@ -117,7 +117,7 @@ class Text:
         ends = record_ends(block, self._parser.quotes)
         place = bisect_left(ends, True, key=lambda end: not self._parses(block[:end]))
         if place == len(ends):
-            return BadInput(self._file, "cannot be read as text in rows", self.rows + 1)
+            return BadInput(self._file, "cannot be read as text in rows", self.rows + 1, code="not-text")
         row = block[ends[place - 1] if place else 0 : ends[place]]
         cause = self._parser.cause(row) if is_utf8(row) else Cause(NOT_UTF8)
         return BadInput(self._file, cause.text, self.rows + place + 1, hints=cause.hints)

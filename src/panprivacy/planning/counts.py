@@ -2,7 +2,7 @@
 
 The error of `Counts` is that of a share, or of the mean. The error of `DistinctCount` is relative, so where few users
 of many appear it needs less memory. It is found from the Fisher information of its counts and a normal law
-(`distinct.law.CountModel`), not on an exact sum, so it is offered only where its relative error is at most a fifth.
+(`distinct_law.CountModel`), not on an exact sum, so it is offered only where its relative error is at most a fifth.
 """
 
 from collections.abc import Callable
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from panprivacy.estimators.counts import Counts
 from itertools import pairwise
 
-from panprivacy.estimators.distinct.law import LARGEST_COUNT, CountModel, counts_within, levels_for, relative_stderr
+from panprivacy.estimators.distinct_law import LARGEST_COUNT, CountModel, counts_within, levels_for, relative_stderr
 from panprivacy.planning.search import Terms, first_true
 from panprivacy.slots.hashed import LARGEST_BUCKETS
 

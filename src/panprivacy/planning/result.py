@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, T
 from panprivacy.display import Card, Rows, grid_of, html_of
 from panprivacy.errors import InvalidValue
 from panprivacy.estimates.estimate import OfPart
-from panprivacy.estimators.distinct.law import levels_for
+from panprivacy.estimators.distinct_law import levels_for
 from panprivacy.planning.groups import GroupError, PlannedParts
 from panprivacy.privacy.budget import Split, and_delta, budget_of
 from panprivacy.privacy.coins import Coins

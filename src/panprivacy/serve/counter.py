@@ -14,11 +14,10 @@ from panprivacy.ingest.bodies import Body
 from panprivacy.ingest.problems import ProblemType, Refused
 from panprivacy.periods import SECOND, as_datetime, length_of
 from panprivacy.serve.config import CounterSettings
-from panprivacy.serve.feeding import BodyFeeder
+from panprivacy.serve.feeding import BodyFeeder, Due, Schedule, SteadyClock
 from panprivacy.serve.logs import cause_of, log
 from panprivacy.serve.memory import ReadingShare
 from panprivacy.serve.records import PinnedSettings, PinnedSettingsChanged, Record, ReleaseLog, record_of
-from panprivacy.serve.schedule import Due, Schedule, SteadyClock
 from panprivacy.serve.worker import KeptEstimator, Worker
 from panprivacy.state import StateFile, StateFileError
 

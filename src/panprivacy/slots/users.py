@@ -27,7 +27,7 @@ from panprivacy.checks import KEY_BYTES, shown
 from panprivacy.errors import CannotMerge, InvalidValue
 from panprivacy.memory.scratch import Scratch
 from panprivacy.privacy.coins import Coins
-from panprivacy.slots import category_kernels, kernels
+from panprivacy.slots import hashed_kernels, kernels
 from panprivacy.universe.categories import Categories
 from panprivacy.universe.groups import Groups, Label
 from panprivacy.universe.integers import Lookup, Words
@@ -257,7 +257,7 @@ class OneCategoryPerUser:
     """Every user who has a place is asked about one category, and owns one bit."""
 
     lookup = Lookup.HASHED
-    KERNELS = ("slots.category_kernels", "universe.lookup_kernels")  # categories are looked up
+    KERNELS = ("slots.hashed_kernels", "universe.lookup_kernels")  # categories are looked up
 
     places: UserSample
     categories: Categories
@@ -300,7 +300,7 @@ class OneCategoryPerUser:
         slots: Words = scratch.empty("slots", len(users) + 1, np.uint64)
         window = scratch.empty("window", 3 * kernels.WINDOW, np.uint32)
         located = (self.places.network, self.places.universe, self._bounds, self.categories.ranks)
-        return front(slots, category_kernels.locate_in_category(users, codes, *located, slots, window))
+        return front(slots, hashed_kernels.locate_in_category(users, codes, *located, slots, window))
 
 
 @dataclass(frozen=True)

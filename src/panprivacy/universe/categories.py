@@ -25,8 +25,7 @@ from panprivacy.universe.columns import (
     refuse_floats,
 )
 from panprivacy.universe.groups import MOST_GROUPS, OTHER, Label, labels_bytes, labels_from, refuse_half_characters
-from panprivacy.universe.hash_index import NOT_THERE
-from panprivacy.universe.integers import Lookup, Words
+from panprivacy.universe.integers import NOT_THERE, Lookup, Words
 from panprivacy.universe.range import first_of
 from panprivacy.universe.users import Users
 

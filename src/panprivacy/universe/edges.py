@@ -19,8 +19,7 @@ from panprivacy.universe.columns import (
     plain_column,
     refuse_missing,
 )
-from panprivacy.universe.hash_index import NOT_THERE, LookedUp
-from panprivacy.universe.integers import Lookup, TooLarge, Words, as_words, integers, words_of
+from panprivacy.universe.integers import NOT_THERE, LookedUp, Lookup, TooLarge, Words, as_words, integers, words_of
 from panprivacy.universe.range import first_of
 from panprivacy.universe.users import Users, as_users
 

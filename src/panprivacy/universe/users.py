@@ -28,8 +28,7 @@ from panprivacy.universe.columns import (
     streamed,
 )
 from panprivacy.universe.groups import Groups, in_runs, label_column
-from panprivacy.universe.hash_index import NOT_THERE, HashIndex, LookedUp
-from panprivacy.universe.integers import Lookup, TooLarge, Words, as_words
+from panprivacy.universe.integers import NOT_THERE, HashIndex, LookedUp, Lookup, TooLarge, Words, as_words
 from panprivacy.universe.open import OpenUniverse
 from panprivacy.universe.range import first_of, integer, outside_of
 from panprivacy.universe.spelling import (

@@ -205,7 +205,8 @@ class _Outputs:
         ]
         if prod(len(axis) for axis in self._axes) > MOST_OUTPUTS:
             raise TooManyOutcomes(
-                f"{self._numbers} noisy numbers have too many outputs; audit fewer releases or a larger epsilon"
+                f"{self._numbers} noisy numbers have too many outputs; audit fewer releases or a larger epsilon",
+                code="too-many-outputs",
             )
         self._chances = [
             np.array([_chances(noise, axis - value) for value, noise in column] or [np.ones(1)] * len(masses))

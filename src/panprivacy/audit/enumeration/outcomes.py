@@ -127,7 +127,9 @@ class EveryOutcome(Coins):
     def below(self, threshold: int, n: int) -> Flips:
         check_threshold(threshold)
         if n > _MOST_FLIPS:
-            raise TooManyOutcomes(f"{n} flips at once have 2**{n} outcomes; audit a smaller table")
+            raise TooManyOutcomes(
+                f"{n} flips at once have 2**{n} outcomes; audit a smaller table", code="too-many-flips"
+            )
         heads = Fraction(threshold, ONE)
         flips = np.zeros(n, dtype=np.bool_)
         for i in range(n):
@@ -139,7 +141,8 @@ class EveryOutcome(Coins):
         if n > MOST_WAYS:
             raise TooManyOutcomes(
                 f"a draw among {n} values cannot be enumerated; if it is a key, give the estimator a fixed one: the "
-                "state shows it, so the loss is that of the worst key"
+                "state shows it, so the loss is that of the worst key",
+                code="draw-too-wide",
             )
         self._weight /= n
         return self._branch(n)

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from panprivacy.cli import options as opt
-from panprivacy.cli import users as of
 from panprivacy.cli.commands.count import DensityOptions, DensitySize, DistinctOptions, DistinctSize
-from panprivacy.cli.counting import FLAT, CountOptions
+from panprivacy.cli.counting import FLAT, CountOptions, GraphOptions, OpenUniverseOptions, ReadBudgetOptions
 from panprivacy.cli.options import option, option_group
 from panprivacy.errors import InvalidValue, PanPrivacyError
 from panprivacy.ingest.batch import Columns, Kind
@@ -54,8 +53,8 @@ class ConsumeOptions(CountOptions):
 
     rows: Annotated[MessageOptions, opt.MESSAGES] = MessageOptions()  # type: ignore[assignment]  # no files
     categories: Annotated[opt.CategoryOptions, opt.MESSAGES] = opt.CategoryOptions()
-    who: Annotated[of.GraphOptions, opt.USERS] = of.GraphOptions()
-    budget: Annotated[of.ReadBudgetOptions, opt.USERS] = of.ReadBudgetOptions()
+    who: Annotated[GraphOptions, opt.USERS] = GraphOptions()
+    budget: Annotated[ReadBudgetOptions, opt.USERS] = ReadBudgetOptions()
     of_density: Annotated[DensitySize, opt.USERS] = DensitySize()
     of_distinct: Annotated[DistinctSize, opt.USERS] = DistinctSize()
     series: Annotated[ConsumeSeries, opt.OTHERS] = ConsumeSeries()
@@ -65,7 +64,7 @@ class ConsumeOptions(CountOptions):
         same: dict[str, Any] = {"budget": self.budget, "categories": self.categories, "series": self.series}
         if known:
             return DensityOptions(who=self.who, size=self.of_density, **same)
-        return DistinctOptions(who=of.OpenUniverseOptions(self.rows.ids), size=self.of_distinct, **same)
+        return DistinctOptions(who=OpenUniverseOptions(self.rows.ids), size=self.of_distinct, **same)
 
     def check_options(self, files: Sequence[str], kept: "Kept | None") -> None:
         """Ask for a state file."""

@@ -9,8 +9,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from panprivacy.cli import options as opt
-from panprivacy.cli import users as of
-from panprivacy.cli.counting import FLAT, CountOptions, TableOptions
+from panprivacy.cli.counting import (
+    FLAT,
+    BudgetOptions,
+    CountOptions,
+    GraphOptions,
+    OpenUniverseOptions,
+    PrivacyOptions,
+    ReadBudgetOptions,
+    SizeOptions,
+    TableOptions,
+    plan_of,
+)
 from panprivacy.cli.options import option, option_group
 from panprivacy.errors import InvalidValue, PanPrivacyError
 from panprivacy.ingest.batch import Kind
@@ -32,7 +42,7 @@ class DensityRows(opt.FileOptions):
 
 
 @option_group
-class DensitySize(of.SizeOptions):
+class DensitySize(SizeOptions):
     """How many users of a known universe are tracked, and which."""
 
     sample: Annotated[int | None, option("Track a random sample of N users. Default: all of them.", "N")] = None
@@ -53,7 +63,7 @@ class DensitySize(of.SizeOptions):
         if opt.given(vars(self)):
             kinds = est.categories
             listed = {} if kinds is None else {"categories": kinds.labels}
-            fresh = type(est)(est.universe, **opt.given(of.plan_of(est) | self.arguments() | listed))
+            fresh = type(est)(est.universe, **opt.given(plan_of(est) | self.arguments() | listed))
             if fresh.bits != est.bits:
                 raise PanPrivacyError(
                     f"this state has bits {est.bits[0]}..{est.bits[-1]}, and a table of {len(fresh.bits):,} bits from "
@@ -82,8 +92,8 @@ class DensityOptions(TableOptions):
     ESTIMATOR = "Density"
 
     rows: Annotated[DensityRows, opt.EVENTS] = DensityRows()
-    who: Annotated[of.GraphOptions, opt.USERS] = of.GraphOptions()
-    budget: Annotated[of.ReadBudgetOptions, opt.USERS] = of.ReadBudgetOptions()
+    who: Annotated[GraphOptions, opt.USERS] = GraphOptions()
+    budget: Annotated[ReadBudgetOptions, opt.USERS] = ReadBudgetOptions()
     size: Annotated[DensitySize, opt.USERS] = DensitySize()
 
 
@@ -105,7 +115,7 @@ def density(files: opt.Paths, /, *, asked: Annotated[DensityOptions, FLAT] = Den
 
 
 @option_group
-class DistinctSize(of.SizeOptions):
+class DistinctSize(SizeOptions):
     """The size of a sketch of users who are in no list."""
 
     error: Annotated[
@@ -131,7 +141,7 @@ class DistinctSize(of.SizeOptions):
         """Refuse to continue a state that has other buckets, or another key, than was asked for."""
         size = self.arguments()
         if self.error is not None or self.buckets is not None:
-            fresh = type(est)(**opt.given(of.plan_of(est) | size))
+            fresh = type(est)(**opt.given(plan_of(est) | size))
             if fresh.buckets != est.buckets:
                 raise PanPrivacyError(
                     f"this state has {est.buckets:,} buckets, and {fresh.buckets:,} were asked for", code="another-size"
@@ -146,8 +156,8 @@ class DistinctOptions(TableOptions):
 
     ESTIMATOR = "DistinctCount"
 
-    who: Annotated[of.OpenUniverseOptions, opt.EVENTS] = of.OpenUniverseOptions()  # type: ignore[assignment]
-    budget: Annotated[of.ReadBudgetOptions, opt.USERS] = of.ReadBudgetOptions()
+    who: Annotated[OpenUniverseOptions, opt.EVENTS] = OpenUniverseOptions()  # type: ignore[assignment]
+    budget: Annotated[ReadBudgetOptions, opt.USERS] = ReadBudgetOptions()
     size: Annotated[DistinctSize, opt.USERS] = DistinctSize()
 
     def check_options(self, files: Sequence[str], kept: "Kept | None") -> None:
@@ -182,7 +192,7 @@ def distinct(files: opt.Paths, /, *, asked: Annotated[DistinctOptions, FLAT] = D
 
 
 @option_group
-class CountsSize(of.SizeOptions):
+class CountsSize(SizeOptions):
     """How far appearances are counted, and which numbers are released."""
 
     up_to: Annotated[
@@ -260,7 +270,7 @@ def counts(files: opt.Paths, /, *, asked: Annotated[CountsOptions, FLAT] = Count
 
 
 @option_group
-class ActivesBudget(of.PrivacyOptions):
+class ActivesBudget(PrivacyOptions):
     """How much privacy a cycle has to spend, and how long cycles and days are."""
 
     epsilon: Annotated[
@@ -382,7 +392,7 @@ class RetentionRows(opt.FileOptions):
 
 
 @option_group
-class RetentionBudget(of.BudgetOptions):
+class RetentionBudget(BudgetOptions):
     """How much privacy there is to spend, and which question is asked."""
 
     releases: Annotated[

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from panprivacy import registry
-from panprivacy.audit.enumeration.auditor import claim_of, exact
+from panprivacy.audit.enumeration import claim_of, exact
 from panprivacy.audit.enumeration.loss import Judge
 from panprivacy.audit.enumeration.machine import Laws, Machine, Make, Step
 from panprivacy.audit.enumeration.search import RELEASE, AllStreams, Left, Search

@@ -21,14 +21,13 @@ from panprivacy.errors import CorruptState, InvalidValue, NotPrivate, PanPrivacy
 from panprivacy.estimates.errors import SampleDesign
 from panprivacy.estimates.estimate import Interval, Part, numbers
 from panprivacy.estimates.release import AnyRelease
-from panprivacy.estimators.continual.accuracy import bar_for, farthest_walk
-from panprivacy.estimators.continual.shares import Shares, Workload, best_shares
+from panprivacy.estimators.continual_accuracy import bar_for, farthest_walk
+from panprivacy.estimators.continual_shares import Shares, Workload, best_shares
 from panprivacy.estimators.density import Density
 from panprivacy.memory.scratch import Scratch
 from panprivacy.privacy import coins as coin_sources
-from panprivacy.privacy.budget import RELEASE_STEPS, Spending, Split, and_delta, spent_under
+from panprivacy.privacy.budget import RELEASE_STEPS, Ledger, Spending, Split, and_delta, noise_of, spent_under, steps_of
 from panprivacy.privacy.coins import ONE, Coins
-from panprivacy.privacy.ledger import Ledger, noise_of, steps_of
 from panprivacy.privacy.noise import Laplace
 from panprivacy.privacy.noisy_counts import add_kept_noise, reaches
 from panprivacy.privacy.pairs import Pair
@@ -81,7 +80,7 @@ class Observation(AnyRelease):
 
 @dataclass(frozen=True)
 class ContinualBudget(Spending):
-    """Where an observer's epsilon goes, for any number of observations; `continual.shares` has the formula."""
+    """Where an observer's epsilon goes, for any number of observations; `continual_shares` has the formula."""
 
     threshold: float
     """Epsilon of one step of the threshold's walk; it counts three times, however many observations there are."""

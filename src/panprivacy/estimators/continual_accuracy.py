@@ -5,7 +5,7 @@ from functools import lru_cache
 from math import ceil, exp, log, sqrt
 
 from panprivacy.estimates.errors import SampleDesign
-from panprivacy.estimators.continual.shares import Shares, log_moment
+from panprivacy.estimators.continual_shares import Shares, log_moment
 from panprivacy.privacy.noise import Gaussian
 
 _SOURCES = 4  # sources of error, each with the same part of beta: bits, test, value, sampling

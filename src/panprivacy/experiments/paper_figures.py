@@ -1,4 +1,4 @@
-"""The figures of the paper, 1 to 7: coins and budgets, mean squared errors, large errors, and sample sizes."""
+"""The figures of the paper, 1 to 7: coins and budgets, mean squared errors, large errors, sample sizes; 9: losses."""
 
 from math import exp, inf, log, sqrt
 from typing import TYPE_CHECKING, Any
@@ -8,7 +8,7 @@ import polars as pl
 
 from panprivacy import theory
 from panprivacy.estimates.plots import GREY
-from panprivacy.experiments import cells, statistics
+from panprivacy.experiments import cells, statistics, study
 from panprivacy.experiments.cells import (
     ALGORITHMS,
     Cell,
@@ -20,8 +20,7 @@ from panprivacy.experiments.cells import (
     Trial,
     TrueLoss,
 )
-from panprivacy.experiments.figures import study
-from panprivacy.experiments.figures.study import Frames, Study
+from panprivacy.experiments.study import Frames, Study
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,6 +1,6 @@
-"""Figure 8, each algorithm with the same memory and the same total budget, and figure 10, streams with a structure.
+"""Figure 8, each algorithm with the same memory and total budget, and figure 10, streams with a structure; and all.
 
-On some of those streams the linear hash of PPDS samples badly, on others suspiciously well.
+On some of the streams of figure 10 the linear hash of PPDS samples badly, on others suspiciously well.
 """
 
 from typing import TYPE_CHECKING
@@ -10,10 +10,19 @@ import polars as pl
 from numpy.typing import NDArray
 
 from panprivacy.estimates.plots import GREY
-from panprivacy.experiments import cells, statistics
+from panprivacy.experiments import cells, statistics, study
 from panprivacy.experiments.cells import ALGORITHMS, Cell, Runs, Scale, Trial, bits_of_an_id
-from panprivacy.experiments.figures import study
-from panprivacy.experiments.figures.study import Frames, Study
+from panprivacy.experiments.paper_figures import (
+    BUDGETS,
+    ERROR_PROBABILITY,
+    LOSSES,
+    MSE_EPSILON,
+    MSE_SAMPLE,
+    MSE_THEORY,
+    RATIOS,
+    SAMPLE_SIZES,
+)
+from panprivacy.experiments.study import Frames, Study
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -170,3 +179,20 @@ STRUCTURED = Study(
     _structured_table,
     _draw_structured,
 )
+
+STUDIES: dict[int, Study] = {
+    study.number: study
+    for study in (
+        SAMPLE_SIZES,
+        RATIOS,
+        BUDGETS,
+        ERROR_PROBABILITY,
+        MSE_THEORY,
+        MSE_EPSILON,
+        MSE_SAMPLE,
+        EQUAL_BITS,
+        LOSSES,
+        STRUCTURED,
+    )
+}
+"""All figures, by their numbers: 1 to 7 are the paper's, 8 to 10 are what it does not have."""

@@ -16,7 +16,7 @@ from panprivacy.errors import CannotMerge, InvalidValue, PanPrivacyError
 from panprivacy.estimates import Cost, CountRelease
 from panprivacy.estimates.estimate import OfPart
 from panprivacy.estimators.base import Estimator
-from panprivacy.estimators.distinct.law import (
+from panprivacy.estimators.distinct_law import (
     CountModel,
     buckets_for,
     counts_within,
@@ -30,8 +30,8 @@ from panprivacy.estimators.distinct.law import (
 from panprivacy.estimators.merge import union_pair, united
 from panprivacy.memory.scratch import Scratch
 from panprivacy.privacy import coins as coin_sources
+from panprivacy.privacy.budget import Ledger, Published
 from panprivacy.privacy.coins import Coins
-from panprivacy.privacy.ledger import Ledger, Published
 from panprivacy.privacy.pairs import Pair
 from panprivacy.privacy.splitting import best_split
 from panprivacy.registry import Traits
