@@ -6,7 +6,7 @@ import pytest
 from fakes import USERS, FakeCounter
 
 from panprivacy.brokers.consumer import BrokerConsumer
-from panprivacy.brokers.streams import Redis
+from panprivacy.brokers.redis import Redis
 
 
 class FakeClient:

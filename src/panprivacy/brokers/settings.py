@@ -10,8 +10,9 @@ from pydantic import Field
 from panprivacy.brokers.consumer import BrokerConsumer
 from panprivacy.brokers.kafka import Kafka
 from panprivacy.brokers.messages import Broker
+from panprivacy.brokers.nats import Nats
 from panprivacy.brokers.payloads import Payload
-from panprivacy.brokers.streams import Nats, Redis
+from panprivacy.brokers.redis import Redis
 from panprivacy.errors import InvalidValue
 from panprivacy.ingest import Columns
 from panprivacy.settings import Table, named, read_table

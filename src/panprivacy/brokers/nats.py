@@ -1,0 +1,143 @@
+"""A stream of NATS JetStream, read by nats-py through a durable pull consumer: messages are acknowledged one by one.
+
+JetStream can also acknowledge all messages up to one. But it gives out again what a killed reader had not acknowledged
+after newer messages, and acknowledging those would acknowledge the older ones unseen.
+"""
+
+import asyncio
+from typing import Any
+
+from panprivacy.brokers.messages import Block, Hopeless, Messages, Unreachable
+
+_PATIENCE = 5.0  # seconds for a connection
+_PENDING = 100_000  # messages that may be out and not acknowledged
+
+
+class Nats:
+    """One stream, or the messages of one subject in it. The loop of nats-py runs while something is asked of it."""
+
+    def __init__(
+        self, servers: str, stream: str, consumer: str, options: dict[str, Any], *, subject: str | None = None
+    ) -> None:
+        self.name = f"nats://{servers}/{stream}"
+        self._servers = [each if "://" in each else f"nats://{each}" for each in servers.split(",")]
+        self._stream, self._consumer, self._subject = stream, consumer, subject
+        self._options = options
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._client: Any = None
+        self._pulled: Any = None
+
+    def fetch(self, most: int, seconds: float) -> Messages | None:
+        """Messages that are there, or the first that come."""
+        return self._done(self._fetch(most, seconds))  # type: ignore[no-any-return]
+
+    def waiting(self) -> int | None:
+        """How many messages of the stream the consumer has not been given."""
+        try:
+            return self._done(self._waiting())  # type: ignore[no-any-return]
+        except Unreachable:  # or this user may not ask
+            return None
+
+    def acknowledge(self, messages: Messages) -> None:
+        """Acknowledge each message, and wait until the broker has it."""
+        self._done(self._acknowledge(messages.receipt))
+
+    def close(self) -> None:
+        """Disconnect."""
+        if self._loop is not None:
+            try:
+                if self._client is not None:
+                    self._done(self._client.close())
+            except Unreachable:
+                pass  # the loop is closed all the same
+            finally:
+                self._end_tasks(self._loop)
+                self._loop.close()
+
+    @staticmethod
+    def _end_tasks(loop: asyncio.AbstractEventLoop) -> None:
+        """End tasks that nats-py has left: a loop that is closed over them complains on standard error."""
+        tasks = asyncio.all_tasks(loop)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            loop.run_until_complete(asyncio.wait(tasks))
+
+    def _done(self, what: Any) -> Any:
+        import nats.errors
+
+        self._loop = self._loop or asyncio.new_event_loop()
+        try:
+            # A client that cannot find its server would let a call wait for ever.
+            return self._loop.run_until_complete(asyncio.wait_for(what, 2 * _PATIENCE))
+        except (nats.errors.Error, TimeoutError, OSError) as error:
+            raise Unreachable(_said(error)) from None
+
+    async def _fetch(self, most: int, seconds: float) -> Messages | None:
+        import nats.errors
+
+        pulled = await self._connected()
+        try:
+            found = await pulled.fetch(most, timeout=max(seconds, 0.1))
+        except nats.errors.TimeoutError:
+            if not self._client.is_connected:
+                raise
+            return None
+        messages = [message for message in found if message.data]
+        if not messages:
+            return None
+        payloads = Block.of([message.data for message in messages])
+        for message in messages:
+            message.data = b""  # the message is kept until it is acknowledged, and its data could not be wiped
+        return Messages(payloads, found, lambda number: f"message {messages[number].metadata.sequence.stream}")
+
+    async def _waiting(self) -> int | None:
+        pulled = await self._connected()
+        found: int | None = (await pulled.consumer_info()).num_pending
+        return found
+
+    async def _acknowledge(self, found: list[Any]) -> None:
+        for message in found:
+            await message.ack()
+        await self._client.flush(timeout=_PATIENCE)
+
+    async def _connected(self) -> Any:
+        import nats
+
+        if self._client is None or self._client.is_closed:
+            self._pulled = None
+            quiet = dict.fromkeys(("error_cb", "disconnected_cb", "reconnected_cb", "closed_cb"), _say_nothing)
+            given = {"max_reconnect_attempts": -1, "reconnect_time_wait": 0.5, **self._options, **quiet}
+            async with asyncio.timeout(_PATIENCE):
+                self._client = await nats.connect(self._servers, **given)
+        if self._pulled is None:
+            self._pulled = await self._consumer_of(self._client.jetstream())
+        return self._pulled
+
+    async def _consumer_of(self, stream: Any) -> Any:
+        """The durable consumer; made if it is missing."""
+        from nats.js.api import AckPolicy, ConsumerConfig
+        from nats.js.errors import NotFoundError
+
+        await stream.stream_info(self._stream)
+        try:
+            config = (await stream.consumer_info(self._stream, self._consumer)).config
+        except NotFoundError:
+            config = ConsumerConfig(
+                durable_name=self._consumer,
+                ack_policy=AckPolicy.EXPLICIT,
+                filter_subject=self._subject,
+                max_ack_pending=_PENDING,
+            )
+            await stream.add_consumer(self._stream, config)
+        if config.ack_policy != AckPolicy.EXPLICIT:
+            raise Hopeless(f"consumer {self._consumer} does not acknowledge each message: its policy must be explicit")
+        return await stream.pull_subscribe_bind(consumer=self._consumer, stream=self._stream)
+
+
+async def _say_nothing(*_: Any) -> None:
+    """In the place of lines that nats-py would write to standard error."""
+
+
+def _said(error: BaseException) -> str:
+    return type(error).__name__

@@ -1,0 +1,133 @@
+"""A stream of Redis, read by redis-py as one consumer of a group: entries stay pending until the state is on disk."""
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+from panprivacy.brokers.messages import Block, Messages, Unreachable
+
+_CONSUMER = "panprivacy"  # always the same: what a killed reader left pending goes to the next
+_NEW = ">"
+_NO_PAYLOAD = b"\xff"  # neither JSON, nor an id, nor Arrow
+_NUMBER = re.compile(rb"0|-?[1-9][0-9]{0,17}")
+
+
+class Redis:
+    """One stream, whose entries a group reads once, and after a break again from the first that is pending.
+
+    The fields of an entry are the columns of a row, unless the payload is in one `field` of it. An entry without that
+    field is a message that can never be counted: its place says so.
+    """
+
+    def __init__(
+        self,
+        servers: str,
+        stream: str,
+        group: str,
+        options: dict[str, Any],
+        *,
+        database: int = 0,
+        field: str | None,
+        tell: Callable[[str, str], None] = lambda _word, _cause: None,
+    ) -> None:
+        self.name = f"redis://{servers}/{stream}"
+        host, _, port = servers.rpartition(":")
+        self._options = {"host": host or port, "port": int(port) if host else 6379, "db": database, **options}
+        self._stream, self._group = stream, group
+        self._field = None if field is None else field.encode()
+        self._tell = tell
+        self._client: Any = None
+        self._after = "0"
+
+    def fetch(self, most: int, seconds: float) -> Messages | None:
+        """Entries that are pending, in order, and then new ones."""
+        from redis.exceptions import RedisError
+
+        try:
+            entries = self._read(most, seconds)
+        except (RedisError, OSError) as error:
+            self.close()
+            raise Unreachable(type(error).__name__) from None
+        if self._after != _NEW:
+            self._after = entries[-1][0].decode() if entries else _NEW
+        found = [(name, self._payload(fields)) for name, fields in entries if fields]  # deleted ones have none
+        if not found:
+            return None
+        payloads = Block.of([payload for _, payload in found])
+        lacking = "" if self._field is None else f", which has no field {self._field.decode()!r}"
+        places = [f"entry {name.decode()}{lacking if payload is _NO_PAYLOAD else ''}" for name, payload in found]
+        return Messages(payloads, [name for name, _ in entries], places.__getitem__)
+
+    def waiting(self) -> int | None:
+        """How many entries the group has not been given; Redis knows from version 7 on."""
+        from redis.exceptions import RedisError
+
+        try:
+            groups = self._connected().xinfo_groups(self._stream)
+        except (RedisError, OSError):  # or this user may not ask
+            return None
+        found: list[int | None] = [each.get("lag") for each in groups if each["name"] == self._group.encode()]
+        return found[0] if found else None
+
+    def acknowledge(self, messages: Messages) -> None:
+        """Take the entries off the list of pending ones."""
+        from redis.exceptions import RedisError
+
+        try:
+            self._connected().xack(self._stream, self._group, *messages.receipt)
+        except (RedisError, OSError) as error:
+            self.close()
+            raise Unreachable(type(error).__name__) from None
+
+    def close(self) -> None:
+        """Disconnect. Entries whose delivery was lost may be pending then: they are read first."""
+        self._after = "0"
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+
+    def _read(self, most: int, seconds: float) -> list[Any]:
+        """Entries: their names and fields."""
+        answer = self._connected().xreadgroup(
+            self._group, _CONSUMER, {self._stream: self._after}, count=most, block=max(int(seconds * 1000), 1)
+        )
+        streams = list(answer.values()) if isinstance(answer, dict) else [each[1] for each in answer or ()]
+        entries: list[Any] = streams[0] if streams else []
+        return entries[0] if entries and isinstance(entries[0], list) else entries
+
+    def _connected(self) -> Any:
+        if self._client is None:
+            import redis
+
+            client = redis.Redis(**{**self._options, "decode_responses": False})
+            try:
+                client.xgroup_create(self._stream, self._group, id="0")
+            except redis.ResponseError as error:
+                if "MKSTREAM" in str(error):  # which Redis proposes where the stream is missing
+                    client.xgroup_create(self._stream, self._group, id="0", mkstream=True)
+                    self._tell("made", "the stream was missing and is made, empty: check its name")
+                elif "BUSYGROUP" not in str(error):  # the group is there already
+                    raise
+            self._client = client
+        return self._client
+
+    def _payload(self, fields: dict[bytes, bytes]) -> bytes:
+        return _as_json(fields) if self._field is None else fields.get(self._field) or _NO_PAYLOAD
+
+
+def _as_json(fields: dict[bytes, bytes]) -> bytes:
+    """The fields of an entry as an object; a value that is written like an integer is one.
+
+    >>> _as_json({b"user": b"17", b"clinic": b"north", b"ward": b"007"})
+    b'{"user":17,"clinic":"north","ward":"007"}'
+    """
+    return b"{" + b",".join(_as_text(name) + b":" + _value(value) for name, value in fields.items()) + b"}"
+
+
+def _value(value: bytes) -> bytes:
+    return value if _NUMBER.fullmatch(value) else _as_text(value)
+
+
+def _as_text(value: bytes) -> bytes:
+    return json.dumps(value.decode(errors="replace")).encode()
