@@ -352,6 +352,17 @@ def _before_noise(note: Callable[[Any], None]) -> None:
     noisy_counts.add_from_system = noted
 
 
+# --- what Polars keeps ------------------------------------------------------------------------------------------------
+
+
+def decoders_not_overwritten() -> None:
+    """What the decoders of Polars' threads keep of the last files: what was done before."""
+    from panprivacy.ingest import arrow, columnar
+
+    for module in (arrow, columnar):
+        _replace(module, "overwrite_decoder", lambda: None)
+
+
 # --- what NumPy keeps -------------------------------------------------------------------------------------------------
 
 

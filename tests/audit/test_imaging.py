@@ -92,6 +92,8 @@ def test_a_skipped_wipe_is_found(leak: str, scenario: Scenario, found: str) -> N
         "pipe with folder",
         "pipe with times",
         "pipe with strangers",
+        "pipe, DistinctCount, Arrow",
+        "files behind URLs, DistinctCount, Arrow",
         "batches with strangers",
         "folder, lost shard",
         "counts of releases, Density",
@@ -151,6 +153,13 @@ def test_what_numpy_would_keep_is_found(name: str, leak: str, found: str) -> Non
     result = image(name, USERS, plants=[f"leaks:{leak}"])
 
     assert getattr(result, found), result
+
+
+@pytest.mark.parametrize("name", ["pipe, DistinctCount, Arrow", "files behind URLs, DistinctCount, Parquet"])
+def test_what_decoders_of_polars_would_keep_is_found(name: str) -> None:
+    result = image(name, USERS, plants=["leaks:decoders_not_overwritten"])
+
+    assert result.ids_found, result
 
 
 def test_a_hardened_process_leaves_nothing_of_python_objects() -> None:

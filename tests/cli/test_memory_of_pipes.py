@@ -68,25 +68,25 @@ def test_a_pipe_that_is_not_started_that_way_keeps_ids(tmp_path: Path) -> None:
     assert sum(left[:-1]) > 0
 
 
-def test_no_id_of_an_earlier_file_is_in_the_memory_of_a_command_that_waits_for_the_next() -> None:
-    """Of CSV. What Polars' decoder of Parquet leaves is an exception that docs/explanation/guarantee.md states."""
-    assert _left_of_files(program=True) == [0] * 4
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_no_id_of_a_file_is_in_the_memory_of_a_command_that_waits_for_the_next(form: str) -> None:
+    assert _left_of_files(form, program=True) == [0] * 4
 
 
 def test_a_command_that_reads_urls_and_is_not_started_that_way_keeps_ids() -> None:
     """So the test above would find them."""
-    assert sum(_left_of_files(program=False)) > 0
+    assert sum(_left_of_files("csv", program=False)) > 0
 
 
-def _left_of_files(*, program: bool) -> list[int]:
+def _left_of_files(form: str, *, program: bool) -> list[int]:
     """Serve some files, each when the one before is counted; of each of them, how many ids are found afterwards."""
     pytest.importorskip("aiohttp")
     served, files = FileServer(5), IDS[:4]
     urls = [f"http://127.0.0.1:{served.port}/{number}" for number in range(5)]
-    process = start("distinct", *urls, "--ids", "text", "-c", "who", "-e", 1, "-f", "csv", program=program)
+    process = start("distinct", *urls, "--ids", "text", "-c", "who", "-e", 1, "-f", form, program=program)
     for batch in files:
         frame, out = pl.DataFrame({"who": batch}), io.BytesIO()
-        frame.write_csv(out)
+        frame.write_csv(out) if form == "csv" else frame.write_parquet(out)
         served.serve(out.getvalue())
         while not served.is_done:
             assert process.poll() is None, process.communicate()

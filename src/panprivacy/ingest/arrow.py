@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panprivacy.ingest.batch import BadInput, Batch, Columns
-from panprivacy.ingest.columnar import wanted
+from panprivacy.ingest.columnar import overwrite_decoder, wanted
 from panprivacy.ingest.problems import ProblemType, Refused
 from panprivacy.memory.scratch import Scratch
 
@@ -408,6 +408,7 @@ class ArrowStream:
         self._needed = PREFIX.size  # bytes that must have come before the next message can be told
         self._schema = b""
         self._fault = ""
+        self._is_packed = False  # whether any record batch so far was compressed
         self.rows = 0
         """How many rows have been handed on."""
 
@@ -457,6 +458,7 @@ class ArrowStream:
     def _whole(self, start: int) -> bytes:
         try:
             message = Message.read(memoryview(bytes(self._rest[PREFIX.size : start])))
+            self._is_packed |= message.kind == BATCH and message.header.place(3) is not None
         except (struct.error, NotThere):
             self._fault = _DAMAGED
             return b""
@@ -490,7 +492,10 @@ class ArrowStream:
 
     def parse(self, block: bytes) -> "pl.DataFrame":
         """Read some record batches; safe on several threads."""
-        return wanted(self._file, _frame(block).lazy(), self._columns).collect()
+        found = wanted(self._file, _frame(block).lazy(), self._columns).collect()
+        if self._is_packed:
+            overwrite_decoder()
+        return found
 
     def batch(self, _block: bytes, parsed: "Callable[[], pl.DataFrame]", position: int) -> Batch:
         """Number the rows of a block."""

@@ -4,15 +4,25 @@ Such files have columns of bytes for UUIDs, hashes, and text that its writer did
 tell what a column of bytes was written as, so each value is told by itself: 16 bytes that are not all printable ASCII
 are a UUID, which as ASCII it cannot be; other bytes are text if they are UTF-8, and are written in hexadecimal if they
 are not.
+
+Polars' threads live as long as the process. Each of them keeps a decoder of Zstandard with up to 64 KiB of the bytes
+that it decoded, in memory that is never freed. So all of them decode some bytes of no meaning when a file ends, at one
+moment: a thread that has come waits for the others, and none of them comes twice.
 """
 
+import io
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import cache
+from hashlib import shake_128
+from threading import Barrier, BrokenBarrierError, get_ident
 from typing import TYPE_CHECKING, Any
 
 from panprivacy.ingest.batch import BadInput, Batch, Columns, Kind
 from panprivacy.ingest.files import ARROW_FILE, PARQUET, Format, size_of
 from panprivacy.ingest.remote import RemoteFile, RemoteTable
+from panprivacy.memory.hardening import polars_overwrites
+from panprivacy.memory.intrinsics import wipe_stack
 
 if TYPE_CHECKING:
     import polars as pl
@@ -46,6 +56,68 @@ def read_columnar(file: str, columns: Columns, format_: Format) -> Iterator[Batc
     except (PolarsError, PanicException, OSError) as error:
         after = f", somewhere after row {before}" if before else ""
         raise BadInput(file, f"not a whole {format_.capitalize()} file{after}: {_first_line(error)}") from None
+    overwrite_decoders()
+
+
+# --- What the decoders keep -------------------------------------------------------------------------------------------
+
+_BLOCK = 2**17  # bytes that Zstandard decodes at a time
+_FIRST_WAIT = 0.02  # seconds in which all threads should come; twice as long each time that one did not
+
+
+def overwrite_decoders() -> None:
+    """Overwrite what Polars' threads keep of the files that they decoded."""
+    import polars as pl
+
+    if not polars_overwrites():
+        return
+    threads, wait, done = pl.thread_pool_size(), _FIRST_WAIT, set[int]()
+    while len(done) < threads:
+        rows = pl.LazyFrame({"": range(16 * threads)})  # more than any of them takes ahead
+        rows.map_batches(_Overwriting(done, threads, wait), streamable=True).collect(engine="streaming")
+        wait *= 2
+
+
+class _Overwriting:
+    """Called by Polars' threads: each that comes for the first time overwrites its decoder, and waits for the rest."""
+
+    def __init__(self, done: set[int], threads: int, wait: float) -> None:
+        self._done, self._wait, self._all_there = done, wait, Barrier(threads - len(done))
+
+    def __call__(self, rows: "pl.DataFrame") -> "pl.DataFrame":
+        if get_ident() not in self._done:
+            overwrite_decoder()
+            self._done.add(get_ident())
+            with suppress(BrokenBarrierError):
+                self._all_there.wait(self._wait)
+        return rows
+
+
+def overwrite_decoder() -> None:
+    """Overwrite what this thread's decoder of Zstandard keeps, and the dead part of its stack.
+
+    Not where Polars leaves what it frees: there, copies of all ids stay behind.
+    """
+    import polars as pl
+
+    if not polars_overwrites():
+        return
+    pl.read_ipc_stream(io.BytesIO(_of_no_meaning()))
+    wipe_stack()
+
+
+@cache
+def _of_no_meaning() -> bytes:
+    """An Arrow stream with a whole block that Zstandard can only pack symbol by symbol, so all of it are literals."""
+    import polars as pl
+
+    octets = shake_128(b"").digest(_BLOCK).translate(bytes(range(128)) * 2)
+    packed = io.BytesIO()
+    pl.DataFrame({"": pl.Series([octets], dtype=pl.Binary)}).write_ipc_stream(packed, compression="zstd")
+    return packed.getvalue()
+
+
+# --- Scans ------------------------------------------------------------------------------------------------------------
 
 
 def _batches(parts: "Iterator[pl.LazyFrame]") -> "Iterator[pl.DataFrame]":

@@ -167,6 +167,12 @@ def _overwritten_by_polars() -> Measure:
     return Measure(name, in_force=True)
 
 
+def polars_overwrites() -> bool:
+    """Whether Polars was told to overwrite what it frees."""
+    variable, setting = _POLARS
+    return setting in os.environ.get(variable, "")
+
+
 @cache  # a process that is not dumpable may not read this any more
 def _environment_at_start() -> str:
     with suppress(OSError):

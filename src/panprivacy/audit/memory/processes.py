@@ -264,11 +264,9 @@ class Command(ProcessUnderAudit):
     where releases go by times.
     """
 
-    _format = "csv"
-
     def __init__(self, trial: Trial, pool: UserPool, folders: Folders) -> None:
         super().__init__(trial, pool, folders)
-        words = trial.scenario.pipe
+        words, self._format, self._header = trial.scenario.pipe, trial.scenario.form.lower(), b""
         self._timed, self._skips, self._day = "--time" in words, "--skip-outside" in words, 0
         self._state = folders.imaged / (SHARDS if SHARDS in words else STATE) if "--state" in words else None
         listed = folders.handed / LIST
@@ -326,9 +324,17 @@ class Command(ProcessUnderAudit):
         return [TableVersion.at(location, self.pid) for location in shards_of(StateFolder(self._state))]
 
     def _write(self, rows: bytes) -> None:
+        """Send rows. The first are the header, which every file and every Arrow stream has."""
+        if self._format == "csv" and not self.trial.scenario.remote:
+            self._send(rows)
+        elif self._header:
+            self._send(_packed(self._header + rows, self._format, in_file=self.trial.scenario.remote))
+        self._header = self._header or rows
+
+    def _send(self, content: bytes) -> None:
         assert self._process.stdin is not None
         try:
-            self._process.stdin.write(rows)
+            self._process.stdin.write(content)
             self._process.stdin.flush()
         except BrokenPipeError:
             self._fail("the command has ended")
@@ -373,21 +379,16 @@ class Fetching(Command):
     """A command that reads files from a web server: every batch is a file, and then it waits for the next."""
 
     def __init__(self, trial: Trial, pool: UserPool, folders: Folders) -> None:
-        self._format = trial.scenario.remote.lower()
         self._server = FileServer(len(trial.scenario.steps) + 1)
-        self._header = b""
         super().__init__(trial, pool, folders)
         self._open.callback(self._server.close)
 
     def _files(self) -> list[str]:
         return [f"http://127.0.0.1:{self._server.port}/{number}" for number in range(len(self._server.files))]
 
-    def _write(self, rows: bytes) -> None:
-        """Serve a file with these rows, and wait until the command asks for the one after it."""
-        if not self._header:
-            self._header = rows
-            return
-        self._server.serve(self._header + rows if self._format == "csv" else _parquet_of(self._header + rows))
+    def _send(self, content: bytes) -> None:
+        """Serve a file, and wait until the command asks for the one after it."""
+        self._server.serve(content)
         deadline = monotonic() + _PATIENCE
         while not self._server.is_done:
             if self._process.poll() is not None or monotonic() > deadline:
@@ -452,12 +453,16 @@ class FileServer:
         self._listening.server_close()
 
 
-def _parquet_of(rows: bytes) -> bytes:
+def _packed(rows: bytes, form: str, *, in_file: bool) -> bytes:
+    """Rows of CSV in another form, compressed by Zstandard; Arrow as a file or as a stream."""
     import polars as pl
 
-    out = BytesIO()
-    pl.read_csv(rows).write_parquet(out)
-    return out.getvalue()
+    if form == "csv":
+        return rows
+    packed, table = BytesIO(), pl.read_csv(rows)
+    write = table.write_parquet if form == "parquet" else table.write_ipc if in_file else table.write_ipc_stream
+    write(packed, compression="zstd")
+    return packed.getvalue()
 
 
 def versions_of(process: int, pool: UserPool) -> list[TableVersion]:

@@ -30,8 +30,10 @@ class Scenario:
     hardened: bool = False
     pipe: tuple[str, ...] = ()
     """The command and its options, where the scenario is one of the command line: events come through a pipe."""
-    remote: str = ""
-    """What files are, where the command reads them from a web server: CSV or Parquet. Every batch is a file."""
+    form: str = "CSV"
+    """What the command reads: CSV, Parquet or Arrow."""
+    remote: bool = False
+    """Whether the command reads files from a web server. Every batch is a file."""
     service: str = ""
     """What bodies are, where the scenario is one of the service: CSV, NDJSON, Arrow or JSON."""
     encrypted: bool = False
@@ -220,15 +222,24 @@ SCENARIOS = (
         steps=_PIPED,
         pipe=(*_DISTINCT, *_TIMED),
     ),
-    Scenario("files behind URLs, CSV", steps=_FETCHED, pipe=_DENSITY, remote="CSV"),
-    Scenario("files behind URLs, Parquet", steps=_FETCHED, pipe=_DENSITY, remote="Parquet"),
     Scenario(
-        "files behind URLs, DistinctCount",
-        "DistinctCount, text",
-        "list of text",
-        steps=_FETCHED,
-        pipe=_DISTINCT,
-        remote="CSV",
+        "pipe, DistinctCount, Arrow", "DistinctCount, text", "list of text", steps=_PIPED, pipe=_DISTINCT, form="Arrow"
+    ),
+    *(
+        Scenario(f"files behind URLs, {form}", steps=_FETCHED, pipe=_DENSITY, form=form, remote=True)
+        for form in ("CSV", "Parquet")
+    ),
+    *(
+        Scenario(
+            f"files behind URLs, DistinctCount, {form}",
+            "DistinctCount, text",
+            "list of text",
+            steps=_FETCHED,
+            pipe=_DISTINCT,
+            form=form,
+            remote=True,
+        )
+        for form in ("CSV", "Parquet", "Arrow")
     ),
     *(Scenario(f"service, {form}", steps=_PIPED, service=form) for form in ("CSV", "NDJSON", "Arrow", "slots")),
     *(
