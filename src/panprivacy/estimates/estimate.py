@@ -72,9 +72,8 @@ class Estimate(NamedTuple):
 
     @property
     def tells(self) -> bool:
-        """Whether a share is known better than by a guess: a finite value, and an interval shorter than [0, 1]."""
-        known = isfinite(self.value) and self.interval != (0.0, 1.0)
-        return known and (self.stderr is None or self.stderr <= GUESS)
+        """Whether there was enough data for it: it has a value."""
+        return isfinite(self.value)
 
     def shown(self, interval: str) -> str:
         """The number, its standard error if it is known, and its interval, under the name that the interval has."""
