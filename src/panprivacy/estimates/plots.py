@@ -428,7 +428,8 @@ def period_name(length: timedelta) -> str:
 
 def zone_name(time: "datetime | date") -> str:
     """The name of the time zone of a time; a day is one of UTC."""
-    return getattr(getattr(time, "tzinfo", None), "key", "UTC")
+    zone = getattr(time, "tzinfo", None)
+    return "UTC" if zone is None else getattr(zone, "key", str(zone))
 
 
 # --- frequencies ----------------------------------------------------------------------------------------------------
