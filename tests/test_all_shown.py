@@ -16,11 +16,11 @@ import panprivacy as pp
 from panprivacy import registry
 from panprivacy.client import ServedRelease
 from panprivacy.display import Tabular
-from panprivacy.errors import InvalidType, PanPrivacyError
+from panprivacy.errors import PanPrivacyError
 from panprivacy.estimates.release import AnyRelease
 from panprivacy.registry import example, options_of
 from panprivacy.serve.records import record_of
-from panprivacy.testing import SeededCoins
+from panprivacy.testing import SeededCoins, refused
 
 USERS, RELEASES = 2_000, 3
 GROUPS = ["north" if i % 2 else "south" for i in range(USERS)]
@@ -125,10 +125,10 @@ def test_a_release_comes_back_from_its_plain_data(kind: Any, divided: dict[str, 
         assert json.loads(json.dumps(again.to_dict())) == plain
         told, frame = again.to_polars(), each.to_polars()
         assert told.columns == frame.columns
-        for name in frame.columns:
-            same = told[name].cast(pl.String) if frame[name].dtype == pl.Datetime else told[name]
-            if frame[name].dtype != pl.Datetime:
-                assert same.eq_missing(frame[name]).all() or same.is_nan().any(), name
+        times = [
+            name for name in frame.columns if frame[name].dtype == pl.Datetime
+        ]  # their zones have lost their names
+        assert told.drop(times).equals(frame.drop(times))
         if kind.TRAITS.word is not None:
             served = ServedRelease(record_of(1, each, "2026-01-05T00:00:00+00:00", None))
             assert served.to_polars().columns == frame.columns
@@ -169,5 +169,5 @@ def test_before_anything_is_released_a_sentence_says_so() -> None:
 @pytest.mark.parametrize("kind", [kind for kind in registry.estimators() if kind.TRAITS.own_periods])
 def test_an_estimator_with_periods_of_its_own_is_not_put_into_windows(kind: Any) -> None:
     """It was refused only when a window ended, after its events had been counted."""
-    with pytest.raises(InvalidType, match="of its own, which windows do not count"):
+    with refused("not-for-windows"):
         pp.Windows(lambda: example(kind, USERS, 8.0, coins=SeededCoins(1)), every="7d", start="2026-01-05")

@@ -50,20 +50,7 @@ NOT_PRIVATE: dict[str, Any] = {"linestyle": (0, (4, 1.5)), "markerfacecolor": "w
 """The line of an algorithm that is not private, in every picture: dashed, with hollow markers."""
 
 _FONT = "DejaVu Sans"
-_MORE_FONTS = (
-    "Noto Sans CJK JP",
-    "Noto Sans CJK SC",
-    "Hiragino Sans",
-    "PingFang SC",
-    "Yu Gothic",
-    "Microsoft YaHei",
-    "Malgun Gothic",
-    "WenQuanYi Zen Hei",
-    "IPAexGothic",
-    "Noto Sans Devanagari",
-    "Noto Sans Thai",
-    "Arial Unicode MS",
-)
+_MORE_FONTS = ("Noto Sans CJK JP", "Noto Sans CJK SC", "Hiragino Sans", "PingFang SC", "Yu Gothic", "Microsoft YaHei")
 """Fonts of systems that have letters which the first one lacks: names of groups are of any language."""
 _LOOK: dict[Any, Any] = {
     "font.size": 10,

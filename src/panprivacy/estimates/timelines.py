@@ -368,7 +368,7 @@ def draw_series(
             _draw_releases(panel, _any(ends), releases, words, top)
             if lines[name]:
                 style: dict[str, Any] = {"color": words.colour, "alpha": _PALE if noisy else 1.0, "zorder": 3}
-                panel.plot(_any(ends), lines[name], label="monotone curve fitted to them", **style)
+                panel.plot(_any(ends), lines[name], label="smoothed: never falls", **style)
             made.name(name, noisy)
         made.dates(_any(ends))
         shown = list(chain(*(ordered[name] for name in made.by_label)))
