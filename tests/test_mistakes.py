@@ -90,6 +90,13 @@ MISTAKES: dict[str, Mistake] = {
     ),
     # one, many, and frames
     "many ids for one": Mistake(numbers, many(7), "one-id", "use update"),
+    "the name of a file for ids": Mistake(anybody, many("visits.csv"), "one-id", "scan_csv"),
+    "one release for a series": Mistake(
+        nothing,
+        lambda _: pp.monotone(numbers().release()),
+        "curve-release",
+        "a list of releases",  # type: ignore[arg-type]
+    ),
     "a text for many ids": Mistake(numbers, many("12"), "one-id", "use update"),
     "a whole frame": Mistake(numbers, many(pl.DataFrame(FRAME)), "not-a-column", "frame.select('user')"),
     "a whole pandas frame": Mistake(numbers, many(pd.DataFrame(FRAME)), "not-a-column", "frame['user']"),

@@ -119,14 +119,16 @@ def streams() -> dict[str, Any]:
     import pyarrow as pa
 
     batch = pa.record_batch({"user": range(500)})
+    duckdb = pytest.importorskip("duckdb")
     return {
+        "relation": duckdb.from_arrow(pa.Table.from_batches([batch, batch])),
         "reader": pa.RecordBatchReader.from_batches(batch.schema, [batch, batch]),
         "lazy frame": pl.LazyFrame({"user": [*range(500), *range(500)]}),
     }
 
 
 @pytest.mark.parametrize("column", [None, "user"])
-@pytest.mark.parametrize("kind", ["reader", "lazy frame"])
+@pytest.mark.parametrize("kind", ["reader", "lazy frame", "relation"])
 def test_what_comes_in_batches_shows_its_events_too(
     kind: str, column: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

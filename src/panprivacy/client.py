@@ -11,13 +11,21 @@ from collections.abc import Callable, Iterable, Iterator
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from ipaddress import ip_address
 from itertools import islice
+from pathlib import Path
 from types import SimpleNamespace, TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
 from panprivacy.checks import check_level
+from panprivacy.display import Tabular
 from panprivacy.errors import BudgetExhausted, InvalidValue, OutsideUniverse, PanPrivacyError, ServiceUnavailable
 from panprivacy.ingest.problems import ProblemType, Refused
+
+if TYPE_CHECKING:
+    import polars as pl
+    from matplotlib.axes import Axes
+
+    from panprivacy.estimates.release import AnyRelease
 
 _ARROW = "application/vnd.apache.arrow.stream"
 _LATER = (408, 429, 500, 503, 507)  # statuses of requests that were not served, and may be later
@@ -244,7 +252,7 @@ class Client:
         return answer.status, said, float(wait) if wait.isdecimal() else 0.0
 
 
-class ServedRelease(SimpleNamespace):
+class ServedRelease(SimpleNamespace, Tabular):
     """A release that a service has published: the fields of the estimator's release, such as `density`.
 
     Besides, `id` is its number in the list of the service, `at` its time, `period` its period, if it has one.
@@ -258,6 +266,33 @@ class ServedRelease(SimpleNamespace):
     def to_dict(self) -> dict[str, Any]:
         """All fields of the estimator's release."""
         return dict(self._fields)
+
+    def to_polars(self) -> "pl.DataFrame":
+        """The frame of the estimator's release."""
+        return _released(self._fields).to_polars()
+
+    def plot(self, path: str | Path | None = None, *, ax: "Axes | None" = None) -> "Axes":
+        """Draw the release, and return Matplotlib's axes; with a path also into a file."""
+        return _released(self._fields).plot(path, ax=ax)
+
+
+def _released(found: dict[str, Any]) -> "AnyRelease":
+    """The release of the library that has these fields; of a release by category, its categories have them."""
+    from panprivacy.estimates import CountRelease, FrequencyRelease, Release
+    from panprivacy.estimates.actives import ActivesRelease
+    from panprivacy.estimates.retention import RetentionRelease
+    from panprivacy.estimators.continual.observed import Observation
+
+    row = found if "groups" not in found or "universe" in found else found["groups"][0]
+    kinds: dict[str, type[AnyRelease]] = {  # by a field that only they have
+        "active": ActivesRelease,
+        "cohort": RetentionRelease,
+        "up_to": FrequencyRelease,
+        "moves_left": Observation,
+    }
+    kind = next((kind for name, kind in kinds.items() if name in row), None)
+    first = next(name for name in row if name != "group")
+    return (kind or (Release if first == "density" else CountRelease)).from_dict(found)
 
 
 def _plain(value: Any) -> Any:

@@ -198,10 +198,25 @@ def group_column(label: int | str | None) -> "pl.Expr":
     return pl.lit(label, dtype=pl.Int64 if isinstance(label, int) else None).alias("group")
 
 
+def plain_labels(labels: list[Any]) -> list[Any]:
+    """Labels of groups for one column: numbers beside a text are texts.
+
+    >>> plain_labels([1, 2, "others", None]), plain_labels([1, 2])
+    (['1', '2', 'others', None], [1, 2])
+    """
+    if len({type(label) for label in labels if label is not None}) < 2:
+        return labels
+    return [None if label is None else str(label) for label in labels]
+
+
 class Tabular(ABC):
-    """Has ``to_polars()`` and ``to_pandas()``."""
+    """Has ``to_dict()``, ``to_polars()`` and ``to_pandas()``."""
 
     __slots__ = ()
+
+    @abstractmethod
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain numbers and text, for JSON."""
 
     @abstractmethod
     def to_polars(self) -> "pl.DataFrame":

@@ -10,11 +10,10 @@ import polars as pl
 import pytest
 from commands import refused, run
 from terminal import watched
-from test_plots import COUNTED, USERS, WEEKLY, _visits  # noqa: F401
+from test_plots import BY, COUNTED, USERS, WEEKLY, _visits  # noqa: F401
 
 import panprivacy as pp
 
-BY = "--by clinic --categories north,south"
 SERIES = COUNTED["series"]
 
 
@@ -31,6 +30,9 @@ def test_every_command_prints_one_table(command: str) -> None:
     found = table(command)
     assert found.height > 0
     assert all(found.columns)
+    result = run(*shlex.split(command), "--json")
+    assert result.exit_code == 0, result.output
+    assert all(isinstance(json.loads(line), dict) for line in result.stdout.splitlines())
 
 
 @pytest.mark.slow

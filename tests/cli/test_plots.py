@@ -11,6 +11,8 @@ USERS = 2000
 DAYS = 21
 BUDGET = f"-n {USERS} -e 4"
 WEEKLY = "--release-every 7d"
+LISTED = "--universe-file users.csv:user --group clinic"
+BY = "--by clinic --categories north,south"
 COUNTED = {
     "density": f"density visits.csv -c user {BUDGET}",
     "distinct": "distinct visits.csv -c user -e 4",
@@ -22,7 +24,20 @@ COUNTED = {
     "retention by time": f"retention visits.csv -c user {BUDGET} --releases 2 {WEEKLY} --time when --start 2026-01-05",
     "series": f"density visits.csv -c user {BUDGET} --releases 3 {WEEKLY} --time when",
     "series of counts": f"counts visits.csv -c user {BUDGET} --up-to 4 --releases 3 {WEEKLY} --time when",
+    "groups": f"density visits.csv -c user -e 4 {LISTED}",
+    "groups of counts": f"counts visits.csv -c user -e 4 --up-to 4 {LISTED}",
+    "groups of actives": f"actives visits.csv -c user -e 8 {LISTED} --time when --start 2026-01-05 --span 7d",
+    "groups of retention": f"retention visits.csv --then later.csv -c user -e 8 {LISTED}",
+    "categories": f"density visits.csv -c user {BUDGET} {BY}",
+    "categories of distinct users": f"distinct visits.csv -c user -e 4 {BY}",
+    "series of groups": f"density visits.csv -c user -e 8 {LISTED} --releases 3 {WEEKLY} --time when",
+    "windows": f"density visits.csv -c user {BUDGET} {WEEKLY} --time when --anew",
+    "windows of categories": f"density visits.csv -c user {BUDGET} {WEEKLY} --time when --anew {BY}",
+    "windows of distinct users": f"distinct visits.csv -c user -e 4 {WEEKLY} --time when --anew",
     "plan": "plan -n 100000 -e 1",
+    "plan of groups": "plan -e 1 --groups north=4000,south=2000",
+    "plan of categories": "plan -n 100000 -e 1 --categories flu,cold",
+    "plan of distinct users": "plan -e 1 --count 10000",
     "plan of counts": "plan -n 100000 -e 1 --up-to 4",
     "plan of actives": "plan -n 100000 -e 1 --estimator ActiveUsers --span 7d",
     "plan of retention": "plan -n 100000 -e 1 --estimator Retention",
@@ -39,6 +54,7 @@ def _visits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clinic = pl.when(pl.col("user") % 3 == 0).then(pl.lit("north")).otherwise(pl.lit("south"))
     rows.select("user", when=when, clinic=clinic).write_csv("visits.csv")
     rows.head(1000).write_csv("later.csv")
+    pl.DataFrame({"user": range(USERS)}).select("user", clinic=clinic).write_csv("users.csv")
 
 
 def _is_picture(name: str) -> bool:

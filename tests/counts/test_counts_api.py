@@ -170,3 +170,10 @@ def test_windows_and_lists_take_it_like_any_other() -> None:
     weeks.update_many(list(range(1000)) * 2, time="2026-01-06")
     weeks.advance("2026-01-14")
     assert weeks.closed[0].release.at_least[1] > 0.5
+
+
+def test_only_who_counts_to_one_is_sent_to_density() -> None:
+    for up_to, sent in ((1, True), (1000, False)):
+        with pytest.raises(pp.InvalidValue) as error:
+            pp.Counts(1000, 1.0, up_to)
+        assert ("pp.Density" in str(error.value)) is sent

@@ -42,10 +42,16 @@ HINTS = {
     "normalize": "--normalize {value} reads both as one, --normalize none as two",
     "skip-outside": "--skip-outside leaves such rows out",
     "text-ids": "ids that are text need --universe-file FILE, or distinct --ids text",
+    "plan-epsilon": "--epsilon E, or --universe N --alpha A",
     "text-nodes": "nodes that are text need --nodes FILE",
 }
 """What a command adds to an error of the library, by its code or the names of its hints: the option that helps."""
 
+
+_OTHER_NAMES = {
+    "--error": "panprivacy plan --alpha A says what an error of A takes; distinct alone has --error",
+}
+"""For options of one command that people look for in others, where none has a similar name."""
 
 _NARROWEST = 10  # letters of a column on a terminal, whose later rows may be longer than the first
 
@@ -64,13 +70,21 @@ def plain_errors() -> Iterator[None]:
         raise SystemExit(1) from None
     except CycloptsError as error:
         error.verbose = False
-        raise refused(str(error)) from None
+        raise refused(_with_other_name(str(error))) from None
     except (PanPrivacyError, ValueError, OSError) as error:
         raise refused(cause_of(error)) from None
     except KeyboardInterrupt as interrupt:
         number = interrupt.number if isinstance(interrupt, Ended) else signal.SIGINT
         how = "interrupted" if number == signal.SIGINT else f"ended by {signal.Signals(number).name}"
         raise refused(f"{how}; a state file is as it was last saved", 128 + number) from None
+
+
+def _with_other_name(why: str) -> str:
+    """What is wrong with an option; where the most similar one is something else, the one that helps."""
+    for option, instead in _OTHER_NAMES.items():
+        if why.startswith(f"Unknown option: {option}."):
+            return f"Unknown option: {option}. {instead}"
+    return why
 
 
 def refused(why: str, status: int = 2) -> SystemExit:

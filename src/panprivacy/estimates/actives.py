@@ -1,6 +1,6 @@
 """Who was active in the last 1, 2, 3, ... days: the release of an `ActiveUsers` at the end of a day."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from panprivacy.display import Rows, Tabular, group_column
-from panprivacy.errors import InvalidValue
+from panprivacy.errors import InvalidValue, PanPrivacyError
 from panprivacy.estimates.errors import interval_within
 from panprivacy.estimates.estimate import (
     NOT_ENOUGH,
@@ -22,7 +22,7 @@ from panprivacy.estimates.estimate import (
     optional,
     series,
 )
-from panprivacy.estimates.release import AnyRelease
+from panprivacy.estimates.release import AnyRelease, Cost
 from panprivacy.estimates.smoothing import local_lines
 
 if TYPE_CHECKING:
@@ -144,6 +144,12 @@ class ActivesRelease(AnyRelease):
         times = {"start": self.start.isoformat(), "end": self.end.isoformat()}
         return dict.fromkeys(parts) | super().to_dict() | times
 
+    @classmethod
+    def from_dict(cls, found: Mapping[str, Any], cost: Cost | None = None) -> Self:
+        """The release that `to_dict` wrote."""
+        times = {name: datetime.fromisoformat(found[name]) for name in ("start", "end")}
+        return super().from_dict({**found, **times}, cost)
+
     def to_polars(self) -> "pl.DataFrame":
         """A frame with a row for the last 1, 2, ... days, as shares and as counts.
 
@@ -236,6 +242,8 @@ class ActivesSeries(Tabular):
         """A frame with a row for each day and each k of "the last k days"."""
         import polars as pl
 
+        if not self.releases:
+            raise PanPrivacyError("there is no frame before a day is over", code="nothing-released")
         return pl.concat([each.to_polars() for each in self.releases])
 
     def to_dict(self) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """A series of releases as a curve that never falls, as the number of those who have *ever* appeared never does."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import ceil, inf, isclose, isfinite
@@ -165,6 +165,10 @@ def monotone(releases: Sequence[R], *, weights: Sequence[float] | None = None) -
     bounds is the fit without them, brought between them. Woodroofe and Sun, *A penalized maximum likelihood estimate of
     f(0+) when f is non-increasing* (1993): the ends.
     """
+    if not isinstance(releases, Iterable):
+        raise InvalidType(
+            f"a monotone curve is fitted to a list of releases, got a {type(releases).__name__}", code="curve-release"
+        )
     made = tuple(releases)
     _check_series(made)
     _check_weights(weights, len(made))

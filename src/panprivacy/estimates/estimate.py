@@ -1,7 +1,7 @@
 """An estimate: a number with its standard error, its confidence interval, its raw value and its unit."""
 
 from collections.abc import Mapping
-from math import isfinite, nan
+from math import inf, isfinite, nan
 from typing import Any, Generic, Literal, NamedTuple, NoReturn, Protocol, TypeAlias, TypeVar, cast, overload
 
 from panprivacy.errors import NoEstimate
@@ -72,9 +72,8 @@ class Estimate(NamedTuple):
 
     @property
     def tells(self) -> bool:
-        """Whether a share is known better than by a guess: a finite value, and an interval shorter than [0, 1]."""
-        known = isfinite(self.value) and self.interval != (0.0, 1.0)
-        return known and (self.stderr is None or self.stderr <= GUESS)
+        """Whether there was enough data for it: it has a value."""
+        return isfinite(self.value)
 
     def shown(self, interval: str) -> str:
         """The number, its standard error if it is known, and its interval, under the name that the interval has."""
@@ -155,6 +154,37 @@ def _fields(estimate: Estimate | Series, name: str, bounds: str) -> dict[str, An
     found = {name: estimate.value, f"{name}_stderr": estimate.stderr, f"{name}_{bounds}": estimate.interval}
     found[f"raw_{name}"] = estimate.raw
     return {field: value for field, value in found.items() if value is not None}
+
+
+def read_estimates(found: Mapping[str, Any], bounds: str) -> dict[str, "Estimate | Series"]:
+    """Estimates from the fields of a release, as `fields` named them; JSON's null is no number, or no end.
+
+    >>> read_estimates({"count": 7.0, "count_stderr": 2.0, "count_interval": [3.0, None], "level": 0.95}, "interval")
+    {'count': Estimate(value=7.0, stderr=2.0, interval=(3.0, inf), raw=None, unit='users')}
+    """
+    names = [name for name in found if found.get(f"{name}_{bounds}") is not None]
+    return {name: _read(name, found, found[f"{name}_{bounds}"]) for name in names}
+
+
+def _read(name: str, found: Mapping[str, Any], bounds: Any) -> "Estimate | Series":
+    unit: Unit = "users" if name.endswith(("count", "counts")) else "appearances" if name == "mean" else "share"
+    value, stderr, raw = found[name], found.get(f"{name}_stderr"), found.get(f"raw_{name}")
+    if isinstance(value, list | tuple):
+        raws = None if raw is None else tuple(map(_number, raw))
+        ends = tuple(map(_ends, bounds))
+        first = 0 if name == "exactly" else 1
+        return Series(tuple(map(_number, value)), tuple(map(_number, stderr or ())), ends, raws, unit, first)
+    error = nan if value is None else stderr
+    return Estimate(_number(value), error, _ends(bounds), raw, unit)
+
+
+def _number(value: float | None) -> float:
+    return nan if value is None else value
+
+
+def _ends(bounds: Any) -> Interval:
+    low, high = bounds
+    return _number(low), inf if high is None else high
 
 
 def column_lists(name: str, estimates: list[Estimate]) -> dict[str, list[Any]]:

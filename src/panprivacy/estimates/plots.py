@@ -7,11 +7,12 @@ figure. With a path the picture is written there. Without, the figure is pyplot'
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import date, datetime, timedelta
+from functools import lru_cache
 from importlib.util import find_spec
 from math import ceil, inf, isfinite
 from pathlib import Path
 from re import split
-from textwrap import fill
+from textwrap import fill, wrap
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from panprivacy.errors import InvalidValue, PanPrivacyError
@@ -48,8 +49,10 @@ COLOURS = {
 NOT_PRIVATE: dict[str, Any] = {"linestyle": (0, (4, 1.5)), "markerfacecolor": "white"}
 """The line of an algorithm that is not private, in every picture: dashed, with hollow markers."""
 
+_FONT = "DejaVu Sans"
+_MORE_FONTS = ("Noto Sans CJK JP", "Noto Sans CJK SC", "Hiragino Sans", "PingFang SC", "Yu Gothic", "Microsoft YaHei")
+"""Fonts of systems that have letters which the first one lacks: names of groups are of any language."""
 _LOOK: dict[Any, Any] = {
-    "font.family": "DejaVu Sans",
     "font.size": 10,
     "axes.titlesize": 10.5,
     "axes.titlelocation": "left",
@@ -64,7 +67,10 @@ _LOOK: dict[Any, Any] = {
     "legend.fontsize": 9,
     "lines.linewidth": 1.6,
     "lines.markersize": 5.5,
+    "date.autoformatter.hour": "%m-%d %H:%M",
     "figure.dpi": 100,
+    "figure.constrained_layout.h_pad": 0.1,  # inches: what is pasted into a page needs a margin
+    "figure.constrained_layout.w_pad": 0.1,
     "savefig.dpi": 160,
     "svg.hashsalt": "panprivacy",  # the same picture is the same file
 }
@@ -109,8 +115,17 @@ def look() -> Iterator[None]:
     check_installed()
     import matplotlib as mpl
 
-    with mpl.rc_context(_LOOK):
+    with mpl.rc_context({**_LOOK, "font.family": _fonts()}):
         yield
+
+
+@lru_cache
+def _fonts() -> list[str]:
+    """The font of all pictures, and installed ones for letters that it lacks."""
+    from matplotlib.font_manager import fontManager
+
+    installed = {font.name for font in fontManager.ttflist}
+    return [_FONT, *(name for name in _MORE_FONTS if name in installed)]
 
 
 def save(figure: "Figure", path: str | Path) -> None:
@@ -126,6 +141,7 @@ def save(figure: "Figure", path: str | Path) -> None:
 
 # --- where a picture is drawn ---------------------------------------------------------------------------------------
 
+_UNITS = ((86400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
 _LETTERS = 18  # of a small line, an inch
 
 
@@ -207,6 +223,15 @@ def shortened(text: str, most: int) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
+def label_of(group: Any) -> str:
+    """The name of a group beside its bar, in two lines if it is long.
+
+    >>> label_of("Department of Cardiology and Vascular Medicine, Building 4")
+    'Department of Cardiology\\nand Vascular Medicine,…'
+    """
+    return "\n".join(wrap(str(group), 26, max_lines=2, placeholder="…")) or str(group)
+
+
 def percent(value: float, _: Any = None) -> str:
     """A share as people read it."""
     return f"{100 * value:g} %"
@@ -239,6 +264,8 @@ class _Scale(NamedTuple):
     number: Callable[[float], str]
     colour: str
     most: float = inf
+    after: str = ""
+    """What stands after the number in a title."""
 
 
 def scale_of(release: "AnyRelease") -> _Scale:
@@ -246,7 +273,8 @@ def scale_of(release: "AnyRelease") -> _Scale:
         case "mean":
             up_to = getattr(release, "up_to", None)
             unit = f"appearances of a user on average,\nmore than {up_to} counting as {up_to}"
-            return _Scale("How often users appeared", unit, lambda value: f"{value:g}", COLOURS["Counts"])
+            often = " times on average"
+            return _Scale("How often users appeared", unit, lambda value: f"{value:g}", COLOURS["Counts"], after=often)
         case "daily" | "last 1":
             return _Scale("Who was active in the last day", "share of the users", percent, GREEN, 1.0)
         case "returned" | "newcomers" as asked:
@@ -256,7 +284,7 @@ def scale_of(release: "AnyRelease") -> _Scale:
             return _Scale("Who has appeared", "share of the users", percent, SKY, 1.0)
         case _:
             users = COLOURS["DistinctCount"]
-            return _Scale("Who has appeared", "different users", lambda value: f"{value:,.0f}", users)
+            return _Scale("Who has appeared", "different users", lambda value: f"{value:,.0f}", users, after=" users")
 
 
 def draw_groups(
@@ -270,7 +298,9 @@ def draw_groups(
     scale, level, shown = scale_of(rows[0]), rows[0].level, rows[:MOST_BARS]
     mains, at = [row.main for row in shown], range(len(shown))
     main_unit = mains[0].unit
-    with canvas(path, ax, (8, 1.6 + 0.32 * len(shown))) as made:
+    names = [label_of(row.group) for row in shown]
+    each = 0.42 if any("\n" in name for name in names) else 0.32
+    with canvas(path, ax, (8, 1.6 + each * len(shown))) as made:
         panel = made.panel
         bars = panel.barh(at, [main.value for main in mains], height=0.62, color=scale.colour)
         for bar, row in zip(bars, shown, strict=True):
@@ -284,15 +314,15 @@ def draw_groups(
             ends = [main.interval[0], min(main.interval[1], 2 * largest)]
             panel.plot(ends, [place, place], color=BLACK, linewidth=1.4, solid_capstyle="butt")
         panel.plot([main.value for main in mains], at, "o", color=BLACK, markersize=4, zorder=5)
-        for each in total:
-            panel.axvline(each.value, color=GREY, linestyle="--", linewidth=1.2, label="all users")
+        for line in total:
+            panel.axvline(line.value, color=GREY, linestyle="--", linewidth=1.2, label="all users")
             panel.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), borderpad=0)
-        names = [str(row.group) for row in shown]
-        panel.set_yticks(at, [shortened(name, 24) for name in names])
+        panel.set_yticks(at, names)
         panel.set_ylim(len(shown) - 0.4, -0.6)
         panel.grid(axis="y", visible=False)
         panel.set_xlim(0, limit(1.05 * largest, scale.most))
-        panel.set_xlabel(scale.unit.replace("\n", " "))
+        unit = scale.unit.replace("\n", " ")
+        panel.set_xlabel(unit if release.by_category else unit.replace("of the users", "of the users in each group"))
         panel.set_ylabel(column)
         panel.xaxis.set_major_formatter(lambda value, _: scale.number(value))
         panel.set_title(f"{scale.title}, by {column}, with {100 * level:g} % intervals")
@@ -332,15 +362,23 @@ def draw_single(release: "AnyRelease", path: str | Path | None = None, ax: "Axes
         panel.set_yticks([])
         panel.set_ylim(-0.6, 0.6)
         panel.set_xlim(0, limit(1.15 * largest, scale.most))
-        unit = scale.unit.replace("\n", " ")
-        panel.set_xlabel(unit.replace("the users", f"{release.universe:,} users") if release.universe else unit)
+        panel.set_xlabel(unit_of(scale, release.universe))
         panel.xaxis.set_major_formatter(lambda value, _: scale.number(value))
         value, low, high = (scale.number(float(f"{each:.4g}")) for each in (main.value, *main.interval))
-        panel.set_title(f"{scale.title}: {value}, {100 * release.level:g} % interval {low} to {high}")
+        told = "mostly noise" if release.mostly_noise else f"{value}{scale.after}"
+        panel.set_title(f"{scale.title}: {told}, {100 * release.level:g} % interval {low} to {high}")
         panel.grid(axis="y", visible=False)
         whole(panel)
         made.note(NOISY if release.mostly_noise else "", spent(release))
     return panel
+
+
+def unit_of(scale: _Scale, universe: int | None) -> str:
+    """What the axis of one release shows, with the number of all users, if that is known."""
+    unit = scale.unit.replace("\n", " ")
+    if universe is None or unit not in ("share of the users", "different users"):
+        return unit
+    return f"share of {universe:,} users" if scale.most == 1 else f"{unit}, of {universe:,}"
 
 
 def spent(release: "AnyRelease") -> str:
@@ -364,9 +402,21 @@ def arms(estimates: "Sequence[Estimate]", top: float = inf) -> list[list[float]]
     return [below, [max(min(each.interval[1], top) - each.value, 0.0) for each in estimates]]
 
 
+def period_name(length: timedelta) -> str:
+    """A length of time as people say it.
+
+    >>> period_name(timedelta(days=1)), period_name(timedelta(hours=6)), period_name(timedelta(seconds=90))
+    ('day', '6 hours', '90 seconds')
+    """
+    seconds = round(length.total_seconds())
+    size, name = next(each for each in _UNITS if not seconds % each[0])
+    return name if seconds == size else f"{seconds // size} {name}s"
+
+
 def zone_name(time: "datetime | date") -> str:
     """The name of the time zone of a time; a day is one of UTC."""
-    return getattr(getattr(time, "tzinfo", None), "key", "UTC")
+    zone = getattr(time, "tzinfo", None)
+    return "UTC" if zone is None else getattr(zone, "key", str(zone))
 
 
 # --- frequencies ----------------------------------------------------------------------------------------------------
@@ -385,8 +435,11 @@ def draw_frequency(release: "FrequencyRelease", path: str | Path | None = None, 
         panel.errorbar(times, values, arms(shares), fmt="none", ecolor="black", capsize=3)
         if release.up_to <= 32:
             panel.set_xticks(list(times))
+        panel.set_xlim(0.3, release.up_to + 0.7)
         panel.grid(visible=False, axis="x")
-        panel.set_title(f"How often {release.universe:,} users appeared, with {100 * release.level:g} % intervals")
+        noisy = ": mostly noise" if release.mostly_noise else ""
+        title = f"How often {release.universe:,} users appeared{noisy}"
+        panel.set_title(f"{title}, with {100 * release.level:g} % intervals")
         panel.set_xlabel("at least this many times")
         panel.set_ylabel("share of the users")
         panel.yaxis.set_major_formatter(percent)
@@ -418,8 +471,10 @@ def draw_day(release: "ActivesRelease", path: str | Path | None = None, ax: "Axe
         panel.set_ylim(0, limit(1.08 * largest_of(shares)))
         if every == timedelta(days=1) and len(shares) > 7:
             panel.set_xticks([1, *range(7, len(shares) + 1, 7 * ceil(len(shares) / 70))])
-        panel.set_xlabel("active in the last ... days" if every == timedelta(days=1) else f"in the last ... x {every}")
+        unit = period_name(every)
+        panel.set_xlabel(f"active in the last ... {f'x {unit}' if unit[0].isdigit() else f'{unit}s'}")
         until = f"until {release.end:%Y-%m-%d %H:%M} ({zone_name(release.end)})"
+        until += ": mostly noise" if release.mostly_noise else ""
         panel.set_title(f"Who was active, {until}, with {100 * release.level:g} % intervals")
         panel.set_ylabel(f"share of {release.universe:,} users")
         panel.yaxis.set_major_formatter(percent)

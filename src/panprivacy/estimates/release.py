@@ -6,10 +6,10 @@ from math import nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from panprivacy.display import Card, Rows, Sheet, Tabular, finite, grid_of, html_of, warning_of
+from panprivacy.display import Card, Rows, Sheet, Tabular, finite, grid_of, html_of, plain_labels, warning_of
 from panprivacy.errors import InvalidValue, NoEstimate, PanPrivacyError
 from panprivacy.estimates.errors import interval_within
-from panprivacy.estimates.estimate import GUESS, Estimate, Interval, OfPart, Part, Series, numbers
+from panprivacy.estimates.estimate import GUESS, Estimate, Interval, OfPart, Part, Series, numbers, read_estimates
 from panprivacy.privacy.budget import and_delta
 from panprivacy.universe.groups import Label
 
@@ -145,6 +145,23 @@ class AnyRelease(Tabular):
         known: dict[str, Any] = finite(found)
         return known
 
+    @classmethod
+    def from_dict(cls, found: Mapping[str, Any], cost: Cost | None = None) -> Self:
+        """The release that `to_dict` wrote, for pictures and frames of what came as JSON; a group has the same cost."""
+        cost = cost or Cost(**{each.name: found.get(each.name) for each in fields(Cost)})  # type: ignore[arg-type]
+        rows = found.get("groups", ())
+        known = {**(rows[0] if rows else {}), **found}  # by category, the fields stand in the rows alone
+        own = {each.name: known[each.name] for each in fields(cls) if each.name not in _APART and each.name in known}
+        own = {name: nan if value is None and name == "noise_stderr" else value for name, value in own.items()}
+        return cls(
+            estimates=read_estimates(found, cls.BOUNDS),
+            cost=cost,
+            group=found.get("group"),
+            users=found.get("users"),
+            groups=tuple(cls.from_dict(row, cost) for row in rows),
+            **{"universe": None} | own,
+        )
+
     def values(self) -> list[dict[str, Any]]:
         """All estimates in one shape: a name, a unit, a value, a standard error and the ends of an interval."""
         return [value for name, estimate in self.estimates.items() for value in estimate.values(name)]
@@ -169,9 +186,8 @@ class AnyRelease(Tabular):
         columns = {name: [row.get(name) for row in rows] for name in rows[0]}
         if self.groups and self.estimates and "users" in columns:
             columns["users"][-1] = self.universe
-        labels = [label for label in columns.get("group", []) if label is not None]
-        if len(set(map(type, labels))) > 1:  # numbers, and a text for the others
-            columns["group"] = [None if label is None else str(label) for label in columns["group"]]
+        if "group" in columns:
+            columns["group"] = plain_labels(columns["group"])
         return pl.DataFrame(columns | {"mostly_noise": [row.mostly_noise for row in made]})
 
     def plot(self, path: str | Path | None = None, column: str | None = None, *, ax: "Axes | None" = None) -> "Axes":

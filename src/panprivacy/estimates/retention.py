@@ -75,8 +75,8 @@ class RetentionRelease(AnyRelease):
     rate_stderr: ClassVar[Part[float]]
     rate_interval: ClassVar[Part[Interval]]
     rate, rate_stderr, rate_interval = numbers("rate")[:3]
-    """The share of the cohort that came back. If the cohort is not known to a quarter, there is not enough data: it is
-    nan, and its interval [0, 1]."""
+    """The share of the cohort that came back. If the cohort is less than four standard errors above zero, there is not
+    enough data: it is nan, and its interval [0, 1]."""
     curve: ClassVar[Part[Floats]]
     curve_stderr: ClassVar[Part[Floats]]
     curve_interval: ClassVar[Part[tuple[Interval, ...]]]

@@ -35,10 +35,12 @@ from panprivacy.estimates.plots import (
     natural,
     new_figure,
     percent,
+    period_name,
     save,
     scale_of,
     shortened,
     spent,
+    unit_of,
     users_axis,
     whole,
     zone_name,
@@ -202,6 +204,11 @@ def _noisy(releases: "Sequence[AnyRelease]", what: str) -> str:
     return f"{noisy} of {len(releases)} {what} are {NOISY}" if noisy else ""
 
 
+def _said_noisy(title: str, releases: "Sequence[AnyRelease]") -> str:
+    """A title that says it, if more than half of the releases are mostly noise."""
+    return f"{title}: mostly noise" if _mostly_noise(releases) else title
+
+
 def _no_data(panel: "Axes") -> None:
     panel.text(0.5, 0.5, NOT_ENOUGH, transform=panel.transAxes, ha="center", va="center", color=GREY, fontsize=9)
 
@@ -249,7 +256,8 @@ def draw_windows(
             f"{left:,} more categories are not shown" if left > 0 else "",
             spent(some).replace(" spent, 0 left", " in each window"),
         )
-        title = f"{scale.title} in each window, with {100 * first.level:g} % intervals"
+        title = _said_noisy(f"{scale.title} in each window", list(chain(*series.values())) if lines else releases)
+        title = f"{title}, with {100 * first.level:g} % intervals"
         when = f"end of the window ({zone_name(closed[-1][0])})"
         made.finish(Words(title, scale.unit, when), scale.number, limit(top, scale.most), notes)
         return made.first
@@ -266,8 +274,17 @@ def _draw_line(
     ends, mains = [end for end, _ in known], [main for _, main in known]
     style: dict[str, Any] = {"color": colour, "alpha": _PALE if _mostly_noise(rows) else 1.0}
     values = [main.value for main in mains]
-    few: dict[str, Any] = {"capsize": 3, "elinewidth": 1.2} if len(mains) <= _MOST_MARKED else {"elinewidth": 0.8}
-    panel.errorbar(ends, values, arms(mains, 2 * top), fmt="o-", markersize=4, label=label, **few, **style)
+    if len(mains) > _MOST_MARKED:  # whiskers would hide each other
+        below, above = arms(mains, 2 * top)
+        low, high = (
+            [value + sign * arm for value, arm in zip(values, side, strict=True)]
+            for sign, side in ((-1, below), (1, above))
+        )
+        panel.fill_between(ends, low, high, color=colour, alpha=0.2 * style["alpha"], linewidth=0)
+        panel.plot(ends, values, linewidth=1.0, label=label, **style)
+    else:
+        whiskers: dict[str, Any] = {"fmt": "o-", "markersize": 4, "capsize": 3, "elinewidth": 1.2}
+        panel.errorbar(ends, values, arms(mains, 2 * top), label=label, **whiskers, **style)
     if unfinished:
         panel.plot(ends[-1:], values[-1:], "o", markersize=4, color=colour, markerfacecolor="white", zorder=6)
 
@@ -300,14 +317,16 @@ def draw_curve(curve: "MonotoneCurve[Any]", path: str | Path | None = None, ax: 
             panel.errorbar(numbers, values, arms(mains, 6 * usual), fmt="o", markersize=size, label=said, **style)
             noisy = _mostly_noise(each.releases)
             colour, pale = COLOURS["Density"] if shares else scale.colour, _PALE if noisy else 1.0
-            panel.plot(numbers, line_of[label], color=colour, alpha=pale, label="smoothed: never falls")
+            panel.plot(numbers, line_of[label], color=colour, alpha=pale, zorder=4, label="smoothed: never falls")
             panel.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
             made.name(label, noisy)
         top = 1.05 * largest_of(list(chain(*mains_of.values())))
         top = limit(top, scale.most) if shares else min(top, 3 * usual)
         releases = list(chain(*(series[label].releases for label in made.by_label)))
         notes = (_noisy(releases, "releases"), spent(last))
-        made.finish(Words("Who has ever appeared", scale.unit, "release"), scale.number, top, notes)
+        unit = scale.unit if made.many else unit_of(scale, last.universe)
+        title = _said_noisy("Who has ever appeared", releases)
+        made.finish(Words(title, unit, "release"), scale.number, top, notes)
         return made.first
 
 
@@ -349,7 +368,7 @@ def draw_series(
             _draw_releases(panel, _any(ends), releases, words, top)
             if lines[name]:
                 style: dict[str, Any] = {"color": words.colour, "alpha": _PALE if noisy else 1.0, "zorder": 3}
-                panel.plot(_any(ends), lines[name], label="monotone curve fitted to them", **style)
+                panel.plot(_any(ends), lines[name], label="smoothed: never falls", **style)
             made.name(name, noisy)
         made.dates(_any(ends))
         shown = list(chain(*(ordered[name] for name in made.by_label)))
@@ -419,7 +438,7 @@ def draw_retention(
         {None: released} | {row.group: row for row in released.groups}, by_category=False
     )
     places: Any = list(range(1, len(released.curve) + 1)) if ends is None else _any(list(ends))
-    what = "came back" if released.asked == "returned" else "are new"
+    what = "came back" if released.asked == "returned" else "new"
     with panels_of(list(rows), path, ax, 4.4) as made:
         for label, panel in made.by_label.items():
             _draw_return(panel, rows[label], places, what)
@@ -438,8 +457,12 @@ def draw_retention(
         share = f"share of the cohort that came back: {told if rate.tells else rate.shown('')}"
         when = "release of the second period" if ends is None else f"until ({zone_name(ends[-1])})"
         unit = "share of the group" if made.many else f"share of {released.universe:,} users"
-        title = f"Users of the first period, and who {what} in the second"
-        made.finish(Words(title, unit, when), percent, limit(1.08 * largest_of(shares)), (share, spent(released)))
+        asked = "who came back" if released.asked == "returned" else "who is new"
+        title = _said_noisy(f"Users of the first period, and {asked} in the second", [released])
+        noisy = NOISY if released.mostly_noise else ""
+        made.finish(
+            Words(title, unit, when), percent, limit(1.08 * largest_of(shares)), (noisy, share, spent(released))
+        )
         return made.first
 
 
@@ -456,7 +479,8 @@ def _draw_return(panel: "Axes", row: "RetentionRelease", places: Any, what: str)
         panel.plot(places, row.smoothed_curve, color=BLUE, alpha=pale, label="smoothed: never falls")
     style: dict[str, Any] = {"fmt": "o", "color": BLUE, "markersize": 4, "elinewidth": 1.2, "alpha": pale}
     values = [point.value for point in points]
-    panel.errorbar(places, values, arms(points), capsize=3, label=f"{what} by then, {interval}", **style)
+    cap = 3 if len(points) <= _MOST_MARKED else 0
+    panel.errorbar(places, values, arms(points), capsize=cap, label=f"{what} by then, {interval}", **style)
 
 
 # --- who was active -------------------------------------------------------------------------------------------------
@@ -484,7 +508,7 @@ def draw_actives(
         if not made.many:
             users_axis(made.first, last.universe)
         title = f"Who was active{', smoothed over days' if smooth else ''}"
-        title += ": mostly noise" if _mostly_noise(released) else ""
+        title = _said_noisy(title, released)
         sticky = last.singles().get("stickiness")
         dots = "dots: released" if smooth else ""
         named = f"stickiness {sticky.short}" if sticky else ""
@@ -508,7 +532,7 @@ def _draw_days(panel: "Axes", released: "Sequence[ActivesRelease]") -> None:
             panel.fill_between(until, low, high, color=colour, alpha=0.2 * pale, linewidth=0)
         else:
             ends = [[values[0] - low[0]], [high[0] - values[0]]]
-            panel.errorbar(until, values, ends, fmt="none", ecolor=colour, capsize=3)
+            panel.errorbar(until, values, ends, fmt="o", color=colour, markersize=3, capsize=3)
         if smooth:
             panel.plot(until, values, ".", color=colour, markersize=3, alpha=0.5 * pale)
             line = [r.smoothed[k - 1] for r in known]
@@ -522,9 +546,12 @@ def _draw_days(panel: "Axes", released: "Sequence[ActivesRelease]") -> None:
 def _last(days: int, every: timedelta) -> str:
     """What the last days are called.
 
-    >>> _last(1, timedelta(days=1)), _last(7, timedelta(days=1)), _last(4, timedelta(hours=6))
-    ('in the last day', 'in the last 7 days', 'in the last 4 x 6:00:00')
+    >>> _last(1, timedelta(days=1)), _last(7, timedelta(days=1)), _last(24, timedelta(hours=1))
+    ('in the last day', 'in the last 7 days', 'in the last 24 hours')
+    >>> _last(4, timedelta(hours=6))
+    'in the last 4 x 6 hours'
     """
-    if every != timedelta(days=1):
-        return f"in the last {days} x {every}"
-    return "in the last day" if days == 1 else f"in the last {days} days"
+    unit = period_name(every)
+    if unit[0].isdigit():
+        return f"in the last {days} x {unit}"
+    return f"in the last {unit}" if days == 1 else f"in the last {days} {unit}s"

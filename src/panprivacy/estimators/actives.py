@@ -352,6 +352,10 @@ class ActiveUsers(TimedUpdates, Tabular, PartedEstimator[ActivesRelease]):
             raise PanPrivacyError("there is no frame before a day is over", code="nothing-released")
         return pl.concat([each.to_polars() for each in self._released])
 
+    def to_dict(self) -> dict[str, Any]:
+        """The releases in `released` as plain numbers and text, for JSON."""
+        return {"releases": [each.to_dict() for each in self._released]}
+
     def plot(self, path: str | Path | None = None, *, ax: "Axes | None" = None) -> "Axes":
         """Draw the releases in `released` over time, and return Matplotlib's axes; with a path also into a file."""
         return draw_actives(self._released, path, ax)

@@ -182,9 +182,18 @@ class Retention(Tabular, PartedEstimator[Release | RetentionRelease]):
         """The curve so far as a frame, with a row for each release of the second period."""
         return self._curve().to_polars()
 
+    def to_dict(self) -> dict[str, Any]:
+        """The curve so far as plain numbers and text, for JSON."""
+        return self._curve().to_dict()
+
     def plot(self, path: str | Path | None = None, *, ax: "Axes | None" = None) -> "Axes":
-        """Draw the curve so far beside the cohort, and return Matplotlib's axes; with a path also into a file."""
-        return self._curve().plot(path, ax=ax)
+        """Draw the curve so far beside the cohort, a panel for each group, and return Matplotlib's axes.
+
+        With a path, the picture is also written into a file. The bars of ``last.plot()`` compare groups.
+        """
+        from panprivacy.estimates.timelines import draw_retention
+
+        return draw_retention(self._curve(), path, ax)
 
     def _curve(self) -> RetentionRelease:
         last = self.last

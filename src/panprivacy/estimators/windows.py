@@ -28,8 +28,8 @@ _MOST_SHOWN = 8  # closed windows that a display has room for
 
 
 @dataclass(frozen=True)
-class Window(Generic[R]):
-    """One window that is over: its start, its end and its release, which has frames and pictures."""
+class Window(Tabular, Generic[R]):
+    """One window that is over: its start, its end and its release."""
 
     start: datetime
     end: datetime
@@ -39,6 +39,22 @@ class Window(Generic[R]):
         """Everything as plain numbers and text, for JSON."""
         release: Any = self.release
         return {"start": self.start.isoformat(), "end": self.end.isoformat(), **release.to_dict()}
+
+    def to_polars(self) -> "pl.DataFrame":
+        """The frame of its release, with the start and the end of the window in every row."""
+        import polars as pl
+
+        release: Any = self.release
+        frame: pl.DataFrame = release.to_polars()
+        return frame.select(
+            pl.lit(self.start).alias("start"), pl.lit(self.end).alias("end"), pl.exclude("start", "end")
+        )
+
+    def plot(self, path: str | Path | None = None, *, ax: "Axes | None" = None) -> "Axes":
+        """Draw its release, and return Matplotlib's axes; with a path also into a file."""
+        release: Any = self.release
+        drawn: Axes = release.plot(path, ax=ax)
+        return drawn
 
     def card(self) -> Card:
         """The display of a window."""
@@ -148,14 +164,7 @@ class Windows(TimedUpdates, Tabular, Generic[R]):
 
         if not self._closed:
             raise PanPrivacyError("before a window is over, there is nothing of it to show", code="no-windows")
-        rest = pl.exclude("start", "end")
-        closed: list[Any] = list(self._closed)
-        frames = [
-            each.release.to_polars().select(pl.lit(each.start).alias("start"), pl.lit(each.end).alias("end"), rest)
-            for each in closed
-        ]
-        frame: pl.DataFrame = pl.concat(frames, how="vertical_relaxed")
-        return frame
+        return pl.concat([each.to_polars() for each in self._closed], how="vertical_relaxed")
 
     def to_dict(self) -> dict[str, Any]:
         """The windows in `closed` as plain numbers and text, for JSON."""
@@ -279,8 +288,9 @@ def _check_fits(est: Any) -> None:
             f"the estimator of a window is wiped when its window ends, and a {kind} has no end()",
             code="not-for-windows",
         )
-    if hasattr(est, "advance"):
+    if hasattr(est, "advance") or hasattr(est, "close"):
+        own = "days and cycles" if hasattr(est, "advance") else "two periods"
         raise InvalidType(
-            f"{kind} has days and cycles of its own, which windows do not count: feed it without windows",
+            f"{kind} has {own} of its own, which windows do not count: feed it without windows",
             code="not-for-windows",
         )

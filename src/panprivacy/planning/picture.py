@@ -1,6 +1,7 @@
 """A picture of a plan: error against memory, or against epsilon where memory is no choice, with the chosen point."""
 
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -8,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panprivacy.errors import CannotPlan
-from panprivacy.estimates.plots import COLOURS, GREY, MOST_BARS, NOT_PRIVATE, canvas, natural
+from panprivacy.estimates.plots import COLOURS, GREY, MOST_BARS, NOT_PRIVATE, canvas, label_of, natural
 from panprivacy.planning.counts import OPEN_UNIVERSE, Counter, Crowd, counter
 from panprivacy.planning.result import DensityPlan, Plan
 from panprivacy.planning.search import Terms, about_alpha
@@ -47,7 +48,8 @@ def draw(plan: Plan[Any], path: str | Path | None = None, ax: "Axes | None" = No
         axes = made.panel
         epsilons = plan.epsilon * np.geomspace(0.25, 4.0, 13)
         found = [(epsilon, _planned(plan, float(epsilon))) for epsilon in epsilons]
-        known = [(epsilon, alpha) for epsilon, alpha in found if alpha is not None]
+        worst = inf if plan.of == "mean" else max(1.0, plan.alpha)  # a share that errs by 1 says nothing
+        known = [(epsilon, alpha) for epsilon, alpha in found if alpha is not None and alpha <= worst]
         axes.plot(*zip(*known, strict=True), color=COLOURS.get(plan.estimator, COLOURS["Density"]), linewidth=2.2)
         label = f"the plan: epsilon {plan.epsilon:g}, error {plan.alpha:.3g}"
         axes.plot([plan.epsilon], [plan.alpha], "o", ms=9, color=GREY, mfc="white", mew=2, zorder=5, label=label)
@@ -67,13 +69,15 @@ def _draw_groups(plan: Plan[Any], path: str | Path | None, ax: "Axes | None") ->
     """Draw the error of each group as a bar; of very many groups, those that err most."""
     rows = sorted(plan.groups, key=lambda row: row.alpha, reverse=True)[:MOST_BARS]
     rows.sort(key=lambda row: natural(row.group))
-    with canvas(path, ax, (8, 1.9 + 0.32 * len(rows))) as made:
+    names = [label_of(row.group) for row in rows]
+    each = 0.42 if any("\n" in name for name in names) else 0.32
+    with canvas(path, ax, (8, 1.9 + each * len(rows))) as made:
         axes, at = made.panel, range(len(rows))
         axes.barh(at, [row.alpha for row in rows], height=0.62, color=COLOURS["Counts"], alpha=0.75)
         for place, row in zip(at, rows, strict=True):
             users = f" {row.alpha:.3g} ({counted(row.users, 'user')})"
             axes.annotate(users, (row.alpha, place), va="center", fontsize=8, color=GREY)
-        axes.set_yticks(at, [f"{row.group!s:.24}" for row in rows])
+        axes.set_yticks(at, names)
         axes.set_ylim(len(rows) - 0.4, -0.6)
         axes.set_xlim(0, 1.3 * max(row.alpha for row in rows))
         axes.grid(axis="y", visible=False)
@@ -198,6 +202,8 @@ def _draw_paper(axes: "Axes", terms: Terms, beta: float, errors: NDArray[np.floa
             continue  # its pair needs an epsilon below 2, and the paper gives half the total to the state
         needed = np.asarray(sample_size(name.lower(), terms.epsilon / 2, alphas, beta))
         fits = needed <= terms.population
+        if not fits.any():  # no line, and no name for one in the legend
+            continue
         axes.plot(needed[fits] / 8, alphas[fits], label=f"{name} by the paper's bound (not private)", **style)
 
 

@@ -6,7 +6,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
-from panprivacy.display import Card, Rows, grid_of, html_of
+from panprivacy.display import Card, Rows, Tabular, grid_of, html_of, plain_labels
 from panprivacy.errors import InvalidValue
 from panprivacy.estimates.estimate import OfPart
 from panprivacy.estimators.distinct_law import levels_for
@@ -21,6 +21,7 @@ from panprivacy.universe.categories import by_categories
 from panprivacy.universe.users import in_groups
 
 if TYPE_CHECKING:
+    import polars as pl
     from matplotlib.axes import Axes
 
     from panprivacy.estimators.density import Density
@@ -58,7 +59,7 @@ class Errors(NamedTuple):
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
-class Plan(Generic[E]):
+class Plan(Tabular, Generic[E]):
     """An estimator to build, and the error that its last release will have, after all planned intrusions."""
 
     estimator: Literal["Density", "DistinctCount", "Counts", "Retention", "ActiveUsers"]
@@ -256,6 +257,17 @@ class Plan(Generic[E]):
             | self._details(budget.redraw_epsilon)
             | self._rows_of_groups()
         )
+
+    def to_polars(self) -> "pl.DataFrame":
+        """A frame with a row for each group or category; of a plan without them, one row with all its numbers."""
+        import polars as pl
+
+        if self.parts:
+            rows = [row._asdict() for row in self.groups]
+            columns = {name: [row[name] for row in rows] for name in rows[0]}
+            return pl.DataFrame(columns | {"group": plain_labels(columns["group"])})
+        plain = {name: value for name, value in self.to_dict().items() if not isinstance(value, dict | list)}
+        return pl.DataFrame([plain])
 
     def _rows_of_groups(self) -> dict[str, Any]:
         return {"groups": [row._asdict() for row in self.groups]} if self.parts else {}

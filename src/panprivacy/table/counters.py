@@ -26,10 +26,9 @@ def check_frequency(up_to: Any, only: object) -> int:
     """The largest count of a counter; refuse impossible values of `up_to` and `only`."""
     checked = check_whole(up_to, "up_to")
     if not LEAST_UP_TO <= checked <= LARGEST_UP_TO:
+        at_all = "; who appeared at all is what pp.Density estimates" if checked == 1 else ""
         raise InvalidValue(
-            f"up_to must be between {LEAST_UP_TO} and {LARGEST_UP_TO}, got {up_to}; who appeared at all is what "
-            "pp.Density estimates",
-            code="up-to-range",
+            f"up_to must be between {LEAST_UP_TO} and {LARGEST_UP_TO}, got {up_to}{at_all}", code="up-to-range"
         )
     if only not in (None, "mean"):
         raise InvalidValue(f'only="mean" releases the mean alone, got only={shown(only)}', code="only-choice")

@@ -58,6 +58,7 @@ them, an (n, 2) array, two columns in a tuple, or a frame of two columns.
 """
 
 ITERATOR_BATCH = 8 * CHUNK
+_OF_FILES = (".csv", ".tsv", ".txt", ".json", ".ndjson", ".parquet", ".arrow", ".gz", ".zip", ".bz2", ".xz", ".zst")
 _SHORT = 2**16  # rows of text that a chunk of Polars has if it is hashed by itself; shorter ones are joined
 
 
@@ -100,6 +101,12 @@ def batches(ids: object) -> Iterator[list[Chunk]]:
 def check_many(ids: object) -> Iterable[Any]:
     """Refuse one id where many are taken."""
     if not isinstance(ids, Iterable) or isinstance(ids, str | bytes) or getattr(ids, "ndim", 1) == 0:
+        if isinstance(ids, str) and ids.endswith(_OF_FILES):
+            raise InvalidType(
+                "update_many takes ids, and this is the name of a file: read it, as in "
+                "update_many(polars.scan_csv(path), column='user')",
+                code="one-id",
+            )
         raise InvalidType(f"update_many takes many ids; for one id, {shown(ids)}, use update", code="one-id")
     return ids
 
