@@ -17,7 +17,7 @@ from panprivacy.cli import COMMANDS, all_commands
 PLENTY = 85  # lines: each option in a whole sentence
 SCREENS = [
     *("density", "distinct", "counts", "actives", "retention"),
-    *("show", "release", "merge", "rerandomize", "grow", "consume", "bench"),
+    *("show", "release", "merge", "rerandomize", "replace-shard", "grow", "consume", "bench"),
 ]
 
 
