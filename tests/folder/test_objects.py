@@ -227,6 +227,11 @@ def test_a_store_that_looks_and_then_writes_is_refused_when_a_folder_is_made(mon
         made("memory://looks-first")
 
 
+def test_a_store_that_looks_and_then_writes_is_refused_before_it_is_asked_anything() -> None:
+    with testing.refused("store-not-exclusive"):
+        made("webhdfs://localhost:1/flu")  # where nothing listens
+
+
 @pytest.mark.parametrize("url", ["dbfs:/flu", "simplecache::s3://bucket/flu", "s3:/bucket"])
 def test_what_looks_like_a_url_is_no_path(url: str) -> None:
     with testing.refused("not-a-url"):

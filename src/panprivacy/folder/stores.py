@@ -240,6 +240,7 @@ class Objects:
 
     def claim(self, folder: bytes, largest: int) -> None:
         """Create the object that names the folder, in a store that has shown that it tells who was first."""
+        self._check(creates_atomically(type(_unwrapped(self.files))))
         if self._got(self._claim_path) is None and not self._epochs():
             if not self._versioned:
                 self._check_unversioned()
@@ -486,10 +487,14 @@ class Objects:
         """Refuse a store that would let two writers create the same object.
 
         Some file systems of fsspec look whether a file exists and then write it, which a test may pass by chance. They
-        are known by the method that they inherit. Others are tried: some writers create one object at the same moment.
+        are known by the method that they inherit, and `claim` asks them nothing. Others are tried: some writers create
+        one object at the same moment.
         """
-        ok = creates_atomically(type(_unwrapped(self.files))) and self._one_wins(64, _AT_ONCE)
-        if not ok or (largest >= _LARGE and not self._one_wins(largest, 2)):
+        self._check(self._one_wins(64, _AT_ONCE))
+        self._check(largest < _LARGE or self._one_wins(largest, 2))
+
+    def _check(self, is_exclusive: bool) -> None:
+        if not is_exclusive:
             raise PanPrivacyError(
                 f"{self._root}: this store lets two writers create the same object, so states would be lost: use a "
                 "store with conditional writes (S3, Google Cloud Storage, Azure), or a folder of this machine",
