@@ -39,7 +39,7 @@ COMMANDS = {
         "replace-shard": (
             "states",
             "FOLDER/ NUMBER",
-            "Replace a lost or corrupt shard of a state folder by a new one.",
+            "Replace a lost or corrupt shard of a state folder.",
         ),
     },
     "Run a service": {
