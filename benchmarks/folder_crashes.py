@@ -17,6 +17,9 @@ lost, 0 counted twice.
 
 With --store the folder is in an S3-compatible store behind a proxy (lying_store.py): every fifth write, and every
 twentieth other request, is answered by 500, 409, 412, 503 or not at all, whether or not it was done.
+
+After every hundred kills all processes are killed at once, the folder is checked, a line says what was found so far,
+and new processes go on with the same folder. The first thing that is wrong ends the run.
 """
 
 import argparse
@@ -44,6 +47,8 @@ UNIVERSE, SHARDS, WRITERS, RELEASES, UP_TO = 20_000, 8, 4, 100_000, 256
 GAVE_UP = 3  # the exit code of a process whose store does not answer
 PAUSE, STORE_PAUSE = 0.02, 0.8
 """Seconds between kills, in the mean; a batch takes longer in a store."""
+CHECKED = 100
+"""Kills between two checks of the folder."""
 
 
 @dataclass
@@ -135,69 +140,84 @@ def run(
     url: str,
     kills: int,
     seed: int = 1,
-    progress: Callable[[int], None] | None = None,
+    checked: Callable[[Tally], None] | None = None,
     *,
     counts: bool = False,
     pause: float = PAUSE,
 ) -> Tally:
-    """Kill so many processes, and count."""
-    draw, tally = random.Random(seed), Tally()
+    """Kill so many processes, and count; `checked` is told after every check of the folder."""
+    crashes = Crashes(url, random.Random(seed), pause, counts=counts)
     plan: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-9, "releases": RELEASES}
     kind: dict[str, Any] = {"up_to": UP_TO, "only": "mean"} if counts else {}
     pp.StateFolder.create(url, universe=UNIVERSE, shards=SHARDS, coins=CertainCoins(), **plan, **kind)
-    context = get_context("fork")  # everything is loaded already: a new process is at work at once
-    places: list[tuple[Any, Any, Any]] = []
+    tally = crashes.tally
+    while tally.kills < kills and tally.clean:
+        crashes.kill_until(min(tally.kills + CHECKED, kills))
+        try:
+            _judge(url, tally, crashes.numbered if counts else None)
+        except pp.PanPrivacyError as error:
+            print(f"unreadable: {error}", file=sys.stderr)
+            tally.unreadable += 1
+        if checked:
+            checked(tally)
+    return tally
 
-    def start(work: Any) -> tuple[Any, Any, Any]:
-        hears, says = context.Pipe(duplex=False)
-        process = context.Process(target=_quietly, args=(work, url, draw.randrange(2**32), says), daemon=True)
+
+class Crashes:
+    """Processes that feed a folder and release from it, and are killed and started again."""
+
+    def __init__(self, url: str, draw: random.Random, pause: float, *, counts: bool) -> None:
+        self.tally = Tally()
+        self.numbered = [Numbered(f"writer {i}") for i in range(WRITERS)]
+        self._url, self._draw, self._pause, self._counts = url, draw, pause, counts
+        self._context = get_context("fork")  # everything is loaded already: a new process is at work at once
+
+    def kill_until(self, kills: int) -> None:
+        """Start all processes, kill one after the other, up to this number in all, and in the end all of them."""
+        writers = [*self.numbered, self.numbered[0]] if self._counts else [write] * WRITERS
+        places = [self._start(work) for work in [*writers, release]]
+        tally = self.tally
+        while tally.kills < kills and not tally.unreadable:  # else all may end by themselves, and none is killed
+            time.sleep(self._draw.expovariate(1 / self._pause))
+            at = self._draw.randrange(len(places))
+            for place in places:
+                self._listen(place)
+            process, _, work = places[at]
+            if process.is_alive():
+                os.kill(process.pid, signal.SIGKILL)
+                tally.kills += 1
+            process.join()
+            if process.exitcode == GAVE_UP:
+                tally.gave_up += 1
+            elif process.exitcode != -signal.SIGKILL:
+                tally.unreadable += 1
+            self._listen(places[at])
+            places[at] = self._start(work)
+        for place in places:
+            place[0].kill()
+            place[0].join()
+            self._listen(place)
+
+    def _start(self, work: Any) -> tuple[Any, Any, Any]:
+        hears, says = self._context.Pipe(duplex=False)
+        arguments = (work, self._url, self._draw.randrange(2**32), says)
+        process = self._context.Process(target=_quietly, args=arguments, daemon=True)
         process.start()
         says.close()
         return process, hears, work
 
-    def listen(place: tuple[Any, Any, Any]) -> None:
+    def _listen(self, place: tuple[Any, Any, Any]) -> None:
         _, hears, work = place
         try:
             while hears.poll():
                 heard = hears.recv()
                 if work is release:
-                    tally.show(*heard)
+                    self.tally.show(*heard)
                 else:
-                    tally.batches += 1
-                    tally.acknowledged.update([heard] if counts else heard)
+                    self.tally.batches += 1
+                    self.tally.acknowledged.update([heard] if self._counts else heard)
         except (EOFError, OSError):
             pass
-
-    numbered = [Numbered(f"writer {i}") for i in range(WRITERS)]
-    for work in ([*numbered, numbered[0]] if counts else [write] * WRITERS) + [release]:
-        places.append(start(work))
-    while tally.kills < kills and not tally.unreadable:  # else all processes may end by themselves, and none is killed
-        time.sleep(draw.expovariate(1 / pause))
-        at = draw.randrange(len(places))
-        for place in places:
-            listen(place)
-        process, _, work = places[at]
-        if process.is_alive():
-            os.kill(process.pid, signal.SIGKILL)
-            tally.kills += 1
-        process.join()
-        if process.exitcode == GAVE_UP:
-            tally.gave_up += 1
-        elif process.exitcode != -signal.SIGKILL:
-            tally.unreadable += 1
-        listen(places[at])
-        places[at] = start(work)
-        if progress:
-            progress(tally.kills)
-    for place in places:
-        place[0].kill()
-        place[0].join()
-        listen(place)
-    try:
-        _judge(url, tally, numbered if counts else None)
-    except pp.PanPrivacyError:
-        tally.unreadable += 1
-    return tally
 
 
 def _judge(url: str, tally: Tally, numbered: list[Numbered] | None) -> None:
@@ -273,7 +293,7 @@ def files() -> Iterator[str]:
 
 
 def main() -> None:
-    """Print the counts; fail if anything was lost."""
+    """Print what every check found; fail if anything was lost."""
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--kills", type=int, default=1000)
     options.add_argument("--seed", type=int, default=1)
@@ -281,20 +301,18 @@ def main() -> None:
     options.add_argument("--store", action="store_true", help="in a store that answers some requests by errors")
     told = options.parse_args()
 
-    def progress(kills: int) -> None:
-        if sys.stderr.isatty() or kills % 100 == 0:
-            print(f"\r{kills:,} killed", end="", file=sys.stderr, flush=True)
+    def show(tally: Tally) -> None:
+        twice = f"counted twice {tally.counted_twice}, " if told.counts else ""
+        print(
+            f"{tally.kills:,} processes killed, {tally.batches:,} batches acknowledged, {len(tally.shown):,} releases "
+            f"shown: lost {tally.lost}, {twice}double-spent {tally.double_spent}, spent unseen {tally.spent_unseen}, "
+            f"unreadable {tally.unreadable}, gave up {tally.gave_up}",
+            flush=True,
+        )
 
     pause = STORE_PAUSE if told.store else PAUSE
     with (store_that_lies if told.store else files)() as url:
-        tally = run(url, told.kills, told.seed, progress, counts=told.counts, pause=pause)
-    print(file=sys.stderr)
-    print(
-        f"{tally.kills:,} processes killed, {tally.batches:,} batches acknowledged, {len(tally.shown):,} releases shown"
-    )
-    twice = f"counted twice {tally.counted_twice}, " if told.counts else ""
-    print(f"lost {tally.lost}, {twice}double-spent {tally.double_spent}, ", end="")
-    print(f"spent unseen {tally.spent_unseen}, unreadable {tally.unreadable}, gave up {tally.gave_up}")
+        tally = run(url, told.kills, told.seed, show, counts=told.counts, pause=pause)
     sys.exit(not tally.clean)
 
 

@@ -1,24 +1,26 @@
 """An S3-compatible server of this process, and buckets in it."""
 
 import random
-import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
 
+from benchmark_modules import benchmark
+
+NEVER = 2**62
+"""Requests between two that are answered by an error."""
+
 
 @contextmanager
 def s3_server() -> Iterator[str]:
-    """Where a server listens that keeps buckets in memory."""
-    threaded = pytest.importorskip("moto.server")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    running = threaded.ThreadedMotoServer(ip_address="127.0.0.1", port=port)
-    running.start()
-    yield f"http://127.0.0.1:{port}"
-    running.stop()
+    """Where a server listens that keeps buckets in memory.
+
+    It serves one request at a time: the store by itself looks whether an object exists, and then writes it.
+    """
+    pytest.importorskip("moto.moto_server.werkzeug_app")
+    with benchmark("lying_store").lying_store(writes=NEVER, reads=NEVER) as (url, _):
+        yield url
 
 
 def new_bucket(server: str, monkeypatch: pytest.MonkeyPatch) -> str:

@@ -4,6 +4,8 @@ import ctypes
 import gc
 import mmap
 import resource
+import sys
+import threading
 import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -26,7 +28,25 @@ linux = pytest.mark.skipif(not SMAPS.exists(), reason="the maps of a process are
 
 def area_of(words: NDArray[np.uint64]) -> mmap.mmap:
     """The pages that words live in."""
-    return next(area for area in scratch._areas if scratch._holds(area, words))
+    return scratch._area_of(words)
+
+
+def test_threads_may_look_for_pages_while_others_make_them() -> None:
+    tables, ended, before = [scratch.bit_pages(1) for _ in range(500)], threading.Event(), sys.getswitchinterval()
+
+    def make() -> None:
+        while not ended.is_set():
+            tables[:50] = [scratch.bit_pages(1) for _ in range(50)]
+
+    thread = threading.Thread(target=make)
+    sys.setswitchinterval(1e-6)
+    thread.start()
+    try:
+        assert all(scratch.are_bits(tables[-1]) for _ in range(200))
+    finally:
+        sys.setswitchinterval(before)
+        ended.set()
+        thread.join()
 
 
 def faults(part: NDArray[np.uint8]) -> int:

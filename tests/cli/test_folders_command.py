@@ -43,6 +43,13 @@ def ended(process: "Popen[bytes]") -> str:
     return printed.decode()
 
 
+def ended_with_note(process: "Popen[bytes]") -> str:
+    """What a process said on standard error; it must end well."""
+    _, said = process.communicate(timeout=120)
+    assert process.returncode == 0, said.decode()
+    return said.decode()
+
+
 def events(path: Path, ids: object) -> Path:
     """A file of ids."""
     path.write_text("user\n" + "".join(f"{user}\n" for user in ids))  # type: ignore[attr-defined]
@@ -179,6 +186,23 @@ def test_a_rerandomisation_that_broke_off_is_shown_and_finished(
     assert answer("show", place)["shards_behind"] == 2
     assert "every bit is redrawn; 0 more planned" in run("rerandomize", place).stderr
     assert answer("show", place)["shards_behind"] == 0
+
+
+@pytest.mark.parametrize("lost", [True, False], ids=["lost", "corrupt"])
+def test_a_shard_is_replaced_as_its_error_says(tmp_path: Path, lost: bool) -> None:
+    place, said = f"{tmp_path}/flu/", ("-c", "user", "-n", 100, "-e", 50, "--shards", 4)
+    file, shard = events(tmp_path / "a.csv", range(100)), tmp_path / "flu" / "shard-00002.pp"
+    ended(certain("density", file, *said, "-s", place))
+    shard.unlink() if lost else shard.write_bytes(b"nothing")
+    why = refused("release", place)
+    assert "shard-00002" in why
+    assert "panprivacy replace-shard" in why
+    assert "this shard is whole" in refused("replace-shard", place, 1)
+    assert "4" in refused("replace-shard", place, 4)
+    assert "25.00% of all" in ended_with_note(certain("replace-shard", place, 2))
+    assert present(tmp_path / "flu") == {*range(50), *range(75, 100)}
+    ended(certain("density", file, "-c", "user", "-s", place))
+    assert present(tmp_path / "flu") == set(range(100))
 
 
 def test_batches_before_a_bad_row_are_kept_and_those_after_it_are_not(tmp_path: Path) -> None:

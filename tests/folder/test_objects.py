@@ -14,9 +14,8 @@ import panprivacy as pp
 from benchmark_modules import benchmark
 from buckets import new_bucket, s3_server
 from panprivacy import testing
-from panprivacy.folder import stores
+from panprivacy.folder import shards, stores
 from panprivacy.folder.batch_log import BatchLog
-from panprivacy.folder.shards import ShardedBits
 from panprivacy.folder.stores import Objects, store_at
 from panprivacy.state.format import unseal
 from panprivacy.testing import CertainCoins, folder_table
@@ -175,7 +174,7 @@ def test_a_change_that_is_made_again_moves_no_counter_twice(
         patch.setattr(Objects, "create_object", create_and_wait)
         if not noted:  # a bug that has to be found
             patch.setattr(BatchLog, "has", lambda *_: False)
-            patch.setattr(ShardedBits, "check_whole", lambda *_: None)  # which would refuse
+            patch.setattr(shards, "_check_same", lambda *_: None)  # which would refuse
         folder.update_many([*range(1000)] * 3, batch=("one", 1))
     assert built_upon
     assert ([counter for counter, _ in folder_table(folder).fields()] == [4, 3] * 500) is noted
@@ -191,9 +190,9 @@ def test_what_a_crash_leaves_behind_is_deleted_by_the_next_writer(store: str, mo
     folder.update(6)
     assert present(folder) == {5, 6}
     files = fsspec.filesystem("s3")
-    shards = [path for path in files.ls(store, detail=False, refresh=True) if "shard-00000" in path]
-    assert len(shards) == 1
-    assert unseal(files.cat_file(shards[0])[:-16]).kind == 9
+    left = [path for path in files.ls(store, detail=False, refresh=True) if "shard-00000" in path]
+    assert len(left) == 1
+    assert unseal(files.cat_file(left[0])[:-16]).kind == 9
 
 
 def test_a_store_that_cannot_create_exclusively_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -226,6 +225,11 @@ def test_a_store_that_looks_and_then_writes_is_refused_when_a_folder_is_made(mon
     monkeypatch.delattr(type(fsspec.filesystem("memory")), "pipe_file")
     with testing.refused("store-not-exclusive"):
         made("memory://looks-first")
+
+
+def test_a_store_that_looks_and_then_writes_is_refused_before_it_is_asked_anything() -> None:
+    with testing.refused("store-not-exclusive"):
+        made("webhdfs://localhost:1/flu")  # where nothing listens
 
 
 @pytest.mark.parametrize("url", ["dbfs:/flu", "simplecache::s3://bucket/flu", "s3:/bucket"])
@@ -371,9 +375,11 @@ def test_a_folder_without_names_in_its_objects_is_still_read(store: str) -> None
         made(store)
 
 
-def test_a_batch_takes_two_requests_a_shard_and_a_few_more(store: str) -> None:
-    folder = pp.StateFolder.create(store, universe=100_000, epsilon=1.0, shards=16)
-    folder.update(1)
+@pytest.mark.parametrize("named", [False, True], ids=["bits", "counters, named"])
+def test_a_batch_takes_two_requests_a_shard_and_a_few_more(store: str, named: bool) -> None:
+    counters: dict[str, Any] = {"up_to": 4} if named else {}
+    folder = pp.StateFolder.create(store, universe=100_000, epsilon=1.0, shards=16, **counters)
+    folder.update(1, batch=("w", 1) if named else None)
     files = folder._store.files  # type: ignore[attr-defined]
     asked: list[str] = []
     call = files._call_s3
@@ -384,13 +390,30 @@ def test_a_batch_takes_two_requests_a_shard_and_a_few_more(store: str) -> None:
 
     files._call_s3 = counted
     try:
-        folder.update_many(range(100))
+        folder.update_many(range(100), batch=("w", 2) if named else None)
         assert len(asked) <= 2 * 16 + 6, asked
         asked.clear()
         folder.release()
         assert asked.count("get_object") <= 16 + 3
     finally:
         files._call_s3 = call
+
+
+@pytest.mark.parametrize("together", [True, False], ids=["read together", "logs first"])
+def test_a_batch_with_a_name_is_refused_before_a_shard_is_written(
+    store: str, monkeypatch: pytest.MonkeyPatch, together: bool
+) -> None:
+    folder = pp.StateFolder.create(store, universe=1000, epsilon=2.0, shards=12, up_to=50, coins=CertainCoins())
+    folder.update_many(range(1000), batch=("w", 1))
+    with folder.gather() as gathered:  # of the last shard only
+        gathered.add(range(1000))
+        folder.take(11, [gathered.packed(11)], batch=("w", 2))
+    monkeypatch.setattr(Objects, "edits_together", lambda *_: together)
+    with testing.refused("batch-broken-off", "batch 2 of w"):
+        folder.update_many(range(1000), batch=("w", 3))
+    folder.update_many(range(1000), batch=("w", 2))
+    folder.update_many(range(1000), batch=("w", 3))
+    assert [counter for counter, _ in folder_table(folder).fields()] == [3] * 1000
 
 
 def test_a_bucket_that_keeps_versions_is_refused_unless_told(store: str) -> None:

@@ -36,6 +36,11 @@ COMMANDS = {
         "merge": ("states", "STATE.pp...", "Join state files into one."),
         "grow": ("states", "STATE.pp", "Add users to the universe of a state."),
         "rerandomize": ("states", "STATE.pp", "Redraw the bits of a state after an announced reading."),
+        "replace-shard": (
+            "states",
+            "FOLDER/ NUMBER",
+            "Replace a lost or corrupt shard of a state folder.",
+        ),
     },
     "Run a service": {
         "serve": ("serve", "[FILE.toml]", "Serve counters over HTTP, with a page that shows their releases."),
@@ -83,7 +88,7 @@ def all_commands(called: str | None = None) -> App:
     for place, (panel, described) in enumerate(COMMANDS.items()):
         group = Group(panel, sort_key=place)
         for order, (name, (module, arguments, line)) in enumerate(described.items()):
-            path = f"panprivacy.cli.commands.{module}"
+            path, function = f"panprivacy.cli.commands.{module}", name.replace("-", "_")
             shown: Any = {
                 "name": name,
                 "group": group,
@@ -91,10 +96,10 @@ def all_commands(called: str | None = None) -> App:
                 "usage": f"Usage: panprivacy {name} [OPTIONS] {arguments}".rstrip(),
             }
             if name == called:
-                command = getattr(import_module(path), name)
+                command = getattr(import_module(path), function)
                 made.command(command, **shown, help=_in_paragraphs(command.__doc__))
             else:
-                made.command(f"{path}:{name}", **shown, help=line)
+                made.command(f"{path}:{function}", **shown, help=line)
     made.register_install_completion_command(help="Install completion of commands and options for this shell.")
     made.command(_show_completion, name="--show-completion", help="Print the completion script.")
     made["--help"].help, made["--version"].help = "Show this help, or the help of a command.", "Show the version."

@@ -8,6 +8,7 @@ nothing about the users in a batch. They take the same room in every shard.
 """
 
 import struct
+from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import blake2b
 from operator import index
@@ -17,6 +18,7 @@ from panprivacy.errors import InvalidType, InvalidValue, PanPrivacyError
 
 MOST_WRITERS = 32
 _HIGHEST = 2**62
+_ASIDE = 2**63  # is added to a number that a new shard has not taken, and takes if it is fed again
 _FORGOTTEN = _HIGHEST  # stands where a number was, in every shard, before a writer is forgotten in the first of them
 _ENTRY = struct.Struct("<16sQ")  # what a writer's name hashes to, and the number of its last batch, plus 1; 0 is free
 
@@ -68,13 +70,26 @@ class BatchLog:
         entries = _ENTRY.iter_unpack(data)
         return cls(tuple((writer, number - 1) for writer, number in entries if number))
 
+    @classmethod
+    def of_new(cls, logs: Iterable["BatchLog"]) -> "BatchLog":
+        """The log of a new shard, in the place of a lost one, by those of the other shards.
+
+        Whether the lost shard had the last batch that all others have is not known. The new one has none. So it takes
+        that batch, if it is fed again, and the next one.
+        """
+        known = [dict(log.numbers) for log in logs]
+        common = [writer for writer in known[0] if all(writer in each for each in known)] if known else []
+        lowest = {writer: min(each[writer] % _ASIDE for each in known) for writer in common}
+        return cls(tuple((writer, n if n == _FORGOTTEN else n + _ASIDE) for writer, n in lowest.items()))
+
     def to_bytes(self) -> bytes:
         """All of it, in a length that is always the same."""
         return b"".join(_ENTRY.pack(writer, number + 1) for writer, number in self.numbers).ljust(self.SIZE, b"\0")
 
     def number(self, writer: str) -> int | None:
         """The last batch of a writer; None if there was none."""
-        number = dict(self.numbers).get(_hashed(writer))
+        noted = self._noted(writer)
+        number = None if noted is None else noted % _ASIDE
         if number == _FORGOTTEN:
             raise PanPrivacyError(
                 f"the writer {writer!r} was being forgotten, and that broke off: forget({writer!r}) once more, and "
@@ -92,7 +107,15 @@ class BatchLog:
                 f"if {batch} was fed already, all is well, and if not, give it a number that is higher",
                 code="late-batch",
             )
-        return number == batch.number
+        return self._noted(batch.writer) == batch.number
+
+    def before(self, batch: BatchId) -> "set[int | None]":
+        """The batch of the same writer that came before this one, None for none; empty where that does not matter."""
+        number = self.number(batch.writer)
+        return set() if self.has(batch) or number == batch.number else {number}
+
+    def _noted(self, writer: str) -> int | None:
+        return dict(self.numbers).get(_hashed(writer))
 
     def with_batch(self, batch: BatchId) -> "BatchLog":
         """The same, and this batch."""

@@ -191,7 +191,7 @@ class SharedLedger:
     def _understood(self, parts: Snapshot) -> tuple[FolderHeader, Any]:
         """A frame, and the estimator whose bits are in the shards."""
         self.check_process()
-        with naming(self._store.where(LEDGER)):
+        with naming(LEDGER, self._store.where(LEDGER)):
             frame = FolderHeader.of(parts)
             if frame.kind not in kinds():
                 raise CorruptState(f"a folder cannot have an estimator of kind {frame.kind}", code="unknown-kind")
@@ -205,5 +205,5 @@ class SharedLedger:
             return ShardedBits(self._store, frame, slots.size, split, cells_of(slots))
 
         sealed = frame.of_estimator(parts.words)
-        with naming(self._store.where(LEDGER)):
+        with naming(LEDGER, self._store.where(LEDGER)):
             return frame, kinds()[frame.kind].from_state_with_table(sealed, self.given, bits, self.coins)

@@ -4,7 +4,8 @@
 """
 
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn, Self, TypeAlias
 
@@ -15,7 +16,7 @@ from panprivacy.errors import CorruptState, PanPrivacyError
 from panprivacy.folder.batch_log import BatchId, BatchLog
 from panprivacy.folder.marks import AnyTable, BitsElsewhere, Cells, Marks, Touched, check_part, part_bounds
 from panprivacy.folder.stores import Store, naming
-from panprivacy.memory.scratch import Scratch, wipe
+from panprivacy.memory.scratch import Scratch
 from panprivacy.privacy.budget import Split
 from panprivacy.privacy.coins import Coins, system
 from panprivacy.state import Snapshot
@@ -157,8 +158,15 @@ class ShardedBits(BitsElsewhere):
     def redraw_marked(
         self, marks: Marks, coins: Coins, *, batch: BatchId | None, remove: bool, gone: Marks | None = None
     ) -> None:
-        """Redraw marked slots, in one shard after the other; `gone` are slots whose users were deleted before."""
-        before = None if batch is None else self.check_whole(batch)
+        """Redraw marked slots, in one shard after the other; `gone` are slots whose users were deleted before.
+
+        A batch with a name is refused before the first shard is written if some of them lack the batch before. So all
+        shards are read first: whole, if the store can edit them together, or else their logs only, and then each again.
+        """
+        together = batch is not None and self._store.edits_together(self.nbytes)
+        before: Before | None = None
+        if batch is not None:
+            before = set() if together else self.check_whole(batch)
 
         def redrawn(shard: Shard) -> Shard | None:
             with Scratch() as scratch, Scratch() as more:  # scratch has one array of a name
@@ -170,7 +178,7 @@ class ShardedBits(BitsElsewhere):
         if batch is None and not self.cells.repeatable:
             self._redraw_once(redrawn)
         else:
-            self._change(range(self._frame.shards), redrawn)
+            self._change(range(self._frame.shards), redrawn, together=together)
 
     def _redraw_once(self, edit: Callable[[Shard], Shard | None]) -> None:
         """Change all shards by a batch without a name, which must not be fed again if some of them have it."""
@@ -204,14 +212,16 @@ class ShardedBits(BitsElsewhere):
     ) -> Shard | None:
         """A shard after a batch; None if it has the batch already.
 
-        `deleted` are slots whose users were deleted in the same batch, before the others were touched. A shard that has
-        neither this batch nor the one that came `before` is refused: another writer feeds it at the same time.
+        `deleted` are slots whose users were deleted in the same batch, before the others were touched. Of all shards
+        that lack this batch the last one that came `before` is the same, and else the batch is refused: that one broke
+        off, or another writer feeds it at the same time.
         """
         if batch is not None:
             if shard.noted.has(batch):
                 return None
-            if before is not None and shard.noted.number(batch.writer) not in before:
-                raise _broke_off(batch, shard.noted.number(batch.writer))
+            if before is not None:
+                before |= shard.noted.before(batch)
+                _check_same(before, batch)
         noting = shard.noting(batch)  # which may refuse
         noting = self._caught_up(noting, self.redraws, coins)
         pair = self._split.pair_after(noting.redraws)
@@ -222,10 +232,9 @@ class ShardedBits(BitsElsewhere):
 
     def check_whole(self, batch: BatchId) -> Before:
         """The number of the batch before, which all shards have that do not have this one; refuse if there are two."""
-        noted = [shard.noted for shard in self._starts(range(self._frame.shards))]
-        before = {each.number(batch.writer) for each in noted if not each.has(batch)}
-        if len(before) > 1:
-            raise _broke_off(batch, max(number for number in before if number is not None))
+        starts = self._starts(range(self._frame.shards))
+        before = set[int | None]().union(*(shard.noted.before(batch) for shard in starts))
+        _check_same(before, batch)
         return before
 
     def last_batches(self, writer: str) -> list[int | None]:
@@ -288,19 +297,26 @@ class ShardedBits(BitsElsewhere):
     def replace(self, number: int, coins: Coins) -> None:
         """Replace a lost or corrupt shard by a new one; `PanPrivacyError` if it is whole."""
         name = shard_name(number)
-        try:
-            wipe(self._shard(self._store.read(name), number).table.words)
-        except (FileNotFoundError, CorruptState):
-            pass
-        else:
-            raise PanPrivacyError(f"{self._store.where(name)}: this shard is whole, and stays", code="shard-whole")
-        others = self._starts(each for each in range(self._frame.shards) if each != number)
-        noted = max((each.noted for each in others), key=lambda log: sorted(log.numbers), default=BatchLog())
         first, end = self.bounds(number)
         table = self.cells.drawn(end - first, self._split.pair_after(self.redraws), coins)
-        shard = Shard(self._frame.name, number, self.redraws, self._frame.secure and coins.secure, table, noted)
-        self._store.erase([name])
-        self._store.create([(name, shard.sealed())])
+        secure = self._frame.secure and coins.secure
+        shard = Shard(self._frame.name, number, self.redraws, secure, table, BatchLog.of_new(self._other_logs(number)))
+        try:
+            if not self._store.replace(name, lambda parts: self._check(parts, number), shard.sealed()):
+                raise PanPrivacyError(f"{self._store.where(name)}: this shard is whole, and stays", code="shard-whole")
+        finally:
+            table.wipe()
+
+    def _check(self, parts: Snapshot, number: int) -> None:
+        """Refuse what is not the shard of this number."""
+        self._shard(parts, number)
+
+    def _other_logs(self, number: int) -> Iterator[BatchLog]:
+        """Which batches the other shards have; of those that are lost, too, nothing is known."""
+        for other in range(self._frame.shards):
+            if other != number:
+                with suppress(FileNotFoundError, CorruptState):
+                    yield self._starts([other])[0].noted
 
     # --- shards -------------------------------------------------------------------------------------------------
 
@@ -308,7 +324,7 @@ class ShardedBits(BitsElsewhere):
         """Which of the slots a shard has: from the first up to the second."""
         return self._frame.bounds(number, self.size)
 
-    def _change(self, numbers: Iterable[int], edit: Callable[[Shard], Shard | None]) -> None:
+    def _change(self, numbers: Iterable[int], edit: Callable[[Shard], Shard | None], *, together: bool = False) -> None:
         by_name = {shard_name(number): number for number in numbers}
 
         def change(name: str, parts: Snapshot) -> Snapshot | None:
@@ -316,19 +332,19 @@ class ShardedBits(BitsElsewhere):
             return None if made is None else made.sealed()
 
         if by_name:
-            self._store.change(by_name, change)
+            self._store.change(by_name, change, together=together)
 
     def _starts(self, numbers: Iterable[int]) -> list[Shard]:
         """Shards without their bits."""
         numbers = list(numbers)
         found = []
         for number, (name, parts) in zip(numbers, self._store.read_starts(map(shard_name, numbers)), strict=True):
-            with naming(self._store.where(name)):
+            with naming(name, self._store.where(name)):
                 found.append(self._checked(*Shard.start_of(parts), number))
         return found
 
     def _shard(self, parts: Snapshot, number: int) -> Shard:
-        with naming(self._store.where(shard_name(number))):
+        with naming(name := shard_name(number), self._store.where(name)):
             shard = Shard.of(parts, self.cells)
             return self._checked(shard, shard.table.size, number)
 
@@ -340,13 +356,15 @@ class ShardedBits(BitsElsewhere):
         return shard
 
 
-def _broke_off(batch: BatchId, number: int | None) -> PanPrivacyError:
-    before = "a batch" if number is None else str(BatchId(batch.writer, number))
-    return PanPrivacyError(
-        f"{before} broke off, or is not done yet, and some shards do not have it: feed it again, and then {batch}; "
-        "if it is lost, go on under another writer's name",
-        code="batch-broken-off",
-    )
+def _check_same(before: Before, batch: BatchId) -> None:
+    """Refuse a batch if shards differ in the one that came before it."""
+    if len(before) > 1:
+        last = BatchId(batch.writer, max(number for number in before if number is not None))
+        raise PanPrivacyError(
+            f"{last} broke off, or is not done yet, and some shards do not have it: feed it again, and then {batch}; "
+            "if it is lost, go on under another writer's name",
+            code="batch-broken-off",
+        )
 
 
 def _half_counted(error: Exception, counted: int, shards: int) -> PanPrivacyError:

@@ -40,6 +40,8 @@ _MARK = 16  # random bytes behind every object, by which its writer knows it aga
 _START = 4096  # bytes of an object that hold all but its bits
 _WHOLE = 2**40  # more bytes than an object has
 _LARGE = 32 * 2**20  # bytes: some stores write larger objects in several requests
+_TOGETHER = 64 * 2**20  # bytes of all parts that one change may have in memory at a time
+_LEAP = 10**6  # epochs: a writer that read a part before it was lost is not ahead of the new one
 
 
 class Store(Protocol):
@@ -69,8 +71,17 @@ class Store(Protocol):
     def read_starts(self, names: Iterable[str]) -> Iterator[tuple[str, Snapshot]]:
         """The same without their bits, and perhaps without a look at their checksums."""
 
-    def change(self, names: Iterable[str], edit: Edit) -> None:
-        """Put the next version of each part in the place of the present one; when this returns it outlasts a crash."""
+    def change(self, names: Iterable[str], edit: Edit, *, together: bool = False) -> None:
+        """Put the next version of each part in the place of the present one; when this returns it outlasts a crash.
+
+        With `together`, nothing is written before every part was edited, so that an edit can refuse all of them.
+        """
+
+    def edits_together(self, size: int) -> bool:
+        """Whether `change` can do so for parts that have this number of bytes in all."""
+
+    def replace(self, name: str, check: Callable[[Snapshot], None], made: Snapshot) -> bool:
+        """Write a part in the place of one that is missing or corrupt, as `check` tells, too; False if it is whole."""
 
     def erase(self, names: Iterable[str]) -> None:
         """Delete parts that are not in use yet."""
@@ -125,7 +136,7 @@ class Files:
         file = self._file(name)
         if not file.exists:
             raise _missing(name, str(file.path))
-        with naming(str(file.path)):
+        with naming(name, str(file.path)):
             return file.read()
 
     def read_each(self, names: Iterable[str]) -> Iterator[tuple[str, Snapshot]]:
@@ -138,17 +149,32 @@ class Files:
             wipe(parts.words)
             yield name, parts
 
-    def change(self, names: Iterable[str], edit: Edit) -> None:
+    def change(self, names: Iterable[str], edit: Edit, *, together: bool = False) -> None:
         """One file after the other."""
+        assert not together, "each file is locked, read and written by itself"
         for name in names:
             self.change_one(name, edit)
+
+    def edits_together(self, size: int) -> bool:  # noqa: ARG002
+        """Never: that would lock all files at the same time."""
+        return False
+
+    def replace(self, name: str, check: Callable[[Snapshot], None], made: Snapshot) -> bool:
+        """Look and write under one lock: what others feed to a new part is not replaced again."""
+        with self._locked(name) as file:
+            if file.exists:
+                if _is_whole(file.read, check):
+                    return False
+                file.erase()
+            file.write(made)
+        return True
 
     def change_one(self, name: str, edit: Edit) -> None:
         """Lock a file, and bring it to its next version."""
         with self._locked(name) as file:
             if not file.exists:
                 raise _missing(name, str(file.path))
-            with naming(str(file.path)):
+            with naming(name, str(file.path)):
                 parts = file.read()
             _changed(name, parts, edit, file.write)
 
@@ -214,6 +240,7 @@ class Objects:
 
     def claim(self, folder: bytes, largest: int) -> None:
         """Create the object that names the folder, in a store that has shown that it tells who was first."""
+        self._check(creates_atomically(type(_unwrapped(self.files))))
         if self._got(self._claim_path) is None and not self._epochs():
             if not self._versioned:
                 self._check_unversioned()
@@ -254,26 +281,32 @@ class Objects:
         """Several at a time, only their first bytes; checksums are of whole objects, and not looked at."""
         epochs = self._epochs()
         for name, (epoch, blob) in self._at_once(names, lambda name: self.newest(name, epochs, _START)):
-            with naming(self._path(name, epoch)):
+            with naming(name, self._path(name, epoch)):
                 yield name, unseal_start(blob)
 
-    def change(self, names: Iterable[str], edit: Edit) -> None:
+    def change(self, names: Iterable[str], edit: Edit, *, together: bool = False) -> None:
         """Make the next versions, several at a time, as often as it takes to be the first."""
         until = monotonic() + _PATIENCE
         left = list(names)
-        while left := self._change_once(left, edit):
+        at_once = len(left) if together else _AT_ONCE
+        while left := self._change_once(left, edit, at_once):
+            at_once = _AT_ONCE
             if monotonic() > until:
                 raise PanPrivacyError(
                     f"{self.where(left[0])}: other writers keep changing it: try again later", code="store-busy"
                 )
             sleep(_pause())
 
-    def _change_once(self, names: list[str], edit: Edit) -> list[str]:
-        """Try to make the next versions; return those that another writer made first."""
+    def edits_together(self, size: int) -> bool:
+        """Yes, if they are not too large."""
+        return size <= _TOGETHER
+
+    def _change_once(self, names: list[str], edit: Edit, at_once: int) -> list[str]:
+        """Try to make the next versions, of so many parts at a time; return those that another writer made first."""
         epochs = self._epochs()
         mine: dict[str, int] = {}
         with_bits: set[str] = set()
-        for window in _windows(names):
+        for window in _windows(names, at_once):
             sealed: dict[str, bytes] = {}
             for name, (epoch, blob) in self._at_once(window, lambda name: self.newest(name, epochs)):
                 parts = self._unsealed(name, epoch, blob)
@@ -310,6 +343,21 @@ class Objects:
         self._delete(old)
         return again
 
+    def replace(self, name: str, check: Callable[[Snapshot], None], made: Snapshot) -> bool:
+        """Create the version after a corrupt one, or one far above those of the other parts, and then delete others."""
+        blob = _marked(seal(made))
+        while True:
+            epochs = self._epochs()
+            if name in epochs:
+                epoch, there = self.newest(name, epochs)
+                if _is_whole(lambda: self._unsealed(name, epoch, there), check):  # noqa: B023
+                    return False
+            else:
+                epoch = max((max(known) for part, known in epochs.items() if part != LEDGER), default=0) + _LEAP
+            if self.create_object(self._path(name, epoch + 1), blob):
+                self._settled({name: epoch + 1}, {name})
+                return True
+
     def erase(self, names: Iterable[str]) -> None:
         """Delete all versions."""
         epochs = self._epochs()
@@ -331,7 +379,7 @@ class Objects:
 
     def _unsealed(self, name: str, epoch: int, blob: bytes) -> Snapshot:
         """The part in an object; objects were written without a mark before version 0.2."""
-        with naming(self._path(name, epoch)):
+        with naming(name, self._path(name, epoch)):
             marked = len(blob) == sealed_size(blob) + _MARK
             return unseal(blob[:-_MARK] if marked else blob)
 
@@ -439,10 +487,14 @@ class Objects:
         """Refuse a store that would let two writers create the same object.
 
         Some file systems of fsspec look whether a file exists and then write it, which a test may pass by chance. They
-        are known by the method that they inherit. Others are tried: some writers create one object at the same moment.
+        are known by the method that they inherit, and `claim` asks them nothing. Others are tried: some writers create
+        one object at the same moment.
         """
-        ok = creates_atomically(type(_unwrapped(self.files))) and self._one_wins(64, _AT_ONCE)
-        if not ok or (largest >= _LARGE and not self._one_wins(largest, 2)):
+        self._check(self._one_wins(64, _AT_ONCE))
+        self._check(largest < _LARGE or self._one_wins(largest, 2))
+
+    def _check(self, is_exclusive: bool) -> None:
+        if not is_exclusive:
             raise PanPrivacyError(
                 f"{self._root}: this store lets two writers create the same object, so states would be lost: use a "
                 "store with conditional writes (S3, Google Cloud Storage, Azure), or a folder of this machine",
@@ -468,8 +520,7 @@ class Objects:
 
 
 def _missing(name: str, where: str) -> FileNotFoundError:
-    helps = "" if name == LEDGER else "; StateFolder.replace_shard puts a new one there, and says at what cost"
-    return FileNotFoundError(f"{where} does not exist{helps}")
+    return FileNotFoundError(f"{where} does not exist{_help(name)}")
 
 
 def _unwrapped(files: Any) -> Any:
@@ -516,19 +567,38 @@ def _tried(request: Callable[[], Result]) -> Result:
     raise AssertionError("the last try returns or raises")
 
 
-def _windows(names: Iterable[str]) -> Iterator[list[str]]:
+def _windows(names: Iterable[str], at_once: int = _AT_ONCE) -> Iterator[list[str]]:
     left = iter(names)
-    while window := list(islice(left, _AT_ONCE)):
+    while window := list(islice(left, at_once)):
         yield window
 
 
+def _is_whole(read: Callable[[], Snapshot], check: Callable[[Snapshot], None]) -> bool:
+    """Whether a part can be read, and passes a check."""
+    try:
+        parts = read()
+        try:
+            check(parts)
+        finally:
+            wipe(parts.words)
+    except CorruptState:
+        return False
+    return True
+
+
 @contextmanager
-def naming(where: str) -> Iterator[None]:
-    """Let an error say which part is corrupt."""
+def naming(name: str, where: str) -> Iterator[None]:
+    """Let an error say which part is corrupt, and what can be done."""
     try:
         yield
     except CorruptState as error:
-        raise CorruptState(f"{where}: {error}", code=error.code) from None
+        raise CorruptState(f"{where}: {error}{_help(name)}", code=error.code) from None
+
+
+def _help(name: str) -> str:
+    """What an error of a lost or corrupt part says in the end: a shard can be replaced."""
+    shard = "; StateFolder.replace_shard, or panprivacy replace-shard, puts a new one there, and says at what cost"
+    return "" if name == LEDGER else shard
 
 
 def _changed(name: str, parts: Snapshot, edit: Edit, write: Callable[[Snapshot], None]) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any, Self, TypeVar
-from weakref import WeakSet
+from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -24,7 +24,7 @@ _WIPE_ON_FORK, _KEEP_ON_FORK = 18, 19
 _DONT_DUMP, _HUGE_PAGES, _SMALL_PAGES = 16, 14, 15
 _LARGE = 2**22  # bytes from which on large pages spare the processor more than they cost
 
-_areas: "WeakSet[mmap.mmap]" = WeakSet()
+_areas: "WeakValueDictionary[int, mmap.mmap]" = WeakValueDictionary()  # by address: threads look up, and never iterate
 _locking = False
 
 
@@ -38,10 +38,11 @@ def bit_pages(words: int) -> NDArray[np.uint64]:
     array([0, 0, 0], dtype=uint64)
     """
     area = _pages(max(8 * words, 1))
-    _areas.add(area)
     if _locking:
         _lock(area)
-    return np.frombuffer(area, dtype=np.uint64, count=words)
+    array = np.frombuffer(area, dtype=np.uint64, count=words)
+    _areas[array.ctypes.data] = area
+    return array
 
 
 def pages(size: int, *, small: bool = False) -> NDArray[np.uint8]:
@@ -107,7 +108,8 @@ def lock_bits() -> str | None:
     """Keep the bits of all tables, present and future, out of swap; say why not, if the system does not let us."""
     global _locking  # noqa: PLW0603 - a switch of the whole process
     _locking = True
-    failures = [problem for area in list(_areas) if (problem := _lock(area))]
+    areas = [area for each in _areas.valuerefs() if (area := each()) is not None]
+    failures = [problem for area in areas if (problem := _lock(area))]
     return failures[0] if failures else None
 
 
@@ -139,15 +141,11 @@ def wiped_on_fork(words: NDArray[np.uint64]) -> None:
 
 def are_bits(words: NDArray[np.uint64]) -> bool:
     """Whether these words are in pages of their own."""
-    return any(_holds(area, words) for area in _areas)
+    return words.ctypes.data in _areas
 
 
 def _area_of(words: NDArray[np.uint64]) -> mmap.mmap:
-    return next(area for area in _areas if _holds(area, words))
-
-
-def _holds(area: mmap.mmap, words: NDArray[np.uint64]) -> bool:
-    return ctypes.addressof(ctypes.c_char.from_buffer(area)) == words.ctypes.data
+    return _areas[words.ctypes.data]
 
 
 def has_bits_beyond(words: NDArray[np.uint64], size: int) -> bool:

@@ -1,4 +1,4 @@
-"""`panprivacy show`, `release`, `merge`, `rerandomize` and `grow`: what can be done with a state."""
+"""`panprivacy show`, `release`, `merge`, `rerandomize`, `replace-shard` and `grow`: what can be done with a state."""
 
 from contextlib import ExitStack
 from itertools import combinations
@@ -125,6 +125,26 @@ def rerandomize(state: StatePath, /) -> None:
         Output(as_json=False, quiet=False).note(
             f"{state}: every bit is redrawn; {budget.redraws - budget.redraws_made} more planned"
         )
+
+
+def replace_shard(
+    folder: Annotated[str, option("The state folder, or its URL.", "FOLDER/")],
+    number: Annotated[int, option("The number in the name of the shard that is lost or corrupt.", "NUMBER")],
+    /,
+) -> None:
+    """Replace a lost or corrupt shard of a state folder by a new one, so that the folder can be used again.
+
+    Example: [bold]panprivacy replace-shard flu/ 7[/bold]
+
+    First look for a copy of the shard: the users of a new shard count as absent until they come again.
+    """
+    from panprivacy.folder import StateFolder
+
+    share = StateFolder(folder).replace_shard(number)
+    Output(as_json=False, quiet=False).note(
+        f"{folder}: shard {number} is new; its users, {share:.2%} of all, count as absent until they come again, and "
+        "later releases are too low by about that share"
+    )
 
 
 def merge(
