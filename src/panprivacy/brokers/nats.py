@@ -145,8 +145,8 @@ class Nats:
 
         if self._client is None or self._client.is_closed:
             self._pulled = None
-            ours = {"error_cb": self._note_error, "reconnected_cb": self._note_error}
-            ours |= dict.fromkeys(("disconnected_cb", "closed_cb"), _say_nothing)
+            ours: dict[str, Any] = dict.fromkeys(("disconnected_cb", "closed_cb"), _say_nothing)
+            ours |= {"error_cb": self._note_error, "reconnected_cb": self._note_error}
             given = {"max_reconnect_attempts": -1, "reconnect_time_wait": 0.5, "ping_interval": _PING, **self._options}
             async with asyncio.timeout(_PATIENCE):
                 self._client = await nats.connect(self._servers, **given, **ours)
