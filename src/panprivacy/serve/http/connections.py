@@ -49,6 +49,7 @@ from panprivacy.serve.memory import MemoryLimit
 
 _NO_FILES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _AT_ONCE = 100  # connections that are closed before others get their turn
+_A_TURN = 8  # connections that are taken in a turn of the event loop: a crowd would make each step of a request wait
 
 
 class _CountedConnection(socket.socket):
@@ -69,21 +70,26 @@ class Listener(socket.socket):
 
     def __init__(self, opened: socket.socket, most: int) -> None:
         super().__init__(opened.family, opened.type, opened.proto, opened.detach())
-        self._most, self._open = most, 0
+        self._most, self._open, self._taken = most, 0, 0
         self._spare = os.open(os.devnull, os.O_RDONLY)  # given up to take, and close, a connection without a file
 
     def accept(self) -> tuple[socket.socket, Any]:
-        """The next connection, if it may be open."""
+        """The next connection, if it may be open; in a turn of the event loop, a few of those that wait."""
+        if self._taken >= _A_TURN:
+            self._taken = 0
+            raise BlockingIOError
         for _ in range(_AT_ONCE):
             try:
                 plain, address = super().accept()
             except OSError as error:
                 if error.errno not in _NO_FILES:
+                    self._taken = 0
                     raise
                 self._refuse_without_file()
                 continue
             if self._open < self._most:
                 self._open += 1
+                self._taken += 1
                 connection = _CountedConnection(plain.family, plain.type, plain.proto, plain.detach())
                 connection.closed = self._note_closed
                 return connection, address
