@@ -49,6 +49,10 @@ class FakeBroker:
     def waiting(self) -> int | None:
         return len(self.payloads) - self._given
 
+    def check(self) -> None:
+        if self.unreachable:
+            raise Unreachable("nobody answers")
+
     def acknowledge(self, messages: Messages) -> None:
         assert messages.receipt > self.acknowledged, "in order"
         self.acknowledged = messages.receipt

@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -20,6 +21,8 @@ from servers import KINDS, Server, started, until
 
 import panprivacy as pp
 from imaged import image_of
+from panprivacy.brokers.messages import Broker, Hopeless, Unreachable
+from panprivacy.brokers.redis import Redis
 from panprivacy.brokers.settings import read_source
 from panprivacy.ingest import Columns, Kind
 from panprivacy.serve.config import settings_of
@@ -66,6 +69,11 @@ def _arguments(server: Server, topic: str, state: Path, more: str = "") -> tuple
     return (address, "-c", "user", "-n", USERS, "-e", CERTAIN, "--state", state)
 
 
+def _service_of(source: dict[str, Any], folder: Path) -> Service:
+    counter = {"kind": "density", "universe": USERS, "epsilon": float(CERTAIN), "column": "user", "source": source}
+    return Service(settings_of({"service": {"anonymous": ["read"]}, "counters": {"flu": counter}}, folder))
+
+
 def test_nothing_is_lost_when_reader_and_broker_are_killed(server: Server, state: Path) -> None:
     """The reader is killed when it has counted some, and the broker while the next reader waits for more."""
     server.fill("killed", _visits(range(2000)))
@@ -95,10 +103,7 @@ def test_the_service_counts_all_kinds_of_messages_and_passes_over_bad_ones(
     bad = [b'{"user": "secret"}', b'{"user": 987654321}', b"\xff\xfe"]
     bare = [b"%d" % user for user in range(1500, 1600)]
     server.fill("mixed", [*_visits(range(1000)), *bad, out.getvalue(), *bare])
-    counter = {"kind": "density", "universe": USERS, "epsilon": float(CERTAIN), "column": "user"}
-    counter["source"] = server.source("mixed") | {"bad": "skip", "batch": 400}
-    settings = settings_of({"service": {"anonymous": ["read"]}, "counters": {"flu": counter}}, tmp_path)
-    with Service(settings):
+    with _service_of(server.source("mixed") | {"bad": "skip", "batch": 400}, tmp_path):
         until(lambda: len(counted(tmp_path / "states/flu.pp")) == 1600, "all are counted")
         until(lambda: server.left("mixed") == 0, "all are acknowledged")
     assert counted(tmp_path / "states/flu.pp") == list(range(1600))
@@ -112,7 +117,7 @@ def test_a_broker_says_how_many_messages_wait(server: Server) -> None:
     server.fill("waiting", _visits(range(2500)))
     table = read_source(server.source("waiting"), "source", Columns(("user",), Kind.integers), [])
     assert table is not None
-    broker, fetched = table.broker("reader", lambda _word, _cause: None), 0
+    broker, fetched = table.broker("reader"), 0
     try:
         while fetched < 2500:
             messages = broker.fetch(100, 1.0)
@@ -140,12 +145,45 @@ def test_a_bad_message_ends_the_command_in_one_line_and_stays_with_the_broker(se
     assert counted(state) == list(range(20))
 
 
+def test_a_topic_that_is_not_there_is_told_and_read_as_soon_as_it_is(server: Server, tmp_path: Path) -> None:
+    with _service_of(server.source("later"), tmp_path) as service:
+        until(lambda: "there is no" in str(service.states["sources"]["flu"].reason), "it is missed")
+        assert service.states["sources"]["flu"].state == "unreachable"
+        server.fill("later", _visits(range(100)))
+        until(lambda: service.states["sources"]["flu"].is_ready, "it is there")
+        until(lambda: server.left("later") == 0, "all are acknowledged")
+    assert counted(tmp_path / "states/flu.pp") == list(range(100))
+
+
+def test_a_check_tells_what_a_source_lacks_and_leaves_everything_as_it_is(server: Server) -> None:
+    def broker(topic: str) -> Broker:
+        table = read_source(server.source(topic), "source", Columns(("user",), Kind.integers), [])
+        assert table is not None
+        return table.broker("reader")
+
+    with pytest.raises(Unreachable, match=r"there is no (topic|stream) nowhere"):
+        broker("nowhere").check()
+    server.fill("checked", _visits(range(10)))
+    broker("checked").check()
+    assert server.left("checked") == 10
+    server.kill()
+    try:
+        with pytest.raises(Unreachable, match="the broker does not answer"):
+            broker("checked").check()
+    finally:
+        server.start()
+
+
 @pytest.mark.parametrize("server", ["redis"], indirect=True)
-def test_a_stream_that_is_not_there_is_made_with_a_note(server: Server, state: Path) -> None:
-    with consuming(*_arguments(server, "vists", state)) as process:
-        assert process.stderr is not None
-        said = next(line for line in process.stderr if b"reading" not in line and b"not in force" not in line)
-    assert b"/vists: made: the stream was missing and is made, empty: check its name" in said
+def test_a_check_knows_the_fields_of_a_stream_of_redis(server: Server) -> None:
+    server.fill("fields", _visits(range(3)))
+    for field, wrong in (("data", None), ("date", "the last entry of fields has no field 'date'")):
+        broker = Redis(f"127.0.0.1:{server.port}", "fields", "reader", {}, field=field)
+        if wrong is None:
+            broker.check()
+        else:
+            with pytest.raises(Hopeless, match=wrong):
+                broker.check()
 
 
 @pytest.mark.parametrize("server", ["kafka"], indirect=True)

@@ -88,6 +88,53 @@ def test_a_line_that_is_not_plain_is_left_to_others(line: str) -> None:
     assert plainly(line.encode(), ContentType.ndjson) is None
 
 
+FIELDS = st.one_of(INTEGERS.map(str), st.text('0aé",\r\n -', max_size=4))
+
+
+@pytest.mark.slow
+@given(
+    st.lists(st.sampled_from(["user", "x", "us\u00e9r", ""]), min_size=1, max_size=3),
+    st.lists(st.lists(FIELDS, min_size=1, max_size=3), max_size=6),
+    st.sampled_from(["\n", "\r\n"]),
+)
+def test_whatever_is_read_plainly_of_csv_is_read_the_same_by_everybody(
+    names: list[str], rows: list[list[str]], end: str
+) -> None:
+    data = end.join(",".join(row) for row in [names, *rows]).encode()
+    found = plainly(data, ContentType.csv)
+    assert found is None or found == otherwise(data, ContentType.csv)
+
+
+@given(st.lists(INTEGERS, min_size=1, max_size=50), st.sampled_from(["\n", "\r\n"]), st.booleans())
+def test_a_column_of_integers_is_plain(ids: list[int], end: str, ended: bool) -> None:
+    one = end.join(["user", *map(str, ids)]) + end * ended
+    assert plainly(one.encode(), ContentType.csv) == ids
+    three = end.join(["at,user,note", *(f"noon,{user}," for user in ids)]) + end * ended
+    assert plainly(three.encode(), ContentType.csv) == ids
+
+
+@pytest.mark.parametrize(
+    "rows",
+    ["07", "-0", "5\n\n6", "5\r6", " 5", "5 ", '"5"', "1e3", "5.0", "9999999999999999999", "5\0", "é", "5;6"],
+)
+def test_csv_that_is_not_plain_is_left_to_others(rows: str) -> None:
+    assert plainly(f"user\n{rows}".encode(), ContentType.csv) is None
+    assert plainly(f"x,user\n1,2\n3,{rows}".encode(), ContentType.csv) is None
+
+
+@pytest.mark.parametrize("rows", ["", "5,6", "5\n6,7", "\n5"])
+def test_csv_whose_rows_are_missing_or_too_long_is_left_to_others(rows: str) -> None:
+    assert plainly(f"user\n{rows}".encode(), ContentType.csv) is None
+
+
+@pytest.mark.parametrize(
+    "header", ["usr", "user,user", "user,", '"user"', "user;x", "\ufeffuser", "user" + ",x" * 1000]
+)
+def test_csv_with_another_header_is_left_to_others(header: str) -> None:
+    fields = "5" + ",5" * header.count(",")
+    assert plainly(f"{header}\n{fields}\n".encode(), ContentType.csv) is None
+
+
 def stream(column: Any, batches: int = 1, **options: Any) -> bytes:
     table, out = pa.table({"user": column}), io.BytesIO()
     with pa.ipc.new_stream(out, table.schema, options=pa.ipc.IpcWriteOptions(**options)) as writer:

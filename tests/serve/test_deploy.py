@@ -37,6 +37,12 @@ def test_the_unit_of_systemd_limits_and_watches_the_service(line: str) -> None:
     assert line in (DEPLOY / "panprivacy.service").read_text().splitlines()
 
 
+def test_a_broker_that_is_down_does_not_keep_the_unit_from_starting() -> None:
+    run = re.findall(r"(?m)^Exec.*", (DEPLOY / "panprivacy.service").read_text())
+    assert len(run) == 2
+    assert not any("--check" in line for line in run)
+
+
 @pytest.mark.parametrize("name", ["nginx.conf", "Caddyfile"])
 def test_samples_of_proxies_say_what_the_file_of_the_service_needs(name: str) -> None:
     text = (DEPLOY / name).read_text()

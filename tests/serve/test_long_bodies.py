@@ -1,10 +1,12 @@
 """Bodies that go straight from the socket to their pages: whole, within limits, and the connection is HTTP's again."""
 
+import asyncio
 import io
 import socket
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 from urllib.request import urlopen
 
 import numpy as np
@@ -12,6 +14,9 @@ import polars as pl
 import pytest
 from served import Served, served
 from service_for_tests import FLU, settings_for
+
+from panprivacy.serve.http.app import SharedResponse
+from panprivacy.serve.http.connections import ReadingTurns
 
 USERS = 300_000
 CERTAIN = FLU | {"universe": USERS, "epsilon": 60.0}  # where one user more or less is seen
@@ -129,3 +134,47 @@ def test_a_long_body_is_refused_where_there_is_no_room_for_the_rest_of_it(here: 
         connection.sendall(body[-1:])
         assert until(connection, b"\r\n\r\n").startswith(b"HTTP/1.1 204")
     assert waiting(here) == 0
+
+
+def test_a_crowd_of_long_bodies_takes_turns() -> None:
+    read: list[int] = []
+
+    async def turns() -> list[int]:
+        waiting, after = ReadingTurns(), []
+        for number in range(10):
+            waiting.wait(lambda number=number: read.append(number))  # type: ignore[misc]
+        for _ in range(4):
+            await asyncio.sleep(0)
+            after.append(len(read))
+        return after
+
+    assert asyncio.run(turns()) == [4, 8, 10, 10]
+    assert read == list(range(10))
+
+
+@pytest.mark.parametrize(("bodies", "crowded"), [(4, False), (5, True)])
+def test_a_few_long_bodies_are_read_without_waiting(bodies: int, crowded: bool) -> None:
+    turns = ReadingTurns()
+    turns.bodies = bodies
+    assert turns.is_crowded is crowded
+
+
+def test_a_file_is_sent_in_pieces_between_which_others_have_their_turn() -> None:
+    sent: list[int] = []
+
+    async def send(message: Any) -> None:
+        sent.append(len(message.get("body", b"")))
+
+    async def receive() -> Any:
+        """Nothing comes."""
+
+    async def pieces_while(other: int) -> int:
+        answering = asyncio.create_task(SharedResponse(bytes(2**20))({"method": "GET"}, receive, send))
+        for _ in range(other):
+            await asyncio.sleep(0)
+        found = len(sent)
+        await answering
+        return found
+
+    assert asyncio.run(pieces_while(5)) <= 7
+    assert sum(sent) == 2**20

@@ -100,6 +100,18 @@ def test_a_job_that_comes_while_another_is_done_does_not_delay_its_acknowledgeme
     assert seen == [True]
 
 
+def test_a_sender_is_not_kept_waiting_by_the_jobs_of_another_that_wait_behind_its_own() -> None:
+    kept = SimpleNamespace(saved=None, lost=None, save_if_changed=lambda: None)
+    worker = Worker("one", cast("KeptEstimator", kept), lambda: None, lambda: None, print)
+    seen: list[bool] = []
+    done = worker.submit(lambda: time.sleep(0.001), b"honest")
+    for _ in range(3):
+        worker.submit(lambda: seen.append(done.done()), b"careless")
+    worker.start()
+    worker.close()
+    assert seen == [True] * 3
+
+
 def test_a_sender_leaves_others_as_much_room_as_it_has() -> None:
     quota = BodyQuota(1000, longest=100)
     with quota.reserve(b"careless") as one, quota.reserve(b"honest") as other:

@@ -105,6 +105,18 @@ def test_groups_are_bars_whatever_they_are_called(browser: "Browser", tmp_path: 
             until(page, "() => document.querySelectorAll('#counter-flu .legend .traces').length === 3")
 
 
+def test_releases_of_one_second_have_hours_and_minutes_at_their_axis(browser: "Browser", tmp_path: Path) -> None:
+    """Left to itself, Plotly would write parts of a second."""
+    with counting(tmp_path) as running:
+        for _ in range(3):
+            release(running)
+        with opened(browser, running.address) as page:
+            until_drawn(page)
+            ticks = page.locator("#counter-flu [data-of=series] .xtick text").all_text_contents()
+            assert ticks
+            assert not any("." in tick for tick in ticks), ticks
+
+
 def left_after_looking(running: Served, page: "Page") -> tuple[int, set[str]]:
     """How many releases are left when the page was loaded three times more, and by which methods it asked."""
     asked: set[str] = set()

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from service_for_tests import FLU, settings_for
+from test_readiness import until
 
 from panprivacy.brokers.consumer import Take
 from panprivacy.ingest.bodies import Body, ContentType
@@ -40,6 +41,31 @@ def test_a_source_is_started_with_its_counter_and_closed_before_it(tmp_path: Pat
     with Service(replace(settings_for(tmp_path), sources={"flu": Three()})):
         assert SEEN == ["1", "1"]
     assert SEEN[-1] == "closed after 1"
+
+
+@pytest.mark.parametrize("retired", [False, True])
+def test_a_check_asks_the_broker_of_each_counter_that_is_not_retired(retired: bool, tmp_path: Path) -> None:
+    source = {"kind": "redis", "servers": "127.0.0.1:1", "stream": "visits"}
+    settings = settings_for(
+        tmp_path, {"limits": {"memory": "64 GiB"}}, flu=FLU | {"source": source, "retired": retired}
+    )
+    settings = replace(settings, initialize=True)
+    if retired:
+        server.check_all(settings)
+        return
+    with pytest.raises(InvalidSettings) as refused:
+        server.check_all(settings)
+    assert refused.value.problems == ("counters.flu.source: the broker does not answer",)
+    assert not (tmp_path / "states").exists()
+
+
+def test_a_source_is_not_ready_before_its_broker_has_answered(tmp_path: Path) -> None:
+    source = {"kind": "redis", "servers": "127.0.0.1:1", "stream": "visits"}
+    service = Service(settings_for(tmp_path, flu=FLU | {"source": source}))
+    service._make_sources()
+    assert service.states["sources"]["flu"].reason == "the broker has not answered yet"
+    with service:
+        assert until(lambda: service.states["sources"]["flu"].reason == "the broker does not answer")
 
 
 @pytest.mark.parametrize(("source", "key"), [({"kind": "four"}, "kind"), ({"kind": "redis"}, "servers")])

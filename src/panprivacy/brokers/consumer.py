@@ -7,7 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, Protocol
 
-from panprivacy.brokers.messages import Broker, Hopeless, Messages, Unreachable
+from panprivacy.brokers.messages import NOT_YET, Broker, Hopeless, Messages, Unreachable
 from panprivacy.brokers.payloads import Payload, bodies_of
 from panprivacy.errors import PanPrivacyError
 from panprivacy.ingest import Columns
@@ -70,7 +70,7 @@ class BrokerConsumer:
     counting a message twice is as good as counting it once. Refused messages are counted again in order, together with
     all that was handed over after it: of a user's insertion and deletion, the later one stays the last.
 
-    `tell` is called, by the thread of the consumer, with a word (``unreachable``, ``reached``, ``made``, ``skipped``,
+    `tell` is called, by the thread of the consumer, with a word (``unreachable``, ``reached``, ``skipped`` or
     ``stopped``) and a cause that quotes no message.
     """
 
@@ -97,7 +97,7 @@ class BrokerConsumer:
         self.lag: int | None = None
         """How many messages wait at the broker: 0, 1,000, 10,000 and so on; None while that is not known."""
         self._look_at = 0.0
-        self.trouble: str | None = None
+        self.trouble: str | None = NOT_YET
         """Why the broker gives no messages now; None while it answers."""
 
     def start(self, take: Take) -> None:
@@ -198,8 +198,11 @@ class BrokerConsumer:
 
     def _note_trouble(self, cause: str | None) -> None:
         if cause != self.trouble:
-            self.trouble, self.lag, self._look_at = cause, None, 0.0
-            self._tell("reached" if cause is None else "unreachable", cause or "it answers again")
+            before, self.trouble, self.lag, self._look_at = self.trouble, cause, None, 0.0
+            if cause is not None:
+                self._tell("unreachable", cause)
+            elif before != NOT_YET:
+                self._tell("reached", "it answers again")
 
     def _stop(self, cause: str) -> None:
         self.stopped = cause

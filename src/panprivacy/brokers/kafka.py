@@ -4,22 +4,34 @@ import threading
 from typing import Any
 
 from panprivacy.brokers.librdkafka import Ends, Failed, Reader, name_of
-from panprivacy.brokers.messages import Hopeless, Messages, Unreachable
+from panprivacy.brokers.messages import NO_ANSWER, NOT_ALLOWED, NOT_LET_IN, NOT_YET, Hopeless, Messages, Unreachable
 
 _PLAIN = {
     "auto.offset.reset": "earliest",
     "queued.max.messages.kbytes": 16 * 1024,  # fetched by librdkafka and not handed out, so not wiped
     "fetch.queue.backoff.ms": 10,  # the default, a second, is too long where so little is fetched ahead
+    "socket.timeout.ms": 15_000,  # a broker that hangs is told from one without messages
     "log_level": 0,
 }
 """Defaults, which the options of a source may change."""
 
-_PATIENCE = 10.0  # seconds to leave in
+_PATIENCE = 10.0  # seconds to leave in, and to answer whether there is a topic
 
 _OURS = {"enable.auto.commit": False, "enable.partition.eof": False}
 """Options that a source may not change: the first would acknowledge messages that are not on disk."""
 
 _ONE_CONNECTION = "_TRANSPORT"  # one connection is lost; another error says that all are
+_ALL_CONNECTIONS = "_ALL_BROKERS_DOWN"  # also after a password is refused
+_NO_TOPIC = ("UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION")
+_SAID = {
+    _ALL_CONNECTIONS: NO_ANSWER,
+    "_TIMED_OUT": NO_ANSWER,
+    "_RESOLVE": "the name of the broker is not known",
+    "_AUTHENTICATION": NOT_LET_IN,
+    "SASL_AUTHENTICATION_FAILED": NOT_LET_IN,
+    "TOPIC_AUTHORIZATION_FAILED": NOT_ALLOWED,
+    "GROUP_AUTHORIZATION_FAILED": NOT_ALLOWED,
+}
 _ENDING = ("_FATAL", "FENCED_INSTANCE_ID")
 
 
@@ -43,7 +55,7 @@ class Kafka:
             "group.id": group,
         }
         self._reader: Reader | None = None
-        self._trouble: str | None = None
+        self._trouble: str | None = NOT_YET
         self._acknowledged: Ends = {}
 
     def fetch(self, most: int, seconds: float) -> Messages | None:
@@ -77,12 +89,23 @@ class Kafka:
         except Failed:
             return None
 
+    def check(self) -> None:
+        """Ask for the topic, without joining the group."""
+        reader = Reader(self._options, self._topic, self._note_error)
+        try:
+            reader.check_topic(_PATIENCE)
+        except Failed as error:
+            self._note_error(str(error))
+            raise Unreachable(NO_ANSWER if self._trouble in (None, NOT_YET) else self._trouble) from None
+        finally:
+            reader.close()
+
     def acknowledge(self, messages: Messages) -> None:
         """Commit the offsets after the last messages, without waiting for the broker."""
         try:
             self._connected().commit(messages.receipt, wait=False)
         except Failed as error:
-            raise Unreachable(_readable(str(error))) from None
+            raise Unreachable(self._readable(str(error))) from None
         self._acknowledged = messages.receipt
 
     def close(self) -> None:
@@ -104,18 +127,20 @@ class Kafka:
     def _connected(self) -> Reader:
         if self._reader is None:
             self._reader = Reader(self._options, self._topic, self._note_error)
+            self._reader.subscribe()
         return self._reader
 
     def _note_error(self, name: str) -> None:
-        if name != _ONE_CONNECTION:
-            self._trouble = _readable(name)
+        if name != _ONE_CONNECTION and not (name == _ALL_CONNECTIONS and self._trouble == NOT_LET_IN):
+            self._trouble = self._readable(name)
 
     def _check(self, name: str) -> None:
         if name in _ENDING:
-            raise Hopeless(f"another consumer of the same group has taken over ({_readable(name)})")
+            raise Hopeless(f"another consumer of the same group has taken over ({self._readable(name)})")
         self._note_error(name)
 
-
-def _readable(name: str) -> str:
-    """The name of an error of Kafka, for people."""
-    return name.strip("_").lower().replace("_", " ")
+    def _readable(self, name: str) -> str:
+        """An error of Kafka by its name, for people."""
+        if name in _NO_TOPIC:
+            return f"there is no topic {self._topic}"
+        return _SAID.get(name) or name.strip("_").lower().replace("_", " ")

@@ -68,6 +68,7 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {  # what each returns, and takes
     "message_destroy": (None, c_void_p),
     "assignment": (c_int, c_void_p, POINTER(POINTER(_Partitions))),
     "position": (c_int, c_void_p, POINTER(_Partitions)),
+    "query_watermark_offsets": (c_int, c_void_p, c_char_p, c_int32, POINTER(c_int64), POINTER(c_int64), c_int),
     "get_watermark_offsets": (c_int, c_void_p, c_char_p, c_int32, POINTER(c_int64), POINTER(c_int64)),
     "commit": (c_int, c_void_p, POINTER(_Partitions), c_int),
     "committed": (c_int, c_void_p, POINTER(_Partitions), c_int),
@@ -126,8 +127,19 @@ class Reader:
         self._client = self._made(settings)
         self._call["poll_set_consumer"](self._client)
         self._queue = self._call["queue_get_consumer"](self._client)
+
+    def subscribe(self) -> None:
+        """Join the group, and be given the partitions of the topic."""
         with self._listed({_ANY: None}) as wanted:
             self._check(self._call["subscribe"](self._client, wanted))
+
+    def check_topic(self, seconds: float) -> None:
+        """Ask where the first partition begins and ends, without joining the group; raises `Failed`."""
+        low, high = c_int64(), c_int64()
+        ask = self._call["query_watermark_offsets"]
+        code = ask(self._client, self._topic, 0, byref(low), byref(high), int(seconds * 1000))
+        self.fetch(1, 0.1)  # there are no messages; errors of the connection are told
+        self._check(code)
 
     def _made(self, settings: dict[str, Any]) -> int:
         said = ctypes.create_string_buffer(_SAID)

@@ -12,6 +12,10 @@ from panprivacy.errors import PanPrivacyError
 from panprivacy.memory.scratch import Scratch, wipe
 
 _NEWLINE = 10
+NOT_YET = "the broker has not answered yet"
+NO_ANSWER = "the broker does not answer"
+NOT_LET_IN = "the broker refuses this user or password"
+NOT_ALLOWED = "the broker does not let this user read it"
 
 
 class Unreachable(PanPrivacyError):
@@ -107,6 +111,9 @@ class Broker(Protocol):
 
     def waiting(self) -> int | None:
         """How many messages are not fetched yet; None if the broker does not say."""
+
+    def check(self) -> None:
+        """Ask whether there is something to read, without reading it. Raises `Unreachable` and `Hopeless`."""
 
     def acknowledge(self, messages: Messages) -> None:
         """Have the broker never give these out again. Raises `Unreachable`: then it may."""

@@ -5,11 +5,14 @@ after newer messages, and acknowledging those would acknowledge the older ones u
 """
 
 import asyncio
+from contextlib import suppress
 from typing import Any
 
-from panprivacy.brokers.messages import Block, Hopeless, Messages, Unreachable
+from panprivacy.brokers.messages import NO_ANSWER, NOT_LET_IN, Block, Hopeless, Messages, Unreachable
 
 _PATIENCE = 5.0  # seconds for a connection
+_PING = 10  # seconds between questions whether the broker is there, two of which may stay without an answer
+_NOT_LET_IN = "authorization violation"  # which nats-py quotes in an error of no class of its own
 _PENDING = 100_000  # messages that may be out and not acknowledged
 
 
@@ -26,6 +29,7 @@ class Nats:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._client: Any = None
         self._pulled: Any = None
+        self._noted: BaseException | None = None  # the last error of a connection that is tried again and again
 
     def fetch(self, most: int, seconds: float) -> Messages | None:
         """Messages that are there, or the first that come."""
@@ -37,6 +41,13 @@ class Nats:
             return self._done(self._waiting())  # type: ignore[no-any-return]
         except Unreachable:  # or this user may not ask
             return None
+
+    def check(self) -> None:
+        """Ask for the stream; a missing consumer is not made."""
+        try:
+            self._done(self._check())
+        finally:
+            self.close()
 
     def acknowledge(self, messages: Messages) -> None:
         """Acknowledge each message, and wait until the broker has it."""
@@ -71,7 +82,20 @@ class Nats:
             # A client that cannot find its server would let a call wait for ever.
             return self._loop.run_until_complete(asyncio.wait_for(what, 2 * _PATIENCE))
         except (nats.errors.Error, TimeoutError, OSError) as error:
-            raise Unreachable(_said(error)) from None
+            raise Unreachable(self._cause(error)) from None
+
+    def _cause(self, error: BaseException) -> str:
+        """Why there is nothing to read, for people."""
+        from nats.errors import NoServersError
+        from nats.js.errors import NotFoundError, ServiceUnavailableError
+
+        if isinstance(error, NotFoundError):
+            return f"there is no stream {self._stream}"
+        if isinstance(error, ServiceUnavailableError):
+            return "the broker has no JetStream"
+        if any(_NOT_LET_IN in str(each).lower() for each in (error, self._noted)):
+            return NOT_LET_IN
+        return NO_ANSWER if isinstance(error, (TimeoutError, OSError, NoServersError)) else type(error).__name__
 
     async def _fetch(self, most: int, seconds: float) -> Messages | None:
         import nats.errors
@@ -101,18 +125,36 @@ class Nats:
             await message.ack()
         await self._client.flush(timeout=_PATIENCE)
 
+    async def _check(self) -> None:
+        from nats.js.errors import NotFoundError
+
+        await self._connect()
+        stream = self._client.jetstream()
+        await stream.stream_info(self._stream)
+        with suppress(NotFoundError):  # a consumer that is missing will be made
+            self._check_policy((await stream.consumer_info(self._stream, self._consumer)).config)
+
     async def _connected(self) -> Any:
+        await self._connect()
+        if self._pulled is None:
+            self._pulled = await self._consumer_of(self._client.jetstream())
+        return self._pulled
+
+    async def _connect(self) -> None:
         import nats
 
         if self._client is None or self._client.is_closed:
             self._pulled = None
-            quiet = dict.fromkeys(("error_cb", "disconnected_cb", "reconnected_cb", "closed_cb"), _say_nothing)
-            given = {"max_reconnect_attempts": -1, "reconnect_time_wait": 0.5, **self._options, **quiet}
+            ours: dict[str, Any] = dict.fromkeys(("disconnected_cb", "closed_cb"), _say_nothing)
+            ours |= {"error_cb": self._note_error, "reconnected_cb": self._note_error}
+            given = {"max_reconnect_attempts": -1, "reconnect_time_wait": 0.5, "ping_interval": _PING, **self._options}
             async with asyncio.timeout(_PATIENCE):
-                self._client = await nats.connect(self._servers, **given)
-        if self._pulled is None:
-            self._pulled = await self._consumer_of(self._client.jetstream())
-        return self._pulled
+                self._client = await nats.connect(self._servers, **given, **ours)
+            self._noted = None
+
+    async def _note_error(self, error: BaseException | None = None) -> None:
+        """Note the last error of a connection, in the place of a line on standard error; none if it is there again."""
+        self._noted = error
 
     async def _consumer_of(self, stream: Any) -> Any:
         """The durable consumer; made if it is missing."""
@@ -130,14 +172,15 @@ class Nats:
                 max_ack_pending=_PENDING,
             )
             await stream.add_consumer(self._stream, config)
+        self._check_policy(config)
+        return await stream.pull_subscribe_bind(consumer=self._consumer, stream=self._stream)
+
+    def _check_policy(self, config: Any) -> None:
+        from nats.js.api import AckPolicy
+
         if config.ack_policy != AckPolicy.EXPLICIT:
             raise Hopeless(f"consumer {self._consumer} does not acknowledge each message: its policy must be explicit")
-        return await stream.pull_subscribe_bind(consumer=self._consumer, stream=self._stream)
 
 
 async def _say_nothing(*_: Any) -> None:
     """In the place of lines that nats-py would write to standard error."""
-
-
-def _said(error: BaseException) -> str:
-    return type(error).__name__

@@ -2,13 +2,13 @@
 
 import json
 import re
-from collections.abc import Callable
 from typing import Any
 
-from panprivacy.brokers.messages import Block, Messages, Unreachable
+from panprivacy.brokers.messages import NO_ANSWER, NOT_ALLOWED, NOT_LET_IN, Block, Hopeless, Messages, Unreachable
 
 _CONSUMER = "panprivacy"  # always the same: what a killed reader left pending goes to the next
 _NEW = ">"
+_PATIENCE = 5.0  # seconds for an answer
 _NO_PAYLOAD = b"\xff"  # neither JSON, nor an id, nor Arrow
 _NUMBER = re.compile(rb"0|-?[1-9][0-9]{0,17}")
 
@@ -29,14 +29,12 @@ class Redis:
         *,
         database: int = 0,
         field: str | None,
-        tell: Callable[[str, str], None] = lambda _word, _cause: None,
     ) -> None:
         self.name = f"redis://{servers}/{stream}"
         host, _, port = servers.rpartition(":")
         self._options = {"host": host or port, "port": int(port) if host else 6379, "db": database, **options}
         self._stream, self._group = stream, group
         self._field = None if field is None else field.encode()
-        self._tell = tell
         self._client: Any = None
         self._after = "0"
 
@@ -48,7 +46,7 @@ class Redis:
             entries = self._read(most, seconds)
         except (RedisError, OSError) as error:
             self.close()
-            raise Unreachable(type(error).__name__) from None
+            raise Unreachable(self._cause(error)) from None
         if self._after != _NEW:
             self._after = entries[-1][0].decode() if entries else _NEW
         found = [(name, self._payload(fields)) for name, fields in entries if fields]  # deleted ones have none
@@ -65,10 +63,27 @@ class Redis:
 
         try:
             groups = self._connected().xinfo_groups(self._stream)
-        except (RedisError, OSError):  # or this user may not ask
+        except (RedisError, OSError, Unreachable):  # or this user may not ask
             return None
         found: list[int | None] = [each.get("lag") for each in groups if each["name"] == self._group.encode()]
         return found[0] if found else None
+
+    def check(self) -> None:
+        """Ask for the stream, and for the names of the fields of its last entry."""
+        from redis.exceptions import RedisError
+
+        try:
+            with self._made() as client:
+                kind = client.type(self._stream)
+                last = client.xrevrange(self._stream, count=1) if kind == b"stream" else []
+        except (RedisError, OSError) as error:
+            raise Unreachable(self._cause(error)) from None
+        if kind == b"none":
+            raise Unreachable(self._missing)
+        if kind != b"stream":
+            raise Hopeless(f"{self._stream} is no stream")
+        if self._field is not None and last and self._field not in last[0][1]:
+            raise Hopeless(f"the last entry of {self._stream} has no field {self._field.decode()!r}")
 
     def acknowledge(self, messages: Messages) -> None:
         """Take the entries off the list of pending ones."""
@@ -78,7 +93,7 @@ class Redis:
             self._connected().xack(self._stream, self._group, *messages.receipt)
         except (RedisError, OSError) as error:
             self.close()
-            raise Unreachable(type(error).__name__) from None
+            raise Unreachable(self._cause(error)) from None
 
     def close(self) -> None:
         """Disconnect. Entries whose delivery was lost may be pending then: they are read first."""
@@ -98,19 +113,44 @@ class Redis:
 
     def _connected(self) -> Any:
         if self._client is None:
-            import redis
+            from redis.exceptions import ResponseError
 
-            client = redis.Redis(**{**self._options, "decode_responses": False})
+            client = self._made()
             try:
                 client.xgroup_create(self._stream, self._group, id="0")
-            except redis.ResponseError as error:
+            except ResponseError as error:
                 if "MKSTREAM" in str(error):  # which Redis proposes where the stream is missing
-                    client.xgroup_create(self._stream, self._group, id="0", mkstream=True)
-                    self._tell("made", "the stream was missing and is made, empty: check its name")
-                elif "BUSYGROUP" not in str(error):  # the group is there already
+                    raise Unreachable(self._missing) from None
+                if "BUSYGROUP" not in str(error):  # the group is there already
                     raise
             self._client = client
         return self._client
+
+    def _made(self) -> Any:
+        """A client, not connected."""
+        import redis
+        from redis.backoff import NoBackoff
+        from redis.retry import Retry
+
+        plain = {"socket_timeout": _PATIENCE, "socket_connect_timeout": _PATIENCE}
+        ours = {"decode_responses": False, "retry": Retry(NoBackoff(), 0)}  # a consumer tries again, and says so
+        return redis.Redis(**{**plain, **self._options, **ours})
+
+    @property
+    def _missing(self) -> str:
+        return f"there is no stream {self._stream}"
+
+    def _cause(self, error: BaseException) -> str:
+        """Why there is nothing to read, for people."""
+        from redis import exceptions
+
+        if isinstance(error, exceptions.AuthenticationError):
+            return NOT_LET_IN
+        if isinstance(error, exceptions.NoPermissionError):
+            return NOT_ALLOWED
+        if isinstance(error, (exceptions.ConnectionError, exceptions.TimeoutError, OSError)):
+            return NO_ANSWER
+        return f"{self._stream} is no stream" if "WRONGTYPE" in str(error) else type(error).__name__
 
     def _payload(self, fields: dict[bytes, bytes]) -> bytes:
         return _as_json(fields) if self._field is None else fields.get(self._field) or _NO_PAYLOAD

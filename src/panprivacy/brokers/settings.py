@@ -41,7 +41,7 @@ class SourceTable(Table):
     batch: int = Field(default=1, ge=1)
     """Messages that are fetched at a time."""
 
-    def broker(self, reader: str, tell: Tell) -> Broker:
+    def broker(self, reader: str) -> Broker:
         """The client, not connected; `reader` is the default name of the group or consumer."""
         raise NotImplementedError
 
@@ -56,7 +56,7 @@ class KafkaTable(SourceTable):
     group: str | None = None
     batch: int = Field(default=20_000, ge=1)
 
-    def broker(self, reader: str, tell: Tell) -> Broker:  # noqa: ARG002
+    def broker(self, reader: str) -> Broker:
         return Kafka(self.servers, self.topic, self.group or reader, self.options)
 
 
@@ -76,7 +76,7 @@ class NatsTable(StreamTable):
     subject: str | None = None
     batch: int = Field(default=2_000, ge=1)
 
-    def broker(self, reader: str, tell: Tell) -> Broker:  # noqa: ARG002
+    def broker(self, reader: str) -> Broker:
         return Nats(self.servers, self.stream, self.consumer or reader, self.options, subject=self.subject)
 
 
@@ -91,10 +91,10 @@ class RedisTable(StreamTable):
     database: int = Field(default=0, ge=0)
     batch: int = Field(default=5_000, ge=1)
 
-    def broker(self, reader: str, tell: Tell) -> Broker:
+    def broker(self, reader: str) -> Broker:
         return Redis(
             self.servers, self.stream, self.group or reader, self.options,
-            database=self.database, field=self.field, tell=tell,
+            database=self.database, field=self.field,
         )  # fmt: skip
 
 
@@ -115,10 +115,15 @@ def read_source(values: dict[str, Any], path: str, columns: Columns, problems: l
     return read_table(_KINDS[kind], values, path, problems)
 
 
+def broker_of(source: SourceTable, name: str) -> Broker:
+    """The client of a source, not connected; the broker knows by the counter's `name` how far it has read."""
+    return source.broker(f"panprivacy-{name}")
+
+
 def consumer_of(source: SourceTable, name: str, columns: Columns, tell: Tell) -> BrokerConsumer:
-    """What reads a source; the broker knows by the counter's `name` how far it has read."""
+    """What reads a source for the counter of that name."""
     return BrokerConsumer(
-        source.broker(f"panprivacy-{name}", tell),
+        broker_of(source, name),
         columns,
         batch=source.batch,
         payload=None if source.format is None else Payload(source.format),

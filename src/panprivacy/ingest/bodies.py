@@ -90,8 +90,13 @@ def plain_ids(body: Body, columns: Columns, scratch: Scratch) -> list[NDArray[An
         return integers_in_arrow(body.octets, name)
     if body.content_type is ContentType.ndjson:
         found = integers_in_lines(body.octets, name, scratch)
-        return None if found is None else [found]
-    return None
+    elif body.content_type is ContentType.csv:
+        from panprivacy.ingest.csv_kernels import integers_in_column  # compiles: only where there is a CSV body
+
+        found = integers_in_column(body.octets, name, scratch)
+    else:
+        return None
+    return None if found is None else [found]
 
 
 def problem_type_of(error: BadInput) -> ProblemType:

@@ -1,6 +1,10 @@
-"""Does every row of a CSV block have as many fields as the header, and is no integer written with leading zeros?
+"""Loops over CSV: the integers of one column where all is plain, and what Polars does not look at.
 
-A row with a field too many or too few has its id in the wrong place, and Polars does not mind as long as it is not
+**Plain.** A body is plain if it has no quotes, no blank lines and no letters beyond ASCII, its rows have as many fields
+as the header, and the column that is asked for has integers of at most 18 digits.
+
+**Checks.** Does every row of a block have as many fields as the header, and is no integer written with leading zeros? A
+row with a field too many or too few has its id in the wrong place, and Polars does not mind as long as it is not
 asked for the whole row. Nor does it mind leading zeros: it would read the ids 007 and 7 as one user.
 """
 
@@ -9,11 +13,34 @@ from collections.abc import Sequence
 
 import numpy as np
 from numba import njit, types
+from numpy.typing import NDArray
+
+from panprivacy.ingest.ndjson_kernels import after_integer, value_of
+from panprivacy.memory.scratch import Scratch
 
 _QUOTE, _NEWLINE, _RETURN = 34, 10, 13
 _SPACE, _PLUS, _MINUS = 32, 43, 45
 _ZERO, _NINE = 48, 57
 _OCTETS = types.Array(types.uint8, 1, "C", readonly=True)
+_COMMA, _DELETE = 44, 127
+_NOT_PLAIN = -1
+_LONGEST_HEADER = 2**10
+
+
+def integers_in_column(octets: NDArray[np.uint8], name: str, scratch: Scratch) -> NDArray[np.int64] | None:
+    """The integers of a column, one of each row; None if the body is not plain."""
+    if not len(octets):
+        return None
+    end = int(scratch.own(octets[:_LONGEST_HEADER] == _NEWLINE).argmax())
+    header = octets[:end].tobytes()
+    names = header.removesuffix(b"\r").split(b",")
+    if not header.isascii() or b'"' in header or names.count(name.encode()) != 1 or b"" in names:
+        return None
+    integers = scratch.empty("integers", len(octets) // (2 * len(names)) + 1, np.int64)
+    rows = octets[end + 1 :]
+    rows.flags.writeable = False
+    found = _integers(rows, names.index(name.encode()), len(names), integers)
+    return integers[:found] if found > 0 else None
 
 
 def first_refused(block: bytes, separator: str, columns: int, integers: Sequence[int] = ()) -> int:
@@ -97,3 +124,39 @@ def _first_refused(block, separator, columns, integers):
                 if integers[0] and _padded(block, i + 1, separator):
                     return row
     return row if fields != columns and not _blank(block, start, len(block)) else -1
+
+
+@njit(nogil=True, inline="always")
+def _after_field(text, at):
+    """Where the field that begins here ends: at a comma or at the end of its line; or `_NOT_PLAIN`."""
+    while at < len(text) and text[at] != _COMMA and text[at] != _NEWLINE and text[at] != _RETURN:
+        if text[at] == _QUOTE or not _SPACE <= text[at] < _DELETE:
+            return _NOT_PLAIN
+        at += 1
+    return at
+
+
+@njit(nogil=True, inline="always")
+def _after_line(text, at):
+    """Where the next line begins, if this one ends here."""
+    if at + 1 < len(text) and text[at] == _RETURN and text[at + 1] == _NEWLINE:
+        return at + 2
+    return at + 1 if at < len(text) and text[at] == _NEWLINE else (at if at == len(text) else _NOT_PLAIN)
+
+
+@njit(types.int64(_OCTETS, types.int64, types.int64, types.int64[::1]), nogil=True, cache=True)
+def _integers(text, column, columns, integers):
+    """Write the integers of a column; return how many there are, or `_NOT_PLAIN`."""
+    at, rows = 0, 0
+    while 0 <= at < len(text) and rows < len(integers):
+        for field in range(columns):
+            start = at
+            at = after_integer(text, at) if field == column else _after_field(text, at)
+            if field == column and at > 0:
+                integers[rows] = value_of(text, start, at)
+            if at >= 0 and field < columns - 1:
+                at = at + 1 if at < len(text) and text[at] == _COMMA else _NOT_PLAIN
+            if at < 0:
+                return _NOT_PLAIN
+        at, rows = _after_line(text, at), rows + 1
+    return rows if at >= len(text) else _NOT_PLAIN

@@ -60,7 +60,8 @@ def _after_text(text, at):
 
 
 @njit(nogil=True, inline="always")
-def _after_integer(text, at):
+def after_integer(text, at):
+    """Where a plain integer that begins here ends: of at most 18 digits, without leading zeros."""
     first = at + 1 if 0 <= at < len(text) and text[at] == _MINUS else at
     end = first
     while 0 <= end < len(text) and _ZERO <= text[end] <= _NINE:
@@ -89,7 +90,8 @@ def _after_other(text, at):
 
 
 @njit(nogil=True, inline="always")
-def _value(text, start, end):
+def value_of(text, start, end):
+    """The plain integer between two places."""
     negative = text[start] == _MINUS
     value = np.int64(0)
     for i in range(start + 1 if negative else start, end):
@@ -104,7 +106,7 @@ def _member(text, at, key):
     end = _after_text(text, start)
     ours = end - start == len(key) + 2 and _after_word(text, start + 1, key) > 0
     value = _after_blanks(text, _after_sign(text, _after_blanks(text, end), _COLON))
-    after = _after_integer(text, value)
+    after = after_integer(text, value)
     return (after if after > 0 or ours else _after_other(text, value)), ours, value
 
 
@@ -145,11 +147,11 @@ def _integers(text, key, integers):
     line = begin = end = after = 0  # of the line before
     while 0 <= at < len(text) and rows < len(integers):
         start = _after_same(text, at, line, begin)
-        stop = _after_integer(text, start)
+        stop = after_integer(text, start)
         following = _after_same(text, stop, end, after)
         if rows == 0 or following < 0:
             start, stop, following = _line(text, at, key)
         if following > 0:
-            integers[rows] = _value(text, start, stop)
+            integers[rows] = value_of(text, start, stop)
         line, begin, end, after, at, rows = at, start, stop, following, following, rows + 1
     return rows if at >= len(text) else _NOT_PLAIN

@@ -9,6 +9,7 @@ import socket
 import ssl
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import partial
 from importlib import import_module
@@ -17,6 +18,7 @@ from typing import Any
 
 import uvicorn
 
+from panprivacy.brokers.settings import broker_of
 from panprivacy.errors import CorruptState, PanPrivacyError
 from panprivacy.memory.hardening import Hardening
 from panprivacy.periods import length_of
@@ -101,7 +103,7 @@ def load_readers() -> None:
 
 
 def check_all(settings: Settings) -> None:
-    """Refuse what would keep the service from starting, states that cannot be read included; start nothing."""
+    """Refuse what would keep the service from starting, states and sources that cannot be read included."""
     check_history(settings)
     check(settings)
     check_folder(settings.folder)
@@ -116,8 +118,26 @@ def check_all(settings: Settings) -> None:
             problems += str(error).splitlines()
         except (PanPrivacyError, OSError, ValueError) as error:
             problems.append(f"counters.{counter.name}: {error}")
+    problems += _unreadable(settings)
     if problems:
         raise InvalidSettings(problems)
+
+
+def _unreadable(settings: Settings) -> list[str]:
+    """Problems with brokers: each source is asked whether it is there, and nothing is read of it."""
+    counters = [each for each in settings.counters if each.source is not None and not each.table.retired]
+    with ThreadPoolExecutor(max(len(counters), 1)) as threads:
+        found = threads.map(_problem_of_source, counters)
+        return [f"counters.{each.name}.source: {why}" for each, why in zip(counters, found, strict=True) if why]
+
+
+def _problem_of_source(counter: CounterSettings) -> str | None:
+    assert counter.source is not None
+    try:
+        broker_of(counter.source, counter.name).check()
+    except PanPrivacyError as error:
+        return str(error)
+    return None
 
 
 def _unwritable(settings: Settings) -> list[str]:

@@ -181,6 +181,12 @@ class FairQueue:
         line.used = max(line.used, self._least)
         heappush(line.jobs, (line.served + size, next(self._number), job))
 
+    @property
+    def next_sender(self) -> bytes | None:
+        """Whose job is next; None if there is none."""
+        lines = [(name, line) for name, line in self._lines.items() if line.jobs]
+        return min(lines, key=_used)[0] if lines else None
+
     def pop(self) -> tuple[Job, bytes]:
         """The next job, and its sender, who is to be charged for it."""
         return self._pop((name, line) for name, line in self._lines.items() if line.jobs)
@@ -246,6 +252,7 @@ class Worker:
         self._closing = False
         self._turn: _Turn | None = None
         self._writing = 0.0  # seconds that the last write took
+        self._served: set[bytes] = set()  # senders whose jobs are in this group
         self._waiting: list[tuple[Job, Any]] = []  # done, and not on disk yet
         kept.saved, kept.lost = self._confirm, self._refuse
         self._thread = threading.Thread(target=self._run, name=f"counter {name}", daemon=True)
@@ -305,13 +312,19 @@ class Worker:
         """Do the jobs that wait, and go on with those that come meanwhile until as much time is spent as a write takes.
 
         Senders wait for the write. A group that took all that comes would let them wait together, and then send
-        together, while there is nothing to do here.
+        together, while there is nothing to do here. Nor does a sender wait for many jobs of another one.
         """
         began, waiting = time.monotonic(), self.queue
+        self._served.clear()
         while self._do_next():
             waiting, spent = waiting - 1, time.monotonic() - began
-            if spent > _GROUP or (waiting <= 0 and spent > self._writing):
+            if spent > _GROUP or (spent > self._writing and (waiting <= 0 or self._others_wait())):
                 break
+
+    def _others_wait(self) -> bool:
+        """Whether a sender waits for the write, and the next job is of another one."""
+        with self._ready:
+            return not self._served <= {self._jobs.next_sender}
 
     def _do_next(self, instead_of: bytes | None = None) -> bool:
         """Do a job that waits, or one that `pop_instead_of` has; False if there is none."""
@@ -323,6 +336,7 @@ class Worker:
                 found = self._jobs.pop() if self._jobs else None
         if found is None:
             return False
+        self._served.add(found[1])
         before, self._turn = self._turn, _Turn(found[1], time.monotonic(), gives_way=instead_of is None)
         self._work(found[0])
         self._charge(self._turn)

@@ -7,6 +7,7 @@ closed, some are reset, and some stay open.
 import errno
 import io
 import json
+import os
 import socket
 import ssl
 import struct
@@ -14,13 +15,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from time import sleep
+from time import monotonic, sleep
 from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from panprivacy.audit.memory.batches import letters
+from panprivacy.audit.memory.brokers import until
 from panprivacy.audit.memory.estimators import EPSILON, RELEASES
 from panprivacy.audit.memory.images import CannotImage
 from panprivacy.estimators.base import Estimator
@@ -44,7 +46,7 @@ _EACH = 3  # times that a request is made
 _SENDERS = 156 * 900  # addresses of as many signs as an id
 _PATIENCE = 20.0  # seconds for an answer
 _NOT_LINGERING = struct.pack("ii", 1, 0)
-_FORGOTTEN = 8.0  # seconds after which silent connections are closed, and a sender that may come again is forgotten
+_FORGOTTEN = 3.0  # seconds after which a sender that sent too often is forgotten, and a quarter of them more
 _CLOSED, _RESET, _OPEN = "closed", "reset", "open"
 FAULTS = "panprivacy.audit.memory.refusals:plant_faults"
 """What makes one counter of the service fail, and the disk of another one."""
@@ -275,8 +277,10 @@ REQUESTS = (*_unread(), *_read(), *_broken(), *_heads())
 class RefusedRequests:
     """Makes all requests, and knows which ids they had, and from which addresses they came."""
 
-    def __init__(self, port: int, *, encrypted: bool, seed: int = 1) -> None:
-        self._port = port
+    def __init__(self, port: int, *, encrypted: bool, seed: int = 1, process: int | None = None) -> None:
+        """`process` is the number of the service's process, where all are to be made."""
+        self._port, self._process = port, process
+        self._exceeded = 0.0
         self._trusting = trusting() if encrypted else None
         self._random = np.random.default_rng(seed)
         self._senders, self._made = self._random.permutation(_SENDERS), 0
@@ -288,20 +292,26 @@ class RefusedRequests:
 
     def send_all(self) -> None:
         """Make every request three times; the connections of the third are open, and idle, when this returns."""
+        before = self._connections()
         slow = [self._begun(name, make) for name, make in self._slow() for _ in range(_EACH)]
         for request in REQUESTS:
             self._make(request, _CLOSED)
             self._make(request, _RESET)
         self._exceed_connections()
-        sleep(SECONDS)
         for name, connection in slow:
             _hear(name, connection, ((408,),))
             connection.close()
         self._busy()
-        sleep(_FORGOTTEN)
+        until(lambda: self._connections() <= before, "all connections are closed")
+        sleep(max(self._exceeded + _FORGOTTEN - monotonic(), 0))
         for request in REQUESTS:
             if all(CUT_OFF not in statuses for statuses in request.statuses):
                 self._make(request, _OPEN)
+
+    def _connections(self) -> int:
+        """How many the service has."""
+        opened = Path(f"/proc/{self._process}/fd").iterdir()
+        return sum(_target(each).startswith("socket:") for each in opened)
 
     def send_quickly(self) -> None:
         """Make every request that needs no waiting once, and reset the connection."""
@@ -320,6 +330,7 @@ class RefusedRequests:
         for _ in range(request.before):
             connection.sendall(made)
             _hear(request.name, connection, request.statuses, whole=True)
+            self._exceeded = monotonic()
         connection.sendall(made)
         if request.end and self._trusting is None:
             connection.shutdown(socket.SHUT_WR)
@@ -379,6 +390,14 @@ class RefusedRequests:
         if address:
             self.addresses.append(sender)
         return self._trusting.wrap_socket(made) if self._trusting is not None else made
+
+
+def _target(link: Path) -> str:
+    """Where a link leads; nowhere if it is gone."""
+    try:
+        return os.readlink(link)  # noqa: PTH115 - of an open file, which has no path
+    except FileNotFoundError:
+        return ""
 
 
 def trusting() -> ssl.SSLContext:

@@ -42,7 +42,8 @@ class Scenario:
     """Whether it runs twice, with and without one user's rows, and names, lengths and times of files are compared; the
     steps are then what follows each batch."""
     refused: bool = False
-    """Whether the service refuses much; the step ``refused`` is all requests of `refused.REQUESTS`."""
+    """Whether the service refuses much; the step ``refused`` is all requests of `refusals.REQUESTS`, in
+    every way, and ``refused quickly`` is each once."""
     broker: str = ""
     """What the service reads, where it reads a broker: kafka, nats or redis. Some messages of a batch are bad."""
 

@@ -104,7 +104,7 @@ class Service(_Served):
         self._token = {"authorization": f"Bearer {refusals.FEEDER}"} if self._refusing else {}
         self._connection, self._reader = (_connected(port, encrypted=encrypted) for _ in range(2))
         self._reader.request("GET", "/stream")
-        self._refusals = RefusedRequests(port, encrypted=encrypted)
+        self._refusals = RefusedRequests(port, encrypted=encrypted, process=self.pid)
         for each in (self._connection, self._reader, self._refusals):
             self._open.callback(each.close)
 
@@ -135,9 +135,9 @@ class Service(_Served):
         return Beside(texts=notes if self._form in ("CSV", "NDJSON") else None)
 
     def do(self, step: str) -> None:
-        if step == "refused":
+        if step in ("refused", "refused quickly"):
             self._connection.close()  # the service would, after a while: the next request opens it again
-            self._refusals.send_all()
+            (self._refusals.send_all if step == "refused" else self._refusals.send_quickly)()
         elif step == "reload":
             with self._file.open("a") as settings:
                 settings.write(f'[counters.added]\nkind = "density"\nuniverse = 1000\n{_PLAN}')

@@ -21,7 +21,7 @@ def serve(
     file: Annotated[Path | None, Parameter(metavar="FILE.toml", show=False)] = None,
     /,
     *,
-    check: Annotated[bool, option("Check the file and its existing counters; start nothing.")] = False,
+    check: Annotated[bool, option("Check the file, its existing counters and their sources; start nothing.")] = False,
     initialize: Annotated[
         bool,
         option(
@@ -43,7 +43,7 @@ def serve(
     FILE.toml describes the counters, who may use them, and how (docs/reference/service.md). Without it, a demonstration
     is served on 127.0.0.1: a counter named demo, with simulated events.
     """
-    hardening = None if check else start_hardened()
+    hardening = start_hardened()  # also to check: it looks at the last message of a source
     from panprivacy.serve.logs import compiling_told, log
 
     with compiling_told(_note if check or file is None else log):

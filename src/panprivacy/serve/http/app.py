@@ -44,7 +44,10 @@ _reading = Lock()
 
 
 class SharedResponse(Response):
-    """An answer whose bytes many connections share. A piece is sent when the reader has taken the one before."""
+    """An answer whose bytes many connections share. A piece is sent when the reader has taken the one before.
+
+    Other connections get their turn in between, also if the system takes many pieces at once.
+    """
 
     async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
         """Answer, as ASGI has it."""
@@ -52,6 +55,7 @@ class SharedResponse(Response):
         body = memoryview(self.body)
         for at in range(0, 0 if scope["method"] == "HEAD" else len(body), _PIECE):
             await send({"type": "http.response.body", "body": bytes(body[at : at + _PIECE]), "more_body": True})
+            await asyncio.sleep(0)
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 

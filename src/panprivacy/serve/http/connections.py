@@ -28,6 +28,7 @@ import errno
 import json
 import os
 import socket
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 from http import HTTPStatus
@@ -48,6 +49,7 @@ from panprivacy.serve.memory import MemoryLimit
 
 _NO_FILES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _AT_ONCE = 100  # connections that are closed before others get their turn
+_A_TURN = 8  # connections that are taken in a turn of the event loop: a crowd would make each step of a request wait
 
 
 class _CountedConnection(socket.socket):
@@ -68,21 +70,26 @@ class Listener(socket.socket):
 
     def __init__(self, opened: socket.socket, most: int) -> None:
         super().__init__(opened.family, opened.type, opened.proto, opened.detach())
-        self._most, self._open = most, 0
+        self._most, self._open, self._taken = most, 0, 0
         self._spare = os.open(os.devnull, os.O_RDONLY)  # given up to take, and close, a connection without a file
 
     def accept(self) -> tuple[socket.socket, Any]:
-        """The next connection, if it may be open."""
+        """The next connection, if it may be open; in a turn of the event loop, a few of those that wait."""
+        if self._taken >= _A_TURN:
+            self._taken = 0
+            raise BlockingIOError
         for _ in range(_AT_ONCE):
             try:
                 plain, address = super().accept()
             except OSError as error:
                 if error.errno not in _NO_FILES:
+                    self._taken = 0
                     raise
                 self._refuse_without_file()
                 continue
             if self._open < self._most:
                 self._open += 1
+                self._taken += 1
                 connection = _CountedConnection(plain.family, plain.type, plain.proto, plain.detach())
                 connection.closed = self._note_closed
                 return connection, address
@@ -115,9 +122,40 @@ def _note_refused() -> None:
 
 _GOODBYE = 1.0  # seconds for a peer to agree that a connection is closed
 _SLICE = 2**12  # bytes of a head that are parsed at a time
+_TAKEN = 2**16  # bytes that are taken from a socket at a time; asyncio would have 2**18 overwritten for each head
+_PIECES = 4  # of long bodies that are read in a turn of the event loop
 _MOST_HEADERS = 100
-_MOST_BEHIND = 16  # requests that may wait behind one that is being answered
+_MOST_BEHIND = 4  # requests that may wait behind one that is being answered
 _LEAST_TAKEN = 2**15  # bytes of an answer that a reader takes in `limits.seconds`
+
+
+class ReadingTurns:
+    """Long bodies that are read at the same time: in a turn of the event loop, only some of them get a piece.
+
+    So a turn stays short, and short requests do not wait for a crowd of long ones.
+    """
+
+    def __init__(self) -> None:
+        self.bodies = 0
+        """How many are being read."""
+        self._waiting: deque[Callable[[], None]] = deque()
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether a body has to wait for its turn after each piece."""
+        return self.bodies > _PIECES
+
+    def wait(self, go_on: Callable[[], None]) -> None:
+        """Call a function in a later turn."""
+        if not self._waiting:
+            asyncio.get_running_loop().call_soon(self._begin_turn)
+        self._waiting.append(go_on)
+
+    def _begin_turn(self) -> None:
+        for _ in range(min(_PIECES, len(self._waiting))):
+            self._waiting.popleft()()
+        if self._waiting:
+            asyncio.get_running_loop().call_soon(self._begin_turn)
 
 
 class BufferFilling(asyncio.BufferedProtocol):
@@ -126,8 +164,9 @@ class BufferFilling(asyncio.BufferedProtocol):
     `give_back` is called at that very moment: the next byte of the connection belongs to the other protocol.
     """
 
-    def __init__(self, buffer: BodyBuffer, lent_by: Any, give_back: Callable[[], None]) -> None:
+    def __init__(self, buffer: BodyBuffer, lent_by: Any, give_back: Callable[[], None], turns: ReadingTurns) -> None:
         self._buffer, self._lent_by, self._give_back = buffer, lent_by, give_back
+        self._turns = turns
         self._next = buffer.next()
         self.full: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -141,6 +180,9 @@ class BufferFilling(asyncio.BufferedProtocol):
         try:
             if self._buffer.lacking:
                 self._next = self._buffer.next()
+                if self._turns.is_crowded:
+                    self._lent_by.flow.pause_reading()
+                    self._turns.wait(self._lent_by.flow.resume_reading)
             else:
                 self._give_back()
                 self._set()
@@ -175,6 +217,7 @@ class _Connection(HttpToolsProtocol):
 
     limits: Limits
     memory: MemoryLimit | None = None
+    turns: ReadingTurns
     _waiting: asyncio.TimerHandle | None = None
     _watching: asyncio.TimerHandle | None = None
     _over = False
@@ -187,6 +230,7 @@ class _Connection(HttpToolsProtocol):
         super().connection_made(transport)
         self._tls = getattr(transport, "_ssl_protocol", None)
         self._socket_transport = getattr(self._tls, "_transport", transport)
+        self._socket_transport.max_size = _TAKEN
         self._wait()
         if self.memory is not None and self.memory.is_full:
             self._over = True
@@ -348,15 +392,18 @@ class _Connection(HttpToolsProtocol):
 
     async def _fill(self, buffer: BodyBuffer) -> None:
         """Fill a buffer with the rest of the body whose beginning was received just now."""
-        filling = BufferFilling(buffer, self, self._take_back)
+        filling = BufferFilling(buffer, self, self._take_back, self.turns)
         self.transport.set_protocol(filling)
         self.flow.resume_reading()
+        self.turns.bodies += 1
         try:
             await filling.full
         except BaseException:
             self._take_back()
             self._over, self.cycle.keep_alive = True, False
             raise
+        finally:
+            self.turns.bodies -= 1
         self.cycle.more_body = False
         self.flow.resume_reading()
 
@@ -432,6 +479,6 @@ def protocol_for(limits_: Limits, memory_: MemoryLimit | None = None) -> type[as
     """HTTP for uvicorn, within limits."""
 
     class Connection(_Connection):
-        limits, memory = limits_, memory_
+        limits, memory, turns = limits_, memory_, ReadingTurns()
 
     return Connection

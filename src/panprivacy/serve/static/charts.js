@@ -87,11 +87,13 @@ export function drawSeries(place, lines, unit) {
   }));
 }
 
-/** An hour around a single point, which has no range of its own. */
+/** An hour around points of one moment, which have no range of their own; a minute around those of some seconds. */
 function roomAround(points) {
-  if (points.length !== 1) return {};
-  const [moment] = points.map((point) => point.moment.getTime());
-  return { range: [new Date(moment - 18e5), new Date(moment + 18e5)], nticks: 4 };
+  const moments = points.map((point) => point.moment.getTime());
+  const [first, last] = [Math.min(...moments), Math.max(...moments)];
+  if (!points.length || last - first >= 6e4) return {};
+  const room = last > first ? 3e4 : 18e5;
+  return { range: [new Date(first - room), new Date(last + room)], nticks: 4 };
 }
 
 function bandAndLine({ name, points: given }, unit, colour, i, many) {
