@@ -40,6 +40,7 @@ autodoc_default_options = {"members": True, "inherited-members": True, "member-o
 autodoc_typehints = "signature"
 autodoc_preserve_defaults = True
 default_role = "literal"  # as docstrings are read: `name` is code
+smartquotes = False  # --option is no dash, and quotes of errors are as they are printed
 numpydoc_show_class_members = False  # autodoc lists them
 numpydoc_xref_param_type = False
 
