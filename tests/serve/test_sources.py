@@ -12,6 +12,7 @@ from panprivacy.brokers.consumer import Take
 from panprivacy.ingest.bodies import Body, ContentType
 from panprivacy.serve import server
 from panprivacy.serve.service import Service
+from panprivacy.settings import InvalidSettings
 from panprivacy.testing import refused
 
 SEEN: list[str] = []
@@ -53,9 +54,9 @@ def test_a_check_asks_the_broker_of_each_counter_that_is_not_retired(retired: bo
     if retired:
         server.check_all(settings)
         return
-    with pytest.raises(InvalidSettings) as refused:
+    with pytest.raises(InvalidSettings) as raised:
         server.check_all(settings)
-    assert refused.value.problems == ("counters.flu.source: the broker does not answer",)
+    assert raised.value.problems == ("counters.flu.source: the broker does not answer",)
     assert not (tmp_path / "states").exists()
 
 
