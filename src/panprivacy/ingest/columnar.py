@@ -22,7 +22,6 @@ from panprivacy.ingest.batch import BadInput, Batch, Columns, Kind
 from panprivacy.ingest.files import ARROW_FILE, PARQUET, Format, size_of
 from panprivacy.ingest.remote import RemoteFile, RemoteTable
 from panprivacy.memory.hardening import polars_overwrites
-from panprivacy.memory.intrinsics import wipe_stack
 
 if TYPE_CHECKING:
     import polars as pl
@@ -99,6 +98,8 @@ def overwrite_decoder() -> None:
     Not where Polars leaves what it frees: there, copies of all ids stay behind.
     """
     import polars as pl
+
+    from panprivacy.memory.intrinsics import wipe_stack
 
     if not polars_overwrites():
         return
