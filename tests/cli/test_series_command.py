@@ -272,7 +272,7 @@ def test_the_picture_says_what_it_shows_and_what_it_cost(parquet: Path, tmp_path
     assert f"(% of {USERS:,})" in drawn
     assert "end of the period (UTC)" in drawn
     assert "released, with 95 % interval" in drawn
-    assert "monotone curve fitted to them" in drawn
+    assert "smoothed: never falls" in drawn
     assert ".md" not in drawn
 
 

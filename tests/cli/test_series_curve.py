@@ -129,9 +129,9 @@ def test_the_picture_joins_no_points_of_which_one_falls(
     drawn = Recorder(monkeypatch).lines
     curve_of("density", parquet, *NOISY, "--plot", tmp_path / "series.png")
 
-    assert set(drawn) == {"released, with 95 % interval, points", "monotone curve fitted to them, joined"}
+    assert set(drawn) == {"released, with 95 % interval, points", "smoothed: never falls, joined"}
     assert falls(drawn["released, with 95 % interval, points"]) > 0
-    assert falls(drawn["monotone curve fitted to them, joined"]) == 0
+    assert falls(drawn["smoothed: never falls, joined"]) == 0
 
 
 @pytest.mark.slow
@@ -140,7 +140,7 @@ def test_a_picture_of_falls_would_be_noticed(parquet: Path, tmp_path: Path, monk
     drawn = Recorder(monkeypatch).lines
     curve_of("density", parquet, *NOISY, "--plot", tmp_path / "series.png")
 
-    assert falls(drawn["monotone curve fitted to them, joined"]) > 0
+    assert falls(drawn["smoothed: never falls, joined"]) > 0
 
 
 def _as_released(releases: list[pp.Release]) -> pp.MonotoneCurve[pp.Release]:

@@ -142,3 +142,14 @@ def test_a_picture_of_no_known_kind_is_refused_before_anything_is_done(tmp_path:
 
 def test_help_has_an_example() -> None:
     assert "Example: panprivacy plan --universe 1000000" in " ".join(run("--help").stdout.split())
+
+
+def test_an_option_of_another_command_is_answered_with_the_one_that_helps() -> None:
+    """The most similar option, --memory, is something else."""
+    result = invoke(["plan", "-n", "1000", "--error", "0.01"])
+    assert (result.exit_code, result.stdout) == (2, "")
+    (line,) = result.stderr.splitlines()
+    assert "--alpha A" in line
+    assert "--memory" not in line
+    (line,) = invoke(["plan", "-n", "1000"]).stderr.splitlines()
+    assert "--epsilon E" in line
