@@ -21,7 +21,7 @@ from servers import KINDS, Server, started, until
 
 import panprivacy as pp
 from imaged import image_of
-from panprivacy.brokers.messages import Broker, Hopeless, Unreachable
+from panprivacy.brokers.messages import NO_ANSWER, Broker, Hopeless, Unreachable
 from panprivacy.brokers.redis import Redis
 from panprivacy.brokers.settings import read_source
 from panprivacy.ingest import Columns, Kind
@@ -147,7 +147,7 @@ def test_a_bad_message_ends_the_command_in_one_line_and_stays_with_the_broker(se
 
 def test_a_topic_that_is_not_there_is_told_and_read_as_soon_as_it_is(server: Server, tmp_path: Path) -> None:
     with _service_of(server.source("later"), tmp_path) as service:
-        until(lambda: "there is no" in str(service.states["sources"]["flu"].reason), "it is missed")
+        until(lambda: str(service.states["sources"]["flu"].reason).endswith(" later"), "it is missed")
         assert service.states["sources"]["flu"].state == "unreachable"
         server.fill("later", _visits(range(100)))
         until(lambda: service.states["sources"]["flu"].is_ready, "it is there")
@@ -161,15 +161,17 @@ def test_a_check_tells_what_a_source_lacks_and_leaves_everything_as_it_is(server
         assert table is not None
         return table.broker("reader")
 
-    with pytest.raises(Unreachable, match=r"there is no (topic|stream) nowhere"):
+    with pytest.raises(Unreachable) as missing:
         broker("nowhere").check()
+    assert str(missing.value).endswith(" nowhere")
     server.fill("checked", _visits(range(10)))
     broker("checked").check()
     assert server.left("checked") == 10
     server.kill()
     try:
-        with pytest.raises(Unreachable, match="the broker does not answer"):
+        with pytest.raises(Unreachable) as silent:
             broker("checked").check()
+        assert str(silent.value) == NO_ANSWER
     finally:
         server.start()
 
@@ -177,13 +179,11 @@ def test_a_check_tells_what_a_source_lacks_and_leaves_everything_as_it_is(server
 @pytest.mark.parametrize("server", ["redis"], indirect=True)
 def test_a_check_knows_the_fields_of_a_stream_of_redis(server: Server) -> None:
     server.fill("fields", _visits(range(3)))
-    for field, wrong in (("data", None), ("date", "the last entry of fields has no field 'date'")):
-        broker = Redis(f"127.0.0.1:{server.port}", "fields", "reader", {}, field=field)
-        if wrong is None:
-            broker.check()
-        else:
-            with pytest.raises(Hopeless, match=wrong):
-                broker.check()
+    address = f"127.0.0.1:{server.port}"
+    Redis(address, "fields", "reader", {}, field="data").check()
+    with pytest.raises(Hopeless) as wrong:
+        Redis(address, "fields", "reader", {}, field="date").check()
+    assert "'date'" in str(wrong.value)
 
 
 @pytest.mark.parametrize("server", ["kafka"], indirect=True)

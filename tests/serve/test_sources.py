@@ -9,6 +9,8 @@ from service_for_tests import FLU, settings_for
 from test_readiness import until
 
 from panprivacy.brokers.consumer import Take
+from panprivacy.brokers.messages import NO_ANSWER, NOT_YET
+from panprivacy.brokers.settings import consumer_of
 from panprivacy.ingest.bodies import Body, ContentType
 from panprivacy.serve import server
 from panprivacy.serve.service import Service
@@ -56,17 +58,18 @@ def test_a_check_asks_the_broker_of_each_counter_that_is_not_retired(retired: bo
         return
     with pytest.raises(InvalidSettings) as raised:
         server.check_all(settings)
-    assert raised.value.problems == ("counters.flu.source: the broker does not answer",)
+    assert raised.value.problems == (f"counters.flu.source: {NO_ANSWER}",)
     assert not (tmp_path / "states").exists()
 
 
 def test_a_source_is_not_ready_before_its_broker_has_answered(tmp_path: Path) -> None:
     source = {"kind": "redis", "servers": "127.0.0.1:1", "stream": "visits"}
     service = Service(settings_for(tmp_path, flu=FLU | {"source": source}))
-    service._make_sources()
-    assert service.states["sources"]["flu"].reason == "the broker has not answered yet"
+    table = service.settings.counters[0].source
+    assert table is not None
+    assert consumer_of(table, "flu", service.settings.counters[0].columns, print).trouble == NOT_YET
     with service:
-        assert until(lambda: service.states["sources"]["flu"].reason == "the broker does not answer")
+        assert until(lambda: service.states["sources"]["flu"].reason == NO_ANSWER)
 
 
 @pytest.mark.parametrize(("source", "key"), [({"kind": "four"}, "kind"), ({"kind": "redis"}, "servers")])
