@@ -1,5 +1,6 @@
 """The site builds without a warning, its search finds every public name, and everybody can read its pages."""
 
+import json
 import os
 import re
 import sys
@@ -95,13 +96,11 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @needs_sphinx
 @pytest.mark.slow
-def test_the_index_has_every_public_name(site: Path) -> None:
-    from sphinx.util.inventory import InventoryFile
-
-    with (site / "objects.inv").open("rb") as file:
-        inventory = InventoryFile.load(file, "", lambda _, path: path)
-    names = {name for kind, names in inventory.items() if kind.startswith("py:") for name in names}
-    assert {f"panprivacy.{name}" for name in panprivacy.__all__} - names == set()
+def test_the_search_finds_every_public_name(site: Path) -> None:
+    written = (site / "searchindex.js").read_text(encoding="utf-8")
+    index = json.loads(written.removeprefix("Search.setIndex(").removesuffix(")"))
+    found = {f"{module}.{name}" for module, names in index["objects"].items() for *_, name in names}
+    assert {f"panprivacy.{name}" for name in panprivacy.__all__} - found == set()
 
 
 @needs_sphinx
@@ -114,9 +113,22 @@ def test_the_search_finds_every_command(site: Path) -> None:
     assert "reference/commands" in (site / "searchindex.js").read_text(encoding="utf-8")
 
 
+@needs_sphinx
+@pytest.mark.slow
+def test_options_are_written_as_a_shell_takes_them(site: Path) -> None:
+    """No typography makes a dash of `--state`."""
+    pages = [
+        page.relative_to(site)
+        for page in site.rglob("*.html")
+        if re.search(r"[\u2013\u2014][a-z]", page.read_text(encoding="utf-8"))
+    ]
+    assert pages == []
+
+
 # --- In a browser ---------------------------------------------------------------------------------------------------
 
-WIDTHS = {"phone": 390, "desktop": 1280}
+Scheme = Literal["dark", "light"]
+WINDOWS: tuple[tuple[str, int, Scheme], ...] = (("phone", 390, "dark"), ("desktop", 1280, "light"))
 LOOK = """() => {
   const levels = [...document.querySelectorAll("main :is(h1, h2, h3, h4, h5, h6)")].map((each) => +each.tagName[1]);
   const steps = levels.slice(1).map((level, at) => level - levels[at]);
@@ -133,32 +145,74 @@ LOOK = """() => {
   };
 }"""
 """What a page lacks."""
-WIDER = """() => [document.documentElement, ...document.querySelectorAll(".bd-article-container")]
-  .some((each) => each.scrollWidth > each.clientWidth)"""
-"""Whether the page is wider than the window, or its text than its column: blocks, tables and formulas scroll alone."""
-NEW = """(known) => {
+MEASURE = """(known) => {
+  const columns = document.querySelectorAll(".bd-article-container, .bd-sidebar-primary, .bd-sidebar-secondary");
+  const wider = [document.documentElement, ...columns]
+    .some((each) => each.scrollWidth > each.clientWidth);
   const seen = new Set(known);
-  for (const each of document.querySelectorAll("body *")) {
-    for (const style of [...each.classList, ""].map((name) => `${each.tagName}.${name}`)) {
-      if (!seen.has(style)) each.setAttribute("data-new", "");
-      seen.add(style);
+  const under = new Map();
+  const colours = (each) => {
+    if (!each) return "";
+    if (!under.has(each)) {
+      const {backgroundColor, backgroundImage, opacity} = getComputedStyle(each);
+      const own = [backgroundColor, backgroundImage, opacity].join();
+      const above = colours(each.parentElement);
+      under.set(each, own === "rgba(0, 0, 0, 0),none,1" ? above : `${above} ${own}`);
     }
+    return under.get(each);
+  };
+  for (const each of document.querySelectorAll("body, body *")) {
+    if (![...each.childNodes].some((node) => node.nodeType === Node.TEXT_NODE && node.data.trim())) continue;
+    if (!each.checkVisibility({visibilityProperty: true})) continue;
+    const {color, fontSize, fontWeight, textDecorationLine} = getComputedStyle(each);
+    const beside = each.closest("a") ? getComputedStyle(each.closest("a").parentElement).color : "";
+    const look = [each.tagName, color, fontSize, fontWeight, textDecorationLine, beside, colours(each)].join(" ");
+    if (!seen.has(look)) each.setAttribute("data-new", "");
+    seen.add(look);
   }
-  return [...seen];
+  return [wider, [...seen].slice(known.length)];
 }"""
-"""Mark the first element of each tag and class, which the colours depend on, that no page before had."""
-AT_REST = "() => document.head.insertAdjacentHTML('beforeend', '<style>* { transition: none !important }</style>')"
+"""Whether the page is wider than the window, or its text than its column: blocks, tables and formulas scroll alone.
+
+And mark the first element with each look of a text (colour, size, weight, line, the colour around a link, and all that
+is painted under it) that no page before had.
+"""
+AT_REST = """const sheet = new CSSStyleSheet();
+sheet.replaceSync("* { transition: none !important }");
+document.adoptedStyleSheets = [sheet];"""
 """Colours change at once."""
+SKELETON = r"""() => {
+  const copy = document.body.cloneNode(true);
+  copy.querySelector("article")?.replaceChildren();
+  copy.querySelectorAll("li + li, svg, i, script").forEach((each) => each.remove());
+  return copy.outerHTML.replace(/<!--.*?-->/gs, "").replace(/>[^<]*[^<\s][^<]*</g, ">text<").replace(/\s+/g, "")
+    .replace(/(href|title|id|src|style|action|data-[\w-]+)="[^"]*"/g, "").replace(/current|active|toctree-l\d/g, "");
+}"""
+"""What is around the text of a page: its elements, without words, addresses and further items of lists."""
+KINDS = """(known) => {
+  const seen = new Set(known);
+  for (const each of document.querySelectorAll("article *")) {
+    const names = each.getAttributeNames().filter((name) => !name.startsWith("data-"));
+    const says = each.textContent.trim() || each.getAttribute("aria-label") || each.getAttribute("alt");
+    const scrolls = each.scrollWidth > each.clientWidth && getComputedStyle(each).overflowX !== "visible";
+    const roles = ["class", "role", "scope", "tabindex", "type"].map((name) => each.getAttribute(name));
+    const kind = [each.parentElement.tagName, each.tagName, names, roles, !says, scrolls].join(" ");
+    if (!seen.has(kind)) [each, each.parentElement].forEach((one) => one.setAttribute("data-new", ""));
+    seen.add(kind);
+  }
+  return [...seen].slice(known.length);
+}"""
+"""Mark the first element of each kind in a text, and what it is in: tag, attributes, and whether it says something."""
 AXE = """async ([within, rules]) => {
-  for (const body of document.querySelectorAll("main tbody")) [...body.rows].slice(8).forEach((row) => row.remove());
-  if (!document.querySelector(within)) return [];
   const found = await axe.run(within, {resultTypes: ["violations"], preload: false, iframes: false, ...rules});
+  document.querySelectorAll("[data-new]").forEach((each) => each.removeAttribute("data-new"));
   return found.violations.map((each) => `${each.id}: ${each.nodes[0].html.slice(0, 200)}`);
 }"""
-"""Further rows of a table are like its first ones."""
-COLOURS = {"runOnly": ["color-contrast"]}
-ALL_BUT_COLOURS = {"rules": {"color-contrast": {"enabled": False}}}
-"""Colours take most of axe's time."""
+COLOURS = {"runOnly": ["color-contrast", "link-in-text-block"]}
+"""They take most of axe's time, and say the same of texts that look the same."""
+WHOLE = {"rules": {name: {"enabled": False} for name in COLOURS["runOnly"]}}
+WITHIN = {"rules": WHOLE["rules"] | {"region": {"enabled": False}}}
+"""A landmark around the text is part of the skeleton."""
 
 
 class _Quiet(SimpleHTTPRequestHandler):
@@ -174,42 +228,64 @@ def address(site: Path) -> Iterator[str]:
 
 
 class Visitor:
-    """One window that goes through pages, and notes what is wrong with each."""
+    """One window that goes through pages, and notes what is wrong with each.
+
+    Every page is laid out at both widths and in both colours. axe looks at a page where something is new: its skeleton,
+    a kind of element in its text, or the look of a text.
+    """
 
     def __init__(self, window: "Page", address: str) -> None:
         axe = pytest.importorskip("axe_playwright_python", reason="needs the extra browser: axe")
         self._axe = (Path(next(iter(axe.__path__))) / "axe.min.js").read_text(encoding="utf-8") + ";0"
         self._window, self._address = window, address
-        self._styles: list[str] = []
+        self._looks: dict[str, list[str]] = {name: [] for name, _, _ in WINDOWS}
+        self._skeletons: set[tuple[int, str]] = set()
+        self._kinds: list[str] = []
+        self._at = 0
         self._asked: list[str] = []
         window.on("request", lambda request: self._asked.append(request.url))
+        window.add_init_script(AT_REST)
+        self._turn(0)
 
     def wrong_with(self, page: str) -> list[str]:
-        """What is wrong with a page, at both widths and in both colours.
-
-        Colours are looked at where a tag or class is new.
-        """
+        """What is wrong with a page."""
         self._asked.clear()
-        self._turn("phone", "dark")
         self._window.goto(self._address + page)
-        self._window.evaluate(AT_REST)
         wrong = [name for name, is_so in self._window.evaluate(LOOK).items() if is_so]
-        self._styles = self._window.evaluate(NEW, self._styles)
-        self._window.evaluate(self._axe)
-        wrong += self._window.evaluate(AXE, ["html", ALL_BUT_COLOURS])
-        wrong += self._found("phone")
-        self._turn("desktop", "light")
-        wrong += self._found("desktop")
+        wrong += self._built()
+        wrong += self._painted()
+        self._turn(1 - self._at)  # the next page begins with this window
+        wrong += self._painted()
         return wrong + [f"asks {url}" for url in self._asked if not url.startswith((self._address, "data:"))]
 
-    def _turn(self, width: str, scheme: Literal["dark", "light"]) -> None:
-        self._window.set_viewport_size({"width": WIDTHS[width], "height": 900})
+    def _turn(self, window: int) -> None:
+        self._at = window
+        _, width, scheme = WINDOWS[window]
+        self._window.set_viewport_size({"width": width, "height": 900})
         self._window.emulate_media(color_scheme=scheme)
 
-    def _found(self, width: str) -> list[str]:
-        """Whether the page is wider than its window, and which new colours are too faint."""
-        wider = [f"wider than a {width}"] if self._window.evaluate(WIDER) else []
-        return wider + [f"{width}: {each}" for each in self._window.evaluate(AXE, ["[data-new]", COLOURS])]
+    def _built(self) -> list[str]:
+        """What axe finds wrong with a new skeleton, or with new kinds of elements."""
+        skeleton = (self._at, self._window.evaluate(SKELETON))
+        kinds = self._window.evaluate(KINDS, self._kinds)
+        self._kinds += kinds
+        if skeleton not in self._skeletons:
+            self._skeletons.add(skeleton)
+            return self._violations("html", WHOLE)
+        return self._violations("[data-new]", WITHIN) if kinds else []
+
+    def _painted(self) -> list[str]:
+        """Whether the page is wider than its window, and which texts of a new look are too faint."""
+        name = WINDOWS[self._at][0]
+        wider, looks = self._window.evaluate(MEASURE, self._looks[name])
+        self._looks[name] += looks
+        found = self._violations("[data-new]", COLOURS) if looks else []
+        return [f"wider than a {name}"] * wider + [f"{name}: {each}" for each in found]
+
+    def _violations(self, within: str, rules: dict[str, Any]) -> list[str]:
+        if not self._window.evaluate("() => 'axe' in window"):
+            self._window.evaluate(self._axe)
+        return list(self._window.evaluate(AXE, [within, rules]))
 
 
 @pytest.fixture(scope="module")
@@ -243,4 +319,16 @@ def test_a_page_that_some_cannot_read_is_found(site: Path, visitor: Visitor) -> 
     for word in ("wider than a phone", "wider than a desktop", "image-alt", "asks http://127.0.0.1:9"):
         assert word in found
     for word in ("phone: color-contrast", "desktop: color-contrast"):
+        assert word in found
+
+
+@needs_sphinx
+@pytest.mark.slow
+def test_a_fault_in_a_text_is_found_where_the_page_around_it_is_known(site: Path, visitor: Visitor) -> None:
+    page = (site / "how-to" / "index.html").read_text(encoding="utf-8")
+    assert visitor.wrong_with("how-to/index.html") + visitor.wrong_with("how-to/index.html") == []
+    faults = '<button type="button"></button><b style="color: #888; background: #777">Faint</b>'
+    (site / "how-to" / "planted.html").write_text(page.replace("</article>", f"{faults}</article>"), encoding="utf-8")
+    found = "\n".join(visitor.wrong_with("how-to/planted.html"))
+    for word in ("button-name", "phone: color-contrast", "desktop: color-contrast"):
         assert word in found
