@@ -108,13 +108,13 @@ def test_while_a_long_body_is_read_short_ones_of_other_senders_are_counted_and_w
         if not came:
             came.append(flu.take(body(7), b"honest"))
             came.append(flu.take(body(8), b"careless"))
-            came.append(flu.take(Body.copied(b"user\n" + b"1\n" * 2**20, ContentType.csv), b"another"))
+            came.append(flu.take(Body.copied(b"user\n" + b'"1"\n' * 2**20, ContentType.csv), b"another"))
             give_way()
             done.extend(future.done() for future in came)
             done.append(7 in on_disk(tmp_path))
 
     monkeypatch.setattr(flu._worker, "give_way", crowded)
-    long = Body.copied(b"user\n" + b"1\n" * 10**5, ContentType.csv)
+    long = Body.copied(b"user\n" + b'"1"\n' * 10**5, ContentType.csv)
     assert flu.take(long, b"careless").result(20) == 10**5
     assert done == [True, False, False, True]
     assert [future.result(20) for future in came] == [1, 1, 2**20]
@@ -133,7 +133,7 @@ def test_a_body_that_was_counted_before_a_long_one_does_not_wait_for_it(
     monkeypatch.setattr(flu._worker, "give_way", noted)
     with flu._worker._ready:  # so that both are of one group
         first = flu.take(body(7), b"honest")
-        flu.take(Body.copied(b"user\n" + b"1\n" * 10**5, ContentType.csv), b"careless")
+        flu.take(Body.copied(b"user\n" + b'"1"\n' * 10**5, ContentType.csv), b"careless")
     service.counter("flu").take(body(9)).result(20)
     assert seen
     assert all(seen)
