@@ -181,28 +181,6 @@ AT_REST = """const sheet = new CSSStyleSheet();
 sheet.replaceSync("* { transition: none !important }");
 document.adoptedStyleSheets = [sheet];"""
 """Colours change at once."""
-SKELETON = r"""() => {
-  const copy = document.body.cloneNode(true);
-  copy.querySelector("article")?.replaceChildren();
-  copy.querySelectorAll("li + li, svg, i, script").forEach((each) => each.remove());
-  return copy.outerHTML.replace(/<!--.*?-->/gs, "").replace(/>[^<]*[^<\s][^<]*</g, ">text<").replace(/\s+/g, "")
-    .replace(/(href|title|id|src|style|action|data-[\w-]+)="[^"]*"/g, "").replace(/current|active|toctree-l\d/g, "");
-}"""
-"""What is around the text of a page: its elements, without words, addresses and further items of lists."""
-KINDS = """(known) => {
-  const seen = new Set(known);
-  for (const each of document.querySelectorAll("article *")) {
-    const names = each.getAttributeNames().filter((name) => !name.startsWith("data-"));
-    const says = each.textContent.trim() || each.getAttribute("aria-label") || each.getAttribute("alt");
-    const scrolls = each.scrollWidth > each.clientWidth && getComputedStyle(each).overflowX !== "visible";
-    const roles = ["class", "role", "scope", "tabindex", "type"].map((name) => each.getAttribute(name));
-    const kind = [each.parentElement.tagName, each.tagName, names, roles, !says, scrolls].join(" ");
-    if (!seen.has(kind)) [each, each.parentElement].forEach((one) => one.setAttribute("data-new", ""));
-    seen.add(kind);
-  }
-  return [...seen].slice(known.length);
-}"""
-"""Mark the first element of each kind in a text, and what it is in: tag, attributes, and whether it says something."""
 AXE = """async ([within, rules]) => {
   const found = await axe.run(within, {resultTypes: ["violations"], preload: false, iframes: false, ...rules});
   document.querySelectorAll("[data-new]").forEach((each) => each.removeAttribute("data-new"));
@@ -210,9 +188,7 @@ AXE = """async ([within, rules]) => {
 }"""
 COLOURS = {"runOnly": ["color-contrast", "link-in-text-block"]}
 """They take most of axe's time, and say the same of texts that look the same."""
-WHOLE = {"rules": {name: {"enabled": False} for name in COLOURS["runOnly"]}}
-WITHIN = {"rules": WHOLE["rules"] | {"region": {"enabled": False}}}
-"""A landmark around the text is part of the skeleton."""
+STRUCTURE = {"rules": {name: {"enabled": False} for name in COLOURS["runOnly"]}}
 
 
 class _Quiet(SimpleHTTPRequestHandler):
@@ -230,8 +206,8 @@ def address(site: Path) -> Iterator[str]:
 class Visitor:
     """One window that goes through pages, and notes what is wrong with each.
 
-    Every page is laid out at both widths and in both colours. axe looks at a page where something is new: its skeleton,
-    a kind of element in its text, or the look of a text.
+    Every page is laid out at both widths and in both colours. axe looks at the structure of every page once, and at the
+    colours of a text if no text before looked the same.
     """
 
     def __init__(self, window: "Page", address: str) -> None:
@@ -239,8 +215,6 @@ class Visitor:
         self._axe = (Path(next(iter(axe.__path__))) / "axe.min.js").read_text(encoding="utf-8") + ";0"
         self._window, self._address = window, address
         self._looks: dict[str, list[str]] = {name: [] for name, _, _ in WINDOWS}
-        self._skeletons: set[tuple[int, str]] = set()
-        self._kinds: list[str] = []
         self._at = 0
         self._asked: list[str] = []
         window.on("request", lambda request: self._asked.append(request.url))
@@ -252,7 +226,7 @@ class Visitor:
         self._asked.clear()
         self._window.goto(self._address + page)
         wrong = [name for name, is_so in self._window.evaluate(LOOK).items() if is_so]
-        wrong += self._built()
+        wrong += self._violations("html", STRUCTURE)
         wrong += self._painted()
         self._turn(1 - self._at)  # the next page begins with this window
         wrong += self._painted()
@@ -263,16 +237,6 @@ class Visitor:
         _, width, scheme = WINDOWS[window]
         self._window.set_viewport_size({"width": width, "height": 900})
         self._window.emulate_media(color_scheme=scheme)
-
-    def _built(self) -> list[str]:
-        """What axe finds wrong with a new skeleton, or with new kinds of elements."""
-        skeleton = (self._at, self._window.evaluate(SKELETON))
-        kinds = self._window.evaluate(KINDS, self._kinds)
-        self._kinds += kinds
-        if skeleton not in self._skeletons:
-            self._skeletons.add(skeleton)
-            return self._violations("html", WHOLE)
-        return self._violations("[data-new]", WITHIN) if kinds else []
 
     def _painted(self) -> list[str]:
         """Whether the page is wider than its window, and which texts of a new look are too faint."""
