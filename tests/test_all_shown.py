@@ -4,7 +4,7 @@ Estimators come from the registry: a new one is walked by being there.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -134,7 +134,7 @@ def test_a_release_comes_back_from_its_plain_data(kind: Any, divided: dict[str, 
             assert served.to_polars().columns == frame.columns
 
 
-PLANS = {
+PLANS: dict[str, Callable[[], Any]] = {
     "density": lambda: pp.plan(universe=1000, epsilon=1.0),
     "distinct": lambda: pp.plan(epsilon=1.0, count=10_000),
     "counts": lambda: pp.plan(universe=1000, epsilon=1.0, up_to=3),

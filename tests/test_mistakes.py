@@ -93,9 +93,9 @@ MISTAKES: dict[str, Mistake] = {
     "the name of a file for ids": Mistake(anybody, many("visits.csv"), "one-id", "scan_csv"),
     "one release for a series": Mistake(
         nothing,
-        lambda _: pp.monotone(numbers().release()),
+        lambda _: pp.monotone(numbers().release()),  # type: ignore[arg-type]
         "curve-release",
-        "a list of releases",  # type: ignore[arg-type]
+        "a list of releases",
     ),
     "a text for many ids": Mistake(numbers, many("12"), "one-id", "use update"),
     "a whole frame": Mistake(numbers, many(pl.DataFrame(FRAME)), "not-a-column", "frame.select('user')"),

@@ -4,6 +4,7 @@ Nothing here is random: the errors of part and whole are on a grid of the quanti
 is told.
 """
 
+from fractions import Fraction
 from math import sqrt
 
 import numpy as np
@@ -14,7 +15,7 @@ from panprivacy.estimates import errors
 from panprivacy.estimates.errors import LEAST_KNOWN, ErrorVariance, ratio_of
 from panprivacy.privacy.noise import Gaussian
 
-NOISE = Gaussian(1)
+NOISE = Gaussian(Fraction(1))
 OF_WHOLE, OF_PART = 60, 12  # quantiles
 ERRORS = ((0.05, 0.5), (0.3, 0.5), (1.0, 0.5), (1.0, 0.0))
 """Standard errors of a part, and how much of its error is in the whole; the rest of the whole errs by 1.
@@ -43,8 +44,10 @@ def bias_and_coverage(ratio: float, beyond: float, part_stderr: float, common: f
     ]
     found = [each for each in found if each.tells]
     assert all(each.interval[0] <= each.value <= each.interval[1] for each in found)
-    assert all(each.interval[0] >= 0 and each.interval[1] <= 1 and each.stderr <= 0.5 for each in found)
-    stderr = sqrt(np.mean([each.stderr**2 for each in found]))
+    assert all(each.interval[0] >= 0 and each.interval[1] <= 1 for each in found)
+    stderrs = np.array([each.stderr for each in found], dtype=np.float64)
+    assert stderrs.max() <= 0.5
+    stderr = float(np.sqrt(np.square(stderrs).mean()))
     held = np.mean([each.interval[0] <= ratio <= each.interval[1] for each in found])
     return float(abs(np.mean([each.value for each in found]) - ratio) / stderr), float(held)
 
