@@ -17,7 +17,7 @@ HIDDEN = 124
 """Uses of the package's underscores in tests, which `panprivacy.testing` could show. To be lowered."""
 QUOTED = 216
 """Errors that tests expect by a sentence, and not by a code (`panprivacy.testing.refused`). To be lowered."""
-FILES, LINES = 240, 55_350
+FILES, LINES = 240, 55_430
 """Files and lines of the package, at most."""
 
 
