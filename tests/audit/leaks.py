@@ -379,7 +379,7 @@ def categoricals_of_numpy() -> None:
 def times_of_numpy() -> None:
     """Times read by NumPy's own conversions, each of which makes a copy: what was done before."""
 
-    def moments(times: Any) -> Any:
+    def moments(times: Any, *_: Any) -> Any:
         if times.dtype.kind == "f":
             assert bool((np.abs(times) < 1e12).all())
             return np.round(times.astype(np.float64) * periods.SECOND).astype(np.int64)

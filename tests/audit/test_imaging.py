@@ -145,6 +145,7 @@ def test_exact_counts_of_releases_are_found_and_so_is_their_noise(kind: str, lea
         ("pipe with strangers", "masks_of_numpy", "users_named"),
         ("batches with strangers", "owned_not_wiped", "users_named"),
         ("batches, pandas categorical", "categoricals_of_numpy", "ids_found"),
+        ("batches with times, Windows", "times_of_numpy", "ids_found"),
         ("batches with times, Windows", "times_that_are_kept", "ids_found"),
         ("batches with times, ActiveUsers", "times_that_are_kept", "ids_found"),
     ],

@@ -37,7 +37,9 @@ def test_a_service_that_is_not_hardened_keeps_ids() -> None:
     assert found.ids_found > 0, str(found)
 
 
-@pytest.mark.parametrize("leak", ["requests", "addresses_of_transports", "addresses_of_senders", "names_of_hosts"])
+@pytest.mark.parametrize(
+    "leak", ["frames_of_refusals", "requests", "addresses_of_transports", "addresses_of_senders", "names_of_hosts"]
+)
 def test_what_the_service_kept_of_refused_requests_is_found(leak: str) -> None:
     """Without the requests that take time, which such leaks do not need."""
     scenario = replace(named("service, refused"), steps=("short", "refused quickly", "short"))
