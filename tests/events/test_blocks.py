@@ -2,14 +2,21 @@
 
 import csv
 import io
+import os
 from itertools import pairwise
+from pathlib import Path
 
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from panprivacy.ingest.batch import Columns
 from panprivacy.ingest.csv_kernels import first_refused
 from panprivacy.ingest.delimited import Cutter, record_ends
+from panprivacy.ingest.pipes import Live, SignalTimer
+from panprivacy.ingest.reading import read
+from panprivacy.ingest.text import Text
 
 texts = st.text(alphabet='a1,"\n;', max_size=8)
 tables = st.lists(st.lists(texts, min_size=2, max_size=2), min_size=1, max_size=12)
@@ -68,3 +75,41 @@ def test_a_quote_that_stays_open_keeps_the_rest_back() -> None:
     cutter = Cutter(quotes=True)
     assert cutter.cut(b'1,a\n2,"b\n3,c\n') == b"1,a\n"
     assert cutter.quoted
+
+
+def sizes_of_blocks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How long the blocks are that are parsed from now on."""
+    parse, parsed = Text.parse, []
+
+    def noted(self: Text, block: bytes) -> pl.DataFrame:
+        parsed.append(len(block))
+        return parse(self, block)
+
+    monkeypatch.setattr(Text, "parse", noted)
+    return parsed
+
+
+@pytest.mark.parametrize(("overwrites", "is_short"), [(True, True), (False, False)])
+def test_blocks_of_a_file_are_short_where_nothing_of_them_may_stay(
+    overwrites: bool, is_short: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Polars leaves rows behind that lie across the end of 32 KiB."""
+    parsed = sizes_of_blocks(monkeypatch)
+    monkeypatch.setattr("panprivacy.ingest.files.polars_overwrites", lambda: overwrites)
+    file = tmp_path / "visits.csv"
+    file.write_text("user\n" + "".join(f"{user}\n" for user in range(20_000)))
+    rows = pl.concat(batch.rows for batch in read([str(file)], Columns(("user",))))
+    assert rows["user"].to_list() == list(range(20_000))
+    assert (max(parsed) < 2**15) is is_short
+
+
+def test_blocks_of_a_pipe_are_short_however_its_bytes_arrive(monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed, read_some = sizes_of_blocks(monkeypatch), os.read
+    monkeypatch.setattr(os, "read", lambda handle, size: read_some(handle, min(size, 20_000)))
+    out, into = os.pipe()
+    with os.fdopen(out, "rb"), SignalTimer() as bell:
+        os.write(into, b"user\n" + b"1234567890\n" * 5_000)
+        os.close(into)
+        batches = list(Live(out, Columns(("user",)), None, None, bell).batches())
+    assert sum(len(batch.rows) for batch in batches if batch is not None) == 5_000
+    assert max(parsed) < 2**15

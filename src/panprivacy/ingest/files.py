@@ -15,10 +15,17 @@ from urllib.parse import unquote
 
 from panprivacy.ingest.batch import BadInput, Hint
 from panprivacy.ingest.remote import RemoteFile, find_remote
+from panprivacy.memory.hardening import polars_overwrites
 from panprivacy.urls import local_path, scheme_of
 
 BLOCK = 2**21
 """Bytes that are parsed at a time."""
+PIECE = 24 * 1024
+"""Bytes of text that are parsed at a time in a process that must not keep any.
+
+Polars reads text in pieces of 32 KiB and keeps rows that lie across their ends in memory that it frees without
+overwriting it. Longer blocks would be parsed faster, and leave such rows behind.
+"""
 STDIN = "-"
 _GZIP, _ZSTD, _BZIP2, _XZ = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"BZh", b"\xfd7zX"
 _PACKED = {".gz", ".zst", ".zstd", ".bz2", ".xz"}
@@ -291,15 +298,16 @@ def zstd_module() -> Any:
     return zstd
 
 
-def pieces(file: str, unpacked: Readable, rows: Callable[[], int] = int) -> Iterator[bytes]:
+def pieces(file: str, unpacked: Readable, rows: Callable[[], int] = int, *, size: int | None = None) -> Iterator[bytes]:
     """Yield pieces until the end, and there an empty piece, which tells the reader to finish.
 
-    `rows` tells how many rows have been read when something goes wrong.
+    `rows` tells how many rows have been read when something goes wrong. Unless their size is given, pieces are short in
+    a process that must not keep any of them.
     """
-    piece = b"."
+    piece, size = b".", size or (PIECE if polars_overwrites() else BLOCK)
     while piece:
         try:
-            piece = unpacked.read(BLOCK)
+            piece = unpacked.read(size)
         except Exception as error:
             cause = _cause(error)
             if cause is None:

@@ -16,7 +16,7 @@ from panprivacy.ingest.arrow import ArrowStream
 from panprivacy.ingest.batch import BadInput, Batch, Columns
 from panprivacy.ingest.columnar import field_names
 from panprivacy.ingest.delimited import Layout
-from panprivacy.ingest.files import ARROW_FILE, ARROW_STREAM, PARQUET, Format, is_packed, opened, pieces
+from panprivacy.ingest.files import ARROW_FILE, ARROW_STREAM, PARQUET, PIECE, Format, is_packed, opened, pieces
 from panprivacy.ingest.text import Text, layout_of, read_blocks
 
 if TYPE_CHECKING:
@@ -30,12 +30,6 @@ _REFUSED = {
     ARROW_FILE: f"an Arrow file cannot be piped, since its index is at its end; {_CAN} (Polars: write_ipc_stream)",
 }
 _NAME = "standard input"
-PIECE = 24 * 1024
-"""Bytes of text that are parsed at a time.
-
-Polars reads text in pieces of 32 KiB and keeps rows that lie across their ends in memory that it frees without
-overwriting it. Longer blocks would be parsed faster, and leave such rows behind.
-"""
 
 
 class Stream(Protocol):
@@ -252,7 +246,7 @@ class Live:
         pieces: list[bytes] = []
         size = 0
         while size < PIECE and self._bell.wait(self._handle, at_most=0 if pieces or at_once else None):
-            piece = os.read(self._handle, PIECE)
+            piece = os.read(self._handle, PIECE - size)
             if not piece:
                 return True, b"".join(pieces)
             pieces.append(piece)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from panprivacy.ingest.batch import BadInput, Batch, Cause, Columns
 from panprivacy.ingest.delimited import Cutter, Delimited, Layout, check_first, record_ends, split_row
-from panprivacy.ingest.files import NOT_UTF8, Format, is_utf8, opened, pieces, refuse_known
+from panprivacy.ingest.files import BLOCK, NOT_UTF8, Format, is_utf8, opened, pieces, refuse_known
 from panprivacy.ingest.ndjson import JsonLines, keys_of
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ def layout_of(format_: Format, asked: Layout | None) -> Layout:
 def first_names(file: str, format_: Format, layout: Layout) -> list[str]:
     """What the columns are called, or the keys of the first object."""
     with opened(file) as (_, unpacked):
-        first = next(pieces(file, unpacked))
+        first = next(pieces(file, unpacked, size=BLOCK))
     refuse_known(file, first)
     block = first[: record_ends(first, quotes=format_ is not Format.ndjson, most=1)[0]]
     if format_ is Format.ndjson:
