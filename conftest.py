@@ -3,6 +3,7 @@
 import os
 import random
 import secrets
+import signal
 import subprocess
 from pathlib import Path
 from zlib import crc32
@@ -24,6 +25,10 @@ settings.load_profile("repeatable")
 # saved state, in tests that plant a bug and expect the assertion to fail.
 for name in ("CI", "BUILD_NUMBER"):
     os.environ.pop(name, None)
+
+# A shell that starts the tests in the background lets them ignore Ctrl-C, and all that they start. Tests send it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 BEFORE = pytest.StashKey[set[bytes]]()
 """Files that were there before the tests."""
