@@ -16,7 +16,7 @@ from sparks import QUICK_JAVA
 from panprivacy.state import StateFile
 
 _LOCK = r"\.shard-[0-9]+\.pp\.lock"
-PATIENCE = 90.0  # seconds: this is how long a busy machine may take, and not how long anything takes
+PATIENCE = 300.0  # seconds: this is how long a busy machine may take, and not how long anything takes
 
 
 class Cluster:

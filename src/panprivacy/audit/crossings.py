@@ -229,17 +229,10 @@ def windows(row: Row, times: int, readings: int | None, delta: float | None = No
         return refused(error)
     if delta is not None and "delta" not in row.options:
         return not_applicable("takes no delta")
-    counts, periods = "up_to" in row.options, hasattr(row.kind, "close")
-    if periods and releases > 1:
-        return not_applicable("a window with two periods has two releases as it is")
-    each = row.releases_of(releases)
+    counts, each = "up_to" in row.options, row.releases_of(releases)
     options: dict[str, Any] = {"releases": releases}
     if delta is not None:
-        options |= {"delta": delta, "epsilon": 8.0 if counts or periods or releases > 1 else 4.0}
-    if delta is not None and periods:
-        est: Any = Windows(holders.Maker(row.build, SeededCoins(0), **options), every=1, start=0)
-        scenario = Scenario(range(1), 1, releases=times * each, readings=readings or 0)
-        return _one_bit(est, holders.claim_for(est, times, readings), each, scenario)
+        options |= {"delta": delta, "epsilon": 8.0 if counts or releases > 1 else 4.0}
     scenario = Scenario(
         range(1),
         max(times * each, 4 if counts else 3) if delta is None else (2 if counts else 1),
