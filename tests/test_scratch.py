@@ -7,7 +7,7 @@ import resource
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -144,13 +144,13 @@ def test_bits_are_left_out_of_core_dumps() -> None:
 
 
 @pytest.fixture
-def _unlocked_again() -> Iterator[None]:
-    yield
-    scratch._locking = False
+def _not_locking(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever a test before this one switched on, and switched back afterwards."""
+    monkeypatch.setattr(scratch, "_locking", False)
 
 
 @linux
-@pytest.mark.usefixtures("_unlocked_again")
+@pytest.mark.usefixtures("_not_locking")
 def test_locked_bits_stay_in_memory_those_of_later_tables_too() -> None:
     gc.collect()  # tables of other tests would be locked as well, up to the limit of the system
     before = scratch.bit_pages(1000)
@@ -164,7 +164,7 @@ def test_locked_bits_stay_in_memory_those_of_later_tables_too() -> None:
         assert shown_by_system(bits)["Locked"] != "0 kB"
 
 
-@pytest.mark.usefixtures("_unlocked_again")
+@pytest.mark.usefixtures("_not_locking")
 def test_why_bits_cannot_be_locked_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     class NoMemory:
         @staticmethod
