@@ -94,6 +94,7 @@ def test_a_skipped_wipe_is_found(leak: str, scenario: Scenario, found: str) -> N
         "pipe with strangers",
         "pipe, DistinctCount, Arrow",
         "files behind URLs, DistinctCount, Arrow",
+        "files in a store, DistinctCount, Parquet",
         "batches with strangers",
         "folder, lost shard",
         "counts of releases, Density",
@@ -156,7 +157,7 @@ def test_what_numpy_would_keep_is_found(name: str, leak: str, found: str) -> Non
     assert getattr(result, found), result
 
 
-@pytest.mark.parametrize("name", ["pipe, DistinctCount, Arrow", "files behind URLs, DistinctCount, Parquet"])
+@pytest.mark.parametrize("name", ["pipe, DistinctCount, Arrow", "files in a store, DistinctCount, Parquet"])
 def test_what_decoders_of_polars_would_keep_is_found(name: str) -> None:
     result = image(name, USERS, plants=["leaks:decoders_not_overwritten"])
 

@@ -81,3 +81,16 @@ def test_statuses_of_bodies_are_told_only_where_events_are_counted(tmp_path: Pat
     assert ('panprivacy_responses_total{status="204"} 1.0' in text) == count_events
     assert ('panprivacy_responses_total{status="422"} 1.0' in text) == count_events
     assert ("panprivacy_responses" in text) == count_events
+
+
+@pytest.mark.parametrize("count_events", [True, False])
+def test_a_body_changes_the_metrics_only_where_events_are_counted(tmp_path: Path, count_events: bool) -> None:
+    """With `count_events`, all that was once told is told again: so a test of the default finds it."""
+    with client_of(settings_for(tmp_path, {"count_events": count_events})) as client:
+        before = set(client.get("/metrics").text.splitlines())
+        for body in ("[1, 2]", "[", '["nobody"]', "[7]" * 1000):
+            client.post("/counters/flu/events", content=body, headers=JSON)
+        client.get("/counters/flu")
+        changed = {line.split("{")[0] for line in set(client.get("/metrics").text.splitlines()) - before}
+    told = {"rows_total", "batches_total", "duration_seconds", "responses_total"}
+    assert {f"panprivacy_{name}" for name in told} <= changed if count_events else changed == set(), changed

@@ -8,6 +8,7 @@ import atexit
 import fcntl
 import json
 import os
+import re
 import socket
 import struct
 import subprocess
@@ -16,7 +17,7 @@ import termios
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from hashlib import sha256
 from io import BytesIO
@@ -54,6 +55,9 @@ _CLINICS = (b"north", b"south", b"west")
 _OPTIONS = ("-c", "user", "-e", str(EPSILON), "--releases", str(RELEASES), "--quiet")
 _PATIENCE = 60.0  # seconds for a batch
 _ASLEEP = 10  # looks in a row, 20 ms or more apart, at which all threads sleep: the process is taken to wait
+_LENGTH = 2**26  # bytes of a file of which a server answers with parts
+_EMPTY = b"<ListBucketResult><KeyCount>0</KeyCount></ListBucketResult>"
+_S3 = {"AWS_ACCESS_KEY_ID": "audited", "AWS_SECRET_ACCESS_KEY": "audited", "AWS_DEFAULT_REGION": "us-east-1"}
 _WRITTEN = 1.5  # seconds after which a state must be on disk
 
 
@@ -379,12 +383,13 @@ class Fetching(Command):
     """A command that reads files from a web server: every batch is a file, and then it waits for the next."""
 
     def __init__(self, trial: Trial, pool: UserPool, folders: Folders) -> None:
-        self._server = FileServer(len(trial.scenario.steps) + 1)
-        super().__init__(trial, pool, folders)
+        self._server = FileServer(len(trial.scenario.steps) + 1, ranged=trial.scenario.ranged)
+        super().__init__(replace(trial, variables=_S3 | {"AWS_ENDPOINT_URL": self._server.url}), pool, folders)
         self._open.callback(self._server.close)
 
     def _files(self) -> list[str]:
-        return [f"http://127.0.0.1:{self._server.port}/{number}" for number in range(len(self._server.files))]
+        start = "s3://bucket" if self.trial.scenario.ranged else self._server.url
+        return [f"{start}/{number}" for number in range(len(self._server.files))]
 
     def _send(self, content: bytes) -> None:
         """Serve a file, and wait until the command asks for the one after it."""
@@ -397,17 +402,22 @@ class Fetching(Command):
 
 
 class FileServer:
-    """Answers requests for files that come one after the other: a file that is not there yet is waited for."""
+    """Answers requests for files that come one after the other: a file that is not there yet is waited for.
 
-    def __init__(self, many: int) -> None:
+    With `ranged`, it answers as S3 does, with parts of them. A command asks for the lengths of all files before it
+    reads the first, so all have the same length, and zeros before their index.
+    """
+
+    def __init__(self, many: int, *, ranged: bool = False) -> None:
         from http.server import ThreadingHTTPServer
 
         self.files: list[Future[bytes]] = [Future() for _ in range(many)]
         self._asked = [0] * many
         self._next = self._before = 0
+        self._ranged = ranged
         self._listening = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self._listening.daemon_threads = True
-        self.port = self._listening.server_port
+        self.url = f"http://127.0.0.1:{self._listening.server_port}"
         Thread(target=self._listening.serve_forever, daemon=True).start()
 
     def _handler(self) -> Any:
@@ -417,17 +427,28 @@ class FileServer:
 
         class Handler(BaseHTTPRequestHandler):
             def do_HEAD(self) -> None:
-                """Tell nothing: the file may not be there yet."""
-                self.send_response(200)
-                self.end_headers()
+                """Tell the length at most: the file may not be there yet."""
+                self._begin(200, _LENGTH if server._ranged else None)
 
             def do_GET(self) -> None:
-                """Answer with a file as soon as it is there."""
-                number = int(self.path[1:])
-                self.do_HEAD()
-                server._asked[number] += 1
+                """Answer with a file, or a part of it, as soon as it is there."""
+                name = self.path.partition("?")[0].rpartition("/")[2]
+                if not name.isdecimal():  # what is below a file: nothing is
+                    self._begin(200, len(_EMPTY))
+                    self.wfile.write(_EMPTY)
+                    return
+                asked = re.fullmatch(r"bytes=([0-9]+)-([0-9]+)", self.headers["Range"] or "")
+                part = slice(int(asked[1]), int(asked[2]) + 1) if asked and server._ranged else slice(None)
+                self._begin(206, part.stop - part.start) if asked and server._ranged else self.do_HEAD()
+                server._asked[int(name)] += 1
                 with suppress(OSError):  # who asked only whether it is there has gone
-                    self.wfile.write(server.files[number].result())
+                    self.wfile.write(server.files[int(name)].result()[part])
+
+            def _begin(self, status: int, length: int | None) -> None:
+                self.send_response(status)
+                if length is not None:
+                    self.send_header("content-length", str(length))
+                self.end_headers()
 
             def log_message(self, *_: Any) -> None:
                 """Say nothing."""
@@ -438,7 +459,7 @@ class FileServer:
         """Let the next file be there."""
         self._next += 1
         self._before = self._asked[self._next]
-        self.files[self._next - 1].set_result(content)
+        self.files[self._next - 1].set_result(_lengthened(content) if self._ranged else content)
 
     @property
     def is_done(self) -> bool:
@@ -451,6 +472,13 @@ class FileServer:
             file.set_result(b"")
         self._listening.shutdown()
         self._listening.server_close()
+
+
+def _lengthened(file: bytes) -> bytes:
+    """A Parquet or Arrow file with zeros before its index, which is found from the end of the file."""
+    mark = 4 if file.startswith(b"PAR1") else 6
+    index = int.from_bytes(file[-mark - 4 : -mark], "little") + mark + 4
+    return file[:-index] + bytes(_LENGTH - len(file)) + file[-index:]
 
 
 def _packed(rows: bytes, form: str, *, in_file: bool) -> bytes:

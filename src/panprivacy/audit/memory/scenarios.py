@@ -34,6 +34,8 @@ class Scenario:
     """What the command reads: CSV, Parquet or Arrow."""
     remote: bool = False
     """Whether the command reads files from a web server. Every batch is a file."""
+    ranged: bool = False
+    """Whether that server is a store as S3, which answers with parts of a file."""
     service: str = ""
     """What bodies are, where the scenario is one of the service: CSV, NDJSON, Arrow or JSON."""
     encrypted: bool = False
@@ -65,7 +67,7 @@ class Scenario:
         }
         modules = [needed[self.container]] if self.container in needed else []
         modules += ["uvicorn"] if self.service or self.broker else []
-        modules += ["fsspec", "aiohttp"] if self.remote else []
+        modules += ["s3fs" if self.ranged else "aiohttp", "fsspec"] if self.remote else []
         modules += [_CLIENTS[self.broker]] if self.broker else []
         for module in modules:
             if find_spec(module) is None:
@@ -232,15 +234,16 @@ SCENARIOS = (
     ),
     *(
         Scenario(
-            f"files behind URLs, DistinctCount, {form}",
+            f"files {'in a store' if ranged else 'behind URLs'}, DistinctCount, {form}",
             "DistinctCount, text",
             "list of text",
             steps=_FETCHED,
             pipe=_DISTINCT,
             form=form,
             remote=True,
+            ranged=ranged,
         )
-        for form in ("CSV", "Parquet", "Arrow")
+        for ranged, form in ((False, "CSV"), (False, "Parquet"), (False, "Arrow"), (True, "Parquet"), (True, "Arrow"))
     ),
     *(Scenario(f"service, {form}", steps=_PIPED, service=form) for form in ("CSV", "NDJSON", "Arrow", "slots")),
     *(
