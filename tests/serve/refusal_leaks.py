@@ -30,6 +30,18 @@ def requests() -> None:
     _replace(connections._Connection, "_forget_head", _keep)
 
 
+def ids_in_addresses() -> None:
+    """Paths and queries of all requests, as a log in memory would keep them."""
+    kept: list[bytes] = []
+    forget = connections._Connection.forget
+
+    def note(self: Any, cycle: Any) -> None:
+        kept.append(cycle.scope.get("raw_path", b"") + cycle.scope.get("query_string", b""))
+        forget(self, cycle)
+
+    _replace(connections._Connection, "forget", note)
+
+
 def addresses_of_transports() -> None:
     """A transport of asyncio's that is closed keeps the address of its peer, and refers to itself."""
     _replace(connections, "_forget_address", _keep)

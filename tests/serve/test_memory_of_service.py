@@ -38,7 +38,15 @@ def test_a_service_that_is_not_hardened_keeps_ids() -> None:
 
 
 @pytest.mark.parametrize(
-    "leak", ["frames_of_refusals", "requests", "addresses_of_transports", "addresses_of_senders", "names_of_hosts"]
+    "leak",
+    [
+        "frames_of_refusals",
+        "requests",
+        "ids_in_addresses",
+        "addresses_of_transports",
+        "addresses_of_senders",
+        "names_of_hosts",
+    ],
 )
 def test_what_the_service_kept_of_refused_requests_is_found(leak: str) -> None:
     """Without the requests that take time, which such leaks do not need."""
