@@ -1,14 +1,16 @@
-"""Time and peak memory of updates, beside an earlier revision of this repository in the same run.
+"""Time and peak memory of updates, releases, files and starts, beside an earlier revision of this repository.
 
     python benchmarks/against.py d1657fd            # the revision before scratch was wiped
 
 Each revision runs in a process of its own; the rounds of both are interleaved, so that a slow spell of the machine
-hits them alike. Compare the ratios, not the nanoseconds.
+hits them alike. Compare the ratios, not the nanoseconds. Commands and starts are processes of their own, once a round.
 """
 
 import argparse
+import atexit
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -58,6 +60,60 @@ def calls() -> dict[str, tuple[int, Callable[[], object]]]:
         "DistinctCount, batches of 1,000": (100 * BATCH, many(distinct)),
         "Density, one by one": (10_000, lambda: each(everyone)),
         "constructor, a bit drawn": (USERS, lambda: pp.Density(USERS, 1.0)),
+        **releases(),
+        **processes(ids),
+    }
+
+
+def releases() -> dict[str, tuple[int, Callable[[], object]]]:
+    """Releases, and states as bytes."""
+    import panprivacy as pp
+
+    plain, counts, distinct = (
+        pp.Density(USERS // 10, 1.0, releases=10**5),
+        pp.Counts(USERS // 10, 1.0, releases=10**5),
+        pp.DistinctCount(1.0, releases=10**5),
+    )
+    return {
+        "release, Density": (20, lambda: [plain.release() for _ in range(20)]),
+        "release, Counts": (20, lambda: [counts.release() for _ in range(20)]),
+        "release, DistinctCount": (20, lambda: [distinct.release() for _ in range(20)]),
+        "constructor, Counts": (USERS // 10, lambda: pp.Counts(USERS // 10, 1.0)),
+    }
+
+
+def processes(ids: Any) -> dict[str, tuple[int, Callable[[], object]]]:
+    """A command that counts a file, and starts of processes."""
+    folder = Path(tempfile.mkdtemp(prefix="panprivacy-against-"))
+    atexit.register(shutil.rmtree, folder)
+    file = folder / "visits.csv"
+    file.write_text("user,place\n" + "".join(f"{user},north\n" for user in ids[: 10**6].tolist()))
+
+    def run(*words: str) -> Callable[[], object]:
+        return lambda: subprocess.run([sys.executable, *words], check=True, capture_output=True, cwd=folder)
+
+    command = ("-m", "panprivacy")
+    first = f"import panprivacy as pp; pp.Density({USERS}, 1.0).update(7)"
+    return {
+        "a CSV file of 10^6 rows": (
+            10**6,
+            run(
+                *command,
+                "density",
+                str(file),
+                "--column",
+                "user",
+                "--universe",
+                str(USERS),
+                "--epsilon",
+                "1",
+                "--quiet",
+            ),
+        ),
+        "start, import": (1, run("-c", "import panprivacy")),
+        "start, first update": (1, run("-c", first)),
+        "start, --version": (1, run(*command, "--version")),
+        "start, density --help": (1, run(*command, "density", "--help")),
     }
 
 
@@ -129,7 +185,7 @@ def compare(revision: str, rounds: int) -> None:
                 worker.end()
         finally:
             subprocess.run(["git", "-C", ROOT, "worktree", "remove", "--force", tree], check=True)
-    table = Table("", f"{revision}, ns an event", "now", "ratio of the least", "of the medians")
+    table = Table("", f"{revision}, ns each", "now", "ratio of the least", "of the medians")
     for name in answers[0][0]["seconds"]:
         then, now = ([answer["seconds"][name] for answer in one] for one in answers)
         medians = statistics.median(now) / statistics.median(then)
@@ -142,7 +198,7 @@ def compare(revision: str, rounds: int) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description="Time updates beside an earlier revision.")
+    parser = argparse.ArgumentParser(description="Time this revision beside an earlier one.")
     parser.add_argument("revision", nargs="?", default="d1657fd")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--work", action="store_true", help=argparse.SUPPRESS)

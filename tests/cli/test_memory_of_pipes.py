@@ -82,7 +82,7 @@ def _left_of_files(form: str, *, program: bool) -> list[int]:
     """Serve some files, each when the one before is counted; of each of them, how many ids are found afterwards."""
     pytest.importorskip("aiohttp")
     served, files = FileServer(5), IDS[:4]
-    urls = [f"http://127.0.0.1:{served.port}/{number}" for number in range(5)]
+    urls = [f"{served.url}/{number}" for number in range(5)]
     process = start("distinct", *urls, "--ids", "text", "-c", "who", "-e", 1, "-f", form, program=program)
     for batch in files:
         frame, out = pl.DataFrame({"who": batch}), io.BytesIO()
