@@ -13,6 +13,8 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
+from warm import warm_commands
+
 SOURCE = Path(__file__).parents[2] / "src"
 _SHOWN = re.compile(r"```sh\n(?P<commands>.*?)```\n(?:\n```console\n(?P<output>.*?)```\n)?", flags=re.DOTALL)
 _MARK = "=== the next block ==="
@@ -33,8 +35,7 @@ def blocks(page: str) -> list[Block]:
 def printed(page: str, folder: Path) -> list[str]:
     """What each block prints when they run one after the other in one shell; the first failure ends them all."""
     script = "set -euo pipefail\n" + f"echo '{_MARK}'\n".join(block.commands for block in blocks(page))
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    environment = {**os.environ, "PATH": path, "PYTHONPATH": str(SOURCE)}
+    environment = shell_environment()
     ran = subprocess.run(
         ["bash", "-c", script],
         cwd=folder,
@@ -46,6 +47,12 @@ def printed(page: str, folder: Path) -> list[str]:
     )
     assert ran.returncode == 0, ran.stdout
     return ran.stdout.split(f"{_MARK}\n")
+
+
+def shell_environment() -> dict[str, str]:
+    """Variables of a shell in which `panprivacy` and `python` are those under test."""
+    path = os.pathsep.join([str(warm_commands()), str(Path(sys.executable).parent), os.environ["PATH"]])
+    return {**os.environ, "PATH": path, "PYTHONPATH": str(SOURCE)}
 
 
 def words(output: str) -> str:

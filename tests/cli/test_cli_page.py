@@ -1,14 +1,12 @@
 """The commands of docs/reference/command-line.md run, on files like those it speaks of, and say what it shows."""
 
-import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import polars as pl
 import pytest
-from shown import SOURCE
+from shown import shell_environment
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "command-line.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```console\n(.*?)^```", PAGE, flags=re.DOTALL | re.MULTILINE)
@@ -54,11 +52,10 @@ def test_the_page_has_its_blocks() -> None:
 
 @pytest.mark.parametrize("block", [block for block in BLOCKS if ENDLESS not in block])
 def test_the_commands_run_and_say_what_the_page_shows(block: str, folder: Path) -> None:
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     ran = subprocess.run(
         ["bash", "-e", "-c", commands(block)],
         cwd=folder,
-        env={**os.environ, "PATH": path, "PYTHONPATH": str(SOURCE)},
+        env=shell_environment(),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

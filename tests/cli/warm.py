@@ -1,0 +1,118 @@
+"""A `panprivacy` for shells that starts at once: a process that has loaded the library forks for every command.
+
+A command of a page is otherwise a second of loading, and pages have hundreds of them. That the program starts from
+nothing, and what it loads, is tested elsewhere.
+"""
+
+import atexit
+import marshal
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NoReturn
+
+_SOURCE = Path(__file__).parents[2] / "src"
+_CLIENT = """#!{python} -IS
+import marshal, os, socket, sys
+with socket.socket(socket.AF_UNIX) as server:
+    server.connect({address!r})
+    socket.send_fds(server, [b"+"], [0, 1, 2])
+    server.sendall(marshal.dumps((sys.argv[1:], os.getcwd(), dict(os.environ))))
+    server.shutdown(socket.SHUT_WR)
+    sys.exit((server.recv(1) or b"\\x01")[0])
+"""
+
+
+@cache
+def warm_commands() -> Path:
+    """A folder with a program `panprivacy`, which works until this process ends."""
+    if sys.platform != "linux":
+        return Path(sys.executable).parent
+    folder = tempfile.TemporaryDirectory(prefix="panprivacy-warm-")
+    address, client = str(Path(folder.name, "socket")), Path(folder.name, "panprivacy")
+    client.write_text(_CLIENT.format(python=sys.executable, address=address))
+    client.chmod(0o755)
+    command, single = [sys.executable, __file__, address], {"OPENBLAS_NUM_THREADS": "1"}
+    server = subprocess.Popen(command, env=os.environ | single | {"PYTHONPATH": str(_SOURCE)}, stdout=subprocess.PIPE)
+    assert server.stdout is not None
+    assert server.stdout.readline() == b"ready\n"
+
+    def end() -> None:
+        server.kill()
+        server.communicate()
+        folder.cleanup()
+
+    atexit.register(end)
+    return client.parent
+
+
+def _serve(address: str) -> NoReturn:
+    from panprivacy import cli, kernels
+
+    kernels.load_kernels((*kernels.ALWAYS, *kernels.SOME, *kernels.READERS))
+    for name in ("panprivacy.cli.run", "scipy.optimize", "scipy.special"):  # not Polars: it has threads
+        import_module(name)
+    assert threading.active_count() == len(list(Path("/proc/self/task").iterdir())) == 1, "a fork needs one thread"
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those who answer
+    listening = socket.socket(socket.AF_UNIX)
+    listening.bind(address)
+    listening.listen(64)
+    print("ready", flush=True)
+    while True:
+        connection, _ = listening.accept()
+        if os.fork() == 0:
+            listening.close()
+            _answer(connection, cli.main)
+        connection.close()
+
+
+def _answer(connection: socket.socket, main: Any) -> NoReturn:
+    """Run a command in a process of its own, and tell its exit status."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    _, handles, _, _ = socket.recv_fds(connection, 1, 3)
+    words, folder, environment = marshal.loads(b"".join(iter(lambda: connection.recv(2**16), b"")))
+    command = os.fork()
+    if command == 0:
+        connection.close()
+        for number, handle in enumerate(handles):
+            os.dup2(handle, number)
+            os.close(handle)
+        os.chdir(folder)
+        os.environ.clear()
+        os.environ.update(environment)
+        sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w", buffering=1)  # noqa: SIM115
+        sys.argv = ["panprivacy", *words]
+        sys.orig_argv = [sys.executable, "-m", "panprivacy", *words]  # some start themselves anew
+        _run(main)
+    for handle in handles:
+        os.close(handle)
+    _, status = os.waitpid(command, 0)
+    connection.sendall(bytes([os.waitstatus_to_exitcode(status) & 0xFF]))
+    os._exit(0)
+
+
+def _run(main: Any) -> NoReturn:
+    status = 0
+    try:
+        main()
+    except SystemExit as end:
+        status = end.code if isinstance(end.code, int) else int(end.code is not None)
+        if isinstance(end.code, str):
+            print(end.code, file=sys.stderr)
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+        status = 1
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    os._exit(status)
+
+
+if __name__ == "__main__":
+    _serve(sys.argv[1])
