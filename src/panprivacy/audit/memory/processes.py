@@ -41,7 +41,7 @@ from panprivacy.audit.memory.estimators import (
     shards_of,
     times_of,
 )
-from panprivacy.audit.memory.images import CannotImage, bits_of, family, peek
+from panprivacy.audit.memory.images import CannotImage, bits_of, family, near_family, peek
 from panprivacy.audit.memory.scenarios import FIRST_DAY, LIST, SHARDS, STATE, Scenario
 from panprivacy.audit.memory.search import ReleasedCounts
 from panprivacy.audit.memory.traces import Beside, TableVersion, Traces, secrets_of
@@ -348,7 +348,7 @@ class Command(ProcessUnderAudit):
         assert self._process.stdin is not None
         active, before, asleep, saves = monotonic(), -1, 0, fed and self._state is not None
         deadline = active + _PATIENCE
-        while asleep < _ASLEEP:
+        while asleep < _ASLEEP or (saves and not self.written(monotonic() - active)):
             if self._process.poll() is not None:
                 self._fail("the command has ended")
             if monotonic() > deadline:
@@ -358,8 +358,6 @@ class Command(ProcessUnderAudit):
             asleep += 1
             if waiting or worked < 0 or worked != before:
                 before, active, asleep = worked, monotonic(), 0
-            elif saves and not self.written(monotonic() - active):
-                asleep = 0
             sleep(0.02)
 
     def _fail(self, why: str) -> None:
@@ -518,7 +516,7 @@ def _location(pool: UserPool, address: int, octets: int, file: str | None = None
 def _worked(process: int) -> int:
     """Ticks for which a process and its descendants have worked; -1 if a thread works now, or waits for its turn."""
     ticks = 0
-    for member in family(process):
+    for member in near_family(process):
         for stat in Path(f"/proc/{member}/task").glob("*/stat"):
             try:
                 state, *fields = stat.read_text().rpartition(")")[2].split()
