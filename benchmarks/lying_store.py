@@ -54,10 +54,10 @@ class LyingProxy:
 @contextmanager
 def lying_store(writes: int, reads: int) -> Iterator[tuple[str, LyingProxy]]:
     """The URL of a store that lies, as long as the `with` block lasts; all of them have the same objects."""
-    from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+    from moto.moto_server.werkzeug_app import create_backend_app
     from werkzeug.serving import make_server
 
-    lying = LyingProxy(DomainDispatcherApplication(create_backend_app), writes, reads)
+    lying = LyingProxy(create_backend_app("s3"), writes, reads)
     running = make_server("127.0.0.1", 0, lying, threaded=True)
     thread = Thread(target=running.serve_forever)
     thread.start()
