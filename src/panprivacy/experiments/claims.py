@@ -13,7 +13,7 @@ from math import inf, isinf, sqrt
 import numpy as np
 import polars as pl
 
-from panprivacy.experiments.own_figures import GOAL_STREAM, TOTAL, advantage, goal_bits
+from panprivacy.experiments.figures import GOAL_STREAM, TOTAL, advantage, goal_bits
 from panprivacy.experiments.statistics import BAND, Interval, mse_table, pooled, proportion, quantile, ratio_interval
 
 ERROR = 1e-4
