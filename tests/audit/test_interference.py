@@ -25,7 +25,7 @@ from panprivacy.cli.published import Published
 from panprivacy.cli.run import Run
 from panprivacy.cli.schedule import Days, Schedule, Series, once
 from panprivacy.cli.sources import in_order_of_time
-from panprivacy.folder.batch_log import BatchId
+from panprivacy.folder.shards import BatchId
 from panprivacy.ingest import Batch, Columns, Kind
 from panprivacy.ingest.bodies import Body, ContentType, rows_of_body
 from panprivacy.ingest.feed import BatchFeeder

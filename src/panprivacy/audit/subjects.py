@@ -17,7 +17,7 @@ from panprivacy.audit.holders import Holder, Mechanism, Observer, Periods, Shard
 from panprivacy.checks import LargeDelta
 from panprivacy.estimators.actives import ActiveUsers
 from panprivacy.estimators.continual import Continual
-from panprivacy.estimators.continual_shares import Shares, loss_of_epochs
+from panprivacy.estimators.continual_law import Shares, loss_of_epochs
 from panprivacy.estimators.counts import Counts
 from panprivacy.estimators.density import Density
 from panprivacy.estimators.distinct import DistinctCount

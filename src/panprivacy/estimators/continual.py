@@ -12,8 +12,7 @@ from panprivacy.display import Card, grid_of, html_of, warning_of
 from panprivacy.errors import InvalidValue
 from panprivacy.estimates import Cost, Estimate
 from panprivacy.estimates.estimate import OfPart
-from panprivacy.estimators.continual_accuracy import Accuracy, accuracy_of, bar_for
-from panprivacy.estimators.continual_shares import Workload
+from panprivacy.estimators.continual_law import Accuracy, Workload, accuracy_of, bar_for
 from panprivacy.estimators.continual_state import (
     KIND,
     ContinualBudget,
@@ -51,7 +50,7 @@ class Continual(Saveable):
     spent on moves, of which a stream without deletions causes at most ``ceil(1/step)``, and not on observations. At a
     move the released density is published, and after it the middle of what the density can be until the next one.
     An intruder who reads the whole state once, at any moment, and sees every observation, learns at most
-    `epsilon` about any one user. `panprivacy.estimators.continual_shares` has the formula and why it holds.
+    `epsilon` about any one user. `panprivacy.estimators.continual_law` has the formula and why it holds.
 
     Parameters
     ----------

@@ -72,7 +72,7 @@ LARGEST_STATE_EPSILON = 22.0
 class Law(ABC):
     """The largest loss of an estimator with these coins, as a function of how often things have been done.
 
-    There are two laws: `Split` for planned releases and announced readings, `continual_shares.Shares` for any number of
+    There are two laws: `Split` for planned releases and announced readings, `continual_law.Shares` for any number of
     observations. Each says which things it counts: `planned` has as many numbers as `exact_loss` takes.
     """
 
