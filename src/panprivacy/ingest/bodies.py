@@ -22,9 +22,8 @@ from panprivacy.ingest.batch import BadInput, Batch, Columns, Kind
 from panprivacy.ingest.delimited import Layout
 from panprivacy.ingest.files import ARROW_FILE, PIECE, Format
 from panprivacy.ingest.ndjson_kernels import integers_in_lines
-from panprivacy.ingest.pipes import Stream
 from panprivacy.ingest.problems import ProblemType, Refused
-from panprivacy.ingest.text import Text
+from panprivacy.ingest.text import Stream, Text
 from panprivacy.memory.scratch import Scratch, wipe
 
 if TYPE_CHECKING:
