@@ -11,8 +11,8 @@ from panprivacy.brokers.messages import NOT_YET, Broker, Hopeless, Messages, Unr
 from panprivacy.brokers.payloads import Payload, bodies_of
 from panprivacy.errors import PanPrivacyError
 from panprivacy.ingest import Columns
+from panprivacy.ingest.batch import Refused, drop_frames
 from panprivacy.ingest.bodies import Body
-from panprivacy.ingest.problems import Refused, drop_frames
 from panprivacy.units import magnitude
 
 Take = Callable[[Body], "Future[int]"]

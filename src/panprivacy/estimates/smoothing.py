@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from panprivacy.estimates.normal_laplace import Reals
+from panprivacy.estimates.errors import Reals
 
 _SURE = 2.0  # standard deviations of a rise that is not noise
 _PENALTY = 0.5

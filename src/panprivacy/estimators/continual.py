@@ -12,6 +12,7 @@ from panprivacy.display import Card, grid_of, html_of, warning_of
 from panprivacy.errors import InvalidValue
 from panprivacy.estimates import Cost, Estimate
 from panprivacy.estimates.estimate import OfPart
+from panprivacy.estimators.base import Saveable
 from panprivacy.estimators.continual_law import Accuracy, Workload, accuracy_of, bar_for
 from panprivacy.estimators.continual_state import (
     KIND,
@@ -27,7 +28,6 @@ from panprivacy.estimators.continual_state import (
     tracked_by,
 )
 from panprivacy.estimators.density import Density
-from panprivacy.estimators.saving import Saveable
 from panprivacy.memory import ownership
 from panprivacy.memory.intrinsics import wipe_stack
 from panprivacy.memory.scratch import Scratch

@@ -37,8 +37,7 @@ from panprivacy.privacy.splitting import best_split
 from panprivacy.registry import Traits
 from panprivacy.slots import SlotMap
 from panprivacy.slots.choosing import parse_categories
-from panprivacy.slots.hashed import Hashed
-from panprivacy.slots.users import drawn_key
+from panprivacy.slots.users import Hashed, drawn_key
 from panprivacy.table import Bits, Table
 from panprivacy.units import format_bytes
 from panprivacy.universe import Ids, Universe

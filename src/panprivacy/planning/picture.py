@@ -14,7 +14,7 @@ from panprivacy.planning.counts import OPEN_UNIVERSE, Counter, Crowd, counter
 from panprivacy.planning.result import DensityPlan, Plan
 from panprivacy.planning.search import Terms, about_alpha
 from panprivacy.privacy.budget import and_delta
-from panprivacy.slots.hashed import LARGEST_BUCKETS
+from panprivacy.slots.users import LARGEST_BUCKETS
 from panprivacy.theory import sample_size
 from panprivacy.units import counted, format_bytes
 

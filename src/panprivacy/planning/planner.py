@@ -24,9 +24,8 @@ from panprivacy.planning.counts import (
     refuse_beside_counts,
     smallest_counter,
 )
-from panprivacy.planning.groups import Part, Parts, planned_parts
 from panprivacy.planning.law import Design, worst_case
-from panprivacy.planning.result import DensityPlan, Errors, Plan, table_bytes
+from panprivacy.planning.result import DensityPlan, Errors, Part, Parts, Plan, planned_parts, table_bytes
 from panprivacy.planning.search import (
     LARGEST_EPSILON,
     Terms,

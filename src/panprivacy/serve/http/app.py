@@ -28,7 +28,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from panprivacy import __version__
-from panprivacy.ingest.problems import ProblemType, Refused
+from panprivacy.ingest.batch import ProblemType, Refused
 from panprivacy.serve.http.bodies import receive_body
 from panprivacy.serve.http.context import AppContext
 from panprivacy.serve.http.guard import AllowedSites, Guard, refused_by_router

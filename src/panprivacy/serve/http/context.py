@@ -13,7 +13,7 @@ from typing import Any
 
 from starlette.requests import Request
 
-from panprivacy.ingest.problems import ProblemType, Refused
+from panprivacy.ingest.batch import ProblemType, Refused
 from panprivacy.memory.hardening import Hardening
 from panprivacy.serve.config import Network
 from panprivacy.serve.counter import Counter
@@ -42,7 +42,7 @@ class Rates:
     >>> rates.check("clinic")
     Traceback (most recent call last):
         ...
-    panprivacy.ingest.problems.Refused: Too many requests; wait as long as Retry-After says.
+    panprivacy.ingest.batch.Refused: Too many requests; wait as long as Retry-After says.
     """
 
     def __init__(self, rate: float, later: Callable[[float, Callable[[], None]], Any] | None = None) -> None:
