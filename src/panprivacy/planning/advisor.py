@@ -197,14 +197,6 @@ class Advice:
         return code
 
     @property
-    def command(self) -> str | None:
-        """A line for a shell that counts ``visits.csv``; None where only Python has the estimator."""
-        if self.plan is None or self.plan.command is None or self.ask.question == "series":
-            return None
-        names = {"FILE": "visits.csv", "NAME": "user", "LATER": "later.csv", "TIME": "when", "DAY": str(self.start)}
-        return " ".join(names.get(word, word) for word in self.plan.command.split())
-
-    @property
     def verdict(self) -> str:
         """The answer in a sentence."""
         if self.instead is None:
@@ -240,7 +232,6 @@ class Advice:
             "plan": self.plan and self.plan.to_dict(),
             "example": self.example and finite(asdict(self.example)),
             "python": self.code,
-            "shell": self.command,
         }
 
     def _lines(self) -> Iterator[tuple[str, str | None]]:
@@ -251,7 +242,6 @@ class Advice:
             yield "memory", format_bytes(self.plan.memory)
             yield "for example", str(self.example)
             yield "in Python", self.code
-            yield "in a shell", self.command
 
     def card(self) -> Card:
         """The card that shells and notebooks show."""
@@ -313,7 +303,6 @@ def advise(
     memory      12.2 KiB
     for example share 0.3114 ± 0.0102 (standard error), 95% interval 0.2913 to 0.3314; truth 0.3000
     in Python   pp.Density(100000, epsilon=0.3395)
-    in a shell  panprivacy density visits.csv -c user -n 100000 -e 0.3395
     >>> pp.advise("retention", 1000, error=0.1).verdict
     'not with 1,000 users: at epsilon 1 the error is 0.136; an error of 0.1 takes 1,700 users or epsilon 1.286'
     """

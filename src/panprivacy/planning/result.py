@@ -14,7 +14,6 @@ from panprivacy.checks import check_whole
 from panprivacy.display import Card, Rows, Tabular, grid_of, html_of, plain_labels
 from panprivacy.errors import InvalidType, InvalidValue
 from panprivacy.estimates.estimate import OfPart
-from panprivacy.estimators.distinct_law import levels_for
 from panprivacy.privacy.budget import Split, and_delta, budget_of
 from panprivacy.privacy.coins import Coins
 from panprivacy.registry import class_named
@@ -202,13 +201,6 @@ E = TypeVar("E")
 _SHOWN = 12  # groups that a card lists
 _users = attrgetter("users")
 _DEFAULTS = {"intrusions": 0, "every": "1d"}  # arguments that need not be written
-_COMMANDS = {  # and what else a shell has to be told
-    "Density": ("density", ""),
-    "DistinctCount": ("distinct", ""),
-    "Counts": ("counts", ""),
-    "Retention": ("retention", " --then LATER"),
-    "ActiveUsers": ("actives", " --time TIME --start DAY"),
-}
 
 
 class Errors(NamedTuple):
@@ -370,28 +362,6 @@ class Plan(Tabular, Generic[E]):
         when = ["start=..."] if self.estimator == "ActiveUsers" else []
         return f"pp.{self.estimator}({', '.join([*universe, *named, *when])})"
 
-    @property
-    def command(self) -> str | None:
-        """What `build` does, for a shell; None where that takes a list of users, or levels of one's own."""
-        words = self.arguments()
-        users = ""
-        if self.estimator == "DistinctCount":
-            if words.pop("levels") != levels_for(words["buckets"]):
-                return None
-        elif self.parts is not None and self.parts.parts.groups is not None:
-            users = " --universe-file USERS:ID --group GROUP"
-        elif isinstance(self.universe, Range):
-            users = f" -n {self.universe.size}"
-        else:
-            return None
-        if self.parts is not None and self.parts.parts.categories is not None:
-            users += f" --by CATEGORY --categories {','.join(map(str, self._divided()['categories']))}"
-            users += " --other" if self.parts.parts.categories.other else ""
-        options = " ".join(f"--{word.replace('_', '-')} {value}" for word, value in words.items())
-        options = options.replace("--epsilon", "-e") if self.estimator != "Counts" else options
-        command, more = _COMMANDS[self.estimator]
-        return f"panprivacy {command} FILE -c NAME{more}{users} {options}"
-
     # --- display ------------------------------------------------------------------------------------------------
 
     def plot(self, path: str | Path | None = None, *, ax: "Axes | None" = None) -> "Axes":
@@ -478,7 +448,6 @@ class Plan(Tabular, Generic[E]):
             (f"P(error >= {self._error(self.alpha)})", self._how_likely()),
             *self._errors_of_groups(),
             ("in Python", self.code),
-            *([] if self.command is None else [("in a shell", self.command)]),
         )
         return Card("Plan", rows)
 
