@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 import numpy as np
 
-from panprivacy.display import Card, Tabular, grid_of, group_column, html_of, line_of
+from panprivacy.display import Card, Tabular, counted, grid_of, group_column, html_of, line_of
 from panprivacy.errors import InvalidType, InvalidValue, NoEstimate
 from panprivacy.estimates.errors import Reals
 from panprivacy.estimates.release import CountRelease, Release
 from panprivacy.estimates.smoothing import rising_curve, robust_rising_curve
-from panprivacy.units import counted
 
 if TYPE_CHECKING:
     import polars as pl

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self, Unpack
 import numpy as np
 
 from panprivacy.checks import check_delta, check_epsilon, check_number, check_whole
-from panprivacy.display import Card, grid_of, html_of, warning_of
+from panprivacy.display import Card, format_bytes, grid_of, html_of, warning_of
 from panprivacy.errors import InvalidValue
 from panprivacy.estimates import Cost, Estimate
 from panprivacy.estimates.estimate import OfPart
@@ -35,7 +35,6 @@ from panprivacy.privacy.budget import and_delta
 from panprivacy.privacy.coins import Coins
 from panprivacy.registry import Traits
 from panprivacy.state import Snapshot, StateFile
-from panprivacy.units import format_bytes
 from panprivacy.universe import Ids, Universe
 from panprivacy.universe.columns import BatchOptions
 

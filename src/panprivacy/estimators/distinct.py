@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panprivacy.checks import check_delta, check_epsilon, check_key, check_number, check_whole
-from panprivacy.display import Rows
+from panprivacy.display import Rows, format_bytes
 from panprivacy.errors import CannotMerge, InvalidValue, PanPrivacyError
 from panprivacy.estimates import Cost, CountRelease
 from panprivacy.estimates.estimate import OfPart
@@ -39,7 +39,6 @@ from panprivacy.slots import SlotMap
 from panprivacy.slots.choosing import parse_categories
 from panprivacy.slots.users import Hashed, drawn_key
 from panprivacy.table import Bits, Table
-from panprivacy.units import format_bytes
 from panprivacy.universe import Ids, Universe
 from panprivacy.universe.categories import Categories, by_categories
 from panprivacy.universe.groups import Label

@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from panprivacy.checks import check_delta, check_epsilon, check_whole, shown
-from panprivacy.display import Card, finite, grid_of, html_of, measured
+from panprivacy.display import Card, counted, finite, format_bytes, grid_of, html_of, measured
 from panprivacy.errors import CannotPlan, InvalidValue
 from panprivacy.planning.counts import OPEN_UNIVERSE, first_count
 from panprivacy.planning.periods import plan_periods
@@ -23,7 +23,6 @@ from panprivacy.planning.search import Terms, as_fraction
 from panprivacy.privacy import composition
 from panprivacy.privacy.budget import and_delta
 from panprivacy.testing import SeededCoins
-from panprivacy.units import counted, format_bytes
 
 Question = Literal["share", "distinct", "often", "actives", "retention", "series"]
 """What can be asked."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, T
 import numpy as np
 
 from panprivacy.checks import check_whole
-from panprivacy.display import Card, Rows, Tabular, grid_of, html_of, plain_labels
+from panprivacy.display import Card, Rows, Tabular, counted, format_bytes, grid_of, html_of, plain_labels
 from panprivacy.errors import InvalidType, InvalidValue
 from panprivacy.estimates.estimate import OfPart
 from panprivacy.privacy.budget import Split, and_delta, budget_of
@@ -20,7 +20,6 @@ from panprivacy.registry import class_named
 from panprivacy.slots.choosing import check_ranges, grouped, parse_categories
 from panprivacy.slots.users import AllUsers, Ranges, places_for
 from panprivacy.table import Counters, Table
-from panprivacy.units import counted, format_bytes
 from panprivacy.universe import Range, Universe, Users, universe_of
 from panprivacy.universe.categories import Categories, by_categories
 from panprivacy.universe.groups import Groups, Label

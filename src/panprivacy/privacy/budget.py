@@ -46,14 +46,13 @@ from math import log, sqrt
 from typing import NamedTuple
 
 from panprivacy.checks import LARGEST_DELTA
-from panprivacy.display import Card, grid_of, html_of, text_of
+from panprivacy.display import Card, counted, grid_of, html_of, text_of
 from panprivacy.errors import BudgetExhausted, CannotMerge, CorruptState, InvalidValue, NotPrivate
 from panprivacy.privacy import exact, gaussian, renyi
 from panprivacy.privacy.coins import ONE
 from panprivacy.privacy.gaussian import LEAST_SQUARE
 from panprivacy.privacy.noise import Gaussian, Laplace, Noise
 from panprivacy.privacy.pairs import Pair
-from panprivacy.units import counted
 
 RELEASE_STEPS = 2**40
 """The epsilon of a release is a whole number of these steps, so its noise is drawn exactly."""

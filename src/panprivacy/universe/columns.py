@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panprivacy.checks import shown
+from panprivacy.display import counted
 from panprivacy.errors import InvalidType, InvalidValue
 from panprivacy.memory.scratch import Scratch, moved, pages
 from panprivacy.memory.threads import CHUNK
-from panprivacy.units import counted
 from panprivacy.universe.progress import Counter
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from starlette.requests import Request
 
+from panprivacy.display import magnitude
 from panprivacy.ingest.batch import ProblemType, Refused
 from panprivacy.memory.hardening import Hardening
 from panprivacy.serve.config import Network
@@ -23,7 +24,6 @@ from panprivacy.serve.logs import log
 from panprivacy.serve.memory import MemoryLimit
 from panprivacy.serve.service import Service
 from panprivacy.serve.tokens import ROLES, Token, holder_of
-from panprivacy.units import magnitude
 
 _BURST = 2.0  # seconds' worth of requests that may come at once
 _MOST = 10_000  # senders that are remembered
