@@ -5,8 +5,8 @@ from concurrent.futures import Future
 import pytest
 from fakes import USERS, FakeBroker, FakeCounter, pumped, wait_until
 
+from panprivacy.brokers import Block
 from panprivacy.brokers.consumer import BrokerConsumer
-from panprivacy.brokers.messages import Block
 from panprivacy.ingest.batch import ProblemType, Refused
 from panprivacy.ingest.bodies import Body
 

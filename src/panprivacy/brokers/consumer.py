@@ -7,7 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, Protocol
 
-from panprivacy.brokers.messages import NOT_YET, Broker, Hopeless, Messages, Unreachable
+from panprivacy.brokers import NOT_YET, Broker, Hopeless, Messages, Unreachable
 from panprivacy.brokers.payloads import Payload, bodies_of
 from panprivacy.display import magnitude
 from panprivacy.errors import PanPrivacyError

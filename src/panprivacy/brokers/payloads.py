@@ -15,7 +15,7 @@ import numpy as np
 from numba import njit, types
 from numpy.typing import NDArray
 
-from panprivacy.brokers.messages import Block
+from panprivacy.brokers import Block
 from panprivacy.ingest import Columns, Kind
 from panprivacy.ingest.batch import ProblemType, Refused
 from panprivacy.ingest.bodies import Body, ContentType

@@ -20,7 +20,7 @@ from panprivacy.estimates.errors import ErrorVariance, mean_of, ratio_of
 from panprivacy.estimates.estimate import NOTHING
 from panprivacy.estimates.timelines import draw_actives
 from panprivacy.estimators.known import PartedEstimator
-from panprivacy.estimators.timed import TimedUpdates
+from panprivacy.estimators.windows import TimedUpdates
 from panprivacy.memory.intrinsics import wipe_stack
 from panprivacy.memory.scratch import Scratch
 from panprivacy.memory.threads import CHUNK
