@@ -345,12 +345,6 @@ SUBJECTS: tuple[Subject, ...] = (
     ),
 )
 
-COMPOSED = {
-    "StateFolder": "its estimator is one of those above, whose bits are kept in parts",
-    "Windows": "each window is one of the estimators above, and `Windows.loss` adds up what they lose",
-}
-"""What holds estimators and no state of its own: `panprivacy.audit.crossings` audits it while it holds one."""
-
 
 def subjects() -> list[Subject]:
     """All of these, and one for each registered estimator that is not among them."""

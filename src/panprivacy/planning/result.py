@@ -338,11 +338,7 @@ class Plan(Tabular, Generic[E]):
     def build(self, *, start: Any = None, coins: Coins | None = None) -> E:
         """Return the planned estimator, new and empty; an `ActiveUsers` needs the start of its first day."""
         universe = () if self.estimator == "DistinctCount" else (self.universe,)
-        when = {}
-        if self.estimator == "ActiveUsers":
-            if start is None:
-                raise InvalidValue("when does the first day start? Give start, such as 2026-01-05", code="no-start")
-            when = {"start": start}
+        when = {"start": start} if self.estimator == "ActiveUsers" else {}
         built: E = class_named(self.estimator)(*universe, **self.arguments(), **self._divided(), **when, coins=coins)
         return built
 
