@@ -53,9 +53,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from panprivacy.estimates.actives import ActivesRelease
-    from panprivacy.estimates.curve import MonotoneCurve
     from panprivacy.estimates.release import AnyRelease
     from panprivacy.estimates.retention import RetentionRelease
+    from panprivacy.estimates.smoothing import MonotoneCurve
 
 T = TypeVar("T")
 

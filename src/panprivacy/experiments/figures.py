@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from panprivacy import theory
 from panprivacy.estimates.plots import GREY
-from panprivacy.experiments import cells, statistics, study
+from panprivacy.experiments import cells, study
 from panprivacy.experiments.cells import (
     ALGORITHMS,
     Cell,
@@ -53,7 +53,7 @@ def _ratios(frames: Frames, scale: Scale) -> pl.DataFrame:  # noqa: ARG001 (ever
     return pl.DataFrame(rows)
 
 
-def _ratio(count: dict[str, int], bit: int) -> statistics.Interval:
+def _ratio(count: dict[str, int], bit: int) -> study.Interval:
     """How much more often a bit has this value if its user came."""
     logs, variance = [], 0.0
     for group in ("came", "stayed"):
@@ -61,7 +61,7 @@ def _ratio(count: dict[str, int], bit: int) -> statistics.Interval:
         share = (ones if bit else users - ones) / users
         logs.append(log(share))
         variance += (1 - share) / (share * users)
-    return statistics.relative_interval(exp(logs[0] - logs[1]), sqrt(variance), statistics.quantile(statistics.BAND))
+    return study.relative_interval(exp(logs[0] - logs[1]), sqrt(variance), study.quantile(study.BAND))
 
 
 def _draw_ratios(table: pl.DataFrame) -> "Figure":
@@ -220,7 +220,7 @@ def _against_sample(scale: Scale) -> list[Cell]:
 
 
 def _mse_table(frames: Frames, scale: Scale) -> pl.DataFrame:
-    found = statistics.mse_table(frames[Runs])
+    found = study.mse_table(frames[Runs])
     return found.select(
         "stream",
         "algorithm",
@@ -327,10 +327,10 @@ def _error_cells(scale: Scale) -> list[Cell]:
 
 def _error_table(frames: Frames, scale: Scale) -> pl.DataFrame:
     rows = []
-    for (stream, name, total, size), part in statistics.settings_of(frames[Runs]).items():
+    for (stream, name, total, size), part in study.settings_of(frames[Runs]).items():
         errors = np.abs(part["estimate"].to_numpy() - part["truth"].to_numpy())
         wrong = int(np.count_nonzero(errors >= scale.alpha))
-        found = statistics.proportion(wrong, len(errors))
+        found = study.proportion(wrong, len(errors))
         row = {"stream": stream, "algorithm": name, "epsilon": total / 2, "sample": size, "alpha": scale.alpha}
         density = float(part["truth"].to_numpy().mean())
         counts = {"repetitions": len(errors), "errors": wrong, "probability": found.estimate}
@@ -449,17 +449,17 @@ def _equal_cells(scale: Scale) -> list[Cell]:
 def _equal_table(frames: Frames, scale: Scale) -> pl.DataFrame:
     """The MSE of each algorithm, with its bits, and whether it keeps the total budget that it claims."""
     known = _trials(scale)
-    found = statistics.mse_table(frames[Runs])
+    found = study.mse_table(frames[Runs])
     settings = found.select("algorithm", "total", "size").iter_rows()
     bits = [known[Trial(*setting)] for setting in settings]
     private = [ALGORITHMS[name].private for name in found["algorithm"]]
     return found.with_columns(bits=pl.Series(bits), private=pl.Series(private)).sort("stream", "algorithm", "bits")
 
 
-def advantage(table: pl.DataFrame, stream: str, bits: int, error: float = statistics.BAND) -> statistics.Interval:
+def advantage(table: pl.DataFrame, stream: str, bits: int, error: float = study.BAND) -> study.Interval:
     """How many times smaller Density's MSE is than PPDS's, with equal bits."""
     rival, mine = (table.filter(stream=stream, algorithm=name, bits=bits) for name in GOAL)
-    return statistics.ratio_interval(rival["mse"][0] / mine["mse"][0], rival["freedom"][0], mine["freedom"][0], error)
+    return study.ratio_interval(rival["mse"][0] / mine["mse"][0], rival["freedom"][0], mine["freedom"][0], error)
 
 
 def goal_bits(table: pl.DataFrame) -> int:
