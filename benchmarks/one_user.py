@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 import panprivacy as pp
+from panprivacy.ingest.batch import Refused
 from panprivacy.ingest.bodies import Body, ContentType
-from panprivacy.ingest.problems import Refused
 from panprivacy.serve.config import settings_of
 from panprivacy.serve.counter import Counter
 

@@ -13,7 +13,7 @@ from scipy import integrate, stats
 
 import panprivacy as pp
 from panprivacy.estimates import ErrorModel, Estimate
-from panprivacy.estimates.normal_laplace import normal_laplace_cdf
+from panprivacy.estimates.errors import normal_laplace_cdf
 from panprivacy.privacy.coins import ONE
 from panprivacy.privacy.noise import Gaussian, Laplace, Noise
 from panprivacy.privacy.pairs import symmetric

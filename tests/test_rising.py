@@ -12,7 +12,7 @@ from scipy.optimize import isotonic_regression
 
 import panprivacy as pp
 from panprivacy.estimates import smoothing
-from panprivacy.estimates.curve import AsinhScale
+from panprivacy.estimates.smoothing import AsinhScale
 from panprivacy.testing import SeededCoins, ledger_of
 
 Reals = NDArray[np.float64]

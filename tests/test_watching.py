@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import panprivacy as pp
+from panprivacy import display
 from panprivacy.testing import refused
-from panprivacy.universe import progress
 from panprivacy.universe.columns import ITERATOR_BATCH
 
 EVENTS = 2 * ITERATOR_BATCH + 10
@@ -29,7 +29,7 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> Terminal:
     monkeypatch.setattr(sys, "stderr", shown)
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "100")
-    monkeypatch.setattr(progress, "PATIENCE", 0.0)
+    monkeypatch.setattr(display, "PATIENCE", 0.0)
     return shown
 
 
@@ -72,7 +72,7 @@ def test_what_is_no_iterator_shows_nothing(monkeypatch: pytest.MonkeyPatch, batc
 @pytest.mark.slow
 def test_a_quick_iterator_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = watched(monkeypatch)
-    monkeypatch.setattr(progress, "PATIENCE", 60.0)
+    monkeypatch.setattr(display, "PATIENCE", 60.0)
     pp.Density(1000, 1.0).update_many(ids())
     assert terminal.getvalue() == ""
 
@@ -107,7 +107,7 @@ def test_a_notebook_shows_a_line_under_the_cell(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setitem(sys.modules, "IPython", ipython)
     monkeypatch.setitem(sys.modules, "IPython.display", shown)
     monkeypatch.setattr(sys, "stderr", io.StringIO())
-    monkeypatch.setattr(progress, "PATIENCE", 0.0)
+    monkeypatch.setattr(display, "PATIENCE", 0.0)
     pp.Density(1000, 1.0).update_many(ids())
     assert len(updates) == 3
     assert updates[-1].startswith(f"{EVENTS:,} events, ")

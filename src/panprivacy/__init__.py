@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from panprivacy import paper as paper
     from panprivacy import theory as theory
     from panprivacy.client import Client as Client
+    from panprivacy.display import use_progress as use_progress
     from panprivacy.errors import BudgetExhausted as BudgetExhausted
     from panprivacy.errors import CannotMerge as CannotMerge
     from panprivacy.errors import CannotPlan as CannotPlan
@@ -64,7 +65,6 @@ if TYPE_CHECKING:
     from panprivacy.universe import Edges as Edges
     from panprivacy.universe import Ids as Ids
     from panprivacy.universe import Users as Users
-    from panprivacy.universe.progress import use_progress as use_progress
 
 __version__ = "0.2.0"
 
@@ -114,7 +114,7 @@ _HOME = {  # each public name is imported when it is first used: kernels take a 
     "monotone": "estimates",
     "plan": "planning",
     "plan_periods": "planning.periods",
-    "use_progress": "universe.progress",
+    "use_progress": "display",
     "use_threads": "memory.threads",
 }
 __all__ = list(_HOME)

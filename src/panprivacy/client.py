@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 from panprivacy.checks import check_level
 from panprivacy.display import Tabular
 from panprivacy.errors import BudgetExhausted, InvalidValue, OutsideUniverse, PanPrivacyError, ServiceUnavailable
-from panprivacy.ingest.problems import ProblemType, Refused
+from panprivacy.ingest.batch import ProblemType, Refused
 
 if TYPE_CHECKING:
     import polars as pl

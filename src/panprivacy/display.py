@@ -1,10 +1,22 @@
-"""How things show themselves: a title and rows, as lines of text, as a grid in a terminal, as a table in a notebook."""
+"""How things show themselves: a title and rows, as lines of text, as a grid in a terminal, as a table in a notebook.
 
+Then numbers as people write them: memory, and how many of something. And how far a long iterator or reader has been
+counted, for a person who watches: the number of events and their pace, which anyone who watches a process sees anyway.
+"""
+
+import re
+import sys
 from abc import ABC, abstractmethod
+from contextlib import suppress
 from dataclasses import dataclass
 from html import escape
 from math import isfinite
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from operator import length_hint
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias
+
+from panprivacy.checks import shown as described
+from panprivacy.errors import InvalidType, InvalidValue
 
 if TYPE_CHECKING:
     import polars as pl
@@ -227,3 +239,204 @@ class Tabular(ABC):
         import pandas as pd
 
         return pd.DataFrame(self.to_polars().to_dict(as_series=False))
+
+
+_UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
+
+
+def parse_bytes(text: str | int) -> int:
+    """Read ``"16 KiB"``, ``"2MB"`` or a plain number of bytes.
+
+    >>> parse_bytes("16 KiB"), parse_bytes("2MB"), parse_bytes(512)
+    (16384, 2000000, 512)
+    """
+    if isinstance(text, int) and not isinstance(text, bool):
+        size = text
+    elif not isinstance(text, str):
+        raise InvalidType(
+            f'memory is text like "16 KiB" or a number of bytes, got a {type(text).__name__}', code="memory-type"
+        )
+    else:
+        match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([a-z]*)\s*", text.lower())
+        if not match or (match[2] or "b") not in _UNITS:
+            raise InvalidValue(
+                f'memory {text!r} is not understood; write it like "16 KiB" or "2 MB"', code="memory-format"
+            )
+        size = int(float(match[1]) * _UNITS[match[2] or "b"])
+    if size < 1:
+        raise InvalidValue(f"memory must be at least one byte, got {text!r}", code="memory-range")
+    return size
+
+
+def counted(number: int, thing: str) -> str:
+    """Say how many there are of something.
+
+    >>> counted(1, "field"), counted(2000, "field")
+    ('1 field', '2,000 fields')
+    """
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
+def format_bytes(size: int) -> str:
+    """Write a number of bytes the same way.
+
+    >>> format_bytes(16384), format_bytes(100)
+    ('16.0 KiB', '100 B')
+    """
+    for unit in ("GiB", "MiB", "KiB"):
+        if size >= _UNITS[unit.lower()]:
+            return f"{size / _UNITS[unit.lower()]:.1f} {unit}"
+    return f"{size} B"
+
+
+def magnitude(number: int, least: int) -> int:
+    """A number rounded down to a power of ten, or 0 if it is below `least`: too coarse to tell of single events.
+
+    >>> magnitude(99, 100), magnitude(100, 100), magnitude(54_321, 100)
+    (0, 100, 10000)
+    """
+    return 0 if number < least else 10 ** (len(str(number)) - 1)
+
+
+PATIENCE = 2.0
+"""Seconds after which progress is shown; shorter waits need no display."""
+
+
+_PAUSE = 10.0  # seconds between two lines of a log
+_wanted: bool | None = None
+
+
+def use_progress(shown: bool | None) -> None:
+    """Show how far long iterators, lazy frames and readers have been counted, or do not.
+
+    None, the default, shows a bar after two seconds if standard error is a terminal, or a line in a notebook, and is
+    quiet elsewhere. False is always quiet. True writes lines also where there is no terminal, as into a log. Shown are
+    the number of events and their pace, as in a shell.
+
+    >>> import panprivacy as pp
+    >>> pp.use_progress(False)
+    >>> pp.use_progress(None)
+    """
+    global _wanted  # noqa: PLW0603 - a switch of the whole process
+    if shown is not None and not isinstance(shown, bool):
+        raise InvalidType(
+            f"progress is True, False, or None for terminals only; got {described(shown)}", code="progress-type"
+        )
+    _wanted = shown
+
+
+class ProgressDisplay(Protocol):
+    """Where progress is shown."""
+
+    def show(self, events: int, seconds: float) -> None:
+        """Show how many events were counted in how many seconds."""
+        ...
+
+    def close(self) -> None:
+        """Take the display away, or leave its last number."""
+        ...
+
+
+class EventCounter:
+    """Counts events as they are taken, and shows how many once that has lasted; nothing if there is no terminal.
+
+    An iterator that shows its own progress (tqdm) is left to do so.
+    """
+
+    def __init__(self, ids: object) -> None:
+        watched = (_on_terminal() or _in_notebook()) if _wanted is None else _wanted
+        self._watched = watched and type(ids).__module__.partition(".")[0] != "tqdm"
+        # Most iterators do not know; one that fails when asked is not to fail here.
+        self._expected = 0
+        with suppress(Exception):
+            self._expected = length_hint(ids) if self._watched else 0
+        self._start = monotonic()
+        self._events = 0
+        self._face: ProgressDisplay | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._face is not None:
+            self._face.close()
+
+    def advance(self, events: int) -> None:
+        """Add to the number of events taken."""
+        self._events += events
+        seconds = monotonic() - self._start
+        if not self._watched or seconds < PATIENCE:
+            return
+        if self._face is None:
+            self._face = (
+                ProgressBar(self._expected) if _on_terminal() else NotebookLine() if _in_notebook() else LogLines()
+            )
+        self._face.show(self._events, seconds)
+
+
+class ProgressBar:
+    """A bar on the last line of a terminal, taken away in the end."""
+
+    def __init__(self, expected: int) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+        columns = (BarColumn(), TextColumn("{task.fields[said]}"), TimeElapsedColumn())
+        # Without a thread of its own: a bar that nobody closes does not go on drawing.
+        self._progress = Progress(*columns, console=Console(stderr=True), transient=True, auto_refresh=False)
+        self._task = self._progress.add_task("", total=expected or None, said="")
+        self._progress.start()
+
+    def show(self, events: int, seconds: float) -> None:
+        """Draw the bar anew."""
+        self._progress.update(self._task, completed=events, said=_said(events, seconds), refresh=True)
+
+    def close(self) -> None:
+        """Wipe the line."""
+        self._progress.stop()
+
+
+class NotebookLine:
+    """A line under the cell of a notebook, which stays there with the last number."""
+
+    def __init__(self) -> None:
+        from IPython.display import display
+
+        self._handle: Any = display({"text/plain": ""}, raw=True, display_id=True)
+
+    def show(self, events: int, seconds: float) -> None:
+        """Write the line anew."""
+        self._handle.update({"text/plain": _said(events, seconds)}, raw=True)
+
+    def close(self) -> None:
+        """Leave the line with its last number."""
+
+
+class LogLines:
+    """A line on standard error from time to time."""
+
+    def __init__(self) -> None:
+        self._next = 0.0
+
+    def show(self, events: int, seconds: float) -> None:
+        """Write a line, if the last one is some time ago."""
+        if seconds >= self._next and sys.stderr is not None:
+            print(_said(events, seconds), file=sys.stderr, flush=True)
+            self._next = seconds + _PAUSE
+
+    def close(self) -> None:
+        """Leave the lines."""
+
+
+def _said(events: int, seconds: float) -> str:
+    return f"{events:,} events, {events / seconds:,.0f} a second"
+
+
+def _on_terminal() -> bool:
+    return sys.stderr is not None and sys.stderr.isatty()
+
+
+def _in_notebook() -> bool:
+    """Whether this is the kernel of a notebook, without importing IPython to find out."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return type(shell).__name__ == "ZMQInteractiveShell"

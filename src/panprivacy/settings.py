@@ -12,9 +12,9 @@ from typing import Annotated, Any, ClassVar, TypeVar, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
+from panprivacy.display import parse_bytes
 from panprivacy.errors import PanPrivacyError
 from panprivacy.periods import length_of, moment_of, zone_of
-from panprivacy.units import parse_bytes
 
 _SECRET = frozenset({"hash", "options"})  # keys whose values are never repeated
 _LONGEST = 60  # characters of a value that is repeated

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from panprivacy.errors import InvalidType, InvalidValue, NotPrivate, PanPrivacyError
 from panprivacy.folder import StateFolder
-from panprivacy.folder.batch_log import LateBatch
+from panprivacy.folder.shards import LateBatch
 from panprivacy.memory.scratch import Scratch
 from panprivacy.universe.columns import chosen_rows
 from panprivacy.universe.strangers import mask_inside

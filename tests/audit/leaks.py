@@ -13,7 +13,7 @@ import numpy as np
 
 import panprivacy as pp
 from panprivacy import periods
-from panprivacy.estimators import timed
+from panprivacy.estimators import windows
 from panprivacy.estimators.base import Estimator
 from panprivacy.memory import scratch
 from panprivacy.memory.scratch import Scratch
@@ -385,7 +385,7 @@ def times_of_numpy() -> None:
             return np.round(times.astype(np.float64) * periods.SECOND).astype(np.int64)
         return times.astype("datetime64[us]").astype(np.int64)
 
-    _replace(timed, "moments_of", moments)
+    _replace(windows, "moments_of", moments)
 
 
 def times_that_are_kept() -> None:
@@ -396,4 +396,4 @@ def times_that_are_kept() -> None:
         _kept.append(moments_of(times, *zone))
         return _kept[-1].copy()
 
-    _replace(timed, "moments_of", kept)
+    _replace(windows, "moments_of", kept)

@@ -25,11 +25,11 @@ from panprivacy.cli.published import Published
 from panprivacy.cli.run import Run
 from panprivacy.cli.schedule import Days, Schedule, Series, once
 from panprivacy.cli.sources import in_order_of_time
-from panprivacy.folder.batch_log import BatchId
+from panprivacy.folder.shards import BatchId
 from panprivacy.ingest import Batch, Columns, Kind
+from panprivacy.ingest.batch import Refused
 from panprivacy.ingest.bodies import Body, ContentType, rows_of_body
 from panprivacy.ingest.feed import BatchFeeder
-from panprivacy.ingest.problems import Refused
 from panprivacy.periods import DAY, Periods, RowPolicy, moment_of
 from panprivacy.serve import counter as counters
 from panprivacy.serve.config import settings_of

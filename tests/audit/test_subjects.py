@@ -7,7 +7,7 @@ import pytest
 
 import panprivacy
 from panprivacy import paper
-from panprivacy.audit.subjects import COMPOSED, SUBJECTS, Case, Subject
+from panprivacy.audit.subjects import SUBJECTS, Case, Subject
 from panprivacy.estimators.continual import Continual
 from panprivacy.estimators.continual_state import DriftTest
 
@@ -20,6 +20,13 @@ QUICK = ("Density", "DistinctCount", "Counts", "FixedLevelPPDS")  # the others t
 
 def name_of(subject: Subject) -> str:
     return subject.name
+
+
+COMPOSED = {
+    "StateFolder": "its estimator is one of those above, whose bits are kept in parts",
+    "Windows": "each window is one of the estimators above, and `Windows.loss` adds up what they lose",
+}
+"""What holds estimators and no state of its own: `panprivacy.audit.crossings` audits it while it holds one."""
 
 
 def exported() -> list[type]:

@@ -9,9 +9,9 @@ import pytest
 
 from adaptive import smallest_delta
 from panprivacy import audit
+from panprivacy.audit.enumeration.delta import Watcher
 from panprivacy.audit.enumeration.machine import Machine, Step
 from panprivacy.audit.enumeration.search import RELEASE
-from panprivacy.audit.enumeration.watcher import Watcher
 from panprivacy.privacy.coins import Coins
 from panprivacy.privacy.pairs import symmetric
 

@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from functools import partial
 
+from panprivacy.brokers import Block, Messages, Unreachable
 from panprivacy.brokers.consumer import BrokerConsumer
-from panprivacy.brokers.messages import Block, Messages, Unreachable
 from panprivacy.ingest import Columns, Kind
+from panprivacy.ingest.batch import ProblemType, Refused
 from panprivacy.ingest.bodies import Body
-from panprivacy.ingest.problems import ProblemType, Refused
 
 USERS = Columns(("user",), Kind.integers)
 

@@ -5,10 +5,10 @@ from concurrent.futures import Future
 import pytest
 from fakes import USERS, FakeBroker, FakeCounter, pumped, wait_until
 
+from panprivacy.brokers import Block
 from panprivacy.brokers.consumer import BrokerConsumer
-from panprivacy.brokers.messages import Block
+from panprivacy.ingest.batch import ProblemType, Refused
 from panprivacy.ingest.bodies import Body
-from panprivacy.ingest.problems import ProblemType, Refused
 
 ROWS = [b'{"user": %d}' % user for user in range(95)]
 EVERYBODY = dict.fromkeys(range(95), "insert")

@@ -7,8 +7,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from panprivacy.brokers import payloads
-from panprivacy.brokers.messages import Block
+from panprivacy.brokers import Block, payloads
 from panprivacy.brokers.payloads import Payload, bodies_of, ids_to_ndjson, payload_kind
 from panprivacy.ingest import Columns, Kind
 from panprivacy.ingest.bodies import ContentType

@@ -21,7 +21,7 @@ from servers import KINDS, Server, started, until
 
 import panprivacy as pp
 from imaged import image_of
-from panprivacy.brokers.messages import NO_ANSWER, Broker, Hopeless, Unreachable
+from panprivacy.brokers import NO_ANSWER, Broker, Hopeless, Unreachable
 from panprivacy.brokers.redis import Redis
 from panprivacy.brokers.settings import read_source
 from panprivacy.ingest import Columns, Kind

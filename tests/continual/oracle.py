@@ -14,7 +14,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from panprivacy.estimators.continual_shares import Shares
+from panprivacy.estimators.continual_law import Shares
 from panprivacy.privacy.noise import Laplace
 
 Weights = NDArray[np.float64]

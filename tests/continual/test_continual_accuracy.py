@@ -11,8 +11,7 @@ from scipy import stats
 from checks import ALARM
 from panprivacy.estimates.errors import SampleDesign
 from panprivacy.estimators.continual import Continual
-from panprivacy.estimators.continual_accuracy import accuracy_of, bar_for, slack_of
-from panprivacy.estimators.continual_shares import Shares, Workload, best_shares
+from panprivacy.estimators.continual_law import Shares, Workload, accuracy_of, bar_for, best_shares, slack_of
 from panprivacy.privacy.noise import Gaussian, Laplace
 from panprivacy.testing import SeededCoins, observed_of
 

@@ -16,7 +16,7 @@ from watched import KeptThreshold, one_user
 
 from panprivacy import audit
 from panprivacy.audit.enumeration.outcomes import EveryOutcome
-from panprivacy.estimators.continual_shares import Shares, Workload, best_shares
+from panprivacy.estimators.continual_law import Shares, Workload, best_shares
 from panprivacy.privacy.noise import Laplace
 from panprivacy.privacy.pairs import symmetric
 from panprivacy.testing import refused

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from checks import assert_binomial, assert_discrete_laplace
-from panprivacy.estimators.continual_shares import Shares
+from panprivacy.estimators.continual_law import Shares
 from panprivacy.estimators.continual_state import DriftTest
 from panprivacy.privacy.noise import Laplace
 from panprivacy.privacy.pairs import symmetric

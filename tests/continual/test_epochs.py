@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 from scipy.special import log_ndtr, ndtr
 
-from panprivacy.estimators.continual_shares import Shares, Workload, best_shares, log_moment_of_epoch, loss_of_epochs
+from panprivacy.estimators.continual_law import Shares, Workload, best_shares, log_moment_of_epoch, loss_of_epochs
 from panprivacy.privacy.noise import Gaussian, Laplace
 from panprivacy.privacy.pairs import symmetric
 

@@ -17,7 +17,7 @@ from panprivacy import state
 from panprivacy.errors import CorruptState
 from panprivacy.estimators import continual_state
 from panprivacy.estimators.continual import Continual
-from panprivacy.estimators.continual_accuracy import farthest_walk
+from panprivacy.estimators.continual_law import farthest_walk
 from panprivacy.estimators.continual_state import DriftTest
 from panprivacy.testing import SeededCoins, estimator_of, ledger_of, observed_of, refused, table_of
 

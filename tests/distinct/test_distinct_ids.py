@@ -17,7 +17,7 @@ from scipy import stats
 import panprivacy as pp
 from checks import ALARM, assert_variance
 from panprivacy.memory.scratch import Scratch
-from panprivacy.slots.hashed import Hashed
+from panprivacy.slots.users import Hashed
 from panprivacy.testing import SeededCoins, refused
 from panprivacy.universe.columns import batches, chunks
 from panprivacy.universe.open import OpenUniverse

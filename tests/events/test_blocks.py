@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from panprivacy.ingest.batch import Columns
 from panprivacy.ingest.csv_kernels import first_refused
 from panprivacy.ingest.delimited import Cutter, record_ends
-from panprivacy.ingest.pipes import Live, SignalTimer
-from panprivacy.ingest.reading import read
+from panprivacy.ingest.reading import Live, SignalTimer, read
 from panprivacy.ingest.text import Text
 
 texts = st.text(alphabet='a1,"\n;', max_size=8)

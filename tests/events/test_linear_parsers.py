@@ -7,9 +7,9 @@ from contextlib import suppress
 import pytest
 
 from panprivacy.ingest import Columns, Kind
+from panprivacy.ingest.batch import Refused
 from panprivacy.ingest.bodies import Body, ContentType, rows_of_body
 from panprivacy.ingest.delimited import Cutter
-from panprivacy.ingest.problems import Refused
 
 USER = Columns(("user",), Kind.integers)
 _FACTOR = 2.9  # twice the bytes take twice the time, four times if it is quadratic

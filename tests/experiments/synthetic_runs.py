@@ -7,7 +7,7 @@ import polars as pl
 
 from panprivacy import theory
 from panprivacy.experiments.cells import Runs, Scale, Stream, Trial
-from panprivacy.experiments.own_figures import STUDIES
+from panprivacy.experiments.figures import STUDIES
 
 Distortion = Callable[[Trial, Stream], float]
 """By how much the mean squared error of a trial is multiplied."""

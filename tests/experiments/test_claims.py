@@ -10,7 +10,7 @@ from synthetic_runs import Distortion, right, table
 from panprivacy.experiments import claims
 from panprivacy.experiments.cells import FULL, QUICK, Stream, Trial
 from panprivacy.experiments.claims import Claim, Of, Verdict, inside, not_outside, together
-from panprivacy.experiments.statistics import Interval
+from panprivacy.experiments.study import Interval
 
 pytestmark = pytest.mark.slow
 

@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from panprivacy.experiments.statistics import freedom_of, mse_table, pooled, proportion, quantile, ratio_interval
+from panprivacy.experiments.study import freedom_of, mse_table, pooled, proportion, quantile, ratio_interval
 
 
 def misses(repetitions: int, draws: int, *, laplace: bool = False, scale: float = 1.0) -> float:

@@ -12,7 +12,7 @@ from mini_scale import MINI
 from polars.testing import assert_frame_equal
 
 from panprivacy.experiments.cells import Cell
-from panprivacy.experiments.own_figures import STUDIES
+from panprivacy.experiments.figures import STUDIES
 from panprivacy.experiments.reproduce import Reproduction, Store
 from panprivacy.testing import refused
 

@@ -12,10 +12,9 @@ import numpy as np
 import pytest
 
 import panprivacy as pp
-from panprivacy.folder.batch_log import BatchId
 from panprivacy.folder.ledger import SharedLedger
 from panprivacy.folder.marks import OneBit
-from panprivacy.folder.shards import Shard, ShardedBits
+from panprivacy.folder.shards import BatchId, Shard, ShardedBits
 from panprivacy.folder.stores import Files
 from panprivacy.privacy.budget import Ledger
 from panprivacy.state import StateFile

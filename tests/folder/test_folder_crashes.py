@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from benchmark_modules import benchmark
-from panprivacy.folder.batch_log import BatchLog
-from panprivacy.folder.shards import ShardedBits
+from panprivacy.folder.shards import BatchLog, ShardedBits
 from panprivacy.folder.stores import Files
 from panprivacy.state.format import Snapshot
 

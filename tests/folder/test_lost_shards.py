@@ -8,7 +8,7 @@ import pytest
 
 import panprivacy as pp
 from panprivacy import testing
-from panprivacy.folder.batch_log import BatchLog
+from panprivacy.folder.shards import BatchLog
 from panprivacy.folder.stores import Files, Objects
 from panprivacy.testing import CertainCoins, folder_table
 

@@ -11,8 +11,7 @@ import pytest
 
 import panprivacy as pp
 from panprivacy import testing
-from panprivacy.folder.batch_log import MOST_WRITERS, BatchLog, LateBatch
-from panprivacy.folder.shards import ShardedBits
+from panprivacy.folder.shards import MOST_WRITERS, BatchLog, LateBatch, ShardedBits
 from panprivacy.folder.stores import Files
 from panprivacy.testing import CertainCoins, folder_table, refused
 

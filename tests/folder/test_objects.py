@@ -15,7 +15,7 @@ from benchmark_modules import benchmark
 from buckets import new_bucket, s3_server
 from panprivacy import testing
 from panprivacy.folder import shards, stores
-from panprivacy.folder.batch_log import BatchLog
+from panprivacy.folder.shards import BatchLog
 from panprivacy.folder.stores import Objects, store_at
 from panprivacy.state.format import unseal
 from panprivacy.testing import CertainCoins, folder_table

@@ -13,7 +13,7 @@ from scipy import stats
 import panprivacy as pp
 from checks import ALARM, assert_variance
 from panprivacy.estimates import ErrorModel
-from panprivacy.estimates.normal_laplace import normal_laplaces_cdf
+from panprivacy.estimates.errors import normal_laplaces_cdf
 from panprivacy.testing import SeededCoins, ledger_of
 
 pytestmark = pytest.mark.slow

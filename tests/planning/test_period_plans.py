@@ -66,7 +66,7 @@ def test_what_cannot_be_planned_is_said() -> None:
         pp.plan_periods("Retention", 1000)
     with refused("plan-estimator", "'Density'"):
         pp.plan_periods("Density", 1000, 1.0)  # type: ignore[arg-type]
-    with refused("no-start"):
+    with refused("start-missing"):
         pp.plan_periods("ActiveUsers", 1000, 1.0).build()
 
 

@@ -254,7 +254,6 @@ def test_a_plan_can_be_read() -> None:
     assert drawn["epsilon in all"] == "0.4"
     assert "each (x 2), Laplace noise ± " in drawn["of the releases"]
     assert drawn["in Python"] == planned.code
-    assert drawn["in a shell"] == planned.command
     with console.capture() as capture:
         console.print(plan(universe=10**4, epsilon=1.0, intrusions=1))
     assert dict(rows(capture.get()))["of each redraw"].endswith("(x 1)")

@@ -10,6 +10,7 @@ import pytest
 import panprivacy as pp
 from command_line import invoke
 from panprivacy import testing
+from panprivacy.cli.commands.planning import command_of
 from panprivacy.testing import SeededCoins, refused
 
 
@@ -65,5 +66,4 @@ def test_the_command_prints_a_command_that_runs() -> None:
     result = invoke(shlex.split("plan -n 100000 -e 1 --up-to 4 --only mean --json"))
     assert json.loads(result.stdout)["only"] == "mean"
     found = pp.plan(universe=1000, epsilon=1.0, up_to=4, only="mean")
-    assert found.command == "panprivacy counts FILE -c NAME -n 1000 --epsilon 1.0 --up-to 4 --only mean"
-    assert "in a shell" in str(found.card().text)
+    assert command_of(found) == "panprivacy counts FILE -c NAME -n 1000 --epsilon 1.0 --up-to 4 --only mean"

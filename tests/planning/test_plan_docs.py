@@ -2,15 +2,16 @@
 
 import re
 import shlex
+from contextlib import redirect_stdout, suppress
 from io import StringIO
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 import panprivacy as pp
 from command_line import invoke
 from drawn import rows
+from panprivacy.cli import app
 
 pytestmark = pytest.mark.slow
 
@@ -24,10 +25,18 @@ def test_a_command_prints_what_the_page_shows(command: str, shown: str) -> None:
     assert result.output.split() == shown.split()
 
 
-def test_a_terminal_shows_the_table_of_the_page() -> None:
-    console = Console(width=120, file=StringIO(), record=True)
-    console.print(pp.plan(universe=1_000_000, epsilon=0.4, alpha=0.1, beta=0.05))
-    assert rows(console.export_text()) == rows(BLOCKS[0][1])
+class Terminal(StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_terminal_shows_the_table_of_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    command, shown = BLOCKS[0]
+    for name, value in {"COLUMNS": "120", "TERM": "dumb"}.items():
+        monkeypatch.setenv(name, value)
+    with redirect_stdout(Terminal()) as screen, suppress(SystemExit):
+        app(shlex.split(command))
+    assert rows(screen.getvalue()) == rows(shown)
 
 
 def test_the_errors_of_an_open_universe_are_those_of_the_page() -> None:

@@ -9,7 +9,7 @@ from served import served
 from service_for_tests import FLU, client_of, settings_for
 from starlette.testclient import TestClient
 
-from panprivacy.ingest.problems import Refused
+from panprivacy.ingest.batch import Refused
 from panprivacy.serve.http.bodies import BodyQuota
 from panprivacy.serve.tokens import ROLES, Token, hash_of, holder_of, new_token, written_hash
 

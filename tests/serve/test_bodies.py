@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from panprivacy.ingest import Columns, Kind
+from panprivacy.ingest.batch import ProblemType, Refused
 from panprivacy.ingest.bodies import Body, ContentType, plain_ids, rows_of_body
-from panprivacy.ingest.problems import ProblemType, Refused
 from panprivacy.memory.scratch import Scratch
 from panprivacy.periods import moments_in
 from panprivacy.testing import refused
@@ -235,7 +235,7 @@ _FUZZED = """
 import sys
 from panprivacy.ingest import Columns, Kind
 from panprivacy.ingest.bodies import Body, ContentType, rows_of_body
-from panprivacy.ingest.problems import Refused
+from panprivacy.ingest.batch import Refused
 from random import Random
 import pickle, resource
 resource.setrlimit(resource.RLIMIT_DATA, (2**32, 2**32))

@@ -16,8 +16,8 @@ from service_for_tests import FLU, client_for, settings_for
 from test_readiness import until
 
 import panprivacy as pp
+from panprivacy.ingest.batch import Refused
 from panprivacy.ingest.bodies import Body, ContentType
-from panprivacy.ingest.problems import Refused
 from panprivacy.privacy import coins
 from panprivacy.serve.service import Service
 from panprivacy.serve.worker import KeptEstimator, Worker

@@ -11,7 +11,7 @@ from typing import cast
 
 import pytest
 
-from panprivacy.ingest.problems import Refused
+from panprivacy.ingest.batch import Refused
 from panprivacy.serve.http.bodies import BodyQuota
 from panprivacy.serve.memory import MemoryLimit, ReadingShare, least_memory, resident
 from panprivacy.serve.worker import FairQueue, Job, KeptEstimator, Worker

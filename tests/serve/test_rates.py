@@ -8,7 +8,7 @@ import pytest
 from service_for_tests import client_of, settings_for
 from starlette.testclient import TestClient
 
-from panprivacy.ingest.problems import Refused
+from panprivacy.ingest.batch import Refused
 from panprivacy.serve.http import AppContext, make_app
 from panprivacy.serve.http.context import Rates, sender_address
 from panprivacy.serve.service import Service

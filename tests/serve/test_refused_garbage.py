@@ -15,8 +15,8 @@ from panprivacy.audit.memory import refusals
 from panprivacy.audit.memory.refusals import RefusedRequests
 from panprivacy.audit.memory.services import write_certificate
 from panprivacy.estimators.base import Estimator
+from panprivacy.ingest.batch import ProblemType, Refused
 from panprivacy.ingest.bodies import Body
-from panprivacy.ingest.problems import ProblemType, Refused
 from panprivacy.serve import worker
 from panprivacy.serve.config import Settings, settings_of
 from panprivacy.serve.http import connections, guard

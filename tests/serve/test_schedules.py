@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from service_for_tests import FLU, settings_for
 
+from panprivacy.ingest.batch import Refused
 from panprivacy.ingest.bodies import Body, ContentType
-from panprivacy.ingest.problems import Refused
 from panprivacy.periods import DAY, RowPolicy, moment_of
 from panprivacy.serve import counter as counters
 from panprivacy.serve.config import ScheduleSettings

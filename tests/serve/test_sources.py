@@ -8,8 +8,8 @@ import pytest
 from service_for_tests import FLU, settings_for
 from test_readiness import until
 
+from panprivacy.brokers import NO_ANSWER, NOT_YET
 from panprivacy.brokers.consumer import Take
-from panprivacy.brokers.messages import NO_ANSWER, NOT_YET
 from panprivacy.brokers.settings import consumer_of
 from panprivacy.ingest.bodies import Body, ContentType
 from panprivacy.serve import server

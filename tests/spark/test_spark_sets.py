@@ -10,7 +10,7 @@ from sparks import UNIVERSE, counted, density, present
 
 import panprivacy as pp
 from panprivacy.folder import LateBatch
-from panprivacy.folder.batch_log import BatchLog
+from panprivacy.folder.shards import BatchLog
 from panprivacy.spark import Columns, Fault, Tasks, make_sets, take_sets
 from panprivacy.testing import refused
 

@@ -18,10 +18,10 @@ from typing import Any
 
 from panprivacy import registry
 from panprivacy.audit.enumeration import claim_of, exact
+from panprivacy.audit.enumeration.delta import Watcher
 from panprivacy.audit.enumeration.loss import Judge
 from panprivacy.audit.enumeration.machine import Laws, Machine, Make, Step
 from panprivacy.audit.enumeration.search import RELEASE, AllStreams, Left, Search
-from panprivacy.audit.enumeration.watcher import Watcher
 from panprivacy.audit.enumeration.wording import AGREE
 from panprivacy.audit.holders import InFolder, InWindows, Maker
 from panprivacy.checks import LargeDelta

@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from panprivacy.audit.enumeration import claim_of
 from panprivacy.estimators.continual import Continual
-from panprivacy.estimators.continual_shares import Shares
+from panprivacy.estimators.continual_law import Shares
 from panprivacy.estimators.continual_state import DriftTest, Observed, drawn_bits
 from panprivacy.estimators.merge import merge
 from panprivacy.estimators.retention import Retention

@@ -17,7 +17,7 @@ from panprivacy.audit.holders import Holder, Mechanism, Observer, Periods, Shard
 from panprivacy.checks import LargeDelta
 from panprivacy.estimators.actives import ActiveUsers
 from panprivacy.estimators.continual import Continual
-from panprivacy.estimators.continual_shares import Shares, loss_of_epochs
+from panprivacy.estimators.continual_law import Shares, loss_of_epochs
 from panprivacy.estimators.counts import Counts
 from panprivacy.estimators.density import Density
 from panprivacy.estimators.distinct import DistinctCount
@@ -344,12 +344,6 @@ SUBJECTS: tuple[Subject, ...] = (
         private=False,
     ),
 )
-
-COMPOSED = {
-    "StateFolder": "its estimator is one of those above, whose bits are kept in parts",
-    "Windows": "each window is one of the estimators above, and `Windows.loss` adds up what they lose",
-}
-"""What holds estimators and no state of its own: `panprivacy.audit.crossings` audits it while it holds one."""
 
 
 def subjects() -> list[Subject]:

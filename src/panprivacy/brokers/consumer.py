@@ -7,13 +7,13 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, Protocol
 
-from panprivacy.brokers.messages import NOT_YET, Broker, Hopeless, Messages, Unreachable
+from panprivacy.brokers import NOT_YET, Broker, Hopeless, Messages, Unreachable
 from panprivacy.brokers.payloads import Payload, bodies_of
+from panprivacy.display import magnitude
 from panprivacy.errors import PanPrivacyError
 from panprivacy.ingest import Columns
+from panprivacy.ingest.batch import Refused, drop_frames
 from panprivacy.ingest.bodies import Body
-from panprivacy.ingest.problems import Refused, drop_frames
-from panprivacy.units import magnitude
 
 Take = Callable[[Body], "Future[int]"]
 """Hands a body to a counter, which wipes it; the result is there when the rows are on disk.

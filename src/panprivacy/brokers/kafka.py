@@ -3,8 +3,8 @@
 import threading
 from typing import Any
 
+from panprivacy.brokers import NO_ANSWER, NOT_ALLOWED, NOT_LET_IN, NOT_YET, Hopeless, Messages, Unreachable
 from panprivacy.brokers.librdkafka import Ends, Failed, Reader, name_of
-from panprivacy.brokers.messages import NO_ANSWER, NOT_ALLOWED, NOT_LET_IN, NOT_YET, Hopeless, Messages, Unreachable
 
 _PLAIN = {
     "auto.offset.reset": "earliest",

@@ -23,7 +23,7 @@ import numpy as np
 from numba import carray, njit, types
 from numpy.typing import NDArray
 
-from panprivacy.brokers.messages import Block, Hopeless
+from panprivacy.brokers import Block, Hopeless
 from panprivacy.errors import PanPrivacyError
 from panprivacy.memory.intrinsics import call, pointer_to
 

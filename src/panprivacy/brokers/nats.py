@@ -8,7 +8,7 @@ import asyncio
 from contextlib import suppress
 from typing import Any
 
-from panprivacy.brokers.messages import NO_ANSWER, NOT_LET_IN, Block, Hopeless, Messages, Unreachable
+from panprivacy.brokers import NO_ANSWER, NOT_LET_IN, Block, Hopeless, Messages, Unreachable
 
 _PATIENCE = 5.0  # seconds for a connection
 _PING = 10  # seconds between questions whether the broker is there, two of which may stay without an answer

@@ -15,11 +15,11 @@ import numpy as np
 from numba import njit, types
 from numpy.typing import NDArray
 
-from panprivacy.brokers.messages import Block
+from panprivacy.brokers import Block
 from panprivacy.ingest import Columns, Kind
+from panprivacy.ingest.batch import ProblemType, Refused
 from panprivacy.ingest.bodies import Body, ContentType
 from panprivacy.ingest.files import ARROW_STREAM
-from panprivacy.ingest.problems import ProblemType, Refused
 from panprivacy.memory.scratch import wipe
 
 _MOST = 16 * 2**20  # bytes of a body that is made of several messages

@@ -4,7 +4,7 @@ import json
 import re
 from typing import Any
 
-from panprivacy.brokers.messages import NO_ANSWER, NOT_ALLOWED, NOT_LET_IN, Block, Hopeless, Messages, Unreachable
+from panprivacy.brokers import NO_ANSWER, NOT_ALLOWED, NOT_LET_IN, Block, Hopeless, Messages, Unreachable
 
 _CONSUMER = "panprivacy"  # always the same: what a killed reader left pending goes to the next
 _NEW = ">"

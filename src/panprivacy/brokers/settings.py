@@ -7,9 +7,9 @@ from urllib.parse import parse_qsl, urlsplit
 
 from pydantic import Field
 
+from panprivacy.brokers import Broker
 from panprivacy.brokers.consumer import BrokerConsumer
 from panprivacy.brokers.kafka import Kafka
-from panprivacy.brokers.messages import Broker
 from panprivacy.brokers.nats import Nats
 from panprivacy.brokers.payloads import Payload
 from panprivacy.brokers.redis import Redis

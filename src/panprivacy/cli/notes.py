@@ -10,12 +10,12 @@ from typing import Any, NamedTuple, Self
 
 from panprivacy.checks import TINY_DELTA, large_delta
 from panprivacy.cli.output import Output
+from panprivacy.display import counted
 from panprivacy.estimates.actives import PLAUSIBLE
 from panprivacy.estimates.estimate import GUESS
 from panprivacy.estimators.base import Estimator
 from panprivacy.estimators.distinct_law import relative_error
 from panprivacy.privacy.splitting import best_split
-from panprivacy.units import counted
 
 DELTA = 1e-9
 """The delta that is suggested."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from panprivacy.cli.notes import note_noise_of_series
 from panprivacy.cli.output import Output, as_fields, csv_rows, lines_of
+from panprivacy.display import counted
 from panprivacy.estimates import MonotoneCurve, monotone
 from panprivacy.estimates.actives import ActivesRelease
 from panprivacy.estimates.estimate import NOT_ENOUGH, Estimate
@@ -17,7 +18,6 @@ from panprivacy.estimates.timelines import SeriesWords, draw_actives, draw_reten
 from panprivacy.estimators.base import Estimator
 from panprivacy.periods import as_datetime, told_time
 from panprivacy.privacy.budget import and_delta
-from panprivacy.units import counted
 
 if TYPE_CHECKING:
     from rich.table import Table

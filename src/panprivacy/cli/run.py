@@ -16,8 +16,8 @@ from panprivacy.errors import BudgetExhausted, InvalidValue, PanPrivacyError
 from panprivacy.estimates import Release
 from panprivacy.estimators.base import Estimator
 from panprivacy.folder import StateFolder
-from panprivacy.folder.batch_log import BatchId
 from panprivacy.folder.ledger import UNFINISHED
+from panprivacy.folder.shards import BatchId
 from panprivacy.ingest import STDIN
 from panprivacy.privacy.budget import all_made
 from panprivacy.state import StateFile

@@ -16,13 +16,13 @@ from panprivacy.cli.output import CannotShow, cause_of
 from panprivacy.cli.published import AT, UNTIL, Audited, Dated, Published
 from panprivacy.cli.run import Run
 from panprivacy.cli.sources import Counting, Events, Files, Listened, in_order_of_time
+from panprivacy.display import counted
 from panprivacy.errors import BudgetExhausted, InvalidValue, PanPrivacyError
 from panprivacy.ingest import BadInput, Batch, Columns, SignalTimer
 from panprivacy.ingest.feed import BatchFeeder, chosen_rows
 from panprivacy.memory.scratch import Scratch
 from panprivacy.periods import CALENDAR, SECOND, as_datetime, length_of, moment_of, told_length, wall_clock
 from panprivacy.planning.search import rounded_up
-from panprivacy.units import counted
 
 if TYPE_CHECKING:
     from panprivacy.estimators.actives import ActiveUsers

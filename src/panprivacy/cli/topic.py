@@ -16,8 +16,8 @@ from panprivacy.cli.output import Meter
 from panprivacy.cli.sources import Counting, Rows
 from panprivacy.errors import PanPrivacyError
 from panprivacy.ingest import BadInput, Batch, Columns, SignalTimer
+from panprivacy.ingest.batch import ProblemType, Refused
 from panprivacy.ingest.bodies import NAME, Body, plain_ids, problem_type_of, rows_of_body
-from panprivacy.ingest.problems import ProblemType, Refused
 from panprivacy.memory.scratch import Scratch
 
 

@@ -1,10 +1,10 @@
 """What a release says: estimates, their errors, how they are shown and drawn."""
 
-from panprivacy.estimates.curve import MonotoneCurve, monotone
 from panprivacy.estimates.errors import ErrorModel
 from panprivacy.estimates.estimate import Estimate, Series
 from panprivacy.estimates.frequency import FrequencyRelease
 from panprivacy.estimates.release import AnyRelease, Cost, CountRelease, Release
+from panprivacy.estimates.smoothing import MonotoneCurve, monotone
 
 __all__ = [
     "AnyRelease",

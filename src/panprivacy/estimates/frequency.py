@@ -23,9 +23,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 
 from panprivacy.display import Rows
-from panprivacy.estimates.errors import ErrorModel, interval_within
+from panprivacy.estimates.errors import ErrorModel, Reals, interval_within
 from panprivacy.estimates.estimate import GUESS, Estimate, Floats, Interval, Part, Series, Unit, numbers, series
-from panprivacy.estimates.normal_laplace import Reals
 from panprivacy.estimates.release import AnyRelease
 from panprivacy.estimates.smoothing import ordered_shares
 

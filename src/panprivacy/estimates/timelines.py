@@ -13,6 +13,7 @@ from pathlib import Path
 from statistics import median, quantiles
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
+from panprivacy.display import counted
 from panprivacy.errors import PanPrivacyError
 from panprivacy.estimates.estimate import NOT_ENOUGH
 from panprivacy.estimates.plots import (
@@ -45,7 +46,6 @@ from panprivacy.estimates.plots import (
     whole,
     zone_name,
 )
-from panprivacy.units import counted
 
 if TYPE_CHECKING:
     from datetime import date
@@ -53,9 +53,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from panprivacy.estimates.actives import ActivesRelease
-    from panprivacy.estimates.curve import MonotoneCurve
     from panprivacy.estimates.release import AnyRelease
     from panprivacy.estimates.retention import RetentionRelease
+    from panprivacy.estimates.smoothing import MonotoneCurve
 
 T = TypeVar("T")
 

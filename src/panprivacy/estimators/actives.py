@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panprivacy.checks import check_delta, check_epsilon, check_level
-from panprivacy.display import Rows, Tabular
+from panprivacy.display import Rows, Tabular, format_bytes
 from panprivacy.errors import InvalidValue, PanPrivacyError
 from panprivacy.estimates import Cost, ErrorModel, Estimate, Series
 from panprivacy.estimates.actives import ActivesRelease, ActivesSeries, named_days
@@ -20,7 +20,7 @@ from panprivacy.estimates.errors import ErrorVariance, mean_of, ratio_of
 from panprivacy.estimates.estimate import NOTHING
 from panprivacy.estimates.timelines import draw_actives
 from panprivacy.estimators.known import PartedEstimator
-from panprivacy.estimators.timed import TimedUpdates
+from panprivacy.estimators.windows import TimedUpdates
 from panprivacy.memory.intrinsics import wipe_stack
 from panprivacy.memory.scratch import Scratch
 from panprivacy.memory.threads import CHUNK
@@ -41,7 +41,6 @@ from panprivacy.slots.parts import (
     phases_by_age,
     phases_of_age,
 )
-from panprivacy.units import format_bytes
 from panprivacy.universe import Universe, universe_of
 from panprivacy.universe.groups import Label
 

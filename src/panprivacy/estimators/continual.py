@@ -8,12 +8,12 @@ from typing import Any, ClassVar, Self, Unpack
 import numpy as np
 
 from panprivacy.checks import check_delta, check_epsilon, check_number, check_whole
-from panprivacy.display import Card, grid_of, html_of, warning_of
+from panprivacy.display import Card, format_bytes, grid_of, html_of, warning_of
 from panprivacy.errors import InvalidValue
 from panprivacy.estimates import Cost, Estimate
 from panprivacy.estimates.estimate import OfPart
-from panprivacy.estimators.continual_accuracy import Accuracy, accuracy_of, bar_for
-from panprivacy.estimators.continual_shares import Workload
+from panprivacy.estimators.base import Saveable
+from panprivacy.estimators.continual_law import Accuracy, Workload, accuracy_of, bar_for
 from panprivacy.estimators.continual_state import (
     KIND,
     ContinualBudget,
@@ -28,7 +28,6 @@ from panprivacy.estimators.continual_state import (
     tracked_by,
 )
 from panprivacy.estimators.density import Density
-from panprivacy.estimators.saving import Saveable
 from panprivacy.memory import ownership
 from panprivacy.memory.intrinsics import wipe_stack
 from panprivacy.memory.scratch import Scratch
@@ -36,7 +35,6 @@ from panprivacy.privacy.budget import and_delta
 from panprivacy.privacy.coins import Coins
 from panprivacy.registry import Traits
 from panprivacy.state import Snapshot, StateFile
-from panprivacy.units import format_bytes
 from panprivacy.universe import Ids, Universe
 from panprivacy.universe.columns import BatchOptions
 
@@ -51,7 +49,7 @@ class Continual(Saveable):
     spent on moves, of which a stream without deletions causes at most ``ceil(1/step)``, and not on observations. At a
     move the released density is published, and after it the middle of what the density can be until the next one.
     An intruder who reads the whole state once, at any moment, and sees every observation, learns at most
-    `epsilon` about any one user. `panprivacy.estimators.continual_shares` has the formula and why it holds.
+    `epsilon` about any one user. `panprivacy.estimators.continual_law` has the formula and why it holds.
 
     Parameters
     ----------

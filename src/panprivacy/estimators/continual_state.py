@@ -21,8 +21,7 @@ from panprivacy.errors import CorruptState, InvalidValue, NotPrivate, PanPrivacy
 from panprivacy.estimates.errors import SampleDesign
 from panprivacy.estimates.estimate import Interval, Part, numbers
 from panprivacy.estimates.release import AnyRelease
-from panprivacy.estimators.continual_accuracy import bar_for, farthest_walk
-from panprivacy.estimators.continual_shares import Shares, Workload, best_shares
+from panprivacy.estimators.continual_law import Shares, Workload, bar_for, best_shares, farthest_walk
 from panprivacy.estimators.density import Density
 from panprivacy.memory.scratch import Scratch
 from panprivacy.privacy import coins as coin_sources
@@ -80,7 +79,7 @@ class Observation(AnyRelease):
 
 @dataclass(frozen=True)
 class ContinualBudget(Spending):
-    """Where an observer's epsilon goes, for any number of observations; `continual_shares` has the formula."""
+    """Where an observer's epsilon goes, for any number of observations; `continual_law` has the formula."""
 
     threshold: float
     """Epsilon of one step of the threshold's walk; it counts three times, however many observations there are."""

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panprivacy.checks import check_delta, check_epsilon, check_whole
-from panprivacy.display import Rows
+from panprivacy.display import Rows, format_bytes
 from panprivacy.errors import InvalidValue, PanPrivacyError
 from panprivacy.estimates import Cost, FrequencyRelease
 from panprivacy.estimates.frequency import MeanErrors, ShareErrors, frequencies
@@ -23,7 +23,6 @@ from panprivacy.slots.choosing import choose_slots, slots_bytes, slots_from, uni
 from panprivacy.slots.users import CountedSlots, with_counters
 from panprivacy.table import Counters
 from panprivacy.table.counters import LEAST_UP_TO, check_frequency
-from panprivacy.units import format_bytes
 from panprivacy.universe import Universe
 from panprivacy.universe.groups import Label
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panprivacy.checks import check_delta, check_epsilon, check_whole
-from panprivacy.display import Rows
+from panprivacy.display import Rows, format_bytes
 from panprivacy.estimates import Cost, ErrorModel, Release
 from panprivacy.estimators.known import UniverseEstimator
 from panprivacy.memory.scratch import Scratch
@@ -20,7 +20,6 @@ from panprivacy.registry import Traits
 from panprivacy.slots import AllUsers, OneCategoryPerUser, Ranges, SlotMap, Slots
 from panprivacy.slots.choosing import choose_slots, slots_bytes, slots_from, universe_bytes, universe_from
 from panprivacy.table import Table
-from panprivacy.units import format_bytes
 from panprivacy.universe import Range, Universe
 from panprivacy.universe.groups import Label
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panprivacy.checks import check_delta, check_epsilon, check_key, check_number, check_whole
-from panprivacy.display import Rows
+from panprivacy.display import Rows, format_bytes
 from panprivacy.errors import CannotMerge, InvalidValue, PanPrivacyError
 from panprivacy.estimates import Cost, CountRelease
 from panprivacy.estimates.estimate import OfPart
@@ -37,10 +37,8 @@ from panprivacy.privacy.splitting import best_split
 from panprivacy.registry import Traits
 from panprivacy.slots import SlotMap
 from panprivacy.slots.choosing import parse_categories
-from panprivacy.slots.hashed import Hashed
-from panprivacy.slots.users import drawn_key
+from panprivacy.slots.users import Hashed, drawn_key
 from panprivacy.table import Bits, Table
-from panprivacy.units import format_bytes
 from panprivacy.universe import Ids, Universe
 from panprivacy.universe.categories import Categories, by_categories
 from panprivacy.universe.groups import Label

@@ -11,7 +11,7 @@ coins and occupancy together, and the release adds noise. The score, the derivat
 
     S(n) = sum over l of  mu_l'(n) * psi_l(noisy_l - mu_l(n)),
 
-psi_l being the score of a location under normal plus Laplace noise (`normal_laplace`), or under the normal law that
+psi_l being the score of a location under normal plus Laplace noise (`estimates.errors`), or under the normal law that
 Gaussian noise only widens. That is the score of the exact
 binomial law where there is no noise, since there ``psi_l(x) = x / variance``, and that of the sum of both where there
 are enough buckets for the ones to be normal. Maximum likelihood is the root of S; likelihood ratios are its integral.
@@ -38,13 +38,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panprivacy.errors import InvalidValue
-from panprivacy.estimates.errors import interval_within
+from panprivacy.estimates.errors import Reals, information, interval_within, score
 from panprivacy.estimates.estimate import Estimate
-from panprivacy.estimates.normal_laplace import Reals, information, score
 from panprivacy.privacy.noise import Laplace, Noise
 from panprivacy.privacy.pairs import Pair
 from panprivacy.privacy.splitting import best_split
-from panprivacy.slots.hashed import LARGEST_BUCKETS, LARGEST_LEVELS
+from panprivacy.slots.users import LARGEST_BUCKETS, LARGEST_LEVELS
 
 _STEP = 0.2  # of the grid on which the peak is first looked for
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(4)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NoReturn, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from panprivacy.display import Rows
+from panprivacy.display import Rows, counted, format_bytes
 from panprivacy.errors import CannotMerge, InvalidValue, PanPrivacyError
 from panprivacy.estimators.base import Estimator
 from panprivacy.memory.intrinsics import wipe_stack
@@ -22,7 +22,6 @@ from panprivacy.slots.parts import PermutedParts
 from panprivacy.slots.users import joined
 from panprivacy.state import Snapshot
 from panprivacy.table import Table
-from panprivacy.units import counted, format_bytes
 from panprivacy.universe import Range, Universe, Users, grown, moved
 from panprivacy.universe.categories import Categories, by_categories
 from panprivacy.universe.groups import Groups, Label

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panprivacy.checks import check_delta, check_epsilon, check_flag, check_level, check_whole
-from panprivacy.display import Rows, Tabular
+from panprivacy.display import Rows, Tabular, format_bytes
 from panprivacy.errors import InvalidValue, PanPrivacyError
 from panprivacy.estimates import Release
 from panprivacy.estimates.errors import DifferenceErrorModel
@@ -26,7 +26,6 @@ from panprivacy.privacy.splitting import best_split
 from panprivacy.registry import Traits
 from panprivacy.slots.choosing import grouped, table_size
 from panprivacy.slots.parts import PermutedParts, choose_parts
-from panprivacy.units import format_bytes
 from panprivacy.universe import Universe, universe_of
 from panprivacy.universe.groups import Label
 

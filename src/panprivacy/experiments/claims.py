@@ -13,8 +13,8 @@ from math import inf, isinf, sqrt
 import numpy as np
 import polars as pl
 
-from panprivacy.experiments.own_figures import GOAL_STREAM, TOTAL, advantage, goal_bits
-from panprivacy.experiments.statistics import BAND, Interval, mse_table, pooled, proportion, quantile, ratio_interval
+from panprivacy.experiments.figures import GOAL_STREAM, TOTAL, advantage, goal_bits
+from panprivacy.experiments.study import BAND, Interval, mse_table, pooled, proportion, quantile, ratio_interval
 
 ERROR = 1e-4
 """The probability that chance alone makes a claim fail: all intervals that it is judged by miss together as rarely."""

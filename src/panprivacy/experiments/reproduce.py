@@ -24,7 +24,7 @@ from panprivacy.errors import InvalidValue
 from panprivacy.experiments import claims
 from panprivacy.experiments.cells import FULL, Cell, Scale
 from panprivacy.experiments.claims import Claim, Of, Verdict
-from panprivacy.experiments.own_figures import STUDIES
+from panprivacy.experiments.figures import STUDIES
 from panprivacy.experiments.study import DATA, PICTURES, Frames, Study, save
 
 _STYLE = """

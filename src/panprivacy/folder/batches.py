@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from panprivacy.checks import check_whole
 from panprivacy.errors import CorruptState, InvalidValue, PanPrivacyError
-from panprivacy.folder.batch_log import BatchId
 from panprivacy.folder.ledger import check_kind, kinds
 from panprivacy.folder.marks import (
     BitsElsewhere,
@@ -28,7 +27,7 @@ from panprivacy.folder.marks import (
     unpack,
     unpack_each,
 )
-from panprivacy.folder.shards import FolderHeader, ShardedBits
+from panprivacy.folder.shards import BatchId, FolderHeader, ShardedBits
 from panprivacy.memory.intrinsics import wipe_stack
 from panprivacy.memory.scratch import Scratch
 from panprivacy.privacy.coins import Coins, system

@@ -10,9 +10,9 @@ from panprivacy.checks import check_level
 from panprivacy.display import Card, grid_of, html_of
 from panprivacy.errors import InvalidValue, PanPrivacyError
 from panprivacy.estimators.base import Estimator
-from panprivacy.folder.batch_log import BatchId
 from panprivacy.folder.batches import Pending, Received, SlotMarks
 from panprivacy.folder.ledger import UNFINISHED, SharedLedger, check_kind, is_unfinished, kind_for, lay_out
+from panprivacy.folder.shards import BatchId
 from panprivacy.folder.stores import Store, store_at
 from panprivacy.memory import ownership
 from panprivacy.memory.intrinsics import wipe_stack

@@ -4,8 +4,7 @@ from panprivacy.ingest.batch import BadInput, Batch, Columns, Kind
 from panprivacy.ingest.columnar import kind_of
 from panprivacy.ingest.delimited import Layout
 from panprivacy.ingest.files import STDIN, Format, expand, is_pipe, size_of
-from panprivacy.ingest.pipes import Live, SignalTimer
-from panprivacy.ingest.reading import columns_told, read, read_ids, split_column
+from panprivacy.ingest.reading import Live, SignalTimer, columns_told, read, read_ids, split_column
 
 __all__ = [
     "STDIN",

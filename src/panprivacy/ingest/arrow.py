@@ -19,9 +19,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from panprivacy.ingest.batch import BadInput, Batch, Columns
+from panprivacy.ingest.batch import BadInput, Batch, Columns, ProblemType, Refused
 from panprivacy.ingest.columnar import overwrite_decoder, wanted
-from panprivacy.ingest.problems import ProblemType, Refused
 from panprivacy.memory.scratch import Scratch
 
 if TYPE_CHECKING:

@@ -18,13 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panprivacy.ingest.arrow import ArrowStream, check_arrow, integers_in_arrow
-from panprivacy.ingest.batch import BadInput, Batch, Columns, Kind
+from panprivacy.ingest.batch import BadInput, Batch, Columns, Kind, ProblemType, Refused
 from panprivacy.ingest.delimited import Layout
 from panprivacy.ingest.files import ARROW_FILE, PIECE, Format
 from panprivacy.ingest.ndjson_kernels import integers_in_lines
-from panprivacy.ingest.pipes import Stream
-from panprivacy.ingest.problems import ProblemType, Refused
-from panprivacy.ingest.text import Text
+from panprivacy.ingest.text import Stream, Text
 from panprivacy.memory.scratch import Scratch, wipe
 
 if TYPE_CHECKING:

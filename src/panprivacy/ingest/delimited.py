@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from panprivacy.display import counted
 from panprivacy.ingest.batch import REPEATS_HEADER, BadInput, Cause, Columns, Hint, Kind, shown_names
 from panprivacy.ingest.files import NOT_UTF8, is_utf8
-from panprivacy.units import counted
 
 if TYPE_CHECKING:
     import polars as pl

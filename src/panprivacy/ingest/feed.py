@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from panprivacy.display import counted
 from panprivacy.errors import OutsideUniverse, PanPrivacyError
 from panprivacy.estimators.base import Estimator
 from panprivacy.ingest.batch import REPEATS_HEADER, BadInput, Batch, Columns, Hint
 from panprivacy.ingest.columnar import kind_of
 from panprivacy.memory.scratch import Scratch
 from panprivacy.periods import moments_in
-from panprivacy.units import counted
 from panprivacy.universe import Edges, Universe
 from panprivacy.universe.categories import GATHERED
 from panprivacy.universe.range import first_of

@@ -1,23 +1,244 @@
-"""Files of text: blocks are read in order, parsed on all cores, and handed on in order."""
+"""Files of text: blocks are read in order, parsed on all cores, and handed on in order. `delimited` parses CSV.
 
+NDJSON, one JSON object a line, is parsed by Polars. A column is a key, or like ``user.id`` a key of an inner object.
+Which of the two it is, each row says for itself: no row decides where the ids of others are looked for.
+"""
+
+import json
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
-from panprivacy.ingest.batch import BadInput, Batch, Cause, Columns
-from panprivacy.ingest.delimited import Cutter, Delimited, Layout, check_first, record_ends, split_row
+from panprivacy.ingest.batch import BadInput, Batch, Cause, Columns, Kind
+from panprivacy.ingest.delimited import (
+    MERGED,
+    Cutter,
+    Delimited,
+    Layout,
+    check_first,
+    is_padded,
+    record_ends,
+    split_row,
+)
 from panprivacy.ingest.files import BLOCK, NOT_UTF8, Format, is_utf8, opened, pieces, refuse_known
-from panprivacy.ingest.ndjson import JsonLines, keys_of
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from panprivacy.ingest.pipes import Stream
+    from panprivacy.ingest.batch import Types
 
 _WORKERS = 2
+_EXACT = 2**53  # from which on a float stands for several integers
+
+Path: TypeAlias = tuple[str, ...]
+"""The keys that lead to a value, from the outside in."""
+
+
+class JsonLines:
+    """Parses blocks of one NDJSON file. A key that is not there is a missing value."""
+
+    quotes = False
+    skip = 0
+
+    def __init__(self, file: str, columns: Columns, first_block: bytes) -> None:
+        self._columns = columns
+        first = next(_objects(first_block), {})
+        if first and not any(_leads_somewhere(_path(name, first), first) for name in columns.names):
+            # Keys may come and go from line to line; where not even one is known, the name is wrong.
+            columns.check_names(file, list(_keys(first)))
+        paths = {name: _inside(name) for name in columns.names}
+        for name, path in paths.items():
+            if any(path == other[: len(path)] for other in paths.values() if other != path):
+                raise BadInput(
+                    file,
+                    f"{name} is asked for as a value, and as an object that holds another column",
+                    code="column-value-or-object",
+                )
+        self.kind = columns.kind or self._kind_in(file, first_block)
+        self._types = columns.types(self.kind)
+
+    def parse(self, block: bytes) -> "pl.DataFrame":
+        """Read the keys that were asked for; raises what Polars raises, or `ValueError` for a float that is no id."""
+        import polars as pl
+
+        try:
+            return self._read(block, self._types)
+        except pl.exceptions.PolarsError:
+            if self.kind is not Kind.integers:
+                raise
+        return self._with_whole_ids(block)
+
+    def _with_whole_ids(self, block: bytes) -> "pl.DataFrame":
+        """Read ids that are whole numbers, though some of them are written like 12.0."""
+        import polars as pl
+
+        ids = self._columns.ids
+        floats = self._read(block, self._types | dict.fromkeys(ids, pl.Float64))  # text is refused here
+        if not all((floats[name].floor() == floats[name]).all() for name in ids):
+            raise ValueError("a float is no whole number")
+        if any((floats[name].abs() >= _EXACT).any() for name in ids):  # Polars has read 2**53 + 1 and 2**53 + 1.0 alike
+            values = (_lookup(_path(name, found), found) for found in _objects(block) for name in ids)
+            if any(isinstance(value, float) and abs(value) >= _EXACT for value in values):
+                raise ValueError("a float may stand for several ids")
+        spelled = self._read(block, self._types | dict.fromkeys(ids, pl.String))  # where large numbers are exact
+        return spelled.with_columns(pl.col(ids).cast(pl.Int64))
+
+    def _read(self, block: bytes, types: "Types") -> "pl.DataFrame":
+        import polars as pl
+
+        paths = {name: dict.fromkeys(((name,), _inside(name))) for name in types}  # two of a name with a dot, or one
+        frame = pl.read_ndjson(block, schema=_schema({path: types[name] for name in paths for path in paths[name]}))
+        if all(len(each) == 1 for each in paths.values()):
+            return frame
+        return frame.select(pl.coalesce(map(_value_at, each)).alias(name) for name, each in paths.items())
+
+    def cause(self, row: bytes) -> Cause:
+        """The error for a row that `parse` refuses."""
+        found = _object(row)
+        if found is None:
+            return Cause(f"not a JSON object: {_shortened(row)}")
+        for name in self._columns.names:
+            value = _lookup(_path(name, found), found)
+            if not self._fits(name, value):
+                return self._unfit(name, value)
+            outer = _lookup(_inside(name)[:-1], found)
+            if not isinstance(outer, dict | None):
+                return Cause(f"{name} may be inside an object, and {json.dumps(outer)} stands in its place")
+        return Cause(f"not readable: {_shortened(row)}")
+
+    def _unfit(self, name: str, value: object) -> Cause:
+        spelled = json.dumps(value)
+        if name not in self._columns.ids:
+            return Cause(f"{name} {spelled} is not a number")
+        if isinstance(value, str) and is_padded(value):
+            return self._columns.if_padded(name, spelled)
+        if isinstance(value, float) and value.is_integer():
+            return Cause(f"{name} {spelled} {MERGED}")
+        hints = self._columns.if_text if isinstance(value, str) else ()
+        return Cause(f"{name} {spelled} is not a whole number of 64 bits", hints)
+
+    def _fits(self, name: str, value: object) -> bool:
+        import polars as pl
+
+        if value is None or self._types[name] == pl.String:
+            return True
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return False
+        if isinstance(value, float):
+            return self._types[name] == pl.Float64 or (value.is_integer() and abs(value) < _EXACT)
+        return self._types[name] == pl.Float64 or -(2**63) <= value < 2**63
+
+    def _kind_in(self, file: str, block: bytes) -> Kind:
+        """Tell integers from text by the first row that has an id."""
+        for found in _objects(block):
+            for name in self._columns.ids:
+                value = _lookup(_path(name, found), found)
+                if isinstance(value, dict | list):
+                    advice = f"; say which of its keys, such as {name}.{next(iter(value))}" if value else ""
+                    raise BadInput(
+                        file,
+                        f"{name} is {'an object' if isinstance(value, dict) else 'a list'}{advice}",
+                        code="column-is-object",
+                    )
+                if value is not None:
+                    return Kind.text if isinstance(value, str) else Kind.integers
+        return Kind.integers
+
+
+def keys_of(line: bytes) -> list[str]:
+    """The keys of one object; keys of inner objects are like ``user.id``.
+
+    >>> keys_of(b'{"user": {"id": 7}, "at": 3}')
+    ['user.id', 'at']
+    """
+    return list(_keys(_object(line) or {}))
+
+
+def _keys(found: dict[str, Any], before: str = "") -> Iterator[str]:
+    for key, value in found.items():
+        if isinstance(value, dict) and value:
+            yield from _keys(value, f"{before}{key}.")
+        else:
+            yield before + key
+
+
+def _path(name: str, found: dict[str, Any]) -> Path:
+    """Where a row has a column: under a key of just that name, if there is a value, or inside."""
+    return _inside(name) if found.get(name) is None else (name,)
+
+
+def _inside(name: str) -> Path:
+    """Where a column is if its name leads into inner objects."""
+    return tuple(name.split("."))
+
+
+def _leads_somewhere(path: Path, found: Any) -> bool:
+    """Whether an object has these keys; an inner object that is missing could have them."""
+    if not path or found is None:
+        return True
+    return isinstance(found, dict) and path[0] in found and _leads_somewhere(path[1:], found[path[0]])
+
+
+def _lookup(path: Path, found: Any) -> Any:
+    """The value that the keys lead to, or the value that stands in their way."""
+    for key in path:
+        if not isinstance(found, dict):
+            break
+        found = found.get(key)
+    return found
+
+
+def _schema(types: "dict[Path, type[pl.DataType]]") -> dict[str, Any]:
+    """Types of columns as Polars takes them, nested for inner objects."""
+    import polars as pl
+
+    inner: dict[str, dict[Path, type[pl.DataType]]] = {}
+    for path, type_ in types.items():
+        inner.setdefault(path[0], {})[path[1:]] = type_
+    return {key: parts[()] if () in parts else pl.Struct(_schema(parts)) for key, parts in inner.items()}
+
+
+def _value_at(path: Path) -> "pl.Expr":
+    import polars as pl
+
+    value = pl.col(path[0])
+    for key in path[1:]:
+        value = value.struct.field(key)
+    return value
+
+
+def _objects(block: bytes) -> Iterator[dict[str, Any]]:
+    """The objects in the lines of a block."""
+    return (found for line in block.split(b"\n") if (found := _object(line)))
+
+
+def _object(line: bytes) -> dict[str, Any] | None:
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _shortened(row: bytes) -> str:
+    text = row.decode("utf-8", errors="replace").strip()
+    return repr(text if len(text) <= 60 else text[:57] + "...")
+
+
+class Stream(Protocol):
+    """Takes bytes in pieces of any length, gives blocks of whole rows, and parses them."""
+
+    rows: int
+
+    @property
+    def broken(self) -> bool: ...
+    def block(self, piece: bytes, last: bool = False) -> bytes: ...
+    def parse(self, block: bytes) -> "pl.DataFrame": ...
+    def batch(self, block: bytes, parsed: "Callable[[], pl.DataFrame]", position: int) -> Batch: ...
+    def refuse_broken(self) -> None: ...
 
 
 class Text:
@@ -163,7 +384,7 @@ def read_text(file: str, columns: Columns, format_: Format, layout: Layout) -> I
         yield from read_blocks(text, pieces(file, unpacked, lambda: text.rows), raw.tell)
 
 
-def read_blocks(stream: "Stream", come: Iterator[bytes], position: Callable[[], int]) -> Iterator[Batch]:
+def read_blocks(stream: Stream, come: Iterator[bytes], position: Callable[[], int]) -> Iterator[Batch]:
     """Yield the batches of a stream whose last piece is empty: blocks are parsed ahead, and come in order."""
     jobs: deque[_Job] = deque()
     with ThreadPoolExecutor(_WORKERS) as pool:

@@ -15,8 +15,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from panprivacy.display import format_bytes
 from panprivacy.memory.scratch import lock_bits
-from panprivacy.units import format_bytes
 
 if TYPE_CHECKING:
     from rich.console import Group

@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from panprivacy.checks import check_delta, check_epsilon, check_whole, shown
-from panprivacy.display import Card, finite, grid_of, html_of, measured
+from panprivacy.display import Card, counted, finite, format_bytes, grid_of, html_of, measured
 from panprivacy.errors import CannotPlan, InvalidValue
 from panprivacy.planning.counts import OPEN_UNIVERSE, first_count
 from panprivacy.planning.periods import plan_periods
@@ -23,7 +23,6 @@ from panprivacy.planning.search import Terms, as_fraction
 from panprivacy.privacy import composition
 from panprivacy.privacy.budget import and_delta
 from panprivacy.testing import SeededCoins
-from panprivacy.units import counted, format_bytes
 
 Question = Literal["share", "distinct", "often", "actives", "retention", "series"]
 """What can be asked."""
@@ -197,14 +196,6 @@ class Advice:
         return code
 
     @property
-    def command(self) -> str | None:
-        """A line for a shell that counts ``visits.csv``; None where only Python has the estimator."""
-        if self.plan is None or self.plan.command is None or self.ask.question == "series":
-            return None
-        names = {"FILE": "visits.csv", "NAME": "user", "LATER": "later.csv", "TIME": "when", "DAY": str(self.start)}
-        return " ".join(names.get(word, word) for word in self.plan.command.split())
-
-    @property
     def verdict(self) -> str:
         """The answer in a sentence."""
         if self.instead is None:
@@ -240,7 +231,6 @@ class Advice:
             "plan": self.plan and self.plan.to_dict(),
             "example": self.example and finite(asdict(self.example)),
             "python": self.code,
-            "shell": self.command,
         }
 
     def _lines(self) -> Iterator[tuple[str, str | None]]:
@@ -251,7 +241,6 @@ class Advice:
             yield "memory", format_bytes(self.plan.memory)
             yield "for example", str(self.example)
             yield "in Python", self.code
-            yield "in a shell", self.command
 
     def card(self) -> Card:
         """The card that shells and notebooks show."""
@@ -313,7 +302,6 @@ def advise(
     memory      12.2 KiB
     for example share 0.3114 ± 0.0102 (standard error), 95% interval 0.2913 to 0.3314; truth 0.3000
     in Python   pp.Density(100000, epsilon=0.3395)
-    in a shell  panprivacy density visits.csv -c user -n 100000 -e 0.3395
     >>> pp.advise("retention", 1000, error=0.1).verdict
     'not with 1,000 users: at epsilon 1 the error is 0.136; an error of 0.1 takes 1,700 users or epsilon 1.286'
     """

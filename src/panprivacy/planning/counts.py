@@ -14,8 +14,7 @@ from panprivacy.checks import check_delta, check_epsilon
 from panprivacy.errors import CannotPlan, InvalidValue
 from panprivacy.estimates import ErrorModel
 from panprivacy.estimates.frequency import MeanErrors, ShareErrors
-from panprivacy.planning.groups import Part, Parts, PlannedParts
-from panprivacy.planning.result import Plan
+from panprivacy.planning.result import Part, Parts, Plan, PlannedParts
 from panprivacy.planning.search import LARGEST_EPSILON, as_fraction, rounded_up
 from panprivacy.privacy.budget import Split
 from panprivacy.privacy.splitting import best_split
@@ -28,7 +27,7 @@ from itertools import pairwise
 
 from panprivacy.estimators.distinct_law import LARGEST_COUNT, CountModel, counts_within, levels_for, relative_stderr
 from panprivacy.planning.search import Terms, first_true
-from panprivacy.slots.hashed import LARGEST_BUCKETS
+from panprivacy.slots.users import LARGEST_BUCKETS
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,7 @@ from panprivacy.errors import CannotPlan, InvalidValue
 from panprivacy.estimates.errors import DifferenceErrorModel, ErrorModel, ErrorVariance
 from panprivacy.estimates.retention import MAIN_SHARE
 from panprivacy.periods import days_of
-from panprivacy.planning.groups import Part, Parts, PlannedParts, planned_parts
-from panprivacy.planning.result import Errors, Plan
+from panprivacy.planning.result import Errors, Part, Parts, Plan, PlannedParts, planned_parts
 from panprivacy.planning.search import DIGITS, as_fraction, rounded_up
 from panprivacy.privacy.budget import Split, and_delta
 from panprivacy.privacy.splitting import best_split

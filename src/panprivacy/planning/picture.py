@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from panprivacy.display import counted, format_bytes
 from panprivacy.errors import CannotPlan
 from panprivacy.estimates.plots import COLOURS, GREY, MOST_BARS, NOT_PRIVATE, canvas, label_of, natural
 from panprivacy.planning.counts import OPEN_UNIVERSE, Counter, Crowd, counter
 from panprivacy.planning.result import DensityPlan, Plan
 from panprivacy.planning.search import Terms, about_alpha
 from panprivacy.privacy.budget import and_delta
-from panprivacy.slots.hashed import LARGEST_BUCKETS
+from panprivacy.slots.users import LARGEST_BUCKETS
 from panprivacy.theory import sample_size
-from panprivacy.units import counted, format_bytes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,6 +9,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from panprivacy.checks import check_delta, check_epsilon, check_number, check_whole
+from panprivacy.display import format_bytes, parse_bytes
 from panprivacy.errors import CannotPlan, InvalidValue
 from panprivacy.estimates import ErrorModel
 from panprivacy.planning.counts import (
@@ -24,9 +25,8 @@ from panprivacy.planning.counts import (
     refuse_beside_counts,
     smallest_counter,
 )
-from panprivacy.planning.groups import Part, Parts, planned_parts
 from panprivacy.planning.law import Design, worst_case
-from panprivacy.planning.result import DensityPlan, Errors, Plan, table_bytes
+from panprivacy.planning.result import DensityPlan, Errors, Part, Parts, Plan, planned_parts, table_bytes
 from panprivacy.planning.search import (
     LARGEST_EPSILON,
     Terms,
@@ -40,7 +40,6 @@ from panprivacy.planning.search import (
 )
 from panprivacy.privacy.budget import and_delta
 from panprivacy.testing import gaussian_noise
-from panprivacy.units import format_bytes, parse_bytes
 from panprivacy.universe import Universe
 from panprivacy.universe.groups import Label
 

@@ -10,8 +10,8 @@ import numpy as np
 from panprivacy.checks import KEY_BYTES, check_number
 from panprivacy.errors import InvalidValue
 from panprivacy.estimates import ErrorModel
-from panprivacy.planning.groups import Part, Parts
 from panprivacy.planning.law import Design, worst_case
+from panprivacy.planning.result import Part, Parts
 from panprivacy.privacy.budget import Split
 from panprivacy.privacy.splitting import best_split
 from panprivacy.slots.users import network

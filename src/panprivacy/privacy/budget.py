@@ -46,14 +46,13 @@ from math import log, sqrt
 from typing import NamedTuple
 
 from panprivacy.checks import LARGEST_DELTA
-from panprivacy.display import Card, grid_of, html_of, text_of
+from panprivacy.display import Card, counted, grid_of, html_of, text_of
 from panprivacy.errors import BudgetExhausted, CannotMerge, CorruptState, InvalidValue, NotPrivate
 from panprivacy.privacy import exact, gaussian, renyi
 from panprivacy.privacy.coins import ONE
 from panprivacy.privacy.gaussian import LEAST_SQUARE
 from panprivacy.privacy.noise import Gaussian, Laplace, Noise
 from panprivacy.privacy.pairs import Pair
-from panprivacy.units import counted
 
 RELEASE_STEPS = 2**40
 """The epsilon of a release is a whole number of these steps, so its noise is drawn exactly."""
@@ -72,7 +71,7 @@ LARGEST_STATE_EPSILON = 22.0
 class Law(ABC):
     """The largest loss of an estimator with these coins, as a function of how often things have been done.
 
-    There are two laws: `Split` for planned releases and announced readings, `continual_shares.Shares` for any number of
+    There are two laws: `Split` for planned releases and announced readings, `continual_law.Shares` for any number of
     observations. Each says which things it counts: `planned` has as many numbers as `exact_loss` takes.
     """
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panprivacy.checks import bounded_delta, check_epsilon
+from panprivacy.display import counted
 from panprivacy.errors import InvalidValue, NotPrivate
 from panprivacy.privacy import gaussian, noise, renyi
 from panprivacy.privacy.budget import (
@@ -27,7 +28,6 @@ from panprivacy.privacy.budget import (
 from panprivacy.privacy.coins import ONE
 from panprivacy.privacy.noise import Gaussian, Laplace
 from panprivacy.privacy.pairs import Pair, response, symmetric
-from panprivacy.units import counted
 
 _IMPOSSIBLE = 1e9  # the log error of shares that exceed the budget; finite, since the search subtracts errors
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from panprivacy.errors import BudgetExhausted, PanPrivacyError
+from panprivacy.ingest.batch import ProblemType, Refused
 from panprivacy.ingest.bodies import Body
-from panprivacy.ingest.problems import ProblemType, Refused
 from panprivacy.periods import SECOND, as_datetime, length_of
 from panprivacy.serve.config import CounterSettings
 from panprivacy.serve.feeding import BodyFeeder, Due, Schedule, SteadyClock

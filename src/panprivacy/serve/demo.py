@@ -10,8 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from panprivacy.brokers.consumer import Take
+from panprivacy.ingest.batch import Refused
 from panprivacy.ingest.bodies import Body, ContentType
-from panprivacy.ingest.problems import Refused
 from panprivacy.periods import SECOND, as_datetime
 from panprivacy.serve.config import Settings, settings_of
 from panprivacy.serve.logs import warnings_only

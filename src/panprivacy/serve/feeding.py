@@ -20,9 +20,9 @@ from typing import Any
 from panprivacy.errors import CorruptState, OutsideUniverse, PanPrivacyError
 from panprivacy.folder.batches import Combiner, OtherLayout
 from panprivacy.ingest import BadInput, Batch
+from panprivacy.ingest.batch import ProblemType, Refused
 from panprivacy.ingest.bodies import Body, ContentType, plain_ids, refusal, rows_of_body
 from panprivacy.ingest.feed import BatchFeeder, chosen_rows, moments_of_rows
-from panprivacy.ingest.problems import ProblemType, Refused
 from panprivacy.memory.scratch import Scratch
 from panprivacy.periods import NO_TIME, PeriodRows, RowPolicy, Untimely, as_datetime
 from panprivacy.serve.config import CounterSettings, ScheduleSettings

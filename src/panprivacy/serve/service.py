@@ -10,7 +10,7 @@ from typing import Literal, Self
 from panprivacy.brokers.consumer import Source
 from panprivacy.brokers.settings import consumer_of
 from panprivacy.errors import CorruptState, PanPrivacyError
-from panprivacy.ingest.problems import ProblemType, Refused
+from panprivacy.ingest.batch import ProblemType, Refused
 from panprivacy.periods import length_of
 from panprivacy.serve.config import CounterSettings, Settings
 from panprivacy.serve.counter import Counter

@@ -15,7 +15,7 @@ from itertools import count
 from typing import Any
 
 from panprivacy.errors import PanPrivacyError
-from panprivacy.ingest.problems import ProblemType, Refused, drop_frames
+from panprivacy.ingest.batch import ProblemType, Refused, drop_frames
 from panprivacy.memory.intrinsics import wipe_stack
 from panprivacy.serve.logs import log
 from panprivacy.state import StateFile

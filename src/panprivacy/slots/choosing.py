@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 from panprivacy.checks import check_key, check_whole, shown
+from panprivacy.display import parse_bytes
 from panprivacy.errors import InvalidType, InvalidValue, OtherUniverse, PanPrivacyError
 from panprivacy.privacy.coins import Coins
 from panprivacy.slots.users import (
@@ -18,7 +19,6 @@ from panprivacy.slots.users import (
     drawn_key,
     places_for,
 )
-from panprivacy.units import parse_bytes
 from panprivacy.universe import LARGEST_UNIVERSE, Edges, Range, Universe, Users, universe_of
 from panprivacy.universe.categories import Categories
 from panprivacy.universe.groups import Groups, Label, in_runs, label_column

@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panprivacy.checks import KEY_BYTES, check_key, shown
+from panprivacy.display import counted
 from panprivacy.errors import InvalidValue
 from panprivacy.memory.scratch import Scratch
 from panprivacy.memory.threads import CHUNK
 from panprivacy.privacy.coins import Coins
 from panprivacy.slots.users import UserSample, drawn_key, places_for
 from panprivacy.table import Table
-from panprivacy.units import counted
 from panprivacy.universe.groups import Groups, Label
 from panprivacy.universe.integers import Lookup, Words
 

@@ -14,11 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panprivacy.checks import shown
+from panprivacy.display import EventCounter, counted
 from panprivacy.errors import InvalidType, InvalidValue
 from panprivacy.memory.scratch import Scratch, moved, pages
 from panprivacy.memory.threads import CHUNK
-from panprivacy.units import counted
-from panprivacy.universe.progress import Counter
 
 
 class LazyFrame(Protocol):
@@ -86,13 +85,13 @@ def batches(ids: object) -> Iterator[list[Chunk]]:
         return
     if is_stream(ids):
         columns = streamed(ids)
-        with Counter(columns) as counter:
+        with EventCounter(columns) as counter:
             for column in columns:
                 yield pieces_of(column) or []
                 counter.advance(len(column))
         return
     iterator = iter(check_many(ids))
-    with Counter(ids) as counter:
+    with EventCounter(ids) as counter:
         while batch := list(islice(iterator, ITERATOR_BATCH)):
             yield [batch]
             counter.advance(len(batch))
@@ -264,7 +263,7 @@ def _parts(frame: Any, names: Sequence[str]) -> Iterator[Any]:
         parts = _reader(frame.select(", ".join(quoted)))
     else:
         parts = _reader(frame)
-    with Counter(iter(parts)) as counter:
+    with EventCounter(iter(parts)) as counter:
         for part in parts:
             yield part
             counter.advance(len(part))

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from panprivacy.display import counted
 from panprivacy.errors import InvalidType, InvalidValue
-from panprivacy.units import counted
 from panprivacy.universe.columns import is_arrow, is_polars, plain_column, refuse_floats
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from panprivacy.checks import shown
+from panprivacy.display import counted
 from panprivacy.errors import InvalidType, InvalidValue, OutsideUniverse, PanPrivacyError
 from panprivacy.memory.scratch import Scratch
-from panprivacy.units import counted
 from panprivacy.universe import lookup_kernels as kernels
 from panprivacy.universe.columns import (
     chosen_columns,

@@ -4,7 +4,7 @@ It also checks that a batch does what its events do one by one.
 
 In reading order: `outcomes` are coins that land on every side; `machine` compares and copies whole objects, tabulates
 what a call does to each state, and puts single calls together to streams; `search` walks over all pairs of adjacent
-streams; `loss` and `delta` find the pair that differs most; `watcher` is an intruder whose readings depend on the
+streams; `loss` and `delta` find the pair that differs most, `delta` also for an intruder whose readings depend on the
 releases; `wording` shows what was found.
 
 The package is not called `exact`, because that is the name of its function.

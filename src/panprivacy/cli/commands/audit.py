@@ -12,8 +12,8 @@ from rich.table import Table
 
 from panprivacy.cli.options import OTHERS, option, option_group
 from panprivacy.cli.output import Output
+from panprivacy.display import format_bytes
 from panprivacy.errors import InvalidValue
-from panprivacy.units import format_bytes
 
 if TYPE_CHECKING:
     from panprivacy.audit.crossings import Filled

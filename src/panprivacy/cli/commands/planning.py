@@ -2,6 +2,7 @@
 
 import sys
 from collections import Counter
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -9,11 +10,21 @@ from cyclopts import Parameter
 
 from panprivacy.checks import TINY_DELTA, large_delta
 from panprivacy.cli.options import OTHERS, Delta, WholeNumber, option, option_group, read_categories
-from panprivacy.cli.output import Output
+from panprivacy.cli.output import Output, lines_of
+from panprivacy.display import Card, grid_of
 from panprivacy.errors import InvalidValue
 
 if TYPE_CHECKING:
     from panprivacy.planning import Plan
+    from panprivacy.planning.advisor import Advice
+
+_COMMANDS = {  # and what else they have to be told
+    "Density": ("density", ""),
+    "DistinctCount": ("distinct", ""),
+    "Counts": ("counts", ""),
+    "Retention": ("retention", " --then LATER"),
+    "ActiveUsers": ("actives", " --time TIME --start DAY"),
+}
 
 
 @option_group
@@ -56,7 +67,8 @@ def advise(
     if question is None or known.users is None:
         asked |= _ask(question, known)
     found = advised(**asked)
-    output.answer(found.to_dict() if as_json else found)
+    command = command_of_advice(found)
+    output.answer(found.to_dict() | {"shell": command} if as_json else _Told(found, command))
 
 
 def _ask(question: str | None, known: Known) -> dict[str, Any]:
@@ -183,7 +195,7 @@ def plan(
         found = asked(**vars(wish), **divided.arguments())
     else:
         found = _plan_periods(wish, periods, divided.arguments())
-    output.answer(found.to_dict() if output.for_programs else found)
+    output.answer(found.to_dict() if output.for_programs else _Told(found, command_of(found)))
     if found.delta > TINY_DELTA:
         output.note(large_delta(found.delta))
     if plot is not None:
@@ -204,3 +216,54 @@ def _plan_periods(wish: Wish, periods: Periods, divided: dict[str, Any]) -> "Pla
         )
     same: Any = {name: getattr(wish, name) for name in ("universe", "epsilon", "alpha", "beta", "releases", "delta")}
     return plan_periods(estimator, **same, **divided, share=wish.density, span=periods.span, every=periods.every)
+
+
+@dataclass(frozen=True)
+class _Told:
+    """A plan or advice as a terminal shows it: with the command that builds the same."""
+
+    found: Any
+    command: str | None
+
+    def card(self) -> Card:
+        card: Card = self.found.card()
+        return card if self.command is None else replace(card, rows=(*card.rows, ("in a shell", self.command)))
+
+    def lines(self) -> list[str]:
+        return lines_of(self.found) if hasattr(self.found, "lines") else [self.card().text]
+
+    __rich__ = grid_of
+
+
+def command_of(plan: "Plan[Any]") -> str | None:
+    """The command that does what `Plan.build` does; None where that takes a list of users, or levels of one's own."""
+    from panprivacy.estimators.distinct_law import levels_for
+    from panprivacy.universe import Range
+
+    words, divided = plan.arguments(), None if plan.parts is None else plan.parts.parts
+    users = ""
+    if plan.estimator == "DistinctCount":
+        if words.pop("levels") != levels_for(words["buckets"]):
+            return None
+    elif divided is not None and divided.groups is not None:
+        users = " --universe-file USERS:ID --group GROUP"
+    elif isinstance(plan.universe, Range):
+        users = f" -n {plan.universe.size}"
+    else:
+        return None
+    if divided is not None and divided.categories is not None:
+        users += f" --by CATEGORY --categories {','.join(map(str, divided.arguments()['categories']))}"
+        users += " --other" if divided.categories.other else ""
+    options = " ".join(f"--{word.replace('_', '-')} {value}" for word, value in words.items())
+    options = options.replace("--epsilon", "-e") if plan.estimator != "Counts" else options
+    command, more = _COMMANDS[plan.estimator]
+    return f"panprivacy {command} FILE -c NAME{more}{users} {options}"
+
+
+def command_of_advice(advice: "Advice") -> str | None:
+    """A command that counts ``visits.csv``; None where only Python has the estimator."""
+    command = None if advice.plan is None or advice.ask.question == "series" else command_of(advice.plan)
+    if command is None:
+        return None
+    names = {"FILE": "visits.csv", "NAME": "user", "LATER": "later.csv", "TIME": "when", "DAY": str(advice.start)}
+    return " ".join(names.get(word, word) for word in command.split())

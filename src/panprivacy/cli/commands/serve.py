@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from panprivacy.cli.options import option
+from panprivacy.display import counted
 from panprivacy.errors import PanPrivacyError
 from panprivacy.memory.hardening import Hardening, start_hardened
-from panprivacy.units import counted
 
 if TYPE_CHECKING:
     from panprivacy.serve.config import Settings

@@ -244,7 +244,7 @@ def _print(results: list[Result], events: int, truth: int) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from panprivacy.units import counted, format_bytes
+    from panprivacy.display import counted, format_bytes
 
     who = f"{counted(events, 'event')} of {counted(truth, 'user')}"
     title = f"{who}, Parquet to answer, {counted(pl.thread_pool_size(), 'thread')}"

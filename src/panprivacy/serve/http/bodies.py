@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from starlette.requests import Request
 
+from panprivacy.ingest.batch import ProblemType, Refused
 from panprivacy.ingest.bodies import Body, ContentType
-from panprivacy.ingest.problems import ProblemType, Refused
 from panprivacy.memory.scratch import pages, use_large_pages, wipe
 from panprivacy.serve.config import Limits
 from panprivacy.serve.memory import MemoryLimit

@@ -39,7 +39,7 @@ from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from panprivacy.ingest.problems import ProblemType, Refused, drop_frames
+from panprivacy.ingest.batch import ProblemType, Refused, drop_frames
 from panprivacy.memory.scratch import wipe
 from panprivacy.serve.config import Limits
 from panprivacy.serve.http.bodies import FILL, BodyBuffer

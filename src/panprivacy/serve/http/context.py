@@ -13,7 +13,8 @@ from typing import Any
 
 from starlette.requests import Request
 
-from panprivacy.ingest.problems import ProblemType, Refused
+from panprivacy.display import magnitude
+from panprivacy.ingest.batch import ProblemType, Refused
 from panprivacy.memory.hardening import Hardening
 from panprivacy.serve.config import Network
 from panprivacy.serve.counter import Counter
@@ -23,7 +24,6 @@ from panprivacy.serve.logs import log
 from panprivacy.serve.memory import MemoryLimit
 from panprivacy.serve.service import Service
 from panprivacy.serve.tokens import ROLES, Token, holder_of
-from panprivacy.units import magnitude
 
 _BURST = 2.0  # seconds' worth of requests that may come at once
 _MOST = 10_000  # senders that are remembered
@@ -42,7 +42,7 @@ class Rates:
     >>> rates.check("clinic")
     Traceback (most recent call last):
         ...
-    panprivacy.ingest.problems.Refused: Too many requests; wait as long as Retry-After says.
+    panprivacy.ingest.batch.Refused: Too many requests; wait as long as Retry-After says.
     """
 
     def __init__(self, rate: float, later: Callable[[float, Callable[[], None]], Any] | None = None) -> None:

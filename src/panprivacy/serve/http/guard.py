@@ -13,7 +13,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from panprivacy.ingest.problems import ProblemType, Refused, drop_frames
+from panprivacy.ingest.batch import ProblemType, Refused, drop_frames
 from panprivacy.serve.config import ServiceSettings
 from panprivacy.serve.http.context import Answers, Durations
 from panprivacy.serve.logs import cause_of, log

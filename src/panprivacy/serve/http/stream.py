@@ -9,7 +9,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
-from panprivacy.ingest.problems import ProblemType, Refused
+from panprivacy.ingest.batch import ProblemType, Refused
 from panprivacy.serve.counter import Counter
 from panprivacy.serve.records import Record
 
