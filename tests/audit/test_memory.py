@@ -38,7 +38,7 @@ class Viewing:
     def __init__(self) -> None:
         self.words = np.arange(4, dtype=np.uint64)
         self.middle = self.words[1:3]
-        self.cells = memoryview(self.words)  # type: ignore[arg-type]
+        self.cells = self.words.data
         self.method = self.words.sum
         self.lock = Lock()
         self.own = self.hello

@@ -114,8 +114,8 @@ def unpack_each(octets: NDArray[np.uint8]) -> list[PackedSlots]:
 
 
 def _checksum(octets: NDArray[np.uint8], scratch: Scratch) -> NDArray[np.uint8]:
-    check = sha256(memoryview(octets[: _HEAD.size]))  # type: ignore[arg-type]
-    check.update(memoryview(octets[HEAD:]))  # type: ignore[arg-type]
+    check = sha256(octets[: _HEAD.size].data)
+    check.update(octets[HEAD:].data)
     digest = scratch.own(np.frombuffer(check.digest(), dtype=np.uint8))  # of few slots, it tells which they are
     return digest[:_CHECK]
 

@@ -515,5 +515,5 @@ def _same(one: Snapshot, other: Snapshot) -> bool:
         one[:2] == other[:2]
         and one.parameters == other.parameters
         and len(one.words) == len(other.words)
-        and memoryview(one.words) == memoryview(other.words)  # type: ignore[arg-type]
+        and one.words.data == other.words.data
     )

@@ -67,7 +67,7 @@ def content_of(parts: Snapshot) -> Iterator[Content]:
         scratch.own(np.frombuffer(start, dtype=np.uint8))  # some estimators keep noise among their parameters
         swapped = sys.byteorder == "big"
         words = scratch.own(parts.words.astype("<u8")) if swapped else parts.words
-        with memoryview(start) as first, memoryview(words).cast("B") as bits:  # type: ignore[arg-type]
+        with memoryview(start) as first, words.data.cast("B") as bits:
             check = sha256(first)
             check.update(bits)
             digest = check.digest()
@@ -139,7 +139,7 @@ def read(size: int, fill: Fill) -> Snapshot:
     start = bytearray(parameters)
     fill(memoryview(start))
     bits = bit_pages(words)
-    with memoryview(bits).cast("B") as view, Scratch() as scratch:  # type: ignore[arg-type]
+    with bits.data.cast("B") as view, Scratch() as scratch:
         fill(view)
         found = scratch.empty("check", _CHECK, np.uint8)
         fill(memoryview(found))

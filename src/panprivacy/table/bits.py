@@ -83,7 +83,7 @@ class Table(Bits):
     _octets: memoryview = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        self._octets = memoryview(self.words).cast("B")  # type: ignore[arg-type]
+        self._octets = self.words.data.cast("B")
 
     @classmethod
     def drawn(cls, size: int, pair: Pair, coins: Coins) -> Self:
