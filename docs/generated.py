@@ -31,7 +31,10 @@ def commands() -> str:
 
 
 def _command(name: str) -> str:
-    written = all_commands(name)[name].generate_docs(output_format="markdown", recursive=False, heading_level=3)
+    program = all_commands(name)
+    command = program[name]
+    command.default_parameter = program.default_parameter  # by itself it would list options that it does not take
+    written = command.generate_docs(output_format="markdown", recursive=False, heading_level=3)
     written = re.sub(r"\[/?(bold|dim|italic)\]", "`", written)
     return written.replace(f"### {name}", f"(command-{name})=\n### `panprivacy {name}`", 1)
 
@@ -188,7 +191,7 @@ INNER = re.compile(
     "agree_with|asked|bind_to|check_.*|cells|checked_groups|columns|declare_ids|emptied|empty_shard|each_share|end|header|held"
     "|from_sealed|from_state_with_table|interval_name|lines|main|main_name|needs_names|of_one_user|of_shares?|receive"
     "|redraw_slots|sealed_state|shards_behind|singles|with_traceback|add_note"
-    "|as_column|describe|grown|index|indices|inside|listed|lookalike|places|respelled|spellings|unchecked"  # of universes
+    "|as_column|describe|grown|index|indices|inside|listed|lookalike|places|respelled|spellings|unchecked"
     "|keeps|leave_to|mend|same_as|stay|read|write|why_missing|divided"
 )
 """Methods without an underscore that other rooms of the package call, and users do not."""
