@@ -16,6 +16,7 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from panprivacy.cli import COMMANDS, all_commands
+from panprivacy.ingest.problems import ProblemType
 from panprivacy.serve.http.openapi import description
 
 # --- Commands -------------------------------------------------------------------------------------------------------
@@ -43,13 +44,14 @@ def _command(name: str) -> str:
 
 
 def routes() -> str:
-    """Every route of the service, and the shapes of its answers, as OpenAPI describes them."""
+    """Every route of the service, its problems, and the shapes of its answers, as OpenAPI describes them."""
     told = description()
     lines = ["## Routes"]
     for path, described in told["paths"].items():
         for method in ("get", "post"):
             if method in described:
                 lines += _route(f"{method.upper()} {path}", described[method])
+    lines += _problems()
     lines += ["## Shapes"]
     for name, schema in told["components"]["schemas"].items():
         lines += _shape(name, schema)
@@ -64,20 +66,41 @@ def _route(title: str, told: dict[str, Any]) -> Iterator[str]:
     if bodies:
         yield "\nBody: " + ", ".join(f"`{kind}`" for kind in bodies)
     yield "\n| status | answer |\n|---|---|"
+    refused = []
     for status, answer in told["responses"].items():
         shapes = {_type(content["schema"]) for content in answer.get("content", {}).values()}
-        yield f"| {status} | {answer['description']}{''.join(f' ({shape})' for shape in sorted(shapes))} |"
+        if shapes == {_PROBLEM}:
+            refused.append(status)
+        else:
+            yield f"| {status} | {answer['description']}{''.join(f' ({shape})' for shape in sorted(shapes))} |"
+    if refused:
+        yield f"\nRefused with a [problem](#problems): {', '.join(refused)}.\n"
     for content in told["responses"].get("200", {}).get("content", {}).values():
         if "example" in content:
-            yield f"\n```json\n{json.dumps(content['example'], indent=2)}\n```\n"
+            example = json.dumps(content["example"], indent=2)
+            yield f"\n:::{{dropdown}} Example of an answer\n```json\n{example}\n```\n:::\n"
+
+
+_PROBLEM = "[Problem](#shape-problem)"
+
+
+def _problems() -> Iterator[str]:
+    """Every type of problem, by its status."""
+    yield "\n## Problems\n"
+    yield f"A request that is not served is answered with a {_PROBLEM}, whose `type` ends with one of these names.\n"
+    yield "| status | type | meaning |\n|---:|---|---|"
+    for problem in sorted(ProblemType, key=lambda problem: problem.status):
+        yield f"| {problem.status} | `{problem.slug}` | {problem.title} |"
+    yield "\nFrom 500 on, and after 408 and 429, send the same request again later.\n"
 
 
 def _shape(name: str, schema: dict[str, Any]) -> Iterator[str]:
     yield f"(shape-{name.lower()})=\n### {name}\n\n{schema.get('description', '')}\n"
     if schema.get("properties"):
-        yield "| field | type | note |\n|---|---|---|"
+        noted = any("description" in told for told in schema["properties"].values())
+        yield "| field | type | note |\n|---|---|---|" if noted else "| field | type |\n|---|---|"
         for field, told in schema["properties"].items():
-            yield f"| `{field}` | {_type(told)} | {told.get('description', '')} |"
+            yield f"| `{field}` | {_type(told)} |" + (f" {told.get('description', '')} |" if noted else "")
         yield ""
 
 
