@@ -49,6 +49,20 @@ QUESTIONS = {
     "What is not protected?": ("explanation/guarantee.md", ["What is not promised", "Two readings", "Swap"]),
     "A court wants the state: what now?": ("how-to/hand-over-a-state.md", ["rerandomize", "--intrusions"]),
     "How do many machines feed one count?": ("how-to/feed-from-many-processes.md", ["state folder", "s3://"]),
+    "How much memory do ten million users take?": (
+        "how-to/which-estimator.md",
+        ["How much memory?", "(1250000, 5000000)"],
+    ),
+    "A person asks to be forgotten: what now?": (
+        "how-to/count-known-users.md",
+        ["asks to be forgotten", "remove_many"],
+    ),
+    "What is lost in a crash?": ("how-to/keep-a-state.md", ["After a crash", "never half of both"]),
+    "Which systems, and what stays the same?": (
+        "reference/versions.md",
+        ["Python 3.11 to 3.14", "| stable |", "macOS"],
+    ),
+    "How do we test our program?": ("how-to/check-the-privacy.md", ["SeededCoins", "They protect no one"]),
     "Who checks all of this?": ("how-to/check-the-privacy.md", ["panprivacy audit", "every outcome of its coins"]),
 }
 """What strangers ask, the page that answers it, and words of the answer."""
