@@ -142,9 +142,22 @@ def _display(self: Any, node: nodes.Element) -> None:
     raise nodes.SkipNode
 
 
-def fit_to_phones(_app: Sphinx, doctree: nodes.document, _page: str) -> None:
-    """Long lines of commands wrap, but programs and drawn tables scroll; long words in a sentence may break."""
+LONG = 95
+"""Characters of a line that fit between the menus of a small desktop."""
+
+
+def fit_to_screens(_app: Sphinx, doctree: nodes.document, _page: str) -> None:
+    """Long lines of commands wrap, but programs and drawn tables scroll; long words in a sentence may break.
+
+    The empty line that ends a doctest in Markdown is left out. Where a line is long, comments stand behind the code
+    instead of below one another.
+    """
     for block in doctree.findall(nodes.literal_block):
+        if block.rawsource == block.astext():
+            text = block.astext().rstrip("\n")
+            if max(map(len, text.split("\n"))) > LONG:
+                text = re.sub(r"(?<=\S) {3,}(?=# )", "  ", text)
+            block.rawsource, block.children = text, [nodes.Text(text)]
         if re.search(r"<<'|[│┃]", block.astext()):
             block["classes"].append("unbroken")
     for name in doctree.findall(nodes.literal):
@@ -228,7 +241,7 @@ def skip_inner(_app: Sphinx, _what: str, name: str, *_: Any) -> bool | None:
 def setup(app: Sphinx) -> dict[str, bool]:
     app.add_directive("generated", Generated)
     app.connect("doctree-resolved", name_empty_heads)
-    app.connect("doctree-resolved", fit_to_phones)
+    app.connect("doctree-resolved", fit_to_screens)
     app.connect("autodoc-skip-member", skip_inner)
     app.connect("html-page-context", complete_page, priority=900)  # after the theme
     # No script from elsewhere: browsers draw MathML themselves.
