@@ -37,6 +37,7 @@ def _command(name: str) -> str:
     command.default_parameter = program.default_parameter  # by itself it would list options that it does not take
     written = command.generate_docs(output_format="markdown", recursive=False, heading_level=3)
     written = re.sub(r"\[/?(bold|dim|italic)\]", "`", written)
+    written = re.sub(r"(`[^`]*`)|(--[a-z][a-z-]*)", lambda found: found[1] or f"`{found[2]}`", written)  # kept whole
     return written.replace(f"### {name}", f"(command-{name})=\n### `panprivacy {name}`", 1)
 
 
@@ -165,6 +166,25 @@ def fit_to_screens(_app: Sphinx, doctree: nodes.document, _page: str) -> None:
             name["classes"].append("breakable")
 
 
+MANY = 7
+"""Columns of a table that has small letters."""
+NUMBER = re.compile(r"(\d(?:[\d.]*\d)?e-\d+)")
+
+
+def fit_tables(_app: Sphinx, doctree: nodes.document, _page: str) -> None:
+    """Tables with many columns have small letters; no number breaks at its hyphen."""
+    for table in doctree.findall(nodes.table):
+        if len(list(table.findall(nodes.colspec))) >= MANY:
+            table["classes"].append("many-columns")
+        for text in list(table.findall(nodes.Text)):
+            if NUMBER.search(text) and not isinstance(text.parent, nodes.literal):
+                parts = [
+                    nodes.inline("", part, classes=["whole"]) if NUMBER.fullmatch(part) else nodes.Text(part)
+                    for part in NUMBER.split(text)
+                ]
+                text.parent.replace(text, parts)
+
+
 def name_empty_heads(_app: Sphinx, doctree: nodes.document, _page: str) -> None:
     """A head of a table without a word is one for screen readers."""
     for head in doctree.findall(nodes.thead):
@@ -242,6 +262,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.add_directive("generated", Generated)
     app.connect("doctree-resolved", name_empty_heads)
     app.connect("doctree-resolved", fit_to_screens)
+    app.connect("doctree-resolved", fit_tables)
     app.connect("autodoc-skip-member", skip_inner)
     app.connect("html-page-context", complete_page, priority=900)  # after the theme
     # No script from elsewhere: browsers draw MathML themselves.

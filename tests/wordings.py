@@ -4,6 +4,7 @@ Tests ask for the code of an error. The page shows its sentence, once, and what 
 """
 
 import ast
+import re
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
@@ -64,7 +65,8 @@ class Wording(NamedTuple):
     @property
     def cell(self) -> str:
         """The sentence in a table."""
-        return " ".join(self.sentence.split()).replace("|", "\\|")
+        sentence = " ".join(self.sentence.split()).replace("|", "\\|")
+        return re.sub(r"(?<![\w`-])--[a-z][a-z-]*", r"`\g<0>`", sentence)
 
     @property
     def tells(self) -> bool:
