@@ -143,7 +143,7 @@ def _display(self: Any, node: nodes.Element) -> None:
     raise nodes.SkipNode
 
 
-LONG = 95
+LONG = 88
 """Characters of a line that fit between the menus of a small desktop."""
 
 
@@ -159,8 +159,10 @@ def fit_to_screens(_app: Sphinx, doctree: nodes.document, _page: str) -> None:
             if max(map(len, text.split("\n"))) > LONG:
                 text = re.sub(r"(?<=\S) {3,}(?=# )", "  ", text)
             block.rawsource, block.children = text, [nodes.Text(text)]
-        if re.search(r"<<'|[│┃]", block.astext()):
-            block["classes"].append("unbroken")
+        if "<<'" in block.astext():
+            block["classes"].append("program")
+        if re.search(r"[│┃]", block.astext()):
+            block["classes"].append("drawn")
     for name in doctree.findall(nodes.literal):
         if max(map(len, name.astext().split()), default=0) > 28:
             name["classes"].append("breakable")
