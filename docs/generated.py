@@ -255,9 +255,38 @@ INNER = re.compile(
 """Methods without an underscore that other rooms of the package call, and users do not."""
 
 
-def skip_inner(_app: Sphinx, _what: str, name: str, *_: Any) -> bool | None:
-    """Constants of classes, and what only the package calls, are no part of the reference."""
-    return True if INNER.fullmatch(name) or name.isupper() else None
+def skip_inner(_app: Sphinx, _what: str, name: str, found: Any, *_: Any) -> bool | None:
+    """Constants of classes, what only the package calls, and verbs of tuples are no part of the reference."""
+    of_tuples = getattr(found, "__qualname__", "").startswith("tuple.")
+    return True if of_tuples or INNER.fullmatch(name) or name.isupper() else None
+
+
+TOLD = {
+    "panprivacy.Ids": "Many users at once, as `update_many` takes them: a list, a set or a range of ids, an array, "
+    "a column of pandas, Polars or Arrow, a frame with `column=`, a lazy frame, an Arrow reader, a DuckDB relation, or "
+    "any iterator of ids.",
+    "panprivacy.audit.READ": "In a stream of `sampled`: here the state is read.",
+    "panprivacy.audit.REDRAW": "In a stream of `sampled`: here the state is redrawn, after an announced reading.",
+    "panprivacy.audit.RELEASE": "In a stream of `sampled`: here a release is made.",
+}
+"""What values are for: Python shows the docstring of their type."""
+
+
+def tell_values(_app: Sphinx, _what: str, name: str, _value: Any, _options: Any, lines: list[str]) -> None:
+    """Give values a docstring."""
+    if name in TOLD:
+        lines[:] = [TOLD[name], ""]
+
+
+ARRAYS = re.compile(r"[\w.~]*Buffer \| .*?_NestedSequence\[(?:bool \| int \| float \| )?complex \| bytes \| str\]")
+"""How Sphinx writes NumPy's `ArrayLike`."""
+
+
+def shorten_signature(
+    _app: Sphinx, _what: str, _name: str, _found: Any, _options: Any, signature: str | None, returned: str | None
+) -> tuple[str | None, str | None]:
+    """Write `ArrayLike` instead of all that it stands for."""
+    return (ARRAYS.sub("ArrayLike", signature) if signature else signature), returned
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
@@ -266,6 +295,8 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("doctree-resolved", fit_to_screens)
     app.connect("doctree-resolved", fit_tables)
     app.connect("autodoc-skip-member", skip_inner)
+    app.connect("autodoc-process-docstring", tell_values, priority=900)  # after numpydoc
+    app.connect("autodoc-process-signature", shorten_signature)
     app.connect("html-page-context", complete_page, priority=900)  # after the theme
     # No script from elsewhere: browsers draw MathML themselves.
     app.add_html_math_renderer("mathml", (_inline, None), (_display, None))
