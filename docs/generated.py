@@ -168,16 +168,16 @@ def fit_to_screens(_app: Sphinx, doctree: nodes.document, _page: str) -> None:
             name["classes"].append("breakable")
 
 
-MANY = 7
-"""Columns of a table that has small letters."""
+MANY, MOST = 7, 9
+"""Columns of a table that has small letters, or smaller ones."""
 NUMBER = re.compile(r"(\d(?:[\d.]*\d)?e-\d+)")
 
 
 def fit_tables(_app: Sphinx, doctree: nodes.document, _page: str) -> None:
     """Tables with many columns have small letters; no number breaks at its hyphen."""
     for table in doctree.findall(nodes.table):
-        if len(list(table.findall(nodes.colspec))) >= MANY:
-            table["classes"].append("many-columns")
+        columns = len(list(table.findall(nodes.colspec)))
+        table["classes"] += ["many-columns"] * (columns >= MANY) + ["most-columns"] * (columns >= MOST)
         for text in list(table.findall(nodes.Text)):
             if NUMBER.search(text) and not isinstance(text.parent, nodes.literal):
                 parts = [
