@@ -42,8 +42,8 @@ page from the source.
 
 The code of a class is the code of its errors that have none of their own.
 
-| class | code | meaning |
-|---|---|---|
+| class and code | meaning |
+|---|---|
 """
 _CODES = """
 ## Codes
@@ -136,7 +136,7 @@ def general() -> list[Wording]:
 
 def page() -> str:
     """The page, whole: the classes, and then the codes by their first letter."""
-    classes = "\n".join(f"| `{kind.error}` | `{kind.code}` | {kind.cell} |" for kind in general())
+    classes = "\n".join(f"| {kind.error} `{kind.code}` | {kind.cell} |" for kind in general())
     parts = [
         f"\n### {letter.upper()}\n\n| code and class | sentence |\n|---|---|\n{_rows(list(found))}\n"
         for letter, found in groupby(wordings(), lambda wording: wording.code[0])
