@@ -55,7 +55,7 @@ QUESTIONS = {
     ),
     "A person asks to be forgotten: what now?": (
         "how-to/count-known-users.md",
-        ["asks to be forgotten", "remove_many"],
+        ["asks you to forget", "remove_many"],
     ),
     "What is lost in a crash?": ("how-to/keep-a-state.md", ["After a crash", "never half of both"]),
     "Which systems, and what stays the same?": (
