@@ -271,11 +271,23 @@ TOLD = {
 }
 """What values are for: Python shows the docstring of their type."""
 
+OF_A_NUMBER = re.compile(r"panprivacy\.\w*Release\.(?!noise_)(?:(raw)_)?(\w+?)(?:_(stderr|interval))?")
+ABOUT = {
+    "raw": "`{}` as it was released, before it was brought into its range.",
+    "stderr": "The standard error of `{}`.",
+    "interval": "The confidence interval of `{}`: its two ends.",
+}
+
 
 def tell_values(_app: Sphinx, _what: str, name: str, _value: Any, _options: Any, lines: list[str]) -> None:
-    """Give values a docstring."""
+    """Give values a docstring; errors and intervals of a number have that of the number, and fields of tuples none."""
+    about = OF_A_NUMBER.fullmatch(name)
     if name in TOLD:
         lines[:] = [TOLD[name], ""]
+    elif about and (about[1] or about[3]):
+        lines[:] = [ABOUT[about[3] or about[1]].format(about[2]), ""]
+    elif lines and lines[0].startswith("Alias for field number"):
+        lines.clear()
 
 
 ARRAYS = re.compile(r"[\w.~]*Buffer \| .*?_NestedSequence\[(?:bool \| int \| float \| )?complex \| bytes \| str\]")
