@@ -41,6 +41,7 @@ autodoc_typehints = "signature"
 autodoc_preserve_defaults = True
 default_role = "literal"  # as docstrings are read: `name` is code
 smartquotes = False  # --option is no dash, and quotes of errors are as they are printed
+toc_object_entries_show_parents = "hide"  # update_many(), not Density.update_many()
 numpydoc_show_class_members = False  # autodoc lists them
 numpydoc_xref_param_type = False
 

@@ -16,6 +16,7 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from panprivacy.cli import COMMANDS, all_commands
+from panprivacy.ingest.batch import ProblemType
 from panprivacy.serve.http.openapi import description
 
 # --- Commands -------------------------------------------------------------------------------------------------------
@@ -31,8 +32,12 @@ def commands() -> str:
 
 
 def _command(name: str) -> str:
-    written = all_commands(name)[name].generate_docs(output_format="markdown", recursive=False, heading_level=3)
+    program = all_commands(name)
+    command = program[name]
+    command.default_parameter = program.default_parameter  # by itself it would list options that it does not take
+    written = command.generate_docs(output_format="markdown", recursive=False, heading_level=3)
     written = re.sub(r"\[/?(bold|dim|italic)\]", "`", written)
+    written = re.sub(r"(`[^`]*`)|(--[a-z][a-z-]*)", lambda found: found[1] or f"`{found[2]}`", written)  # kept whole
     return written.replace(f"### {name}", f"(command-{name})=\n### `panprivacy {name}`", 1)
 
 
@@ -40,13 +45,14 @@ def _command(name: str) -> str:
 
 
 def routes() -> str:
-    """Every route of the service, and the shapes of its answers, as OpenAPI describes them."""
+    """Every route of the service, its problems, and the shapes of its answers, as OpenAPI describes them."""
     told = description()
     lines = ["## Routes"]
     for path, described in told["paths"].items():
         for method in ("get", "post"):
             if method in described:
                 lines += _route(f"{method.upper()} {path}", described[method])
+    lines += _problems()
     lines += ["## Shapes"]
     for name, schema in told["components"]["schemas"].items():
         lines += _shape(name, schema)
@@ -61,20 +67,41 @@ def _route(title: str, told: dict[str, Any]) -> Iterator[str]:
     if bodies:
         yield "\nBody: " + ", ".join(f"`{kind}`" for kind in bodies)
     yield "\n| status | answer |\n|---|---|"
+    refused = []
     for status, answer in told["responses"].items():
         shapes = {_type(content["schema"]) for content in answer.get("content", {}).values()}
-        yield f"| {status} | {answer['description']}{''.join(f' ({shape})' for shape in sorted(shapes))} |"
+        if shapes == {_PROBLEM}:
+            refused.append(status)
+        else:
+            yield f"| {status} | {answer['description']}{''.join(f' ({shape})' for shape in sorted(shapes))} |"
+    if refused:
+        yield f"\nRefused with a [problem](#problems): {', '.join(refused)}.\n"
     for content in told["responses"].get("200", {}).get("content", {}).values():
         if "example" in content:
-            yield f"\n```json\n{json.dumps(content['example'], indent=2)}\n```\n"
+            example = json.dumps(content["example"], indent=2)
+            yield f"\n:::{{dropdown}} Example of an answer\n```json\n{example}\n```\n:::\n"
+
+
+_PROBLEM = "[Problem](#shape-problem)"
+
+
+def _problems() -> Iterator[str]:
+    """Every type of problem, by its status."""
+    yield "\n## Problems\n"
+    yield f"A request that is not served is answered with a {_PROBLEM}, whose `type` ends with one of these names.\n"
+    yield "| status | type | meaning |\n|---:|---|---|"
+    for problem in sorted(ProblemType, key=lambda problem: problem.status):
+        yield f"| {problem.status} | `{problem.slug}` | {problem.title} |"
+    yield "\nFrom 500 on, and after 408 and 429, send the same request again later.\n"
 
 
 def _shape(name: str, schema: dict[str, Any]) -> Iterator[str]:
     yield f"(shape-{name.lower()})=\n### {name}\n\n{schema.get('description', '')}\n"
     if schema.get("properties"):
-        yield "| field | type | note |\n|---|---|---|"
+        noted = any("description" in told for told in schema["properties"].values())
+        yield "| field | type | note |\n|---|---|---|" if noted else "| field | type |\n|---|---|"
         for field, told in schema["properties"].items():
-            yield f"| `{field}` | {_type(told)} | {told.get('description', '')} |"
+            yield f"| `{field}` | {_type(told)} |" + (f" {told.get('description', '')} |" if noted else "")
         yield ""
 
 
@@ -116,14 +143,48 @@ def _display(self: Any, node: nodes.Element) -> None:
     raise nodes.SkipNode
 
 
-def fit_to_phones(_app: Sphinx, doctree: nodes.document, _page: str) -> None:
-    """Long lines of commands wrap, but programs and drawn tables scroll; long words in a sentence may break."""
+LONG = 88
+"""Characters of a line that fit between the menus of a small desktop."""
+
+
+def fit_to_screens(_app: Sphinx, doctree: nodes.document, _page: str) -> None:
+    """Long lines of commands wrap, but programs and drawn tables scroll; long words in a sentence may break.
+
+    The empty line that ends a doctest in Markdown is left out. Where a line is long, comments stand behind the code
+    instead of below one another.
+    """
     for block in doctree.findall(nodes.literal_block):
-        if re.search(r"<<'|[│┃]", block.astext()):
-            block["classes"].append("unbroken")
+        if block.rawsource == block.astext():
+            text = block.astext().rstrip("\n")
+            if max(map(len, text.split("\n"))) > LONG:
+                text = re.sub(r"(?<=\S) {3,}(?=# )", "  ", text)
+            block.rawsource, block.children = text, [nodes.Text(text)]
+        if "<<'" in block.astext():
+            block["classes"].append("program")
+        if re.search(r"[│┃]", block.astext()):
+            block["classes"].append("drawn")
     for name in doctree.findall(nodes.literal):
         if max(map(len, name.astext().split()), default=0) > 28:
             name["classes"].append("breakable")
+
+
+MANY, MOST = 7, 9
+"""Columns of a table that has small letters, or smaller ones."""
+NUMBER = re.compile(r"(\d(?:[\d.]*\d)?e-\d+)")
+
+
+def fit_tables(_app: Sphinx, doctree: nodes.document, _page: str) -> None:
+    """Tables with many columns have small letters; no number breaks at its hyphen."""
+    for table in doctree.findall(nodes.table):
+        columns = len(list(table.findall(nodes.colspec)))
+        table["classes"] += ["many-columns"] * (columns >= MANY) + ["most-columns"] * (columns >= MOST)
+        for text in list(table.findall(nodes.Text)):
+            if NUMBER.search(text) and not isinstance(text.parent, nodes.literal):
+                parts = [
+                    nodes.inline("", part, classes=["whole"]) if NUMBER.fullmatch(part) else nodes.Text(part)
+                    for part in NUMBER.split(text)
+                ]
+                text.parent.replace(text, parts)
 
 
 def name_empty_heads(_app: Sphinx, doctree: nodes.document, _page: str) -> None:
@@ -187,21 +248,67 @@ def _sized(found: re.Match[str]) -> str:
 INNER = re.compile(
     "agree_with|asked|bind_to|check_.*|cells|checked_groups|columns|declare_ids|emptied|empty_shard|each_share|end|header|held"
     "|from_sealed|from_state_with_table|interval_name|lines|main|main_name|needs_names|of_one_user|of_shares?|receive"
-    "|redraw_slots|replace_shard|sealed_state|shards_behind|singles|with_traceback|add_note"
+    "|redraw_slots|sealed_state|shards_behind|singles|with_traceback|add_note"
+    "|as_column|describe|grown|index|indices|inside|listed|lookalike|places|respelled|spellings|unchecked"
+    "|keeps|leave_to|mend|same_as|stay|read|write|why_missing|divided"
 )
 """Methods without an underscore that other rooms of the package call, and users do not."""
 
 
-def skip_inner(_app: Sphinx, _what: str, name: str, *_: Any) -> bool | None:
-    """Constants of classes, and what only the package calls, are no part of the reference."""
-    return True if INNER.fullmatch(name) or name.isupper() else None
+def skip_inner(_app: Sphinx, _what: str, name: str, found: Any, *_: Any) -> bool | None:
+    """Constants of classes, what only the package calls, and verbs of tuples are no part of the reference."""
+    of_tuples = getattr(found, "__qualname__", "").startswith("tuple.")
+    return True if of_tuples or INNER.fullmatch(name) or name.isupper() else None
+
+
+TOLD = {
+    "panprivacy.Ids": "Many users at once, as `update_many` takes them: a list, a set or a range of ids, an array, "
+    "a column of pandas, Polars or Arrow, a frame with `column=`, a lazy frame, an Arrow reader, a DuckDB relation, or "
+    "any iterator of ids.",
+    "panprivacy.audit.READ": "In a stream of `sampled`: here the state is read.",
+    "panprivacy.audit.REDRAW": "In a stream of `sampled`: here the state is redrawn, after an announced reading.",
+    "panprivacy.audit.RELEASE": "In a stream of `sampled`: here a release is made.",
+}
+"""What values are for: Python shows the docstring of their type."""
+
+OF_A_NUMBER = re.compile(r"panprivacy\.\w*Release\.(?!noise_)(?:(raw)_)?(\w+?)(?:_(stderr|interval))?")
+ABOUT = {
+    "raw": "`{}` as it was released, before it was brought into its range.",
+    "stderr": "The standard error of `{}`.",
+    "interval": "The confidence interval of `{}`: its two ends.",
+}
+
+
+def tell_values(_app: Sphinx, _what: str, name: str, _value: Any, _options: Any, lines: list[str]) -> None:
+    """Give values a docstring; errors and intervals of a number have that of the number, and fields of tuples none."""
+    about = OF_A_NUMBER.fullmatch(name)
+    if name in TOLD:
+        lines[:] = [TOLD[name], ""]
+    elif about and (about[1] or about[3]):
+        lines[:] = [ABOUT[about[3] or about[1]].format(about[2]), ""]
+    elif lines and lines[0].startswith("Alias for field number"):
+        lines.clear()
+
+
+ARRAYS = re.compile(r"[\w.~]*Buffer \| .*?_NestedSequence\[(?:bool \| int \| float \| )?complex \| bytes \| str\]")
+"""How Sphinx writes NumPy's `ArrayLike`."""
+
+
+def shorten_signature(
+    _app: Sphinx, _what: str, _name: str, _found: Any, _options: Any, signature: str | None, returned: str | None
+) -> tuple[str | None, str | None]:
+    """Write `ArrayLike` instead of all that it stands for."""
+    return (ARRAYS.sub("ArrayLike", signature) if signature else signature), returned
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
     app.add_directive("generated", Generated)
     app.connect("doctree-resolved", name_empty_heads)
-    app.connect("doctree-resolved", fit_to_phones)
+    app.connect("doctree-resolved", fit_to_screens)
+    app.connect("doctree-resolved", fit_tables)
     app.connect("autodoc-skip-member", skip_inner)
+    app.connect("autodoc-process-docstring", tell_values, priority=900)  # after numpydoc
+    app.connect("autodoc-process-signature", shorten_signature)
     app.connect("html-page-context", complete_page, priority=900)  # after the theme
     # No script from elsewhere: browsers draw MathML themselves.
     app.add_html_math_renderer("mathml", (_inline, None), (_display, None))

@@ -5,8 +5,10 @@ import os
 import re
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
 from http.server import SimpleHTTPRequestHandler
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from shutil import which
@@ -23,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).parent / "serve"))
 from browsing import chromium
 
 import panprivacy
-from panprivacy.cli import COMMANDS
+from panprivacy.cli import COMMANDS, app
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -47,6 +49,20 @@ QUESTIONS = {
     "What is not protected?": ("explanation/guarantee.md", ["What is not promised", "Two readings", "Swap"]),
     "A court wants the state: what now?": ("how-to/hand-over-a-state.md", ["rerandomize", "--intrusions"]),
     "How do many machines feed one count?": ("how-to/feed-from-many-processes.md", ["state folder", "s3://"]),
+    "How much memory do ten million users take?": (
+        "how-to/which-estimator.md",
+        ["How much memory?", "(1250000, 5000000)"],
+    ),
+    "A person asks to be forgotten: what now?": (
+        "how-to/count-known-users.md",
+        ["asks you to forget", "remove_many"],
+    ),
+    "What is lost in a crash?": ("how-to/keep-a-state.md", ["After a crash", "never half of both"]),
+    "Which systems, and what stays the same?": (
+        "reference/versions.md",
+        ["Python 3.11 to 3.14", "| stable |", "macOS"],
+    ),
+    "How do we test our program?": ("how-to/check-the-privacy.md", ["SeededCoins", "They protect no one"]),
     "Who checks all of this?": ("how-to/check-the-privacy.md", ["panprivacy audit", "every outcome of its coins"]),
 }
 """What strangers ask, the page that answers it, and words of the answer."""
@@ -111,6 +127,28 @@ def test_the_search_finds_every_command(site: Path) -> None:
         for name in panel:
             assert f'id="command-{name}"' in page
     assert "reference/commands" in (site / "searchindex.js").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def command_page() -> str:
+    """The page of commands, as its generator writes it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(DOCS))
+        return str(import_module("generated").commands())
+
+
+@needs_sphinx
+@pytest.mark.parametrize("command", [name for panel in COMMANDS.values() for name in panel])
+def test_the_page_of_commands_has_the_options_of_the_help(
+    command: str, command_page: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (part,) = re.findall(rf"^\(command-{command}\)=\n(.*?)(?=^\(command-|\Z)", command_page, flags=re.M | re.S)
+    monkeypatch.setenv("COLUMNS", "1000")
+    with suppress(SystemExit):
+        app([command, "--help"])
+    options = r"^(?:\* `|│ [* ]*)(--[a-z-]+(?:,? -[a-z-]+)*)"
+    shown, helped = (re.findall(options, text, flags=re.M) for text in (part, capsys.readouterr().out))
+    assert [each.replace(",", "") for each in shown] == helped
 
 
 @needs_sphinx

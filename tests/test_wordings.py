@@ -30,3 +30,9 @@ def test_no_error_of_a_general_class_is_without_a_code() -> None:
 @pytest.mark.parametrize("tic", ["whoever", "nobody", "so many"])
 def test_sentences_say_who_does_what(tic: str) -> None:
     assert not [found for found in wordings() if tic in found.sentence.lower()]
+
+
+def test_most_codes_have_a_sentence_on_the_page() -> None:
+    told = {found.code for found in wordings() if found.tells}
+    assert len({found.code for found in wordings()} - told) < 10
+    assert "not UTF-8" in page(), "a sentence that has a name in the source is read there"

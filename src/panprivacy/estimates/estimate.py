@@ -52,7 +52,7 @@ class Estimate(NamedTuple):
 
     @property
     def error(self) -> str:
-        """Its standard error as people read it; an error of less than a user is none of 0."""
+        """Its standard error as people read it; an error below one user is not rounded to 0."""
         if self.unit == "users" and self.stderr is not None and 0 < self.stderr < 0.95:
             return f"± {self.stderr:.1g}"
         return f"± {self.stderr:,.{_DIGITS[self.unit]}f}"

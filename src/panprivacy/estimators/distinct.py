@@ -240,9 +240,9 @@ class DistinctCount(Estimator[CountRelease]):
     # --- what it says of itself ---------------------------------------------------------------------------------
 
     def count_stderr_at(self, count: float) -> float:
-        """The standard error that a release now would have, if this were the true count (of each part alike).
+        """The standard error that a release now would have, if this were the true count.
 
-        With categories it is the true count of one of them, whichever.
+        Of a merge, each part is taken to have an equal share of it. With categories, it is the count of one category.
         """
         parts = self._slots.parts
         return float(np.sqrt(parts)) * self._model(self._ledger.pair).stderr(count / parts)

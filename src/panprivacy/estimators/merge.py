@@ -134,12 +134,11 @@ def merge(parts: Sequence[E], *more: object, overlapping: bool = False) -> E:
     of the part that spent most.
 
     `DistinctCount` with ``overlapping=True``: tables that may have seen the same users become one table, as if it had
-    seen them all (see the module), which can be fed and released. The price is a noisier state: of
-    the states' epsilons only ``-ln(1 - prod(1 - e^-eps_i))`` is left, which `merged_epsilon` tells
-    beforehand. A user may have been in every part, so the releases of all parts are added up and come off those that
-    were planned, and the budget of a part stays, since it may have been read. The promise is then kept against one
-    reading of one table, be it a part or the merge; against one reading of all the parts at once, a user in k of them
-    is protected by k times epsilon.
+    seen them all, which can be fed and released. The price is a noisier state: of the states' epsilons only
+    ``-ln(1 - prod(1 - e^-eps_i))`` is left, which `merged_epsilon` tells beforehand. A user may have been in every
+    part, so the releases of all parts are added up and come off those that were planned, and the budget of a part
+    stays, since it may have been read. The promise is then kept against one reading of one table, be it a part or
+    the merge; against one reading of all the parts at once, a user in k of them is protected by k times epsilon.
 
     The merge takes over: the parts are emptied, and refuse any further use. Otherwise one reading of a part and of
     the merge, which is fed on, would be two readings of the same people.

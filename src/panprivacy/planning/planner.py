@@ -363,7 +363,7 @@ def plan(
 
     Examples
     --------
-    >>> from panprivacy.planning import plan
+    >>> from panprivacy import plan
     >>> wanted = plan(universe=1_000_000, epsilon=0.4, alpha=0.1)
     >>> wanted.sample, wanted.memory, round(wanted.probability, 4)
     (4085, 512, 0.0493)
@@ -398,7 +398,7 @@ def plan(
 
     Notes
     -----
-    Some bits of a sample belong to no user, and the key decides how many (see `slots.Sampled`). The plan counts on
+    Some bits of a sample belong to no user, and the key decides how many (see `slots.UserSample`). The plan counts on
     the expected number. A sample that is built has a few users more or fewer, and one user in a hundred moves the
     probability by about 4 in a hundred. Where every user has a bit, every bit has a user.
 

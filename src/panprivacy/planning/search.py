@@ -101,7 +101,7 @@ class Terms:
 def owners(population: int, size: int) -> int:
     """How many slots of a table belong to a user: all, or of a sample the expected number, rounded.
 
-    `slots.Sampled` permutes a range slightly larger than the universe, so a few slots of a sample belong to no user.
+    `slots.UserSample` permutes a range slightly larger than the universe, so a few slots of a sample belong to no user.
 
     >>> owners(100_000, 100_000), owners(100_000, 5000)
     (100000, 4995)

@@ -170,13 +170,13 @@ class ReadyState(Answer):
 
 
 class SourceState(ReadyState):
-    """The same of a source, and how many messages wait at its broker: 0, 1,000, 10,000 and so on."""
+    """Whether a source works, why not, and how many messages wait at its broker: 0, 1,000, 10,000 and so on."""
 
     lag: int | None
 
 
 class Ready(Answer):
-    """Whether all counters and sources do what they should; which do not is told those who may read metrics."""
+    """Whether all counters and sources work; the role metrics is told which do not."""
 
     status: Literal["ready", "not ready"]
     counters: dict[str, ReadyState] | None = None
@@ -194,7 +194,7 @@ class Problem(BaseModel):
 
 
 class Level(Answer):
-    """What a release may be asked with."""
+    """The body of a request for a release: the confidence level of its intervals."""
 
     level: float = Field(default=0.95, gt=0, lt=1)
 
