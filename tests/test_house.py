@@ -7,6 +7,8 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+import pytest
+
 SOURCE = Path(__file__).parents[1] / "src" / "panprivacy"
 HOOKS = "testing.py"
 """The one module that may look inside others: it shows tests and auditors what they need to see."""
@@ -127,6 +129,7 @@ def reaches(modules: dict[str, ast.Module]) -> list[Reach]:
     ]
 
 
+@pytest.mark.slow
 def test_rooms_do_not_reach_into_each_other() -> None:
     found = reaches(parsed())
 
@@ -154,6 +157,7 @@ def parsed_tests() -> dict[str, ast.Module]:
     }
 
 
+@pytest.mark.slow
 def test_tests_use_few_names_that_the_package_hides() -> None:
     known = {name for tree in parsed().values() for name in (*attributes(tree), *variables(tree))}
     hidden = {name for name in known if is_private(name)} - {"_repr_html_"}  # notebooks call this one

@@ -102,6 +102,7 @@ MADE: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MADE)
 def test_whatever_is_given_for_an_argument_python_s_own_errors_and_rows_are_never_shown(name: str) -> None:
     """Every argument of every constructor, with values of every type: it is taken, or refused in one line."""

@@ -149,6 +149,7 @@ def _not_locking(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scratch, "_locking", False)
 
 
+@pytest.mark.slow
 @linux
 @pytest.mark.usefixtures("_not_locking")
 def test_locked_bits_stay_in_memory_those_of_later_tables_too() -> None:

@@ -88,6 +88,7 @@ def test_foreign_bytes_are_corrupt(blob: bytes) -> None:
         pp.load(blob)
 
 
+@pytest.mark.slow
 @given(st.integers(0, 140), st.integers(0, 255))
 def test_a_forged_checksum_does_not_help(position: int, value: int) -> None:
     """Bytes that were altered and sealed again are either refused or a state that keeps its own promise."""

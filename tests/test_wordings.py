@@ -8,6 +8,7 @@ import pytest
 from wordings import PAGE, page, uncoded, wordings
 
 
+@pytest.mark.slow
 def test_the_page_of_errors_is_that_of_the_source() -> None:
     assert PAGE.read_text() == page(), "python tests/wordings.py writes it anew"
 
@@ -23,6 +24,7 @@ def test_a_code_belongs_to_one_kind_of_error() -> None:
     assert not {code: names for code, names in kinds.items() if len(names) > 1}
 
 
+@pytest.mark.slow
 def test_no_error_of_a_general_class_is_without_a_code() -> None:
     assert not uncoded()
 

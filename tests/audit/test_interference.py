@@ -67,6 +67,7 @@ def test_an_unbounded_clock_is_found(make: Callable[..., Any]) -> None:
     assert additions_found(planted) == {"a row dated 2030", "a row of every day"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [audited.windows, audited.actives])
 def test_rows_that_may_end_a_period_end_it_one_by_one(make: Callable[..., Any]) -> None:
     """So a bounded step is not enough: what is exempt by default is exempt for a reason."""
@@ -125,6 +126,7 @@ def _fed_by(columns: Columns, batch: Callable[[Sequence[Row]], Batch], least: in
     return Seen(tuple(False for _ in steps), tuple(coins.released))
 
 
+@pytest.mark.slow
 def test_nobody_decides_over_others_by_how_a_row_is_written() -> None:
     assert counted_with_actions(audited.OTHERS).counts == read_from_lines(audited.OTHERS).counts == (USERS - 1,)
     assert found(Subject("actions", counted_with_actions, ("a row of the first day", "a deletion"))) == []
@@ -150,6 +152,7 @@ def objects_of_counters(steps: Sequence[Step]) -> Seen:
     return Seen(tuple(False for _ in steps), lengths=lengths)
 
 
+@pytest.mark.slow
 def test_nobody_decides_how_often_objects_of_a_store_are_written() -> None:
     assert len(objects_of_counters(audited.OTHERS).lengths) == 4
     assert found(Subject("objects", objects_of_counters, ("a row of the first day", "a deletion"))) == []
@@ -244,6 +247,7 @@ def late_files(steps: Sequence[Step]) -> Seen:
     return Seen(refused, tuple(coins.released), ended=calendar.passed)
 
 
+@pytest.mark.slow
 def test_nobody_decides_over_others_who_wait_for_late_rows() -> None:
     additions = ("a row of the first day", "a row dated 2030", "a late row", "a row without a time")
     assert late_files(audited.OTHERS).counts
@@ -265,6 +269,7 @@ def actives_of_a_pipe(policy: RowPolicy) -> Callable[[Any], Seen]:
     return run
 
 
+@pytest.mark.slow
 def test_nobody_decides_over_others_in_a_pipe_of_actives() -> None:
     live = RowPolicy(ahead=0, late="skip", early="skip")
     assert found(Subject("actives", actives_of_a_pipe(live), (*TIMED, "a row without a time"))) == []
@@ -373,6 +378,7 @@ def test_the_exact_auditor_finds_a_refusal_that_can_be_seen(policy: dict[str, An
     assert isinf(result.worst_loss)
 
 
+@pytest.mark.slow
 def test_the_exact_auditor_finds_a_row_that_moves_the_clock() -> None:
     """A row that ends days makes releases, and an event that draws noise is refused by the auditor."""
     with pytest.raises(NotImplementedError, match="noise was drawn"):

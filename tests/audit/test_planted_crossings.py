@@ -37,6 +37,7 @@ def _one_count(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(composition, "_unread_gaussian", unread_of_one_count)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_one_count")
 @pytest.mark.parametrize("feature", ["2 windows, read once", "2 windows, unread"])
 def test_windows_that_forget_that_a_user_moves_two_counts_are_found(feature: str) -> None:
@@ -90,6 +91,7 @@ class SettingAside(LosingShards):
         return released
 
 
+@pytest.mark.slow
 def test_a_lost_shard_that_is_set_aside_is_one_more_reading() -> None:
     def make(coins: Any) -> Any:
         return SettingAside(Row(Density).build(coins, universe=2, releases=2), coins)
@@ -97,6 +99,7 @@ def test_a_lost_shard_that_is_set_aside_is_one_more_reading() -> None:
     assert not measure(make, Scenario(range(2), 3, releases=2)).holds
 
 
+@pytest.mark.slow
 def test_windows_whose_users_own_a_bit_in_every_category_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """The planted bug: an event counts in the category of its user, whichever it is in, and once more as another's."""
     update = Windows.update
@@ -109,6 +112,7 @@ def test_windows_whose_users_own_a_bit_in_every_category_are_found(monkeypatch: 
     assert not MORE["Windows x Density x categories, read once"]().holds
 
 
+@pytest.mark.slow
 def test_windows_that_state_the_delta_of_one_of_them_for_two_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Beside an epsilon that is just large enough for two deltas, one of them does not do."""
     stated = [3.0]

@@ -57,6 +57,7 @@ def test_events_that_depend_on_a_release_are_tried() -> None:
     assert 1.0005 * fixed < watched(1.0, 1, 3.0, 1) < 1.001 * fixed
 
 
+@pytest.mark.slow
 def test_a_delta_that_holds_at_fixed_moments_only_is_found() -> None:
     """Two releases of a state of epsilon 4: who watches reaches 8 % more than who fixes the moment beforehand."""
     fixed = audit.exact(bit(4.0, 1, (6.0, 0.5)), 1, 3, releases=2, deletions=True).worst_delta

@@ -28,6 +28,7 @@ class FakeClient:
         pass
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("skip", [False, True])
 def test_an_entry_without_the_field_stops_the_source_or_is_told(skip: bool) -> None:
     entries = [(b"%d-0" % i, {b"data" if i % 2 else b"date": b'{"user": %d}' % i}) for i in range(6)]

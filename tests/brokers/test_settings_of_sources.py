@@ -142,6 +142,7 @@ def test_a_state_of_another_size_than_is_asked_for_is_refused(
     assert said in result.stderr
 
 
+@pytest.mark.slow
 def test_help_of_messages_does_not_speak_of_files(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setenv("TERMINAL_WIDTH", "100")
@@ -151,6 +152,7 @@ def test_help_of_messages_does_not_speak_of_files(monkeypatch: pytest.MonkeyPatc
     assert "Events: CSV" in invoke(["density", "--help"]).stdout
 
 
+@pytest.mark.slow
 def test_options_of_density_and_distinct_are_options_of_consume() -> None:
     """But for those of files, and of folders, which messages are not acknowledged from."""
     density, distinct, consume = (

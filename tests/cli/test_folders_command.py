@@ -188,6 +188,7 @@ def test_a_rerandomisation_that_broke_off_is_shown_and_finished(
     assert answer("show", place)["shards_behind"] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lost", [True, False], ids=["lost", "corrupt"])
 def test_a_shard_is_replaced_as_its_error_says(tmp_path: Path, lost: bool) -> None:
     place, said = f"{tmp_path}/flu/", ("-c", "user", "-n", 100, "-e", 50, "--shards", 4)
@@ -269,6 +270,7 @@ def test_a_series_is_released_into_a_folder(tmp_path: Path) -> None:
     assert answer("show", place)["releases_made"] == 3
 
 
+@pytest.mark.slow
 def test_what_a_folder_cannot_do_is_said_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place, file = f"{tmp_path}/flu/", events(tmp_path / "a.csv", range(50))
     feed = ("density", file, "-c", "user", "-n", 100, "-e", 1)

@@ -192,6 +192,7 @@ def test_groups_are_drawn(visits: Path, command: str) -> None:
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_a_release_without_groups_is_one_bar(tmp_path: Path) -> None:
     pp.Density(10, 1.0).release().plot(tmp_path / "bar.png")
     assert (tmp_path / "bar.png").read_bytes().startswith(b"\x89PNG")

@@ -21,6 +21,7 @@ SCREENS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", SCREENS)
 def test_help_fits_a_screen_and_opens_with_an_example(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "100")
@@ -35,6 +36,7 @@ def test_help_fits_a_screen_and_opens_with_an_example(command: str, monkeypatch:
 EVERY = {name: described for panel in COMMANDS.values() for name, described in panel.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", EVERY)
 def test_every_command_has_an_example_whose_options_it_knows(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "200")

@@ -81,6 +81,7 @@ def test_a_start_that_only_the_data_tell_is_pointed_out(parquet: Path) -> None:
     assert "starts on 2026-01-05, which shows when the first event came" in result.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tz", ["UTC", "America/Sao_Paulo"])  # where clocks skipped midnight on 4 November 2018
 @pytest.mark.parametrize("every", ["2d", "week", "36h"])
 @pytest.mark.parametrize("way", [("--releases", 4), ("--anew",)])

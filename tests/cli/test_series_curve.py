@@ -69,6 +69,7 @@ def deleting(path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_where_users_are_deleted_there_is_no_curve(tmp_path: Path) -> None:
     picture, file = tmp_path / "series.svg", deleting(tmp_path / "visits.csv")
     budget = (*BUDGET, "--action", "action", "--releases", 3, *WEEKLY, "--time", "when", "--plot", picture)

@@ -33,6 +33,7 @@ def loaded_by(*commands: list[str]) -> dict[str, set[str]]:
     return {words: set(modules) for words, modules in json.loads(done.stdout).items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "commands",
     [
@@ -45,6 +46,7 @@ def test_help_and_mistakes_load_nothing_heavy(commands: list[list[str]]) -> None
         assert not modules & {*HEAVY, "scipy", "cryptography"}, words
 
 
+@pytest.mark.slow
 def test_a_plan_loads_no_kernels() -> None:
     plan = ["plan", "-n", "100000", "-e", "1"]
     more = [["--alpha", "0.1"], ["--up-to", "4"], ["--density", "0.01"], ["--delta", "1e-9", "--releases", "99"]]
@@ -55,6 +57,7 @@ def test_a_plan_loads_no_kernels() -> None:
         assert not modules & set(HEAVY), words
 
 
+@pytest.mark.slow
 def test_the_check_sees_what_a_command_loads() -> None:
     (modules,) = loaded_by(["demo", "--visits", "10"]).values()
 

@@ -93,6 +93,7 @@ def test_sampled_shards_share_a_key(tmp_path: Path) -> None:
     assert "--shard I/N:KEY" in line
 
 
+@pytest.mark.slow
 def test_counts_of_different_and_of_the_same_users_are_merged(tmp_path: Path) -> None:
     events = tmp_path / "f.csv"
     key = "00112233445566778899aabbccddeeff"

@@ -52,6 +52,7 @@ def test_records_are_what_the_csv_module_reads(rows: list[list[str]]) -> None:
     assert [next(csv.reader(io.StringIO(piece, newline=""))) for piece in pieces] == rows
 
 
+@pytest.mark.slow
 @given(tables, st.integers(0, 11), st.sampled_from([0, 1, 3]))
 def test_the_first_row_with_a_field_too_many_or_too_few_is_found(rows: list[list[str]], at: int, width: int) -> None:
     whole = [["x", "y"], *rows]

@@ -43,6 +43,7 @@ def test_text_ids_are_found_in_a_listed_universe(suffix: str, tmp_path: Path) ->
     assert seen(est) == {0, 2}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".csv", ".ndjson", ".csv.gz", ".parquet", ".arrow"])
 def test_a_file_of_many_blocks_is_read_whole_and_in_order(
     suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

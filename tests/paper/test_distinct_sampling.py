@@ -12,6 +12,7 @@ from panprivacy.testing import SeededCoins
 pytestmark = pytest.mark.filterwarnings(SILENT)
 
 
+@pytest.mark.slow
 def test_below_its_size_it_counts_exactly() -> None:
     est = DistinctSampling(1000, sample=100)
     est.update_many([5, 7, 5, 900])

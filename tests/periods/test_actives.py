@@ -152,6 +152,7 @@ def test_daily_weekly_monthly_and_how_sticky() -> None:
     assert pp.ActiveUsers(5000, 8.0, start=MONDAY, span="21h", every="7h").release().daily is None
 
 
+@pytest.mark.slow
 def test_stickiness_is_the_mean_of_daily_over_the_mean_of_monthly_actives_of_a_cycle() -> None:
     est = pp.ActiveUsers(50_000, 8.0, start=MONDAY, coins=SeededCoins(2))
     came = [np.arange(100 * day, 100 * day + 4_000) for day in range(60)]

@@ -94,6 +94,7 @@ def test_too_few_users_are_told_so_and_what_is_offered_can_be_had(question: Any)
         assert pp.advise(question, **{**ASKED[question], "users": 600, "epsilon": few.instead.epsilon}).possible
 
 
+@pytest.mark.slow
 def test_less_epsilon_than_accepted_is_taken_where_it_is_enough() -> None:
     many, few = (pp.advise("retention", users, error=0.05) for users in (1_000_000, 10_000))
     assert many.plan is not None
@@ -101,6 +102,7 @@ def test_less_epsilon_than_accepted_is_taken_where_it_is_enough() -> None:
     assert many.plan.epsilon < few.plan.epsilon < 1
 
 
+@pytest.mark.slow
 def test_an_epsilon_that_hardly_protects_is_not_offered() -> None:
     hopeless, hard = (pp.advise("share", 300, error=error) for error in (0.02, 0.1))
     assert hopeless.instead is not None
@@ -110,6 +112,7 @@ def test_an_epsilon_that_hardly_protects_is_not_offered() -> None:
     assert hard.verdict.endswith("680 users or epsilon 1.521")
 
 
+@pytest.mark.slow
 def test_a_series_says_who_is_hardly_protected() -> None:
     days, hours = (pp.advise("series", 1_000_000, releases=releases, error=0.01) for releases in (52, 8_760))
     assert "hardly" not in days.verdict
@@ -143,6 +146,7 @@ def test_what_cannot_be_asked_is_refused(code: str, wrong: dict[str, Any]) -> No
         pp.advise(**asked)
 
 
+@pytest.mark.slow
 def test_the_command_prints_json_of_the_same_advice() -> None:
     result = invoke(["advise", "retention", "--users", "5000", "--error", "0.08", "--json"])
     advice = pp.advise("retention", 5000, error=0.08)

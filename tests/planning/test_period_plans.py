@@ -22,6 +22,7 @@ def test_a_planned_error_is_that_of_what_is_built(delta: float | None, span: str
     assert (est.budget.releases, est.delta, built.delta) == (releases + 1, delta or 0.0, delta or 0.0)
 
 
+@pytest.mark.slow
 def test_a_delta_that_is_allowed_is_taken_where_it_errs_less() -> None:
     year = pp.plan_periods("ActiveUsers", 1_000_000, 1.0, span="365d", delta=1e-9)
     assert (year.noise, year.delta, round(year.stderr, 4)) == ("Gaussian", 1e-9, 0.259)
@@ -36,6 +37,7 @@ def test_a_delta_that_is_allowed_is_taken_where_it_errs_less() -> None:
     assert less.epsilon < pp.plan_periods("Retention", 1_000_000, alpha=0.004, releases=100).epsilon
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delta", [None, 1e-9])
 @pytest.mark.parametrize("name", ["ActiveUsers", "Retention"])
 def test_what_a_refusal_offers_can_be_had(name: Any, delta: float | None) -> None:

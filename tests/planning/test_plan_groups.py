@@ -41,6 +41,7 @@ def test_each_group_of_the_built_estimator_has_the_planned_error() -> None:
     assert planned.alpha == max(row.alpha for row in planned.groups)
 
 
+@pytest.mark.slow
 def test_the_least_epsilon_is_one_with_which_every_group_keeps_to_alpha() -> None:
     planned = pp.plan(alpha=0.05, groups=REGIONS)
     risks = [worst_case(law, Fraction(1, 20)).probability for law in laws_of(planned.build())]
@@ -50,6 +51,7 @@ def test_the_least_epsilon_is_one_with_which_every_group_keeps_to_alpha() -> Non
         pp.plan(epsilon=planned.epsilon - 0.01, alpha=0.05, groups=REGIONS)
 
 
+@pytest.mark.slow
 def test_groups_that_are_hardly_larger_than_the_smallest_keep_to_alpha_too() -> None:
     # counts are whole numbers: the group that errs most need not be the smallest
     sizes = {str(users): users for users in range(600, 640, 5)}
@@ -57,6 +59,7 @@ def test_groups_that_are_hardly_larger_than_the_smallest_keep_to_alpha_too() -> 
     assert planned.alpha == max(row.alpha for row in planned.groups)
 
 
+@pytest.mark.slow
 def test_the_smallest_sample_is_told_with_which_every_category_keeps_to_alpha() -> None:
     planned = pp.plan(200_000, 2.0, alpha=0.04, categories=["flu", "cold", "measles"])
     assert planned.sample is not None
@@ -122,6 +125,7 @@ def test_the_groups_of_listed_users_are_planned_for_without_a_word() -> None:
     assert split_of(planned.build()) == planned.split
 
 
+@pytest.mark.slow
 def test_an_error_is_told_of_every_one_of_very_many_groups_and_is_never_understated() -> None:
     sizes = {f"g{i}": 600 + 7 * i for i in range(120)}
     planned = pp.plan(epsilon=3.0, groups=sizes)
@@ -154,6 +158,7 @@ def test_nonsense_about_groups_is_refused_with_what_is_wrong(wish: dict[str, Any
     assert refused.value.code == code
 
 
+@pytest.mark.slow
 def test_the_shell_lists_the_error_of_each_group(tmp_path: Any) -> None:
     asked = invoke(["plan", "--groups", "north=4000,south=1000,west=1010", "-e", "1.5"])
     planned = pp.plan(epsilon=1.5, groups=REGIONS)

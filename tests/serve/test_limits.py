@@ -102,6 +102,7 @@ def resident() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
 
 
+@pytest.mark.slow
 def test_a_body_that_breaks_off_is_freed_without_the_collector_of_cycles(here: Served) -> None:
     head = b"POST /counters/flu/events HTTP/1.1\r\n" + HOST
     head += b"content-type: text/csv\r\ncontent-length: %d\r\n\r\n" % (40 * 2**20)
@@ -121,6 +122,7 @@ def test_a_body_that_breaks_off_is_freed_without_the_collector_of_cycles(here: S
         gc.enable()
 
 
+@pytest.mark.slow
 def test_slow_readers_of_the_page_share_its_bytes_and_are_cut_off(here: Served) -> None:
     request = b"GET /static/plotly.min.js HTTP/1.1\r\n" + HOST + b"\r\n"
     answered(here, request[:-2] + b"connection: close\r\n\r\n")  # reads and packs it

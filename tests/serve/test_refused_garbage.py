@@ -83,20 +83,24 @@ def _octets(thing: object) -> bytes:
     return bytes(thing) if isinstance(thing, bytes | bytearray) else b""
 
 
+@pytest.mark.slow
 def test_a_refused_request_is_no_garbage(here: Served) -> None:
     assert garbage_of(here) == set()
 
 
+@pytest.mark.slow
 def test_a_refused_request_over_tls_is_no_garbage(encrypted: Served) -> None:
     assert garbage_of(encrypted) == set()
 
 
+@pytest.mark.slow
 def test_a_transport_that_refers_to_itself_is_found(encrypted: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     """The planted bug: asyncio's transports keep the addresses of their peers, and refer to themselves."""
     monkeypatch.setattr(connections, "_forget_address", lambda _: None)
     assert len(garbage_of(encrypted)) > 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("leak", [refusal_leaks.frames_of_refusals, refusal_leaks.requests])
 def test_what_refers_to_itself_is_found(
     here: Served, leak: Callable[[], None], monkeypatch: pytest.MonkeyPatch
@@ -138,6 +142,7 @@ FAILURES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("status", "function", "fails"), FAILURES, ids=[name for _, name, _ in FAILURES])
 def test_a_request_that_fails_is_no_garbage(
     here: Served, status: int, function: str, fails: Callable[..., None], monkeypatch: pytest.MonkeyPatch

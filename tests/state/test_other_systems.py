@@ -19,6 +19,7 @@ def test_without_locks_of_posix_states_are_bytes_and_no_files(tmp_path: Path, mo
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_hardening_says_what_windows_lacks() -> None:
     """In a process of its own: hardening cannot be taken back."""
     program = (
