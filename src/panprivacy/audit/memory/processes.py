@@ -382,7 +382,8 @@ class Fetching(Command):
 
     def __init__(self, trial: Trial, pool: UserPool, folders: Folders) -> None:
         self._server = FileServer(len(trial.scenario.steps) + 1, ranged=trial.scenario.ranged)
-        super().__init__(replace(trial, variables=_S3 | {"AWS_ENDPOINT_URL": self._server.url}), pool, folders)
+        store = {**trial.variables, **_S3, "AWS_ENDPOINT_URL": self._server.url}
+        super().__init__(replace(trial, variables=store), pool, folders)
         self._open.callback(self._server.close)
 
     def _files(self) -> list[str]:
@@ -436,8 +437,12 @@ class FileServer:
                     self.wfile.write(_EMPTY)
                     return
                 asked = re.fullmatch(r"bytes=([0-9]+)-([0-9]+)", self.headers["Range"] or "")
-                part = slice(int(asked[1]), int(asked[2]) + 1) if asked and server._ranged else slice(None)
-                self._begin(206, part.stop - part.start) if asked and server._ranged else self.do_HEAD()
+                part = slice(None)
+                if server._ranged and asked:
+                    part = slice(int(asked[1]), int(asked[2]) + 1)
+                    self._begin(206, part.stop - part.start)
+                else:
+                    self.do_HEAD()
                 server._asked[int(name)] += 1
                 with suppress(OSError):  # who asked only whether it is there has gone
                     self.wfile.write(server.files[int(name)].result()[part])
