@@ -3,16 +3,21 @@
 import json
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from textwrap import dedent
+from typing import TypeAlias
 
 import pytest
 
 pytestmark = pytest.mark.slow
 
+Changes: TypeAlias = Callable[..., dict[str, list[str]]]
+
 WATCH = """
-import json, sys
+import json, os, sys
 import numpy as np
 import panprivacy as pp
+import panprivacy.estimators.base  # with the kernels that every estimator loads when it is built
 from panprivacy.paper import FixedLevelPPDS
 
 def loaded():
@@ -35,6 +40,13 @@ def read_only(ids):
     return array
 
 NUMBERS = [5, 2, 9, 998]
+
+for line in sys.stdin:
+    if os.fork() == 0:
+        exec(json.loads(line))
+        os._exit(0)
+    if os.wait()[1]:
+        print("null", flush=True)
 """
 
 COLUMNS = {
@@ -76,15 +88,28 @@ SUBJECTS = {
 }
 
 
-def changes(make: str, events: dict[str, str], planted: str = "") -> dict[str, list[str]]:
-    """Which modules were loaded, and which kernels compiled, by each of some calls in a new process."""
-    script = dedent(WATCH) + f"est = {make}\n{planted}\nfound = {{}}\n"
-    for name, call in events.items():
-        script += f"before = loaded()\n{call}\nfound[{name!r}] = changed(before)\n"
-    run = subprocess.run(
-        [sys.executable, "-c", script + "print(json.dumps(found))"], check=True, capture_output=True, text=True
-    )
-    return {name: changed for name, changed in json.loads(run.stdout).items() if changed}
+@pytest.fixture(scope="module")
+def changes() -> Iterator[Changes]:
+    """Which modules were loaded, and which kernels compiled, by each of some calls in a process of their own.
+
+    It is forked from one that has loaded what every estimator loads before there is any event, and nothing else.
+    """
+    command = [sys.executable, "-c", dedent(WATCH)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as parent:
+        asked, answers = parent.stdin, parent.stdout
+        assert asked is not None
+        assert answers is not None
+
+        def made(make: str, events: dict[str, str], planted: str = "") -> dict[str, list[str]]:
+            script = f"est = {make}\n{planted}\nfound = {{}}\n"
+            for name, call in events.items():
+                script += f"before = loaded()\n{call}\nfound[{name!r}] = changed(before)\n"
+            print(json.dumps(script + "print(json.dumps(found), flush=True)"), file=asked, flush=True)
+            found = json.loads(answers.readline())
+            assert found is not None, "the process failed, and says why on standard error"
+            return {name: changed for name, changed in found.items() if changed}
+
+        yield made
 
 
 def calls_on(name: str) -> dict[str, str]:
@@ -96,22 +121,22 @@ def calls_on(name: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", SUBJECTS)
-def test_no_event_and_no_release_loads_or_compiles_anything(name: str) -> None:
+def test_no_event_and_no_release_loads_or_compiles_anything(name: str, changes: Changes) -> None:
     assert changes(SUBJECTS[name][0], calls_on(name)) == {}
 
 
 @pytest.mark.parametrize("kind", ["int32", "strided", "list"])
 @pytest.mark.parametrize("name", ["sampled", "distinct numbers"])
-def test_neither_does_a_batch_that_comes_first(name: str, kind: str) -> None:
+def test_neither_does_a_batch_that_comes_first(name: str, kind: str, changes: Changes) -> None:
     assert changes(SUBJECTS[name][0], {"first": f"est.update_many({COLUMNS[kind]})"}) == {}
 
 
-def test_a_module_that_the_first_event_loads_is_found() -> None:
+def test_a_module_that_the_first_event_loads_is_found(changes: Changes) -> None:
     planted = "est.update = lambda user: __import__('colorsys')"
     assert changes(SUBJECTS["density"][0], {"update": "est.update(5)"}, planted) == {"update": ["colorsys"]}
 
 
-def test_a_kernel_that_the_first_event_compiles_is_found() -> None:
+def test_a_kernel_that_the_first_event_compiles_is_found(changes: Changes) -> None:
     planted = "import numba, panprivacy.table.kernels as k\nk.late = numba.njit(lambda n: n + 1)\nest.update = k.late"
     found = changes(SUBJECTS["density"][0], {"update": "est.update(5)"}, planted)
     assert "panprivacy.table.kernels.late" in found["update"]
