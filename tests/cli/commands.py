@@ -4,8 +4,11 @@ import json
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+from warm import warm_commands
 
 from command_line import Result, invoke
 
@@ -32,12 +35,17 @@ def refused(*arguments: str | int | float | Path) -> str:
     return line
 
 
-def start(*arguments: str | int | float | Path, program: bool = False, **options: Any) -> subprocess.Popen[bytes]:
-    """Start a command as a process with pipes; as the program itself, it may start itself anew."""
-    how = ["-m", "panprivacy"] if program else ["-c", "from panprivacy.cli import app; app()"]
-    command = [sys.executable, *how, *(str(word) for word in arguments)]
+PROGRAM = [sys.executable, "-m", "panprivacy"]
+"""The program, from nothing; it starts itself anew where memory has to be wiped."""
+APP = [sys.executable, "-c", "from panprivacy.cli import app; app()"]
+"""The same from nothing, as a function that a user's own program calls: it never starts itself anew."""
+
+
+def start(*arguments: str | int | float | Path, command: Sequence[str] = (), **options: Any) -> subprocess.Popen[bytes]:
+    """Start a command as a process with pipes: `APP`, with all loaded that it needs, unless told otherwise."""
+    words = [*(command or [str(warm_commands() / "app")]), *(str(word) for word in arguments)]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    return subprocess.Popen(command, **{**pipes, **options})
+    return subprocess.Popen(words, **{**pipes, **options})
 
 
 def wait_until_written(file: Path, process: subprocess.Popen[bytes]) -> None:

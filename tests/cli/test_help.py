@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
-from commands import refused, run, start
+from commands import PROGRAM, refused, run, start
 
 from drawn import rows
 from panprivacy import __version__
@@ -84,7 +84,7 @@ def test_help_names_the_extra_that_brings_other_sketches() -> None:
 @pytest.mark.slow
 def test_a_terminal_without_the_signs_of_an_answer_is_shown_others() -> None:
     for arguments in (("--help",), ("demo", "--visits", "10")):
-        process = start(*arguments, env={**os.environ, "PYTHONIOENCODING": "ascii"})
+        process = start(*arguments, command=PROGRAM, env={**os.environ, "PYTHONIOENCODING": "ascii"})
         out, errors = process.communicate(timeout=120)
         assert (process.returncode, errors) == (0, b"")
         assert out.isascii()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from commands import start, wait_until_written
+from commands import APP, PROGRAM, start, wait_until_written
 
 from imaged import image_of, until_idle
 from panprivacy.audit.memory.processes import FileServer
@@ -53,7 +53,7 @@ def test_no_id_of_an_earlier_batch_is_in_the_memory_of_a_pipe(
 ) -> None:
     state = tmp_path / "s.pp"
     options = ("distinct", "-", "--ids", "text", "-c", "who", "-e", 1, "--no-release", "--state", state, *timed)
-    left = _left(start(*options, program=True), state, json)
+    left = _left(start(*options, command=PROGRAM), state, json)
     assert left[:-1] == [0] * (BATCHES - 1)
 
 
@@ -61,7 +61,7 @@ def test_a_pipe_that_is_not_started_that_way_keeps_ids(tmp_path: Path) -> None:
     """So the test above would find them."""
     state = tmp_path / "s.pp"
     left = _left(
-        start("distinct", "-", "--ids", "text", "-c", "who", "-e", 1, "--no-release", "--state", state),
+        start("distinct", "-", "--ids", "text", "-c", "who", "-e", 1, "--no-release", "--state", state, command=APP),
         state,
         json=False,
     )
@@ -70,20 +70,20 @@ def test_a_pipe_that_is_not_started_that_way_keeps_ids(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("form", ["csv", "parquet"])
 def test_no_id_of_a_file_is_in_the_memory_of_a_command_that_waits_for_the_next(form: str) -> None:
-    assert _left_of_files(form, program=True) == [0] * 4
+    assert _left_of_files(form, PROGRAM) == [0] * 4
 
 
 def test_a_command_that_reads_urls_and_is_not_started_that_way_keeps_ids() -> None:
     """So the test above would find them."""
-    assert sum(_left_of_files("csv", program=False)) > 0
+    assert sum(_left_of_files("csv", APP)) > 0
 
 
-def _left_of_files(form: str, *, program: bool) -> list[int]:
+def _left_of_files(form: str, command: list[str]) -> list[int]:
     """Serve some files, each when the one before is counted; of each of them, how many ids are found afterwards."""
     pytest.importorskip("aiohttp")
     served, files = FileServer(5), IDS[:4]
     urls = [f"{served.url}/{number}" for number in range(5)]
-    process = start("distinct", *urls, "--ids", "text", "-c", "who", "-e", 1, "-f", form, program=program)
+    process = start("distinct", *urls, "--ids", "text", "-c", "who", "-e", 1, "-f", form, command=command)
     for batch in files:
         frame, out = pl.DataFrame({"who": batch}), io.BytesIO()
         frame.write_csv(out) if form == "csv" else frame.write_parquet(out)

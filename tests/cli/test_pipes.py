@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import IO
 
 import pytest
-from commands import start, wait_until_written
+from commands import PROGRAM, start, wait_until_written
 
 import panprivacy as pp
 from panprivacy.testing import table_of
@@ -155,7 +155,7 @@ def test_what_was_counted_is_on_disk_within_a_second_and_outlasts_kill_9(tmp_pat
 
 
 def test_the_program_starts_itself_anew_and_reads_the_same_input(tmp_path: Path) -> None:
-    process = start(*DENSITY, "--state", tmp_path / "s.pp", "-q", program=True)
+    process = start(*DENSITY, "--state", tmp_path / "s.pp", "-q", command=PROGRAM)
     densities, notes = _ended(process, b"user\n" + _lines(0, 50))
     assert densities == [pytest.approx(0.5, abs=0.1)]
     assert notes == ""

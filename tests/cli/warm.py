@@ -7,12 +7,14 @@ nothing, and what it loads, is tested elsewhere.
 import atexit
 import marshal
 import os
+import select
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import threading
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -20,25 +22,38 @@ from typing import Any, NoReturn
 
 _SOURCE = Path(__file__).parents[2] / "src"
 _CLIENT = """#!{python} -IS
-import marshal, os, socket, sys
+import marshal, os, signal, socket, sys
 with socket.socket(socket.AF_UNIX) as server:
+    for number in {passed}:
+        signal.signal(number, lambda number, _frame: server.send(bytes([number])))
     server.connect({address!r})
     socket.send_fds(server, [b"+"], [0, 1, 2])
-    server.sendall(marshal.dumps((sys.argv[1:], os.getcwd(), dict(os.environ))))
-    server.shutdown(socket.SHUT_WR)
-    sys.exit((server.recv(1) or b"\\x01")[0])
+    said = marshal.dumps((sys.argv, os.getcwd(), dict(os.environ)))
+    server.sendall(len(said).to_bytes(4) + said)
+    status = int.from_bytes(server.recv(2) or b"\\0\\1", signed=True)
+if status < 0:
+    signal.signal(-status, signal.SIG_DFL)
+    os.kill(os.getpid(), -status)
+sys.exit(status)
 """
+_PASSED = [int(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)]
+"""Signals that reach the command; one that kills the client kills it as well."""
 
 
 @cache
 def warm_commands() -> Path:
-    """A folder with a program `panprivacy`, which works until this process ends."""
+    """A folder with a program `panprivacy`, and one called `app` that never starts itself anew.
+
+    They work until this process ends.
+    """
     if sys.platform != "linux":
         return Path(sys.executable).parent
     folder = tempfile.TemporaryDirectory(prefix="panprivacy-warm-")
-    address, client = str(Path(folder.name, "socket")), Path(folder.name, "panprivacy")
-    client.write_text(_CLIENT.format(python=sys.executable, address=address))
-    client.chmod(0o755)
+    address = str(Path(folder.name, "socket"))
+    for name in ("panprivacy", "app"):
+        client = Path(folder.name, name)
+        client.write_text(_CLIENT.format(python=sys.executable, address=address, passed=_PASSED))
+        client.chmod(0o755)
     command, single = [sys.executable, __file__, address], {"OPENBLAS_NUM_THREADS": "1"}
     server = subprocess.Popen(command, env=os.environ | single | {"PYTHONPATH": str(_SOURCE)}, stdout=subprocess.PIPE)
     assert server.stdout is not None
@@ -50,7 +65,7 @@ def warm_commands() -> Path:
         folder.cleanup()
 
     atexit.register(end)
-    return client.parent
+    return Path(folder.name)
 
 
 def _serve(address: str) -> NoReturn:
@@ -69,15 +84,16 @@ def _serve(address: str) -> NoReturn:
         connection, _ = listening.accept()
         if os.fork() == 0:
             listening.close()
-            _answer(connection, cli.main)
+            _answer(connection, {"panprivacy": cli.main, "app": cli.app})
         connection.close()
 
 
-def _answer(connection: socket.socket, main: Any) -> NoReturn:
-    """Run a command in a process of its own, and tell its exit status."""
+def _answer(connection: socket.socket, mains: dict[str, Any]) -> NoReturn:
+    """Run a command in a process of its own, hand signals on to it, and tell its exit status."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     _, handles, _, _ = socket.recv_fds(connection, 1, 3)
-    words, folder, environment = marshal.loads(b"".join(iter(lambda: connection.recv(2**16), b"")))
+    with connection.makefile("rb") as said:
+        (program, *words), folder, environment = marshal.loads(said.read(int.from_bytes(said.read(4))))
     command = os.fork()
     if command == 0:
         connection.close()
@@ -90,11 +106,16 @@ def _answer(connection: socket.socket, main: Any) -> NoReturn:
         sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w", buffering=1)  # noqa: SIM115
         sys.argv = ["panprivacy", *words]
         sys.orig_argv = [sys.executable, "-m", "panprivacy", *words]  # some start themselves anew
-        _run(main)
+        _run(mains[Path(program).name])
     for handle in handles:
         os.close(handle)
+    ended = os.pidfd_open(command)
+    while ended not in select.select([connection.fileno(), ended], [], [])[0]:
+        for number in connection.recv(64) or [signal.SIGKILL]:
+            os.kill(command, number)
     _, status = os.waitpid(command, 0)
-    connection.sendall(bytes([os.waitstatus_to_exitcode(status) & 0xFF]))
+    with suppress(OSError):
+        connection.sendall(os.waitstatus_to_exitcode(status).to_bytes(2, signed=True))
     os._exit(0)
 
 
