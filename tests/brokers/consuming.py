@@ -1,8 +1,7 @@
 """`panprivacy consume` as a process, and who it has counted."""
 
 import subprocess
-import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import numpy as np
 from servers import until
 
 import panprivacy as pp
+from commands import start
 from panprivacy.errors import PanPrivacyError
 from panprivacy.testing import table_of
 
@@ -21,11 +21,9 @@ So the table is a list of who came, and a test that compares 4,000 users with it
 
 
 @contextmanager
-def consuming(*arguments: str | int | Path, program: bool = True) -> Iterator[subprocess.Popen[bytes]]:
-    """The command as a process; as the program itself, it starts itself anew, hardened."""
-    how = ["-m", "panprivacy"] if program else ["-c", "from panprivacy.cli import app; app()"]
-    command = [sys.executable, *how, "consume", *map(str, arguments)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+def consuming(*arguments: str | int | Path, command: Sequence[str] = ()) -> Iterator[subprocess.Popen[bytes]]:
+    """The command as a process, started in one of the ways of `commands`."""
+    with start("consume", *arguments, command=command, stdin=subprocess.DEVNULL) as process:
         try:
             yield process
         finally:

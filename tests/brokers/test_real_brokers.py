@@ -20,6 +20,7 @@ from consuming import CERTAIN, consuming, counted, wait_for
 from servers import KINDS, Server, started, until
 
 import panprivacy as pp
+from commands import APP, PROGRAM
 from imaged import image_of
 from panprivacy.brokers import NO_ANSWER, Broker, Hopeless, Unreachable
 from panprivacy.brokers.redis import Redis
@@ -229,7 +230,7 @@ def _left(server: Server, topic: str, state: Path, *, hardened: bool) -> int:
     """How many ids are found after the last batch, which is left out, as of a pipe: a client's buffers may hold it."""
     server.fill(topic, [b"patient-%018d" % 0])
     arguments = (server.address(topic), "--ids", "text", "-e", 1, "--state", state)
-    with consuming(*arguments, program=hardened) as process:
+    with consuming(*arguments, command=PROGRAM if hardened else APP) as process:
         until(state.exists, "the first message is counted")
         for batch in IDS:
             server.fill(topic, [user.encode() for user in batch])

@@ -20,7 +20,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
 
-_SOURCE = Path(__file__).parents[2] / "src"
+_SOURCE = Path(__file__).parents[1] / "src"
 _CLIENT = """#!{python} -IS
 import marshal, os, signal, socket, sys
 with socket.socket(socket.AF_UNIX) as server:
@@ -32,12 +32,13 @@ with socket.socket(socket.AF_UNIX) as server:
     server.sendall(len(said).to_bytes(4) + said)
     status = int.from_bytes(server.recv(2) or b"\\0\\1", signed=True)
 if status < 0:
-    signal.signal(-status, signal.SIG_DFL)
+    if -status in {passed}:
+        signal.signal(-status, signal.SIG_DFL)
     os.kill(os.getpid(), -status)
 sys.exit(status)
 """
-_PASSED = [int(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)]
-"""Signals that reach the command; one that kills the client kills it as well."""
+_PASSED = [int(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)]
+"""Signals that reach the command, the last one as the one that kills it; a client's death kills it as well."""
 
 
 @cache
@@ -66,6 +67,14 @@ def warm_commands() -> Path:
 
     atexit.register(end)
     return Path(folder.name)
+
+
+class WarmCommand(subprocess.Popen[bytes]):
+    """A client that runs: when it has ended, its command has."""
+
+    def kill(self) -> None:
+        """Kill the command, and then the client."""
+        self.send_signal(signal.SIGUSR2)
 
 
 def _serve(address: str) -> NoReturn:
@@ -112,7 +121,7 @@ def _answer(connection: socket.socket, mains: dict[str, Any]) -> NoReturn:
     ended = os.pidfd_open(command)
     while ended not in select.select([connection.fileno(), ended], [], [])[0]:
         for number in connection.recv(64) or [signal.SIGKILL]:
-            os.kill(command, number)
+            os.kill(command, signal.SIGKILL if number == signal.SIGUSR2 else number)
     _, status = os.waitpid(command, 0)
     with suppress(OSError):
         connection.sendall(os.waitstatus_to_exitcode(status).to_bytes(2, signed=True))

@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from warm import warm_commands
-
 from command_line import Result, invoke
+from warm import WarmCommand, warm_commands
 
 
 def run(*arguments: str | int | float | Path) -> Result:
@@ -45,7 +44,7 @@ def start(*arguments: str | int | float | Path, command: Sequence[str] = (), **o
     """Start a command as a process with pipes: `APP`, with all loaded that it needs, unless told otherwise."""
     words = [*(command or [str(warm_commands() / "app")]), *(str(word) for word in arguments)]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    return subprocess.Popen(words, **{**pipes, **options})
+    return (subprocess.Popen if command else WarmCommand)(words, **{**pipes, **options})
 
 
 def wait_until_written(file: Path, process: subprocess.Popen[bytes]) -> None:
