@@ -11,7 +11,7 @@ from typing import Any
 def serving(handler: Callable[..., Any]) -> Iterator[str]:
     """Serve with this handler, and say where; when this ends, its thread has ended, too."""
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = Thread(target=server.serve_forever)
+        thread = Thread(target=server.serve_forever, args=(0.01,))  # seconds between two looks whether it is to end
         thread.start()
         try:
             yield f"http://127.0.0.1:{server.server_port}"

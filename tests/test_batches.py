@@ -211,6 +211,7 @@ def test_long_chunks_of_a_column_of_text_are_pieces_and_short_ones_are_joined() 
         assert all(piece.n_chunks() == 1 for piece in pieces)  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 def test_an_iterator_is_taken_in_batches_and_keeps_those_before_the_bad_one() -> None:
     """An iterator cannot be walked twice: what came before the batch with the bad id has been taken."""
     long = columns.ITERATOR_BATCH

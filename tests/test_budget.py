@@ -92,6 +92,7 @@ def test_the_split_of_0_4_is_that_of_the_design(size: int, state: float, mse: fl
     assert error(split, size) == pytest.approx(mse, rel=1e-3)
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(
     log_epsilon=st.floats(log(1e-4), log(20)),

@@ -105,6 +105,7 @@ def test_flips_of_short_batches_have_their_thresholds_probability(threshold: int
     assert_flips(np.concatenate([source.below(threshold, 1000) for _ in range(500)]), threshold)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threshold", [2**31, 2**30 + 5])
 def test_single_flips_have_their_thresholds_probability(threshold: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "urandom", np.random.default_rng(1).bytes)

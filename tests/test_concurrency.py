@@ -45,6 +45,7 @@ def test_as_many_releases_are_made_as_planned_however_many_threads_ask() -> None
     assert est.budget.releases_made == 5
 
 
+@pytest.mark.slow
 def test_either_a_release_or_an_observer_has_the_budget_whoever_comes_first() -> None:
     """Both at once would spend it twice; neither would lose it."""
     for _ in range(60):

@@ -63,6 +63,7 @@ def agrees(values: Sequence[float], weights: Sequence[float]) -> bool:
 WEIGHED = st.lists(st.tuples(st.floats(-300, 1300), st.floats(0.01, 100)), min_size=1, max_size=40)
 
 
+@pytest.mark.slow
 @given(WEIGHED)
 def test_the_curve_is_what_pooling_adjacent_violators_finds(points: list[tuple[float, float]]) -> None:
     values, weights = zip(*points, strict=True)

@@ -74,6 +74,7 @@ def test_a_picture_drawn_twice_is_the_same_file(suffix: str, tmp_path: Path) -> 
     assert (tmp_path / f"one{suffix}").read_bytes() == (tmp_path / f"other{suffix}").read_bytes()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs Linux's /dev/full")
 def test_a_full_disk_is_named_with_the_file(tmp_path: Path) -> None:
     from matplotlib.figure import Figure

@@ -171,6 +171,7 @@ def test_tests_use_few_names_that_the_package_hides() -> None:
     assert len(found) <= HIDDEN, "\n".join(found)
 
 
+@pytest.mark.slow
 def test_tests_quote_few_sentences_of_errors() -> None:
     """A test that plants an error, or expects an assertion of its own to fail, may quote it."""
     own = ("AssertionError", "OSError", "BlockingIOError", "KeyboardInterrupt")
@@ -197,6 +198,7 @@ def shell_words(tree: ast.Module) -> list[str]:
     ]
 
 
+@pytest.mark.slow
 def test_words_of_the_shell_are_in_rooms_that_are_run_by_commands() -> None:
     """The service and its command are one program; auditors start commands; a reproduction says how it was started."""
     run = ("cli", "serve", "audit", "experiments")
@@ -220,6 +222,7 @@ def functions(tree: ast.Module) -> Iterator[tuple[str, int]]:
                 yield node.name, (node.end_lineno or 0) - node.lineno + 1 - docstring
 
 
+@pytest.mark.slow
 def test_functions_are_short() -> None:
     long = [f"{file} {name}: {n}" for file, tree in parsed().items() for name, n in functions(tree) if n > LONGEST]
 

@@ -179,6 +179,7 @@ def test_a_fork_amid_a_batch_of_another_thread_leaves_no_lock_behind() -> None:
         assert in_child(lambda: watch.update(3)).startswith("PanPrivacyError: this is a forked process")
 
 
+@pytest.mark.slow
 @forks
 def test_an_observer_and_windows_of_a_child_are_refused_too() -> None:
     watch, days = pp.Continual(100, 9.0), pp.Windows(lambda: pp.Density(100, 1.0), every="1d", start=0)
@@ -204,6 +205,7 @@ def in_process(task: Callable[[], object]) -> str:
     return str(found)
 
 
+@pytest.mark.slow
 @forks
 def test_processes_of_multiprocessing_are_forked_processes() -> None:
     est = pp.Density(100, 1.0)
@@ -310,6 +312,7 @@ def test_an_error_after_the_fork_leaves_the_estimator_with_the_child(error: OSEr
     assert est.emptied
 
 
+@pytest.mark.slow
 @forks
 def test_a_fork_waits_for_the_batch_of_another_thread() -> None:
     """A child would have the scratch of that batch for ever."""

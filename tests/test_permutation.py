@@ -159,6 +159,7 @@ def test_as_many_of_a_structured_set_are_sampled_as_by_chance(name: str) -> None
     assert_samples_like_chance(by_permutation, structured_sets()[name])
 
 
+@pytest.mark.slow
 def test_four_rounds_are_too_few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(users, "ROUNDS", 4)
     with pytest.raises(AssertionError, match="variance"):
@@ -188,6 +189,7 @@ def test_small_universes_are_permuted_well_enough(universe: int) -> None:
     assert_variance(*variance_in_half(universe, users.rounds_for(universe)))
 
 
+@pytest.mark.slow
 def test_six_rounds_are_too_few_for_a_small_universe() -> None:
     with pytest.raises(AssertionError, match="variance"):
         assert_variance(*variance_in_half(24, users.ROUNDS))

@@ -90,6 +90,7 @@ def test_slots_that_are_nobodys_are_taken_for_absent() -> None:
 # --- intervals ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @given(
     estimate=st.floats(-0.5, 1.5),
     level=st.floats(0.5, 0.999),

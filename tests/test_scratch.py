@@ -109,6 +109,7 @@ def test_a_forked_child_finds_zeros_where_the_bits_were() -> None:
     assert bits.sum() == 7000
 
 
+@pytest.mark.slow
 def test_bits_may_be_kept_for_one_child() -> None:
     bits, other = scratch.bit_pages(1000), scratch.bit_pages(1000)
     bits.fill(7)

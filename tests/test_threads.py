@@ -279,6 +279,7 @@ def test_a_coin_for_every_event_of_a_gathered_user_would_be_found(monkeypatch: p
 # --- looking up --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [1, 2])
 def test_listed_users_of_a_long_batch_are_looked_up_once(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     est = pp.Density(pp.Users(np.arange(10**6) * 3), 1.0, coins=Certain())
@@ -295,6 +296,7 @@ def test_listed_users_of_a_long_batch_are_looked_up_once(number: int, monkeypatc
     assert np.array_equal(present(est), np.arange(300_000))
 
 
+@pytest.mark.slow
 def test_a_stranger_to_a_list_changes_nothing_whoever_looks_it_up() -> None:
     est = pp.Density(pp.Users(np.arange(10**6) * 3), 1.0, coins=Certain())
     ids = np.arange(300_000) * 3

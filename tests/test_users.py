@@ -244,6 +244,7 @@ def assert_found(answer: tuple[NDArray[np.uint64], int], expected: list[int]) ->
     assert missing == expected.count(-1)
 
 
+@pytest.mark.slow
 @given(st.lists(words, min_size=1, max_size=50, unique=True), st.lists(words, max_size=50))
 def test_a_directory_finds_every_hash_at_its_position_and_no_other(listed: list[int], others: list[int]) -> None:
     directory = HashIndex(np.array(listed, dtype=np.uint64))

@@ -13,6 +13,7 @@ def test_the_page_of_errors_is_that_of_the_source() -> None:
     assert PAGE.read_text() == page(), "python tests/wordings.py writes it anew"
 
 
+@pytest.mark.slow
 def test_a_code_is_a_few_words() -> None:
     assert not [found for found in wordings() if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+){0,6}", found.code)]
 

@@ -181,6 +181,7 @@ def density(coins: Coins, kind: type[Density] = Density, **more: Any) -> Density
         return kind(2, 3.0, delta=1e-3, coins=coins, **more)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("releases", "slack"), [(1, 8), (2, 20), pytest.param(3, 25, marks=pytest.mark.slow)])
 def test_density_keeps_its_delta_and_does_not_overstate_it_by_far(releases: int, slack: int) -> None:
     """The moment of the reading is fixed here: that it may depend on the releases is part of what is claimed."""

@@ -74,6 +74,7 @@ def test_rows_that_may_end_a_period_end_it_one_by_one(make: Callable[..., Any]) 
     assert additions_found(Subject("by rows", make(late="skip", early="skip"), TIMED)) == {"a row of every day"}
 
 
+@pytest.mark.slow
 def test_a_refusal_of_the_whole_batch_is_found() -> None:
     refusing = Subject("planted", audited.windows(ahead=0), TIMED)
     assert additions_found(refusing) == {*TIMED}

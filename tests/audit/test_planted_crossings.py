@@ -59,6 +59,7 @@ def test_with_a_delta_they_are_found_too() -> None:
     assert any(one.found > 1.2 * DELTA for one in found)
 
 
+@pytest.mark.slow
 def test_a_folder_that_forgets_that_a_user_moves_two_counts_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     change = SharedLedger.change
 

@@ -136,6 +136,7 @@ def test_large_numbers_are_found_one_by_one_and_as_python_integers() -> None:
     assert search(image_of(digits), patterns.of_digits("ids", numbers)) == 0.01
 
 
+@pytest.mark.slow
 def test_random_memory_holds_nothing() -> None:
     """Chance of a false alarm below 2**-40: see `patterns`."""
     image = Image([Segment("[heap]", 1, 0, np.frombuffer(RANDOM.bytes(2**24), dtype=np.uint8))])
@@ -163,6 +164,7 @@ def test_marks_that_are_zeros_and_then_ones_are_not_looked_for() -> None:
     assert not sum(len(windows.keys) for windows in patterns.of_marks(packed(came), SIZE, None))
 
 
+@pytest.mark.slow
 def test_a_categorical_of_any_size_has_a_category_for_every_id(tmp_path: Path) -> None:
     ids = np.array([3, 9_999_999])
     with opened(store(ids, "pandas categorical", tmp_path / "batch")) as column:

@@ -48,6 +48,7 @@ def test_names_are_given_once() -> None:
     assert len({subject.name for subject in SUBJECTS}) == len(SUBJECTS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "subject", [pytest.param(s, marks=[] if s.name in QUICK else [pytest.mark.slow]) for s in PRIVATE], ids=name_of
 )

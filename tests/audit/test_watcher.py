@@ -80,6 +80,7 @@ def test_without_a_reading_only_the_releases_tell() -> None:
     assert watched(state, square, total, 1, readings=0) == pytest.approx(expected, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_two_readings_tell_for_certain_that_somebody_came() -> None:
     assert watched(1.0, 1, 5.0, 1, readings=2) > 0.1
     assert watched(1.0, 1, 5.0, 1, readings=1) < 0.001

@@ -150,6 +150,7 @@ def test_a_pump_that_wipes_nothing_would_be_found(monkeypatch: pytest.MonkeyPatc
         test_what_is_left_when_the_pump_stops_is_wiped()
 
 
+@pytest.mark.slow
 def test_a_slow_counter_is_handed_many_small_batches_and_few_large_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     assert _most_at_once(6) >= 6
     monkeypatch.setattr("panprivacy.brokers.consumer._MOST", 250)  # bytes, of two batches
@@ -182,6 +183,7 @@ def _most_at_once(awaited: int) -> int:
     return most
 
 
+@pytest.mark.slow
 def test_a_broker_that_answers_again_is_told_even_if_it_has_no_messages() -> None:
     broker, counter = FakeBroker([]), FakeCounter()
     said: list[str] = []

@@ -7,9 +7,9 @@ from typing import Any
 
 import polars as pl
 import pytest
-from commands import refused, run, start
 
 import panprivacy as pp
+from commands import refused, run, start
 from panprivacy.planning.search import rounded_up
 
 USERS = 7000
@@ -54,6 +54,7 @@ def test_every_day_is_released_when_it_is_over() -> None:
 ASKED = ("actives", "visits.csv", "-c", "user", "--time", "when", "-n", USERS, "-e", 1, "--start", "2026-01-05")
 
 
+@pytest.mark.slow
 def test_the_loss_is_told_for_a_cycle_that_is_read_and_for_one_that_is_not() -> None:
     alone = rounded_up(pp.ActiveUsers(USERS, 1.0, span="7d", start=MONDAY).unread_loss)
     assert (
@@ -62,6 +63,7 @@ def test_the_loss_is_told_for_a_cycle_that_is_read_and_for_one_that_is_not() -> 
     ) in run(*ASKED, "--span", "7d").stderr
 
 
+@pytest.mark.slow
 def test_with_a_delta_it_is_named_and_the_loss_of_several_cycles_is_that_of_one_law() -> None:
     est = pp.ActiveUsers(USERS, 1.0, span="28d", start=MONDAY, delta=1e-9)
     several = rounded_up(est.loss(13, readings=1))
@@ -79,6 +81,7 @@ def test_a_short_cycle_uses_no_delta_and_says_so() -> None:
     assert "failure probability" not in told
 
 
+@pytest.mark.slow
 def test_a_state_goes_on_on_the_day_that_is_open() -> None:
     first = lines("first.parquet", *WHOM, "--start", "2026-01-05", "--state", "s.pp")
     assert len(first) == 3
@@ -93,6 +96,7 @@ def test_a_state_goes_on_on_the_day_that_is_open() -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("option", "other", "same", "said"),
     [
@@ -189,6 +193,7 @@ def test_a_pipe_goes_by_the_clock() -> None:
     assert last["active"][-1] == pytest.approx(0.5, abs=0.1)
 
 
+@pytest.mark.slow
 def test_days_that_are_mostly_noise_are_announced_before_the_first_release() -> None:
     asked = ("actives", "visits.csv", "-c", "user", "--time", "when", "--start", "2026-01-05", "-e", 1)
     few = run(*asked, "-n", USERS).stderr.splitlines()

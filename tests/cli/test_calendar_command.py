@@ -53,6 +53,7 @@ def test_a_row_that_is_late_is_named_where_no_lateness_is_stated(visits: Path) -
     assert "2026-01-31 23:30:00" in made.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("more", ["0,", "0,2031-01-01"], ids=["no time", "years ahead"])
 def test_one_row_that_is_left_out_does_not_end_the_wait_of_others(more: str, tmp_path: Path) -> None:
     """Its batch is the second of three; the third has rows of the first month."""
@@ -91,6 +92,7 @@ def test_an_early_row_refuses_its_batch_before_anything_is_released(tmp_path: Pa
     assert "until" not in made.stdout
 
 
+@pytest.mark.slow
 def test_rows_that_are_late_may_fill_a_gap_before_rows_that_wait(tmp_path: Path) -> None:
     """Days without rows in between refuse a row only if no row of them can come any more."""
     written(tmp_path, "2026-01-01", "2026-01-04", "2026-01-02", "2026-01-03", users=20)

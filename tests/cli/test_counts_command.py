@@ -6,9 +6,9 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from commands import answer, refused, run, start, wait_until_written
 
 import panprivacy as pp
+from commands import answer, refused, run, start, wait_until_written
 
 TRUTH = (0.75, 0.5, 0.25, 0.0)
 """Shares of 20,000 users who appear at least once, twice, three times, four times."""
@@ -38,6 +38,7 @@ def test_appearances_are_counted(visits: Path) -> None:
     assert abs(alone["mean"] - 1.5) < 8 * alone["mean_stderr"]
 
 
+@pytest.mark.slow
 def test_a_state_goes_on_and_rows_that_are_fed_again_count_again(visits: Path, tmp_path: Path) -> None:
     state = tmp_path / "c.pp"
     command = ("counts", visits, "-c", "who", "-n", 20_000, "-e", 8, "--up-to", 4, "-s", state)
@@ -51,6 +52,7 @@ def test_a_state_goes_on_and_rows_that_are_fed_again_count_again(visits: Path, t
     assert "Counts has no rerandomize" in refused("rerandomize", state)
 
 
+@pytest.mark.slow
 def test_files_are_kept_whole_or_not_at_all(visits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     state = tmp_path / "c.pp"
     command = ("-c", "who", "-n", 20_000, "-s", state)
@@ -107,6 +109,7 @@ def test_shares_are_drawn(visits: Path, tmp_path: Path) -> None:
     assert "cannot draw" in refused(*command, "--plot", "shares.doc")
 
 
+@pytest.mark.slow
 def test_who_and_how_much_have_to_be_said(visits: Path) -> None:
     assert "who could appear?" in refused("counts", visits, "-c", "who", "-e", 1)
     assert "how much privacy?" in refused("counts", visits, "-c", "who", "-n", 20_000)
@@ -140,6 +143,7 @@ def test_groups_of_users_are_answered_with_the_total(visits: Path, patients: Pat
     assert "say --universe-file" in refused("counts", visits, "-c", "who", "-n", 20_000, "-e", 1, "--group", "region")
 
 
+@pytest.mark.slow
 def test_events_in_categories_are_answered_by_category_and_kept(tmp_path: Path) -> None:
     ids = [*range(9000), *range(9000), *range(3000)]
     clinics = ["north"] * 18_000 + ["south"] * 3000

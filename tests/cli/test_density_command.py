@@ -8,10 +8,10 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from commands import answer, refused, run
 from shown import words
 
 import panprivacy as pp
+from commands import answer, refused, run
 
 EXACT = 20  # an epsilon at which 1,000 users are answered to within 20, but for one run in more than 10^9
 
@@ -57,6 +57,7 @@ def test_an_answer_that_is_mostly_noise_says_so(visits: Path) -> None:
     assert "this answer is mostly noise" in after
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("epsilon", "times"), [(11, "59,874"), (100, "e^100")])
 def test_an_epsilon_that_hardly_protects_is_put_in_words(visits: Path, epsilon: float, times: str) -> None:
     command = ("density", visits, "-c", "user", "-n", 1000, "-e")
@@ -73,6 +74,7 @@ def test_an_epsilon_that_is_too_small_is_the_one_that_was_given(visits: Path) ->
         assert message == "panprivacy: epsilon = 1e-09 is too small for 1 release and 0 intrusions"
 
 
+@pytest.mark.slow
 def test_feeding_a_state_whose_releases_are_made_says_that_nobody_will_see_it(visits: Path, tmp_path: Path) -> None:
     command = ("density", visits, "-c", "user", "-n", 1000, "-e", 9, "--state", tmp_path / "s.pp")
     assert "never" not in run(*command).stderr
@@ -89,6 +91,7 @@ def test_several_files_and_globs_are_counted_together(tmp_path: Path) -> None:
     assert found["density"] == pytest.approx(0.75, abs=0.02)
 
 
+@pytest.mark.slow
 def test_users_may_be_listed_in_a_file(tmp_path: Path) -> None:
     pl.DataFrame({"tail": [f"N{i}" for i in range(400)], "year": [2000] * 400}).write_csv(tmp_path / "planes.csv")
     pl.DataFrame({"tail": [f"N{i % 100}" for i in range(300)]}).write_parquet(tmp_path / "flights.parquet")
@@ -98,6 +101,7 @@ def test_users_may_be_listed_in_a_file(tmp_path: Path) -> None:
     assert "there is no such file" in refused(*command, tmp_path / "nope.csv")
 
 
+@pytest.mark.slow
 def test_edges_of_a_graph_are_counted_once(tmp_path: Path) -> None:
     edges = [(u, v) for u in range(30) for v in range(30) if u != v and (u + v) % 2]
     pl.DataFrame(edges, schema=["src", "dst"], orient="row").write_csv(tmp_path / "g.csv")
@@ -106,6 +110,7 @@ def test_edges_of_a_graph_are_counted_once(tmp_path: Path) -> None:
     assert answer(*command, "--directed")["count"] == pytest.approx(450, abs=15)
 
 
+@pytest.mark.slow
 def test_deletions_and_samples(tmp_path: Path) -> None:
     users = list(range(1000))
     frame = pl.DataFrame({"user": users * 2, "do": ["insert"] * 1000 + ["insert", "delete"] * 500})
@@ -116,6 +121,7 @@ def test_deletions_and_samples(tmp_path: Path) -> None:
     assert answer(*command, "--memory", "64 B")["density_stderr"] > 0.01
 
 
+@pytest.mark.slow
 def test_missing_ids_are_skipped_without_a_word(tmp_path: Path) -> None:
     pl.DataFrame({"user": [*range(500), None, None, None], "x": 1}).write_csv(tmp_path / "f.csv")
     command = ("density", tmp_path / "f.csv", "-c", "user", "-n", 1000, "-e", EXACT)
@@ -130,6 +136,7 @@ def test_missing_ids_are_skipped_without_a_word(tmp_path: Path) -> None:
 # --- state ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_state_goes_on_where_the_last_run_ended(tmp_path: Path) -> None:
     state = tmp_path / "flu.pp"
     for i in range(3):
@@ -176,6 +183,7 @@ def test_a_state_that_was_made_for_something_else_is_refused(
     assert state.read_bytes() == before
 
 
+@pytest.mark.slow
 def test_listed_users_must_be_listed_again(tmp_path: Path) -> None:
     (tmp_path / "users.txt").write_text("ada\ngrace\nmary\n")
     (tmp_path / "f.csv").write_text("user\nada\n")
@@ -188,6 +196,7 @@ def test_listed_users_must_be_listed_again(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_bad_row_in_the_first_batch_changes_nothing(tmp_path: Path) -> None:
     state, good, bad = tmp_path / "s.pp", tmp_path / "good.csv", tmp_path / "bad.csv"
     good.write_text("user\n1\n2\n")
@@ -204,6 +213,7 @@ def test_a_bad_row_in_the_first_batch_changes_nothing(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bad.csv", "good.csv", "s.pp"]
 
 
+@pytest.mark.slow
 def test_a_bad_row_later_on_leaves_the_batches_before_it_counted_and_saved(tmp_path: Path) -> None:
     state, good, bad = tmp_path / "s.pp", tmp_path / "good.csv", tmp_path / "bad.csv"
     good.write_text("user\n" + "".join(f"{user}\n" for user in range(600)))
@@ -303,6 +313,7 @@ def test_what_is_wrong_is_said_in_one_line(options: tuple[str | float, ...], cau
     assert cause in refused("density", visits, *options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
 def test_nodes_of_a_graph_may_be_listed_in_a_file(suffix: str, tmp_path: Path) -> None:
     nodes, flights, state = tmp_path / "airports.csv", tmp_path / f"f.{suffix}", tmp_path / "f.pp"

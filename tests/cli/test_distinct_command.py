@@ -4,8 +4,8 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from commands import answer, refused, run
 
+from commands import answer, refused, run
 from panprivacy.cli.output import Output
 
 KEY = "00112233445566778899aabbccddeeff"
@@ -30,6 +30,7 @@ def test_an_interval_without_end_has_none_in_json(capsys: pytest.CaptureFixture[
     assert capsys.readouterr().out == '{"count": 3.5, "interval": [0.0, null], "last": {"x": [null]}}\n'
 
 
+@pytest.mark.slow
 def test_a_state_goes_on_and_shows_itself(visits: Path, tmp_path: Path) -> None:
     state = tmp_path / "d.pp"
     command = ("distinct", visits, "-c", "who", "-e", 8, "--error", 0.05, "--key", KEY, "-s", state)
@@ -42,6 +43,7 @@ def test_a_state_goes_on_and_shows_itself(visits: Path, tmp_path: Path) -> None:
     assert "estimator DistinctCount in the state" in refused("density", visits, "-c", "who", "-s", state)
 
 
+@pytest.mark.slow
 def test_ids_may_be_kept_as_they_are_written(tmp_path: Path) -> None:
     (tmp_path / "f.csv").write_text("who\n" + "".join(f"{i}\n" for i in range(2000)) + "x\n")
     command = ("distinct", tmp_path / "f.csv", "-c", "who", "-e", 8)
@@ -76,6 +78,7 @@ def test_no_row_of_a_pipe_decides_what_ids_are() -> None:
     )
 
 
+@pytest.mark.slow
 def test_an_error_that_holds_for_more_users_only_is_told(visits: Path) -> None:
     told = run("distinct", visits, "-c", "who", "-e", 1, "--error", 0.01).stderr
 

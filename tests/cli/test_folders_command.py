@@ -11,9 +11,9 @@ from time import sleep
 
 import numpy as np
 import pytest
-from commands import answer, refused, run
 
 import panprivacy as pp
+from commands import answer, refused, run
 from panprivacy import testing
 from panprivacy.cli import run as keeping
 from panprivacy.cli.output import Output
@@ -227,6 +227,7 @@ def test_insertions_and_deletions_of_a_file_come_in_their_order(tmp_path: Path) 
     assert answer("release", place)["count"] == pytest.approx(5, abs=0.5)
 
 
+@pytest.mark.slow
 def test_a_batch_of_files_counts_once(tmp_path: Path) -> None:
     place, file = f"{tmp_path}/visits/", events(tmp_path / "a.csv", [*range(2000)] * 2)
     said = ("counts", file, "-c", "user", "-n", 4000, "-e", 60, "--up-to", 4, "-s", place)
@@ -259,6 +260,7 @@ def test_what_ids_are_is_kept_for_other_commands(tmp_path: Path) -> None:
     assert "ids of this estimator are integers" in refused("distinct", file, "-c", "user", "--ids", "text", "-s", place)
 
 
+@pytest.mark.slow
 def test_a_series_is_released_into_a_folder(tmp_path: Path) -> None:
     place, file = f"{tmp_path}/flu/", tmp_path / "a.csv"
     file.write_text("user,day\n" + "".join(f"{user},2026-01-{1 + user // 10:02d}\n" for user in range(40)))

@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from commands import answer, refused, run
 
 import panprivacy as pp
+from commands import answer, refused, run
 from panprivacy import testing
 
 USERS = 6000
@@ -92,6 +92,7 @@ def test_categories_are_read_from_every_format(visits: Path, command: str, endin
     assert rows[0]["count"] > rows[1]["count"] > rows[2]["count"] + 500
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["density", "distinct"])
 def test_a_state_knows_its_categories(visits: Path, command: str) -> None:
     state = visits.with_suffix(".pp")
@@ -107,6 +108,7 @@ def test_a_state_knows_its_categories(visits: Path, command: str) -> None:
     assert [row["group"] for row in json.loads(run("show", state, "--json").stdout)["last"]["groups"]] == CLINICS
 
 
+@pytest.mark.slow
 def test_a_state_with_groups_is_fed_with_the_same_list(visits: Path, patients: Path) -> None:
     state, listed = visits.with_suffix(".pp"), ("--universe-file", f"{patients}:id")
     feed = ("density", visits, "-c", "user", *listed)

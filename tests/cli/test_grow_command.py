@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import pytest
-from commands import answer, refused, run
 
 import panprivacy as pp
+from commands import answer, refused, run
 
 
 @pytest.fixture
@@ -19,6 +19,7 @@ def lists(tmp_path: Path) -> tuple[Path, Path, Path]:
     return old, new, state
 
 
+@pytest.mark.slow
 def test_a_state_grows_with_its_list_and_is_fed_with_the_new_one(lists: tuple[Path, Path, Path]) -> None:
     old, new, state = lists
     result = run("grow", state, "--from", f"{old}:id", "--to", new)

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
-from commands import PROGRAM, refused, run, start
 
+from commands import PROGRAM, refused, run, start
 from drawn import rows
 from panprivacy import __version__
 from panprivacy.cli import COMMANDS, all_commands
@@ -110,6 +110,7 @@ def test_completion_knows_commands_and_options(shell: Literal["bash", "zsh", "fi
         assert word in script
 
 
+@pytest.mark.slow
 def test_bench_prints_who_is_private() -> None:
     result = run("bench", "--events", 20_000, "--users", 1000, "--rounds", 1)
     assert result.exit_code == 0, result.output

@@ -6,9 +6,9 @@ from typing import Any
 
 import polars as pl
 import pytest
-from commands import answer, refused, run
 
 import panprivacy as pp
+from commands import answer, refused, run
 from panprivacy import testing
 
 FORMATS = ["csv", "ndjson", "parquet", "arrow"]
@@ -116,6 +116,7 @@ def test_a_column_of_text_is_refused_whole_where_ids_are_integers(suffix: str, t
     assert "column 'user' holds text, and ids are integers here; ids that are text need --universe-file FILE" in line
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", FORMATS)
 def test_a_state_of_integers_refuses_a_leading_zero(suffix: str, tmp_path: Path) -> None:
     assert run(*feed(written(tmp_path / "a.csv", list(range(USERS))))).exit_code == 0
@@ -155,6 +156,7 @@ def files(folder: Path) -> tuple[Path, Path]:
     return folder / "users.csv", folder / "visits.csv"
 
 
+@pytest.mark.slow
 def test_strangers_whom_the_list_spells_otherwise_are_refused_with_the_option_that_helps(tmp_path: Path) -> None:
     users, visits = files(tmp_path)
     asked = ("density", visits, "-c", "user", "--universe-file", f"{users}:id", "-e", 20)
@@ -168,6 +170,7 @@ def test_strangers_whom_the_list_spells_otherwise_are_refused_with_the_option_th
     assert answer(*asked, "--normalize", "all", "--skip-outside")["density"] == pytest.approx(1, abs=0.05)
 
 
+@pytest.mark.slow
 def test_normalize_is_for_a_list_and_says_what_it_takes(tmp_path: Path) -> None:
     users, visits = files(tmp_path)
     asked = ("density", visits, "-c", "user", "-e", 20)

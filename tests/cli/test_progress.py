@@ -33,6 +33,7 @@ def _shown(files: list[str], batches: list[Batch], monkeypatch: pytest.MonkeyPat
     return terminal.getvalue()
 
 
+@pytest.mark.slow
 def test_the_bar_tells_bytes_events_a_second_and_the_time_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = pl.DataFrame({"user": range(1000)})
     for name in ("a.csv", "b.csv"):
@@ -45,6 +46,7 @@ def test_the_bar_tells_bytes_events_a_second_and_the_time_left(tmp_path: Path, m
     assert ":" in shown
 
 
+@pytest.mark.slow
 def test_a_pipe_has_no_end_to_wait_for(monkeypatch: pytest.MonkeyPatch) -> None:
     shown = _shown([], [Batch("standard input", pl.DataFrame({"user": [1]}), 0, 2000)], monkeypatch)
     assert "2.0" in shown

@@ -3,8 +3,9 @@
 from pathlib import Path
 
 import pytest
-from commands import refused, run
 from weekly import BUDGET, WEEKLY, rows, visits
+
+from commands import refused, run
 
 TIMED = (*WEEKLY, "--time", "when")
 
@@ -42,6 +43,7 @@ def test_of_a_pipe_the_number_of_periods_is_asked_for_and_no_folder_is_made(tmp_
     assert not folder.exists()
 
 
+@pytest.mark.slow
 def test_a_state_that_is_there_knows_its_releases(tmp_path: Path) -> None:
     file, kept = rows(tmp_path / "visits.csv", "2026-01-05", "2026-01-12"), tmp_path / "flu.pp"
     start = ("--time", "when", "--start", "2026-01-05", "--state", kept)

@@ -6,6 +6,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+
 from commands import answer, refused, run
 
 USERS = 20_000
@@ -65,6 +66,7 @@ def test_periods_of_one_file_are_cut_by_its_times() -> None:
     assert [released["period_over"] for released in releases] == [True, True, False]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("folder")
 def test_a_state_goes_on_with_its_periods_by_their_times() -> None:
     timed("2026-01-05", "2026-01-12")
@@ -104,6 +106,7 @@ def test_newcomers_are_counted_instead_if_they_are_asked_for() -> None:
     assert said["newcomers_stderr"] < said["returned_stderr"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("folder")
 def test_another_question_or_plan_than_that_of_the_state_is_refused() -> None:
     assert run("retention", "january.csv", *WHOM, "-s", "r.pp", "--releases", 3).exit_code == 0
@@ -113,6 +116,7 @@ def test_another_question_or_plan_than_that_of_the_state_is_refused() -> None:
     assert run(*again, "--releases", 3).exit_code == 0
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("folder")
 def test_what_cannot_be_is_said_in_one_line() -> None:
     assert "which events are the second period?" in refused("retention", "january.csv", *WHOM)

@@ -7,8 +7,9 @@ from typing import Any
 
 import polars as pl
 import pytest
-from commands import refused, run
 from weekly import BUDGET, FROM, USERS, WEEKLY, WEEKS, rows, visits, visits_file
+
+from commands import refused, run
 
 
 @pytest.fixture(params=["parquet", "csv", "ndjson", "seconds.csv", "zone.csv"])
@@ -103,6 +104,7 @@ def test_a_first_row_that_is_earlier_moves_the_bounds_of_no_period(
         assert with_earlier.index(alone[0]) <= 2
 
 
+@pytest.mark.slow
 def test_rows_without_a_time_do_not_decide_when_a_series_begins(tmp_path: Path) -> None:
     path = rows(tmp_path / "visits.csv", "", "2026-01-06", "never", "2026-01-13")
     weeks = lines(path, *BUDGET, "--releases", WEEKS, *WEEKLY, "--time", "when", "--early", "skip")
@@ -119,6 +121,7 @@ def test_weeks_in_which_nothing_happened_are_released_too(parquet: Path) -> None
     assert [week["density"] for week in weeks] == pytest.approx([0, 0, 0.25, 0.5, 0.75, 1.0], abs=0.05)
 
 
+@pytest.mark.slow
 def test_events_after_the_last_planned_release_are_counted_and_not_released(parquet: Path) -> None:
     weeks = lines(parquet, *BUDGET, "--releases", 2, *WEEKLY, "--time", "when")
 
@@ -127,12 +130,14 @@ def test_events_after_the_last_planned_release_are_counted_and_not_released(parq
     assert "panprivacy: all planned releases are made: later events are counted and will never" in result.stderr
 
 
+@pytest.mark.slow
 def test_many_releases_are_audited_by_the_formula(parquet: Path) -> None:
     line = audit(parquet, *BUDGET, "--releases", 28, "--release-every", "1d", "--time", "when")
 
     assert line.endswith("of epsilon 12 (by the exact formula): holds")
 
 
+@pytest.mark.slow
 def test_a_file_that_is_not_sorted_is_refused_and_nothing_is_released(tmp_path: Path) -> None:
     frame, kept = visits(), tmp_path / "flu.pp"
     path = tmp_path / "late.csv"
@@ -146,6 +151,7 @@ def test_a_file_that_is_not_sorted_is_refused_and_nothing_is_released(tmp_path: 
     assert not kept.exists()
 
 
+@pytest.mark.slow
 def test_rows_of_one_period_come_in_any_order(tmp_path: Path) -> None:
     path = tmp_path / "shuffled.csv"
     pl.concat(week.sample(fraction=1, shuffle=True, seed=1) for week in visits().iter_slices(USERS // WEEKS)).write_csv(
@@ -156,12 +162,14 @@ def test_rows_of_one_period_come_in_any_order(tmp_path: Path) -> None:
     assert [week["density"] for week in weeks] == pytest.approx([0.25, 0.5, 0.75, 1.0], abs=0.05)
 
 
+@pytest.mark.slow
 def test_rows_after_the_last_release_come_in_any_order(tmp_path: Path) -> None:
     path = rows(tmp_path / "visits.csv", "2026-01-05", "2026-01-12", "2026-03-01", "2026-02-01")
 
     assert len(lines(path, *BUDGET, "--releases", 1, *WEEKLY, *FROM)) == 1
 
 
+@pytest.mark.slow
 def test_files_out_of_order_are_refused_and_what_was_released_stays(tmp_path: Path) -> None:
     first = rows(tmp_path / "b.csv", "2026-01-05", "2026-01-12")
     second = rows(tmp_path / "a.csv", "2026-01-06")
@@ -196,6 +204,7 @@ def test_a_row_ends_no_more_than_the_open_period(tmp_path: Path, times: tuple[st
     assert not kept.exists()
 
 
+@pytest.mark.slow
 def test_a_row_far_ahead_is_counted_once_all_releases_are_spent(tmp_path: Path) -> None:
     path, kept = rows(tmp_path / "visits.csv", "2026-01-05"), tmp_path / "flu.pp"
     options = (*WEEKLY, *FROM, "--state", kept)
@@ -207,6 +216,7 @@ def test_a_row_far_ahead_is_counted_once_all_releases_are_spent(tmp_path: Path) 
     assert run("density", far, "-c", "user", *options).exit_code == 0
 
 
+@pytest.mark.slow
 def test_as_many_quiet_weeks_are_taken_as_ahead_says(tmp_path: Path) -> None:
     path = rows(tmp_path / "visits.csv", "2026-01-05", "2026-01-26", "2026-02-02", "2027-01-01")
     weeks = lines(path, *BUDGET, "--releases", WEEKS, *WEEKLY, *FROM, "--ahead", 3)
@@ -214,6 +224,7 @@ def test_as_many_quiet_weeks_are_taken_as_ahead_says(tmp_path: Path) -> None:
     assert len(weeks) == 4, "what comes after the last planned release is one period that never ends"
 
 
+@pytest.mark.slow
 def test_late_and_early_rows_are_left_out_one_by_one_where_that_is_asked_for(tmp_path: Path) -> None:
     """The rows of one user neither refuse the file nor move the clock."""
     good = [(user, "2026-01-05" if user < 2000 else "2026-01-12") for user in range(4000)]
@@ -227,6 +238,7 @@ def test_late_and_early_rows_are_left_out_one_by_one_where_that_is_asked_for(tmp
     assert "--late: about the times of rows; say --time NAME" in refused("density", path, *BUDGET, "--late", "skip")
 
 
+@pytest.mark.slow
 def test_a_state_goes_on_with_the_series(tmp_path: Path) -> None:
     frame, kept = visits(), tmp_path / "flu.pp"
     early, late = tmp_path / "early.csv", tmp_path / "late.csv"
@@ -244,6 +256,7 @@ def test_a_state_goes_on_with_the_series(tmp_path: Path) -> None:
     assert "say when its first period started" in again
 
 
+@pytest.mark.slow
 def test_a_state_that_has_not_released_yet_needs_its_start_as_well(tmp_path: Path) -> None:
     path, kept = rows(tmp_path / "visits.csv", "2026-01-05"), tmp_path / "flu.pp"
     lines(path, *BUDGET, "--releases", WEEKS, *WEEKLY, "--time", "when", "--state", kept)
@@ -339,6 +352,7 @@ def test_without_events_a_start_is_needed(tmp_path: Path) -> None:
     assert len(lines(path, *BUDGET, "--releases", 1, *WEEKLY, *FROM)) == 1
 
 
+@pytest.mark.slow
 def test_a_bad_id_in_a_later_period_of_a_batch_is_found_before_anything_is_released(tmp_path: Path) -> None:
     state, file = tmp_path / "s.pp", tmp_path / "visits.csv"
     visits().with_columns(user=pl.when(pl.col("user") == USERS - 1).then(USERS).otherwise("user")).write_csv(file)

@@ -10,12 +10,12 @@ from typing import Any
 
 import polars as pl
 import pytest
-from commands import run
 from rich.console import Console
 from weekly import BUDGET, FROM, MONDAY, USERS, WEEKLY, WEEKS, rows, visits, visits_file
 
 import panprivacy as pp
 from altered import altered
+from commands import run
 from panprivacy.cli import published
 from panprivacy.cli.published import draw_rows
 from panprivacy.periods import DAY
@@ -40,6 +40,7 @@ def falls(values: list[float]) -> int:
     return sum(later < earlier for earlier, later in pairwise(values))
 
 
+@pytest.mark.slow
 def test_releases_of_little_epsilon_fall_and_their_curve_never_does(parquet: Path) -> None:
     points = curve_of("density", parquet, *NOISY)
 
@@ -95,6 +96,7 @@ def test_a_terminal_shows_the_curve_as_a_table() -> None:
     assert re.search("│ until 1970-01-03 │ density 0\\.0[0-9]{3} │ users [0-9]+ +│", captured.get())
 
 
+@pytest.mark.slow
 def test_one_release_is_its_own_curve_and_is_not_shown_twice(tmp_path: Path) -> None:
     path = rows(tmp_path / "visits.csv", "2026-01-05")
     series = (path, *BUDGET, "--releases", 1, *WEEKLY, *FROM)

@@ -6,11 +6,11 @@ from typing import Any
 
 import polars as pl
 import pytest
-from commands import run
 from weekly import BUDGET, FROM, USERS, WEEKLY, WEEKS, visits
 
 import panprivacy as pp
 from altered import altered
+from commands import run
 from panprivacy.cli import published
 from panprivacy.cli.output import Output
 from panprivacy.cli.published import draw_rows
@@ -38,6 +38,7 @@ def grouped(clinics: Path) -> tuple[Any, ...]:
     return ("density", clinics, "-c", "user", "--universe-file", listed, "--group", "region", "-e", 12, *SERIES)
 
 
+@pytest.mark.slow
 def test_every_category_is_printed_in_every_period(clinics: Path) -> None:
     lines = run("density", clinics, *BUDGET, *BY, *SERIES).stdout.splitlines()
     heads = [line.split(": ")[:2] for line in lines[: 3 * WEEKS]]
@@ -47,6 +48,7 @@ def test_every_category_is_printed_in_every_period(clinics: Path) -> None:
     assert "density 0.5" in lines[3 * WEEKS - 1], "half of the users have been to the south"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["group", "category"])
 def test_every_group_has_a_curve(clinics: Path, kind: str) -> None:
     command = grouped(clinics) if kind == "group" else ("density", clinics, *BUDGET, *BY, *SERIES)
@@ -58,6 +60,7 @@ def test_every_group_has_a_curve(clinics: Path, kind: str) -> None:
     assert f"{names[0]}: monotone curve through {WEEKS} releases" in lines
 
 
+@pytest.mark.slow
 def test_curves_of_groups_never_fall_though_releases_do(capsys: pytest.CaptureFixture[str]) -> None:
     est = pp.Density(USERS, 1.0, releases=30, categories=["north", "south"])
     rows = [published.Dated(published.UNTIL, day * DAY, est.release()) for day in range(1, 31)]
@@ -69,6 +72,7 @@ def test_curves_of_groups_never_fall_though_releases_do(capsys: pytest.CaptureFi
         assert fitted == sorted(fitted)
 
 
+@pytest.mark.slow
 def test_a_group_may_be_called_anything(clinics: Path) -> None:
     listed = clinics.with_name("patients.csv")
     listed.write_text(listed.read_text().replace("coast", "all"))
@@ -198,12 +202,14 @@ def test_the_picture_names_the_delta(clinics: Path) -> None:
     assert "4 releases, epsilon 12, delta 1e-09 in all" in picture.read_text()
 
 
+@pytest.mark.slow
 def test_bars_are_called_by_their_column(clinics: Path) -> None:
     picture = clinics.with_suffix(".svg")
     assert run("density", clinics, *BUDGET, *BY, "--plot", picture).exit_code == 0
     assert "Who has appeared, by clinic" in picture.read_text()
 
 
+@pytest.mark.slow
 def test_json_says_whether_a_period_is_over(clinics: Path) -> None:
     lines = run("density", clinics, *BUDGET, *BY, *SERIES, "--json").stdout.splitlines()
     periods = [line for line in map(json.loads, lines) if "monotone" not in line]

@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from commands import answer, refused, run
 
 import panprivacy as pp
+from commands import answer, refused, run
 from panprivacy.state import StateFile
 
 
@@ -20,6 +20,7 @@ def _shard(tmp_path: Path, i: int, of: int = 2) -> Path:
     return state
 
 
+@pytest.mark.slow
 def test_shards_are_merged_into_the_whole(tmp_path: Path) -> None:
     north, south, whole = _shard(tmp_path, 0), _shard(tmp_path, 1), tmp_path / "all.pp"
     result = run("merge", north, south, "-o", whole)
@@ -72,6 +73,7 @@ def test_a_part_that_is_in_use_is_not_merged(tmp_path: Path) -> None:
     assert not (tmp_path / "x.pp").exists()
 
 
+@pytest.mark.slow
 def test_a_merge_tells_of_shards_that_are_not_there(tmp_path: Path) -> None:
     parts = [_shard(tmp_path, i, of=3) for i in range(3)]
     assert "0.pp alone is nothing to merge" in refused("merge", parts[0], "-o", tmp_path / "one.pp")
@@ -80,6 +82,7 @@ def test_a_merge_tells_of_shards_that_are_not_there(tmp_path: Path) -> None:
     assert "shards hold" not in run("merge", tmp_path / "two.pp", parts[2], "-o", tmp_path / "all.pp").stderr
 
 
+@pytest.mark.slow
 def test_sampled_shards_share_a_key(tmp_path: Path) -> None:
     events = tmp_path / "f.csv"
     events.write_text("user\n1\n")

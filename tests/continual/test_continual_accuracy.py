@@ -60,6 +60,7 @@ def test_all_observations_of_a_run_err_by_at_most_alpha_in_all_but_beta_of_the_r
     assert max(errors) > accuracy.alpha / 2  # the statement says something
 
 
+@pytest.mark.slow
 def test_an_observer_that_is_blind_to_drift_breaks_the_statement() -> None:
     blind = []
     for seed in range(8):

@@ -272,6 +272,7 @@ def test_a_window_that_is_not_read_gives_away_its_release_only() -> None:
         windows.loss(windows=-1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("releases", "exactly"), [(1, True), (2, False)])
 def test_the_auditor_confirms_what_an_unread_window_gives_away(releases: int, exactly: bool) -> None:
     windows = Windows(lambda: pp.Density(2, 1.0, releases=releases), "1d")

@@ -41,6 +41,7 @@ def test_the_auditor_finds_a_coin_of_it_that_is_wrong(monkeypatch: pytest.Monkey
     assert not subject.audit(Case(epsilon=1.0)).holds
 
 
+@pytest.mark.slow
 def test_it_is_crossed_with_all_features() -> None:
     (row,) = (row for row in rows() if row.kind is HalfSample)
     cells = {column.title: column.cell for column in COLUMNS}

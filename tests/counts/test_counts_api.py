@@ -38,6 +38,7 @@ def test_the_answer_is_near_the_truth() -> None:
     assert (r.universe, r.up_to, r.number, r.secure) == (50_000, 4, 1, False)
 
 
+@pytest.mark.slow
 def test_estimates_are_within_their_intervals_and_ranges() -> None:
     for seed in range(20):
         r = pp.Counts(30, 0.5, up_to=6, coins=SeededCoins(seed)).release()

@@ -62,6 +62,7 @@ def test_several_releases_and_two_users_lose_what_is_claimed(releases: int, only
     assert result.worst_loss == pytest.approx(result.claimed, abs=1e-14)
 
 
+@pytest.mark.slow
 def test_the_share_of_the_state_is_what_the_state_loses() -> None:
     result = audit.exact(counts(users=2, up_to=3), 2, 3, releases=0, deletions=True)
 
@@ -165,6 +166,7 @@ def _worst_delta(est: Counts, narrower: int) -> float:
     return max(float(np.maximum(one - beyond * other, 0).sum()) for one, other in product(laws, repeat=2))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("epsilon", "delta"), [(3.0, 1e-3), (3.0, 1e-4), (6.0, 1e-3)])
 @pytest.mark.filterwarnings("ignore:delta .* is a probability")
 def test_gaussian_releases_keep_epsilon_and_delta(epsilon: float, delta: float) -> None:

@@ -213,6 +213,7 @@ def avalanche(ids: NDArray[np.uint64], hash_of: Callable[[NDArray[np.uint64]], N
     return worst
 
 
+@pytest.mark.slow
 def test_every_bit_of_an_id_moves_every_bit_of_its_hash() -> None:
     # 4,096 pairs of bits, each within 6.5 standard errors but once in 1.2e10: a false alarm in 3 million.
     ids = np.random.default_rng(3).integers(0, 2**64, 30_000, dtype=np.uint64)

@@ -76,6 +76,7 @@ def test_a_user_in_one_of_the_merged_tables_loses_no_more_though_all_are_read(ov
     assert audit.exact(make, [3, 5], length=2).holds
 
 
+@pytest.mark.slow
 def test_a_user_in_two_tables_that_are_read_together_loses_less_than_twice_as_much() -> None:
     def make(coins: Coins) -> Parts:
         return Parts([tiny(coins, levels=1) for _ in range(2)], {3: [0, 1]}, overlapping=True)

@@ -25,6 +25,7 @@ def test_an_error_holds_between_the_two_counts_and_not_beyond(error: float) -> N
     assert est.count_stderr_at(last + 1) / (last + 1) > error
 
 
+@pytest.mark.slow
 def test_a_smaller_error_holds_from_a_larger_count_on() -> None:
     """At 23,570 users a table for 0.1 % errs more than one for 1 %, and neither keeps its word there."""
     assert 23_570 < reach(0.01)[0] < reach(0.001)[0]
@@ -32,6 +33,7 @@ def test_a_smaller_error_holds_from_a_larger_count_on() -> None:
     assert fine > coarse > 0.01
 
 
+@pytest.mark.slow
 def test_tables_side_by_side_keep_to_a_smaller_error_from_more_users_on() -> None:
     """Three parts with a third of the users each: variances add, so the relative error falls with the root of three."""
     key = bytes(16)

@@ -22,6 +22,7 @@ def test_every_display_says_the_same_count() -> None:
     assert said(repr(est)) == said(str(est.card().text)) == said((PAGES / "README.md").read_text(encoding="utf-8"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("asked", [{}, {"error": 0.02}, {"buckets": 256}, {"epsilon": 0.3}, {"releases": 20}])
 def test_it_is_the_count_from_which_on_the_error_holds(asked: dict[str, float]) -> None:
     est = pp.DistinctCount(**{"epsilon": 1.0, **asked})  # type: ignore[arg-type]

@@ -81,6 +81,7 @@ def test_the_recipe_for_duckdb_counts(tmp_path: Path, monkeypatch: pytest.Monkey
     assert users_of(est) == list(range(0, 100, 2))
 
 
+@pytest.mark.slow
 def test_the_function_for_flink_sends_its_rows_and_keeps_none(
     counter: tuple[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

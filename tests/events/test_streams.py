@@ -152,6 +152,7 @@ def test_streams_that_cannot_be_read_are_named(data: bytes, named: tuple[str, ..
         _ids(data, 1000)
 
 
+@pytest.mark.slow
 def test_no_damage_goes_further_than_bad_input() -> None:
     generator, whole = random.Random(1), arrow_stream(FRAME[:20])
     refused = 0

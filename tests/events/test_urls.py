@@ -84,6 +84,7 @@ def test_every_format_is_read_from_a_store(suffix: str, tmp_path: Path, memory: 
     assert len(pp.Users(url, "user")) == 1000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ranges", [False, True])
 @pytest.mark.parametrize("suffix", [".csv.gz", ".ndjson", ".parquet", ".arrow"])
 def test_every_format_is_read_from_a_web_server(
@@ -205,6 +206,7 @@ def test_what_cannot_be_read_is_told_in_one_line(url: str, says: str, memory: An
     assert says in line
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("status", "says"), [(403, "permission denied"), (404, "there is no such file"), (500, "500")])
 def test_what_a_web_server_refuses_is_told_without_its_secrets(
     status: int, says: str, pages: tuple[str, type[Pages]]
@@ -217,6 +219,7 @@ def test_what_a_web_server_refuses_is_told_without_its_secrets(
     assert "hidden" not in str(raised.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
 def test_a_file_that_breaks_off_is_refused(suffix: str, tmp_path: Path, pages: tuple[str, type[Pages]]) -> None:
     url, served = pages

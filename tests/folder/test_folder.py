@@ -90,6 +90,7 @@ def test_an_open_universe_and_a_list_are_kept_in_folders_too(tmp_path: Path) -> 
         pp.StateFolder(tmp_path / "clinic", universe=pp.Users(NAMES[1:]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", [pp.Density, pp.Counts], ids=["Density", "Counts"])
 def test_groups_of_users_and_categories_of_events_are_released(tmp_path: Path, estimator: Any) -> None:
     plan = {"epsilon": 30.0, "estimator": estimator, "shards": 3}
@@ -301,6 +302,7 @@ def test_deletions_of_counters_among_insertions_take_no_further_write(tmp_path: 
     assert sorted(name.rsplit(".", 2)[1] for name in names if "shard" in name) == [f"{2:012}"] * 3
 
 
+@pytest.mark.slow
 def test_counters_have_what_insertions_and_deletions_in_any_order_leave(tmp_path: Path) -> None:
     """User u is inserted and deleted as `moves[u % 6]` says, with a write in the middle or without."""
     moves = ("+++", "++-", "-+", "+-+-", "+" * 40 + "-" * 38, "-" * 3 + "++")
@@ -394,6 +396,7 @@ def test_shards_of_another_folder_and_foreign_files_are_refused(tmp_path: Path) 
         pp.load(tmp_path / "a" / "folder" / "ledger.pp")
 
 
+@pytest.mark.slow
 def test_a_folder_that_was_not_made_to_its_end_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("panprivacy.folder.ledger._IN_MAKING", 0.1)
     made(tmp_path)

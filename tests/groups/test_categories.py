@@ -356,6 +356,7 @@ def test_a_release_has_every_category_in_the_order_given_and_no_total(make: Make
         _ = r.nothing
 
 
+@pytest.mark.slow
 @BOTH
 def test_a_state_brings_its_categories_back(make: Make) -> None:
     est = make(releases=2, other=True)
@@ -407,6 +408,7 @@ def test_told_the_universe_counts_are_brought_into_it() -> None:
     assert r.groups[0].density == 1.0
 
 
+@pytest.mark.slow
 def test_windows_count_by_category_and_ask_for_it() -> None:
     users = 30_000
     windows = pp.Windows(lambda: pp.Density(users, 20.0, categories=["flu", "cold"]), every="1d", start="2026-01-05")

@@ -189,6 +189,7 @@ def test_a_seen_state_is_the_independent_coins_of_its_users() -> None:
     assert found == pytest.approx(expected)
 
 
+@pytest.mark.slow
 def test_releases_err_as_they_say() -> None:
     """False alarm: 1e-6; an error 30 % off is noticed."""
     came, found = np.arange(0, 20_000, 3), []

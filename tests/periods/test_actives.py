@@ -169,6 +169,7 @@ def test_stickiness_is_the_mean_of_daily_over_the_mean_of_monthly_actives_of_a_c
     assert r.stickiness == pytest.approx(np.mean(daily) / np.mean(whole), rel=1e-9)
 
 
+@pytest.mark.slow
 def test_a_state_goes_on_with_the_stickiness_and_one_of_an_earlier_version_is_read() -> None:
     est: Any = pp.ActiveUsers(50_000, 20.0, start=MONDAY)
     for _ in range(40):
@@ -186,6 +187,7 @@ def test_a_state_goes_on_with_the_stickiness_and_one_of_an_earlier_version_is_re
     assert old.release().stickiness == pytest.approx(1.0, abs=0.2)
 
 
+@pytest.mark.slow
 def test_where_there_is_not_enough_data_there_is_no_stickiness() -> None:
     est = pp.ActiveUsers(2_000, 0.5, start=MONDAY, coins=SeededCoins(1))
     for _ in range(30):

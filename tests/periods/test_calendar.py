@@ -90,6 +90,7 @@ def test_columns_without_a_zone_are_local_and_others_are_what_they_say() -> None
     assert moments_in(pl.Series([date(2026, 1, 5)]), BERLIN).to_list() == [AT - 10 * HOUR]
 
 
+@pytest.mark.slow
 def test_clocks_of_a_zone_are_those_of_the_standard_library() -> None:
     random = np.random.default_rng(1)
     for name in (BERLIN, "America/Sao_Paulo", "Asia/Beirut", "Africa/Casablanca", "Pacific/Apia", "Asia/Kathmandu"):

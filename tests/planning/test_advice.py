@@ -42,6 +42,7 @@ def test_nothing_is_said_where_releases_tell_something(est: Any) -> None:
     assert expected_noise(est) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "options"),
     [

@@ -121,6 +121,7 @@ def test_a_series_says_who_is_hardly_protected() -> None:
     )
 
 
+@pytest.mark.slow
 def test_an_example_of_a_billion_users_is_drawn_and_says_so() -> None:
     advice = pp.advise("retention", 10**9, error=0.05)
     assert advice.example is not None

@@ -9,6 +9,7 @@ import panprivacy as pp
 from panprivacy.testing import refused
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("delta", "span", "releases"), [(None, "7d", 5), (1e-9, "56d", 100)])
 def test_a_planned_error_is_that_of_what_is_built(delta: float | None, span: str, releases: int) -> None:
     lately = pp.plan_periods("ActiveUsers", 1_000_000, 1.0, span=span, delta=delta)

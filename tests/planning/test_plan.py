@@ -17,6 +17,7 @@ from panprivacy.testing import refused, split_of
 from panprivacy.universe import Edges, Users
 
 
+@pytest.mark.slow
 def test_with_alpha_and_beta_the_smallest_table_is_planned() -> None:
     planned = plan(universe=10**6, epsilon=0.4, alpha=0.1, beta=0.05)
     assert planned.estimator == "Density"
@@ -26,6 +27,7 @@ def test_with_alpha_and_beta_the_smallest_table_is_planned() -> None:
     assert planned.exact
 
 
+@pytest.mark.slow
 def test_without_alpha_all_memory_is_used_and_the_error_told() -> None:
     planned = plan(universe=10**6, epsilon=1.0, memory="4 KiB")
     assert planned.memory == 4096
@@ -34,6 +36,7 @@ def test_without_alpha_all_memory_is_used_and_the_error_told() -> None:
     assert plan(universe=10**6, epsilon=1.0, memory="4 KiB", beta=0.01).alpha > planned.alpha
 
 
+@pytest.mark.slow
 def test_without_memory_either_every_user_has_a_bit() -> None:
     planned = plan(universe=5000, epsilon=1.0)
     assert planned.sample is None
@@ -86,6 +89,7 @@ def test_what_a_refusal_says_is_possible_is_possible(wish: dict[str, Any]) -> No
     assert plan(**wish | {"epsilon": possible(message, "epsilon")}).alpha == wish["alpha"]
 
 
+@pytest.mark.slow
 def test_a_budget_too_small_to_tell_anything_is_refused_with_what_would_do() -> None:
     with refused("cannot-plan", "alpha = 0.5"):
         plan(universe=3, epsilon=0.1)
@@ -285,6 +289,7 @@ def test_nonsense_is_refused_with_what_is_wrong(wish: dict[str, Any], code: str)
         plan(**wish)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("alpha", [0.1, 0.001, None])
 def test_a_billion_users_take_few_sums_of_few_terms(alpha: float | None, monkeypatch: pytest.MonkeyPatch) -> None:
     """A clock on a busy machine proves nothing; the number of sums and their terms do not depend on it."""

@@ -19,6 +19,7 @@ def run(*arguments: str) -> Result:
 ASKED = ("--universe", "1000000", "--epsilon", "0.4", "--alpha", "0.1")
 
 
+@pytest.mark.slow
 def test_the_answer_is_the_plan() -> None:
     result = run(*ASKED)
     assert result.exit_code == 0
@@ -56,6 +57,7 @@ def test_a_plan_of_counts_ends_as_others_do(how: tuple[str, ...]) -> None:
     assert "100" in result.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("estimator", "options"), [("ActiveUsers", ("--span", "56d")), ("Retention", ())])
 def test_a_delta_counts_for_periods_too(estimator: Any, options: tuple[str, ...]) -> None:
     asked = ("--estimator", estimator, "-n", "1000000", "-e", "1", "--releases", "100", *options, "--json")
@@ -83,6 +85,7 @@ def test_a_delta_that_is_none_is_one_line(delta: str) -> None:
     assert refusal.stderr == f"panprivacy: delta must be above 0 and at most 0.001, got {float(delta)}\n"
 
 
+@pytest.mark.slow
 def test_a_delta_that_is_not_tiny_gets_a_note_in_words() -> None:
     answer = run("-n", "100000", "-e", "1", "--delta", "1e-4", "--releases", "1000")
     assert answer.exit_code == 0
@@ -101,6 +104,7 @@ def test_an_open_universe_asks_for_the_count_that_is_expected() -> None:
     assert 23_570 < first < answer["count"] == 10**6 < last
 
 
+@pytest.mark.slow
 def test_memory_and_density_are_heeded() -> None:
     answer = json.loads(run("-n", "1000000", "-e", "1", "--memory", "4 KiB", "--density", "0.01", "--json").stdout)
     assert answer["estimator"] == "DistinctCount"
@@ -122,6 +126,7 @@ def test_a_picture_is_drawn(name: str, start: bytes, arguments: tuple[str, ...],
     assert (tmp_path / name).read_bytes().startswith(start)
 
 
+@pytest.mark.slow
 def test_the_impossible_is_one_line_and_status_two() -> None:
     result = run("--universe", "1000", "--epsilon", "0.4", "--alpha", "0.1")
     assert result.exit_code == 2

@@ -29,6 +29,7 @@ def laws_of(est: Any) -> list[Design]:
     return [Design(split.pair_after(split.intrusions), *each, split.noise) for each in columns]
 
 
+@pytest.mark.slow
 def test_each_group_of_the_built_estimator_has_the_planned_error() -> None:
     planned = pp.plan(epsilon=1.5, groups=REGIONS)
     est: Any = planned.build()

@@ -112,6 +112,7 @@ def test_only_its_own_names_lead_to_the_service(host: str, origin: str | None, s
         assert ask(client, "release", **headers).status_code == status
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("hosts", "status"),
     [([], 421), (["127.0.0.1"], 200), (["127.0.0.1", "127.0.0.1"], 421), (["localhost", "evil"], 421)],
@@ -173,6 +174,7 @@ def test_bodies_take_room_as_they_come_and_not_as_they_are_announced() -> None:
     assert quota.taken == 0
 
 
+@pytest.mark.slow
 def test_connections_on_which_nobody_asks_for_anything_are_closed_and_readers_are_not(tmp_path: Path) -> None:
     with served(settings_for(tmp_path, {"limits": {"seconds": 1}})) as here:
         said = {
@@ -196,6 +198,7 @@ def test_connections_on_which_nobody_asks_for_anything_are_closed_and_readers_ar
             connection.close()
 
 
+@pytest.mark.slow
 def test_what_is_no_http_and_who_comes_when_it_is_crowded_gets_a_problem_too(tmp_path: Path) -> None:
     with served(settings_for(tmp_path, {"limits": {"readers": 1}})) as here:
         with socket.create_connection(("127.0.0.1", here.port), timeout=60) as alone:

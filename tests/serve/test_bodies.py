@@ -50,6 +50,7 @@ def test_whatever_is_read_plainly_is_read_the_same_by_everybody(rows: list[dict[
     assert found is None or found == otherwise(data, ContentType.ndjson)
 
 
+@pytest.mark.slow
 @given(st.lists(INTEGERS, min_size=1, max_size=50), st.booleans())
 def test_lines_of_integers_are_plain(ids: list[int], spaced: bool) -> None:
     blanks = (", ", ": ") if spaced else (",", ":")
@@ -301,6 +302,7 @@ def test_an_id_inside_an_object_is_looked_at_too() -> None:
             rows_of_body(Body.copied(line.encode(), ContentType.ndjson), nested)
 
 
+@pytest.mark.slow
 @given(st.lists(st.one_of(st.sampled_from(["true", "[1]", "17.9", "3e9f", "{}"]), st.text(max_size=5)), min_size=1))
 def test_texts_that_look_like_something_else_are_texts(ids: list[str]) -> None:
     data = "".join(json.dumps({"user": each}) + "\n" for each in [*ids, 17]).encode()

@@ -43,6 +43,7 @@ def _study(est: Any) -> float:
     return found
 
 
+@pytest.mark.slow
 def test_a_study_is_the_same_with_an_estimator_and_with_a_service(tmp_path: Path) -> None:
     here = _study(pp.Density(1000, epsilon=40.0, releases=4))
     with client_of(tmp_path) as client:
@@ -56,6 +57,7 @@ def test_a_study_is_the_same_with_an_estimator_and_with_a_service(tmp_path: Path
     assert abs(there - 0.504) < 0.002
 
 
+@pytest.mark.slow
 def test_gathered_users_are_sent_when_there_are_enough_and_at_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -75,6 +77,7 @@ def test_gathered_users_are_sent_when_there_are_enough_and_at_the_end(
     assert not any(any(each) for each in kept), "what was gathered is overwritten"
 
 
+@pytest.mark.slow
 def test_text_pairs_and_categories_reach_their_columns(tmp_path: Path) -> None:
     people = {"kind": "distinct", "ids": "text", "epsilon": 40.0, "column": "user"}
     with client_of(tmp_path / "text", people) as client:
@@ -96,6 +99,7 @@ def test_text_pairs_and_categories_reach_their_columns(tmp_path: Path) -> None:
         assert south.density < 0.1
 
 
+@pytest.mark.slow
 def test_errors_are_those_of_an_estimator(tmp_path: Path) -> None:
     with client_of(tmp_path, SURE | {"releases": 1}) as client:
         with pytest.raises(pp.OutsideUniverse) as outside:
@@ -108,6 +112,7 @@ def test_errors_are_those_of_an_estimator(tmp_path: Path) -> None:
             client.release()
 
 
+@pytest.mark.slow
 def test_a_feeder_needs_no_right_to_read(tmp_path: Path) -> None:
     token = new_token()
     service = {"anonymous": [], "tokens": {"clinic": {"hash": written_hash(token), "roles": ["feed"]}}}
@@ -137,6 +142,7 @@ def _losing(monkeypatch: pytest.MonkeyPatch, answers: int) -> list[int]:
     return seen
 
 
+@pytest.mark.slow
 def test_a_release_whose_answer_is_lost_is_spent_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with client_of(tmp_path) as client:
         seen = _losing(monkeypatch, 2)
@@ -145,6 +151,7 @@ def test_a_release_whose_answer_is_lost_is_spent_once(tmp_path: Path, monkeypatc
         assert client.releases_left == 3
 
 
+@pytest.mark.slow
 def test_a_body_whose_answer_is_lost_is_sent_again_where_that_does_no_harm(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -163,6 +170,7 @@ def test_a_body_whose_answer_is_lost_is_sent_again_where_that_does_no_harm(
         assert (lost.value.code, seen) == ("unacknowledged", [204])
 
 
+@pytest.mark.slow
 def test_a_busy_service_is_asked_again_when_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     waits: list[float] = []
     clock = SimpleNamespace(sleep=waits.append, monotonic=time.monotonic)  # threads of the service sleep, too
@@ -190,6 +198,7 @@ def test_a_busy_service_is_asked_again_when_it_says(tmp_path: Path, monkeypatch:
             client.update_many([1])
 
 
+@pytest.mark.slow
 def test_a_batch_that_is_too_long_for_one_body_is_cut(tmp_path: Path) -> None:
     with client_of(tmp_path, service={"limits": {"body": 2000}}) as client:
         client.update_many(range(1000))

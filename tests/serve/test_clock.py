@@ -141,6 +141,7 @@ def test_a_clock_that_stays_400_days_ahead_spends_nothing(tmp_path: Path, clocks
         assert service.states["counters"]["actives"].state == "failing"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("days", "accepted"), [(7, False), (12, True)])
 def test_a_service_that_was_stopped_goes_on_if_it_was_a_week_or_its_operator_says_so(
     tmp_path: Path, clocks: Clocks, monkeypatch: pytest.MonkeyPatch, days: int, accepted: bool

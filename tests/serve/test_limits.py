@@ -41,6 +41,7 @@ def answered(here: Served, data: bytes) -> bytes:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "head",
     [
@@ -57,6 +58,7 @@ def test_a_head_that_is_too_long_is_refused(here: Served, head: bytes) -> None:
     assert answered(here, head).startswith((b"HTTP/1.1 431", b"HTTP/1.1 400"))
 
 
+@pytest.mark.slow
 def test_a_long_head_within_the_limit_is_served_also_behind_a_body(here: Served) -> None:
     get = b"GET /health HTTP/1.1\r\n" + HOST + b"x: " + b"a" * 7000 + b"\r\n"
     post = b"POST /counters/flu/events HTTP/1.1\r\n" + HOST
@@ -66,6 +68,7 @@ def test_a_long_head_within_the_limit_is_served_also_behind_a_body(here: Served)
     assert found.count(b"HTTP/1.1 204") == found.count(b"HTTP/1.1 200") == 1
 
 
+@pytest.mark.slow
 def test_of_many_requests_behind_each_other_a_few_are_answered_and_the_connection_is_closed(here: Served) -> None:
     request = b"GET /problems HTTP/1.1\r\n" + HOST + b"\r\n"
     few, many = answered(here, request * 5), answered(here, request * 500)
@@ -74,6 +77,7 @@ def test_of_many_requests_behind_each_other_a_few_are_answered_and_the_connectio
     assert many.count(b"connection: close") == 1
 
 
+@pytest.mark.slow
 def test_what_is_no_http_behind_a_request_is_not_answered_in_its_place(here: Served) -> None:
     found = answered(here, b"GET /live HTTP/1.1\r\n" + HOST + b"\r\n" + b"\x16\x03")
     assert found.startswith(b"HTTP/1.1 200")
@@ -140,6 +144,7 @@ def test_slow_readers_of_the_page_share_its_bytes_and_are_cut_off(here: Served) 
         assert not here.server.server_state.connections
 
 
+@pytest.mark.slow
 def test_a_reader_that_takes_its_time_gets_all(here: Served) -> None:
     with connected(here) as connection:
         connection.sendall(b"GET /static/plotly.min.js HTTP/1.1\r\n" + HOST + b"connection: close\r\n\r\n")
@@ -202,6 +207,7 @@ def test_a_key_whose_release_could_not_be_spent_is_used_again(tmp_path: Path) ->
         assert client.post("/counters/flu/releases", headers={"idempotency-key": "a"}).json()["id"] == 1
 
 
+@pytest.mark.slow
 def test_many_bodies_at_once_are_still_counted(here: Served) -> None:
     body = b"user\n" + b"\n".join(b"%d" % user for user in np.arange(1000)) + b"\n"
     head = b"POST /counters/flu/events HTTP/1.1\r\n" + HOST + b"content-type: text/csv\r\nconnection: close\r\n"

@@ -70,6 +70,7 @@ def waiting(here: Served) -> float:
     return next(float(line.split()[1]) for line in lines if line.startswith("panprivacy_waiting_bytes "))
 
 
+@pytest.mark.slow
 def test_a_long_body_is_counted_whole_and_so_is_what_follows_it_at_once(here: Served) -> None:
     parts = [stream_of(0, 100_000), stream_of(100_000, 100_010), stream_of(200_000, USERS)]
     with connected(here) as connection:
@@ -79,6 +80,7 @@ def test_a_long_body_is_counted_whole_and_so_is_what_follows_it_at_once(here: Se
     assert waiting(here) == 0
 
 
+@pytest.mark.slow
 def test_a_sender_that_asks_first_is_told_to_go_on(here: Served) -> None:
     body = stream_of(0, USERS)
     with connected(here) as connection:
@@ -89,6 +91,7 @@ def test_a_sender_that_asks_first_is_told_to_go_on(here: Served) -> None:
     assert density(here) == pytest.approx(1.0, abs=0.001)
 
 
+@pytest.mark.slow
 def test_a_long_body_that_does_not_come_in_time_is_refused(tmp_path: Path) -> None:
     body = stream_of(0, USERS)
     settings = settings_for(tmp_path, {"limits": LIMITS | {"seconds": 1}, "count_events": True}, flu=CERTAIN)
@@ -101,6 +104,7 @@ def test_a_long_body_that_does_not_come_in_time_is_refused(tmp_path: Path) -> No
         assert waiting(here) == 0
 
 
+@pytest.mark.slow
 def test_a_sender_of_too_much_reads_that_it_is_too_much(here: Served) -> None:
     with connected(here) as connection:
         connection.sendall(head(20_000_000))
@@ -110,6 +114,7 @@ def test_a_sender_of_too_much_reads_that_it_is_too_much(here: Served) -> None:
         assert b"connection: close" in answer
 
 
+@pytest.mark.slow
 def test_a_sender_that_hangs_up_leaves_nothing_waiting(here: Served) -> None:
     body = stream_of(0, USERS)
     with connected(here) as connection, connected(here) as other:
@@ -120,6 +125,7 @@ def test_a_sender_that_hangs_up_leaves_nothing_waiting(here: Served) -> None:
     assert waiting(here) == 0
 
 
+@pytest.mark.slow
 def test_a_long_body_is_refused_where_there_is_no_room_for_the_rest_of_it(here: Served) -> None:
     body = stream_of(0, USERS)
     with connected(here) as connection, connected(here) as other:

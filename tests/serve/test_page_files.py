@@ -80,6 +80,7 @@ def test_the_policy_of_the_page_allows_nothing_inline_and_nothing_from_elsewhere
     assert "unsafe" not in policy
 
 
+@pytest.mark.slow
 def test_plotly_comes_from_its_package_compressed_and_only_once(tmp_path: Path) -> None:
     path = script_path()
     if path is None:
@@ -94,6 +95,7 @@ def test_plotly_comes_from_its_package_compressed_and_only_once(tmp_path: Path) 
     assert (again.status_code, again.content) == (304, b"")
 
 
+@pytest.mark.slow
 def test_without_plotly_the_script_is_not_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("panprivacy.serve.http.app.script_path", lambda: None)
     with client_of(settings_for(tmp_path)) as client:

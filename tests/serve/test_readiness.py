@@ -100,6 +100,7 @@ def test_settings_beside_a_state_that_make_no_sense_are_damaged(wrong: dict[str,
         assert client.post("/counters/cold/events", content="[1]", headers=JSON).status_code == 204
 
 
+@pytest.mark.slow
 def test_a_counter_without_room_for_a_release_is_not_ready_until_there_is_some(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

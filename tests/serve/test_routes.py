@@ -214,6 +214,7 @@ def test_a_release_that_is_asked_for_in_other_words_is_refused_and_not_spent(bod
         assert client.get("/counters/flu").json()["budget"]["releases_left"] == 3
 
 
+@pytest.mark.slow
 def test_every_estimator_can_be_served_and_published_in_one_shape(tmp_path: Path) -> None:
     plain = {"universe": 1000, "epsilon": 2.0, "column": "user"}
     days = {"schedule": {"every": "1d", "start": "2026-01-05", "time": "at", "ahead": 30}, "span": "3d"}

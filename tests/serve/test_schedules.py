@@ -57,6 +57,7 @@ def test_a_period_before_the_counter_was_made_is_not_missed() -> None:
     assert Schedule(EACH_DAY, RowPolicy(0, "count", "skip"), begun=START + 10 * DAY).open == 10
 
 
+@pytest.mark.slow
 def test_the_clock_releases_and_a_downtime_is_one_release_that_says_what_was_missed(
     tmp_path: Path, watched_clock: SimpleNamespace
 ) -> None:

@@ -174,6 +174,7 @@ def test_a_lock_that_was_deleted_meanwhile_is_no_lock(tmp_path: Path, monkeypatc
         assert lock.exists()
 
 
+@pytest.mark.slow
 def test_a_reader_waits_while_the_file_is_changed_and_a_writer_while_it_is_read(tmp_path: Path) -> None:
     import fcntl
 
@@ -359,6 +360,7 @@ _STATES = [
 ]
 
 
+@pytest.mark.slow
 @given(st.sampled_from(_STATES), st.integers(0, 10**6), st.binary(max_size=9), st.integers(0, 9))
 def test_altered_states_are_refused(state: bytes, place: int, inserted: bytes, removed: int) -> None:
     at = place % (len(state) + 1)

@@ -61,6 +61,7 @@ def worst(part_stderr: float, common: float) -> tuple[float, float]:
     return max(bias for bias, _ in found), min(held for _, held in found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("part_stderr", "common"), ERRORS)
 def test_a_ratio_that_is_rarely_told_is_right_to_half_a_standard_error(part_stderr: float, common: float) -> None:
     bias, held = worst(part_stderr, common)
@@ -68,6 +69,7 @@ def test_a_ratio_that_is_rarely_told_is_right_to_half_a_standard_error(part_stde
     assert held > 0.94
 
 
+@pytest.mark.slow
 def test_a_ratio_that_forgets_that_it_was_told_leans_and_misses(monkeypatch: pytest.MonkeyPatch) -> None:
     """The planted bug: Fieller's interval without the correction."""
     monkeypatch.setattr(errors, "_LOWERED", 0.0)
