@@ -3,6 +3,7 @@
 import random
 import re
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -21,8 +22,7 @@ from panprivacy.state.format import unseal
 from panprivacy.testing import CertainCoins, folder_table
 
 fsspec = pytest.importorskip("fsspec")
-pytest.importorskip("s3fs")
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(find_spec("s3fs") is None, reason="s3fs is not installed")]
 
 
 @pytest.fixture(scope="module")
