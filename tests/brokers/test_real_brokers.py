@@ -22,7 +22,7 @@ from servers import KINDS, Server, started, until
 import panprivacy as pp
 from commands import APP, PROGRAM
 from imaged import image_of
-from panprivacy.brokers import NO_ANSWER, Broker, Hopeless, Unreachable
+from panprivacy.brokers import NO_ANSWER, NOT_LET_IN, Broker, Hopeless, Unreachable
 from panprivacy.brokers.redis import Redis
 from panprivacy.brokers.settings import read_source
 from panprivacy.ingest import Columns, Kind
@@ -185,6 +185,25 @@ def test_a_check_knows_the_fields_of_a_stream_of_redis(server: Server) -> None:
     with pytest.raises(Hopeless) as wrong:
         Redis(address, "fields", "reader", {}, field="date").check()
     assert "'date'" in str(wrong.value)
+
+
+@pytest.mark.parametrize("server", ["redis"], indirect=True)
+def test_a_wrong_password_is_told_and_never_repeated(server: Server, tmp_path: Path) -> None:
+    import redis
+
+    server.fill("guarded", _visits(range(3)))
+    with redis.Redis(port=server.port) as client:
+        client.config_set("requirepass", "right")
+        try:
+            with pytest.raises(Unreachable) as refused:
+                Redis(f"127.0.0.1:{server.port}", "guarded", "reader", {"password": "secret"}, field="data").check()
+            assert str(refused.value) == NOT_LET_IN
+            with _service_of(server.source("guarded") | {"options": {"password": "secret"}}, tmp_path) as service:
+                until(lambda: service.states["sources"]["flu"].reason == NOT_LET_IN, "the password is refused")
+                assert not service.states["sources"]["flu"].is_ready
+            Redis(f"127.0.0.1:{server.port}", "guarded", "reader", {"password": "right"}, field="data").check()
+        finally:
+            client.config_set("requirepass", "")
 
 
 @pytest.mark.parametrize("server", ["kafka"], indirect=True)
