@@ -30,9 +30,10 @@ eps_state only if it shows the likelier bit, which has probability p1.
 """
 
 from bisect import bisect_left
+from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
-from math import exp, inf, log, log1p, nextafter
+from math import exp, inf, log, log1p, nextafter, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +42,7 @@ ORDERS = tuple(dict.fromkeys(round(2 * 1.06**k) for k in range(135)))
 """The orders that are tried: any is valid, and the best one of these loses a few parts in 10,000 more than the best."""
 
 _SLACK = 1e-10  # relative: more than all roundings of a loss together
+_ROUNDS, _SECANTS = 24, 48  # at most: mostly two, and four each
 _CELLS = 24  # into which the sum over the moments is cut where it has more terms
 
 
@@ -62,22 +64,40 @@ def _loss(square: float, releases: int, delta: float, p1: float, read: bool) -> 
 
 
 def affordable(epsilon: float, releases: int, delta: float, p1: float) -> float:
-    """The ratio ``releases / square`` at which watched releases lose about this epsilon."""
-    from scipy.optimize import brentq
+    """The ratio ``releases / square`` at which watched releases lose about this epsilon.
 
-    place, found = _place(2.2 * log(1 / delta) / epsilon), 0.0
-    for _ in range(4):  # the best order for a ratio, then the ratio for that order: it settles at once
-        place = _best(found, releases, delta, p1)[1] if found else place
-        most = 700.0 / ORDERS[place] ** 2
+    The best order for a ratio, then the ratio for that order: it settles at once.
+    """
+    spent = log(1 / delta) + log1p(releases)  # the moment of a normal law would lose p1^2*r/2 + p1*sqrt(2*r*spent)
+    ratio, before = 2 * ((sqrt(spent + epsilon) - sqrt(spent)) / p1) ** 2, -1
+    for _ in range(_ROUNDS):
+        least, place = _best(ratio, releases, delta, p1, before)
+        if place == before:
+            break
+        order = ORDERS[place]
+        if _loss_at(order, ratio * 1e-9, releases, delta, p1) > epsilon:  # the delta alone takes more at this order
+            ratio /= 4
+            continue
+        before = place
 
-        def excess(ratio: float, order: int = ORDERS[place]) -> float:
+        def excess(ratio: float, order: int = order) -> float:
             return _loss_at(order, ratio, releases, delta, p1) - epsilon
 
-        if excess(most * 1e-12) > 0:  # the delta alone takes more than this epsilon at this order
-            place = min(place + 8, len(ORDERS) - 1)
-            continue
-        found = most if excess(most) < 0 else float(brentq(excess, most * 1e-12, most, xtol=1e-18, rtol=1e-9))
-    return found
+        ratio = _ratio_at(excess, ratio, least - epsilon, order * p1**2 / 2, 700.0 / order**2)
+    return ratio if before >= 0 else 0.0
+
+
+def _ratio_at(excess: Callable[[float], float], ratio: float, at_ratio: float, slope: float, most: float) -> float:
+    """Where the excess, which rises with the ratio, is zero, by secants; `most` if that is beyond it."""
+    step = at_ratio / slope
+    for _ in range(_SECANTS):
+        before, at_before = ratio, at_ratio
+        ratio = min(max(ratio - step, ratio / 4), 4 * ratio, most)
+        if abs(step) < 1e-7 * ratio or ratio == before:
+            break
+        at_ratio = excess(ratio)
+        step = at_ratio * (ratio - before) / (at_ratio - at_before)
+    return ratio
 
 
 def _place(order: float) -> int:
@@ -85,9 +105,13 @@ def _place(order: float) -> int:
     return min(bisect_left(ORDERS, order), len(ORDERS) - 1)
 
 
-def _best(ratio: float, watched: int, delta: float, p1: float) -> tuple[float, int]:
-    """The least epsilon over all orders, and the place of the order; it falls with the order and then rises."""
-    place = _place(0.85 * (2 * (log(1 / delta) + log1p(watched)) / ratio) ** 0.5 / p1)  # is near
+def _best(ratio: float, watched: int, delta: float, p1: float, place: int = -1) -> tuple[float, int]:
+    """The least epsilon over all orders, and the place of the order; it falls with the order and then rises.
+
+    The search begins at a place, or where the best order should be.
+    """
+    if place < 0:
+        place = _place(0.85 * (2 * (log(1 / delta) + log1p(watched)) / ratio) ** 0.5 / p1)
     least = _loss_at(ORDERS[place], ratio, watched, delta, p1)
     for step in (1, -1):
         moved = False
