@@ -9,9 +9,10 @@ Laplace(scale)``, whose density is ``e^(sigma^2/(2 scale^2)) / (2 scale) * (righ
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from math import exp, hypot, sqrt
+from math import erfc, exp, hypot, log, sqrt
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -35,6 +36,7 @@ in one of twenty releases or more, and intervals that hold: `benchmarks/headline
 _LARGEST = 0.5  # the standard deviation of a share, at most
 _EXACT, _MOST_STEPS = 1e-13, 64  # how near a crossing is found, and in how many steps: some 12 are enough
 _FEW = 24  # tables: up to so many are faster one by one
+_UNDERFLOW = -36.0  # below it the normal law is no full float
 _LOST = 1e-3  # noise this small beside sigma only adds to the variance
 
 
@@ -93,17 +95,27 @@ def normal_laplace_cdf(x: Any, sigma: Any, scale: Any) -> Any:
 
 def _cdf_of_one(x: float, sigma: float, scale: float) -> float:
     """The same for numbers, ten times as fast: a search for an interval asks thirty times."""
-    from scipy.special import log_ndtr, ndtr
-
     if scale < _LOST * sigma:
-        return float(ndtr(x / sqrt(sigma**2 + 2 * scale**2)))
+        return _normal_cdf(x / sqrt(sigma**2 + 2 * scale**2))
     if sigma == 0:
         return 0.5 * exp(x / scale) if x < 0 else 1 - 0.5 * exp(-x / scale)
     z, ratio = x / sigma, sigma / scale
     half = ratio**2 / 2
-    right = exp(half - x / scale + float(log_ndtr(z - ratio)))
-    left = exp(half + x / scale + float(log_ndtr(-z - ratio)))
-    return float(ndtr(z)) - 0.5 * (right - left)
+    right = exp(half - x / scale + _log_normal_cdf(z - ratio))
+    left = exp(half + x / scale + _log_normal_cdf(-z - ratio))
+    return _normal_cdf(z) - 0.5 * (right - left)
+
+
+def _normal_cdf(z: float) -> float:
+    return 0.5 * erfc(-z / sqrt(2))
+
+
+def _log_normal_cdf(z: float) -> float:
+    if z > _UNDERFLOW:
+        return log(0.5 * erfc(-z / sqrt(2)))
+    from scipy.special import log_ndtr
+
+    return float(log_ndtr(z))
 
 
 def _cdf_of_many(x: Reals, sigma: Any, scale: Any) -> Reals:
@@ -318,11 +330,12 @@ class ErrorModel(SampleDesign):
         # Counts are whole numbers. Without half of one to either side, intervals of few counts (epsilon above 10) miss
         # up to four times as often as they say.
         half = 0.5 / self.whole
+        normal = self._end(estimate - half, -1, tail), self._end(estimate + half, 1, tail)
         if isinstance(self.noise, Gaussian):
-            return self._end(estimate - half, -1, tail), self._end(estimate + half, 1, tail)
+            return normal
         far = min(_FAR, 2 / sqrt(tail)) * (self.stderr(0.5) + half)  # by Chebyshev's inequality, twice over
-        low = _crossing(lambda d: 1 - self.cdf(estimate - half - d, d) - tail, estimate - far, estimate)
-        high = _crossing(lambda d: tail - self.cdf(estimate + half - d, d), estimate, estimate + far)
+        low = _crossing(lambda d: 1 - self.cdf(estimate - half - d, d) - tail, estimate - far, estimate, normal[0])
+        high = _crossing(lambda d: tail - self.cdf(estimate + half - d, d), estimate, estimate + far, normal[1])
         return low, high
 
     def _end(self, estimate: Any, side: int, tail: float) -> Any:
@@ -356,19 +369,20 @@ def _deviations(tail: float) -> float:
     return float(-ndtri(tail))
 
 
-def _crossing(rising: Callable[[Any], Any], low: Any, high: Any) -> Any:
+def _crossing(rising: Callable[[Any], Any], low: Any, high: Any, guess: Any) -> Any:
     """Where rising functions cross zero, each between two bounds; the nearer bound of one that does not.
 
-    Brent's search for one number; for arrays, Chandrupatla's (1997), which is as fast and has fewer branches.
+    Brent's search for one number, near a guess first; for arrays, Chandrupatla's (1997), which has fewer branches.
     """
     if isinstance(low, np.ndarray):
         return _crossings(rising, low, high)
     from scipy.optimize import brentq
 
-    try:
-        return float(brentq(rising, low, high, xtol=1e-12))
-    except ValueError:  # both bounds are on one side of zero
-        return low if rising(low) >= 0 else high
+    near = (high - low) / 24
+    for left, right in ((guess - near, guess + near), (low, high)):
+        with suppress(ValueError):  # both bounds are on one side of zero
+            return float(brentq(rising, left, right, xtol=1e-12))
+    return low if rising(low) >= 0 else high
 
 
 def _crossings(rising: Callable[[Reals], Reals], low: Reals, high: Reals) -> Reals:

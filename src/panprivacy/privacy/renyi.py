@@ -43,6 +43,7 @@ ORDERS = tuple(dict.fromkeys(round(2 * 1.06**k) for k in range(135)))
 
 _SLACK = 1e-10  # relative: more than all roundings of a loss together
 _ROUNDS, _SECANTS = 24, 48  # at most: mostly two, and four each
+_OVERFLOW = 700.0  # the exponential of more is no float
 _CELLS = 24  # into which the sum over the moments is cut where it has more terms
 
 
@@ -68,14 +69,15 @@ def affordable(epsilon: float, releases: int, delta: float, p1: float) -> float:
 
     The best order for a ratio, then the ratio for that order: it settles at once.
     """
-    spent = log(1 / delta) + log1p(releases)  # the moment of a normal law would lose p1^2*r/2 + p1*sqrt(2*r*spent)
-    ratio, before = 2 * ((sqrt(spent + epsilon) - sqrt(spent)) / p1) ** 2, -1
+    # Moments of normal laws would lose p1^2*ratio/2 + p1*sqrt(2*ratio*rare). The factor brings that near for most.
+    rare = log(1 / delta) + log1p(releases)
+    ratio, before = 2.3 * sqrt(p1) * epsilon**-0.15 * ((sqrt(rare + epsilon) - sqrt(rare)) / p1) ** 2, -1
     for _ in range(_ROUNDS):
         least, place = _best(ratio, releases, delta, p1, before)
         if place == before:
             break
         order = ORDERS[place]
-        if _loss_at(order, ratio * 1e-9, releases, delta, p1) > epsilon:  # the delta alone takes more at this order
+        if least > epsilon < _loss_at(order, ratio * 1e-9, releases, delta, p1):  # the delta alone takes more
             ratio /= 4
             continue
         before = place
@@ -111,7 +113,7 @@ def _best(ratio: float, watched: int, delta: float, p1: float, place: int = -1) 
     The search begins at a place, or where the best order should be.
     """
     if place < 0:
-        place = _place(0.85 * (2 * (log(1 / delta) + log1p(watched)) / ratio) ** 0.5 / p1)
+        place = _place(0.92 * (2 * (log(1 / delta) + log1p(watched)) / (ratio * p1)) ** 0.5)
     least = _loss_at(ORDERS[place], ratio, watched, delta, p1)
     for step in (1, -1):
         moved = False
@@ -160,7 +162,7 @@ class _Moment:
     """h of one order, as a function of ``n / s`` up to some ratio."""
 
     def __init__(self, order: int, p1: float, most: float) -> None:
-        self.order, self.p1 = order, p1
+        self.order, self.p1, self.most = order, p1, most
         weights, rates = _terms(order, p1)
         tilted = weights + most * rates
         # Terms below e^-60 of the largest, at all ratios in between, are far below the rounding.
@@ -170,7 +172,10 @@ class _Moment:
 
     def log_h(self, ratios: NDArray[np.float64]) -> NDArray[np.float64]:
         """``ln h`` at each ratio of releases to the square of the noise."""
-        logs = self.weights + np.multiply.outer(ratios, self.rates)
+        logs = np.multiply.outer(ratios, self.rates)
+        logs += self.weights
+        if self.most * self.rates[-1] < _OVERFLOW:  # weights are at most 0, and h at least 1
+            return np.asarray(np.log(np.exp(logs, out=logs).sum(axis=1)))
         top = logs.max(axis=1, keepdims=True)
         return np.asarray((top + np.log(np.exp(logs - top).sum(axis=1, keepdims=True)))[:, 0])
 
