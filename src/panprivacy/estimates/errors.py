@@ -111,11 +111,9 @@ def _normal_cdf(z: float) -> float:
 
 
 def _log_normal_cdf(z: float) -> float:
-    if z > _UNDERFLOW:
-        return log(0.5 * erfc(-z / sqrt(2)))
-    from scipy.special import log_ndtr
-
-    return float(log_ndtr(z))
+    if z <= _UNDERFLOW:
+        from scipy.special import log_ndtr
+    return log(_normal_cdf(z)) if z > _UNDERFLOW else float(log_ndtr(z))
 
 
 def _cdf_of_many(x: Reals, sigma: Any, scale: Any) -> Reals:
@@ -372,7 +370,7 @@ def _deviations(tail: float) -> float:
 def _crossing(rising: Callable[[Any], Any], low: Any, high: Any, guess: Any) -> Any:
     """Where rising functions cross zero, each between two bounds; the nearer bound of one that does not.
 
-    Brent's search for one number, near a guess first; for arrays, Chandrupatla's (1997), which has fewer branches.
+    Brent's search for one number, near a guess first.
     """
     if isinstance(low, np.ndarray):
         return _crossings(rising, low, high)
@@ -386,39 +384,20 @@ def _crossing(rising: Callable[[Any], Any], low: Any, high: Any, guess: Any) -> 
 
 
 def _crossings(rising: Callable[[Reals], Reals], low: Reals, high: Reals) -> Reals:
-    """The crossings of many functions: each step goes a share of the way from the last point to one beyond zero.
-
-    The share is that of the inverse parabola through three points wherever it is monotonic there, and else one half.
-    """
-    last, beyond = low, high
-    at_last, at_beyond = rising(low), rising(high)
-    stuck = (at_last >= 0) | (at_beyond < 0)
-    nearer = np.where(at_last >= 0, low, high)
-    share: Any = 0.5
-    with np.errstate(divide="ignore", invalid="ignore"):
-        for _ in range(_MOST_STEPS):
-            point = last + share * (beyond - last)
-            value = rising(point)
-            same = (value >= 0) == (at_last >= 0)
-            before, at_before = np.where(same, last, beyond), np.where(same, at_last, at_beyond)
-            beyond, at_beyond = np.where(same, beyond, last), np.where(same, at_beyond, at_last)
-            last, at_last = point, value
-            least = _EXACT / np.abs(beyond - last)
-            if ((least > 0.5) | (at_last == 0) | stuck).all():
-                break
-            x, y = (last - beyond) / (before - beyond), (at_last - at_beyond) / (at_before - at_beyond)
-            of_parabola = at_last / (at_beyond - at_last) * at_before / (at_beyond - at_before)
-            of_parabola += (
-                (before - last)
-                / (beyond - last)
-                * at_last
-                / (at_before - at_last)
-                * at_beyond
-                / (at_before - at_beyond)
-            )
-            share = np.where((y**2 < x) & ((1 - y) ** 2 < 1 - x), of_parabola, 0.5)
-            share = np.where(least > 0.5, 0.5, np.clip(share, least, 1 - least))
-    return np.where(stuck, nearer, np.where(np.abs(at_beyond) < np.abs(at_last), beyond, last))
+    """The crossings of many functions, by the rule of false position: a bound that stays weighs less each time."""
+    at_low, at_high = rising(low), rising(high)
+    found, none, was_above = np.where(at_low >= 0, low, high), (at_low >= 0) | (at_high < 0), None
+    for _ in range(_MOST_STEPS):
+        share = np.divide(at_low, at_low - at_high, out=np.zeros_like(low), where=~none)
+        point = np.where(none, found, low + (high - low) * share)
+        value = rising(point)
+        near, found, above = np.abs(point - found), point, value >= 0
+        if (near < _EXACT).all():
+            break
+        lighter = np.where(above == was_above, 0.5, 1.0)
+        at_low, at_high = np.where(above, lighter * at_low, value), np.where(above, value, lighter * at_high)
+        low, high, was_above = np.where(above, low, point), np.where(above, point, high), above
+    return found
 
 
 # --- sums and differences of estimates ------------------------------------------------------------------------------

@@ -93,7 +93,7 @@ def discrete_gaussian(square: Fraction, randbelow: type_of_source) -> int:
     """
     if square <= 0:
         raise ValueError(f"noise needs a square above 0, got {square}")
-    above, below = square.as_integer_ratio()
+    above, below = square.as_integer_ratio()  # fractions would be reduced at every step, which takes most of the time
     width = isqrt(above // below) + 1
     while True:
         drawn = discrete_laplace(Fraction(1, width), randbelow)
@@ -115,10 +115,7 @@ def _exponential_floor(epsilon: Fraction, randbelow: type_of_source) -> int:
 
 
 def _bernoulli_exp(above: int, below: int, randbelow: type_of_source) -> bool:
-    """Flip a coin of probability ``exp(-above/below)`` without computing it: one for every whole 1, one for the rest.
-
-    Two integers, since fractions would be reduced at every step, which takes most of the time of a draw.
-    """
+    """Flip a coin of probability ``exp(-above/below)`` without computing it: one for each whole 1, one for the rest."""
     while above > below:
         if not _bernoulli_exp(1, 1, randbelow):
             return False

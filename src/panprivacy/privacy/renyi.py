@@ -30,7 +30,6 @@ eps_state only if it shows the likelier bit, which has probability p1.
 """
 
 from bisect import bisect_left
-from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
 from math import exp, inf, log, log1p, nextafter, sqrt
@@ -42,7 +41,7 @@ ORDERS = tuple(dict.fromkeys(round(2 * 1.06**k) for k in range(135)))
 """The orders that are tried: any is valid, and the best one of these loses a few parts in 10,000 more than the best."""
 
 _SLACK = 1e-10  # relative: more than all roundings of a loss together
-_ROUNDS, _SECANTS = 24, 48  # at most: mostly two, and four each
+_SECANTS = 24
 _OVERFLOW = 700.0  # the exponential of more is no float
 _CELLS = 24  # into which the sum over the moments is cut where it has more terms
 
@@ -65,40 +64,19 @@ def _loss(square: float, releases: int, delta: float, p1: float, read: bool) -> 
 
 
 def affordable(epsilon: float, releases: int, delta: float, p1: float) -> float:
-    """The ratio ``releases / square`` at which watched releases lose about this epsilon.
-
-    The best order for a ratio, then the ratio for that order: it settles at once.
-    """
+    """The ratio ``releases / square`` at which watched releases lose about this epsilon."""
     # Moments of normal laws would lose p1^2*ratio/2 + p1*sqrt(2*ratio*rare). The factor brings that near for most.
     rare = log(1 / delta) + log1p(releases)
-    ratio, before = 2.3 * sqrt(p1) * epsilon**-0.15 * ((sqrt(rare + epsilon) - sqrt(rare)) / p1) ** 2, -1
-    for _ in range(_ROUNDS):
-        least, place = _best(ratio, releases, delta, p1, before)
-        if place == before:
+    ratio = 2.3 * sqrt(p1) * epsilon**-0.15 * ((sqrt(rare + epsilon) - sqrt(rare)) / p1) ** 2
+    step, slope, before, place = 1.0, 0.7, inf, -1
+    for _ in range(_SECANTS):  # in logarithms the loss is nearly a straight line: some five do
+        least, place = _best(ratio, releases, delta, p1, place)
+        above = log(max(least, 1e-300) / epsilon)
+        slope = (above - before) / step if before < inf and above != before else slope
+        step = min(max(-above / slope, -3.0), 3.0)
+        ratio, before = ratio * exp(step), above
+        if abs(step) < 1e-6:
             break
-        order = ORDERS[place]
-        if least > epsilon < _loss_at(order, ratio * 1e-9, releases, delta, p1):  # the delta alone takes more
-            ratio /= 4
-            continue
-        before = place
-
-        def excess(ratio: float, order: int = order) -> float:
-            return _loss_at(order, ratio, releases, delta, p1) - epsilon
-
-        ratio = _ratio_at(excess, ratio, least - epsilon, order * p1**2 / 2, 700.0 / order**2)
-    return ratio if before >= 0 else 0.0
-
-
-def _ratio_at(excess: Callable[[float], float], ratio: float, at_ratio: float, slope: float, most: float) -> float:
-    """Where the excess, which rises with the ratio, is zero, by secants; `most` if that is beyond it."""
-    step = at_ratio / slope
-    for _ in range(_SECANTS):
-        before, at_before = ratio, at_ratio
-        ratio = min(max(ratio - step, ratio / 4), 4 * ratio, most)
-        if abs(step) < 1e-7 * ratio or ratio == before:
-            break
-        at_ratio = excess(ratio)
-        step = at_ratio * (ratio - before) / (at_ratio - at_before)
     return ratio
 
 
@@ -108,10 +86,7 @@ def _place(order: float) -> int:
 
 
 def _best(ratio: float, watched: int, delta: float, p1: float, place: int = -1) -> tuple[float, int]:
-    """The least epsilon over all orders, and the place of the order; it falls with the order and then rises.
-
-    The search begins at a place, or where the best order should be.
-    """
+    """The least epsilon over all orders, and the place of the order, looked for from a place on; there is one valley."""
     if place < 0:
         place = _place(0.92 * (2 * (log(1 / delta) + log1p(watched)) / (ratio * p1)) ** 0.5)
     least = _loss_at(ORDERS[place], ratio, watched, delta, p1)
