@@ -86,7 +86,7 @@ def _place(order: float) -> int:
 
 
 def _best(ratio: float, watched: int, delta: float, p1: float, place: int = -1) -> tuple[float, int]:
-    """The least epsilon over all orders, and the place of the order, looked for from a place on; there is one valley."""
+    """The least epsilon over all orders, and the place of the order, looked for from a place; there is one valley."""
     if place < 0:
         place = _place(0.92 * (2 * (log(1 / delta) + log1p(watched)) / (ratio * p1)) ** 0.5)
     least = _loss_at(ORDERS[place], ratio, watched, delta, p1)
