@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from panprivacy.checks import check_level
 from panprivacy.estimates.estimate import NOTHING, Estimate
+from panprivacy.privacy.coins import ONE
 from panprivacy.privacy.noise import Gaussian, Laplace, Noise
 from panprivacy.privacy.pairs import Pair
 
@@ -224,7 +225,7 @@ class SampleDesign:
 
     def bit_variance(self, share: Any) -> Any:
         """Variance of the number of ones by the coins alone, if this share of the users has appeared."""
-        p0, p1 = float(self.pair.p0), float(self.pair.p1)
+        p0, p1 = self.pair.absent / ONE, self.pair.present / ONE
         seen = share * self.users
         return (self.bits - seen) * p0 * (1 - p0) + seen * p1 * (1 - p1)
 
@@ -271,7 +272,7 @@ class ErrorModel(SampleDesign):
 
     def density(self, noisy_ones: Any) -> Any:
         """``(noisy - bits*p0) / (users*(p1-p0))``: unbiased for the density of the sampled users."""
-        return (noisy_ones - self.bits * float(self.pair.p0)) / self.whole
+        return (noisy_ones - self.bits * (self.pair.absent / ONE)) / self.whole
 
     def normal_variance(self, density: Any) -> Any:
         """Variance of the drawn bits and of the sampling, for a true density.
