@@ -371,13 +371,14 @@ def _deviations(tail: float) -> float:
 def _crossing(rising: Callable[[Any], Any], low: Any, high: Any, guess: Any) -> Any:
     """Where rising functions cross zero, each between two bounds; the nearer bound of one that does not.
 
-    Brent's search for one number, near a guess first.
+    Both searches look near a guess first.
     """
+    near = (high - low) / 24
     if isinstance(low, np.ndarray):
-        return _crossings(rising, low, high)
+        left, right = guess - near, guess + near
+        return _crossings(rising, np.where(rising(left) < 0, left, low), np.where(rising(right) >= 0, right, high))
     from scipy.optimize import brentq
 
-    near = (high - low) / 24
     for left, right in ((guess - near, guess + near), (low, high)):
         with suppress(ValueError):  # both bounds are on one side of zero
             return float(brentq(rising, left, right, xtol=1e-12))

@@ -67,7 +67,7 @@ def affordable(epsilon: float, releases: int, delta: float, p1: float) -> float:
     """The ratio ``releases / square`` at which watched releases lose about this epsilon."""
     # Moments of normal laws would lose p1^2*ratio/2 + p1*sqrt(2*ratio*rare). The factor brings that near for most.
     rare = log(1 / delta) + log1p(releases)
-    ratio = 2.3 * sqrt(p1) * epsilon**-0.15 * ((sqrt(rare + epsilon) - sqrt(rare)) / p1) ** 2
+    ratio = 2.3 * sqrt(p1) * exp(-0.15 * log(epsilon)) * ((sqrt(rare + epsilon) - sqrt(rare)) / p1) ** 2
     step, slope, before, place = 1.0, 0.7, inf, -1
     for _ in range(_SECANTS):  # in logarithms the loss is nearly a straight line: some five do
         least, place = _best(ratio, releases, delta, p1, place)
