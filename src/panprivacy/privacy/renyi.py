@@ -63,6 +63,7 @@ def _loss(square: float, releases: int, delta: float, p1: float, read: bool) -> 
     return nextafter(max(found, 0.0) * (1 + _SLACK) + 1e-15, inf)
 
 
+@lru_cache(maxsize=4096)  # the search for a split asks the same at first, for tables of every size
 def affordable(epsilon: float, releases: int, delta: float, p1: float) -> float:
     """The ratio ``releases / square`` at which watched releases lose about this epsilon."""
     # Moments of normal laws would lose p1^2*ratio/2 + p1*sqrt(2*ratio*rare). The factor brings that near for most.
