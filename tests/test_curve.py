@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 import panprivacy as pp
 from altered import altered
@@ -207,17 +209,26 @@ def test_it_shows_each_point_beside_what_was_released() -> None:
 # --- what it is good for --------------------------------------------------------------------------------------------
 
 
-def errors(seed: int, *, fit: Any = pp.monotone) -> tuple[float, float]:
-    """Mean squared errors of a year of daily releases and of their curve, 100,000 users, epsilon 1."""
-    days, users = 365, 100_000
-    est = pp.Density(users, 1.0, releases=days, coins=SeededCoins(seed))
-    truth = 0.8 / (1 + np.exp(-(np.arange(1, days + 1) - 120) / 12))
+DAYS, MANY = 365, 100_000
+
+
+@cache
+def year(seed: int) -> tuple[NDArray[np.float64], list[pp.Release]]:
+    """The truth and the daily releases of a year, epsilon 1."""
+    est = pp.Density(MANY, 1.0, releases=DAYS, coins=SeededCoins(seed))
+    truth = 0.8 / (1 + np.exp(-(np.arange(1, DAYS + 1) - 120) / 12))
     made, before = [], 0
     for share in truth:
-        est.update_many(range(before, round(share * users)))
-        before = round(share * users)
+        est.update_many(np.arange(before, round(share * MANY)))
+        before = round(share * MANY)
         made.append(est.release())
-    found = np.array(fit(made).counts) / users
+    return truth, made
+
+
+def errors(seed: int, *, fit: Any = pp.monotone) -> tuple[float, float]:
+    """Mean squared errors of a year of releases and of their curve."""
+    truth, made = year(seed)
+    found = np.array(fit(made).counts) / MANY
     raw = np.array([release.raw_density for release in made])
     return float(np.mean((raw - truth) ** 2)), float(np.mean((found - truth) ** 2))
 

@@ -148,8 +148,8 @@ def kept_in_one_round(sampler: Sampler, square: Fraction, monkeypatch: pytest.Mo
             chances.append((1 - a) / (1 + a) * a ** abs(laplace))
             return laplace
 
-        def keep(gamma: Fraction, _: Randbelow, chances: list[Decimal] = chances) -> bool:
-            chances.append(exact.exp(exact.decimal(-gamma)))
+        def keep(above: int, below: int, _: Randbelow, chances: list[Decimal] = chances) -> bool:
+            chances.append(exact.exp(exact.decimal(-Fraction(above, below))))
             return True
 
         monkeypatch.setattr(noise, "discrete_laplace", draw)

@@ -42,9 +42,9 @@ class Branch:
         """A uniform integer."""
         return self.choose([exact.decimal(Fraction(1, n))] * n)
 
-    def bernoulli_exp(self, gamma: Fraction, _: object) -> bool:
-        """A coin of probability ``exp(-gamma)``."""
-        p = exact.exp(-exact.decimal(gamma))
+    def bernoulli_exp(self, above: int, below: int, _: object) -> bool:
+        """A coin of probability ``exp(-above/below)``."""
+        p = exact.exp(-exact.decimal(Fraction(above, below)))
         return self.choose([p, 1 - p]) == 0
 
 
@@ -81,9 +81,10 @@ def assert_law(masses: dict[int, Decimal], pmf: Callable[[int], Decimal]) -> Non
 GAMMAS = [Fraction(0), Fraction(1, 5), Fraction(1, 2), Fraction(2, 3), Fraction(1)]
 
 
-def assert_coin_is_exact(coin: Callable[[Fraction, Randbelow], bool], gamma: Fraction) -> None:
+def assert_coin_is_exact(coin: Callable[[int, int, Randbelow], bool], gamma: Fraction) -> None:
     p = exact.exp(-exact.decimal(gamma))
-    assert_law(outcomes(lambda b: coin(gamma, b.randbelow), unexplored="0.002"), lambda x: p if x else 1 - p)
+    ratio = gamma.as_integer_ratio()
+    assert_law(outcomes(lambda b: coin(*ratio, b.randbelow), unexplored="0.002"), lambda x: p if x else 1 - p)
 
 
 @pytest.mark.parametrize("gamma", GAMMAS)
@@ -136,9 +137,7 @@ def test_the_enumeration_finds_a_wrong_sampler(bug: Sampler, monkeypatch: pytest
 
 def test_the_enumeration_finds_a_wrong_coin() -> None:
     with pytest.raises(AssertionError, match="outcome"):
-        assert_coin_is_exact(
-            lambda gamma, randbelow: randbelow(2 * gamma.denominator) >= gamma.numerator, Fraction(2, 3)
-        )
+        assert_coin_is_exact(lambda above, below, randbelow: randbelow(2 * below) >= above, Fraction(2, 3))
 
 
 EPSILONS = [Fraction(1, 10), Fraction(371, 2**9), Fraction(7, 2)]

@@ -69,9 +69,7 @@ def as_choices(branch: Branch, patch: pytest.MonkeyPatch, *, coins_too: bool) ->
     patch.setattr(kernels, "below", lambda _, __, n: u64(branch.randbelow(int(n))))
     if coins_too:
         coin = branch.bernoulli_exp
-        patch.setattr(
-            kernels, "exponential_coin", lambda _, __, part, steps: coin(Fraction(int(part), int(steps)), None)
-        )
+        patch.setattr(kernels, "exponential_coin", lambda _, __, part, steps: coin(int(part), int(steps), None))
 
 
 # --- every branch ---------------------------------------------------------------------------------------------------

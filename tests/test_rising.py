@@ -104,6 +104,7 @@ def test_the_fit_among_wild_values_has_the_least_sum_of_hubers_losses() -> None:
 # --- counts of an open universe -------------------------------------------------------------------------------------
 
 USERS = 20_000
+OFF = 3  # the factor by which the end of a curve may be off
 
 
 @cache
@@ -131,12 +132,12 @@ def off_by(fit: Callable[[list[pp.CountRelease]], Any]) -> list[float]:
 
 @pytest.mark.slow
 def test_the_curve_of_counts_that_are_mostly_noise_ends_near_the_truth() -> None:
-    assert max(off_by(lambda made: pp.monotone(made).counts)) < 3
+    assert max(off_by(lambda made: pp.monotone(made).counts)) < OFF
 
 
 @pytest.mark.slow
 def test_a_curve_of_counts_by_squares_would_be_noticed() -> None:
-    assert min(off_by(lambda made: textbook(np.array([each.raw_count for each in made])))) > 10
+    assert min(off_by(lambda made: textbook(np.array([each.raw_count for each in made])))) > 2 * OFF
 
 
 def test_the_noise_of_counts_is_the_same_everywhere_on_the_even_scale() -> None:

@@ -2,12 +2,14 @@
 
 The user owns one bit, nobody else is there, and what the observer keeps is that bit and the threshold's walk. An
 adversary sees every answer, the released numbers, and once, at any moment, bit and walk. Before each of these the user
-may appear, be deleted, or do nothing. For each thing seen, its probability under every such stream is computed by
-carrying along the joint weights of bit and walk; the loss is the largest logarithm of a ratio of two of them.
+may appear, be deleted, or do nothing. For each thing seen, its probability under every such stream is computed: the
+joint weights of bit and walk are carried along up to the reading, and from the end back to it the probabilities of what
+is seen later, given bit and walk. The loss is the largest logarithm of a ratio of two of them.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import product
 from typing import Self
 
@@ -18,7 +20,7 @@ from panprivacy.estimators.continual_law import Shares
 from panprivacy.privacy.noise import Laplace
 
 Weights = NDArray[np.float64]
-"""By what was read (one row if nothing was), bit and walk."""
+"""By bit and walk."""
 
 READ = "read"
 NOT_YET = "not yet"
@@ -52,51 +54,57 @@ class Model:
 
     def start(self) -> Weights:
         """Nobody has appeared, and the walk is at zero."""
-        weights = np.zeros((1, 2, 2 * self.reach + 1))
-        weights[0, :, self.reach] = 1 - self.p0, self.p0
+        weights = np.zeros((2, 2 * self.reach + 1))
+        weights[:, self.reach] = 1 - self.p0, self.p0
         return weights
 
     def redrawn(self, weights: Weights, action: str) -> Weights:
         """After the user has done something."""
-        if action == "nothing":
-            return weights
-        p1 = self.p0 if action == "removed" else 1 - self.p0
-        both = weights.sum(axis=1, keepdims=True)
-        return np.concatenate([(1 - p1) * both, p1 * both], axis=1)
+        return weights if action == "nothing" else np.outer(self._bit(action), weights.sum(axis=0))
 
-    def seen(self, weights: Weights, what: str, moved: int) -> Weights:
-        """The weights together with one more thing seen, `moved` moves having been made before it."""
-        if what == READ:
-            rows = weights[0].size
-            return np.asarray(np.eye(rows).reshape(rows, *weights.shape[1:]) * weights)
-        weights = self._walked(weights)
+    def before(self, later: Weights, action: str) -> Weights:
+        """The probability of what is seen later, given bit and walk before the user does something."""
+        return later if action == "nothing" else np.tile(self._bit(action) @ later, (2, 1))
+
+    def _bit(self, action: str) -> Weights:
+        p1 = self.p0 if action == "removed" else 1 - self.p0
+        return np.array([1 - p1, p1])
+
+    @cache  # noqa: B019 - models are few
+    def answered(self, what: str, moved: bool) -> Weights:
+        """The probability of an answer, given bit and walk, some move having been made before it or not."""
         bit = np.arange(2)[:, np.newaxis]
         # The first distance is from 0; then the released number is 1, as in an audit, and the distance from it.
-        distance = bit - bool(moved) if self.above is None else bit
+        distance = bit - moved if self.above is None else bit
         if not self.rising:
             distance = np.abs(distance) if self.above in (None, True) else 1 - bit
         reached = _reaches(self.bar + self._places() - distance, self.test)
-        weights = weights * (1 - reached if what == NOT_YET else reached)
-        if what in (HIGH, LOW):
-            weights = weights * np.exp(-self.value * (1 - bit if what == HIGH else bit))
-        return weights
+        if what == NOT_YET:
+            return 1 - reached
+        return reached * np.exp(-self.value * (1 - bit if what == HIGH else bit))
 
     def _places(self) -> NDArray[np.int64]:
         return np.arange(-self.reach, self.reach + 1)
 
-    def _walked(self, weights: Weights) -> Weights:
-        steps = np.subtract.outer(self._places(), self._places())
-        a = np.exp(-self.threshold)
-        return np.asarray(weights @ ((1 - a) / (1 + a) * a ** np.abs(steps)))
+    def walked(self, weights: Weights) -> Weights:
+        """After a step of the walk; or before it, since a step is as likely as the one back."""
+        return weights @ _steps(self.threshold, self.reach)
+
+
+@cache
+def _steps(epsilon: float, reach: int) -> Weights:
+    """The probability of each step between two places."""
+    places, a = np.arange(2 * reach + 1), np.exp(-epsilon)
+    return np.asarray((1 - a) / (1 + a) * a ** np.abs(np.subtract.outer(places, places)))
 
 
 class Unrefreshed(Model):
     """The textbook's test: the threshold's noise is drawn once, before anything is seen, and kept."""
 
     def start(self) -> Weights:
-        return super()._walked(super().start())
+        return super().walked(super().start())
 
-    def _walked(self, weights: Weights) -> Weights:
+    def walked(self, weights: Weights) -> Weights:
         return weights
 
 
@@ -122,7 +130,33 @@ def likelihoods(
     here = bars or [model.bar] * len(timeline)
     sides: Sequence[bool | None] = above or [model.above] * len(timeline)
     models = [replace(model, bar=bar, above=side) for bar, side in zip(here, sides, strict=True)]
-    return np.stack([_likelihood(models, timeline, stream) for stream in streams])
+    moved = [sum(what in (HIGH, LOW) for what in timeline[:at]) for at in range(len(timeline))]
+    points = list(zip(models, timeline, moved, strict=True))
+    at = timeline.index(READ)
+
+    @cache
+    def until(stream: tuple[str, ...]) -> Weights:
+        """The weights after the first points of the timeline."""
+        if not stream:
+            return model.start()
+        (then, what, moved), weights = points[len(stream) - 1], until(stream[:-1])
+        weights = then.redrawn(weights, stream[-1])
+        if what == READ or moved >= then.moves:
+            return weights
+        return then.walked(weights) * then.answered(what, moved > 0)
+
+    @cache
+    def after(stream: tuple[str, ...]) -> Weights:
+        """The probability of the last points of the timeline, given bit and walk before them."""
+        if not stream:
+            return np.ones((2, 2 * model.reach + 1))
+        (then, what, moved), later = points[-len(stream)], after(stream[1:])
+        if moved < then.moves:
+            later = then.walked(later * then.answered(what, moved > 0))
+        return then.before(later, stream[0])
+
+    found = [until(tuple(stream[: at + 1])) * after(tuple(stream[at + 1 :])) for stream in streams]
+    return np.stack([each.ravel() for each in found])
 
 
 def loss_of(rows: Weights) -> float:
@@ -137,16 +171,6 @@ def _timelines(observations: int, moves: int) -> Iterator[list[str]]:
         if sum(answer != NOT_YET for answer in answers) <= moves:
             for at in range(observations + 1):
                 yield [*answers[:at], READ, *answers[at:]]
-
-
-def _likelihood(models: Sequence[Model], timeline: Sequence[str], stream: Sequence[str]) -> Weights:
-    weights, moved = models[0].start(), 0
-    for model, what, action in zip(models, timeline, stream, strict=True):
-        weights = model.redrawn(weights, action)
-        if what == READ or moved < model.moves:
-            weights = model.seen(weights, what, moved)
-        moved += what in (HIGH, LOW)
-    return np.asarray(weights.sum(axis=(1, 2)))
 
 
 def unscaled(shares: Shares, moves: int) -> Model:

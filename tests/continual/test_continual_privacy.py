@@ -66,7 +66,7 @@ def test_how_far_the_walk_is_followed_hardly_matters() -> None:
 
 def test_the_auditor_finds_a_threshold_that_is_drawn_once_and_kept() -> None:
     found = audit.exact(
-        one_user(8.0, observations=1, watch=KeptThreshold), users=1, length=2, releases=9, deletions=False
+        one_user(8.0, observations=1, watch=KeptThreshold), users=1, length=2, releases=8, deletions=False
     )
 
     assert found.worst_loss > found.claimed

@@ -33,7 +33,8 @@ class CounterInEveryCategory(Counts):
     def _redraw_one(self, user: Any, remove: bool) -> None:
         user, category = user
         flip = self._coins.flip(self._threshold(remove))
-        self._table.redraw_one(2 * self.groups.index(category) + user, flip, back=remove)
+        each = self._slots.size // len(self.groups)
+        self._table.redraw_one(each * self.groups.index(category) + user, flip, back=remove)
 
 
 class MovesTheNextGroup(Counts):

@@ -18,8 +18,8 @@ def in_groups(kind: type[Counts] = Counts, **more: Any) -> Callable[[Coins], Cou
     return lambda coins: kind(2, 1.0, 2, groups=["a", "b"], coins=coins, **more)
 
 
-def by_category(kind: type[Counts] = Counts, users: int = 2) -> Callable[[Coins], TwoCategories]:
-    return lambda coins: TwoCategories(kind(users, 1.0, 2, categories=["a", "b"], key=KEY, coins=coins), "a", "b")
+def by_category(kind: type[Counts] = Counts) -> Callable[[Coins], TwoCategories]:
+    return lambda coins: TwoCategories(kind(2, 1.0, 2, categories=["a", "b"], key=KEY, coins=coins), "a", "b")
 
 
 @pytest.mark.slow
@@ -41,7 +41,7 @@ def test_a_user_of_two_categories_loses_exactly_what_is_claimed() -> None:
 
 @pytest.mark.slow
 def test_a_user_with_counters_in_two_categories_is_found() -> None:
-    make = by_category(planted_groups.CounterInEveryCategory, users=4)
+    make = by_category(planted_groups.CounterInEveryCategory)
     found = audit.exact(make, 1, 2, verbs=VERBS)
 
     assert not found.holds

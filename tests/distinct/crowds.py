@@ -30,7 +30,9 @@ def crowd(users: int, levels: int, buckets: int, rng: Rng) -> NDArray[np.int64]:
         elif inside > 4 * buckets:
             occupied = np.flatnonzero(rng.multinomial(inside, np.full(buckets, 1 / buckets)))
         else:
-            occupied = np.unique(rng.integers(0, buckets, inside))
+            full = np.zeros(buckets, dtype=np.bool_)
+            full[rng.integers(0, buckets, inside)] = True
+            occupied = np.flatnonzero(full)
         cells.append(level * buckets + occupied)
     return np.concatenate(cells)
 

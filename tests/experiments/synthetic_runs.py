@@ -1,6 +1,7 @@
 """Runs that were never run: errors drawn from the laws that the algorithms should have, or from wrong ones."""
 
 from collections.abc import Callable
+from functools import cache
 
 import numpy as np
 import polars as pl
@@ -19,6 +20,7 @@ def right(trial: Trial, stream: Stream) -> float:  # noqa: ARG001
     return 1.0
 
 
+@cache
 def table(number: int, scale: Scale, seed: int, distortion: Distortion = right) -> pl.DataFrame:
     """The table of a figure that is made of runs."""
     study = STUDIES[number]
@@ -29,18 +31,25 @@ def table(number: int, scale: Scale, seed: int, distortion: Distortion = right) 
 
 def _invented(cell: Runs, generator: np.random.Generator, distortion: Distortion) -> pl.DataFrame:
     truth = _DENSITIES[cell.stream.name]
-    frames = []
+    estimates = []
     for trial in cell.trials:
         square = mean_squared_error(trial, cell.stream) * distortion(trial, cell.stream)
-        estimates = truth + generator.normal(0, np.sqrt(square), cell.count)
+        estimates.append(truth + generator.normal(0, np.sqrt(square), cell.count))
         if cell.stream.name == "even ids" and trial.algorithm == "PPDS":
-            estimates += generator.choice([-0.5, 0.5], cell.count)  # everyone or nobody
-        setting = {"stream": cell.stream.name, "algorithm": trial.algorithm, "total": trial.total, "size": trial.size}
-        numbers = {"repetition": np.arange(cell.first, cell.first + cell.count), "estimate": estimates}
-        frames.append(pl.DataFrame(numbers).with_columns(truth=truth, **{k: pl.lit(v) for k, v in setting.items()}))
-    return pl.concat(frames)
+            estimates[-1] += generator.choice([-0.5, 0.5], cell.count)  # everyone or nobody
+    each = {name: [getattr(trial, name) for trial in cell.trials] for name in ("algorithm", "total", "size")}
+    return pl.DataFrame(
+        {
+            "repetition": np.tile(np.arange(cell.first, cell.first + cell.count), len(cell.trials)),
+            "estimate": np.concatenate(estimates),
+            "truth": np.full(len(cell.trials) * cell.count, truth),
+            "stream": [cell.stream.name] * (len(cell.trials) * cell.count),
+            **{name: np.repeat(values, cell.count) for name, values in each.items()},
+        }
+    )
 
 
+@cache
 def mean_squared_error(trial: Trial, stream: Stream) -> float:
     """About what each algorithm has: exact for Dwork and OptBern, PPDS at the level where its set just fits."""
     density, epsilon = _DENSITIES[stream.name], trial.total / 2

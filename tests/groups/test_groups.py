@@ -238,8 +238,19 @@ def test_intervals_of_many_groups_are_those_of_each(level: float, delta: float |
         errors = many.stderr(0.25)
         for i, size in enumerate(sizes.tolist()):
             one = ErrorModel(split.pair, size, size, 10 * size, split.noise)
-            assert (lows[i], highs[i]) == pytest.approx(one.interval(estimate, level), abs=1e-9)
+            assert (lows[i], highs[i]) == pytest.approx(one.interval(estimate, level), abs=1e-11)
             assert errors[i] == pytest.approx(one.stderr(0.25))
+
+
+@pytest.mark.parametrize("groups", [1, 24, 25])
+def test_few_groups_are_estimated_like_many(groups: int) -> None:
+    split = split_of(pp.Density(500, 1.0))
+    sizes = np.arange(100, 100 + groups)
+    found = ErrorModel(split.pair, sizes, sizes, 10 * sizes, split.noise).estimates(sizes // 2 + 9, 0.95)
+    for size, estimate in zip(sizes.tolist(), found, strict=True):
+        one = ErrorModel(split.pair, size, size, 10 * size, split.noise).estimate(size // 2 + 9, 0.95)
+        assert estimate.interval == pytest.approx(one.interval, abs=1e-11)
+        assert estimate[:2] == pytest.approx(one[:2], abs=1e-12)
 
 
 # --- states ---------------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from math import isnan
 from typing import Any
@@ -15,7 +16,7 @@ import panprivacy as pp
 from exact_counts import counts_of
 from panprivacy.audit.enumeration.outcomes import EveryOutcome
 from panprivacy.errors import PanPrivacyError
-from panprivacy.estimates.errors import DifferenceErrorModel
+from panprivacy.estimates.errors import DifferenceErrorModel, ErrorVariance
 from panprivacy.memory.scratch import Scratch
 from panprivacy.testing import SeededCoins, gaussian_noise, ledger_of, refused, set_coins, slots_of, table_of
 from sources import Always
@@ -150,9 +151,14 @@ def test_a_planted_bug_is_found(kind: type[pp.Retention], found: str) -> None:
 
 @pytest.mark.slow
 def test_an_error_a_third_too_small_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        DifferenceErrorModel, "_coin", property(lambda self: float(self.pair.p1 * self.pair.p0) * 4 / 9)
-    )
+    """Of 300 runs the variance is then twice the stated one, where up to 1.5 times pass."""
+    error = DifferenceErrorModel.error
+
+    def too_small(*arguments: Any) -> ErrorVariance:
+        stated = error(*arguments)
+        return replace(stated, normal=stated.normal * 4 / 9, released=stated.released * 4 / 9)
+
+    monkeypatch.setattr(DifferenceErrorModel, "error", too_small)
     assert "returned varies more or less than it says" in errors_of(pp.Retention)
 
 

@@ -78,7 +78,7 @@ def test_the_smallest_sample_is_told_with_which_every_category_keeps_to_alpha() 
 def test_groups_and_categories_miss_as_often_as_planned_and_a_wrong_scale_would_show(seen: float) -> None:
     groups = pp.plan(epsilon=2.0, groups=REGIONS, releases=2)
     categories = pp.plan(3_000, 2.0, categories=["flu", "cold"], other=True)
-    runs, coins, random = 1_000, SeededCoins(7), np.random.default_rng(7)
+    runs, coins, random = 700, SeededCoins(7), np.random.default_rng(7)
     for planned in (groups, categories):
         assert planned.universe is not None
         errors: list[list[float]] = []
@@ -96,7 +96,7 @@ def test_groups_and_categories_miss_as_often_as_planned_and_a_wrong_scale_would_
         for row, column in zip(planned.groups, np.array(errors).T, strict=True):
             missed = int((column >= row.alpha).sum())
             assert stats.binomtest(missed, runs, planned.beta, alternative="greater").pvalue > FALSE_ALARM
-            wrong = int((1.5 * column >= row.alpha).sum())  # errors half as large again
+            wrong = int((1.4 * column >= row.alpha).sum())  # errors 40 % larger
             assert stats.binomtest(wrong, runs, planned.beta, alternative="greater").pvalue < FALSE_ALARM
 
 

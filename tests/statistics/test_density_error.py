@@ -13,8 +13,8 @@ UNIVERSE = 100_000
 EXPECTED = 7.34e-5
 """Design value of the MSE at total epsilon 0.4 with all of 10^5 users tracked."""
 
-LIMIT = 0.12
-RUNS = 4_000
+LIMIT = 0.165
+RUNS = 2_000
 
 
 def zipf_stream(seed: int) -> np.ndarray:
@@ -25,7 +25,7 @@ def zipf_stream(seed: int) -> np.ndarray:
 
 @pytest.mark.parametrize("stream", ["uniform", "zipf"])
 def test_the_error_over_many_runs_is_the_design_value(stream: str) -> None:
-    """A sample variance of 4,000 near-normal errors strays 12 % with probability below 1e-6."""
+    """A sample variance of 2,000 near-normal errors strays 16.5 % with probability below 1e-6."""
     events = np.random.default_rng(1).integers(0, UNIVERSE, UNIVERSE) if stream == "uniform" else zipf_stream(1)
     seen = np.unique(events)
     assert len(seen) / UNIVERSE == pytest.approx({"uniform": 0.632, "zipf": 0.25}[stream], abs=0.02)

@@ -9,9 +9,10 @@ Laplace(scale)``, whose density is ``e^(sigma^2/(2 scale^2)) / (2 scale) * (righ
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from math import exp, hypot, sqrt
+from math import erfc, exp, hypot, log, sqrt
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 
 from panprivacy.checks import check_level
 from panprivacy.estimates.estimate import NOTHING, Estimate
+from panprivacy.privacy.coins import ONE
 from panprivacy.privacy.noise import Gaussian, Laplace, Noise
 from panprivacy.privacy.pairs import Pair
 
@@ -33,7 +35,9 @@ _LOWERED, _RAISED, _FALL = 3.0, 6.0, 1.3
 fast both fall beyond the limit. Chosen by measurement, for a bias below half a standard error in ratios that are told
 in one of twenty releases or more, and intervals that hold: `benchmarks/headlines.py`."""
 _LARGEST = 0.5  # the standard deviation of a share, at most
-_HALVINGS = 56  # from there down to the last digits of a float
+_EXACT, _MOST_STEPS = 1e-13, 64  # how near a crossing is found, and in how many steps: some 12 are enough
+_FEW = 24  # tables: up to so many are faster one by one
+_UNDERFLOW = -36.0  # below it the normal law is no full float
 _LOST = 1e-3  # noise this small beside sigma only adds to the variance
 
 
@@ -43,18 +47,6 @@ def _log_sides(x: Reals, sigma: Reals, scale: float) -> tuple[Reals, Reals]:
 
     z, ratio = x / sigma, sigma / scale
     return -x / scale + log_ndtr(z - ratio), x / scale + log_ndtr(-z - ratio)
-
-
-def log_density(x: Reals, sigma: Reals, scale: float) -> Reals:
-    """Logarithm of the density.
-
-    >>> x = np.linspace(-60, 60, 12001)
-    >>> round(float(np.trapezoid(np.exp(log_density(x, np.array(1.5), 2.0)), x)), 6)
-    1.0
-    """
-    right, left = _log_sides(x, sigma, scale)
-    density: Reals = np.logaddexp(right, left) + (sigma / scale) ** 2 / 2 - np.log(2 * scale)
-    return density
 
 
 def score(x: Reals, sigma: Reals, scale: float) -> Reals:
@@ -85,8 +77,10 @@ def information(sigma: Reals, scale: float) -> Reals:
         return np.asarray(1 / (sigma**2 + 2 * scale**2))
     # Even in the logarithm near zero and far out, so that both scales are resolved wherever they differ much.
     x = np.sinh(np.linspace(0, 1, 120)[:, None] * np.arcsinh(10 * (1 + 3 * scale / sigma))) * sigma
-    density = np.exp(log_density(x, sigma, scale))
-    return np.asarray(2 * np.trapezoid(density * score(x, sigma, scale) ** 2, x, axis=0))
+    right, left = _log_sides(x, sigma, scale)
+    less = np.exp(left - right)  # at most 1, since no x is negative
+    density_times_square = np.exp(right + (sigma / scale) ** 2 / 2) * (1 - less) ** 2 / (1 + less)
+    return np.asarray(np.trapezoid(density_times_square, x, axis=0) / scale**3)
 
 
 def normal_laplace_cdf(x: Any, sigma: Any, scale: Any) -> Any:
@@ -102,17 +96,25 @@ def normal_laplace_cdf(x: Any, sigma: Any, scale: Any) -> Any:
 
 def _cdf_of_one(x: float, sigma: float, scale: float) -> float:
     """The same for numbers, ten times as fast: a search for an interval asks thirty times."""
-    from scipy.special import log_ndtr, ndtr
-
     if scale < _LOST * sigma:
-        return float(ndtr(x / sqrt(sigma**2 + 2 * scale**2)))
+        return _normal_cdf(x / sqrt(sigma**2 + 2 * scale**2))
     if sigma == 0:
         return 0.5 * exp(x / scale) if x < 0 else 1 - 0.5 * exp(-x / scale)
     z, ratio = x / sigma, sigma / scale
     half = ratio**2 / 2
-    right = exp(half - x / scale + float(log_ndtr(z - ratio)))
-    left = exp(half + x / scale + float(log_ndtr(-z - ratio)))
-    return float(ndtr(z)) - 0.5 * (right - left)
+    right = exp(half - x / scale + _log_normal_cdf(z - ratio))
+    left = exp(half + x / scale + _log_normal_cdf(-z - ratio))
+    return _normal_cdf(z) - 0.5 * (right - left)
+
+
+def _normal_cdf(z: float) -> float:
+    return 0.5 * erfc(-z / sqrt(2))
+
+
+def _log_normal_cdf(z: float) -> float:
+    if z <= _UNDERFLOW:
+        from scipy.special import log_ndtr
+    return log(_normal_cdf(z)) if z > _UNDERFLOW else float(log_ndtr(z))
 
 
 def _cdf_of_many(x: Reals, sigma: Any, scale: Any) -> Reals:
@@ -223,7 +225,7 @@ class SampleDesign:
 
     def bit_variance(self, share: Any) -> Any:
         """Variance of the number of ones by the coins alone, if this share of the users has appeared."""
-        p0, p1 = float(self.pair.p0), float(self.pair.p1)
+        p0, p1 = self.pair.absent / ONE, self.pair.present / ONE
         seen = share * self.users
         return (self.bits - seen) * p0 * (1 - p0) + seen * p1 * (1 - p1)
 
@@ -259,6 +261,9 @@ class ErrorModel(SampleDesign):
 
     def estimates(self, noisy_ones: Any, level: float) -> list[Estimate]:
         """The same for many tables: an estimate for each."""
+        if len(self.bits) <= _FEW:
+            tables = zip(self.bits.tolist(), self.users.tolist(), self.population.tolist(), noisy_ones, strict=True)
+            return [replace(self, bits=b, users=u, population=p).estimate(n, level) for b, u, p, n in tables]
         raw = self.density(np.asarray(noisy_ones))
         value = within(raw)
         low, high = self.interval(raw, level)
@@ -267,7 +272,7 @@ class ErrorModel(SampleDesign):
 
     def density(self, noisy_ones: Any) -> Any:
         """``(noisy - bits*p0) / (users*(p1-p0))``: unbiased for the density of the sampled users."""
-        return (noisy_ones - self.bits * float(self.pair.p0)) / self.whole
+        return (noisy_ones - self.bits * (self.pair.absent / ONE)) / self.whole
 
     def normal_variance(self, density: Any) -> Any:
         """Variance of the drawn bits and of the sampling, for a true density.
@@ -324,11 +329,12 @@ class ErrorModel(SampleDesign):
         # Counts are whole numbers. Without half of one to either side, intervals of few counts (epsilon above 10) miss
         # up to four times as often as they say.
         half = 0.5 / self.whole
+        normal = self._end(estimate - half, -1, tail), self._end(estimate + half, 1, tail)
         if isinstance(self.noise, Gaussian):
-            return self._end(estimate - half, -1, tail), self._end(estimate + half, 1, tail)
+            return normal
         far = min(_FAR, 2 / sqrt(tail)) * (self.stderr(0.5) + half)  # by Chebyshev's inequality, twice over
-        low = _crossing(lambda d: 1 - self.cdf(estimate - half - d, d) - tail, estimate - far, estimate)
-        high = _crossing(lambda d: tail - self.cdf(estimate + half - d, d), estimate, estimate + far)
+        low = _crossing(lambda d: 1 - self.cdf(estimate - half - d, d) - tail, estimate - far, estimate, normal[0])
+        high = _crossing(lambda d: tail - self.cdf(estimate + half - d, d), estimate, estimate + far, normal[1])
         return low, high
 
     def _end(self, estimate: Any, side: int, tail: float) -> Any:
@@ -362,23 +368,38 @@ def _deviations(tail: float) -> float:
     return float(-ndtri(tail))
 
 
-def _crossing(rising: Callable[[Any], Any], low: Any, high: Any) -> Any:
+def _crossing(rising: Callable[[Any], Any], low: Any, high: Any, guess: Any) -> Any:
     """Where rising functions cross zero, each between two bounds; the nearer bound of one that does not.
 
-    Brent's search is fast for one number; for arrays all intervals are halved together.
+    Both searches look near a guess first.
     """
+    near = (high - low) / 24
     if isinstance(low, np.ndarray):
-        for _ in range(_HALVINGS):
-            middle = (low + high) / 2
-            above = rising(middle) >= 0
-            low, high = np.where(above, low, middle), np.where(above, middle, high)
-        return (low + high) / 2
+        left, right = guess - near, guess + near
+        return _crossings(rising, np.where(rising(left) < 0, left, low), np.where(rising(right) >= 0, right, high))
     from scipy.optimize import brentq
 
-    try:
-        return float(brentq(rising, low, high, xtol=1e-12))
-    except ValueError:  # both bounds are on one side of zero
-        return low if rising(low) >= 0 else high
+    for left, right in ((guess - near, guess + near), (low, high)):
+        with suppress(ValueError):  # both bounds are on one side of zero
+            return float(brentq(rising, left, right, xtol=1e-12))
+    return low if rising(low) >= 0 else high
+
+
+def _crossings(rising: Callable[[Reals], Reals], low: Reals, high: Reals) -> Reals:
+    """The crossings of many functions, by the rule of false position: a bound that stays weighs less each time."""
+    at_low, at_high = rising(low), rising(high)
+    found, none, was_above = np.where(at_low >= 0, low, high), (at_low >= 0) | (at_high < 0), None
+    for _ in range(_MOST_STEPS):
+        share = np.divide(at_low, at_low - at_high, out=np.zeros_like(low), where=~none)
+        point = np.where(none, found, low + (high - low) * share)
+        value = rising(point)
+        near, found, above = np.abs(point - found), point, value >= 0
+        if (near < _EXACT).all():
+            break
+        lighter = np.where(above == was_above, 0.5, 1.0)
+        at_low, at_high = np.where(above, lighter * at_low, value), np.where(above, value, lighter * at_high)
+        low, high, was_above = np.where(above, low, point), np.where(above, point, high), above
+    return found
 
 
 # --- sums and differences of estimates ------------------------------------------------------------------------------

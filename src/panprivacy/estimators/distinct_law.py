@@ -33,9 +33,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import asinh, ceil, hypot, inf, log2, sinh, sqrt
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from panprivacy.errors import InvalidValue
 from panprivacy.estimates.errors import Reals, information, interval_within, score
@@ -87,50 +87,55 @@ class CountModel:
         """Standard error of the estimate when no user has come."""
         return self.stderr(0.0)
 
-    def _exposure(self, n: Reals) -> Reals:
-        """``n * rate``, a row for each n; beyond 100 a level is full to the last digit."""
-        return np.minimum(n[:, None] * self._rates, 100.0)
+    @cached_property
+    def grid(self) -> tuple[Reals, Reals, "_Levels", Reals]:
+        """What the likelihood of all counts needs: a grid of u, points between, their laws, and `fixed` on the grid."""
+        full = 40.0 / float(self._rates[-1])  # beyond it even the last level is full
+        grid = np.arange(-5.0, asinh(full / self.at_zero) + _STEP, _STEP)
+        middles = ((grid[:-1, None] + _STEP / 2) + _STEP / 2 * _NODES).ravel()
+        n = self.at_zero * np.sinh(grid)
+        return grid, middles, self.at(self.at_zero * np.sinh(middles)), self.fixed(n, self.at(n))
 
     def means(self, n: Reals) -> Reals:
         """Expected ones, a row for each n."""
-        exposure = self._exposure(n)
-        occupied = np.where(exposure < 0, exposure, -np.expm1(-np.maximum(exposure, 0.0)))
-        return self.buckets * (float(self.pair.p0) + self.pair.gap * occupied)
+        return self.at(n).means
 
-    def _slopes(self, n: Reals) -> Reals:
-        """Derivatives of the means."""
-        empty = np.exp(-np.maximum(self._exposure(n), 0.0))
-        return self.buckets * self.pair.gap * self._rates * empty
+    def at(self, n: Reals) -> "_Levels":
+        """The law of the ones of each level, a row for each n."""
+        exposure = np.minimum(n[:, None] * self._rates, 100.0)  # beyond 100 a level is full to the last digit
+        filled = np.maximum(exposure, 0.0)
+        p0, gap, buckets = float(self.pair.p0), self.pair.gap, self.buckets
+        occupied = -np.expm1(-filled)
+        ones = p0 + gap * occupied
+        normal = _INTEGERS + (0.0 if self._scale else self.noise.variance)
+        return _Levels(
+            means=buckets * (ones + gap * np.minimum(exposure, 0.0)),
+            slopes=buckets * gap * self._rates * np.exp(-filled),
+            variances=buckets * ones * (1 - ones) + normal,
+        )
 
-    def _variances(self, n: Reals) -> Reals:
-        """Variances of the parts that are about normal: the ones, and Gaussian noise."""
-        share = self.means(np.maximum(n, 0.0)) / self.buckets
-        normal = 0.0 if self._scale else self.noise.variance
-        return self.buckets * share * (1 - share) + _INTEGERS + normal
-
-    def score(self, noisy: Reals, n: Reals) -> Reals:
+    def score(self, noisy: Reals, at: "_Levels") -> Reals:
         """S(n), for each n."""
-        each = score(noisy - self.means(n), np.sqrt(self._variances(n)), self._scale)
-        total: Reals = (self._slopes(n) * each).sum(axis=1)
+        total: Reals = (at.slopes * score(noisy - at.means, np.sqrt(at.variances), self._scale)).sum(axis=1)
         return total
 
-    def _fixed(self, n: Reals) -> Reals:
+    def fixed(self, n: Reals, at: "_Levels") -> Reals:
         """``1 - n*I``, with the information under normal noise, which is the smaller and errs on the safe side."""
-        normal = (self._slopes(n) ** 2 / (self._variances(n) + 2 * self._scale**2)).sum(axis=1)
+        normal = (at.slopes**2 / (at.variances + 2 * self._scale**2)).sum(axis=1)
         return np.asarray(np.maximum(1 - np.maximum(n, 0.0) * normal, 1e-9))
 
     def stderr(self, n: float) -> float:
         """Standard error of the estimate at a true count, ``sqrt(1/I - n)``, from the Fisher information I."""
-        at = np.array([max(n, 0.0)])
-        each = information(np.sqrt(self._variances(at)[0]), self._scale)
-        total = float(self._slopes(at)[0] ** 2 @ each)
-        return sqrt(max(1 / total - at[0], 0.0)) if total else inf
+        n = max(n, 0.0)
+        at = self.at(np.array([n]))
+        total = float(at.slopes[0] ** 2 @ information(np.sqrt(at.variances[0]), self._scale))
+        return sqrt(max(1 / total - n, 0.0)) if total else inf
 
     def noise_stderr(self, n: float) -> float:
         """What the noise adds to the standard error at a true count, taking it for normal."""
-        at = np.array([max(n, 0.0)])
-        slopes, spread = self._slopes(at)[0], self._variances(at)[0] + 2 * self._scale**2
-        weights = slopes / spread
+        at = self.at(np.array([max(n, 0.0)]))
+        slopes = at.slopes[0]
+        weights = slopes / (at.variances[0] + 2 * self._scale**2)
         whole = float(weights @ slopes)
         return sqrt(self.noise.variance * float(weights @ weights)) / whole if whole else inf
 
@@ -147,16 +152,24 @@ class CountModel:
         return Estimate(count, self.stderr(count), (low, high), count, "users")
 
 
+class _Levels(NamedTuple):
+    """The law of the ones of each level, a row for each of several numbers of users."""
+
+    means: Reals
+    slopes: Reals
+    """Derivatives of the means."""
+    variances: Reals
+    """Of the parts that are about normal: the ones, and Gaussian noise."""
+
+
 class _Curve:
     """The log-likelihood over ``n = unit*sinh(u)``, a scale that is even near zero and geometric far from it."""
 
     def __init__(self, model: CountModel, noisy: Reals) -> None:
         self._model, self._noisy = model, noisy
         self._unit = model.at_zero
-        full = 40.0 / float(model._rates[-1])  # beyond it even the last level is full
-        self._grid = np.arange(-5.0, asinh(full / self._unit) + _STEP, _STEP)
-        middles = (self._grid[:-1, None] + _STEP / 2) + _STEP / 2 * _NODES
-        slopes = self._slope(middles.ravel()).reshape(middles.shape)
+        self._grid, middles, levels, self._grid_fixed = model.grid
+        slopes = self._slope(middles, levels).reshape(-1, len(_NODES))
         self._heights = np.append(0.0, np.cumsum(slopes @ _WEIGHTS * _STEP / 2))
 
     def n(self, u: float) -> float:
@@ -182,21 +195,20 @@ class _Curve:
         top, allowed = self._height(peak), float(chdtri(1, 1 - level))
 
         def excess(u: float) -> float:
-            return 2 * (top - self._height(u)) / float(self._fixed(np.array([u]))[0]) - allowed
+            n = np.array([self.n(u)])
+            return 2 * (top - self._height(u)) / float(self._model.fixed(n, self._model.at(n))[0]) - allowed
 
-        inside = 2 * (top - self._heights) / self._fixed(self._grid) <= allowed
+        inside = 2 * (top - self._heights) / self._grid_fixed <= allowed
         points = np.append(self._grid[inside], peak)
         before, after = self._grid[self._grid < points.min()], self._grid[self._grid > points.max()]
         low = self.n(brentq(excess, before[-1], points.min(), xtol=1e-6)) if len(before) else -inf
         high = self.n(brentq(excess, points.max(), after[0], xtol=1e-6)) if len(after) else inf
         return low, high
 
-    def _fixed(self, u: NDArray[np.float64]) -> Reals:
-        return self._model._fixed(self._unit * np.sinh(u))
-
-    def _slope(self, u: Reals) -> Reals:
+    def _slope(self, u: Reals, levels: _Levels | None = None) -> Reals:
         """Derivative of the log-likelihood by u."""
-        return self._model.score(self._noisy, self._unit * np.sinh(u)) * self._unit * np.cosh(u)
+        at = self._model.at(self._unit * np.sinh(u)) if levels is None else levels
+        return self._model.score(self._noisy, at) * self._unit * np.cosh(u)
 
     def _height(self, u: float) -> float:
         """The log-likelihood at u: its value at the grid point below, and the integral from there."""

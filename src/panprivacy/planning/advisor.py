@@ -300,7 +300,7 @@ def advise(
     answer      yes, at epsilon 0.3395
     estimator   Density of 100,000 users, a bit for each
     memory      12.2 KiB
-    for example share 0.3114 ± 0.0102 (standard error), 95% interval 0.2913 to 0.3314; truth 0.3000
+    for example share 0.3036 ± 0.0102 (standard error), 95% interval 0.2836 to 0.3237; truth 0.3000
     in Python   pp.Density(100000, epsilon=0.3395)
     >>> pp.advise("retention", 1000, error=0.1).verdict
     'not with 1,000 users: at epsilon 1 the error is 0.136; an error of 0.1 takes 1,700 users or epsilon 1.286'

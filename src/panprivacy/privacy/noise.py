@@ -93,10 +93,11 @@ def discrete_gaussian(square: Fraction, randbelow: type_of_source) -> int:
     """
     if square <= 0:
         raise ValueError(f"noise needs a square above 0, got {square}")
-    width = isqrt(square.numerator // square.denominator) + 1
+    above, below = square.as_integer_ratio()  # fractions would be reduced at every step, which takes most of the time
+    width = isqrt(above // below) + 1
     while True:
         drawn = discrete_laplace(Fraction(1, width), randbelow)
-        if _bernoulli_exp((abs(drawn) - square / width) ** 2 / (2 * square), randbelow):
+        if _bernoulli_exp((abs(drawn) * width * below - above) ** 2, 2 * above * below * width**2, randbelow):
             return drawn
 
 
@@ -105,22 +106,22 @@ def _exponential_floor(epsilon: Fraction, randbelow: type_of_source) -> int:
     steps = epsilon.denominator
     while True:
         part = randbelow(steps)
-        if _bernoulli_exp(Fraction(part, steps), randbelow):
+        if _bernoulli_exp(part, steps, randbelow):
             break
     whole = 0
-    while _bernoulli_exp(Fraction(1), randbelow):
+    while _bernoulli_exp(1, 1, randbelow):
         whole += 1
     return (part + steps * whole) // epsilon.numerator
 
 
-def _bernoulli_exp(gamma: Fraction, randbelow: type_of_source) -> bool:
-    """Flip a coin of probability ``exp(-gamma)`` without computing it: one coin for every whole 1, one for the rest."""
-    while gamma > 1:
-        if not _bernoulli_exp(Fraction(1), randbelow):
+def _bernoulli_exp(above: int, below: int, randbelow: type_of_source) -> bool:
+    """Flip a coin of probability ``exp(-above/below)`` without computing it: one for each whole 1, one for the rest."""
+    while above > below:
+        if not _bernoulli_exp(1, 1, randbelow):
             return False
-        gamma -= 1
+        above -= below
     draws = 1
-    while randbelow(gamma.denominator * draws) < gamma.numerator:
+    while randbelow(below * draws) < above:
         draws += 1
     return draws % 2 == 1
 

@@ -32,7 +32,7 @@ eps_state only if it shows the likelier bit, which has probability p1.
 from bisect import bisect_left
 from fractions import Fraction
 from functools import lru_cache
-from math import exp, inf, log, log1p, nextafter
+from math import exp, inf, log, log1p, nextafter, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +41,8 @@ ORDERS = tuple(dict.fromkeys(round(2 * 1.06**k) for k in range(135)))
 """The orders that are tried: any is valid, and the best one of these loses a few parts in 10,000 more than the best."""
 
 _SLACK = 1e-10  # relative: more than all roundings of a loss together
+_SECANTS = 24
+_OVERFLOW = 700.0  # the exponential of more is no float
 _CELLS = 24  # into which the sum over the moments is cut where it has more terms
 
 
@@ -61,23 +63,22 @@ def _loss(square: float, releases: int, delta: float, p1: float, read: bool) -> 
     return nextafter(max(found, 0.0) * (1 + _SLACK) + 1e-15, inf)
 
 
+@lru_cache(maxsize=4096)  # the search for a split asks the same at first, for tables of every size
 def affordable(epsilon: float, releases: int, delta: float, p1: float) -> float:
     """The ratio ``releases / square`` at which watched releases lose about this epsilon."""
-    from scipy.optimize import brentq
-
-    place, found = _place(2.2 * log(1 / delta) / epsilon), 0.0
-    for _ in range(4):  # the best order for a ratio, then the ratio for that order: it settles at once
-        place = _best(found, releases, delta, p1)[1] if found else place
-        most = 700.0 / ORDERS[place] ** 2
-
-        def excess(ratio: float, order: int = ORDERS[place]) -> float:
-            return _loss_at(order, ratio, releases, delta, p1) - epsilon
-
-        if excess(most * 1e-12) > 0:  # the delta alone takes more than this epsilon at this order
-            place = min(place + 8, len(ORDERS) - 1)
-            continue
-        found = most if excess(most) < 0 else float(brentq(excess, most * 1e-12, most, xtol=1e-18, rtol=1e-9))
-    return found
+    # Moments of normal laws would lose p1^2*ratio/2 + p1*sqrt(2*ratio*rare). The factor brings that near for most.
+    rare = log(1 / delta) + log1p(releases)
+    ratio = 2.3 * sqrt(p1) * exp(-0.15 * log(epsilon)) * ((sqrt(rare + epsilon) - sqrt(rare)) / p1) ** 2
+    step, slope, before, place = 1.0, 0.7, inf, -1
+    for _ in range(_SECANTS):  # in logarithms the loss is nearly a straight line: some five do
+        least, place = _best(ratio, releases, delta, p1, place)
+        above = log(max(least, 1e-300) / epsilon)
+        slope = (above - before) / step if before < inf and above != before else slope
+        step = min(max(-above / slope, -3.0), 3.0)
+        ratio, before = ratio * exp(step), above
+        if abs(step) < 1e-6:
+            break
+    return ratio
 
 
 def _place(order: float) -> int:
@@ -85,9 +86,10 @@ def _place(order: float) -> int:
     return min(bisect_left(ORDERS, order), len(ORDERS) - 1)
 
 
-def _best(ratio: float, watched: int, delta: float, p1: float) -> tuple[float, int]:
-    """The least epsilon over all orders, and the place of the order; it falls with the order and then rises."""
-    place = _place(0.85 * (2 * (log(1 / delta) + log1p(watched)) / ratio) ** 0.5 / p1)  # is near
+def _best(ratio: float, watched: int, delta: float, p1: float, place: int = -1) -> tuple[float, int]:
+    """The least epsilon over all orders, and the place of the order, looked for from a place; there is one valley."""
+    if place < 0:
+        place = _place(0.92 * (2 * (log(1 / delta) + log1p(watched)) / (ratio * p1)) ** 0.5)
     least = _loss_at(ORDERS[place], ratio, watched, delta, p1)
     for step in (1, -1):
         moved = False
@@ -136,7 +138,7 @@ class _Moment:
     """h of one order, as a function of ``n / s`` up to some ratio."""
 
     def __init__(self, order: int, p1: float, most: float) -> None:
-        self.order, self.p1 = order, p1
+        self.order, self.p1, self.most = order, p1, most
         weights, rates = _terms(order, p1)
         tilted = weights + most * rates
         # Terms below e^-60 of the largest, at all ratios in between, are far below the rounding.
@@ -146,7 +148,10 @@ class _Moment:
 
     def log_h(self, ratios: NDArray[np.float64]) -> NDArray[np.float64]:
         """``ln h`` at each ratio of releases to the square of the noise."""
-        logs = self.weights + np.multiply.outer(ratios, self.rates)
+        logs = np.multiply.outer(ratios, self.rates)
+        logs += self.weights
+        if self.most * self.rates[-1] < _OVERFLOW:  # weights are at most 0, and h at least 1
+            return np.asarray(np.log(np.exp(logs, out=logs).sum(axis=1)))
         top = logs.max(axis=1, keepdims=True)
         return np.asarray((top + np.log(np.exp(logs - top).sum(axis=1, keepdims=True)))[:, 0])
 
