@@ -41,13 +41,22 @@ from panprivacy.audit.memory.estimators import (
     shards_of,
     times_of,
 )
-from panprivacy.audit.memory.images import CannotImage, Image, bits_of, family, memory_of, near_family, peek
+from panprivacy.audit.memory.images import (
+    CannotImage,
+    Image,
+    about_threads,
+    bits_of,
+    family,
+    memory_of,
+    near_family,
+    peek,
+)
 from panprivacy.audit.memory.scenarios import FIRST_DAY, LIST, SHARDS, STATE, Scenario
 from panprivacy.audit.memory.search import ReleasedCounts
 from panprivacy.audit.memory.traces import Beside, TableVersion, Traces, secrets_of
 from panprivacy.folder import StateFolder
 from panprivacy.ingest.files import STDIN
-from panprivacy.memory.hardening import AT_START
+from panprivacy.memory.hardening import AT_START, STARTED
 from panprivacy.periods import DAY
 
 _PAGE = 4096
@@ -88,9 +97,9 @@ class Trial:
 
     @contextmanager
     def command(self, *words: str, **options: Any) -> "Iterator[subprocess.Popen[bytes]]":
-        """Run ``panprivacy WORDS``; the process is killed in the end."""
+        """Run ``panprivacy WORDS``. It starts itself anew, leaks are planted then, and it is killed in the end."""
         planted = "".join("import {0}; {0}.{1}(); ".format(*plant.split(":")) for plant in self.plants)
-        code = f"{planted}from panprivacy.cli import main; main()"
+        code = f"import os\nif {STARTED!r} in os.environ: {planted or 'pass'}\nfrom panprivacy.cli import main; main()"
         arguments = [sys.executable, "-c", code, *words]
         with subprocess.Popen(arguments, env=self.environment, **options) as process:
             try:
@@ -537,12 +546,9 @@ def _worked(process: int) -> int:
     """Ticks for which a process and its descendants have worked; -1 if a thread works now, or waits for its turn."""
     ticks = 0
     for member in near_family(process):
-        for stat in Path(f"/proc/{member}/task").glob("*/stat"):
-            try:
-                state, *fields = stat.read_text().rpartition(")")[2].split()
-            except OSError:  # it has ended meanwhile
-                continue
-            if state != "S":
+        for stat in about_threads(member, "stat"):
+            state, *fields = stat.rpartition(b")")[2].split()
+            if state != b"S":
                 return -1
             ticks += int(fields[10]) + int(fields[11])
     return ticks
