@@ -221,7 +221,7 @@ def test_a_page_that_is_given_back_meanwhile_hides_no_other(monkeypatch: pytest.
 
         monkeypatch.setattr(os, "preadv", only_beside_it)
         monkeypatch.setattr(images, "writable", lambda _: [images.Stretch(start, start + len(mapped), "mapped")])
-        (segment,) = images._memory(os.getpid())
+        (segment,) = images.memory_of(os.getpid())
 
     assert bytes(segment.octets[:: mmap.PAGESIZE]) == b"x\0x"
 

@@ -45,7 +45,7 @@ def found(subject: Subject) -> list[str]:
 
 
 def additions_found(subject: Subject) -> set[str]:
-    return {each.addition for each in audited.interference(subject)}
+    return {each.addition for each in audited.interference(subject, once=True)}
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """The search of an image finds what is there in whatever form, and nothing that is not."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -63,6 +64,27 @@ def test_an_old_table_is_found_with_a_number_a_bit(width: int) -> None:
 @pytest.mark.slow
 def test_the_present_table_is_no_find() -> None:
     assert search(image_of(packed(NEW).tobytes(), NEW.tobytes(), NEW.astype(np.int64).tobytes()), *old_bits()) == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("place", [40_960, 45_055], ids=["first", "last"])
+def test_of_a_fork_all_is_found_that_it_wrote_a_byte_of(place: int) -> None:
+    """A byte at an edge of a page, amid a number of 8 bytes a bit: what it is part of reaches into both neighbours."""
+    image = image_of(OLD.astype(np.uint64).tobytes())
+    (segment,) = image.segments
+    octets = segment.octets.copy()
+    octets[place] ^= 1
+    written = image.written_since(Image([replace(segment, octets=octets)]))
+
+    def found(image: Image) -> set[int]:
+        windows = old_bits()
+        search(image, *windows)
+        positions = np.concatenate([w.positions[w.found] for w in windows])
+        return {at for at in positions.tolist() if abs(4096 + 8 * at + 256 - place) < 768}
+
+    assert written.size == 3 * 4096
+    assert found(written) == found(image) != set()
+    assert not image.written_since(image).segments
 
 
 @pytest.mark.slow

@@ -6,7 +6,6 @@ verbs the class has. So an estimator gets its row by being registered. Its `TRAI
 **A cell** is audited, with its exact loss; refused; or not applicable.
 """
 
-import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -23,7 +22,7 @@ from panprivacy.audit.enumeration.loss import Judge
 from panprivacy.audit.enumeration.machine import Laws, Machine, Make, Step
 from panprivacy.audit.enumeration.search import RELEASE, AllStreams, Left, Search
 from panprivacy.audit.enumeration.wording import AGREE
-from panprivacy.audit.holders import InFolder, InWindows, Maker
+from panprivacy.audit.holders import InFolder, InWindows, Maker, new_place
 from panprivacy.checks import LargeDelta
 from panprivacy.errors import PanPrivacyError
 from panprivacy.estimators.continual import Continual
@@ -107,7 +106,7 @@ class Row:
         if self.kind is Windows:
             return Windows(Maker(self.build, SeededCoins(0)), every=1, start=0)
         if self.kind is StateFolder:
-            with tempfile.TemporaryDirectory() as place:
+            with new_place() as place:
                 return StateFolder.holding(self.build(SeededCoins(0)), Path(place) / "folder", shards=1)
         return self.build(SeededCoins(0))
 

@@ -4,7 +4,6 @@ Rows are the estimators, columns the features; a column finds one of the `crossi
 than two features follow.
 """
 
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -205,7 +204,7 @@ def _kept(row: Row, holder: Any, verb: str) -> Cell:
 def _folder(row: Row) -> Cell:
     if row.kind is StateFolder:
         return _releases(row, 1)
-    with tempfile.TemporaryDirectory() as place:
+    with holders.new_place() as place:
         error = refusal(lambda: StateFolder.holding(row.itself(), Path(place) / "folder", shards=1))
     if error:
         return refused(error)

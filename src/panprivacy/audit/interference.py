@@ -7,7 +7,6 @@ certain coins and without noise: once with the rows of others alone, and once wi
 place of the stream. Whatever differs by more than that user's own appearance is a find.
 """
 
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from panprivacy import registry
+from panprivacy.audit.holders import new_place
 from panprivacy.estimators.actives import ActiveUsers
 from panprivacy.estimators.density import Density
 from panprivacy.estimators.retention import Retention
@@ -132,8 +132,10 @@ class Interference:
         return f"{self.subject}: {self.addition}, {self.place}, changes {', '.join(self.changed)}"
 
 
-def interference(subject: Subject) -> list[Interference]:
+def interference(subject: Subject, *, once: bool = False) -> list[Interference]:
     """All ways found in which one user's rows change what becomes of the rows of others.
+
+    With `once`, an addition is listed for the first place only in which it changes something, and tried nowhere else.
 
     >>> interference(next(subject for subject in SUBJECTS if subject.name == "Windows, row by row"))
     []
@@ -147,6 +149,8 @@ def interference(subject: Subject) -> list[Interference]:
             changed = _changes(alone, subject.run(steps), steps)
             if changed:
                 found.append(Interference(subject.name, name, place, changed))
+                if once:
+                    break
     return found
 
 
@@ -215,7 +219,7 @@ def fed(
 
     def run(steps: Sequence[Step]) -> Seen:
         coins = Recording()
-        with tempfile.TemporaryDirectory() as place:
+        with new_place() as place:
             est = make(coins, Path(place))
             refused = tuple(_refused(do, est, step) for step in steps)
             at_end(est)

@@ -32,7 +32,8 @@ AT_START = {"MALLOC_PERTURB_": str(_FREED), "PYTHONMALLOC": "malloc", **dict([_U
 Without caches of threads: memory freed into a cache is neither overwritten nor given back.
 """
 
-_MARK = "PANPRIVACY_STARTED_HARDENED"
+STARTED = "PANPRIVACY_STARTED_HARDENED"
+"""The variable of a command that has started itself anew."""
 
 _is_program = False
 
@@ -235,7 +236,7 @@ def start_hardened() -> Hardening | None:
     """
     if not _is_program:
         return None
-    if _MARK not in os.environ:
+    if STARTED not in os.environ:
         _start_again()
     return harden()
 
@@ -251,4 +252,4 @@ def _start_again() -> None:
         if stream is not None:
             stream.flush()
     with suppress(OSError):  # then it goes on as it was started, and lists the missing measures
-        os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], os.environ | settings | {_MARK: "1"})
+        os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], os.environ | settings | {STARTED: "1"})

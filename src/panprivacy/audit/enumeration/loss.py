@@ -11,8 +11,8 @@ reals, is therefore found where each o_i equals one of the values v_i.
 largest of all timelines.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from decimal import Context, Decimal
 from fractions import Fraction
 from functools import cache, lru_cache
@@ -89,6 +89,8 @@ class _Field:
     alike: bool
     noise: NDArray[np.float64]
     """In floats, ``exp(-rate * distance)`` of every hidden number and point."""
+    factors: dict[int, dict[Hidden, tuple[Decimal, ...]]] = field(default_factory=dict)
+    """The same exactly, by the number of the point, of the points that were looked at."""
 
 
 def widest(laws: Sequence[Weights | None], beyond: Decimal = Decimal(0)) -> Gap | None:
@@ -127,12 +129,12 @@ def _field_of(found: frozenset[Hidden]) -> _Field:
     alike = all(number.rate == rate for column, rate in zip(columns, slowest, strict=True) for number in column)
     ends = () if alike else _FAR  # noise of several widths: the widest one alone reaches the far ends
     places = [[*sorted({number.value for number in column}), *ends] for column in columns]
-    points = tuple(product(*places))
-    noise = np.ones((len(hidden), len(points)))
-    for i, column in enumerate(columns):
-        values, seen = (np.array([float(x) for x in xs]) for xs in ([n.value for n in column], [p[i] for p in points]))
-        noise *= np.exp(-float(slowest[i]) * np.abs(seen - values[:, np.newaxis]))
-    return _Field(hidden, points, slowest, alike, noise)
+    noise = np.ones((len(hidden), 1))
+    for column, place, rate in zip(columns, places, slowest, strict=True):
+        values, seen = (np.array([float(x) for x in xs]) for xs in ([number.value for number in column], place))
+        each = np.exp(-float(rate) * np.abs(seen - values[:, np.newaxis]))
+        noise = (noise[:, :, np.newaxis] * each[:, np.newaxis, :]).reshape(len(hidden), -1)  # in the order of `product`
+    return _Field(hidden, tuple(product(*places)), slowest, alike, noise)
 
 
 def _candidates(laws: Sequence[Weights], field: _Field, beyond: Decimal) -> Sequence[int]:
@@ -151,23 +153,30 @@ def _candidates(laws: Sequence[Weights], field: _Field, beyond: Decimal) -> Sequ
 
 
 def _likelihood(law: Weights, field: _Field, at: int) -> Decimal:
-    """Probability, or density, of the numbers seen, to 50 digits.
-
-    At a far end it is the limit of the likelihood over ``exp(-slowest * |o|)``: only the widest noise gets there.
-    """
-    total = Decimal(0)
+    """Probability, or density, of the numbers seen, to 50 digits."""
+    if at not in field.factors:
+        field.factors[at] = {hidden: tuple(_factors(hidden, field, at)) for hidden in field.hidden}
+    factors, total = field.factors[at], Decimal(0)
     for hidden, share in law.shares.items():
         term = Decimal(share)
-        for number, seen, slowest in zip(hidden.numbers, field.points[at], field.slowest, strict=True):
-            if isinstance(seen, Fraction):
-                factor = _noise(number.rate, -abs(seen - number.value), number.whole)
-            elif number.rate == slowest:
-                factor = _noise(number.rate, number.value if seen > 0 else -number.value, number.whole)
-            else:
-                factor = Decimal(0)
+        for factor in factors[hidden]:
             term = _CONTEXT.multiply(term, factor)
         total = _CONTEXT.add(total, term)
     return _CONTEXT.divide(total, Decimal(law.whole))
+
+
+def _factors(hidden: Hidden, field: _Field, at: int) -> Iterator[Decimal]:
+    """The chance, or density, of each number seen, over what is hidden.
+
+    At a far end it is the limit of it over ``exp(-slowest * |o|)``: only the widest noise gets there.
+    """
+    for number, seen, slowest in zip(hidden.numbers, field.points[at], field.slowest, strict=True):
+        if isinstance(seen, Fraction):
+            yield _noise(number.rate, -abs(seen - number.value), number.whole)
+        elif number.rate == slowest:
+            yield _noise(number.rate, number.value if seen > 0 else -number.value, number.whole)
+        else:
+            yield Decimal(0)
 
 
 @lru_cache(maxsize=2**16)

@@ -26,7 +26,8 @@ def image(
     Searched are all writable memory of the child, freed or not, and the folder of its state, for: any version of its
     bits but the present one, packed, a byte a bit, or as counts per word; the flips of earlier batches; ids, hashes and
     places of batches before the last, in their order and sorted; keys of the coins and their keystream; the counts of
-    releases before noise, and the noise.
+    releases before noise, and the noise. A program is a fork of a process that has loaded the library and met no event;
+    pages that are still as in that process are left out.
 
     Parameters
     ----------

@@ -2,7 +2,8 @@
 
 A program does one step after the other, with the code that ships. After each step it prints where its bits are and
 waits for the next, while the auditor takes an image. It keeps no id itself. Loading the library takes longer than most
-scenarios, so it is loaded once, and every program is a fork of a process that has done nothing else.
+scenarios, so it is loaded once, and every program is a fork of a process that has done nothing else. Polars is not: it
+has threads, and those do not survive a fork.
 """
 
 import gc
@@ -20,6 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from panprivacy import kernels, registry
 from panprivacy.audit.memory.batches import COLUMN, LETTERS, StoredBatch, opened, singly
 from panprivacy.audit.memory.estimators import (
     COMBINED,
@@ -212,8 +214,19 @@ class ImagedEstimator:
             yield TableLocation(words.ctypes.data, words.nbytes, size, sparse, self._epoch, first * each, each)
 
 
+def load() -> None:
+    """Load what programs need; collections of theirs leave out what is there by then, and need not write to it."""
+    kernels.load_kernels((*kernels.SOME, *kernels.READERS))
+    registry.estimators()
+    import_module("scipy.optimize")
+    gc.collect()
+    gc.freeze()
+
+
 def serve(asked: socket.socket) -> None:
     """Fork a program for every plan that comes, with the open files that come with it."""
+    load()
+    asked.sendall(b"+")
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the system reaps them
     while True:
         path, handles, _, _ = socket.recv_fds(asked, 4096, 5)

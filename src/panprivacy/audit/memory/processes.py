@@ -41,13 +41,22 @@ from panprivacy.audit.memory.estimators import (
     shards_of,
     times_of,
 )
-from panprivacy.audit.memory.images import CannotImage, bits_of, family, near_family, peek
+from panprivacy.audit.memory.images import (
+    CannotImage,
+    Image,
+    about_threads,
+    bits_of,
+    family,
+    memory_of,
+    near_family,
+    peek,
+)
 from panprivacy.audit.memory.scenarios import FIRST_DAY, LIST, SHARDS, STATE, Scenario
 from panprivacy.audit.memory.search import ReleasedCounts
 from panprivacy.audit.memory.traces import Beside, TableVersion, Traces, secrets_of
 from panprivacy.folder import StateFolder
 from panprivacy.ingest.files import STDIN
-from panprivacy.memory.hardening import AT_START
+from panprivacy.memory.hardening import AT_START, STARTED
 from panprivacy.periods import DAY
 
 _PAGE = 4096
@@ -88,9 +97,9 @@ class Trial:
 
     @contextmanager
     def command(self, *words: str, **options: Any) -> "Iterator[subprocess.Popen[bytes]]":
-        """Run ``panprivacy WORDS``; the process is killed in the end."""
+        """Run ``panprivacy WORDS``. It starts itself anew, leaks are planted then, and it is killed in the end."""
         planted = "".join("import {0}; {0}.{1}(); ".format(*plant.split(":")) for plant in self.plants)
-        code = f"{planted}from panprivacy.cli import main; main()"
+        code = f"import os\nif {STARTED!r} in os.environ: {planted or 'pass'}\nfrom panprivacy.cli import main; main()"
         arguments = [sys.executable, "-c", code, *words]
         with subprocess.Popen(arguments, env=self.environment, **options) as process:
             try:
@@ -125,6 +134,8 @@ class ProcessUnderAudit:
     pid: int
     most: int | None = None
     """Users of a batch, where there is a limit."""
+    origin: Image | None = None
+    """The memory of the process that this one is a fork of, where that knew no secret."""
 
     def __init__(self, trial: Trial, pool: UserPool, folders: Folders) -> None:
         self.trial, self.pool, self.folders = trial, pool, folders
@@ -163,11 +174,22 @@ class ForkServer:
             options: dict[str, Any] = {"pass_fds": [theirs.fileno()], "start_new_session": True}
             self._process = subprocess.Popen(arguments, env=dict(environment), **options)
         atexit.register(self._end)
+        self._hear(1)
+        self._memory = list(memory_of(self._process.pid))  # before there is a fork, with which it may share pages
 
     def fork(self, plan: Path, handles: list[int]) -> int:
         """Start a program with these open files; returns its number."""
         socket.send_fds(self._socket, [str(plan).encode()], handles)
-        return int.from_bytes(self._socket.recv(8), "little")
+        return int.from_bytes(self._hear(8), "little")
+
+    def image_for(self, child: int) -> Image:
+        """What a fork of it began with."""
+        return Image([replace(segment, process=child) for segment in self._memory])
+
+    def _hear(self, size: int) -> bytes:
+        if not (heard := self._socket.recv(size)):
+            raise CannotImage("the process that forks the programs under audit has ended")
+        return heard
 
     def _end(self) -> None:
         self._socket.close()
@@ -199,7 +221,9 @@ class Program(ProcessUnderAudit):
             self._open.enter_context(os.fdopen(handle, "rb" if number else "wb", buffering=-1 if number == 1 else 0))
             for number, handle in enumerate(kept)
         )
-        self.pid = _fork_server(trial.at_start).fork(path, given)
+        server = _fork_server(trial.at_start)
+        self.pid = server.fork(path, given)
+        self.origin = server.image_for(self.pid)
         self._open.callback(self._kill)
         for handle in given:
             os.close(handle)
@@ -522,12 +546,9 @@ def _worked(process: int) -> int:
     """Ticks for which a process and its descendants have worked; -1 if a thread works now, or waits for its turn."""
     ticks = 0
     for member in near_family(process):
-        for stat in Path(f"/proc/{member}/task").glob("*/stat"):
-            try:
-                state, *fields = stat.read_text().rpartition(")")[2].split()
-            except OSError:  # it has ended meanwhile
-                continue
-            if state != "S":
+        for stat in about_threads(member, "stat"):
+            state, *fields = stat.rpartition(b")")[2].split()
+            if state != b"S":
                 return -1
             ticks += int(fields[10]) + int(fields[11])
     return ticks

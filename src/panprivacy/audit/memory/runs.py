@@ -66,7 +66,8 @@ def search_image(trial: Trial) -> Imaged:
     traces = record.traces()
     process.add_secrets(traces)
     assert record.last is not None
-    ImageSearch(record.last, record.before).look_for(traces.all_windows, traces.all_runs)
+    searched = record.last if process.origin is None else record.last.written_since(process.origin)
+    ImageSearch(searched, record.before).look_for(traces.all_windows, traces.all_runs)
     return Imaged(
         scenario=scenario.name,
         users=pool.users,
@@ -77,7 +78,7 @@ def search_image(trial: Trial) -> Imaged:
         words_found=traces.words_found(),
         ids_found=traces.ids_found(),
         counts_found=traces.counts_found(),
-        releases_found=traces.released.found_in(record.last, record.before),
+        releases_found=traces.released.found_in(searched, record.before),
         keys_found=traces.keys_found(),
         where=traces.where(),
         image_bytes=record.last.size,

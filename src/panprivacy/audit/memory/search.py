@@ -93,7 +93,7 @@ class EarlierBytes:
 
     def same(self, places: NDArray[np.int64], size: int) -> NDArray[np.bool_]:
         """Whether the bytes at these places have not changed."""
-        if self._before is None:
+        if self._before is None or not len(places):
             return np.zeros(len(places), dtype=np.bool_)
         if self._octets is None:
             self._octets = self._before.earlier(self._segment)
