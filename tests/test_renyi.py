@@ -173,6 +173,17 @@ def test_what_is_affordable_loses_what_it_may(epsilon: float, delta: float, rele
     assert lost == pytest.approx(epsilon, rel=1e-7)
 
 
+@pytest.mark.parametrize(("epsilon", "releases"), [(3e-5, 1), (1e-4, 2), (1e-5, 5)])
+def test_a_delta_far_above_epsilon_affords_a_ratio_too(epsilon: float, releases: int) -> None:
+    """There the loss is negative for small ratios, and has no logarithm."""
+    ratio = renyi.affordable(epsilon, releases, 8e-4, 0.6)
+    assert _best(ratio, releases, 8e-4, 0.6)[0] == pytest.approx(epsilon, rel=1e-6)
+
+
+def test_where_the_delta_alone_takes_more_nothing_is_affordable() -> None:
+    assert renyi.affordable(1e-5, 100, 1e-9, 0.6) == 0.0
+
+
 @pytest.mark.parametrize("read", [True, False])
 def test_every_release_adds_to_the_loss_and_noise_takes_from_it(read: bool) -> None:
     p1 = Fraction(7, 10)

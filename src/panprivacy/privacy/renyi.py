@@ -72,13 +72,13 @@ def affordable(epsilon: float, releases: int, delta: float, p1: float) -> float:
     step, slope, before, place = 1.0, 0.7, inf, -1
     for _ in range(_SECANTS):  # in logarithms the loss is nearly a straight line: some five do
         least, place = _best(ratio, releases, delta, p1, place)
-        above = log(max(least, 1e-300) / epsilon)
+        above = log(least / epsilon) if 2 * least > epsilon else 2 * least / epsilon - 1 - log(2)  # its tangent at 1/2
         slope = (above - before) / step if before < inf and above != before else slope
         step = min(max(-above / slope, -3.0), 3.0)
         ratio, before = ratio * exp(step), above
         if abs(step) < 1e-6:
-            break
-    return ratio
+            return ratio
+    return 0.0  # the delta alone takes more than this epsilon
 
 
 def _place(order: float) -> int:
