@@ -64,6 +64,7 @@ def test_two_readings_without_a_redraw_between_them_are_not_covered() -> None:
     assert 2 * split.pair.loss > split.loss(1, 0)
 
 
+@pytest.mark.slow
 @settings(max_examples=20)
 @given(state=st.floats(0.01, 5), release=st.floats(0.001, 3), redraw=st.floats(0.01, 5))
 def test_nothing_that_happens_makes_the_loss_smaller(state: float, release: float, redraw: float) -> None:

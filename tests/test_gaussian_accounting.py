@@ -192,6 +192,7 @@ def test_the_loss_grows_with_releases_and_falls_with_noise_and_delta(
     assert loss(square, releases, delta * 1.1) <= here * (1 + 1e-11)
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(squares, st.integers(1, 1000), deltas)
 def test_the_loss_is_where_the_delta_is_met(square: Fraction, releases: int, delta: float) -> None:

@@ -112,6 +112,7 @@ def test_the_budget_stays_and_the_error_follows_the_size() -> None:
     assert pp.load(est.to_bytes()).users == 4000
 
 
+@pytest.mark.slow
 def test_the_estimate_is_of_the_larger_universe() -> None:
     """Five standard errors: a false alarm in 1.7 million runs, and the coins are not seeded."""
     est = pp.Density(pp.Users(range(0, 200_000, 2)), 2.0)

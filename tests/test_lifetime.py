@@ -151,6 +151,7 @@ def test_a_forked_child_can_do_nothing_with_its_copy(name: str, verb: str) -> No
     assert in_child(lambda: VERBS[verb](est)).startswith("PanPrivacyError: this is a forked process")
 
 
+@pytest.mark.slow
 @forks
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_a_forked_child_has_zeros_and_its_parent_goes_on(name: str) -> None:
@@ -163,6 +164,7 @@ def test_a_forked_child_has_zeros_and_its_parent_goes_on(name: str) -> None:
     assert est.release().secure
 
 
+@pytest.mark.slow
 @forks
 def test_without_the_hook_a_child_could_spend_the_budget_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """The planted bug: nobody tells the child's estimators of the fork."""
@@ -171,6 +173,7 @@ def test_without_the_hook_a_child_could_spend_the_budget_again(monkeypatch: pyte
     assert in_child(est.release).startswith("density")
 
 
+@pytest.mark.slow
 @forks
 def test_a_fork_amid_a_batch_of_another_thread_leaves_no_lock_behind() -> None:
     est, watch = pp.Density(100, 1.0), pp.Continual(100, 9.0)
@@ -220,6 +223,7 @@ def test_processes_of_multiprocessing_are_forked_processes() -> None:
 # --- handed over ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @forks
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_the_first_child_has_what_is_handed_over_and_nobody_else(name: str) -> None:
@@ -235,6 +239,7 @@ def test_the_first_child_has_what_is_handed_over_and_nobody_else(name: str) -> N
     assert in_child(est.release).startswith("PanPrivacyError: this estimator was handed over")
 
 
+@pytest.mark.slow
 @forks
 def test_a_child_goes_on_with_what_it_was_given() -> None:
     est = pp.Density(2000, 9.0, releases=2, coins=SeededCoins(1))
@@ -250,6 +255,7 @@ def test_a_child_goes_on_with_what_it_was_given() -> None:
     assert found.startswith(f"(1.0, {length}, 'PanPrivacyError: this is a forked process"), found
 
 
+@pytest.mark.slow
 @forks
 def test_a_child_that_leaves_the_block_itself_goes_on_too() -> None:
     est = pp.Density(2000, 9.0)
@@ -268,6 +274,7 @@ def test_a_child_that_leaves_the_block_itself_goes_on_too() -> None:
     assert est.emptied
 
 
+@pytest.mark.slow
 @forks
 def test_bits_that_are_not_kept_for_the_child_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     est = pp.Density(2000, 1.0)
@@ -285,6 +292,7 @@ def test_a_parent_that_kept_its_bits_would_be_noticed(monkeypatch: pytest.Monkey
     assert est.release().number == 1, "both have released: the loss is twice what was planned"
 
 
+@pytest.mark.slow
 @forks
 def test_inside_the_block_too_the_parent_holds_nothing_once_there_is_a_child() -> None:
     est = pp.Density(2000, 1.0)
@@ -294,6 +302,7 @@ def test_inside_the_block_too_the_parent_holds_nothing_once_there_is_a_child() -
             est.release()
 
 
+@pytest.mark.slow
 @forks
 @pytest.mark.parametrize(
     "error",
@@ -345,6 +354,7 @@ def test_where_nothing_is_forked_nothing_is_handed_over() -> None:
     assert est.release().number == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reason", [errno.EAGAIN, errno.ENOMEM])
 def test_a_fork_that_fails_leaves_the_estimator_where_it_is(reason: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Python runs the hooks of a parent although there is no child."""

@@ -14,6 +14,7 @@ from panprivacy.testing import refused
 EPSILONS = st.floats(1e-6, 22.0)
 
 
+@pytest.mark.slow
 @given(epsilon=EPSILONS, c=st.floats(0.01, 0.5))
 def test_the_symmetric_pair_never_loses_more_than_it_was_given(epsilon: float, c: float) -> None:
     assert symmetric(epsilon, c).exact_loss <= exact.decimal(epsilon)
@@ -41,6 +42,7 @@ def test_the_symmetric_pair_is_the_papers_formula(epsilon: float, c: float) -> N
     assert float(pair.p1) == pytest.approx(c * (1 + tanh(epsilon / 2)), abs=2**-31)
 
 
+@pytest.mark.slow
 @given(epsilon=st.floats(0.05, 3.0), c=st.floats(0.05, 0.5), density=st.floats(0, 1))
 def test_no_other_pair_of_the_family_has_less_variance(epsilon: float, c: float, density: float) -> None:
     def variance(pair: Pair) -> float:
@@ -112,6 +114,7 @@ def test_a_pair_with_a_certain_coin_is_refused(absent: int, present: int) -> Non
         Pair(absent, present)
 
 
+@pytest.mark.slow
 @given(epsilon=st.floats(0.001, 20.0), redraw=st.floats(0.001, 20.0))
 def test_a_bit_seen_through_randomised_response_has_the_shrunken_pair(epsilon: float, redraw: float) -> None:
     pair, flip = symmetric(epsilon), response(redraw)
@@ -123,6 +126,7 @@ def test_a_bit_seen_through_randomised_response_has_the_shrunken_pair(epsilon: f
     assert seen.exact_loss <= min(pair.exact_loss, exact.decimal(redraw))
 
 
+@pytest.mark.slow
 @given(epsilon=st.floats(0.001, 22.0))
 def test_randomised_response_loses_at_most_what_was_asked(epsilon: float) -> None:
     flip = response(epsilon)

@@ -100,6 +100,7 @@ def test_the_pages_go_back_to_the_system_with_the_last_view_of_the_bits() -> Non
     assert area() is None
 
 
+@pytest.mark.slow
 def test_a_forked_child_finds_zeros_where_the_bits_were() -> None:
     bits, heap = scratch.bit_pages(1000), np.zeros(1000, dtype=np.uint64)
     bits.fill(7)
@@ -133,6 +134,7 @@ def test_the_part_that_is_not_written_yet_gets_large_pages_when_it_is_asked_for(
     assert faults(array[half:]) < small / 2  # all but two of the large pages lie within the second half
 
 
+@pytest.mark.slow
 @linux
 def test_bits_are_left_out_of_core_dumps() -> None:
     bits, heap = scratch.bit_pages(1000), np.zeros(1000, dtype=np.uint64)

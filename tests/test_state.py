@@ -73,6 +73,7 @@ def test_truncated_bytes_are_corrupt_at_every_length() -> None:
         pp.load(blob + b"\0")
 
 
+@pytest.mark.slow
 def test_every_single_altered_bit_is_noticed() -> None:
     blob = some()[0].to_bytes()
     for position in range(8 * len(blob)):

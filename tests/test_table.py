@@ -68,6 +68,7 @@ def test_redrawing_sets_each_slot_to_its_own_flip(
     assert np.array_equal(all_bits(table), expected)
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(st.lists(st.tuples(st.integers(0, 199), st.booleans()), max_size=60))
 def test_redrawing_one_by_one_is_redrawing_many(events: list[tuple[int, bool]]) -> None:

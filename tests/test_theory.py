@@ -216,6 +216,7 @@ def test_sample_size_is_the_four_delta_minimum_of_the_paper_rounded_up(
     assert size == math.ceil(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("algorithm", TAIL_ALGORITHMS)
 def test_one_user_fewer_than_the_sample_size_is_not_enough(algorithm: str) -> None:
     for epsilon, alpha, beta in itertools.product((0.05, 0.5, 1.9), (0.01, 0.1, 1.0), (1e-9, 0.05, 0.9)):

@@ -179,6 +179,7 @@ def test_bits_have_their_law_whoever_drew_them() -> None:
         assert abs(int(which.sum()) - MANY // 2 * p) < 5.2 * (MANY // 2 * p * (1 - p)) ** 0.5
 
 
+@pytest.mark.slow
 def test_the_auditor_finds_the_same_loss_where_threads_work(gathered: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Under every outcome of the coins: the code that threads run, by a machine whose chunks are one event long."""
     monkeypatch.setattr(BatchUpdate, "_cut", lambda _, rows: (1, 2 if rows else 1))

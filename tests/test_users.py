@@ -254,6 +254,7 @@ def test_a_directory_finds_every_hash_at_its_position_and_no_other(listed: list[
     assert [directory.find_one(each) for each in wanted] == expected
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, unique=True))
 def test_where_hashes_coincide_the_checks_decide(listed: list[tuple[int, int]]) -> None:
     def columns(pairs: list[tuple[int, int]]) -> list[NDArray[np.uint64]]:

@@ -43,6 +43,7 @@ def test_density_spends_its_budget_to_the_last_digit(releases: int, deletions: b
     assert 1 - 1e-6 < result.worst_loss <= 1
 
 
+@pytest.mark.slow
 def test_the_share_of_the_state_is_what_the_state_loses() -> None:
     result = audit.exact(lambda coins: Density(3, 0.7, coins=coins), 3, 2, releases=0, deletions=True)
 
@@ -70,6 +71,7 @@ def test_announced_readings_cost_what_the_budget_says(
     assert result.worst_loss == pytest.approx(result.claimed, abs=1e-14)
 
 
+@pytest.mark.slow
 def test_without_deletions_a_second_announced_reading_costs_less_than_booked() -> None:
     result = audit.exact(lambda coins: Density(1, 1.0, intrusions=2, coins=coins), 1, 4, intrusions=2)
 

@@ -48,6 +48,7 @@ def additions_found(subject: Subject) -> set[str]:
     return {each.addition for each in audited.interference(subject, once=True)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "subject",
     [

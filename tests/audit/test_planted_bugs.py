@@ -118,6 +118,7 @@ def test_two_readings_without_a_redraw_lose_infinitely() -> None:
     assert "then" in result.witness.state
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "loss"), [(paper.Dwork, 3.423), (paper.OptBern, 1.573)])
 @pytest.mark.parametrize("sample", [2, 3])
 def test_the_printed_output_noise_is_too_small(kind: Any, loss: float, sample: int) -> None:

@@ -45,6 +45,7 @@ def test_windows_that_forget_that_a_user_moves_two_counts_are_found(feature: str
     assert CELLS[feature](Row(Density)).holds
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_one_count")
 def test_with_a_delta_they_are_found_too() -> None:
     def cell(epsilon: float) -> Cell:

@@ -120,6 +120,7 @@ def test_a_state_that_counts_how_often_is_refused_with_the_reason(tmp_path: Path
     assert "a broker may deliver a message twice, after a crash, and a Counts would count it twice" in result.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("made", "asked", "said"),
     [

@@ -75,6 +75,7 @@ def test_with_a_delta_it_is_named_and_the_loss_of_several_cycles_is_that_of_one_
     ) in run(*ASKED, "--span", "28d", "--delta", "1e-9").stderr
 
 
+@pytest.mark.slow
 def test_a_short_cycle_uses_no_delta_and_says_so() -> None:
     told = run(*ASKED, "--span", "7d", "--delta", "1e-9").stderr
     assert "panprivacy: Laplace noise errs less here, so no delta is used\n" in told
@@ -140,6 +141,7 @@ def test_nothing_of_a_batch_with_a_wrong_time_is_released() -> None:
     assert "row 2100: when 2026-01-06 comes after a row of the day from 2026-01-07 on" in message
 
 
+@pytest.mark.slow
 def test_a_bad_row_says_from_which_day_on_to_feed_again() -> None:
     ran = run("actives", "first.parquet", "visits.csv", *WHOM, "--start", "2026-01-05", "--state", "s.pp")
     assert ran.exit_code == 2

@@ -31,6 +31,7 @@ def released(file: Path, *more: str) -> list[dict[str, Any]]:
     return [row for row in map(json.loads, made.stdout.splitlines()) if "until" in row]
 
 
+@pytest.mark.slow
 def test_periods_of_the_calendar_end_by_local_clocks_and_begin_anew(visits: Path) -> None:
     rows = released(visits, "--anew", "--lateness", "1d", "--tz", "Europe/Berlin")
     assert [row["until"] for row in rows] == [
@@ -43,6 +44,7 @@ def test_periods_of_the_calendar_end_by_local_clocks_and_begin_anew(visits: Path
     assert all(row["density"] > 0.9 for row in rows)
 
 
+@pytest.mark.slow
 def test_a_series_of_one_estimator_takes_rows_that_are_late_by_as_much_as_stated(visits: Path) -> None:
     assert [row["number"] for row in released(visits, "--lateness", "1d", "--releases", "3")] == [1, 2, 3]
 
@@ -103,6 +105,7 @@ def test_rows_that_are_late_may_fill_a_gap_before_rows_that_wait(tmp_path: Path)
     assert "1.csv: row 1: at 2026-01-04 is 3 periods after" in made.stderr
 
 
+@pytest.mark.slow
 def test_rows_wait_also_where_no_start_is_given_and_early_rows_are_left_out(tmp_path: Path) -> None:
     written(tmp_path, "2026-01-30", "2026-02-01+2031-01-01", "2026-01-31")
     skip = ("--lateness", "7d", "--late", "skip", "--early", "skip", "--releases", "2", "-e", "200")

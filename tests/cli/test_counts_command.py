@@ -29,6 +29,7 @@ def near(found: dict[str, list[float]], truth: tuple[float, ...]) -> bool:
     )
 
 
+@pytest.mark.slow
 def test_appearances_are_counted(visits: Path) -> None:
     found = answer("counts", visits, "-c", "who", "-n", 20_000, "-e", 8, "--up-to", 4)
     assert near(found, TRUTH)
@@ -172,6 +173,7 @@ def test_a_state_of_counters_grows(visits: Path, tmp_path: Path) -> None:
     assert near(answer("release", state), (0.375, 0.25, 0.125, 0.0))
 
 
+@pytest.mark.slow
 def test_what_does_not_grow_says_why(visits: Path, tmp_path: Path) -> None:
     retained, distinct = tmp_path / "r.pp", tmp_path / "d.pp"
     assert run("retention", visits, "-c", "who", "-n", 20_000, "-e", 8, "-s", retained).exit_code == 0

@@ -43,6 +43,7 @@ def test_without_json_the_answer_is_one_line(visits: Path) -> None:
     assert len(result.stdout.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_releases_that_nothing_keeps_the_state_for_are_mentioned(visits: Path, tmp_path: Path) -> None:
     command = ("density", visits, "-c", "user", "-n", 1000, "-e", 9, "--releases", 3)
     assert "2 more planned releases, and no --state FILE" in run(*command).stderr
@@ -68,6 +69,7 @@ def test_an_epsilon_that_hardly_protects_is_put_in_words(visits: Path, epsilon: 
     assert run(*command, epsilon, "--quiet").stderr == ""
 
 
+@pytest.mark.slow
 def test_an_epsilon_that_is_too_small_is_the_one_that_was_given(visits: Path) -> None:
     for command in (("density", visits, "-n", 1000), ("distinct", visits)):
         message = refused(*command, "-c", "user", "-e", 1e-9)
@@ -163,6 +165,7 @@ def test_the_same_command_every_day_and_a_release_when_asked(visits: Path, tmp_p
     assert (tmp_path / "s.pp").read_bytes() == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "cause"),
     [
@@ -230,6 +233,7 @@ def test_a_bad_row_later_on_leaves_the_batches_before_it_counted_and_saved(tmp_p
     assert "counted" not in line, "without a state, nothing is kept"
 
 
+@pytest.mark.slow
 def test_a_batch_with_a_bad_row_is_not_counted_in_part(tmp_path: Path) -> None:
     state, file = tmp_path / "s.pp", tmp_path / "f.csv"
     (tmp_path / "a.csv").write_text("user,do\n1,insert\n")

@@ -216,6 +216,7 @@ def test_batches_before_a_bad_row_are_kept_and_those_after_it_are_not(tmp_path: 
     assert answer("release", place)["count"] == pytest.approx(50, abs=1)
 
 
+@pytest.mark.slow
 def test_insertions_and_deletions_of_a_file_come_in_their_order(tmp_path: Path) -> None:
     file = tmp_path / "a.csv"
     file.write_text("user,what\n" + "".join(f"{user},{what}\n" for what in ("+", "-", "+") for user in range(5)))
@@ -254,6 +255,7 @@ def test_ctrl_c_waits_until_all_shards_have_a_batch(tmp_path: Path, monkeypatch:
     assert "interrupted" in result.stderr
 
 
+@pytest.mark.slow
 def test_what_ids_are_is_kept_for_other_commands(tmp_path: Path) -> None:
     place, file = f"{tmp_path}/visitors/", events(tmp_path / "a.csv", range(50))
     assert run("distinct", file, "-c", "user", "-e", 1, "--buckets", 64, "--shards", 2, "-s", place).exit_code == 0

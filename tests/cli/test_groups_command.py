@@ -75,6 +75,7 @@ def test_the_line_of_a_row_names_the_level_of_its_interval(visits: Path, command
     assert all(" (standard error), 90% interval " in line for line in lines[1:])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["density", "distinct"])
 @pytest.mark.parametrize("ending", ["parquet", "ndjson", "arrow"])
 def test_categories_are_read_from_every_format(visits: Path, command: str, ending: str) -> None:
@@ -128,6 +129,7 @@ def test_categories_are_listed_in_a_file(visits: Path) -> None:
     assert [row["group"] for row in rows] == ["west", "north", "south"]
 
 
+@pytest.mark.slow
 def test_a_category_that_is_not_listed_names_its_row_or_is_gathered(visits: Path) -> None:
     feed = ("density", visits, "-c", "user", "-n", USERS, "-e", 12, "--by", "clinic", "--categories", "north,west")
     line = refused(*feed)
@@ -138,6 +140,7 @@ def test_a_category_that_is_not_listed_names_its_row_or_is_gathered(visits: Path
     assert rows[2]["count"] > 1000
 
 
+@pytest.mark.slow
 def test_a_missing_category_names_its_row_or_is_skipped(tmp_path: Path) -> None:
     (tmp_path / "visits.csv").write_text("user,clinic\n1,north\n2,\n")
     feed = ("distinct", tmp_path / "visits.csv", "-c", "user", "-e", 1, *BY)

@@ -40,6 +40,7 @@ def test_a_state_of_numbered_users_grows_to_a_number(tmp_path: Path) -> None:
     assert pp.load(state).users == 3000
 
 
+@pytest.mark.slow
 def test_a_state_that_cannot_grow_stays_as_it_is(lists: tuple[Path, Path, Path], tmp_path: Path) -> None:
     old, new, state = lists
     before = state.read_bytes()

@@ -47,6 +47,7 @@ def test_every_command_has_an_example_whose_options_it_knows(command: str, monke
     assert all(re.search(rf"{option}\b", described) for option in re.findall(r"(?<= )--?[a-z][a-z-]*", example))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["density", "distinct", "counts"])
 def test_the_example_of_help_works(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "200")
@@ -70,6 +71,7 @@ def test_the_series_of_help_works(command: str, tmp_path: Path, monkeypatch: pyt
     assert Path("series.png").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["density", "distinct", "counts"])
 def test_80_columns_tell_that_a_dash_is_standard_input(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")

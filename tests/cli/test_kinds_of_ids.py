@@ -32,6 +32,7 @@ def feed(file: Path, *more: Any) -> tuple[Any, ...]:
     return ("distinct", file, "-c", "user", "-e", 20, "-s", file.with_name("d.pp"), "--no-release", *more)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("second", FORMATS)
 @pytest.mark.parametrize("first", FORMATS)
 def test_a_second_file_with_one_text_is_refused_and_counts_nobody_twice(
@@ -50,6 +51,7 @@ def test_a_second_file_with_one_text_is_refused_and_counts_nobody_twice(
     assert answer("release", tmp_path / "d.pp")["count"] == pytest.approx(USERS, rel=0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("second", FORMATS)
 @pytest.mark.parametrize("first", ["csv", "ndjson"])
 def test_whole_numbers_with_a_point_are_the_same_users_in_text(first: str, second: str, tmp_path: Path) -> None:
@@ -58,6 +60,7 @@ def test_whole_numbers_with_a_point_are_the_same_users_in_text(first: str, secon
     assert answer("release", tmp_path / "d.pp")["count"] == pytest.approx(USERS, rel=0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("second", FORMATS)
 def test_where_ids_are_text_numbers_are_read_as_they_are_written(second: str, tmp_path: Path) -> None:
     assert run(*feed(written(tmp_path / "a.csv", ["NA", *range(USERS)]))).exit_code == 0
@@ -66,6 +69,7 @@ def test_where_ids_are_text_numbers_are_read_as_they_are_written(second: str, tm
     assert answer("release", tmp_path / "d.pp")["count"] == pytest.approx(USERS, rel=0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ids", ["NA", "7"])
 def test_a_csv_file_of_whole_floats_counts_nobody_twice_where_ids_are_text(ids: str, tmp_path: Path) -> None:
     assert run(*feed(written(tmp_path / "a.csv", [ids, *range(USERS)]), "--ids", "text")).exit_code == 0
@@ -73,6 +77,7 @@ def test_a_csv_file_of_whole_floats_counts_nobody_twice_where_ids_are_text(ids: 
     assert answer("release", tmp_path / "d.pp")["count"] == pytest.approx(USERS, rel=0.1)
 
 
+@pytest.mark.slow
 def test_a_declaration_comes_before_the_first_row_and_stays(tmp_path: Path) -> None:
     assert run(*feed(written(tmp_path / "a.csv", [1, 2]), "--ids", "text")).exit_code == 0
     assert pp.load(tmp_path / "d.pp").ids == "text"

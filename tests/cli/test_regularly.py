@@ -26,6 +26,7 @@ def test_without_releases_nothing_is_spent_and_the_periods_of_the_files_are_name
     assert not kept.exists()
 
 
+@pytest.mark.slow
 def test_the_periods_go_from_the_start_that_was_said(tmp_path: Path) -> None:
     file = rows(tmp_path / "visits.csv", "2026-01-05", "2026-01-18")
     for start, periods in (("2026-01-05", 2), ("2026-01-04", 3)):

@@ -55,6 +55,7 @@ def released_by_times(*more: str | int) -> list[dict[str, Any]]:
     return [json.loads(line) for line in ran.stdout.splitlines()]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("folder")
 def test_periods_of_one_file_are_cut_by_its_times() -> None:
     timed(*WEEKS)
@@ -88,6 +89,7 @@ def test_the_second_period_is_said_in_one_way() -> None:
     assert "--time goes with --release-every" in refused("retention", "visits.csv", *WHOM, "--time", "day")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("folder")
 def test_a_state_is_in_its_first_period_until_it_is_released() -> None:
     whom = ("--state", "r.pp", "-c", "user")
@@ -128,6 +130,7 @@ def test_what_cannot_be_is_said_in_one_line() -> None:
     assert "the first period of this state is over" in over
 
 
+@pytest.mark.slow
 def test_a_retention_is_not_counted_anew_and_help_does_not_offer_it(tmp_path: Path) -> None:
     path = tmp_path / "visits.csv"
     path.write_text("user,at\n1,2026-01-05\n", encoding="utf-8")

@@ -52,6 +52,7 @@ def audit(*arguments: Any) -> str:
     return str(result.stdout.splitlines()[-1])
 
 
+@pytest.mark.slow
 def test_every_week_is_released_when_it_is_over(file: Path) -> None:
     weeks = lines(file, *BUDGET, "--releases", WEEKS, *WEEKLY, "--time", "when")
 
@@ -60,6 +61,7 @@ def test_every_week_is_released_when_it_is_over(file: Path) -> None:
     assert [week["period_over"] for week in weeks] == [True, True, True, False], "nothing shows that the last one is"
 
 
+@pytest.mark.slow
 def test_people_get_a_line_for_each_release_and_the_curve_and_the_audit_under_them(parquet: Path) -> None:
     result = run("density", parquet, *BUDGET, "--releases", WEEKS, *WEEKLY, *FROM)
     *weeks, last = result.stdout.splitlines()
@@ -75,6 +77,7 @@ def test_people_get_a_line_for_each_release_and_the_curve_and_the_audit_under_th
     assert result.stderr.startswith("panprivacy: epsilon 12 protects hardly anybody")
 
 
+@pytest.mark.slow
 def test_a_start_that_only_the_data_tell_is_pointed_out(parquet: Path) -> None:
     result = run("density", parquet, *BUDGET, "--releases", WEEKS, *WEEKLY, "--time", "when")
 
@@ -115,6 +118,7 @@ def test_rows_without_a_time_do_not_decide_when_a_series_begins(tmp_path: Path) 
     assert "the start of a period is not known" in message
 
 
+@pytest.mark.slow
 def test_weeks_in_which_nothing_happened_are_released_too(parquet: Path) -> None:
     weeks = lines(parquet, *BUDGET, "--releases", 6, *WEEKLY, "--time", "when", "--start", "2025-12-22", "--ahead", 2)
 
@@ -344,6 +348,7 @@ def test_columns_of_other_types_are_not_times(tmp_path: Path, column: pl.Series)
     assert "row 1: when" in refused("density", path, *BUDGET, *WEEKLY, *FROM)
 
 
+@pytest.mark.slow
 def test_without_events_a_start_is_needed(tmp_path: Path) -> None:
     path = tmp_path / "visits.csv"
     path.write_text("user,when\n")

@@ -93,6 +93,7 @@ def test_people_see_the_curves_of_some_of_many_groups(capsys: pytest.CaptureFixt
     assert "5 more groups, whose curves --json prints" in said.err
 
 
+@pytest.mark.slow
 def test_every_group_is_printed_beside_the_total(clinics: Path) -> None:
     lines = run(*grouped(clinics)).stdout.splitlines()
     assert lines[0].startswith("until 2026-01-12: density 0.")
@@ -147,6 +148,7 @@ def test_noise_is_announced_before_it_is_spent_and_pointed_out_after(clinics: Pa
     assert run(*asked, "--quiet").stderr == ""
 
 
+@pytest.mark.slow
 def test_a_series_that_is_not_noise_is_not_called_so(clinics: Path) -> None:
     assert "mostly noise" not in run("density", clinics, *BUDGET, *SERIES).stderr
 

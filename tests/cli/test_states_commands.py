@@ -35,6 +35,7 @@ def test_shards_are_merged_into_the_whole(tmp_path: Path) -> None:
     assert "there is a file already" in refused("merge", north, south, "-o", whole)
 
 
+@pytest.mark.slow
 def test_the_parts_of_a_merge_are_overwritten_where_they_were(tmp_path: Path) -> None:
     parts = [_shard(tmp_path, 0), _shard(tmp_path, 1)]
     for i, part in enumerate(parts):
@@ -44,6 +45,7 @@ def test_the_parts_of_a_merge_are_overwritten_where_they_were(tmp_path: Path) ->
         assert set((tmp_path / f"link{i}").read_bytes()) == {0}
 
 
+@pytest.mark.slow
 def test_parts_are_kept_if_asked_for_and_it_says_what_that_means(tmp_path: Path) -> None:
     north, south, whole = _shard(tmp_path, 0), _shard(tmp_path, 1), tmp_path / "all.pp"
     before = north.read_bytes()
@@ -65,6 +67,7 @@ def test_the_same_part_twice_is_refused_by_whatever_name(tmp_path: Path) -> None
     assert not (tmp_path / "x.pp").exists()
 
 
+@pytest.mark.slow
 def test_a_part_that_is_in_use_is_not_merged(tmp_path: Path) -> None:
     north, south = _shard(tmp_path, 0), _shard(tmp_path, 1)
     with StateFile(south).locked():
@@ -192,6 +195,7 @@ def test_what_is_not_there_is_named(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_counts_with_different_keys_say_how_to_get_one(tmp_path: Path) -> None:
     (tmp_path / "f.csv").write_text("user\n1\n2\n")
     parts = [tmp_path / "north.pp", tmp_path / "south.pp"]

@@ -79,6 +79,7 @@ def test_moves_add_up_like_the_root_of_their_number() -> None:
     assert loss_of_epochs(Fraction(1, 1000), Fraction(1000**2), 0, 1e-9) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("moves", "rising", "used"), [(20, True, False), (20, False, False), (365, False, True)])
 def test_a_delta_is_used_where_it_is_better(moves: int, rising: bool, used: bool) -> None:
     plan = Workload(10_000_000, moves, 8736, rising)

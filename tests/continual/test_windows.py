@@ -48,6 +48,7 @@ def test_every_window_counts_anew() -> None:
     assert [window.end for window in closed] == [MONDAY + timedelta(days=14)]
 
 
+@pytest.mark.slow
 def test_a_batch_may_reach_over_several_windows_in_any_order() -> None:
     windows = weeks()
     days = np.repeat([15, 1, 8], [10_000, 2000, 6000])
@@ -57,6 +58,7 @@ def test_a_batch_may_reach_over_several_windows_in_any_order() -> None:
     assert densities(windows) == [0.1, 0.3, 0.5]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "ids",
     [
@@ -77,6 +79,7 @@ def test_ids_come_in_any_form(ids: Any) -> None:
     assert densities(windows) == [0.5, 0.5]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("index", [range(USERS), range(USERS)[::-1], [7] * USERS, range(5, USERS + 5)], ids=str)
 def test_rows_of_pandas_are_told_apart_by_their_order_whatever_their_index(index: Any, touched: Any) -> None:
     windows = touched()

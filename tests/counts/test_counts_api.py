@@ -116,6 +116,7 @@ def test_a_long_batch_that_breaks_off_leaves_everything_as_it_was(monkeypatch: p
     assert est.to_bytes(insecure=True) == before
 
 
+@pytest.mark.slow
 def test_looking_ids_up_first_would_leave_a_batch_half_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Counters, "repeatable", True)
     with pytest.raises(AssertionError):

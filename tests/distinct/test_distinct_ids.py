@@ -225,6 +225,7 @@ def test_every_bit_of_an_id_moves_every_bit_of_its_hash() -> None:
     assert avalanche(np.arange(30_000, dtype=np.uint64), hash_of) < 6.5
 
 
+@pytest.mark.slow
 def test_one_round_alone_would_leave_bits_unmoved() -> None:
     ids = np.random.default_rng(3).integers(0, 2**64, 30_000, dtype=np.uint64)
     assert avalanche(ids, lambda x: x * np.uint64(0x3C79AC492BA7B653)) > 100

@@ -49,6 +49,7 @@ def test_altered_files_are_read_or_refused(suffix: str, changes: list[tuple[int,
         _survives(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".csv", ".ndjson", ".parquet", ".arrow"])
 @settings(max_examples=40)
 @given(data=st.binary(max_size=200) | st.text(alphabet='user,1\n"{}:\r\0é', max_size=80).map(str.encode))

@@ -21,6 +21,7 @@ def misses(repetitions: int, draws: int, *, laplace: bool = False, scale: float 
     return missed / draws
 
 
+@pytest.mark.slow
 def test_intervals_for_mean_squares_miss_as_often_as_they_say() -> None:
     # 4,000 intervals: a share of 0.1 has a standard deviation of 0.0047, and five of them are one alarm in 10^6.
     assert abs(misses(300, 4000) - 0.1) < 0.024

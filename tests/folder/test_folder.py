@@ -75,6 +75,7 @@ def test_a_batch_with_a_stranger_changes_nothing(tmp_path: Path) -> None:
     assert present(folder) == set()
 
 
+@pytest.mark.slow
 def test_an_open_universe_and_a_list_are_kept_in_folders_too(tmp_path: Path) -> None:
     visitors = pp.StateFolder.create(tmp_path / "visitors", epsilon=2.0, shards=8, buckets=256)
     visitors.update_many([f"visitor {i}" for i in range(5000)])
@@ -418,6 +419,7 @@ def test_a_folder_is_where_it_was_opened(tmp_path: Path, monkeypatch: pytest.Mon
     assert present(pickle.loads(pickle.dumps(folder))) == {5}
 
 
+@pytest.mark.slow
 def test_a_forked_process_is_told_to_open_the_folder(tmp_path: Path) -> None:
     folder, context = made(tmp_path), get_context("fork")
     hears, says = context.Pipe(duplex=False)

@@ -44,11 +44,13 @@ def shards_that_have(place: Path, room: int) -> dict[str, list[bool]]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("room", [-1, 0])
 def test_which_shards_find_room_does_not_tell_who_came(tmp_path: Path, room: int) -> None:
     assert shards_that_have(tmp_path, room) == dict.fromkeys(BATCHES, [room == 0] * SHARDS)
 
 
+@pytest.mark.slow
 def test_a_journal_as_long_as_what_changes_would_be_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Journal, "commit", of_changed_blocks)
     found = shards_that_have(tmp_path, 0)

@@ -46,6 +46,7 @@ def break_off() -> None:
     raise KeyboardInterrupt
 
 
+@pytest.mark.slow
 def test_a_batch_with_a_name_counts_once(tmp_path: Path) -> None:
     folder = made(tmp_path)
     for _ in range(3):
@@ -136,6 +137,7 @@ def test_a_late_deletion_does_not_undo_what_came_after_it(tmp_path: Path) -> Non
     assert folder_table(folder).ones() == 1
 
 
+@pytest.mark.slow
 def test_there_is_room_for_some_writers_and_for_others_when_these_are_forgotten(tmp_path: Path) -> None:
     folder = made(tmp_path, shards=1)
     sizes = [path.stat().st_size for path in sorted((tmp_path / "folder").iterdir())]

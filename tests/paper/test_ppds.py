@@ -227,6 +227,7 @@ def test_on_a_sparse_stream_it_errs_less_than_optbern_with_as_large_a_set() -> N
         assert_variance(errors / np.sqrt(np.mean(errors**2) / expected) * 1.3, expected)
 
 
+@pytest.mark.slow
 def test_a_stream_of_every_other_id_is_estimated_as_nobody_or_everybody() -> None:
     """The linear hash keeps an arithmetic progression; the truth is one half. False alarm: 2e-7."""
     found = []

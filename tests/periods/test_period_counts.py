@@ -31,6 +31,7 @@ def back() -> pp.Retention:
     return est
 
 
+@pytest.mark.slow
 def test_actives_are_counts_as_well_as_shares(active: pp.ActiveUsers) -> None:
     last = active.released[-1]
     assert last.daily_count == pytest.approx(6_000, abs=6 * last.active_counts_stderr[0])

@@ -33,6 +33,7 @@ def ask(client: TestClient, call: str, token: str | None = None, **headers: str)
     return client.request(method, path, **(body if call == "feed" else {"headers": given | headers}))
 
 
+@pytest.mark.slow
 def test_without_a_token_401_and_with_the_wrong_role_403(tmp_path: Path) -> None:
     with client_of(settings_for(tmp_path, SERVICE)) as client:
         for call in CALLS:

@@ -106,6 +106,7 @@ def test_whatever_is_read_plainly_of_csv_is_read_the_same_by_everybody(
     assert found is None or found == otherwise(data, ContentType.csv)
 
 
+@pytest.mark.slow
 @given(st.lists(INTEGERS, min_size=1, max_size=50), st.sampled_from(["\n", "\r\n"]), st.booleans())
 def test_a_column_of_integers_is_plain(ids: list[int], end: str, ended: bool) -> None:
     one = end.join(["user", *map(str, ids)]) + end * ended
@@ -168,6 +169,7 @@ def test_an_arrow_stream_that_is_not_plain_is_left_to_others(data: bytes) -> Non
     assert plainly(data, ContentType.arrow) is None
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 255)), min_size=1, max_size=4))
 def test_an_arrow_stream_that_is_damaged_breaks_nothing(changes: list[tuple[int, int]]) -> None:
     data = bytearray(stream(pa.array([1, 2, 3], pa.int64()), batches=2))

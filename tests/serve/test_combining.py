@@ -34,6 +34,7 @@ def released(client: TestClient, counter: str = "flu") -> dict[str, Any]:
     return release
 
 
+@pytest.mark.slow
 def test_sets_of_many_gatherers_are_counted_and_taken_back(tmp_path: Path) -> None:
     with client_of(settings_for(tmp_path, flu=CERTAIN, cold=CERTAIN)) as client:
         for counter in ("flu", "cold"):

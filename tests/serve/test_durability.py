@@ -101,6 +101,7 @@ def quoted(rows: int) -> Body:
     return Body.copied(b'"user"\n' + b"1\n" * rows, ContentType.csv)
 
 
+@pytest.mark.slow
 def test_while_a_long_body_is_read_short_ones_of_other_senders_are_counted_and_written(
     service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

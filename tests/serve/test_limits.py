@@ -155,6 +155,7 @@ def test_a_reader_that_takes_its_time_gets_all(here: Served) -> None:
     assert found > 2**20
 
 
+@pytest.mark.slow
 def test_the_limit_of_requests_is_for_all_addresses(tmp_path: Path) -> None:
     for path in ("/", "/health", "/static/page.js", "/static/plotly.min.js", "/openapi.json", "/problems", "/counters"):
         with client_of(settings_for(tmp_path, {"limits": {"requests": 0.001}})) as client:
