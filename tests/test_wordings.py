@@ -7,13 +7,13 @@ import pytest
 
 from wordings import PAGE, page, uncoded, wordings
 
+pytestmark = pytest.mark.slow  # the source is read once, by whichever test comes first
 
-@pytest.mark.slow
+
 def test_the_page_of_errors_is_that_of_the_source() -> None:
     assert PAGE.read_text() == page(), "python tests/wordings.py writes it anew"
 
 
-@pytest.mark.slow
 def test_a_code_is_a_few_words() -> None:
     assert not [found for found in wordings() if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+){0,6}", found.code)]
 
@@ -25,7 +25,6 @@ def test_a_code_belongs_to_one_kind_of_error() -> None:
     assert not {code: names for code, names in kinds.items() if len(names) > 1}
 
 
-@pytest.mark.slow
 def test_no_error_of_a_general_class_is_without_a_code() -> None:
     assert not uncoded()
 

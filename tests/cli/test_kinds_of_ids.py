@@ -138,6 +138,7 @@ def test_in_python_text_beside_integers_is_refused(given: Any) -> None:
             pp.DistinctCount(epsilon=1.0, ids="integers").update_many(ids)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spelled", ["007", '"007"', "-07", "+07", " 07", "007.0", "00"])
 @pytest.mark.parametrize("row", ["{}\n", "{},a\n", "a,{}\n"])
 def test_leading_zeros_are_seen_however_csv_spells_them(row: str, spelled: str, tmp_path: Path) -> None:

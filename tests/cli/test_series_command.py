@@ -294,6 +294,7 @@ def test_the_picture_says_what_it_shows_and_what_it_cost(parquet: Path, tmp_path
     assert ".md" not in drawn
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -319,6 +320,7 @@ def test_what_makes_no_sense_is_refused_in_one_line(parquet: Path, options: tupl
     assert message in refused("density", parquet, *BUDGET, "--releases", 1, *options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", ["2026-01-05", "1767571300"])
 @pytest.mark.parametrize(
     "bad",

@@ -114,6 +114,7 @@ def test_there_is_no_such_zone() -> None:
         assert refused.value.code == "tz-unknown"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("every", ["1d", "day", "7d", "week", "month", "quarter", "year", "5h"])
 @pytest.mark.parametrize("name", ["UTC", BERLIN, "America/Sao_Paulo", "Asia/Beirut", "Pacific/Apia"])
 def test_each_moment_is_in_the_period_that_has_begun_and_is_not_over(every: str, name: str) -> None:
