@@ -105,9 +105,8 @@ class Received:
         self, frame: FolderHeader, bits: ShardedBits, coins: Coins, shards: Iterable[int], batch: BatchId | None
     ) -> None:
         self._frame, self._bits, self._coins, self._batch = frame, bits, coins, batch
-        self._marks: dict[int, Marks] = {}
-        for number in map(frame.checked, shards):
-            self._marks[number] = bits.cells.marks(self._size(number))
+        numbers = [check_part(number, frame.shards) for number in shards]
+        self._marks = {number: bits.cells.marks(self._size(number)) for number in numbers}
 
     def _size(self, number: int) -> int:
         first, end = self._bits.bounds(number)

@@ -12,6 +12,7 @@ from panprivacy.errors import InvalidValue, PanPrivacyError
 from panprivacy.estimators.base import Estimator
 from panprivacy.folder.batches import Pending, Received, SlotMarks
 from panprivacy.folder.ledger import UNFINISHED, SharedLedger, check_kind, is_unfinished, kind_for, lay_out
+from panprivacy.folder.marks import check_part
 from panprivacy.folder.shards import BatchId
 from panprivacy.folder.stores import Store, store_at
 from panprivacy.memory import ownership
@@ -337,7 +338,7 @@ class StateFolder(ownership.Locked):
         """
         with self._lock:
             self._ledger.read()
-            number = self._ledger.frame.checked(number)
+            number = check_part(number, self.shards)
             self._ledger.bits.replace(number, self._coins)
         first, end = self._ledger.bits.bounds(number)
         return (end - first) / self._ledger.bits.size

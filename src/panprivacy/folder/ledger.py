@@ -10,7 +10,7 @@ from typing import Any
 from panprivacy import registry
 from panprivacy.checks import check_whole
 from panprivacy.errors import CorruptState, InvalidValue, NotPrivate, PanPrivacyError
-from panprivacy.folder.marks import cells_of
+from panprivacy.folder.marks import cells_of, part_bounds
 from panprivacy.folder.shards import MOST_SHARDS, NAME, FolderHeader, Shard, ShardedBits, shard_name
 from panprivacy.folder.stores import LEDGER, Store, naming
 from panprivacy.privacy.budget import Split
@@ -79,7 +79,7 @@ def lay_out(est: Any, store: Store, shards: int | None) -> None:
 
     def parts() -> Iterator[tuple[str, Snapshot]]:
         for number in range(shards):
-            part = est._table.cut(*frame.bounds(number, size))
+            part = est._table.cut(*part_bounds(number, shards, size))
             yield shard_name(number), Shard(name, number, redraws, est.secure, part).sealed()
             made.append(shard_name(number))
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panprivacy.errors import CorruptState, InvalidType, InvalidValue, PanPrivacyError
-from panprivacy.folder.marks import AnyTable, BitsElsewhere, Cells, Marks, Touched, check_part, part_bounds
+from panprivacy.folder.marks import AnyTable, BitsElsewhere, Cells, Marks, Touched, part_bounds
 from panprivacy.folder.stores import Store, naming
 from panprivacy.memory.scratch import Scratch
 from panprivacy.privacy.budget import Split
@@ -34,7 +34,7 @@ FRAME_KIND, SHARD_KIND = 8, 9
 MOST_SHARDS = 65_536
 
 Before: TypeAlias = set[int | None]
-"""The number of the batch that came before one, None for none: a set that is empty if all shards have that one."""
+"""The last batch, None for none, of each shard that lacks a certain one: a single number, if no batch broke off."""
 MOST_WRITERS = 32
 _HIGHEST = 2**62
 _ASIDE = 2**63  # is added to a number that a new shard has not taken, and takes if it is fed again
@@ -135,8 +135,11 @@ class BatchLog:
             )
         return self._noted(batch.writer) == batch.number
 
-    def before(self, batch: BatchId) -> "set[int | None]":
-        """The batch of the same writer that came before this one, None for none; empty where that does not matter."""
+    def before(self, batch: BatchId) -> Before:
+        """The last batch of this writer, None for none; empty if that is this batch, which then follows none.
+
+        A new shard, in the place of a lost one, may take the last batch of the others once more.
+        """
         number = self.number(batch.writer)
         return set() if self.has(batch) or number == batch.number else {number}
 
@@ -198,14 +201,6 @@ class FolderHeader:
         """The same as a state of the estimator."""
         return Snapshot(self.kind, self.secure, self.parameters, words)
 
-    def checked(self, number: int) -> int:
-        """The number of a shard; `ValueError` if there is none of this number."""
-        return check_part(number, self.shards)
-
-    def bounds(self, number: int, size: int) -> tuple[int, int]:
-        """Which of the slots a shard has: from the first up to the second."""
-        return part_bounds(number, self.shards, size)
-
 
 @dataclass(frozen=True)
 class Shard:
@@ -241,21 +236,9 @@ class Shard:
         head = _SHARD.pack(self.name, self.number, self.redraws, self.table.size)
         return Snapshot(SHARD_KIND, self.secure, head + self.noted.to_bytes(), self.table.words)
 
-    def redrawn(self) -> "Shard":
-        """The same, rerandomised once more."""
-        return replace(self, redraws=self.redraws + 1)
-
     def noting(self, batch: BatchId | None) -> "Shard":
         """The same, with a batch that it has now."""
         return self if batch is None else replace(self, noted=self.noted.with_batch(batch))
-
-    def leaving(self, writer: str) -> "Shard":
-        """The same, and that a writer is about to be forgotten."""
-        return replace(self, noted=self.noted.leaving(writer))
-
-    def without(self, writer: str) -> "Shard":
-        """The same, without what it knows of a writer's batches."""
-        return replace(self, noted=self.noted.without(writer))
 
 
 class NotLoadable:
@@ -285,6 +268,7 @@ class ShardedBits(BitsElsewhere):
         self.redraws = 0
         """How often every shard has to be rerandomised by now, as the ledger says."""
         self._store, self._frame, self._split = store, frame, split
+        self._numbers = range(frame.shards)
 
     # --- events -------------------------------------------------------------------------------------------------
 
@@ -311,15 +295,15 @@ class ShardedBits(BitsElsewhere):
         if batch is None and not self.cells.repeatable:
             self._redraw_once(redrawn)
         else:
-            self._change(range(self._frame.shards), redrawn, together=together)
+            self._change(self._numbers, redrawn, together=together)
 
     def _redraw_once(self, edit: Callable[[Shard], Shard | None]) -> None:
         """Change all shards by a batch without a name, which must not be fed again if some of them have it."""
-        self._starts(range(self._frame.shards))  # finds out before the first is changed if one is missing or corrupt
+        self._starts(self._numbers)  # finds out before the first is changed if one is missing or corrupt
         number = 0
         with undisturbed():
             try:
-                for number in range(self._frame.shards):
+                for number in self._numbers:
                     self._change([number], edit)
             except Exception as error:
                 if number:
@@ -345,9 +329,9 @@ class ShardedBits(BitsElsewhere):
     ) -> Shard | None:
         """A shard after a batch; None if it has the batch already.
 
-        `deleted` are slots whose users were deleted in the same batch, before the others were touched. Of all shards
-        that lack this batch the last one that came `before` is the same, and else the batch is refused: that one broke
-        off, or another writer feeds it at the same time.
+        `deleted` are slots whose users were deleted in the same batch, before the others were touched. `before` has the
+        last batches of the shards that lack this one. If they differ, this batch is refused: an earlier one broke off,
+        or is being fed at the same time.
         """
         if batch is not None:
             if shard.noted.has(batch):
@@ -364,15 +348,14 @@ class ShardedBits(BitsElsewhere):
         return noting
 
     def check_whole(self, batch: BatchId) -> Before:
-        """The number of the batch before, which all shards have that do not have this one; refuse if there are two."""
-        starts = self._starts(range(self._frame.shards))
-        before = set[int | None]().union(*(shard.noted.before(batch) for shard in starts))
+        """The last batch of the shards that lack this one; refuse this one if they differ in that."""
+        before = set[int | None]().union(*(shard.noted.before(batch) for shard in self._starts(self._numbers)))
         _check_same(before, batch)
         return before
 
     def last_batches(self, writer: str) -> list[int | None]:
         """The last batch of a writer that each shard has."""
-        return [shard.noted.number(writer) for shard in self._starts(range(self._frame.shards))]
+        return [shard.noted.number(writer) for shard in self._starts(self._numbers)]
 
     def forget(self, writer: str) -> None:
         """Make room for another writer in every shard.
@@ -380,8 +363,8 @@ class ShardedBits(BitsElsewhere):
         All of them first note that the writer is leaving: a name that some shards have forgotten and others have not
         would lose batches of the next writer who takes it.
         """
-        self._change(range(self._frame.shards), lambda shard: shard.leaving(writer))
-        self._change(range(self._frame.shards), lambda shard: shard.without(writer))
+        self._change(self._numbers, lambda shard: replace(shard, noted=shard.noted.leaving(writer)))
+        self._change(self._numbers, lambda shard: replace(shard, noted=shard.noted.without(writer)))
 
     # --- what leaves --------------------------------------------------------------------------------------------
 
@@ -392,7 +375,7 @@ class ShardedBits(BitsElsewhere):
         """
         whole = self.cells.empty(self.size)
         try:
-            behind = self._put_all(whole, range(self._frame.shards), redraws)
+            behind = self._put_all(whole, self._numbers, redraws)
             self._change(behind, lambda shard: self._caught_up(shard, redraws, coins))
             self._put_all(whole, behind, redraws)
         except BaseException:
@@ -419,13 +402,12 @@ class ShardedBits(BitsElsewhere):
     def _caught_up(self, shard: Shard, redraws: int, coins: Coins) -> Shard:
         for _ in range(shard.redraws, redraws):
             shard.table.flip_each(self._split.flip, coins)
-            shard = shard.redrawn()
+            shard = replace(shard, redraws=shard.redraws + 1)
         return shard
 
     def behind(self, redraws: int) -> list[int]:
         """The shards that have not been rerandomised so often: those that a crash left behind."""
-        starts = self._starts(range(self._frame.shards))
-        return [number for number, shard in enumerate(starts) if shard.redraws < redraws]
+        return [number for number, shard in enumerate(self._starts(self._numbers)) if shard.redraws < redraws]
 
     def replace(self, number: int, coins: Coins) -> None:
         """Replace a lost or corrupt shard by a new one; `PanPrivacyError` if it is whole."""
@@ -435,18 +417,14 @@ class ShardedBits(BitsElsewhere):
         secure = self._frame.secure and coins.secure
         shard = Shard(self._frame.name, number, self.redraws, secure, table, BatchLog.of_new(self._other_logs(number)))
         try:
-            if not self._store.replace(name, lambda parts: self._check(parts, number), shard.sealed()):
+            if not self._store.replace(name, lambda parts: self._shard(parts, number), shard.sealed()):
                 raise PanPrivacyError(f"{self._store.where(name)}: this shard is whole, and stays", code="shard-whole")
         finally:
             table.wipe()
 
-    def _check(self, parts: Snapshot, number: int) -> None:
-        """Refuse what is not the shard of this number."""
-        self._shard(parts, number)
-
     def _other_logs(self, number: int) -> Iterator[BatchLog]:
         """Which batches the other shards have; of those that are lost, too, nothing is known."""
-        for other in range(self._frame.shards):
+        for other in self._numbers:
             if other != number:
                 with suppress(FileNotFoundError, CorruptState):
                     yield self._starts([other])[0].noted
@@ -455,7 +433,7 @@ class ShardedBits(BitsElsewhere):
 
     def bounds(self, number: int) -> tuple[int, int]:
         """Which of the slots a shard has: from the first up to the second."""
-        return self._frame.bounds(number, self.size)
+        return part_bounds(number, self._frame.shards, self.size)
 
     def _change(self, numbers: Iterable[int], edit: Callable[[Shard], Shard | None], *, together: bool = False) -> None:
         by_name = {shard_name(number): number for number in numbers}
@@ -477,6 +455,7 @@ class ShardedBits(BitsElsewhere):
         return found
 
     def _shard(self, parts: Snapshot, number: int) -> Shard:
+        """Read a shard; refuse what is not the shard of this number."""
         with naming(name := shard_name(number), self._store.where(name)):
             shard = Shard.of(parts, self.cells)
             return self._checked(shard, shard.table.size, number)

@@ -7,7 +7,7 @@ store may call that function again: if another writer was quicker, the change is
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from threading import Barrier
@@ -25,6 +25,7 @@ from panprivacy.urls import local_path, located, scheme_of
 Edit: TypeAlias = Callable[[str, Snapshot], Snapshot | None]
 """Makes the next version of the part of a name, or None if nothing changes; it may be called more than once."""
 
+T = TypeVar("T")
 Result = TypeVar("Result")
 
 LEDGER = "ledger"
@@ -80,7 +81,7 @@ class Store(Protocol):
     def edits_together(self, size: int) -> bool:
         """Whether `change` can do so for parts that have this number of bytes in all."""
 
-    def replace(self, name: str, check: Callable[[Snapshot], None], made: Snapshot) -> bool:
+    def replace(self, name: str, check: Callable[[Snapshot], object], made: Snapshot) -> bool:
         """Write a part in the place of one that is missing or corrupt, as `check` tells, too; False if it is whole."""
 
     def erase(self, names: Iterable[str]) -> None:
@@ -159,7 +160,7 @@ class Files:
         """Never: that would lock all files at the same time."""
         return False
 
-    def replace(self, name: str, check: Callable[[Snapshot], None], made: Snapshot) -> bool:
+    def replace(self, name: str, check: Callable[[Snapshot], object], made: Snapshot) -> bool:
         """Look and write under one lock: what others feed to a new part is not replaced again."""
         with self._locked(name) as file:
             if file.exists:
@@ -191,22 +192,16 @@ class Files:
     def _locked(self, name: str) -> Iterator[StateFile]:
         """Wait for the lock of a file; a process that died has released its lock."""
         until = monotonic() + _PATIENCE
-        while True:
-            waiting = self._file(name).locked()
-            try:
-                file = waiting.__enter__()
-                break
-            except StateInUse:
-                if monotonic() > until:
-                    raise
-                sleep(_pause())
-        try:
+        with ExitStack() as held:
+            while True:
+                try:
+                    file = held.enter_context(self._file(name).locked())
+                    break
+                except StateInUse:
+                    if monotonic() > until:
+                        raise
+                    sleep(_pause())
             yield file
-        except BaseException as error:
-            if not waiting.__exit__(type(error), error, error.__traceback__):
-                raise
-        else:
-            waiting.__exit__(None, None, None)
 
 
 class Objects:
@@ -257,8 +252,7 @@ class Objects:
 
     def create(self, parts: Iterable[tuple[str, Snapshot]]) -> None:
         """Write several at a time."""
-        left = iter(parts)
-        while window := list(islice(left, _AT_ONCE)):
+        for window in _windows(parts):
             sealed: dict[str, bytes] = {}
             for name, made in window:
                 sealed[name] = _marked(seal(made))
@@ -323,7 +317,7 @@ class Objects:
         return self._settled(mine, with_bits)
 
     def _settled(self, mine: dict[str, int], with_bits: set[str]) -> list[str]:
-        """Delete what our versions replace; the parts of which ours does not count, and is to be made again."""
+        """Delete what our versions replace; return the parts whose change has to be made again."""
         written = {name: epoch for name, epoch in mine.items() if epoch}
         again = [name for name, epoch in mine.items() if not epoch]
         epochs = self._epochs() if written else {}
@@ -343,7 +337,7 @@ class Objects:
         self._delete(old)
         return again
 
-    def replace(self, name: str, check: Callable[[Snapshot], None], made: Snapshot) -> bool:
+    def replace(self, name: str, check: Callable[[Snapshot], object], made: Snapshot) -> bool:
         """Create the version after a corrupt one, or one far above those of the other parts, and then delete others."""
         blob = _marked(seal(made))
         while True:
@@ -462,7 +456,7 @@ class Objects:
 
     @staticmethod
     def _at_once(names: Iterable[str], work: Callable[[str], Result]) -> Iterator[tuple[str, Result]]:
-        """What work gives for each name, in this order; some are done at the same time, and no more are begun."""
+        """Each name and what `work` gives for it, in this order; `_AT_ONCE` of them are worked on at a time."""
         with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="panprivacy-store") as threads:
             for window in _windows(names):
                 yield from zip(window, threads.map(work, window), strict=True)
@@ -567,13 +561,13 @@ def _tried(request: Callable[[], Result]) -> Result:
     raise AssertionError("the last try returns or raises")
 
 
-def _windows(names: Iterable[str], at_once: int = _AT_ONCE) -> Iterator[list[str]]:
-    left = iter(names)
+def _windows(things: Iterable[T], at_once: int = _AT_ONCE) -> Iterator[list[T]]:
+    left = iter(things)
     while window := list(islice(left, at_once)):
         yield window
 
 
-def _is_whole(read: Callable[[], Snapshot], check: Callable[[Snapshot], None]) -> bool:
+def _is_whole(read: Callable[[], Snapshot], check: Callable[[Snapshot], object]) -> bool:
     """Whether a part can be read, and passes a check."""
     try:
         parts = read()
