@@ -102,10 +102,10 @@ class Received:
     """
 
     def __init__(
-        self, frame: FolderHeader, bits: ShardedBits, coins: Coins, shards: Iterable[int], batch: BatchId | None
+        self, header: FolderHeader, bits: ShardedBits, coins: Coins, shards: Iterable[int], batch: BatchId | None
     ) -> None:
-        self._frame, self._bits, self._coins, self._batch = frame, bits, coins, batch
-        numbers = [check_part(number, frame.shards) for number in shards]
+        self._header, self._bits, self._coins, self._batch = header, bits, coins, batch
+        numbers = [check_part(number, header.shards) for number in shards]
         self._marks = {number: bits.cells.marks(self._size(number)) for number in numbers}
 
     def _size(self, number: int) -> int:
@@ -116,7 +116,7 @@ class Received:
         """Add what `SlotMarks.packed` packed for one of these shards: an array, bytes or another buffer."""
         slots = unpack(np.frombuffer(packed, dtype=np.uint8))
         for number, marks in self._marks.items():
-            if (slots.first, slots.end) == self._bits.bounds(number) and slots.layout == self._frame.name:
+            if (slots.first, slots.end) == self._bits.bounds(number) and slots.layout == self._header.name:
                 slots.add_to(marks, slots.first, slots.end)
                 return
         listed = ", ".join(map(str, self._marks))

@@ -198,7 +198,7 @@ class StateFolder(ownership.Locked):
         >>> place.cleanup()
         """
         self._ledger.check_process()
-        gathered = SlotMarks(self._ledger.frame.name, self.shards, self._ledger.bits, self._ledger.est, self._lock)
+        gathered = SlotMarks(self._ledger.header.name, self.shards, self._ledger.bits, self._ledger.est, self._lock)
         try:
             yield gathered
         finally:
@@ -222,7 +222,7 @@ class StateFolder(ownership.Locked):
         """Let several shards `take` what was packed for them, as it comes in, in any order."""
         with self._lock:
             self._ledger.read()
-        received = Received(self._ledger.frame, self._ledger.bits, self._coins, shards, self._identified(batch))
+        received = Received(self._ledger.header, self._ledger.bits, self._coins, shards, self._identified(batch))
         try:
             yield received
         finally:
@@ -384,7 +384,7 @@ class StateFolder(ownership.Locked):
     @property
     def secure(self) -> bool:
         """Whether every coin so far came from the operating system."""
-        return self._ledger.frame.secure and self._coins.secure
+        return self._ledger.header.secure and self._coins.secure
 
     @property
     def repeatable(self) -> bool:
@@ -409,7 +409,7 @@ class StateFolder(ownership.Locked):
     @property
     def shards(self) -> int:
         """How many shards there are."""
-        return self._ledger.frame.shards
+        return self._ledger.header.shards
 
     def __repr__(self) -> str:
         return f"<StateFolder {Path(self.url).name} of {self.shards:,} shards: {self._ledger.est!r}>"

@@ -27,10 +27,10 @@ from panprivacy.state.disk import undisturbed
 NAME = 16
 """Bytes of the name that all parts of one folder share, drawn when it is made."""
 
-_FRAME = struct.Struct(f"<{NAME}sIB")  # name, shards, kind of the estimator
+_HEADER = struct.Struct(f"<{NAME}sIB")  # name, shards, kind of the estimator
 _SHARD = struct.Struct(f"<{NAME}sIIQ")  # name, number, redraws, bits
 
-FRAME_KIND, SHARD_KIND = 8, 9
+HEADER_KIND, SHARD_KIND = 8, 9
 MOST_SHARDS = 65_536
 
 Before: TypeAlias = set[int | None]
@@ -184,18 +184,18 @@ class FolderHeader:
 
     @classmethod
     def of(cls, parts: Snapshot) -> Self:
-        """Read a frame."""
-        if parts.kind != FRAME_KIND or len(parts.parameters) < _FRAME.size:
+        """Read a header."""
+        if parts.kind != HEADER_KIND or len(parts.parameters) < _HEADER.size:
             raise CorruptState("this is not the ledger of a state folder", code="not-a-ledger")
-        name, shards, kind = _FRAME.unpack_from(parts.parameters)
+        name, shards, kind = _HEADER.unpack_from(parts.parameters)
         if not 1 <= shards <= MOST_SHARDS:
             raise CorruptState(f"a folder of {shards} shards is impossible", code="state-contradictory")
-        return cls(name, shards, kind, parts.secure, bytes(parts.parameters)[_FRAME.size :])
+        return cls(name, shards, kind, parts.secure, bytes(parts.parameters)[_HEADER.size :])
 
     def sealed(self) -> Snapshot:
         """The bytes of it."""
-        head = _FRAME.pack(self.name, self.shards, self.kind)
-        return Snapshot(FRAME_KIND, self.secure, head + self.parameters, np.zeros(0, dtype=np.uint64))
+        head = _HEADER.pack(self.name, self.shards, self.kind)
+        return Snapshot(HEADER_KIND, self.secure, head + self.parameters, np.zeros(0, dtype=np.uint64))
 
     def of_estimator(self, words: NDArray[np.uint64]) -> Snapshot:
         """The same as a state of the estimator."""
@@ -263,12 +263,12 @@ class ShardedBits(BitsElsewhere):
     by the identity of the batch, which its shard notes.
     """
 
-    def __init__(self, store: Store, frame: FolderHeader, size: int, split: Split, cells: Cells) -> None:
+    def __init__(self, store: Store, header: FolderHeader, size: int, split: Split, cells: Cells) -> None:
         super().__init__(size, cells)
         self.redraws = 0
         """How often every shard has to be rerandomised by now, as the ledger says."""
-        self._store, self._frame, self._split = store, frame, split
-        self._numbers = range(frame.shards)
+        self._store, self._header, self._split = store, header, split
+        self._numbers = range(header.shards)
 
     # --- events -------------------------------------------------------------------------------------------------
 
@@ -307,7 +307,7 @@ class ShardedBits(BitsElsewhere):
                     self._change([number], edit)
             except Exception as error:
                 if number:
-                    raise _half_counted(error, number, self._frame.shards) from error
+                    raise _half_counted(error, number, self._header.shards) from error
                 raise
 
     def redraw_in(
@@ -414,8 +414,8 @@ class ShardedBits(BitsElsewhere):
         name = shard_name(number)
         first, end = self.bounds(number)
         table = self.cells.drawn(end - first, self._split.pair_after(self.redraws), coins)
-        secure = self._frame.secure and coins.secure
-        shard = Shard(self._frame.name, number, self.redraws, secure, table, BatchLog.of_new(self._other_logs(number)))
+        secure = self._header.secure and coins.secure
+        shard = Shard(self._header.name, number, self.redraws, secure, table, BatchLog.of_new(self._other_logs(number)))
         try:
             if not self._store.replace(name, lambda parts: self._shard(parts, number), shard.sealed()):
                 raise PanPrivacyError(f"{self._store.where(name)}: this shard is whole, and stays", code="shard-whole")
@@ -433,7 +433,7 @@ class ShardedBits(BitsElsewhere):
 
     def bounds(self, number: int) -> tuple[int, int]:
         """Which of the slots a shard has: from the first up to the second."""
-        return part_bounds(number, self._frame.shards, self.size)
+        return part_bounds(number, self._header.shards, self.size)
 
     def _change(self, numbers: Iterable[int], edit: Callable[[Shard], Shard | None], *, together: bool = False) -> None:
         by_name = {shard_name(number): number for number in numbers}
@@ -463,7 +463,7 @@ class ShardedBits(BitsElsewhere):
     def _checked(self, shard: Shard, size: int, number: int) -> Shard:
         """A shard, if it is the one of this number in this folder."""
         first, end = self.bounds(number)
-        if (shard.name, shard.number, size) != (self._frame.name, number, end - first):
+        if (shard.name, shard.number, size) != (self._header.name, number, end - first):
             raise CorruptState(f"this is not shard {number} of this folder", code="other-shard")
         return shard
 
