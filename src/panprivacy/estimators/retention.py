@@ -228,11 +228,6 @@ class Retention(Tabular, PartedEstimator[Release | RetentionRelease]):
             by_group[:, 1] += [periods.control.bits for periods in self._periods_of_groups()]
         return counts
 
-    @property
-    def _answers(self) -> int:
-        """How many answers a release has: one, or one for each group."""
-        return len(self.groups) or 1
-
     def _publish(self, noisy: Sequence[int], level: float) -> Published:
         """Note what leaves beside what left before: later releases need the cohort, and their curve each other."""
         so_far = [*self._so_far(self._ledger.published), *noisy]
