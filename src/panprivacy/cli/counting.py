@@ -290,8 +290,7 @@ class CountOptions:
         from panprivacy.estimates.plots import check_picture
 
         look = self.look
-        if look.plot is not None:
-            check_picture(look.plot)
+        check_picture(look.plot)
         with self.state.open() as kept:
             self.check_options(files, kept)
             users, kind = self.who.read()
@@ -377,7 +376,6 @@ class TableOptions(CountOptions):
         return super().arguments(files) | self.categories.arguments() | self.size.arguments()
 
     def check_state(self, est: Any, users: Any, kept: "Kept") -> None:
-        """As `CountOptions.check_state`."""
         super().check_state(est, users, kept)
         self.categories.check(est)
         self.size.check(est)

@@ -142,7 +142,7 @@ class CannotShow(PanPrivacyError):
 class Output:
     """Shows answers on standard output, and everything else on standard error."""
 
-    def __init__(self, *, as_json: bool, quiet: bool, as_csv: bool = False) -> None:
+    def __init__(self, *, as_json: bool = False, as_csv: bool = False, quiet: bool = False) -> None:
         if as_json and as_csv:
             raise InvalidValue("--json and --csv are two ways to print one answer: say one of them", code="two-formats")
         self.as_json = as_json

@@ -79,10 +79,10 @@ class Schedule(ABC):
 
     def _listen(self, source: Listened, columns: Columns) -> None:
         """Count events as they arrive. A batch that is broken off is counted once more, and a release is not."""
-        with SignalTimer(self._seconds) as bell:
+        with SignalTimer(self._seconds) as timer:
             self.run.output.note(f"reading {source.name}; {self._told}, and Ctrl-C ends the input")
-            take = partial(self.take, whole=bell.undisturbed)
-            source.listen(Counting(columns, self.run.keeper, self.run.output, bell, take, self._ring))
+            take = partial(self.take, whole=timer.undisturbed)
+            source.listen(Counting(columns, self.run.keeper, self.run.output, timer, take, self._ring))
 
     @contextmanager
     def _keeping(self) -> Iterator[None]:

@@ -163,16 +163,10 @@ def _contestants(users: int, epsilon: float) -> list[Contestant]:
     from panprivacy.estimators.density import Density
     from panprivacy.estimators.distinct import DistinctCount
 
-    def density(file: str) -> Answer:
-        return _fed(Density(users, epsilon), file)
-
-    def distinct(file: str) -> Answer:
-        return _fed(DistinctCount(epsilon), file)
-
     promise = f"yes, epsilon {epsilon:g}"
     entered = [
-        Contestant("Density", promise, density),
-        Contestant("DistinctCount", promise, distinct),
+        Contestant("Density", promise, lambda file: _fed(Density(users, epsilon), file)),
+        Contestant("DistinctCount", promise, lambda file: _fed(DistinctCount(epsilon), file)),
         Contestant("Polars", "no", _polars),
     ]
     if find_spec("duckdb"):
