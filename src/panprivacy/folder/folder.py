@@ -198,7 +198,7 @@ class StateFolder(ownership.Locked):
         >>> place.cleanup()
         """
         self._ledger.check_process()
-        gathered = SlotMarks(self._ledger.header.name, self.shards, self._ledger.bits, self._ledger.est, self._lock)
+        gathered = SlotMarks(self._ledger.header.name, self.shards, self._ledger.est, self._lock)
         try:
             yield gathered
         finally:

@@ -13,10 +13,8 @@ from panprivacy.errors import CorruptState, InvalidValue, NotPrivate, PanPrivacy
 from panprivacy.folder.marks import cells_of, part_bounds
 from panprivacy.folder.shards import MOST_SHARDS, NAME, FolderHeader, Shard, ShardedBits, shard_name
 from panprivacy.folder.stores import LEDGER, Store, naming
-from panprivacy.privacy.budget import Split
 from panprivacy.privacy.coins import Coins
 from panprivacy.registry import options_of
-from panprivacy.slots import SlotMap
 from panprivacy.state import Snapshot
 
 UNFINISHED = (
@@ -200,10 +198,10 @@ class SharedLedger:
                 f"{self.url}: the folder that was opened is gone, and there is another one: open that",
                 code="folder-replaced",
             )
-
-        def bits(slots: SlotMap, split: Split) -> Any:
-            return ShardedBits(self._store, header, slots.size, split, cells_of(slots))
-
-        sealed = header.of_estimator(parts.words)
         with naming(LEDGER, self._store.where(LEDGER)):
-            return header, kinds()[header.kind].from_state_with_table(sealed, self.given, bits, self.coins)
+            return header, kinds()[header.kind].from_state_with_table(
+                header.of_estimator(parts.words),
+                self.given,
+                lambda slots, split: ShardedBits(self._store, header, slots.size, split, cells_of(slots)),
+                self.coins,
+            )

@@ -360,7 +360,7 @@ class Taker(Protocol):
     def add(self, slots: NDArray[np.unsignedinteger], *, remove: bool) -> None:
         """Take these slots, which are touched by insertions or by deletions; `IndexError` if one is outside."""
 
-    def restored_on_error(self) -> AbstractContextManager[None]:
+    def restored_on_error(self) -> AbstractContextManager[object]:
         """Go back to what was taken before if anything goes wrong."""
 
 
@@ -408,7 +408,7 @@ class BitsElsewhere:
             raise PanPrivacyError("feed a folder through its own verbs", code="use-the-folder")
         return self._taker
 
-    def restored_on_error(self) -> AbstractContextManager[None]:
+    def restored_on_error(self) -> AbstractContextManager[object]:
         """Put the marks back as they were if anything goes wrong; nothing is written before the end of a batch."""
         return self._taken().restored_on_error()
 

@@ -97,7 +97,7 @@ def store_at(url: str | Path, options: Mapping[str, Any] | None = None, *, versi
     return Objects(place.filesystem, place.path, versioned=versioned)
 
 
-class Files:
+class Files(Store):
     """Parts in state files of one folder: locked while they are changed, and overwritten in place."""
 
     ONCE = True
@@ -106,7 +106,6 @@ class Files:
         self._folder = folder
 
     def where(self, name: str) -> str:
-        """The path of a part."""
         return str(self._file(name).path)
 
     def claim(self, folder: bytes, largest: int) -> None:  # noqa: ARG002
@@ -133,7 +132,6 @@ class Files:
             file.write(parts)
 
     def read(self, name: str) -> Snapshot:
-        """The present version of a part."""
         file = self._file(name)
         if not file.exists:
             raise _missing(name, str(file.path))
@@ -204,7 +202,7 @@ class Files:
             yield file
 
 
-class Objects:
+class Objects(Store):
     """Parts in objects of an fsspec file system that can create an object only if there is none of that name.
 
     A name carries a number, the epoch of the version, and the highest is the present one. A writer that made a version
@@ -262,7 +260,6 @@ class Objects:
                     raise FileExistsError(f"{self.where(name)} exists already")
 
     def read(self, name: str) -> Snapshot:
-        """The present version of a part."""
         return next(self.read_each([name]))[1]
 
     def read_each(self, names: Iterable[str]) -> Iterator[tuple[str, Snapshot]]:
