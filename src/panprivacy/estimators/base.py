@@ -63,9 +63,37 @@ class Saveable(ownership.Locked, ABC):
     def emptied(self) -> str | None:
         """Why this estimator holds nothing any more and refuses all use; None while it holds bits."""
 
+    @property
+    @abstractmethod
+    def secure(self) -> bool:
+        """Whether every coin so far came from the operating system."""
+
     @abstractmethod
     def _empty(self, why: str) -> None:
         """Wipe the bits, and refuse all further use with this reason; the caller holds the lock."""
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}, emptied: {self.emptied}>" if self.emptied else self._described()
+
+    def card(self) -> Card:
+        """The card that shells and notebooks show."""
+        if self.emptied:
+            return Card(type(self).__name__, (("emptied", self.emptied),))
+        return Card(type(self).__name__, self._rows(), warning_of(self.secure))
+
+    __rich__ = grid_of
+    _repr_html_ = html_of
+
+    def _unsafe(self) -> str:
+        return "" if self.secure else "; NOT SECURE: seeded coins"
+
+    @abstractmethod
+    def _described(self) -> str:
+        """One line about an estimator in use."""
+
+    @abstractmethod
+    def _rows(self) -> Rows:
+        """The same in several rows."""
 
     def end(self, why: str) -> None:
         """Wipe the bits for good; every later use is refused with this reason."""
@@ -496,18 +524,6 @@ class Estimator(Saveable, Generic[R]):
         """Why this estimator holds nothing any more and refuses all use; None while it does hold bits."""
         return self._gone
 
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__}, emptied: {self.emptied}>" if self.emptied else self._described()
-
-    def card(self) -> Card:
-        """The card that shells and notebooks show."""
-        if self.emptied:
-            return Card(type(self).__name__, (("emptied", self.emptied),))
-        return Card(type(self).__name__, self._rows(), warning_of(self.secure))
-
-    __rich__ = grid_of
-    _repr_html_ = html_of
-
     def _spent(self) -> str:
         """The spent budget, as the end of the line about an estimator."""
         budget = self.budget
@@ -515,17 +531,6 @@ class Estimator(Saveable, Generic[R]):
             f"epsilon {self.epsilon:g}{and_delta(self.delta)}: {budget.spent:.3g} spent, {budget.releases_made} of "
             f"{budget.releases} releases made{self._unsafe()}"
         )
-
-    def _unsafe(self) -> str:
-        return "" if self.secure else "; NOT SECURE: seeded coins"
-
-    @abstractmethod
-    def _described(self) -> str:
-        """One line about an estimator in use."""
-
-    @abstractmethod
-    def _rows(self) -> Rows:
-        """The same in several rows."""
 
     # --- bytes --------------------------------------------------------------------------------------------------
 
