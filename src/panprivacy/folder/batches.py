@@ -50,7 +50,7 @@ class SlotMarks:
         self._open = True
 
     def add(self, ids: Any, categories: Any = None, *, column: Any = None, skip_outside: bool = False) -> None:
-        """Gather the slots of these users; takes what `StateFolder.update_many` takes, and names an id that is none.
+        """Gather the slots of these users; takes what `StateFolder.update_many` takes, and names a wrong id.
 
         A refused batch leaves no mark; of an iterator, which is taken in chunks, the last chunk leaves none.
         """
@@ -248,7 +248,7 @@ class Combiner:
     def take(self, octets: NDArray[np.uint8], est: Any, *, remove: bool = False) -> None:
         """Unite packed sets, one behind the other, with those before.
 
-        `CorruptState` if one of them is none of this estimator: then none of them is united.
+        If one of them belongs to another estimator, `CorruptState`, and none of them is united.
         """
         if not est.TRAITS.in_folder:
             check_kind(type(est))  # which says why not

@@ -160,7 +160,7 @@ class StateFolder(ownership.Locked):
     ) -> None:
         """Note that these users appeared; when this returns, that is on disk. Takes what an estimator takes.
 
-        A batch with an id that is none is refused whole; also an iterator is one batch here. `batch` says which batch
+        A batch with a wrong id is refused whole; here also an iterator is one batch. `batch` says which batch
         it is: the name of a writer and a number, higher than all its numbers before. A shard that has it is left
         as it is. A number that is lower than the last one is refused, and so is the next batch until all shards have
         the one before: of two batches of one writer at the same time, one is refused.

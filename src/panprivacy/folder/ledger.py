@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from time import monotonic, sleep
@@ -105,11 +106,9 @@ def is_unfinished(store: Store) -> bool:
     """Whether there is the first shard of a folder, and no ledger, which is made last."""
     found = []
     for name in (LEDGER, shard_name(0)):
-        try:
+        with suppress(FileNotFoundError):
             next(store.read_starts([name]))
             found.append(name)
-        except FileNotFoundError:
-            pass
     return found == [shard_name(0)]
 
 
@@ -142,7 +141,7 @@ class SharedLedger:
     """The table of the estimator."""
 
     def read(self) -> None:
-        """Learn what others have spent since."""
+        """Read the ledger again: other processes may have spent from it."""
         self.header, found = self._understood(self._ledger())
         if self.header.secure and not self.coins.secure:
             raise NotPrivate("this folder is private so far, and seeded coins would end that", code="seeded-coins")
@@ -198,9 +197,10 @@ class SharedLedger:
                 f"{self.url}: the folder that was opened is gone, and there is another one: open that",
                 code="folder-replaced",
             )
+        state = Snapshot(header.kind, header.secure, header.parameters, parts.words)
         with naming(LEDGER, self._store.where(LEDGER)):
             return header, kinds()[header.kind].from_state_with_table(
-                header.of_estimator(parts.words),
+                state,
                 self.given,
                 lambda slots, split: ShardedBits(self._store, header, slots.size, split, cells_of(slots)),
                 self.coins,

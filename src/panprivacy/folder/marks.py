@@ -88,7 +88,7 @@ def pack(marks: "Marks", layout: bytes, first: int, end: int, scratch: Scratch) 
 
 
 def unpack(octets: NDArray[np.uint8]) -> PackedSlots:
-    """Read a packed set where it lies; `CorruptState` if it is none, or cut off, or altered."""
+    """Read a packed set where it lies; `CorruptState` if it is something else, cut off or altered."""
     if len(octets) < HEAD or octets[: len(MAGIC)].tobytes() != MAGIC:
         raise CorruptState("this is no packed set of slots, or only its beginning", code="slots-altered")
     _, version, form, times, zero, layout, first, slots, length = _HEAD.unpack(octets[: _HEAD.size].tobytes())
@@ -102,7 +102,7 @@ def unpack(octets: NDArray[np.uint8]) -> PackedSlots:
 
 
 def unpack_each(octets: NDArray[np.uint8]) -> list[PackedSlots]:
-    """Read packed sets that stand one behind the other; `CorruptState` if one of them is none."""
+    """Read packed sets that stand one behind the other; `CorruptState` if one of them cannot be read."""
     sets: list[PackedSlots] = []
     while len(octets) or not sets:
         if len(sets) == MOST_SETS:

@@ -13,7 +13,6 @@ from operator import index
 from typing import Any, NamedTuple, NoReturn, Self, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from panprivacy.errors import CorruptState, InvalidType, InvalidValue, PanPrivacyError
 from panprivacy.folder.marks import AnyTable, BitsElsewhere, Cells, Marks, Touched, part_bounds
@@ -98,7 +97,7 @@ class BatchLog:
 
     @classmethod
     def of_new(cls, logs: Iterable["BatchLog"]) -> "BatchLog":
-        """The log of a new shard, in the place of a lost one, by those of the other shards.
+        """The log of a new shard, in the place of a lost one, from the logs of the other shards.
 
         Whether the lost shard had the last batch that all others have is not known. The new one has none. So it takes
         that batch, if it is fed again, and the next one.
@@ -197,10 +196,6 @@ class FolderHeader:
         head = _HEADER.pack(self.name, self.shards, self.kind)
         return Snapshot(HEADER_KIND, self.secure, head + self.parameters, np.zeros(0, dtype=np.uint64))
 
-    def of_estimator(self, words: NDArray[np.uint64]) -> Snapshot:
-        """The same as a state of the estimator."""
-        return Snapshot(self.kind, self.secure, self.parameters, words)
-
 
 @dataclass(frozen=True)
 class Shard:
@@ -236,13 +231,9 @@ class Shard:
         head = _SHARD.pack(self.name, self.number, self.redraws, self.table.size)
         return Snapshot(SHARD_KIND, self.secure, head + self.noted.to_bytes(), self.table.words)
 
-    def noting(self, batch: BatchId | None) -> "Shard":
-        """The same, with a batch that it has now."""
-        return self if batch is None else replace(self, noted=self.noted.with_batch(batch))
-
 
 class NotLoadable:
-    """What a part of a folder is by itself: nothing that could be loaded."""
+    """Stands for a part of a folder where states are loaded: a part alone cannot be loaded."""
 
     @staticmethod
     def from_sealed(parts: Snapshot, universe: Any = None) -> NoReturn:  # noqa: ARG004
@@ -333,19 +324,20 @@ class ShardedBits(BitsElsewhere):
         last batches of the shards that lack this one. If they differ, this batch is refused: an earlier one broke off,
         or is being fed at the same time.
         """
+        changed = shard
         if batch is not None:
             if shard.noted.has(batch):
                 return None
             if before is not None:
                 before |= shard.noted.before(batch)
                 _check_same(before, batch)
-        noting = shard.noting(batch)  # which may refuse
-        noting = self._caught_up(noting, self.redraws, coins)
-        pair = self._split.pair_after(noting.redraws)
+            changed = replace(shard, noted=shard.noted.with_batch(batch))  # which may refuse
+        changed = self._caught_up(changed, self.redraws, coins)
+        pair = self._split.pair_after(changed.redraws)
         if deleted is not None:
             self.cells.redraw(shard.table, deleted, pair, coins, remove=True)
         self.cells.redraw(shard.table, touched, pair, coins, remove=remove)
-        return noting
+        return changed
 
     def check_whole(self, batch: BatchId) -> Before:
         """The last batch of the shards that lack this one; refuse this one if they differ in that."""
@@ -369,7 +361,7 @@ class ShardedBits(BitsElsewhere):
     # --- what leaves --------------------------------------------------------------------------------------------
 
     def gathered(self, redraws: int = 0, coins: Coins = system) -> AnyTable:
-        """A copy of all bits in one table, rerandomised so often; the caller wipes it.
+        """A copy of all bits in one table, rerandomised `redraws` times; the caller wipes it.
 
         Every shard is read once. A shard that a crash left behind is brought up to date and read again.
         """
@@ -384,7 +376,7 @@ class ShardedBits(BitsElsewhere):
         return whole
 
     def _put_all(self, whole: AnyTable, numbers: Iterable[int], redraws: int) -> list[int]:
-        """Copy shards into one table, and return those that have not been rerandomised so often."""
+        """Copy shards into one table; return the shards that were rerandomised fewer than `redraws` times."""
         behind = []
         for number, (_, parts) in zip(numbers, self._store.read_each(map(shard_name, numbers)), strict=True):
             shard = self._shard(parts, number)
@@ -396,7 +388,7 @@ class ShardedBits(BitsElsewhere):
         return behind
 
     def catch_up(self, redraws: int, coins: Coins) -> None:
-        """Rerandomise every shard that has not been so often enough: all of them, or those that a crash left behind."""
+        """Rerandomise each shard until it was `redraws` times: all of them, or those that a crash left behind."""
         self._change(self.behind(redraws), lambda shard: self._caught_up(shard, redraws, coins))
 
     def _caught_up(self, shard: Shard, redraws: int, coins: Coins) -> Shard:
@@ -406,7 +398,7 @@ class ShardedBits(BitsElsewhere):
         return shard
 
     def behind(self, redraws: int) -> list[int]:
-        """The shards that have not been rerandomised so often: those that a crash left behind."""
+        """The shards that were rerandomised fewer than `redraws` times: a crash left them behind."""
         return [number for number, shard in enumerate(self._starts(self._numbers)) if shard.redraws < redraws]
 
     def replace(self, number: int, coins: Coins) -> None:

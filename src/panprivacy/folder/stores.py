@@ -82,7 +82,7 @@ class Store(Protocol):
         """Whether `change` can do so for parts that have this number of bytes in all."""
 
     def replace(self, name: str, check: Callable[[Snapshot], object], made: Snapshot) -> bool:
-        """Write a part in the place of one that is missing or corrupt, as `check` tells, too; False if it is whole."""
+        """Write a part in the place of one that is missing, or corrupt (`check` raises, too); False if it is whole."""
 
     def erase(self, names: Iterable[str]) -> None:
         """Delete parts that are not in use yet."""
@@ -293,7 +293,7 @@ class Objects(Store):
         return size <= _TOGETHER
 
     def _change_once(self, names: list[str], edit: Edit, at_once: int) -> list[str]:
-        """Try to make the next versions, of so many parts at a time; return those that another writer made first."""
+        """Try to make the next versions, `at_once` at a time; return the parts that another writer changed first."""
         epochs = self._epochs()
         mine: dict[str, int] = {}
         with_bits: set[str] = set()
@@ -325,7 +325,7 @@ class Objects(Store):
         for name, epoch in written.items():
             kept = 0 if name in with_bits else KEPT_LEDGERS
             if max(epochs.get(name, [0])) > epoch + kept:
-                # Ours may have a name that was deleted long ago, and then nobody reads it: make the change again. Bits
+                # Ours may have a name that was deleted long ago, which no process reads: make the change again. Bits
                 # may be redrawn twice; a release that is made again was not shown, and is drawn anew.
                 old.append(self._path(name, epoch))
                 again.append(name)
@@ -335,7 +335,7 @@ class Objects(Store):
         return again
 
     def replace(self, name: str, check: Callable[[Snapshot], object], made: Snapshot) -> bool:
-        """Create the version after a corrupt one, or one far above those of the other parts, and then delete others."""
+        """Create the version after a corrupt one; if none is left, one far above all parts. Then delete the others."""
         blob = _marked(seal(made))
         while True:
             epochs = self._epochs()
