@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 
 class Whole(Protocol):
-    """Makes a call, and makes it once more if Ctrl-C breaks it off where that only ends the input."""
+    """Makes a call; if Ctrl-C breaks it off, and only ends the input, makes it once more."""
 
     def __call__(self, call: Callable[[], T]) -> T: ...
 
@@ -291,7 +291,7 @@ class PeriodSchedule(Schedule):
         return f"{self.calendar.unit}s end by {by}"
 
     def _ring(self) -> None:
-        """End what is over by the clock."""
+        """End the periods that are over by the clock."""
         if self.calendar.by_clock:
             self._end_before(self.calendar.passed + self.calendar.over)
         else:

@@ -330,7 +330,7 @@ def _run(task: "Reproduction", jobs: int, console: "Console") -> "list[Claim]":
         runs = progress.add_task("runs", total=sum(cell.runs for cell in task.cells))
         task.compute(jobs, lambda cell: progress.advance(runs, cell.runs))
         pictures = progress.add_task("figures", total=len(task.studies))
-        return task.write(lambda study: progress.advance(pictures))  # noqa: ARG005 (any picture is one)
+        return task.write(lambda _: progress.advance(pictures))
 
 
 def _show(claims: "list[Claim]", console: "Console") -> None:
