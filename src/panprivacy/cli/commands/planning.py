@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from panprivacy.checks import TINY_DELTA, large_delta
 from panprivacy.cli.options import OTHERS, Delta, WholeNumber, option, option_group, read_categories
 from panprivacy.cli.output import Output, lines_of
 from panprivacy.display import Card, grid_of
@@ -182,7 +183,6 @@ def plan(
     If users are not known in advance, leave out --universe and give the expected --count.
     With --groups or --categories, each of them keeps to --alpha, and each is listed with its error.
     """
-    from panprivacy.cli.notes import note_large_delta
     from panprivacy.estimates.plots import check_picture
     from panprivacy.planning import plan as planned
 
@@ -194,7 +194,8 @@ def plan(
     else:
         found = _plan_periods(wish, periods, divided.arguments())
     output.answer(found.to_dict() if output.for_programs else _Told(found, command_of(found)))
-    note_large_delta(found.delta, output)
+    if found.delta > TINY_DELTA:  # as in `cli.notes`, which would load kernels
+        output.note(large_delta(found.delta))
     if plot is not None:
         found.plot(plot)
 
