@@ -13,7 +13,7 @@ import pytest
 
 import panprivacy as pp
 from panprivacy.folder.ledger import SharedLedger
-from panprivacy.folder.marks import OneBit
+from panprivacy.folder.marks import Cells
 from panprivacy.folder.shards import BatchId, Shard, ShardedBits
 from panprivacy.folder.stores import Files
 from panprivacy.privacy.budget import Ledger
@@ -230,7 +230,7 @@ def broken_off(place: Path, monkeypatch: pytest.MonkeyPatch) -> pp.StateFolder:
 def redraws(place: Path) -> list[int]:
     """How often each shard was rerandomised."""
     shards = [StateFile(place / "folder" / f"shard-{i:05d}.pp").read() for i in range(3)]
-    return [Shard.of(shard, OneBit()).redraws for shard in shards]
+    return [Shard.of(shard, Cells()).redraws for shard in shards]
 
 
 @pytest.mark.parametrize(

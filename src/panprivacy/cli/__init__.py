@@ -15,12 +15,6 @@ from panprivacy.cli.output import plain_errors
 from panprivacy.ingest.files import STDIN
 from panprivacy.memory import hardening
 
-
-def _worth_showing(default: Any) -> Any:
-    """A default that help shows; flags have none."""
-    return default if default not in (None, False) else None
-
-
 COMMANDS = {
     "Count events": {
         "density": ("count", "FILE...", "Estimate what share of known users appears in the events."),
@@ -79,7 +73,11 @@ def all_commands(called: str | None = None) -> App:
         group_commands=Group("Options", sort_key=9),
         group_parameters=OPTIONS,
         group_arguments="Arguments",
-        default_parameter=Parameter(negative=(), allow_repeating=True, show_default=_worth_showing),
+        default_parameter=Parameter(
+            negative=(),
+            allow_repeating=True,
+            show_default=lambda default: None if default in (None, False) else default,  # flags have none
+        ),
         exit_on_error=False,
         print_error=False,
         suppress_keyboard_interrupt=False,

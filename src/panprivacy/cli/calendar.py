@@ -156,8 +156,8 @@ class Calendar:
     def reached(self, batch: Batch, moments: NDArray[np.int64], patience: int, scratch: Scratch) -> int:
         """The latest of these moments, but for rows that are early: these move no clock.
 
-        The last of them are of the rows of a batch. If the policy refuses early rows, and no row that is late by less
-        than `patience` can be between one of them and the rows before, the batch is refused.
+        The moments are of rows that wait, and then of the rows of a batch. The batch is refused if the policy refuses
+        early rows, and one of them stays early even if a row between it and the others still comes, late by `patience`.
         """
         latest = int(moments.max())
         open_ = self._grid.number(int(moments.min())) if self._first is None else self.passed

@@ -11,23 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from cyclopts import Parameter
 
-from panprivacy.cli.options import (
-    EVENTS,
-    OTHERS,
-    USERS,
-    CategoryOptions,
-    Delta,
-    FileOptions,
-    FolderOptions,
-    OutputOptions,
-    RowOptions,
-    SeriesOptions,
-    StateOptions,
-    WholeNumber,
-    given,
-    option,
-    option_group,
-)
+from panprivacy.cli import options as opt
+from panprivacy.cli.options import option, option_group
 from panprivacy.errors import InvalidValue, PanPrivacyError
 from panprivacy.ingest.batch import Columns, Kind
 from panprivacy.ingest.files import STDIN, is_slow
@@ -46,7 +31,7 @@ class UniverseOptions:
     HOW: ClassVar[str] = "--universe N, or --universe-file FILE"
     """How a command says who could appear."""
 
-    universe: Annotated[int | None, WholeNumber, option("The universe is N users, with ids 0 to N-1.")] = None
+    universe: Annotated[int | None, opt.WholeNumber, option("The universe is N users, with ids 0 to N-1.")] = None
     universe_file: Annotated[
         str | None,
         option("The universe is the users listed in this file; ids may be numbers or text.", "FILE[:COLUMN]"),
@@ -106,7 +91,7 @@ class UniverseOptions:
         users = Users(ids, groups=groups, normalize=self.normalize)
         return users, Kind.text if users.normalize else kind_of(ids.dtype) or Kind.integers
 
-    def columns(self, est: Any, kind: Kind, rows: RowOptions, files: Sequence[str]) -> Columns:
+    def columns(self, est: Any, kind: Kind, rows: opt.RowOptions, files: Sequence[str]) -> Columns:
         """The columns of the user ids, and of the action where rows may delete users."""
         from panprivacy.slots.choosing import Unlisted
 
@@ -147,7 +132,7 @@ class GraphOptions(UniverseOptions):
         named, kind = self._read_users(self.nodes)
         return Edges(named, self.directed), kind
 
-    def columns(self, est: Any, kind: Kind, rows: RowOptions, files: Sequence[str]) -> Columns:
+    def columns(self, est: Any, kind: Kind, rows: opt.RowOptions, files: Sequence[str]) -> Columns:
         """As `UniverseOptions.columns`, or the columns of the two ends of an edge."""
         from panprivacy.slots.choosing import Unlisted
         from panprivacy.universe import Edges
@@ -193,7 +178,7 @@ class OpenUniverseOptions:
     def known(self, _users: None) -> None:
         """No universe: anybody may appear."""
 
-    def columns(self, est: Any, _kind: Kind, rows: RowOptions, files: Sequence[str]) -> Columns:
+    def columns(self, est: Any, _kind: Kind, rows: opt.RowOptions, files: Sequence[str]) -> Columns:
         """The column of the ids. What ids are is said by --ids or the state, which keeps it, or by the first file."""
         if self.ids is not None:
             est.declare_ids(self.ids.value)
@@ -218,7 +203,7 @@ class PrivacyOptions:
         float | None,
         option("Privacy budget for the state and all its releases; 1 is usual, less is safer.", alias="-e"),
     ] = None
-    delta: Delta = None
+    delta: opt.Delta = None
 
     @property
     def plan(self) -> dict[str, Any]:
@@ -273,12 +258,12 @@ class CountOptions:
     ESTIMATOR: ClassVar[str]
     """The class of a new estimator."""
 
-    rows: Annotated[FileOptions, EVENTS] = FileOptions()
-    who: Annotated[UniverseOptions, USERS] = UniverseOptions()
-    budget: Annotated[PrivacyOptions, USERS] = PrivacyOptions()
-    state: Annotated[StateOptions, OTHERS] = StateOptions()
-    series: Annotated[SeriesOptions, OTHERS] = SeriesOptions()
-    look: Annotated[OutputOptions, OTHERS] = OutputOptions()
+    rows: Annotated[opt.FileOptions, opt.EVENTS] = opt.FileOptions()
+    who: Annotated[UniverseOptions, opt.USERS] = UniverseOptions()
+    budget: Annotated[PrivacyOptions, opt.USERS] = PrivacyOptions()
+    state: Annotated[opt.StateOptions, opt.OTHERS] = opt.StateOptions()
+    series: Annotated[opt.SeriesOptions, opt.OTHERS] = opt.SeriesOptions()
+    look: Annotated[opt.OutputOptions, opt.OTHERS] = opt.OutputOptions()
 
     def count(self, files: Sequence[str], *, live: bool = False) -> None:
         """Build an estimator or continue a saved one, feed it the events, release, and print the answers.
@@ -290,8 +275,7 @@ class CountOptions:
         from panprivacy.estimates.plots import check_picture
 
         look = self.look
-        if look.plot is not None:
-            check_picture(look.plot)
+        check_picture(look.plot)
         with self.state.open() as kept:
             self.check_options(files, kept)
             users, kind = self.who.read()
@@ -309,7 +293,7 @@ class CountOptions:
         """A new estimator. Who could appear and how much privacy there is have to be said."""
         from panprivacy.registry import build, class_named
 
-        universe, arguments = self.who.known(users), given(self.arguments(files))
+        universe, arguments = self.who.known(users), opt.given(self.arguments(files))
         if "epsilon" not in arguments:
             raise InvalidValue("how much privacy? Say --epsilon E, the total budget; 1 is usual", code="epsilon")
         est: Estimator[Any] = build(class_named(self.ESTIMATOR), universe, **arguments)
@@ -363,10 +347,10 @@ def _refuse_another(compared: dict[str, tuple[Any, Any]], path: object) -> None:
 class TableOptions(CountOptions):
     """The options of a command that sets the size of the table, and may keep it in a folder, and count by category."""
 
-    budget: Annotated[BudgetOptions, USERS] = BudgetOptions()
-    state: Annotated[FolderOptions, OTHERS] = FolderOptions()
-    categories: Annotated[CategoryOptions, EVENTS] = CategoryOptions()
-    size: Annotated[SizeOptions, USERS] = SizeOptions()
+    budget: Annotated[BudgetOptions, opt.USERS] = BudgetOptions()
+    state: Annotated[opt.FolderOptions, opt.OTHERS] = opt.FolderOptions()
+    categories: Annotated[opt.CategoryOptions, opt.EVENTS] = opt.CategoryOptions()
+    size: Annotated[SizeOptions, opt.USERS] = SizeOptions()
 
     def arguments(self, files: Sequence[str]) -> dict[str, Any]:
         """As `CountOptions.arguments`. How many periods share the budget has to be said."""
@@ -377,7 +361,6 @@ class TableOptions(CountOptions):
         return super().arguments(files) | self.categories.arguments() | self.size.arguments()
 
     def check_state(self, est: Any, users: Any, kept: "Kept") -> None:
-        """As `CountOptions.check_state`."""
         super().check_state(est, users, kept)
         self.categories.check(est)
         self.size.check(est)

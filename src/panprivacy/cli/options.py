@@ -65,10 +65,6 @@ def given(options: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
 
 
-def _whole(_type: Any, tokens: Sequence[Token]) -> int:
-    return whole_number(tokens[-1].value)
-
-
 def whole_number(text: str) -> int:
     """The number that an option says, or an error that says how to write it.
 
@@ -102,7 +98,7 @@ Paths: TypeAlias = Annotated[list[str], Parameter(metavar="FILE", show=False, co
 StatePath: TypeAlias = Annotated[
     str, option("A state file or state folder that another command wrote (--state).", "STATE.pp")
 ]
-WholeNumber = Parameter(alias="-n", metavar="N", converter=_whole)
+WholeNumber = Parameter(alias="-n", metavar="N", converter=lambda _, tokens: whole_number(tokens[-1].value))
 Json: TypeAlias = Annotated[bool, Parameter("--json", help="Print each release as one line of JSON.")]
 Csv: TypeAlias = Annotated[
     bool, Parameter("--csv", help="Print CSV with a header: a row for each group, and one for the total.")

@@ -80,7 +80,7 @@ def plain_errors() -> Iterator[None]:
 
 
 def _with_other_name(why: str) -> str:
-    """What is wrong with an option; where the most similar one is something else, the one that helps."""
+    """What is wrong with an option; for some, with the option that helps instead of one with a similar name."""
     for option, instead in _OTHER_NAMES.items():
         if why.startswith(f"Unknown option: {option}."):
             return f"Unknown option: {option}. {instead}"
@@ -88,7 +88,7 @@ def _with_other_name(why: str) -> str:
 
 
 def refused(why: str, status: int = 2) -> SystemExit:
-    """Say in one line why a command ends; what ends it."""
+    """Say in one line why a command ends, and return the exception that ends it."""
     print(f"panprivacy: {' '.join(why.split())}", file=sys.stderr)
     return SystemExit(status)
 
@@ -142,7 +142,7 @@ class CannotShow(PanPrivacyError):
 class Output:
     """Shows answers on standard output, and everything else on standard error."""
 
-    def __init__(self, *, as_json: bool, quiet: bool, as_csv: bool = False) -> None:
+    def __init__(self, *, as_json: bool = False, as_csv: bool = False, quiet: bool = False) -> None:
         if as_json and as_csv:
             raise InvalidValue("--json and --csv are two ways to print one answer: say one of them", code="two-formats")
         self.as_json = as_json

@@ -63,10 +63,7 @@ class Dated(dict[str, Any]):
         return f"until the events end, in the period to {until}" if self.over is False else f"until {until}"
 
     def __str__(self) -> str:
-        return "\n".join(self._lines())
-
-    def _lines(self) -> list[str]:
-        return [f"{self.when}: {line}" for line in lines_of(self.release)]
+        return "\n".join(f"{self.when}: {line}" for line in lines_of(self.release))
 
     def rows(self) -> list[dict[str, Any]]:
         """The rows of the release's frame, with the moment. Rows of earlier releases, of a retention, have none."""

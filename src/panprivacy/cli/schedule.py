@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 
 class Whole(Protocol):
-    """Makes a call, and makes it once more if Ctrl-C breaks it off where that only ends the input."""
+    """Makes a call; if Ctrl-C breaks it off, and only ends the input, makes it once more."""
 
     def __call__(self, call: Callable[[], T]) -> T: ...
 
@@ -79,10 +79,10 @@ class Schedule(ABC):
 
     def _listen(self, source: Listened, columns: Columns) -> None:
         """Count events as they arrive. A batch that is broken off is counted once more, and a release is not."""
-        with SignalTimer(self._seconds) as bell:
+        with SignalTimer(self._seconds) as timer:
             self.run.output.note(f"reading {source.name}; {self._told}, and Ctrl-C ends the input")
-            take = partial(self.take, whole=bell.undisturbed)
-            source.listen(Counting(columns, self.run.keeper, self.run.output, bell, take, self._ring))
+            take = partial(self.take, whole=timer.undisturbed)
+            source.listen(Counting(columns, self.run.keeper, self.run.output, timer, take, self._ring))
 
     @contextmanager
     def _keeping(self) -> Iterator[None]:
@@ -291,7 +291,7 @@ class PeriodSchedule(Schedule):
         return f"{self.calendar.unit}s end by {by}"
 
     def _ring(self) -> None:
-        """End what is over by the clock."""
+        """End the periods that are over by the clock."""
         if self.calendar.by_clock:
             self._end_before(self.calendar.passed + self.calendar.over)
         else:

@@ -1,10 +1,11 @@
 """Where events come from: files, which have an end, or pipes and brokers, whose events arrive."""
 
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from panprivacy.cli.output import Meter, Output
 from panprivacy.cli.run import Keeper
@@ -53,20 +54,15 @@ class Counting:
     """Is called when the timer rings."""
 
 
-class Listened(Protocol):
+class Listened(Rows, ABC):
     """Events that arrive while they are counted, from a pipe or a broker."""
 
     @property
-    def columns(self) -> Columns:
-        """The columns that are read."""
-
-    @property
+    @abstractmethod
     def name(self) -> str:
         """The name of the source, for people."""
 
-    def feed_to(self, est: Estimator[Any], columns: Columns | None = None) -> BatchFeeder:
-        """As `Rows.feed_to`."""
-
+    @abstractmethod
     def listen(self, counting: Counting) -> None:
         """Count what arrives and save it, until the input ends."""
 
@@ -131,15 +127,14 @@ def in_order_of_time(
 
 
 @dataclass(frozen=True)
-class Pipe(Rows):
-    """Standard input, and how it is read. It is `Listened`."""
+class Pipe(Listened):
+    """Standard input, and how it is read."""
 
     format: Format | None
     layout: Layout
     name = "standard input"
 
     def listen(self, counting: Counting) -> None:
-        """Count what arrives and save it, until the input ends."""
         keeper, timer = counting.keeper, counting.timer
         live = Live(sys.stdin.fileno(), counting.columns, self.format, self.layout, timer)
         with Meter([], counting.output) as meter:

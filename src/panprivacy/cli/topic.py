@@ -13,7 +13,7 @@ import numpy as np
 
 from panprivacy.brokers.consumer import BrokerConsumer
 from panprivacy.cli.output import Meter
-from panprivacy.cli.sources import Counting, Rows
+from panprivacy.cli.sources import Counting, Listened
 from panprivacy.errors import PanPrivacyError
 from panprivacy.ingest import BadInput, Batch, Columns, SignalTimer
 from panprivacy.ingest.batch import ProblemType, Refused
@@ -75,15 +75,15 @@ class MainThreadQueue:
         while self._news:
             yield self._news.popleft()
 
-    def sleep(self, bell: SignalTimer) -> None:
-        """Wait until something is left here, or the bell rings."""
-        if bell.wait(self.handle):
+    def sleep(self, timer: SignalTimer) -> None:
+        """Wait until something is left here, or the timer rings."""
+        if timer.wait(self.handle):
             os.read(self.handle, 4096)
 
 
 @dataclass(frozen=True)
-class Topic(Rows):
-    """The messages of a broker. It is `Listened`."""
+class Topic(Listened):
+    """The messages of a broker."""
 
     consumer: BrokerConsumer
     queue: MainThreadQueue
@@ -176,14 +176,14 @@ class _Bodies:
 
 
 @contextmanager
-def _batch(body: Body, columns: Columns, bell: SignalTimer) -> Iterator[Batch]:
+def _batch(body: Body, columns: Columns, timer: SignalTimer) -> Iterator[Batch]:
     """The rows of a body; those that are nothing but integers are read where they lie."""
     import polars as pl
 
     with Scratch() as scratch:
-        pieces = bell.undisturbed(partial(plain_ids, body, columns, scratch))
+        pieces = timer.undisturbed(partial(plain_ids, body, columns, scratch))
         if pieces is None:
-            yield bell.undisturbed(partial(rows_of_body, body, columns, in_words))
+            yield timer.undisturbed(partial(rows_of_body, body, columns, in_words))
             return
         ids = pieces[0] if len(pieces) == 1 else scratch.own(np.concatenate(pieces))
         yield Batch("", pl.DataFrame({columns.ids[0]: ids}), 0, 0)

@@ -90,14 +90,16 @@ def check_installed() -> None:
         )
 
 
-def check_picture(path: str | Path) -> None:
-    """Raise before anything is read or spent, if a picture cannot be drawn or written.
+def check_picture(path: str | Path | None) -> None:
+    """Raise before anything is read or spent, if a picture is asked for that cannot be drawn or written.
 
     >>> check_picture("plan.doc")
     Traceback (most recent call last):
         ...
     panprivacy.errors.InvalidValue: cannot draw plan.doc: use a name that ends in .png, .svg or .pdf
     """
+    if path is None:
+        return
     where = Path(path)
     if where.suffix.lower() not in FORMATS:
         raise InvalidValue(
@@ -195,8 +197,7 @@ class Canvas:
 @contextmanager
 def canvas(path: str | Path | None, ax: "Axes | None", size: tuple[float, float]) -> "Iterator[Canvas]":
     """Axes to draw on: those given, or those of a new figure of this size. At the end the file is written, if any."""
-    if path is not None:
-        check_picture(path)
+    check_picture(path)
     with new_figure(path, size) if ax is None else look() as figure:
         made = Canvas(ax if figure is None else figure.subplots(), path, own=ax is None)  # type: ignore[arg-type]
         yield made

@@ -159,8 +159,7 @@ def panels_of(labels: Sequence[Any], path: str | Path | None, ax: "Axes | None",
         with canvas(path, ax, (8, high)) as made:
             yield Panels(made, {labels[0]: made.panel}, groups)
         return
-    if path is not None:
-        check_picture(path)
+    check_picture(path)
     shown = list(labels[: MOST_PANELS + (labels[0] is None)])
     across = _across(len(shown))
     down = ceil(len(shown) / across)
@@ -227,8 +226,7 @@ def draw_windows(
     Each group has a panel, and each category a line. `unfinished` says that the last window is not over: its point is
     hollow.
     """
-    if path is not None:
-        check_picture(path)
+    check_picture(path)
     if not closed:
         raise PanPrivacyError("before a window is over, there is nothing of it to show", code="no-windows")
     releases: list[Any] = [release for _, release in closed]
@@ -493,8 +491,7 @@ def draw_actives(
 
     Each group has a panel.
     """
-    if path is not None:
-        check_picture(path)
+    check_picture(path)
     if not released:
         raise PanPrivacyError("there is nothing to draw before a day is over", code="no-days")
     series: dict[Any, list[ActivesRelease]] = _rows_by_label(released)

@@ -442,11 +442,6 @@ class ActiveUsers(TimedUpdates, Tabular, PartedEstimator[ActivesRelease]):
                 by_group[:, age] += ones[:, phase]
         return counts
 
-    @property
-    def _answers(self) -> int:
-        """How many answers each day of the past has in a release: one, or one for each group."""
-        return len(self.groups) or 1
-
     def _counts_released(self) -> int:
         # The day; and for each group the counts of every age, and the daily and monthly ones of a cycle.
         return 1 + 3 * self.days * self._answers

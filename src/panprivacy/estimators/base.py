@@ -63,9 +63,37 @@ class Saveable(ownership.Locked, ABC):
     def emptied(self) -> str | None:
         """Why this estimator holds nothing any more and refuses all use; None while it holds bits."""
 
+    @property
+    @abstractmethod
+    def secure(self) -> bool:
+        """Whether every coin so far came from the operating system."""
+
     @abstractmethod
     def _empty(self, why: str) -> None:
         """Wipe the bits, and refuse all further use with this reason; the caller holds the lock."""
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}, emptied: {self.emptied}>" if self.emptied else self._described()
+
+    def card(self) -> Card:
+        """The card that shells and notebooks show."""
+        if self.emptied:
+            return Card(type(self).__name__, (("emptied", self.emptied),))
+        return Card(type(self).__name__, self._rows(), warning_of(self.secure))
+
+    __rich__ = grid_of
+    _repr_html_ = html_of
+
+    def _unsafe(self) -> str:
+        return "" if self.secure else "; NOT SECURE: seeded coins"
+
+    @abstractmethod
+    def _described(self) -> str:
+        """One line about an estimator in use."""
+
+    @abstractmethod
+    def _rows(self) -> Rows:
+        """The same in several rows."""
 
     def end(self, why: str) -> None:
         """Wipe the bits for good; every later use is refused with this reason."""
@@ -176,7 +204,7 @@ class Estimator(Saveable, Generic[R]):
         ownership.register(self)
 
     def _set_universe(self, universe: Universe) -> None:
-        """Take this for the universe; events are ids of it, or visits of them where the slots have categories."""
+        """Take this for the universe; events are its ids, each with a category where the slots have categories."""
         self._universe = universe
         categories = getattr(self._slots, "categories", None)
         self._events: Any = universe if categories is None else CategorizedEvents(universe, categories)
@@ -374,7 +402,7 @@ class Estimator(Saveable, Generic[R]):
             return self._interpret(self._ledger.publish(self._noisy_counts(), level))
 
     def next_release(self, level: float = 0.95) -> Any:
-        """Make the next release; of several kinds of release, the due one."""
+        """Make the release that is due: of an estimator with several kinds of release, the next of them."""
         return self.release(level)
 
     @property
@@ -447,7 +475,6 @@ class Estimator(Saveable, Generic[R]):
         self._table, self._gone = table, None
 
     def _empty(self, why: str) -> None:
-        """Wipe the bits, and refuse all further use with this reason; the caller holds the lock."""
         if self._gone is None:
             self._detach_table(why).wipe()
 
@@ -497,18 +524,6 @@ class Estimator(Saveable, Generic[R]):
         """Why this estimator holds nothing any more and refuses all use; None while it does hold bits."""
         return self._gone
 
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__}, emptied: {self.emptied}>" if self.emptied else self._described()
-
-    def card(self) -> Card:
-        """The card that shells and notebooks show."""
-        if self.emptied:
-            return Card(type(self).__name__, (("emptied", self.emptied),))
-        return Card(type(self).__name__, self._rows(), warning_of(self.secure))
-
-    __rich__ = grid_of
-    _repr_html_ = html_of
-
     def _spent(self) -> str:
         """The spent budget, as the end of the line about an estimator."""
         budget = self.budget
@@ -517,22 +532,10 @@ class Estimator(Saveable, Generic[R]):
             f"{budget.releases} releases made{self._unsafe()}"
         )
 
-    def _unsafe(self) -> str:
-        return "" if self.secure else "; NOT SECURE: seeded coins"
-
-    @abstractmethod
-    def _described(self) -> str:
-        """One line about an estimator in use."""
-
-    @abstractmethod
-    def _rows(self) -> Rows:
-        """The same in several rows."""
-
     # --- bytes --------------------------------------------------------------------------------------------------
 
     @contextmanager
     def sealed_state(self, insecure: bool) -> Iterator[Snapshot]:
-        """The parts of the saved state; the bits are the table's own, and it must not change meanwhile."""
         if not (self.secure or insecure):
             raise NotPrivate(
                 "this estimator used seeded coins and protects no user; insecure=True saves it all the same",
@@ -555,7 +558,6 @@ class Estimator(Saveable, Generic[R]):
 
     @classmethod
     def from_sealed(cls, parts: Snapshot, universe: Any = None) -> Self:
-        """Make an estimator of the parts of a saved state; their words become its table."""
         if parts.kind != cls.KIND:
             raise CorruptState(f"this is not the state of a {cls.__name__}", code="other-estimator")
         return cls.from_state_with_table(

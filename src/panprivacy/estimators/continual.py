@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self, Unpack
 import numpy as np
 
 from panprivacy.checks import check_delta, check_epsilon, check_number, check_whole
-from panprivacy.display import Card, format_bytes, grid_of, html_of, warning_of
+from panprivacy.display import Rows, format_bytes
 from panprivacy.errors import InvalidValue
 from panprivacy.estimates import Cost, Estimate
 from panprivacy.estimates.estimate import OfPart
@@ -312,30 +312,20 @@ class Continual(Saveable):
     memory: ClassVar[OfPart[int]] = OfPart("_density")
     """Bytes that the bits take."""
 
-    def __repr__(self) -> str:
-        if self.emptied:
-            return f"<Continual, emptied: {self.emptied}>"
-        insecure = "" if self.secure else "; NOT SECURE: seeded coins"
+    def _described(self) -> str:
         budget, spent = self.budget, f"{self.budget.spent:.3g} spent"
         return (
             f"<Continual of {self.universe.describe()}, step {self._observed.step:g}; epsilon {self.epsilon:g}"
-            f"{and_delta(self.delta)}: {spent}, {self.moves_left} of {budget.moves} moves left{insecure}>"
+            f"{and_delta(self.delta)}: {spent}, {self.moves_left} of {budget.moves} moves left{self._unsafe()}>"
         )
 
-    def card(self) -> Card:
-        """The display of an observer."""
-        if self.emptied:
-            return Card("Continual", (("emptied", self.emptied),))
-        rows = (
+    def _rows(self) -> Rows:
+        return (
             ("universe", self.universe.describe()),
             ("tracked", f"{self._density.users:,} users in {format_bytes(self.memory)}"),
             *self.budget.card().rows,
             ("accuracy", str(self.accuracy())),
         )
-        return Card("Continual", rows, warning_of(self.secure))
-
-    __rich__ = grid_of
-    _repr_html_ = html_of
 
     # --- bytes --------------------------------------------------------------------------------------------------
 

@@ -172,13 +172,11 @@ class Counts(UniverseEstimator[FrequencyRelease]):
         One user is at one of the places of one group, and may have come from another of the same group: these numbers
         move by 2 in all, the ones by 1.
         """
-        ranges = self._slots.ranges
-        edges = np.array([0, self._slots.size]) if ranges is None else ranges.bounds
         counts: NDArray[np.int64] = scratch.empty("counts", self._counts_released(), np.int64)
         if self.only:
-            self._table.count_ones(edges, counts)
+            self._table.count_ones(self._edges, counts)
         else:
-            self._table.count_excesses(edges, counts)
+            self._table.count_excesses(self._edges, counts)
         return counts
 
     def _interpret(self, published: Published) -> FrequencyRelease:

@@ -141,9 +141,8 @@ class Density(UniverseEstimator[Release]):
     # --- what leaves --------------------------------------------------------------------------------------------
 
     def _counts(self, scratch: Scratch) -> NDArray[np.int64]:
-        ranges = self._slots.ranges
         counts: NDArray[np.int64] = scratch.empty("counts", self._counts_released(), np.int64)
-        self._table.count_ones(np.array([0, self._slots.size]) if ranges is None else ranges.bounds, counts)
+        self._table.count_ones(self._edges, counts)
         return counts
 
     def _counts_released(self) -> int:

@@ -168,9 +168,8 @@ class DistinctCount(Estimator[CountRelease]):
     @classmethod
     def _merged(cls, parts: Sequence[Self], *, overlapping: bool) -> Self:
         """Draw one table from all of them, or keep the tables side by side: see `panprivacy.merge`."""
-        head, tables = parts[0], [part._table for part in parts]
         _check_alike(parts)
-        slots = [part._slots for part in parts]
+        head, tables, slots = parts[0], [part._table for part in parts], [part._slots for part in parts]
         if overlapping:
             if head._ledger.split.intrusions:
                 raise CannotMerge(
@@ -192,11 +191,15 @@ class DistinctCount(Estimator[CountRelease]):
 
     def remove(self, user: Any, category: Any = None) -> NoReturn:  # noqa: ARG002
         """Refuse: users share bits, and clearing one would remove all who share it."""
-        raise _no_removal()
+        raise PanPrivacyError(
+            "DistinctCount cannot remove a user: users share bits, and clearing one removes all who share it; with a "
+            "known universe, pp.Density can",
+            code="no-deletions",
+        )
 
     def remove_many(self, ids: Ids, categories: Any = None, **_: Any) -> NoReturn:  # noqa: ARG002
         """Refuse, like `remove`."""
-        raise _no_removal()
+        self.remove(ids)
 
     # --- what leaves --------------------------------------------------------------------------------------------
 
@@ -245,7 +248,7 @@ class DistinctCount(Estimator[CountRelease]):
         Of a merge, each part is taken to have an equal share of it. With categories, it is the count of one category.
         """
         parts = self._slots.parts
-        return float(np.sqrt(parts)) * self._model(self._ledger.pair).stderr(count / parts)
+        return sqrt(parts) * self._model(self._ledger.pair).stderr(count / parts)
 
     def expected_errors(self) -> dict[str, float | None]:
         """The relative standard error of a count."""
@@ -264,7 +267,7 @@ class DistinctCount(Estimator[CountRelease]):
         [5450, 99532, 8617688]
         """
         parts = self._slots.parts
-        found = counts_within(self._model(self._ledger.pair), error * float(np.sqrt(parts)))
+        found = counts_within(self._model(self._ledger.pair), error * sqrt(parts))
         return found and (parts * found[0], parts * found[1])
 
     @property
@@ -384,11 +387,3 @@ def _check_alike(parts: Sequence[DistinctCount]) -> None:
 def _declared(parts: Sequence[DistinctCount]) -> set[str]:
     """What ids are declared to be in those parts that declare it."""
     return {part.ids for part in parts if part.ids is not None}
-
-
-def _no_removal() -> PanPrivacyError:
-    return PanPrivacyError(
-        "DistinctCount cannot remove a user: users share bits, and clearing one removes all who share it; with a known "
-        "universe, pp.Density can",
-        code="no-deletions",
-    )

@@ -59,7 +59,7 @@ class CountModel:
     >>> model = CountModel(symmetric(0.9), levels=28, buckets=4096, noise=Laplace(Fraction(14, 100)))
     >>> round(model.stderr(1e6) / 1e6, 4)
     0.0317
-    >>> found = model.fit(np.rint(model.means(np.array([1e6]))[0]), level=0.95)
+    >>> found = model.fit(np.rint(model.at(np.array([1e6])).means[0]), level=0.95)
     >>> abs(found.value / 1e6 - 1) < 0.01, found.interval[0] < 1e6 < found.interval[1]
     (True, True)
     """
@@ -95,10 +95,6 @@ class CountModel:
         middles = ((grid[:-1, None] + _STEP / 2) + _STEP / 2 * _NODES).ravel()
         n = self.at_zero * np.sinh(grid)
         return grid, middles, self.at(self.at_zero * np.sinh(middles)), self.fixed(n, self.at(n))
-
-    def means(self, n: Reals) -> Reals:
-        """Expected ones, a row for each n."""
-        return self.at(n).means
 
     def at(self, n: Reals) -> "_Levels":
         """The law of the ones of each level, a row for each n."""

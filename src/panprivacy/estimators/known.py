@@ -64,6 +64,11 @@ class UniverseEstimator(Estimator[R]):
         """The categories of events, where there are some."""
         return self._slots.categories if isinstance(self._slots, OneCategoryPerUser) else None
 
+    @property
+    def _edges(self) -> NDArray[np.int64]:
+        """Where each group or category begins among the slots, and where the last ends; without any, of all users."""
+        return np.array([0, self._slots.size]) if self._slots.ranges is None else self._slots.ranges.bounds
+
     # --- shards -------------------------------------------------------------------------------------------------
 
     @classmethod
@@ -215,6 +220,11 @@ class PartedEstimator(Estimator[R]):
         """The labels of the groups, in order; empty if users have none."""
         return self._slots.groups.labels if self._slots.groups else ()
 
+    @property
+    def _answers(self) -> int:
+        """How many answers a question has in a release: one, or one for each group."""
+        return len(self.groups) or 1
+
     @classmethod
     def _merged(cls, parts: Sequence[Self], *, overlapping: bool) -> NoReturn:  # noqa: ARG003
         raise CannotMerge(cls.NOT_MERGED, code="not-mergeable")
@@ -273,7 +283,6 @@ class PartedEstimator(Estimator[R]):
 
     @classmethod
     def from_sealed(cls, parts: Snapshot, universe: Any = None) -> Self:
-        """Make an estimator of the parts of a saved state; their words become its table."""
         est = super().from_sealed(parts, universe)
         _, rest = Ledger.from_bytes(bytes(parts.parameters), parts.version)
         _, _, zone, saved = cls._read_parameters(rest, universe)

@@ -23,7 +23,7 @@ rounded, so that every cell of the merged table lies within the claimed pair, an
 from collections.abc import Sequence
 from contextlib import ExitStack
 from fractions import Fraction
-from math import exp, floor, log1p
+from math import exp, floor, log1p, prod
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -48,10 +48,7 @@ def merged_epsilon(*epsilons: float) -> float:
     >>> round(merged_epsilon(1.0, 1.0, 1.0, 1.0), 4)
     0.174
     """
-    product = 1.0
-    for epsilon in epsilons:
-        product *= 1 - exp(-epsilon)
-    return -log1p(-product)
+    return -log1p(-prod(1 - exp(-epsilon) for epsilon in epsilons))
 
 
 def merged_pair(one: Pair, other: Pair) -> Pair:

@@ -228,11 +228,6 @@ class Retention(Tabular, PartedEstimator[Release | RetentionRelease]):
             by_group[:, 1] += [periods.control.bits for periods in self._periods_of_groups()]
         return counts
 
-    @property
-    def _answers(self) -> int:
-        """How many answers a release has: one, or one for each group."""
-        return len(self.groups) or 1
-
     def _publish(self, noisy: Sequence[int], level: float) -> Published:
         """Note what leaves beside what left before: later releases need the cohort, and their curve each other."""
         so_far = [*self._so_far(self._ledger.published), *noisy]
@@ -291,19 +286,17 @@ class Retention(Tabular, PartedEstimator[Release | RetentionRelease]):
 
     @property
     def _periods(self) -> TwoPeriods:
-        if self.groups:
-            return self._periods_of(None, self._answers)
-        return self._two_periods(self._main, self._control)
+        """The errors of both questions, for all users: sums of a noisy count for each group."""
+        return self._periods_of(None, self._answers)
 
     def _periods_of_groups(self) -> list[TwoPeriods]:
-        if not self.groups:
-            return [self._periods]
         return [self._periods_of(group) for group in range(self._answers)]
 
     def _periods_of(self, group: int | None, times: int = 1) -> TwoPeriods:
-        return self._two_periods(self._slots.part_of(group, *_MAIN), self._slots.part_of(group, *_CONTROL), times=times)
-
-    def _two_periods(self, *parts: Any, times: int = 1) -> TwoPeriods:
+        """The errors of both questions, for one group, or for all users; without groups, all users are one."""
+        parts: Sequence[Any] = (self._main, self._control)
+        if self.groups:
+            parts = [self._slots.part_of(group, *run) for run in (_MAIN, _CONTROL)]
         pair, noise = self._ledger.pair, self._ledger.split.noise
         main, control = (
             DifferenceErrorModel(pair, part.size, part.users, part.universe, noise, times) for part in parts

@@ -121,7 +121,7 @@ class TimedUpdates(ownership.Locked, ABC):
     def _named_or_constant(self, frame: Any, time: Any) -> Any:
         """A text beside `column=`: the name of a column, or the time of all rows, as a datetime.
 
-        A column that is called as a time is written leaves open which of the two is meant, and is refused.
+        A text that is both, the name of a column and a time, is refused.
         """
         if not isinstance(time, str) or not (is_frame(frame) or is_stream(frame)):
             return time
@@ -353,8 +353,7 @@ class Windows(TimedUpdates, Tabular, Generic[R]):
 
     def plot(self, path: str | Path | None = None, *, ax: "Axes | None" = None) -> "Axes":
         """Draw the windows in `closed` over time, and return Matplotlib's axes; with a path also into a file."""
-        releases: list[Any] = [each.release for each in self._closed]
-        dated = [(each.end, release) for each, release in zip(self._closed, releases, strict=True)]
+        dated: list[tuple[datetime, Any]] = [(each.end, each.release) for each in self._closed]
         return draw_windows(dated, path, ax)
 
     @property
@@ -389,13 +388,13 @@ class Windows(TimedUpdates, Tabular, Generic[R]):
     # --- what it says of itself ---------------------------------------------------------------------------------
 
     def __repr__(self) -> str:
-        return f"<Windows of {self._every()}, {len(self._closed):,} closed; the open one: {self._open!r}>"
+        return f"<Windows of {self._periods.every}, {len(self._closed):,} closed; the open one: {self._open!r}>"
 
     def card(self) -> Card:
         """The display: the last windows that are over, and the open one."""
         shown = self._closed[-_MOST_SHOWN:]
         rows = (
-            ("length", self._every()),
+            ("length", self._periods.every),
             (
                 "closed",
                 f"{len(self._closed):,}" + (f", the last {len(shown)}:" if len(shown) < len(self._closed) else ""),
@@ -407,9 +406,6 @@ class Windows(TimedUpdates, Tabular, Generic[R]):
 
     __rich__ = grid_of
     _repr_html_ = html_of
-
-    def _every(self) -> str:
-        return self._periods.every
 
     # --- windows ------------------------------------------------------------------------------------------------
 

@@ -6,9 +6,8 @@ its next write, and then redraws every slot once. A bit has the law of one coin,
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from types import TracebackType
-from typing import Any, NamedTuple
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,19 +39,18 @@ class SlotMarks:
     It tells who is in the batch, and is wiped where the `with` block ends, with all that it has packed.
     """
 
-    def __init__(
-        self, layout: bytes, parts: int, bits: BitsElsewhere, est: Any, turn: AbstractContextManager[Any]
-    ) -> None:
-        self.marks: Marks = bits.cells.marks(bits.size)
+    def __init__(self, layout: bytes, parts: int, est: Any, turn: AbstractContextManager[Any]) -> None:
+        self._layout, self._est = layout, est
+        self._bits: BitsElsewhere = est._table
+        self.marks: Marks = self._bits.cells.marks(self._bits.size)
         self.parts = parts
         """The number of parts that the slots are packed in."""
-        self._layout, self._bits, self._est = layout, bits, est
         self._turn = turn  # held while users are looked up
         self._scratch = Scratch()
         self._open = True
 
     def add(self, ids: Any, categories: Any = None, *, column: Any = None, skip_outside: bool = False) -> None:
-        """Gather the slots of these users; takes what `StateFolder.update_many` takes, and names an id that is none.
+        """Gather the slots of these users; takes what `StateFolder.update_many` takes, and names a wrong id.
 
         A refused batch leaves no mark; of an iterator, which is taken in chunks, the last chunk leaves none.
         """
@@ -102,12 +100,11 @@ class Received:
     """
 
     def __init__(
-        self, frame: FolderHeader, bits: ShardedBits, coins: Coins, shards: Iterable[int], batch: BatchId | None
+        self, header: FolderHeader, bits: ShardedBits, coins: Coins, shards: Iterable[int], batch: BatchId | None
     ) -> None:
-        self._frame, self._bits, self._coins, self._batch = frame, bits, coins, batch
-        self._marks: dict[int, Marks] = {}
-        for number in map(frame.checked, shards):
-            self._marks[number] = bits.cells.marks(self._size(number))
+        self._header, self._bits, self._coins, self._batch = header, bits, coins, batch
+        numbers = [check_part(number, header.shards) for number in shards]
+        self._marks = {number: bits.cells.marks(self._size(number)) for number in numbers}
 
     def _size(self, number: int) -> int:
         first, end = self._bits.bounds(number)
@@ -117,7 +114,7 @@ class Received:
         """Add what `SlotMarks.packed` packed for one of these shards: an array, bytes or another buffer."""
         slots = unpack(np.frombuffer(packed, dtype=np.uint8))
         for number, marks in self._marks.items():
-            if (slots.first, slots.end) == self._bits.bounds(number) and slots.layout == self._frame.name:
+            if (slots.first, slots.end) == self._bits.bounds(number) and slots.layout == self._header.name:
                 slots.add_to(marks, slots.first, slots.end)
                 return
         listed = ", ".join(map(str, self._marks))
@@ -163,9 +160,12 @@ class Pending:
         """Let the next `write` write all shards, also without events, whose absence must not show."""
         self._any = True
 
-    def restored_on_error(self) -> AbstractContextManager[None]:
+    def restored_on_error(self) -> AbstractContextManager[object]:
         """Put the marks back as they were if anything goes wrong."""
-        return _Both(self._marks.restored_on_error(), self._gone.restored_on_error())
+        both = ExitStack()  # no generator, which would act when it is dropped half used
+        for marks in (self._marks, self._gone):
+            both.enter_context(marks.restored_on_error())
+        return both
 
     def write(self, batch: BatchId | None = None) -> None:
         """Bring what was fed since the last time to the shards; when this returns, it is on disk."""
@@ -181,44 +181,17 @@ class Pending:
         self._gone.wipe()
 
 
-class _Both:
-    """Two `with` blocks in one. A class and not a generator, which would act when it is dropped half used."""
-
-    def __init__(self, one: AbstractContextManager[None], other: AbstractContextManager[None]) -> None:
-        self._blocks = one, other
-
-    def __enter__(self) -> None:
-        for block in self._blocks:
-            block.__enter__()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        for block in self._blocks:
-            block.__exit__(kind, error, traceback)
-
-
 _AT_ONCE = 2**24  # slots that are redrawn at a time, from nine bytes each
 
 
-class _Layout(NamedTuple):
-    """An estimator without bits, and the table in their place."""
-
-    estimator: Any
-    bits: BitsElsewhere
-
-
-def _read(layout: bytes, universe: Any) -> _Layout:
+def _read(layout: bytes, universe: Any) -> Any:
+    """An estimator of this layout, with `BitsElsewhere` in the place of its bits."""
     parts = unseal(layout)
     if parts.kind not in kinds():
         raise CorruptState(f"no slots are gathered for an estimator of kind {parts.kind}", code="unknown-kind")
-    made: list[BitsElsewhere] = []
-
-    def bits(slots: Any, _split: Any) -> Any:
-        made.append(BitsElsewhere(slots.size, cells_of(slots)))
-        return made[0]
-
-    return _Layout(kinds()[parts.kind].from_state_with_table(parts, universe, bits, system), made[0])
+    return kinds()[parts.kind].from_state_with_table(
+        parts, universe, lambda slots, _: BitsElsewhere(slots.size, cells_of(slots)), system
+    )
 
 
 @contextmanager
@@ -242,10 +215,11 @@ def gather(layout: bytes, universe: Any = None, *, parts: int = 1) -> Iterator[S
     ...     len(gathered.packed())
     76
     """
-    read = _read(layout, universe)
-    if not 1 <= check_whole(parts, "parts") <= read.bits.size:
-        raise InvalidValue(f"parts must be between 1 and {read.bits.size:,}, got {parts}", code="shards-range")
-    gathered = SlotMarks(fingerprint(layout), parts, read.bits, read.estimator, nullcontext())
+    est = _read(layout, universe)
+    size = est._table.size
+    if not 1 <= check_whole(parts, "parts") <= size:
+        raise InvalidValue(f"parts must be between 1 and {size:,}, got {parts}", code="shards-range")
+    gathered = SlotMarks(fingerprint(layout), parts, est, nullcontext())
     try:
         yield gathered
     finally:
@@ -274,14 +248,14 @@ class Combiner:
     def take(self, octets: NDArray[np.uint8], est: Any, *, remove: bool = False) -> None:
         """Unite packed sets, one behind the other, with those before.
 
-        `CorruptState` if one of them is none of this estimator: then none of them is united.
+        If one of them belongs to another estimator, `CorruptState`, and none of them is united.
         """
         if not est.TRAITS.in_folder:
             check_kind(type(est))  # which says why not
         layout = est.layout()
         if layout != self._layout:
             self.redraw(est)
-            bits = _read(layout, est.universe).bits
+            bits: BitsElsewhere = _read(layout, est.universe)._table
             self._layout, self._size, self._marks = layout, bits.size, bits.cells.marks(bits.size)
         assert self._marks is not None
         sets, known = unpack_each(octets), fingerprint(layout)

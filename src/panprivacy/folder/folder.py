@@ -12,6 +12,7 @@ from panprivacy.errors import InvalidValue, PanPrivacyError
 from panprivacy.estimators.base import Estimator
 from panprivacy.folder.batches import Pending, Received, SlotMarks
 from panprivacy.folder.ledger import UNFINISHED, SharedLedger, check_kind, is_unfinished, kind_for, lay_out
+from panprivacy.folder.marks import check_part
 from panprivacy.folder.shards import BatchId
 from panprivacy.folder.stores import Store, store_at
 from panprivacy.memory import ownership
@@ -159,7 +160,7 @@ class StateFolder(ownership.Locked):
     ) -> None:
         """Note that these users appeared; when this returns, that is on disk. Takes what an estimator takes.
 
-        A batch with an id that is none is refused whole; also an iterator is one batch here. `batch` says which batch
+        A batch with a wrong id is refused whole; here also an iterator is one batch. `batch` says which batch
         it is: the name of a writer and a number, higher than all its numbers before. A shard that has it is left
         as it is. A number that is lower than the last one is refused, and so is the next batch until all shards have
         the one before: of two batches of one writer at the same time, one is refused.
@@ -197,7 +198,7 @@ class StateFolder(ownership.Locked):
         >>> place.cleanup()
         """
         self._ledger.check_process()
-        gathered = SlotMarks(self._ledger.frame.name, self.shards, self._ledger.bits, self._ledger.est, self._lock)
+        gathered = SlotMarks(self._ledger.header.name, self.shards, self._ledger.est, self._lock)
         try:
             yield gathered
         finally:
@@ -221,7 +222,7 @@ class StateFolder(ownership.Locked):
         """Let several shards `take` what was packed for them, as it comes in, in any order."""
         with self._lock:
             self._ledger.read()
-        received = Received(self._ledger.frame, self._ledger.bits, self._coins, shards, self._identified(batch))
+        received = Received(self._ledger.header, self._ledger.bits, self._coins, shards, self._identified(batch))
         try:
             yield received
         finally:
@@ -337,7 +338,7 @@ class StateFolder(ownership.Locked):
         """
         with self._lock:
             self._ledger.read()
-            number = self._ledger.frame.checked(number)
+            number = check_part(number, self.shards)
             self._ledger.bits.replace(number, self._coins)
         first, end = self._ledger.bits.bounds(number)
         return (end - first) / self._ledger.bits.size
@@ -383,7 +384,7 @@ class StateFolder(ownership.Locked):
     @property
     def secure(self) -> bool:
         """Whether every coin so far came from the operating system."""
-        return self._ledger.frame.secure and self._coins.secure
+        return self._ledger.header.secure and self._coins.secure
 
     @property
     def repeatable(self) -> bool:
@@ -408,7 +409,7 @@ class StateFolder(ownership.Locked):
     @property
     def shards(self) -> int:
         """How many shards there are."""
-        return self._ledger.frame.shards
+        return self._ledger.header.shards
 
     def __repr__(self) -> str:
         return f"<StateFolder {Path(self.url).name} of {self.shards:,} shards: {self._ledger.est!r}>"

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from time import monotonic, sleep
@@ -10,13 +11,11 @@ from typing import Any
 from panprivacy import registry
 from panprivacy.checks import check_whole
 from panprivacy.errors import CorruptState, InvalidValue, NotPrivate, PanPrivacyError
-from panprivacy.folder.marks import cells_of
+from panprivacy.folder.marks import cells_of, part_bounds
 from panprivacy.folder.shards import MOST_SHARDS, NAME, FolderHeader, Shard, ShardedBits, shard_name
 from panprivacy.folder.stores import LEDGER, Store, naming
-from panprivacy.privacy.budget import Split
 from panprivacy.privacy.coins import Coins
 from panprivacy.registry import options_of
-from panprivacy.slots import SlotMap
 from panprivacy.state import Snapshot
 
 UNFINISHED = (
@@ -74,19 +73,19 @@ def lay_out(est: Any, store: Store, shards: int | None) -> None:
             f"shards must be between 1 and {min(MOST_SHARDS, size):,}, got {shards}", code="shards-range"
         )
     name = est._coins.randbelow(2 ** (8 * NAME)).to_bytes(NAME, "little")
-    frame = FolderHeader(name, shards, est.KIND, est.secure, parameters_of(est))
+    header = FolderHeader(name, shards, est.KIND, est.secure, parameters_of(est))
     made: list[str] = []
 
     def parts() -> Iterator[tuple[str, Snapshot]]:
         for number in range(shards):
-            part = est._table.cut(*frame.bounds(number, size))
+            part = est._table.cut(*part_bounds(number, shards, size))
             yield shard_name(number), Shard(name, number, redraws, est.secure, part).sealed()
             made.append(shard_name(number))
 
     store.claim(name, table_bytes // shards)
     try:
         store.create(parts())
-        store.create([(LEDGER, frame.sealed())])  # last: without it there is no folder yet
+        store.create([(LEDGER, header.sealed())])  # last: without it there is no folder yet
     except BaseException:
         _undo(est, store, made)
         raise
@@ -107,11 +106,9 @@ def is_unfinished(store: Store) -> bool:
     """Whether there is the first shard of a folder, and no ledger, which is made last."""
     found = []
     for name in (LEDGER, shard_name(0)):
-        try:
+        with suppress(FileNotFoundError):
             next(store.read_starts([name]))
             found.append(name)
-        except FileNotFoundError:
-            pass
     return found == [shard_name(0)]
 
 
@@ -138,15 +135,15 @@ class SharedLedger:
         self.est: Any = None
         self.read()
 
-    frame: FolderHeader
+    header: FolderHeader
     """The settings of the folder besides its estimator."""
     bits: ShardedBits
     """The table of the estimator."""
 
     def read(self) -> None:
-        """Learn what others have spent since."""
-        self.frame, found = self._understood(self._ledger())
-        if self.frame.secure and not self.coins.secure:
+        """Read the ledger again: other processes may have spent from it."""
+        self.header, found = self._understood(self._ledger())
+        if self.header.secure and not self.coins.secure:
             raise NotPrivate("this folder is private so far, and seeded coins would end that", code="seeded-coins")
         if self.est is None:
             self.est, self.bits = found, found._table
@@ -174,8 +171,8 @@ class SharedLedger:
         """
 
         def changed(_name: str, parts: Snapshot) -> Snapshot | None:
-            frame, est = self._understood(parts)
-            return replace(frame, parameters=parameters_of(est)).sealed() if by(est) else None
+            header, est = self._understood(parts)
+            return replace(header, parameters=parameters_of(est)).sealed() if by(est) else None
 
         self._store.change([LEDGER], changed)
         self.read()
@@ -189,21 +186,22 @@ class SharedLedger:
             )
 
     def _understood(self, parts: Snapshot) -> tuple[FolderHeader, Any]:
-        """A frame, and the estimator whose bits are in the shards."""
+        """A header, and the estimator whose bits are in the shards."""
         self.check_process()
         with naming(LEDGER, self._store.where(LEDGER)):
-            frame = FolderHeader.of(parts)
-            if frame.kind not in kinds():
-                raise CorruptState(f"a folder cannot have an estimator of kind {frame.kind}", code="unknown-kind")
-        if self.est is not None and frame.name != self.frame.name:
+            header = FolderHeader.of(parts)
+            if header.kind not in kinds():
+                raise CorruptState(f"a folder cannot have an estimator of kind {header.kind}", code="unknown-kind")
+        if self.est is not None and header.name != self.header.name:
             raise PanPrivacyError(
                 f"{self.url}: the folder that was opened is gone, and there is another one: open that",
                 code="folder-replaced",
             )
-
-        def bits(slots: SlotMap, split: Split) -> Any:
-            return ShardedBits(self._store, frame, slots.size, split, cells_of(slots))
-
-        sealed = frame.of_estimator(parts.words)
+        state = Snapshot(header.kind, header.secure, header.parameters, parts.words)
         with naming(LEDGER, self._store.where(LEDGER)):
-            return frame, kinds()[frame.kind].from_state_with_table(sealed, self.given, bits, self.coins)
+            return header, kinds()[header.kind].from_state_with_table(
+                state,
+                self.given,
+                lambda slots, split: ShardedBits(self._store, header, slots.size, split, cells_of(slots)),
+                self.coins,
+            )

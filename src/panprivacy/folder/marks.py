@@ -88,7 +88,7 @@ def pack(marks: "Marks", layout: bytes, first: int, end: int, scratch: Scratch) 
 
 
 def unpack(octets: NDArray[np.uint8]) -> PackedSlots:
-    """Read a packed set where it lies; `CorruptState` if it is none, or cut off, or altered."""
+    """Read a packed set where it lies; `CorruptState` if it is something else, cut off or altered."""
     if len(octets) < HEAD or octets[: len(MAGIC)].tobytes() != MAGIC:
         raise CorruptState("this is no packed set of slots, or only its beginning", code="slots-altered")
     _, version, form, times, zero, layout, first, slots, length = _HEAD.unpack(octets[: _HEAD.size].tobytes())
@@ -102,7 +102,7 @@ def unpack(octets: NDArray[np.uint8]) -> PackedSlots:
 
 
 def unpack_each(octets: NDArray[np.uint8]) -> list[PackedSlots]:
-    """Read packed sets that stand one behind the other; `CorruptState` if one of them is none."""
+    """Read packed sets that stand one behind the other; `CorruptState` if one of them cannot be read."""
     sets: list[PackedSlots] = []
     while len(octets) or not sets:
         if len(sets) == MOST_SETS:
@@ -146,10 +146,10 @@ class Marks(Protocol):
         """Mark these slots; `IndexError` if one is outside."""
 
     def insert(self, slots: NDArray[np.unsignedinteger], gone: Self) -> None:
-        """Mark slots by an insertion, after all that is marked here, and in `gone` by deletions; as `add` otherwise."""
+        """Mark these slots by insertions, after all events marked here and in `gone`; `IndexError` as in `add`."""
 
     def delete(self, slots: NDArray[np.unsignedinteger], gone: Self) -> None:
-        """The same by a deletion. The marks of `gone` come before these."""
+        """The same by deletions. Those that take no insertion back are marked in `gone`, which is written first."""
 
     def between(self, first: int, end: int, scratch: Scratch) -> Touched:
         """The marked slots from `first` up to `end`, counted from `first`."""
@@ -170,7 +170,7 @@ class Marks(Protocol):
         """Forget everything; these can then be used again."""
 
 
-class Marked:
+class Marked(Marks):
     """A bit a slot: it is touched or not."""
 
     TIMES: ClassVar[int] = 0
@@ -179,7 +179,6 @@ class Marked:
         self._table = Table.empty(size)
 
     def add(self, slots: NDArray[np.unsignedinteger]) -> None:
-        """Mark these slots."""
         if not table_kernels.touch(self._table.words, np.uint64(self._table.size), slots):
             raise IndexError(f"a slot is outside this table of {self._table.size}")
 
@@ -189,11 +188,9 @@ class Marked:
         kernels.untouch(gone._table.words, slots)
 
     def delete(self, slots: NDArray[np.unsignedinteger], gone: Self) -> None:
-        """Mark slots by a deletion."""
         gone.insert(slots, self)
 
     def between(self, first: int, end: int, scratch: Scratch) -> Touched:
-        """The marked slots from `first` up to `end`, counted from `first`."""
         slots = scratch.empty("touched", self._table.ones(first, end), np.uint64)
         table_kernels.touched_in(self._table.words, first, end, slots)
         return Touched(slots, None)
@@ -214,7 +211,6 @@ class Marked:
         return EACH, octets
 
     def add_packed(self, form: int, marked: NDArray[np.uint8], first: int, end: int) -> None:
-        """Mark what was packed elsewhere."""
         words = self._table.words
         if form == LISTED and kernels.are_rising(marked, kernels.SLOT, end - first):
             kernels.touch_listed(words, first, marked)
@@ -228,15 +224,13 @@ class Marked:
             raise _no_marks(end - first)
 
     def restored_on_error(self) -> AbstractContextManager[None]:
-        """Put the marks back as they were if anything goes wrong."""
         return self._table.restored_on_error()
 
     def wipe(self) -> None:
-        """Forget everything."""
         self._table.wipe()
 
 
-class Tallied:
+class Tallied(Marks):
     """A number a slot: how often it is touched, up to what makes a difference to a counter."""
 
     TIMES: ClassVar[int] = kernels.SLOT_AND_TIMES - kernels.SLOT
@@ -261,7 +255,6 @@ class Tallied:
             raise IndexError(f"a slot is outside this table of {len(self._times)}")
 
     def between(self, first: int, end: int, scratch: Scratch) -> Touched:
-        """The touched slots from `first` up to `end`, counted from `first`, and how often each is."""
         many = kernels.tallied(self._times, first, end)
         slots, times = scratch.empty("touched", many, np.uint64), scratch.empty("times", many, np.uint16)
         kernels.tallied_in(self._times, first, end, slots, times)
@@ -279,7 +272,6 @@ class Tallied:
         return EACH, octets
 
     def add_packed(self, form: int, marked: NDArray[np.uint8], first: int, end: int) -> None:
-        """Add what was packed elsewhere."""
         times = self._times[first:end]
         if form == LISTED and kernels.are_rising(marked, kernels.SLOT_AND_TIMES, end - first):
             kernels.tally_listed(times, self._up_to, marked)
@@ -289,11 +281,9 @@ class Tallied:
             raise _no_marks(end - first)
 
     def restored_on_error(self) -> AbstractContextManager[None]:
-        """Put the marks back as they were if anything goes wrong."""
         return Restored(self._words)
 
     def wipe(self) -> None:
-        """Forget everything."""
         wipe(self._words)
 
 
@@ -306,115 +296,62 @@ def _no_marks(slots: int) -> CorruptState:
     return CorruptState(f"these are no marks of {slots} slots", code="not-marks")
 
 
-class Cells(Protocol):
-    """Makes the tables and the marks of one kind of slots."""
+@dataclass(frozen=True)
+class Cells:
+    """Makes the tables and the marks of slots: of a bit each, or, with `up_to`, of a counter and a bit each."""
 
-    repeatable: ClassVar[bool]
-    """Whether an event that is fed twice is as good as fed once."""
+    up_to: int | None = None
+    """How far the counters count; None if there are none, and every event redraws the bit."""
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether an event that is fed twice is as good as fed once."""
+        return self.up_to is None
 
     def words_for(self, size: int) -> int:
         """The number of words that this number of slots takes."""
+        return Table.words_for(size) if self.up_to is None else Counters.words_for(size, self.up_to)
 
     def empty(self, size: int) -> AnyTable:
         """A table of zeros, to be filled from elsewhere."""
+        return Table.empty(size) if self.up_to is None else Counters.empty(size, self.up_to)
 
     def drawn(self, size: int, pair: Pair, coins: Coins) -> AnyTable:
-        """A table of slots without any mark."""
+        """A table of users who have not appeared."""
+        return Table.drawn(size, pair, coins) if self.up_to is None else Counters.drawn(size, pair, coins, self.up_to)
 
     def table(self, size: int, words: NDArray[np.uint64]) -> AnyTable:
         """A table that was saved; `ValueError` if these words are none."""
+        return Table.from_words(size, words) if self.up_to is None else Counters.from_words(size, words, self.up_to)
 
     def marks(self, size: int) -> Marks:
         """Nothing touched yet."""
+        return Marked(size) if self.up_to is None else Tallied(size, self.up_to)
 
     def marks_of_both(self, size: int) -> tuple[Marks, Marks]:
-        """Nothing touched yet by insertions, nor by deletions, which may come in any order (`Marks.insert`)."""
+        """Nothing touched yet by insertions, nor by deletions, which may come in any order (`Marks.insert`).
 
-    def redraw(self, table: AnyTable, touched: Touched, pair: Pair, coins: Coins, *, remove: bool) -> None:
-        """What events of these slots do to a table."""
-
-
-@dataclass(frozen=True)
-class OneBit:
-    """A bit, which every event redraws."""
-
-    repeatable: ClassVar[bool] = True
-
-    def words_for(self, size: int) -> int:
-        """The number of words that this number of bits takes."""
-        return Table.words_for(size)
-
-    def empty(self, size: int) -> Table:
-        """A table of zeros."""
-        return Table.empty(size)
-
-    def drawn(self, size: int, pair: Pair, coins: Coins) -> Table:
-        """A table of bits of users who have not appeared."""
-        return Table.drawn(size, pair, coins)
-
-    def table(self, size: int, words: NDArray[np.uint64]) -> Table:
-        """A table that was saved."""
-        return Table.from_words(size, words)
-
-    def marks(self, size: int) -> Marked:
-        """Nothing touched yet."""
-        return Marked(size)
-
-    def marks_of_both(self, size: int) -> tuple[Marks, Marks]:
-        """Nothing touched yet by insertions, nor by deletions."""
-        return Marked(size), Marked(size)
-
-    def redraw(self, table: Table, touched: Touched, pair: Pair, coins: Coins, *, remove: bool) -> None:
-        """Redraw the touched bits."""
-        with Scratch() as scratch:
-            table.redraw(touched.slots, pair.absent if remove else pair.present, coins, scratch)
-
-
-@dataclass(frozen=True)
-class Counter:
-    """A counter and a bit, which is redrawn where the counter wraps."""
-
-    up_to: int
-
-    repeatable: ClassVar[bool] = False
-
-    def words_for(self, size: int) -> int:
-        """The number of words that this number of counters takes."""
-        return Counters.words_for(size, self.up_to)
-
-    def empty(self, size: int) -> Counters:
-        """A table of zeros."""
-        return Counters.empty(size, self.up_to)
-
-    def drawn(self, size: int, pair: Pair, coins: Coins) -> Counters:
-        """A table of counters of users who have not appeared."""
-        return Counters.drawn(size, pair, coins, self.up_to)
-
-    def table(self, size: int, words: NDArray[np.uint64]) -> Counters:
-        """A table that was saved."""
-        return Counters.from_words(size, words, self.up_to)
-
-    def marks(self, size: int) -> Tallied:
-        """Nothing touched yet."""
-        return Tallied(size, self.up_to)
-
-    def marks_of_both(self, size: int) -> tuple[Marks, Marks]:
-        """Nothing touched yet by insertions, nor by deletions: these are exact up to 2^16 events of a user."""
+        Those of counters are exact up to 2^16 events of a user.
+        """
+        if self.up_to is None:
+            return Marked(size), Marked(size)
         many = _MOST_TIMES // self.up_to * self.up_to
         return Tallied(size, many), Tallied(size, many)
 
-    def redraw(self, table: Counters, touched: Touched, pair: Pair, coins: Coins, *, remove: bool) -> None:
-        """Move every counter as often as it is touched."""
-        assert touched.times is not None
+    def redraw(self, table: AnyTable, touched: Touched, pair: Pair, coins: Coins, *, remove: bool) -> None:
+        """Redraw the touched bits, or move every counter as often as it is touched."""
         threshold = pair.absent if remove else pair.present
         with Scratch() as scratch:
-            table.redraw_often(touched.slots, touched.times, threshold, coins, scratch, back=remove)
+            if self.up_to is None:
+                table.redraw(touched.slots, threshold, coins, scratch)
+            else:
+                assert touched.times is not None
+                table.redraw_often(touched.slots, touched.times, threshold, coins, scratch, back=remove)
 
 
 def cells_of(slots: Any) -> Cells:
     """What the slots of an estimator have."""
-    up_to = getattr(slots, "up_to", None)
-    return OneBit() if up_to is None else Counter(up_to)
+    return Cells(getattr(slots, "up_to", None))
 
 
 class Taker(Protocol):
@@ -423,7 +360,7 @@ class Taker(Protocol):
     def add(self, slots: NDArray[np.unsignedinteger], *, remove: bool) -> None:
         """Take these slots, which are touched by insertions or by deletions; `IndexError` if one is outside."""
 
-    def restored_on_error(self) -> AbstractContextManager[None]:
+    def restored_on_error(self) -> AbstractContextManager[object]:
         """Go back to what was taken before if anything goes wrong."""
 
 
@@ -471,7 +408,7 @@ class BitsElsewhere:
             raise PanPrivacyError("feed a folder through its own verbs", code="use-the-folder")
         return self._taker
 
-    def restored_on_error(self) -> AbstractContextManager[None]:
+    def restored_on_error(self) -> AbstractContextManager[object]:
         """Put the marks back as they were if anything goes wrong; nothing is written before the end of a batch."""
         return self._taken().restored_on_error()
 

@@ -13,10 +13,9 @@ from operator import index
 from typing import Any, NamedTuple, NoReturn, Self, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from panprivacy.errors import CorruptState, InvalidType, InvalidValue, PanPrivacyError
-from panprivacy.folder.marks import AnyTable, BitsElsewhere, Cells, Marks, Touched, check_part, part_bounds
+from panprivacy.folder.marks import AnyTable, BitsElsewhere, Cells, Marks, Touched, part_bounds
 from panprivacy.folder.stores import Store, naming
 from panprivacy.memory.scratch import Scratch
 from panprivacy.privacy.budget import Split
@@ -27,14 +26,14 @@ from panprivacy.state.disk import undisturbed
 NAME = 16
 """Bytes of the name that all parts of one folder share, drawn when it is made."""
 
-_FRAME = struct.Struct(f"<{NAME}sIB")  # name, shards, kind of the estimator
+_HEADER = struct.Struct(f"<{NAME}sIB")  # name, shards, kind of the estimator
 _SHARD = struct.Struct(f"<{NAME}sIIQ")  # name, number, redraws, bits
 
-FRAME_KIND, SHARD_KIND = 8, 9
+HEADER_KIND, SHARD_KIND = 8, 9
 MOST_SHARDS = 65_536
 
 Before: TypeAlias = set[int | None]
-"""The number of the batch that came before one, None for none: a set that is empty if all shards have that one."""
+"""The last batch, None for none, of each shard that lacks a certain one: a single number, if no batch broke off."""
 MOST_WRITERS = 32
 _HIGHEST = 2**62
 _ASIDE = 2**63  # is added to a number that a new shard has not taken, and takes if it is fed again
@@ -98,7 +97,7 @@ class BatchLog:
 
     @classmethod
     def of_new(cls, logs: Iterable["BatchLog"]) -> "BatchLog":
-        """The log of a new shard, in the place of a lost one, by those of the other shards.
+        """The log of a new shard, in the place of a lost one, from the logs of the other shards.
 
         Whether the lost shard had the last batch that all others have is not known. The new one has none. So it takes
         that batch, if it is fed again, and the next one.
@@ -135,8 +134,11 @@ class BatchLog:
             )
         return self._noted(batch.writer) == batch.number
 
-    def before(self, batch: BatchId) -> "set[int | None]":
-        """The batch of the same writer that came before this one, None for none; empty where that does not matter."""
+    def before(self, batch: BatchId) -> Before:
+        """The last batch of this writer, None for none; empty if that is this batch, which then follows none.
+
+        A new shard, in the place of a lost one, may take the last batch of the others once more.
+        """
         number = self.number(batch.writer)
         return set() if self.has(batch) or number == batch.number else {number}
 
@@ -181,30 +183,18 @@ class FolderHeader:
 
     @classmethod
     def of(cls, parts: Snapshot) -> Self:
-        """Read a frame."""
-        if parts.kind != FRAME_KIND or len(parts.parameters) < _FRAME.size:
+        """Read a header."""
+        if parts.kind != HEADER_KIND or len(parts.parameters) < _HEADER.size:
             raise CorruptState("this is not the ledger of a state folder", code="not-a-ledger")
-        name, shards, kind = _FRAME.unpack_from(parts.parameters)
+        name, shards, kind = _HEADER.unpack_from(parts.parameters)
         if not 1 <= shards <= MOST_SHARDS:
             raise CorruptState(f"a folder of {shards} shards is impossible", code="state-contradictory")
-        return cls(name, shards, kind, parts.secure, bytes(parts.parameters)[_FRAME.size :])
+        return cls(name, shards, kind, parts.secure, bytes(parts.parameters)[_HEADER.size :])
 
     def sealed(self) -> Snapshot:
         """The bytes of it."""
-        head = _FRAME.pack(self.name, self.shards, self.kind)
-        return Snapshot(FRAME_KIND, self.secure, head + self.parameters, np.zeros(0, dtype=np.uint64))
-
-    def of_estimator(self, words: NDArray[np.uint64]) -> Snapshot:
-        """The same as a state of the estimator."""
-        return Snapshot(self.kind, self.secure, self.parameters, words)
-
-    def checked(self, number: int) -> int:
-        """The number of a shard; `ValueError` if there is none of this number."""
-        return check_part(number, self.shards)
-
-    def bounds(self, number: int, size: int) -> tuple[int, int]:
-        """Which of the slots a shard has: from the first up to the second."""
-        return part_bounds(number, self.shards, size)
+        head = _HEADER.pack(self.name, self.shards, self.kind)
+        return Snapshot(HEADER_KIND, self.secure, head + self.parameters, np.zeros(0, dtype=np.uint64))
 
 
 @dataclass(frozen=True)
@@ -241,25 +231,9 @@ class Shard:
         head = _SHARD.pack(self.name, self.number, self.redraws, self.table.size)
         return Snapshot(SHARD_KIND, self.secure, head + self.noted.to_bytes(), self.table.words)
 
-    def redrawn(self) -> "Shard":
-        """The same, rerandomised once more."""
-        return replace(self, redraws=self.redraws + 1)
-
-    def noting(self, batch: BatchId | None) -> "Shard":
-        """The same, with a batch that it has now."""
-        return self if batch is None else replace(self, noted=self.noted.with_batch(batch))
-
-    def leaving(self, writer: str) -> "Shard":
-        """The same, and that a writer is about to be forgotten."""
-        return replace(self, noted=self.noted.leaving(writer))
-
-    def without(self, writer: str) -> "Shard":
-        """The same, without what it knows of a writer's batches."""
-        return replace(self, noted=self.noted.without(writer))
-
 
 class NotLoadable:
-    """What a part of a folder is by itself: nothing that could be loaded."""
+    """Stands for a part of a folder where states are loaded: a part alone cannot be loaded."""
 
     @staticmethod
     def from_sealed(parts: Snapshot, universe: Any = None) -> NoReturn:  # noqa: ARG004
@@ -280,11 +254,12 @@ class ShardedBits(BitsElsewhere):
     by the identity of the batch, which its shard notes.
     """
 
-    def __init__(self, store: Store, frame: FolderHeader, size: int, split: Split, cells: Cells) -> None:
+    def __init__(self, store: Store, header: FolderHeader, size: int, split: Split, cells: Cells) -> None:
         super().__init__(size, cells)
         self.redraws = 0
         """How often every shard has to be rerandomised by now, as the ledger says."""
-        self._store, self._frame, self._split = store, frame, split
+        self._store, self._header, self._split = store, header, split
+        self._numbers = range(header.shards)
 
     # --- events -------------------------------------------------------------------------------------------------
 
@@ -311,19 +286,19 @@ class ShardedBits(BitsElsewhere):
         if batch is None and not self.cells.repeatable:
             self._redraw_once(redrawn)
         else:
-            self._change(range(self._frame.shards), redrawn, together=together)
+            self._change(self._numbers, redrawn, together=together)
 
     def _redraw_once(self, edit: Callable[[Shard], Shard | None]) -> None:
         """Change all shards by a batch without a name, which must not be fed again if some of them have it."""
-        self._starts(range(self._frame.shards))  # finds out before the first is changed if one is missing or corrupt
+        self._starts(self._numbers)  # finds out before the first is changed if one is missing or corrupt
         number = 0
         with undisturbed():
             try:
-                for number in range(self._frame.shards):
+                for number in self._numbers:
                     self._change([number], edit)
             except Exception as error:
                 if number:
-                    raise _half_counted(error, number, self._frame.shards) from error
+                    raise _half_counted(error, number, self._header.shards) from error
                 raise
 
     def redraw_in(
@@ -345,34 +320,34 @@ class ShardedBits(BitsElsewhere):
     ) -> Shard | None:
         """A shard after a batch; None if it has the batch already.
 
-        `deleted` are slots whose users were deleted in the same batch, before the others were touched. Of all shards
-        that lack this batch the last one that came `before` is the same, and else the batch is refused: that one broke
-        off, or another writer feeds it at the same time.
+        `deleted` are slots whose users were deleted in the same batch, before the others were touched. `before` has the
+        last batches of the shards that lack this one. If they differ, this batch is refused: an earlier one broke off,
+        or is being fed at the same time.
         """
+        changed = shard
         if batch is not None:
             if shard.noted.has(batch):
                 return None
             if before is not None:
                 before |= shard.noted.before(batch)
                 _check_same(before, batch)
-        noting = shard.noting(batch)  # which may refuse
-        noting = self._caught_up(noting, self.redraws, coins)
-        pair = self._split.pair_after(noting.redraws)
+            changed = replace(shard, noted=shard.noted.with_batch(batch))  # which may refuse
+        changed = self._caught_up(changed, self.redraws, coins)
+        pair = self._split.pair_after(changed.redraws)
         if deleted is not None:
             self.cells.redraw(shard.table, deleted, pair, coins, remove=True)
         self.cells.redraw(shard.table, touched, pair, coins, remove=remove)
-        return noting
+        return changed
 
     def check_whole(self, batch: BatchId) -> Before:
-        """The number of the batch before, which all shards have that do not have this one; refuse if there are two."""
-        starts = self._starts(range(self._frame.shards))
-        before = set[int | None]().union(*(shard.noted.before(batch) for shard in starts))
+        """The last batch of the shards that lack this one; refuse this one if they differ in that."""
+        before = set[int | None]().union(*(shard.noted.before(batch) for shard in self._starts(self._numbers)))
         _check_same(before, batch)
         return before
 
     def last_batches(self, writer: str) -> list[int | None]:
         """The last batch of a writer that each shard has."""
-        return [shard.noted.number(writer) for shard in self._starts(range(self._frame.shards))]
+        return [shard.noted.number(writer) for shard in self._starts(self._numbers)]
 
     def forget(self, writer: str) -> None:
         """Make room for another writer in every shard.
@@ -380,19 +355,19 @@ class ShardedBits(BitsElsewhere):
         All of them first note that the writer is leaving: a name that some shards have forgotten and others have not
         would lose batches of the next writer who takes it.
         """
-        self._change(range(self._frame.shards), lambda shard: shard.leaving(writer))
-        self._change(range(self._frame.shards), lambda shard: shard.without(writer))
+        self._change(self._numbers, lambda shard: replace(shard, noted=shard.noted.leaving(writer)))
+        self._change(self._numbers, lambda shard: replace(shard, noted=shard.noted.without(writer)))
 
     # --- what leaves --------------------------------------------------------------------------------------------
 
     def gathered(self, redraws: int = 0, coins: Coins = system) -> AnyTable:
-        """A copy of all bits in one table, rerandomised so often; the caller wipes it.
+        """A copy of all bits in one table, rerandomised `redraws` times; the caller wipes it.
 
         Every shard is read once. A shard that a crash left behind is brought up to date and read again.
         """
         whole = self.cells.empty(self.size)
         try:
-            behind = self._put_all(whole, range(self._frame.shards), redraws)
+            behind = self._put_all(whole, self._numbers, redraws)
             self._change(behind, lambda shard: self._caught_up(shard, redraws, coins))
             self._put_all(whole, behind, redraws)
         except BaseException:
@@ -401,7 +376,7 @@ class ShardedBits(BitsElsewhere):
         return whole
 
     def _put_all(self, whole: AnyTable, numbers: Iterable[int], redraws: int) -> list[int]:
-        """Copy shards into one table, and return those that have not been rerandomised so often."""
+        """Copy shards into one table; return the shards that were rerandomised fewer than `redraws` times."""
         behind = []
         for number, (_, parts) in zip(numbers, self._store.read_each(map(shard_name, numbers)), strict=True):
             shard = self._shard(parts, number)
@@ -413,40 +388,35 @@ class ShardedBits(BitsElsewhere):
         return behind
 
     def catch_up(self, redraws: int, coins: Coins) -> None:
-        """Rerandomise every shard that has not been so often enough: all of them, or those that a crash left behind."""
+        """Rerandomise each shard until it was `redraws` times: all of them, or those that a crash left behind."""
         self._change(self.behind(redraws), lambda shard: self._caught_up(shard, redraws, coins))
 
     def _caught_up(self, shard: Shard, redraws: int, coins: Coins) -> Shard:
         for _ in range(shard.redraws, redraws):
             shard.table.flip_each(self._split.flip, coins)
-            shard = shard.redrawn()
+            shard = replace(shard, redraws=shard.redraws + 1)
         return shard
 
     def behind(self, redraws: int) -> list[int]:
-        """The shards that have not been rerandomised so often: those that a crash left behind."""
-        starts = self._starts(range(self._frame.shards))
-        return [number for number, shard in enumerate(starts) if shard.redraws < redraws]
+        """The shards that were rerandomised fewer than `redraws` times: a crash left them behind."""
+        return [number for number, shard in enumerate(self._starts(self._numbers)) if shard.redraws < redraws]
 
     def replace(self, number: int, coins: Coins) -> None:
         """Replace a lost or corrupt shard by a new one; `PanPrivacyError` if it is whole."""
         name = shard_name(number)
         first, end = self.bounds(number)
         table = self.cells.drawn(end - first, self._split.pair_after(self.redraws), coins)
-        secure = self._frame.secure and coins.secure
-        shard = Shard(self._frame.name, number, self.redraws, secure, table, BatchLog.of_new(self._other_logs(number)))
+        secure = self._header.secure and coins.secure
+        shard = Shard(self._header.name, number, self.redraws, secure, table, BatchLog.of_new(self._other_logs(number)))
         try:
-            if not self._store.replace(name, lambda parts: self._check(parts, number), shard.sealed()):
+            if not self._store.replace(name, lambda parts: self._shard(parts, number), shard.sealed()):
                 raise PanPrivacyError(f"{self._store.where(name)}: this shard is whole, and stays", code="shard-whole")
         finally:
             table.wipe()
 
-    def _check(self, parts: Snapshot, number: int) -> None:
-        """Refuse what is not the shard of this number."""
-        self._shard(parts, number)
-
     def _other_logs(self, number: int) -> Iterator[BatchLog]:
         """Which batches the other shards have; of those that are lost, too, nothing is known."""
-        for other in range(self._frame.shards):
+        for other in self._numbers:
             if other != number:
                 with suppress(FileNotFoundError, CorruptState):
                     yield self._starts([other])[0].noted
@@ -455,7 +425,7 @@ class ShardedBits(BitsElsewhere):
 
     def bounds(self, number: int) -> tuple[int, int]:
         """Which of the slots a shard has: from the first up to the second."""
-        return self._frame.bounds(number, self.size)
+        return part_bounds(number, self._header.shards, self.size)
 
     def _change(self, numbers: Iterable[int], edit: Callable[[Shard], Shard | None], *, together: bool = False) -> None:
         by_name = {shard_name(number): number for number in numbers}
@@ -477,6 +447,7 @@ class ShardedBits(BitsElsewhere):
         return found
 
     def _shard(self, parts: Snapshot, number: int) -> Shard:
+        """Read a shard; refuse what is not the shard of this number."""
         with naming(name := shard_name(number), self._store.where(name)):
             shard = Shard.of(parts, self.cells)
             return self._checked(shard, shard.table.size, number)
@@ -484,7 +455,7 @@ class ShardedBits(BitsElsewhere):
     def _checked(self, shard: Shard, size: int, number: int) -> Shard:
         """A shard, if it is the one of this number in this folder."""
         first, end = self.bounds(number)
-        if (shard.name, shard.number, size) != (self._frame.name, number, end - first):
+        if (shard.name, shard.number, size) != (self._header.name, number, end - first):
             raise CorruptState(f"this is not shard {number} of this folder", code="other-shard")
         return shard
 

@@ -7,7 +7,7 @@ store may call that function again: if another writer was quicker, the change is
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from threading import Barrier
@@ -25,6 +25,7 @@ from panprivacy.urls import local_path, located, scheme_of
 Edit: TypeAlias = Callable[[str, Snapshot], Snapshot | None]
 """Makes the next version of the part of a name, or None if nothing changes; it may be called more than once."""
 
+T = TypeVar("T")
 Result = TypeVar("Result")
 
 LEDGER = "ledger"
@@ -80,8 +81,8 @@ class Store(Protocol):
     def edits_together(self, size: int) -> bool:
         """Whether `change` can do so for parts that have this number of bytes in all."""
 
-    def replace(self, name: str, check: Callable[[Snapshot], None], made: Snapshot) -> bool:
-        """Write a part in the place of one that is missing or corrupt, as `check` tells, too; False if it is whole."""
+    def replace(self, name: str, check: Callable[[Snapshot], object], made: Snapshot) -> bool:
+        """Write a part in the place of one that is missing, or corrupt (`check` raises, too); False if it is whole."""
 
     def erase(self, names: Iterable[str]) -> None:
         """Delete parts that are not in use yet."""
@@ -96,7 +97,7 @@ def store_at(url: str | Path, options: Mapping[str, Any] | None = None, *, versi
     return Objects(place.filesystem, place.path, versioned=versioned)
 
 
-class Files:
+class Files(Store):
     """Parts in state files of one folder: locked while they are changed, and overwritten in place."""
 
     ONCE = True
@@ -105,7 +106,6 @@ class Files:
         self._folder = folder
 
     def where(self, name: str) -> str:
-        """The path of a part."""
         return str(self._file(name).path)
 
     def claim(self, folder: bytes, largest: int) -> None:  # noqa: ARG002
@@ -132,7 +132,6 @@ class Files:
             file.write(parts)
 
     def read(self, name: str) -> Snapshot:
-        """The present version of a part."""
         file = self._file(name)
         if not file.exists:
             raise _missing(name, str(file.path))
@@ -159,7 +158,7 @@ class Files:
         """Never: that would lock all files at the same time."""
         return False
 
-    def replace(self, name: str, check: Callable[[Snapshot], None], made: Snapshot) -> bool:
+    def replace(self, name: str, check: Callable[[Snapshot], object], made: Snapshot) -> bool:
         """Look and write under one lock: what others feed to a new part is not replaced again."""
         with self._locked(name) as file:
             if file.exists:
@@ -191,25 +190,19 @@ class Files:
     def _locked(self, name: str) -> Iterator[StateFile]:
         """Wait for the lock of a file; a process that died has released its lock."""
         until = monotonic() + _PATIENCE
-        while True:
-            waiting = self._file(name).locked()
-            try:
-                file = waiting.__enter__()
-                break
-            except StateInUse:
-                if monotonic() > until:
-                    raise
-                sleep(_pause())
-        try:
+        with ExitStack() as held:
+            while True:
+                try:
+                    file = held.enter_context(self._file(name).locked())
+                    break
+                except StateInUse:
+                    if monotonic() > until:
+                        raise
+                    sleep(_pause())
             yield file
-        except BaseException as error:
-            if not waiting.__exit__(type(error), error, error.__traceback__):
-                raise
-        else:
-            waiting.__exit__(None, None, None)
 
 
-class Objects:
+class Objects(Store):
     """Parts in objects of an fsspec file system that can create an object only if there is none of that name.
 
     A name carries a number, the epoch of the version, and the highest is the present one. A writer that made a version
@@ -257,8 +250,7 @@ class Objects:
 
     def create(self, parts: Iterable[tuple[str, Snapshot]]) -> None:
         """Write several at a time."""
-        left = iter(parts)
-        while window := list(islice(left, _AT_ONCE)):
+        for window in _windows(parts):
             sealed: dict[str, bytes] = {}
             for name, made in window:
                 sealed[name] = _marked(seal(made))
@@ -268,7 +260,6 @@ class Objects:
                     raise FileExistsError(f"{self.where(name)} exists already")
 
     def read(self, name: str) -> Snapshot:
-        """The present version of a part."""
         return next(self.read_each([name]))[1]
 
     def read_each(self, names: Iterable[str]) -> Iterator[tuple[str, Snapshot]]:
@@ -302,7 +293,7 @@ class Objects:
         return size <= _TOGETHER
 
     def _change_once(self, names: list[str], edit: Edit, at_once: int) -> list[str]:
-        """Try to make the next versions, of so many parts at a time; return those that another writer made first."""
+        """Try to make the next versions, `at_once` at a time; return the parts that another writer changed first."""
         epochs = self._epochs()
         mine: dict[str, int] = {}
         with_bits: set[str] = set()
@@ -323,7 +314,7 @@ class Objects:
         return self._settled(mine, with_bits)
 
     def _settled(self, mine: dict[str, int], with_bits: set[str]) -> list[str]:
-        """Delete what our versions replace; the parts of which ours does not count, and is to be made again."""
+        """Delete what our versions replace; return the parts whose change has to be made again."""
         written = {name: epoch for name, epoch in mine.items() if epoch}
         again = [name for name, epoch in mine.items() if not epoch]
         epochs = self._epochs() if written else {}
@@ -334,7 +325,7 @@ class Objects:
         for name, epoch in written.items():
             kept = 0 if name in with_bits else KEPT_LEDGERS
             if max(epochs.get(name, [0])) > epoch + kept:
-                # Ours may have a name that was deleted long ago, and then nobody reads it: make the change again. Bits
+                # Ours may have a name that was deleted long ago, which no process reads: make the change again. Bits
                 # may be redrawn twice; a release that is made again was not shown, and is drawn anew.
                 old.append(self._path(name, epoch))
                 again.append(name)
@@ -343,8 +334,8 @@ class Objects:
         self._delete(old)
         return again
 
-    def replace(self, name: str, check: Callable[[Snapshot], None], made: Snapshot) -> bool:
-        """Create the version after a corrupt one, or one far above those of the other parts, and then delete others."""
+    def replace(self, name: str, check: Callable[[Snapshot], object], made: Snapshot) -> bool:
+        """Create the version after a corrupt one; if none is left, one far above all parts. Then delete the others."""
         blob = _marked(seal(made))
         while True:
             epochs = self._epochs()
@@ -462,7 +453,7 @@ class Objects:
 
     @staticmethod
     def _at_once(names: Iterable[str], work: Callable[[str], Result]) -> Iterator[tuple[str, Result]]:
-        """What work gives for each name, in this order; some are done at the same time, and no more are begun."""
+        """Each name and what `work` gives for it, in this order; `_AT_ONCE` of them are worked on at a time."""
         with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="panprivacy-store") as threads:
             for window in _windows(names):
                 yield from zip(window, threads.map(work, window), strict=True)
@@ -567,13 +558,13 @@ def _tried(request: Callable[[], Result]) -> Result:
     raise AssertionError("the last try returns or raises")
 
 
-def _windows(names: Iterable[str], at_once: int = _AT_ONCE) -> Iterator[list[str]]:
-    left = iter(names)
+def _windows(things: Iterable[T], at_once: int = _AT_ONCE) -> Iterator[list[T]]:
+    left = iter(things)
     while window := list(islice(left, at_once)):
         yield window
 
 
-def _is_whole(read: Callable[[], Snapshot], check: Callable[[Snapshot], None]) -> bool:
+def _is_whole(read: Callable[[], Snapshot], check: Callable[[Snapshot], object]) -> bool:
     """Whether a part can be read, and passes a check."""
     try:
         parts = read()

@@ -87,7 +87,7 @@ def audit(
 
     Example: [bold]panprivacy audit Density --releases 2 --deletions[/bold]
     """
-    printing = Output(as_json=instead.as_json, as_csv=instead.as_csv, quiet=False)
+    printing = Output(as_json=instead.as_json, as_csv=instead.as_csv)
     if instead.memory:
         sizes = [10_000, 100_000, 1_000_000, 10_000_000] if instead.full else [case.users or 10_000]
         holds = _audit_memory(estimator or "", sizes, printing, markdown=instead.markdown)
@@ -155,9 +155,7 @@ def _note_raised(subjects: "list[Subject]", case: "Case") -> None:
     """Say which estimators were audited at a larger epsilon than was asked for."""
     for least in sorted({subject.least for subject in subjects if subject.least > case.epsilon}):
         names = "; ".join(subject.name for subject in subjects if subject.least == least)
-        Output(as_json=False, quiet=False).note(
-            f"{names}: audited at epsilon {least:g}; with less there is too much to enumerate"
-        )
+        Output().note(f"{names}: audited at epsilon {least:g}; with less there is too much to enumerate")
 
 
 def _table(subjects: "list[Subject]", results: "list[Result]") -> Table:
@@ -254,7 +252,7 @@ def _scenarios(beginning: str) -> "list[Scenario]":
         raise InvalidValue(f"there is no scenario {beginning!r} to image; there are: {names}", code="audit-choice")
     for scenario in chosen:
         if scenario.missing is not None:
-            Output(as_json=False, quiet=False).note(f"{scenario.name}: left out, since {scenario.missing}")
+            Output().note(f"{scenario.name}: left out, since {scenario.missing}")
     return [scenario for scenario in chosen if scenario.possible]
 
 

@@ -62,7 +62,7 @@ def advise(
     """
     from panprivacy.planning.advisor import advise as advised
 
-    output = Output(as_json=as_json, quiet=False)
+    output = Output(as_json=as_json)
     asked: dict[str, Any] = vars(known) | {"question": question, "delta": known.delta or None}
     if question is None or known.users is None:
         asked |= _ask(question, known)
@@ -183,20 +183,18 @@ def plan(
     If users are not known in advance, leave out --universe and give the expected --count.
     With --groups or --categories, each of them keeps to --alpha, and each is listed with its error.
     """
+    from panprivacy.estimates.plots import check_picture
     from panprivacy.planning import plan as planned
 
-    output = Output(as_json=as_json, as_csv=as_csv, quiet=False)
-    if plot is not None:
-        from panprivacy.estimates.plots import check_picture
-
-        check_picture(plot)
+    output = Output(as_json=as_json, as_csv=as_csv)
+    check_picture(plot)
     asked: Any = planned  # whose overloads are for people who write what they want
     if periods.estimator is None:
         found = asked(**vars(wish), **divided.arguments())
     else:
         found = _plan_periods(wish, periods, divided.arguments())
     output.answer(found.to_dict() if output.for_programs else _Told(found, command_of(found)))
-    if found.delta > TINY_DELTA:
+    if found.delta > TINY_DELTA:  # as in `cli.notes`, which would load kernels
         output.note(large_delta(found.delta))
     if plot is not None:
         found.plot(plot)

@@ -23,8 +23,7 @@ def show(state: StatePath, /, *, plot: Plot = None, as_json: Json = False, as_cs
     from panprivacy.estimates.plots import check_picture
     from panprivacy.state import StateFile
 
-    if plot is not None:
-        check_picture(plot)
+    check_picture(plot)
     kept = KeptFolder(state) if is_folder(state) else None
     est = StateFile(state).load() if kept is None else kept.seen()
     output = Output(as_json=as_json, as_csv=as_csv, quiet=True)
@@ -39,7 +38,7 @@ def show(state: StatePath, /, *, plot: Plot = None, as_json: Json = False, as_cs
     if not as_json and _makes_releases(est) and est.last is not None:
         output.answer(est.last)
     if behind:
-        Output(as_json=as_json, quiet=False).note(
+        Output().note(
             f"{state}: a rerandomisation broke off, and {behind} of {shards['shards']} shards are as they were: "
             f"panprivacy rerandomize {state} finishes it"
         )
@@ -96,11 +95,10 @@ def release(
     from panprivacy.cli.schedule import AtTheEnd
     from panprivacy.estimates.plots import check_picture
 
-    if plot is not None:
-        check_picture(plot)
+    check_picture(plot)
     with kept_anywhere(state) as kept:
         assert kept is not None
-        output = Output(as_json=as_json, as_csv=as_csv, quiet=False)
+        output = Output(as_json=as_json, as_csv=as_csv)
         AtTheEnd(Run(load_estimator(kept), kept, level, output, plot)).release()
 
 
@@ -122,9 +120,7 @@ def rerandomize(state: StatePath, /) -> None:
             est.rerandomize()
             est.save(kept)
         budget = est.budget
-        Output(as_json=False, quiet=False).note(
-            f"{state}: every bit is redrawn; {budget.redraws - budget.redraws_made} more planned"
-        )
+        Output().note(f"{state}: every bit is redrawn; {budget.redraws - budget.redraws_made} more planned")
 
 
 def replace_shard(
@@ -141,7 +137,7 @@ def replace_shard(
     from panprivacy.folder import StateFolder
 
     share = StateFolder(folder).replace_shard(number)
-    Output(as_json=False, quiet=False).note(
+    Output().note(
         f"{folder}: shard {number} is new; its users, {share:.2%} of all, count as absent until they come again, and "
         "later releases are too low by about that share"
     )
@@ -185,7 +181,7 @@ def merge(
                 "the same --key HEX, such as openssl rand -hex 16 prints",
                 code="another-key",
             )
-        merged = merge_estimators(parts, overlapping=True) if overlapping else merge_estimators(parts)
+        merged = merge_estimators(parts, overlapping=overlapping)
         if keep_parts:
             merged.save(kept)
         else:
@@ -211,7 +207,7 @@ def _parts(states: list[str]) -> "list[StateFile]":
 
 def _note_merged(merged: Any, target: str, states: list[str], *, keep_parts: bool) -> None:
     """Say what a merge has made, what it lacks, and what became of its parts."""
-    output, named = Output(as_json=False, quiet=False), " and ".join(states)
+    output, named = Output(), " and ".join(states)
     output.note(f"{target}: {as_line(merged)}")
     if getattr(merged, "population", merged.universe.size) < merged.universe.size:
         output.note(
@@ -287,7 +283,7 @@ def grow(
                 code="which-universe",
             )
         est.save(kept)
-        Output(as_json=False, quiet=False).note(f"{state}: the universe now is {est.universe.describe()}")
+        Output().note(f"{state}: the universe now is {est.universe.describe()}")
 
 
 def _growable(file: "StateFile", universe: Any) -> Any:

@@ -163,16 +163,10 @@ def _contestants(users: int, epsilon: float) -> list[Contestant]:
     from panprivacy.estimators.density import Density
     from panprivacy.estimators.distinct import DistinctCount
 
-    def density(file: str) -> Answer:
-        return _fed(Density(users, epsilon), file)
-
-    def distinct(file: str) -> Answer:
-        return _fed(DistinctCount(epsilon), file)
-
     promise = f"yes, epsilon {epsilon:g}"
     entered = [
-        Contestant("Density", promise, density),
-        Contestant("DistinctCount", promise, distinct),
+        Contestant("Density", promise, lambda file: _fed(Density(users, epsilon), file)),
+        Contestant("DistinctCount", promise, lambda file: _fed(DistinctCount(epsilon), file)),
         Contestant("Polars", "no", _polars),
     ]
     if find_spec("duckdb"):
@@ -336,7 +330,7 @@ def _run(task: "Reproduction", jobs: int, console: "Console") -> "list[Claim]":
         runs = progress.add_task("runs", total=sum(cell.runs for cell in task.cells))
         task.compute(jobs, lambda cell: progress.advance(runs, cell.runs))
         pictures = progress.add_task("figures", total=len(task.studies))
-        return task.write(lambda study: progress.advance(pictures))  # noqa: ARG005 (any picture is one)
+        return task.write(lambda _: progress.advance(pictures))
 
 
 def _show(claims: "list[Claim]", console: "Console") -> None:
