@@ -8,11 +8,11 @@ from typing import Any
 
 import polars as pl
 import pytest
-from commands import refused, run
 from terminal import watched
 from test_plots import BY, COUNTED, USERS, WEEKLY, _visits  # noqa: F401
 
 import panprivacy as pp
+from commands import refused, run
 
 SERIES = COUNTED["series"]
 

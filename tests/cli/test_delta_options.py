@@ -5,9 +5,9 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from commands import answer, refused, run, start
 
 import panprivacy as pp
+from commands import answer, refused, run, start
 
 pytestmark = pytest.mark.slow
 

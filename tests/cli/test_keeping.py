@@ -7,9 +7,9 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from commands import start, wait_until_written
 
 import panprivacy as pp
+from commands import start, wait_until_written
 from panprivacy.cli.run import Keeper, KeptFolder
 from panprivacy.state import Snapshot, StateFile
 

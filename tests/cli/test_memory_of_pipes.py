@@ -10,8 +10,8 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from commands import APP, PROGRAM, start, wait_until_written
 
+from commands import APP, PROGRAM, start, wait_until_written
 from imaged import image_of, until_idle
 from panprivacy.audit.memory.processes import FileServer
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import IO
 
 import pytest
-from commands import PROGRAM, start, wait_until_written
 
 import panprivacy as pp
+from commands import PROGRAM, start, wait_until_written
 from panprivacy.testing import table_of
 
 pytestmark = pytest.mark.slow

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+
 from commands import refused, run
 
 USERS = 2000

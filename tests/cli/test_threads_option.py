@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-from commands import answer, run
 
+from commands import answer, run
 from panprivacy.memory import threads
 
 

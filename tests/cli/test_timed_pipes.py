@@ -10,10 +10,10 @@ from typing import IO, Any
 
 import polars as pl
 import pytest
-from commands import start, wait_until_written
 from weekly import FROM, USERS, WEEKS, visits
 
 import panprivacy as pp
+from commands import start, wait_until_written
 
 pytestmark = pytest.mark.slow
 
