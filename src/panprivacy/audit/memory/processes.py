@@ -56,6 +56,7 @@ from panprivacy.audit.memory.search import ReleasedCounts
 from panprivacy.audit.memory.traces import Beside, TableVersion, Traces, secrets_of
 from panprivacy.folder import StateFolder
 from panprivacy.ingest.files import STDIN
+from panprivacy.kernels import ALWAYS, READERS, SOME, load_kernels
 from panprivacy.memory.hardening import AT_START, STARTED
 from panprivacy.periods import DAY
 
@@ -167,6 +168,7 @@ class ForkServer:
     """A process that has loaded the library and does nothing but fork: each child is a program under audit."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
+        load_kernels((*ALWAYS, *SOME, *READERS))  # a first run compiles them here: what compiles has another memory
         self._socket, theirs = socket.socketpair()
         module = "panprivacy.audit.memory.imaged_process"
         with theirs:
