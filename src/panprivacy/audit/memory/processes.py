@@ -168,7 +168,8 @@ class ForkServer:
     """A process that has loaded the library and does nothing but fork: each child is a program under audit."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
-        load_kernels((*ALWAYS, *SOME, *READERS))  # a first run compiles them here: what compiles has another memory
+        # A first run compiles them here. Where LLVM has worked, the heap has holes, over which small integers scatter.
+        load_kernels((*ALWAYS, *SOME, *READERS))
         self._socket, theirs = socket.socketpair()
         module = "panprivacy.audit.memory.imaged_process"
         with theirs:
