@@ -18,7 +18,7 @@ from panprivacy.memory.scratch import Scratch
 from panprivacy.memory.threads import CHUNK
 from panprivacy.slots.users import places_for
 from panprivacy.testing import coins_of, refused, slots_of
-from panprivacy.universe.categories import CategorizedEvent, Located
+from panprivacy.universe.categories import CategorizedEvent
 from sources import Always
 
 KEY = bytes(range(16))
@@ -89,8 +89,7 @@ def test_the_category_of_a_hash_goes_with_every_level_and_bucket_alike() -> None
     with Scratch() as scratch:
         hashes = est.universe.indices(np.arange(400_000), scratch)
         cells = [
-            slots_of(est).select(Located(hashes, np.full(len(hashes), rank, dtype=np.uint64)), Scratch())
-            for rank in range(5)
+            slots_of(est).select((hashes, np.full(len(hashes), rank, dtype=np.uint64)), Scratch()) for rank in range(5)
         ]
     found = np.bincount(np.concatenate(cells).astype(np.int64), minlength=5 * 3 * 8).reshape(5, 3, 8)
     assert found.sum() == 400_000

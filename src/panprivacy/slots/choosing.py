@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 from panprivacy.checks import check_key, check_whole, shown
 from panprivacy.display import parse_bytes
 from panprivacy.errors import InvalidType, InvalidValue, OtherUniverse, PanPrivacyError
+from panprivacy.memory.scratch import Scratch
 from panprivacy.privacy.coins import Coins
 from panprivacy.slots.users import (
     MORE_ROUNDS,
@@ -188,7 +189,7 @@ _EVERY, _SAMPLED, _MIXED_MORE = 0, 1, 2
 _RANGE, _USERS, _EDGES = 0, 1, 2
 
 
-class Unlisted:
+class Unlisted(Universe):
     """A list of users, or of nodes, that was left out when the estimator was loaded: it can release, but not be fed."""
 
     lookup = Lookup.SEARCHED
@@ -200,29 +201,21 @@ class Unlisted:
         """How many nodes are listed, if the users are their edges."""
         self.directed = directed
 
-    def as_column(self, ids: Any) -> Any:
+    def as_column(self, ids: Any) -> NoReturn:  # noqa: ARG002
         """Refuse: the list is not there."""
-        self._refuse(ids)
-
-    def index(self, user: Any) -> int:
-        """Refuse: the list is not there."""
-        self._refuse(user)
-
-    def indices(self, chunk: Any, scratch: Any = None) -> Any:  # noqa: ARG002
-        """Refuse: the list is not there."""
-        self._refuse(chunk)
-
-    unchecked = inside = indices
-
-    def describe(self) -> str:
-        """What the universe is, in a few words."""
-        return f"{self.size:,} {'edges of listed nodes' if self.nodes else 'listed users'} (list not loaded)"
-
-    def _refuse(self, _: Any) -> NoReturn:
         given = "pp.Edges(nodes=...)" if self.nodes else "pp.Users(...)"
         raise PanPrivacyError(
             f"this estimator was loaded without its users: pp.load(blob, universe={given})", code="users-not-loaded"
         )
+
+    def index(self, user: Any) -> NoReturn:
+        self.as_column(user)
+
+    def places(self, chunk: Any, scratch: Scratch) -> NoReturn:  # noqa: ARG002
+        self.as_column(chunk)
+
+    def describe(self) -> str:
+        return f"{self.size:,} {'edges of listed nodes' if self.nodes else 'listed users'} (list not loaded)"
 
 
 def universe_bytes(universe: Universe) -> bytes:

@@ -29,7 +29,7 @@ from panprivacy.memory.threads import CHUNK, check_threads, each
 from panprivacy.privacy.coins import Coins
 from panprivacy.slots import SlotMap
 from panprivacy.table import kernels
-from panprivacy.universe.columns import Chunk, Chunks, chunks, pieces_of
+from panprivacy.universe.columns import Chunk, chunks, pieces_of
 from panprivacy.universe.integers import Lookup, Words
 from panprivacy.universe.strangers import StrangerFilter
 
@@ -49,8 +49,7 @@ _CHANGED = "the ids changed while they were read, so that part of the batch may 
 
 def look_up(events: Any, ids: Any, strangers: StrangerFilter | None) -> None:
     """Look every id of a column up, which refuses those that are outside the universe; an iterator is left alone."""
-    column = events.as_column(ids)
-    pieces = column.pieces if isinstance(column, Chunks) else pieces_of(column)
+    pieces = pieces_of(events.as_column(ids))
     if pieces is not None:
         with Scratch() as scratch:
             known = pieces if strangers is None else strangers.chosen(events, pieces, scratch)

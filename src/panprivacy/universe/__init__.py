@@ -1,18 +1,17 @@
 """Universes: who could appear, and the position that each id has among them."""
 
 from collections.abc import Iterable
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from panprivacy.checks import is_truth
 from panprivacy.errors import InvalidType, InvalidValue, PanPrivacyError
 from panprivacy.memory.scratch import Scratch
 from panprivacy.universe.columns import Ids
 from panprivacy.universe.edges import Edges
-from panprivacy.universe.integers import Lookup, Words
-from panprivacy.universe.range import Range
+from panprivacy.universe.integers import Words
+from panprivacy.universe.range import Range, Universe
 from panprivacy.universe.users import Users
 
 __all__ = [
@@ -29,36 +28,6 @@ __all__ = [
 ]
 
 LARGEST_UNIVERSE = 2**44
-
-
-class Universe(Protocol):
-    """The users there could be, each with a position."""
-
-    @property
-    def size(self) -> int:
-        """How many users there could be."""
-
-    @property
-    def lookup(self) -> Lookup:
-        """How long it takes to find the position of a user."""
-
-    def as_column(self, ids: Any) -> Any:
-        """Bring ids as they were given into one column, in a form that `batches` can cut by rows."""
-
-    def index(self, user: Any) -> int:
-        """The position of one user, or `OutsideUniverse`."""
-
-    def indices(self, chunk: Any, scratch: Scratch) -> Words:
-        """The positions of a chunk of users, or `OutsideUniverse`."""
-
-    def inside(self, chunk: Any) -> NDArray[np.bool_]:
-        """Whether each user of a chunk is in the universe."""
-
-    def unchecked(self, chunk: Any, scratch: Scratch) -> Words:
-        """`indices`, but a user outside the universe may have a position outside it, which the slots then refuse."""
-
-    def describe(self) -> str:
-        """What the universe is, in a few words."""
 
 
 def universe_of(given: Any) -> Universe:

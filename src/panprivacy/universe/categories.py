@@ -14,8 +14,8 @@ from panprivacy.memory.scratch import Scratch
 from panprivacy.universe.columns import (
     Chunk,
     Chunks,
+    SideBySide,
     check_many,
-    chosen_rows,
     is_arrow,
     is_frame,
     is_pandas,
@@ -23,6 +23,7 @@ from panprivacy.universe.columns import (
     pieces_of,
     plain_column,
     refuse_floats,
+    side_by_side,
 )
 from panprivacy.universe.groups import MOST_GROUPS, OTHER, Label, labels_bytes, labels_from, refuse_half_characters
 from panprivacy.universe.integers import NOT_THERE, Lookup, Words
@@ -230,13 +231,6 @@ class CategorizedEvent(NamedTuple):
     category: Any
 
 
-class Located(NamedTuple):
-    """Positions of users, and codes of the categories in which they appeared."""
-
-    indices: Words
-    codes: Words
-
-
 class CategorizedEvents:
     """Events of a universe, each of which is in a category."""
 
@@ -258,7 +252,7 @@ class CategorizedEvents:
         ids = pieces_of(users)
         if isinstance(given.category, str | bytes) or not isinstance(given.category, Iterable):  # one for all
             if ids is not None:
-                return Chunks([EventColumns(piece, Repeated(_plain(given.category), len(piece))) for piece in ids])
+                return Chunks([SideBySide(piece, Repeated(_plain(given.category), len(piece))) for piece in ids])
             check_many(users)
             return (CategorizedEvent(user, _plain(given.category)) for user in users)
         refuse_floats(given.category, "categories")  # before missing values, of which pandas makes floats
@@ -279,40 +273,15 @@ class CategorizedEvents:
             raise InvalidType(_WHICH, code="category-needed")
         return self.users.index(given.user), self.categories.code(given.category)
 
-    def indices(self, chunk: Any, scratch: Scratch) -> Located:
+    def indices(self, chunk: Any, scratch: Scratch) -> tuple[Words, Words]:
         """The positions of a chunk of users, and the codes of their categories."""
-        users, categories = columns_of_events(chunk)
-        return Located(self.users.indices(users, scratch), self.categories.codes(categories, scratch))
+        users, categories = side_by_side(chunk)
+        return self.users.indices(users, scratch), self.categories.codes(categories, scratch)
 
-    def unchecked(self, chunk: Any, scratch: Scratch) -> Located:
+    def unchecked(self, chunk: Any, scratch: Scratch) -> tuple[Words, Words]:
         """`indices`, but a user outside the universe may have a position outside it, which the slots then refuse."""
-        users, categories = columns_of_events(chunk)
-        return Located(self.users.unchecked(users, scratch), self.categories.codes(categories, scratch))
-
-
-class EventColumns(Sequence[Any]):
-    """Two columns of one length, users and categories, read as one column of events without copying them."""
-
-    def __init__(self, users: Chunk, categories: Chunk) -> None:
-        self.columns: tuple[Any, Any] = (users, categories)
-
-    def __len__(self) -> int:
-        return len(self.columns[0])
-
-    def __getitem__(self, rows: Any) -> Any:
-        users, categories = (column[rows] for column in self.columns)
-        return EventColumns(users, categories) if isinstance(rows, slice) else CategorizedEvent(users, categories)
-
-    def chosen(self, wanted: NDArray[np.bool_], scratch: Scratch) -> "EventColumns":
-        """Some of the events."""
-        return EventColumns(*(chosen_rows(column, wanted, scratch) for column in self.columns))
-
-
-def columns_of_events(chunk: Any) -> tuple[Any, Any]:
-    """The users and the categories of a chunk of events."""
-    if isinstance(chunk, EventColumns):
-        return chunk.columns
-    return [event.user for event in chunk], [event.category for event in chunk]
+        users, categories = side_by_side(chunk)
+        return self.users.unchecked(users, scratch), self.categories.codes(categories, scratch)
 
 
 def _aligned(users: list[Chunk], categories: list[Chunk]) -> list[Chunk]:
@@ -324,7 +293,7 @@ def _aligned(users: list[Chunk], categories: list[Chunk]) -> list[Chunk]:
             code="categories-length",
         )
     ends = sorted({0, *_ends(users), *_ends(categories)})
-    return [EventColumns(_cut(users, start, end), _cut(categories, start, end)) for start, end in pairwise(ends)]
+    return [SideBySide(_cut(users, start, end), _cut(categories, start, end)) for start, end in pairwise(ends)]
 
 
 def _ends(pieces: list[Chunk]) -> list[int]:

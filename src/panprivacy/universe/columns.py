@@ -74,27 +74,51 @@ class Chunks(NamedTuple):
     pieces: list[Chunk]
 
 
+class SideBySide(Sequence[Any]):
+    """Columns of one length, read as one column of tuples without copying them: ends of edges, users and categories."""
+
+    def __init__(self, *columns: Any) -> None:
+        self.columns: tuple[Any, ...] = columns
+
+    def __len__(self) -> int:
+        return len(self.columns[0])
+
+    def __getitem__(self, rows: Any) -> Any:
+        cut = tuple(column[rows] for column in self.columns)
+        return SideBySide(*cut) if isinstance(rows, slice) else cut
+
+    def chosen(self, wanted: NDArray[np.bool_], scratch: Scratch) -> "SideBySide":
+        """Some of the rows."""
+        return SideBySide(*(chosen_rows(column, wanted, scratch) for column in self.columns))
+
+
+def side_by_side(chunk: Any) -> tuple[Any, Any]:
+    """The two columns of a chunk of pairs."""
+    if isinstance(chunk, SideBySide):
+        first, second = chunk.columns
+        return first, second
+    return [row[0] for row in chunk], [row[1] for row in chunk]
+
+
 # --- batches and chunks -------------------------------------------------------------------------------------------
 
 
 def batches(ids: object) -> Iterator[list[Chunk]]:
     """Yield the batches in `ids`, each a list of pieces of known length."""
-    pieces = ids.pieces if isinstance(ids, Chunks) else pieces_of(ids)
+    pieces = pieces_of(ids)
     if pieces is not None:
         yield pieces
         return
     if is_stream(ids):
-        columns = streamed(ids)
-        with EventCounter(columns) as counter:
-            for column in columns:
-                yield pieces_of(column) or []
-                counter.advance(len(column))
+        name = only_name(ids)
+        for batch in _batches_of(ids, [name]):
+            yield pieces_of(batch[name]) or []
         return
     iterator = iter(check_many(ids))
     with EventCounter(ids) as counter:
-        while batch := list(islice(iterator, ITERATOR_BATCH)):
-            yield [batch]
-            counter.advance(len(batch))
+        while taken := list(islice(iterator, ITERATOR_BATCH)):
+            yield [taken]
+            counter.advance(len(taken))
 
 
 def check_many(ids: object) -> Iterable[Any]:
@@ -122,6 +146,8 @@ def pieces_of(ids: object, what: str = "ids") -> list[Chunk] | None:
 
     `what` is the noun for the values of the column, if one of its errors needs it.
     """
+    if isinstance(ids, Chunks):
+        return ids.pieces
     if not isinstance(ids, np.ndarray):
         if is_stream(ids):
             return None
@@ -130,10 +156,8 @@ def pieces_of(ids: object, what: str = "ids") -> list[Chunk] | None:
     if isinstance(ids, np.ndarray) and ids.ndim:
         refuse_missing(int(ids.mask.sum()) if isinstance(ids, np.ma.MaskedArray) else 0)
         return [ids]
-    if is_polars(ids):
-        return _of_polars(ids)
-    if is_arrow(ids):
-        return _of_arrow(ids, what)
+    if is_polars(ids) or is_arrow(ids):
+        return _of_polars(ids) if is_polars(ids) else _of_arrow(ids, what)
     if isinstance(ids, Sequence) and not isinstance(ids, str | bytes):
         return [list(ids) if isinstance(ids, deque) else ids]  # a deque cannot be cut
     return None
@@ -152,8 +176,7 @@ def plain_column(ids: Any, what: str = "ids") -> Any:
             f"a {type(ids).__name__} is no column of ids: pass one, such as list(it) or it['user']", code="not-a-column"
         )
     if is_frame(ids):
-        (name,) = _only_name(ids)
-        ids = ids[name]
+        ids = ids[only_name(ids)]
     return _of_pandas(ids, what) if is_pandas(ids) else ids
 
 
@@ -169,14 +192,6 @@ def is_stream(ids: object) -> bool:
     if _library(ids) == "polars":
         return hasattr(ids, "collect_batches")
     return hasattr(ids, "read_next_batch") or (_library(ids) == "duckdb" and hasattr(ids, "__arrow_c_stream__"))
-
-
-def streamed(ids: Any) -> Iterator[Any]:
-    """The only column of each batch of a stream."""
-    (name,) = _only_name(ids)
-    if _library(ids) == "polars":
-        return (frame[name] for frame in ids.collect_batches(maintain_order=True))
-    return (batch.column(0) for batch in _reader(ids))
 
 
 def chosen_columns(ids: Any, *names: str) -> list[Any]:
@@ -220,9 +235,15 @@ def named_columns(
         needed = "two names, the source and the target of edges" if pairs else "the name of one column"
         raise InvalidType(f"column= is {needed}", code="column-name")
     _check_names(frame, (*ends, *others))
+    parts: Iterable[Any] = [frame]
     if is_stream(frame):
-        _refuse_columns_beside(categories, time)
-    for part in _parts(frame, (*ends, *others)):
+        if any(hasattr(each, "__iter__") and not isinstance(each, str | bytes) for each in (categories, time)):
+            raise InvalidType(  # its batches have other lengths than a column beside it
+                "a lazy frame, a reader or a relation comes in batches: categories and time are names of its columns",
+                code="column-beside-stream",
+            )
+        parts = _batches_of(frame, (*ends, *others))
+    for part in parts:
         named = tuple(part[name] for name in ends)
         yield Named(
             named if pairs else named[0],
@@ -242,31 +263,17 @@ def _check_names(ids: Any, names: Sequence[str]) -> None:
             raise InvalidValue(f"there are {there.count(name)} columns {name!r}: rename one", code="column-twice")
 
 
-def _refuse_columns_beside(*others: Any) -> None:
-    """Refuse a column beside a stream, whose batches have other lengths."""
-    if any(hasattr(other, "__iter__") and not isinstance(other, str | bytes) for other in others):
-        raise InvalidType(
-            "a lazy frame, a reader or a relation comes in batches: categories and time are names of its columns",
-            code="column-beside-stream",
-        )
-
-
-def _parts(frame: Any, names: Sequence[str]) -> Iterator[Any]:
-    """The frame, or each batch of a stream, with at least these columns."""
-    if not is_stream(frame):
-        yield frame
-        return
-    if _library(frame) == "polars":
-        parts = frame.select(list(dict.fromkeys(names))).collect_batches(maintain_order=True)
-    elif _library(frame) == "duckdb":
-        quoted = ('"' + name.replace('"', '""') + '"' for name in dict.fromkeys(names))
-        parts = _reader(frame.select(", ".join(quoted)))
-    else:
-        parts = _reader(frame)
-    with EventCounter(iter(parts)) as counter:
-        for part in parts:
-            yield part
-            counter.advance(len(part))
+def _batches_of(ids: Any, names: Iterable[str]) -> Iterator[Any]:
+    """The batches of a stream, with at least these columns."""
+    names = list(dict.fromkeys(names))
+    if _library(ids) == "duckdb":
+        ids = ids.select(", ".join('"' + name.replace('"', '""') + '"' for name in names))
+    polars = _library(ids) == "polars"
+    found = iter(ids.select(names).collect_batches(maintain_order=True) if polars else _reader(ids))
+    with EventCounter(found) as counter:
+        for batch in found:
+            yield batch
+            counter.advance(len(batch))
 
 
 def names_of(ids: Any) -> list[str]:
@@ -283,7 +290,8 @@ def _reader(ids: Any) -> Any:
     return ids if _library(ids) == "pyarrow" else pa.RecordBatchReader.from_stream(ids)
 
 
-def _only_name(ids: Any) -> list[str]:
+def only_name(ids: Any) -> str:
+    """The name of the only column of a frame or a stream."""
     names = names_of(ids)
     if len(names) != 1:
         ways = {"duckdb": "relation.select('user')", "pyarrow": "table.select(['user'])", "pandas": "frame['user']"}
@@ -293,7 +301,7 @@ def _only_name(ids: Any) -> list[str]:
             f"pass it alone, {way}",
             code="not-a-column",
         )
-    return names
+    return names[0]
 
 
 def _library(ids: object) -> str:

@@ -1,6 +1,5 @@
 """Ids as 64-bit words, which is all that the kernels take; and where a hash stands in a list of hashes."""
 
-from abc import ABC, abstractmethod
 from enum import IntEnum
 from typing import Any, TypeAlias
 
@@ -8,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panprivacy.errors import InvalidType
-from panprivacy.memory.scratch import Scratch, mask
+from panprivacy.memory.scratch import Scratch
 from panprivacy.universe import lookup_kernels as kernels
 from panprivacy.universe.columns import floats_refused, refuse_floats, refuse_missing
 
@@ -118,30 +117,6 @@ def integers(chunk: Any, scratch: Scratch) -> NDArray[np.integer]:
 
 NOT_THERE = 2**64 - 1
 """Stands for the position of a hash, a user or an edge that is not in the universe."""
-
-
-class LookedUp(ABC):
-    """A universe that has to look every user up: that is the check, too."""
-
-    KERNELS = ("universe.lookup_kernels",)
-
-    @abstractmethod
-    def places(self, chunk: Any, scratch: Scratch) -> tuple[Words, int]:
-        """The position of each of a chunk of users, `NOT_THERE` for one who is not in it, and how many are not."""
-
-    @abstractmethod
-    def indices(self, chunk: Any, scratch: Scratch) -> Words:
-        """The positions of a chunk of users, or `OutsideUniverse`."""
-
-    def unchecked(self, chunk: Any, scratch: Scratch) -> Words:
-        """The positions of a chunk of users, or `OutsideUniverse`."""
-        return self.indices(chunk, scratch)
-
-    def inside(self, chunk: Any) -> NDArray[np.bool_]:
-        """Whether each user of a chunk is in the universe."""
-        with Scratch() as scratch:
-            places = self.places(chunk, scratch)[0]
-            return np.not_equal(places, NOT_THERE, out=mask(len(places)))
 
 
 class HashIndex:

@@ -24,6 +24,7 @@ from panprivacy.memory.scratch import Scratch
 from panprivacy.universe import lookup_kernels as kernels
 from panprivacy.universe.columns import floats_refused, is_arrow, is_polars, refuse_floats
 from panprivacy.universe.integers import Lookup, TooLarge, Words, as_words
+from panprivacy.universe.range import Universe
 
 _WORD = 2**64
 _MASK = _WORD - 1
@@ -35,12 +36,13 @@ INTEGERS, TEXT = "integers", "text"
 
 
 @dataclass(frozen=True)
-class OpenUniverse:
+class OpenUniverse(Universe):
     """Every integer of 64 bits, every text, bytes and `UUID` is a user; its position is its hash under a key.
 
     Where `ids` declares that ids are integers, or that they are text (as bytes and UUIDs are), others are refused.
     """
 
+    size = _WORD
     lookup = Lookup.HASHED
     KERNELS = ("universe.lookup_kernels",)
 
@@ -56,11 +58,6 @@ class OpenUniverse:
         keys = tuple(int.from_bytes(digest[i : i + 8], "little") for i in (0, 8, 16))
         object.__setattr__(self, "_keys", keys)
         object.__setattr__(self, "_mixers", tuple(map(np.uint64, keys[:2])))
-
-    @property
-    def size(self) -> int:
-        """How many hashes there are."""
-        return _WORD
 
     def as_column(self, ids: Any) -> Any:
         """Arrow's UUIDs are 16 bytes each: read them as what they stand for. All else is one column already."""
@@ -81,6 +78,10 @@ class OpenUniverse:
             self._check_declared(TEXT, [user])
             return xxhash.xxh3_64_intdigest(user, self._keys[2])
         raise _no_id(type(user).__name__)
+
+    def places(self, chunk: Any, scratch: Scratch) -> tuple[Words, int]:
+        """The hashes of a chunk of users; an id that is none is refused."""
+        return self.indices(chunk, scratch), 0
 
     def indices(self, chunk: Any, scratch: Scratch) -> Words:
         """The hashes of a chunk of users."""
@@ -103,14 +104,10 @@ class OpenUniverse:
                 raise _no_id(f"a column of {chunk.dtype}")
         return self._hash_listed(chunk, scratch)
 
-    unchecked = indices  # looking a user up is the check
-
     def inside(self, chunk: Any) -> NDArray[np.bool_]:
-        """Everybody is in the open universe."""
         return np.ones(len(chunk), dtype=np.bool_)
 
     def describe(self) -> str:
-        """What the universe is, in a few words."""
         return f"any {self.ids or 'ids'}"
 
     def _hash_listed(self, ids: Sequence[Any], scratch: Scratch) -> Words:

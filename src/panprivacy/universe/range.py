@@ -1,5 +1,6 @@
-"""The universe 0..N-1."""
+"""What a universe is, and the simplest one, 0..N-1."""
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from operator import index
 from typing import Any
@@ -12,57 +13,84 @@ from panprivacy.errors import InvalidType, InvalidValue, OutsideUniverse
 from panprivacy.memory.scratch import Scratch, mask
 from panprivacy.universe import kernels
 from panprivacy.universe.columns import floats_refused
-from panprivacy.universe.integers import Lookup, TooLarge, Words, as_words
+from panprivacy.universe.integers import NOT_THERE, Lookup, TooLarge, Words, as_words
 
 _HALF = 2**31  # read as unsigned, a negative number of 32 bits is not below this
 
-_NAMED = 3
-"""How many ids an error names."""
+_NAMED = 3  # ids that an error names
+
+
+class Universe(ABC):
+    """The users there could be, each with a position below `size`."""
+
+    size: int
+    """How many users there could be."""
+    lookup: Lookup
+    """How long it takes to find the position of a user."""
+
+    def as_column(self, ids: Any) -> Any:
+        """Bring ids as they were given into one column, in a form that `batches` can cut by rows."""
+        return ids
+
+    @abstractmethod
+    def index(self, user: Any) -> int:
+        """The position of one user, or `OutsideUniverse`."""
+
+    @abstractmethod
+    def places(self, chunk: Any, scratch: Scratch) -> tuple[Words, int]:
+        """The position of each of a chunk of users, beyond the last for one who is outside, and how many are."""
+
+    def _outside(self, named: list[Any], wrong: int) -> OutsideUniverse:
+        """The error that names some of the ids outside."""
+        return outside_of(named, wrong, self.describe())
+
+    @abstractmethod
+    def describe(self) -> str:
+        """What the universe is, in a few words."""
+
+    def indices(self, chunk: Any, scratch: Scratch) -> Words:
+        """The positions of a chunk of users, or `OutsideUniverse`."""
+        places, wrong = self.places(chunk, scratch)
+        if wrong:
+            raise self._outside(first_of(chunk, (int(place) >= self.size for place in places)), wrong)
+        return places
+
+    def unchecked(self, chunk: Any, scratch: Scratch) -> Words:
+        """`indices`, but a user outside the universe may have a position outside it, which the slots then refuse."""
+        return self.indices(chunk, scratch)
+
+    def inside(self, chunk: Any) -> NDArray[np.bool_]:
+        """Whether each user of a chunk is in the universe."""
+        with Scratch() as scratch:
+            places = self.places(chunk, scratch)[0]
+            return np.less(places, np.uint64(self.size), out=mask(len(places)))
 
 
 @dataclass(frozen=True)
-class Range:
+class Range(Universe):
     """The users 0..size-1, each known by its number."""
 
     size: int
     lookup = Lookup.DIRECT
 
-    def as_column(self, ids: Any) -> Any:
-        """Numbers are one column already."""
-        return ids
-
     def index(self, user: Any) -> int:
-        """The position of one user."""
         number = user if type(user) is int else integer(user)
         if 0 <= number < self.size:
             return number
         raise self._outside([number], 1)
 
-    def indices(self, chunk: Any, scratch: Scratch) -> Words:
-        """The positions of a chunk of users: their numbers."""
+    def places(self, chunk: Any, scratch: Scratch) -> tuple[Words, int]:
         words = self.unchecked(chunk, scratch)
-        wrong = kernels.count_outside(words, self.size)
-        if wrong:
-            raise self._outside(first_of(chunk, (int(word) >= self.size for word in words)), wrong)
-        return words
+        return words, kernels.count_outside(words, self.size)
 
     def unchecked(self, chunk: Any, scratch: Scratch) -> Words:
-        """The positions of a chunk of users; numbers outside the universe stay as they are, for slots to refuse."""
         try:
             return as_words(chunk, scratch, narrow=self.size <= _HALF)[0]
-        except TooLarge as error:
-            raise self._outside([chunk[error.row]], 1) from None
-
-    def inside(self, chunk: Any) -> NDArray[np.bool_]:
-        """Whether each user of a chunk is in the universe."""
-        with Scratch() as scratch:
-            try:
-                words = as_words(chunk, scratch)[0]
-                return np.less(words, np.uint64(self.size), out=mask(len(words)))
-            except TooLarge:
-                found = mask(len(chunk))
-                found[:] = [0 <= int(user) < self.size for user in chunk]
-                return found
+        except TooLarge:
+            words: Words = scratch.empty("words", len(chunk), np.uint64)
+            for row, user in enumerate(chunk):
+                words[row] = user if 0 <= user < self.size else NOT_THERE
+            return words
 
     def _outside(self, named: list[Any], wrong: int) -> OutsideUniverse:
         return outside_of(named, wrong, f"the universe 0..{self.size - 1}")
@@ -80,7 +108,6 @@ class Range:
         return Range(more.__index__())
 
     def describe(self) -> str:
-        """What the universe is, in a few words."""
         return f"{self.size:,} users"
 
 

@@ -9,8 +9,8 @@ from panprivacy.checks import shown
 from panprivacy.errors import InvalidType, InvalidValue, OutsideUniverse
 from panprivacy.memory.scratch import Scratch
 from panprivacy.universe import Edges, Universe, Users
-from panprivacy.universe.categories import CategorizedEvents, columns_of_events
-from panprivacy.universe.columns import Chunk, chosen_rows, chunks, is_arrow, is_polars, refuse_missing
+from panprivacy.universe.categories import CategorizedEvents
+from panprivacy.universe.columns import Chunk, chosen_rows, chunks, is_arrow, is_polars, refuse_missing, side_by_side
 from panprivacy.universe.edges import ends_of
 from panprivacy.universe.open import OpenUniverse
 
@@ -53,7 +53,7 @@ class StrangerFilter:
             chunk = list(cut) if isinstance(cut, tuple) else cut  # two columns would be a tuple
             ids, universe = chunk, events
             if isinstance(events, CategorizedEvents):
-                ids, universe = columns_of_events(chunk)[0], events.users
+                ids, universe = side_by_side(chunk)[0], events.users
             wanted = self.mask(universe, ids, scratch)
             kept.append(chosen_rows(chunk, wanted, scratch))
         if any(map(len, pieces)):

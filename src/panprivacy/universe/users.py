@@ -22,15 +22,15 @@ from panprivacy.universe.columns import (
     is_polars,
     is_stream,
     is_wide,
+    only_name,
     plain_column,
     refuse_floats,
     refuse_missing,
-    streamed,
 )
 from panprivacy.universe.groups import Groups, in_runs, label_column
-from panprivacy.universe.integers import NOT_THERE, HashIndex, LookedUp, Lookup, TooLarge, Words, as_words
+from panprivacy.universe.integers import NOT_THERE, HashIndex, Lookup, TooLarge, Words, as_words
 from panprivacy.universe.open import OpenUniverse
-from panprivacy.universe.range import first_of, integer, outside_of
+from panprivacy.universe.range import Universe, first_of, integer, outside_of
 from panprivacy.universe.spelling import (
     SPELLINGS,
     Respelled,
@@ -54,7 +54,7 @@ _NAMES = {"int": "integers of 64 bits", "str": "text", "bytes": "bytes", "any": 
 _TYPES = {"int": int, "str": str, "bytes": bytes}
 
 
-class Users(LookedUp):
+class Users(Universe):
     """The users are these, and no others.
 
     `ids` is a list, a set, an array, a Polars or Arrow column, a `column` of a frame, of a DuckDB relation or of an
@@ -90,6 +90,7 @@ class Users(LookedUp):
     """
 
     lookup = Lookup.SEARCHED
+    KERNELS = ("universe.lookup_kernels",)
 
     def __init__(
         self,
@@ -209,15 +210,10 @@ class Users(LookedUp):
         sizes = self.groups.sizes.tolist()
         return [label for label, size in zip(self.groups.labels, sizes, strict=True) for _ in range(size)]
 
-    def as_column(self, ids: Any) -> Any:
-        """Listed ids are one column already."""
-        return ids
-
     def index(self, user: Any) -> int:
-        """The position of one user."""
         place = self._place(integer(user) if self._kind == "int" else user)
         if place < 0:
-            raise outside_of([shown(user)], 1, self._told([user]))
+            raise self._outside([user], 1)
         return place
 
     def respelled(self, user: Any) -> Respelled | None:
@@ -254,6 +250,9 @@ class Users(LookedUp):
         with Scratch() as scratch:
             return HashIndex(*_hashes_of(normalized(self._listed, SPELLINGS).unique(), scratch))
 
+    def _outside(self, named: list[Any], wrong: int) -> OutsideUniverse:
+        return outside_of([shown(user) for user in named], wrong, self._told(named))
+
     def _told(self, strangers: list[Any]) -> str:
         """What strangers are outside of, and how the list spells one of them."""
         for user in strangers:
@@ -287,19 +286,9 @@ class Users(LookedUp):
         return place if self._listed[place] == user else -1
 
     def describe(self) -> str:
-        """What the universe is, in a few words."""
         return f"{self.size:,} listed users{in_groups(self.groups)}"
 
-    def indices(self, chunk: Any, scratch: Scratch) -> Words:
-        """The positions of a chunk of users."""
-        places, missing = self.places(chunk, scratch)
-        if missing:
-            strangers = first_of(chunk, (int(place) == NOT_THERE for place in places))
-            raise outside_of([shown(user) for user in strangers], missing, self._told(strangers))
-        return places
-
     def places(self, chunk: Any, scratch: Scratch) -> tuple[Words, int]:
-        """The position of each of a chunk of users, `NOT_THERE` for one who is not listed, and how many are not."""
         if self._kind == "int":
             try:
                 return self._places_of_integers(*as_words(chunk, scratch), scratch)
@@ -408,7 +397,7 @@ def _column(ids: Any) -> "pl.Series | list[Hashable]":
     import polars as pl
 
     if is_stream(ids):
-        ids = pl.concat([pl.Series(part) for part in streamed(ids)] or [pl.Series([], dtype=pl.String)])
+        (ids,) = chosen_columns(ids, only_name(ids))
     ids = plain_column(ids)
     refuse_floats(ids)
     if is_polars(ids) or is_arrow(ids) or (isinstance(ids, np.ndarray) and ids.dtype != object):
