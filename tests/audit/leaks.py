@@ -163,8 +163,8 @@ def only_shards_that_are_touched() -> None:
 
     redrawn = ShardedBits._redrawn
 
-    def redraw_touched(self: Any, shard: Any, touched: Any, *arguments: Any, **options: Any) -> Any:
-        return redrawn(self, shard, touched, *arguments, **options) if len(touched.slots) else None
+    def redraw_touched(self: Any, shard: Any, deleted: Any, touched: Any, *arguments: Any, **options: Any) -> Any:
+        return redrawn(self, shard, deleted, touched, *arguments, **options) if len(touched.slots) else None
 
     ShardedBits._redrawn = redraw_touched  # type: ignore[method-assign]
 

@@ -55,7 +55,7 @@ class SlotMarks:
         A refused batch leaves no mark; of an iterator, which is taken in chunks, the last chunk leaves none.
         """
         self._check_open()
-        with self._turn, self._bits.fed_to(_Into(self.marks)):
+        with self._turn, self._bits.fed_to(self.marks):
             self._est.update_many(ids, categories, column=column, skip_outside=skip_outside)
 
     def packed(self, number: int = 0) -> NDArray[np.uint8]:
@@ -82,17 +82,6 @@ class SlotMarks:
         wipe_stack()
 
 
-class _Into:
-    """Marks slots, whatever is to be done with them."""
-
-    def __init__(self, marks: Marks) -> None:
-        self._marks = marks
-        self.restored_on_error = marks.restored_on_error
-
-    def add(self, slots: NDArray[np.unsignedinteger], *, remove: bool) -> None:  # noqa: ARG002
-        self._marks.add(slots)
-
-
 class Received:
     """What some shards have to take, as it comes in from processes that gathered: `StateFolder.receive` makes one.
 
@@ -104,11 +93,7 @@ class Received:
     ) -> None:
         self._header, self._bits, self._coins, self._batch = header, bits, coins, batch
         numbers = [check_part(number, header.shards) for number in shards]
-        self._marks = {number: bits.cells.marks(self._size(number)) for number in numbers}
-
-    def _size(self, number: int) -> int:
-        first, end = self._bits.bounds(number)
-        return end - first
+        self._marks = {number: bits.cells.marks(bits.size_of(number)) for number in numbers}
 
     def add(self, packed: Any) -> None:
         """Add what `SlotMarks.packed` packed for one of these shards: an array, bytes or another buffer."""
@@ -124,7 +109,7 @@ class Received:
         """Note it in each of these shards, one after the other."""
         for number, marks in self._marks.items():
             with Scratch() as scratch:
-                touched = marks.between(0, self._size(number), scratch)
+                touched = marks.between(0, self._bits.size_of(number), scratch)
                 self._bits.redraw_in(number, touched, self._coins, batch=self._batch, remove=remove)
 
     def wipe(self) -> None:
@@ -151,7 +136,7 @@ class Pending:
         self._marks, self._gone = bits.cells.marks_of_both(bits.size)
         self._any = False
 
-    def add(self, slots: NDArray[np.unsignedinteger], *, remove: bool) -> None:
+    def add(self, slots: NDArray[np.unsignedinteger], *, remove: bool = False) -> None:
         """Mark slots."""
         (self._marks.delete if remove else self._marks.insert)(slots, self._gone)
         self._any = True
@@ -171,7 +156,7 @@ class Pending:
         """Bring what was fed since the last time to the shards; when this returns, it is on disk."""
         if self._any or batch is not None:
             self._prepare()
-            self._bits.redraw_marked(self._marks, self._coins, batch=batch, remove=False, gone=self._gone)
+            self._bits.redraw_marked(self._marks, self._gone, self._coins, batch=batch)
             self.wipe()
             self._any = False
 

@@ -1,6 +1,6 @@
 """`StateFolder`: one estimator in a folder, fed and released from many processes."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -165,22 +165,22 @@ class StateFolder(ownership.Locked):
         as it is. A number that is lower than the last one is refused, and so is the next batch until all shards have
         the one before: of two batches of one writer at the same time, one is refused.
         """
-        self._take(ids, categories, batch, remove=False, **rows)
+        self._take(self._ledger.est.update_many, ids, categories, batch, rows)
 
     def remove_many(
         self, ids: Ids, categories: Any = None, *, batch: BatchLike = None, **rows: Unpack[RowOptions]
     ) -> None:
         """Note that these users were deleted; takes what `update_many` takes."""
-        if not self._ledger.est.TRAITS.removes:
-            self._ledger.est.remove_many(ids)  # which says why not
-        self._take(ids, categories, batch, remove=True, **rows)
+        self._take(self._ledger.est.remove_many, ids, categories, batch, rows)
 
-    def _take(self, ids: Ids, categories: Any, batch: BatchLike, *, remove: bool, **rows: Unpack[RowOptions]) -> None:
+    def _take(
+        self, feed: Callable[..., None], ids: Ids, categories: Any, batch: BatchLike, rows: Mapping[str, Any]
+    ) -> None:
         which = self._identified(batch)
-        with self._lock, self.gather() as gathered:
-            gathered.add(ids, categories, **rows)
-            self._ledger.read()
-            self._ledger.bits.redraw_marked(gathered.marks, self._coins, batch=which, remove=remove)
+        with self._lock, self.pending() as pending:
+            feed(ids, categories, **rows)
+            pending.expect()
+            pending.write(which)
 
     @contextmanager
     def gather(self) -> Iterator[SlotMarks]:
@@ -340,8 +340,7 @@ class StateFolder(ownership.Locked):
             self._ledger.read()
             number = check_part(number, self.shards)
             self._ledger.bits.replace(number, self._coins)
-        first, end = self._ledger.bits.bounds(number)
-        return (end - first) / self._ledger.bits.size
+        return self._ledger.bits.size_of(number) / self._ledger.bits.size
 
     @property
     def shards_behind(self) -> int:
@@ -403,8 +402,8 @@ class StateFolder(ownership.Locked):
 
     def empty_shard(self, number: int) -> tuple[int, Any]:
         """The first slot of a shard, and a table of zeros of its size, for auditors that look for its bits."""
-        first, end = self._ledger.bits.bounds(number)
-        return first, self._ledger.bits.cells.empty(end - first)
+        bits = self._ledger.bits
+        return bits.bounds(number)[0], bits.cells.empty(bits.size_of(number))
 
     @property
     def shards(self) -> int:

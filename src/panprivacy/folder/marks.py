@@ -9,6 +9,7 @@ service use one format (docs/how-to/scale.md). A set says which users are in a b
 """
 
 import struct
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -139,35 +140,54 @@ class Touched(NamedTuple):
     times: NDArray[np.uint16] | None
 
 
-class Marks(Protocol):
-    """What slots are marked in."""
+class Taker(Protocol):
+    """Takes the slots that events touch."""
 
-    def add(self, slots: NDArray[np.unsignedinteger]) -> None:
-        """Mark these slots; `IndexError` if one is outside."""
+    def add(self, slots: NDArray[np.unsignedinteger], *, remove: bool = False) -> None:
+        """Take these slots, which are touched by insertions or by deletions; `IndexError` if one is outside."""
 
-    def insert(self, slots: NDArray[np.unsignedinteger], gone: Self) -> None:
-        """Mark these slots by insertions, after all events marked here and in `gone`; `IndexError` as in `add`."""
+    def restored_on_error(self) -> AbstractContextManager[object]:
+        """Go back to what was taken before if anything goes wrong."""
 
-    def delete(self, slots: NDArray[np.unsignedinteger], gone: Self) -> None:
-        """The same by deletions. Those that take no insertion back are marked in `gone`, which is written first."""
 
-    def between(self, first: int, end: int, scratch: Scratch) -> Touched:
-        """The marked slots from `first` up to `end`, counted from `first`."""
+class Marks(ABC):
+    """What slots are marked in, whatever is to be done with them: a `Taker`."""
 
     TIMES: ClassVar[int]
     """Bytes that tell how often a slot is touched."""
+    words: NDArray[np.uint64]
 
+    @abstractmethod
+    def add(self, slots: NDArray[np.unsignedinteger], *, remove: bool = False) -> None:
+        """Mark these slots; `IndexError` if one is outside."""
+
+    @abstractmethod
+    def insert(self, slots: NDArray[np.unsignedinteger], gone: Self) -> None:
+        """Mark these slots by insertions, after all events marked here and in `gone`; `IndexError` as in `add`."""
+
+    @abstractmethod
+    def delete(self, slots: NDArray[np.unsignedinteger], gone: Self) -> None:
+        """The same by deletions. Those that take no insertion back are marked in `gone`, which is written first."""
+
+    @abstractmethod
+    def between(self, first: int, end: int, scratch: Scratch) -> Touched:
+        """The marked slots from `first` up to `end`, counted from `first`."""
+
+    @abstractmethod
     def packed(self, first: int, end: int, head: int, scratch: Scratch) -> tuple[int, NDArray[np.uint8]]:
         """The same as bytes, behind room for a head: how they are packed, and all of it."""
 
+    @abstractmethod
     def add_packed(self, form: int, marked: NDArray[np.uint8], first: int, end: int) -> None:
         """Mark what was packed elsewhere, of the slots from `first` up to `end`; nothing if that is malformed."""
 
     def restored_on_error(self) -> AbstractContextManager[None]:
         """Put the marks back as they were if anything goes wrong."""
+        return Restored(self.words)
 
     def wipe(self) -> None:
         """Forget everything; these can then be used again."""
+        wipe(self.words)
 
 
 class Marked(Marks):
@@ -177,57 +197,50 @@ class Marked(Marks):
 
     def __init__(self, size: int) -> None:
         self._table = Table.empty(size)
+        self.words = self._table.words
 
-    def add(self, slots: NDArray[np.unsignedinteger]) -> None:
-        if not table_kernels.touch(self._table.words, np.uint64(self._table.size), slots):
+    def add(self, slots: NDArray[np.unsignedinteger], *, remove: bool = False) -> None:  # noqa: ARG002
+        if not table_kernels.touch(self.words, np.uint64(self._table.size), slots):
             raise IndexError(f"a slot is outside this table of {self._table.size}")
 
     def insert(self, slots: NDArray[np.unsignedinteger], gone: Self) -> None:
         """Mark slots by an insertion: of a bit, the last event counts."""
         self.add(slots)
-        kernels.untouch(gone._table.words, slots)
+        kernels.untouch(gone.words, slots)
 
     def delete(self, slots: NDArray[np.unsignedinteger], gone: Self) -> None:
         gone.insert(slots, self)
 
     def between(self, first: int, end: int, scratch: Scratch) -> Touched:
         slots = scratch.empty("touched", self._table.ones(first, end), np.uint64)
-        table_kernels.touched_in(self._table.words, first, end, slots)
+        table_kernels.touched_in(self.words, first, end, slots)
         return Touched(slots, None)
 
     def packed(self, first: int, end: int, head: int, scratch: Scratch) -> tuple[int, NDArray[np.uint8]]:
         """The same as bytes: four for a slot, or a bit for each."""
         listed, each = kernels.SLOT * self._table.ones(first, end), 8 * Table.words_for(end - first)
-        if listed < each and end - first < _LARGEST_LISTED:
-            octets = scratch.own(np.empty(head + listed, dtype=np.uint8))
+        form, octets = _room(listed, each, end - first, head, scratch)
+        if form == LISTED:
             kernels.pack_slots(self.between(first, end, scratch).slots, octets[head:])
-            return LISTED, octets
-        octets = scratch.own(np.empty(head + each, dtype=np.uint8))
-        part = self._table.cut(first, end)
-        try:
-            octets[head:] = part.words.view(np.uint8)
-        finally:
-            part.wipe()
-        return EACH, octets
+        else:
+            part = self._table.cut(first, end)
+            try:
+                octets[head:] = part.words.view(np.uint8)
+            finally:
+                part.wipe()
+        return form, octets
 
     def add_packed(self, form: int, marked: NDArray[np.uint8], first: int, end: int) -> None:
-        words = self._table.words
         if form == LISTED and kernels.are_rising(marked, kernels.SLOT, end - first):
-            kernels.touch_listed(words, first, marked)
+            kernels.touch_listed(self.words, first, marked)
         elif form == EACH and len(marked) == 8 * Table.words_for(end - first):
             with Scratch() as scratch:
                 bits = _aligned(marked, scratch).view(np.uint64)
                 if has_bits_beyond(bits, end - first):
                     raise _no_marks(end - first)
-                table_kernels.copy_bits(words, first, bits, end - first)
+                table_kernels.copy_bits(self.words, first, bits, end - first)
         else:
             raise _no_marks(end - first)
-
-    def restored_on_error(self) -> AbstractContextManager[None]:
-        return self._table.restored_on_error()
-
-    def wipe(self) -> None:
-        self._table.wipe()
 
 
 class Tallied(Marks):
@@ -236,17 +249,16 @@ class Tallied(Marks):
     TIMES: ClassVar[int] = kernels.SLOT_AND_TIMES - kernels.SLOT
 
     def __init__(self, size: int, up_to: int) -> None:
-        self._words = bit_pages(-(-size // 4))
-        self._times = self._words.view(np.uint16)[:size]
+        self.words = bit_pages(-(-size // 4))
+        self._times = self.words.view(np.uint16)[:size]
         self._up_to = up_to
 
-    def add(self, slots: NDArray[np.unsignedinteger]) -> None:
+    def add(self, slots: NDArray[np.unsignedinteger], *, remove: bool = False) -> None:  # noqa: ARG002
         """Count every slot once more."""
         if not kernels.tally(self._times, len(self._times), self._up_to, slots):
             raise IndexError(f"a slot is outside this table of {len(self._times)}")
 
     def insert(self, slots: NDArray[np.unsignedinteger], gone: Self) -> None:  # noqa: ARG002 - deletions come first
-        """Count every slot once more."""
         self.add(slots)
 
     def delete(self, slots: NDArray[np.unsignedinteger], gone: Self) -> None:
@@ -263,13 +275,12 @@ class Tallied(Marks):
     def packed(self, first: int, end: int, head: int, scratch: Scratch) -> tuple[int, NDArray[np.uint8]]:
         """The same as bytes: six for a slot that is touched, or two for each."""
         listed, each = kernels.SLOT_AND_TIMES * kernels.tallied(self._times, first, end), 2 * (end - first)
-        if listed < each and end - first < _LARGEST_LISTED:
-            octets = scratch.own(np.empty(head + listed, dtype=np.uint8))
+        form, octets = _room(listed, each, end - first, head, scratch)
+        if form == LISTED:
             kernels.pack_tally(*self.between(first, end, scratch), octets[head:])
-            return LISTED, octets
-        octets = scratch.own(np.empty(head + each, dtype=np.uint8))
-        octets[head:] = self._times[first:end].view(np.uint8)
-        return EACH, octets
+        else:
+            octets[head:] = self._times[first:end].view(np.uint8)
+        return form, octets
 
     def add_packed(self, form: int, marked: NDArray[np.uint8], first: int, end: int) -> None:
         times = self._times[first:end]
@@ -280,11 +291,11 @@ class Tallied(Marks):
         else:
             raise _no_marks(end - first)
 
-    def restored_on_error(self) -> AbstractContextManager[None]:
-        return Restored(self._words)
 
-    def wipe(self) -> None:
-        wipe(self._words)
+def _room(listed: int, each: int, slots: int, head: int, scratch: Scratch) -> tuple[int, NDArray[np.uint8]]:
+    """The shorter one of two forms, by the bytes that they take, and room for it behind a head."""
+    form = LISTED if listed < each and slots < _LARGEST_LISTED else EACH
+    return form, scratch.own(np.empty(head + (listed if form == LISTED else each), dtype=np.uint8))
 
 
 def _aligned(octets: NDArray[np.uint8], scratch: Scratch) -> NDArray[np.uint8]:
@@ -338,30 +349,10 @@ class Cells:
         many = _MOST_TIMES // self.up_to * self.up_to
         return Tallied(size, many), Tallied(size, many)
 
-    def redraw(self, table: AnyTable, touched: Touched, pair: Pair, coins: Coins, *, remove: bool) -> None:
-        """Redraw the touched bits, or move every counter as often as it is touched."""
-        threshold = pair.absent if remove else pair.present
-        with Scratch() as scratch:
-            if self.up_to is None:
-                table.redraw(touched.slots, threshold, coins, scratch)
-            else:
-                assert touched.times is not None
-                table.redraw_often(touched.slots, touched.times, threshold, coins, scratch, back=remove)
-
 
 def cells_of(slots: Any) -> Cells:
     """What the slots of an estimator have."""
     return Cells(getattr(slots, "up_to", None))
-
-
-class Taker(Protocol):
-    """Takes the slots that events touch."""
-
-    def add(self, slots: NDArray[np.unsignedinteger], *, remove: bool) -> None:
-        """Take these slots, which are touched by insertions or by deletions; `IndexError` if one is outside."""
-
-    def restored_on_error(self) -> AbstractContextManager[object]:
-        """Go back to what was taken before if anything goes wrong."""
 
 
 class BitsElsewhere:

@@ -263,9 +263,7 @@ class ShardedBits(BitsElsewhere):
 
     # --- events -------------------------------------------------------------------------------------------------
 
-    def redraw_marked(
-        self, marks: Marks, coins: Coins, *, batch: BatchId | None, remove: bool, gone: Marks | None = None
-    ) -> None:
+    def redraw_marked(self, marks: Marks, gone: Marks, coins: Coins, *, batch: BatchId | None) -> None:
         """Redraw marked slots, in one shard after the other; `gone` are slots whose users were deleted before.
 
         A batch with a name is refused before the first shard is written if some of them lack the batch before. So all
@@ -279,9 +277,8 @@ class ShardedBits(BitsElsewhere):
         def redrawn(shard: Shard) -> Shard | None:
             with Scratch() as scratch, Scratch() as more:  # scratch has one array of a name
                 bounds = self.bounds(shard.number)
-                touched = marks.between(*bounds, scratch)
-                deleted = None if gone is None else gone.between(*bounds, more)
-                return self._redrawn(shard, touched, coins, before, batch=batch, remove=remove, deleted=deleted)
+                deleted, touched = gone.between(*bounds, scratch), marks.between(*bounds, more)
+                return self._redrawn(shard, deleted, touched, coins, batch=batch, before=before)
 
         if batch is None and not self.cells.repeatable:
             self._redraw_once(redrawn)
@@ -305,18 +302,18 @@ class ShardedBits(BitsElsewhere):
         self, number: int, touched: Touched, coins: Coins, *, batch: BatchId | None = None, remove: bool = False
     ) -> None:
         """Redraw some slots of one shard, counted from the shard's first, unless it has the batch already."""
-        self._change([number], lambda shard: self._redrawn(shard, touched, coins, None, batch=batch, remove=remove))
+        deleted, inserted = (touched, None) if remove else (None, touched)
+        self._change([number], lambda shard: self._redrawn(shard, deleted, inserted, coins, batch=batch))
 
     def _redrawn(
         self,
         shard: Shard,
-        touched: Touched,
+        deleted: Touched | None,
+        touched: Touched | None,
         coins: Coins,
-        before: Before | None,
         *,
         batch: BatchId | None,
-        remove: bool,
-        deleted: Touched | None = None,
+        before: Before | None = None,
     ) -> Shard | None:
         """A shard after a batch; None if it has the batch already.
 
@@ -334,9 +331,10 @@ class ShardedBits(BitsElsewhere):
             changed = replace(shard, noted=shard.noted.with_batch(batch))  # which may refuse
         changed = self._caught_up(changed, self.redraws, coins)
         pair = self._split.pair_after(changed.redraws)
-        if deleted is not None:
-            self.cells.redraw(shard.table, deleted, pair, coins, remove=True)
-        self.cells.redraw(shard.table, touched, pair, coins, remove=remove)
+        for some, threshold in ((deleted, pair.absent), (touched, pair.present)):
+            if some is not None:
+                with Scratch() as scratch:
+                    shard.table.redraw_often(*some, threshold, coins, scratch, back=some is deleted)
         return changed
 
     def check_whole(self, batch: BatchId) -> Before:
@@ -404,8 +402,7 @@ class ShardedBits(BitsElsewhere):
     def replace(self, number: int, coins: Coins) -> None:
         """Replace a lost or corrupt shard by a new one; `PanPrivacyError` if it is whole."""
         name = shard_name(number)
-        first, end = self.bounds(number)
-        table = self.cells.drawn(end - first, self._split.pair_after(self.redraws), coins)
+        table = self.cells.drawn(self.size_of(number), self._split.pair_after(self.redraws), coins)
         secure = self._header.secure and coins.secure
         shard = Shard(self._header.name, number, self.redraws, secure, table, BatchLog.of_new(self._other_logs(number)))
         try:
@@ -426,6 +423,11 @@ class ShardedBits(BitsElsewhere):
     def bounds(self, number: int) -> tuple[int, int]:
         """Which of the slots a shard has: from the first up to the second."""
         return part_bounds(number, self._header.shards, self.size)
+
+    def size_of(self, number: int) -> int:
+        """How many slots a shard has."""
+        first, end = self.bounds(number)
+        return end - first
 
     def _change(self, numbers: Iterable[int], edit: Callable[[Shard], Shard | None], *, together: bool = False) -> None:
         by_name = {shard_name(number): number for number in numbers}
@@ -454,8 +456,7 @@ class ShardedBits(BitsElsewhere):
 
     def _checked(self, shard: Shard, size: int, number: int) -> Shard:
         """A shard, if it is the one of this number in this folder."""
-        first, end = self.bounds(number)
-        if (shard.name, shard.number, size) != (self._header.name, number, end - first):
+        if (shard.name, shard.number, size) != (self._header.name, number, self.size_of(number)):
             raise CorruptState(f"this is not shard {number} of this folder", code="other-shard")
         return shard
 

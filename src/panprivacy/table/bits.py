@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Protocol, Self, TypeAlias
+from typing import Any, Protocol, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,6 +50,19 @@ class Bits(Protocol):
 
     def redraw(self, slots: Slots, threshold: int, coins: Coins, scratch: Scratch, *, back: bool = False) -> None:
         """Redraw the bits of these slots, each with a coin of its own; `IndexError` if one is outside the table."""
+
+    def redraw_often(
+        self,
+        slots: Slots,
+        times: Any,  # noqa: ARG002 - for counters
+        threshold: int,
+        coins: Coins,
+        scratch: Scratch,
+        *,
+        back: bool = False,
+    ) -> None:
+        """`redraw` of slots that are touched as often as `times` says each: of a bit, the last event counts."""
+        self.redraw(slots, threshold, coins, scratch, back=back)
 
     def flip_each(self, threshold: int, coins: Coins) -> None:
         """Flip every bit with the same probability."""

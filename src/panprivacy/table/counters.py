@@ -133,14 +133,7 @@ class Counters(Bits):
             raise IndexError(f"a slot is outside this table of {self.size}")
 
     def redraw_often(
-        self,
-        slots: NDArray[np.uint64],
-        times: NDArray[np.uint16],
-        threshold: int,
-        coins: Coins,
-        scratch: Scratch,
-        *,
-        back: bool = False,
+        self, slots: Slots, times: Any, threshold: int, coins: Coins, scratch: Scratch, *, back: bool = False
     ) -> None:
         """Count each of these slots as often as `times` says: with the law of `redraw` on repeated slots."""
         flips = scratch.empty("flips", len(slots), np.uint8)
