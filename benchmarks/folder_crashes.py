@@ -226,7 +226,7 @@ def _judge(url: str, tally: Tally, numbered: list[Numbered] | None) -> None:
         tally.show(folder.last.number, _value(folder.last))
     tally.spent_unseen = folder.budget.releases_made - len(tally.shown)
     if numbered is None:
-        table = folder._ledger.bits.gathered()
+        table = folder._bits.gathered()
         there = set(np.flatnonzero(table.bits(0, table.size)).tolist())
         tally.lost = len(tally.acknowledged - there)
     else:
@@ -243,7 +243,7 @@ def _judge_counts(folder: pp.StateFolder, tally: Tally, numbered: list[Numbered]
         for each in range(number + 1):
             np.add.at(expected, writer.batch(each), 1)
     assert expected.max() < 2 * UP_TO, "counters that have gone round twice tell nothing"
-    found = np.array([counter + UP_TO * bit for counter, bit in folder._ledger.bits.gathered().fields()])
+    found = np.array([counter + UP_TO * bit for counter, bit in folder._bits.gathered().fields()])
     tally.lost += int((expected - found).clip(min=0).sum())
     tally.counted_twice = int((found - expected).clip(min=0).sum())
 

@@ -72,8 +72,7 @@ def estimator_of(est: Any) -> Any:
 
     That of a state folder has the plan and the budget; its bits are in files (`folder_table`).
     """
-    held = getattr(getattr(est, "_ledger", None), "est", None)
-    return held or getattr(est, "_density", None) or getattr(est, "open", est)
+    return getattr(est, "_est", None) or getattr(est, "_density", None) or getattr(est, "open", est)
 
 
 def table_of(est: Any) -> Any:
@@ -123,7 +122,7 @@ def observed_of(est: Any) -> Any:
 
 def folder_table(folder: Any) -> Any:
     """The bits of all shards of a state folder, in one table."""
-    return folder._ledger.bits.gathered()
+    return folder._bits.gathered()
 
 
 def set_coins(est: Any, coins: Coins, *, claimed_secure: bool = False) -> None:

@@ -11,7 +11,7 @@ from panprivacy.audit.holders import InWindows, LosingShards, Maker
 from panprivacy.estimators.counts import Counts
 from panprivacy.estimators.density import Density
 from panprivacy.estimators.windows import Windows
-from panprivacy.folder.ledger import SharedLedger
+from panprivacy.folder import StateFolder
 from panprivacy.privacy import composition, exact, gaussian
 from panprivacy.privacy.budget import Split
 from panprivacy.privacy.noise import Gaussian, Laplace
@@ -62,7 +62,7 @@ def test_with_a_delta_they_are_found_too() -> None:
 
 @pytest.mark.slow
 def test_a_folder_that_forgets_that_a_user_moves_two_counts_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    change = SharedLedger.change
+    change = StateFolder._change
 
     def with_half_the_noise(self: Any, act: Any) -> Any:
         def do(est: Any) -> Any:
@@ -76,7 +76,7 @@ def test_a_folder_that_forgets_that_a_user_moves_two_counts_is_found(monkeypatch
 
         return change(self, do)
 
-    monkeypatch.setattr(SharedLedger, "change", with_half_the_noise)
+    monkeypatch.setattr(StateFolder, "_change", with_half_the_noise)
     cell = CELLS["state folder"](Row(Counts))
     assert not cell.holds
     assert cell.found > 1.05 * cell.epsilon

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 import panprivacy as pp
-from panprivacy.folder.ledger import SharedLedger
 from panprivacy.folder.marks import Cells
 from panprivacy.folder.shards import BatchId, Shard, ShardedBits
 from panprivacy.folder.stores import Files
@@ -321,7 +320,7 @@ def test_counters_have_what_insertions_and_deletions_in_any_order_leave(tmp_path
 def test_a_release_that_was_not_shown_is_the_last_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = made(tmp_path)
     with monkeypatch.context() as patch:
-        patch.setattr(SharedLedger, "read", lambda _: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr(pp.StateFolder, "_read", lambda _: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             folder.release()
     found = pp.StateFolder(tmp_path / "folder", coins=CertainCoins()).last

@@ -39,7 +39,7 @@ def shards_that_have(place: Path, room: int) -> dict[str, list[bool]]:
         size = (place / name / "shard-00000.pp").stat().st_size
         with no_file_longer_than(size + room), suppress(pp.PanPrivacyError):
             folder.update_many(np.array(ids, dtype=np.int64), batch=("w", 1))
-        found[name] = [last is not None for last in folder._ledger.bits.last_batches("w")]
+        found[name] = [last is not None for last in folder._bits.last_batches("w")]
         assert not list((place / name).glob(".*journal"))
     return found
 

@@ -292,7 +292,7 @@ def test_answers_that_are_wrong_lose_nothing_and_burn_no_release(
             folder.update_many(range(number, 1000, 10), batch=("writer", number))
             assert folder.release().number == number + 1
     assert wrong.wrong > 50
-    assert [counter for counter, _ in folder._ledger.bits.gathered().fields()] == [1] * 1000
+    assert [counter for counter, _ in folder_table(folder).fields()] == [1] * 1000
     assert folder.budget.releases_made == 10
 
 

@@ -1,30 +1,35 @@
 """`StateFolder`: one estimator in a folder, fed and released from many processes."""
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from time import monotonic, sleep
 from typing import Any, Self, TypeAlias, Unpack
 
 from panprivacy.checks import check_level
 from panprivacy.display import Card, grid_of, html_of
-from panprivacy.errors import InvalidValue, PanPrivacyError
+from panprivacy.errors import CorruptState, InvalidValue, NotPrivate, PanPrivacyError
 from panprivacy.estimators.base import Estimator
 from panprivacy.folder.batches import Pending, Received, SlotMarks
-from panprivacy.folder.ledger import UNFINISHED, SharedLedger, check_kind, is_unfinished, kind_for, lay_out
-from panprivacy.folder.marks import check_part
-from panprivacy.folder.shards import BatchId
-from panprivacy.folder.stores import Store, store_at
+from panprivacy.folder.ledger import UNFINISHED, check_kind, is_unfinished, kind_for, kinds, lay_out, parameters_of
+from panprivacy.folder.marks import cells_of, check_part
+from panprivacy.folder.shards import BatchId, FolderHeader, ShardedBits
+from panprivacy.folder.stores import LEDGER, Store, naming, store_at
 from panprivacy.memory import ownership
 from panprivacy.memory.intrinsics import wipe_stack
 from panprivacy.privacy import coins as coin_sources
 from panprivacy.privacy.budget import Budget
 from panprivacy.privacy.coins import Coins
+from panprivacy.state import Snapshot
 from panprivacy.universe import Edges, Ids, Universe, Users
 from panprivacy.universe.columns import RowOptions
 
 BatchLike: TypeAlias = tuple[str, int] | None
 """How a caller says which batch it is: not at all, or by the name of a writer and a number."""
+
+_IN_MAKING = 20.0  # seconds to wait for the ledger of a folder that another process makes
 
 
 class StateFolder(ownership.Locked):
@@ -82,12 +87,18 @@ class StateFolder(ownership.Locked):
     ) -> None:
         self._open(store_at(url, storage_options), str(url), universe, coins or coin_sources.system, storage_options)
 
+    _header: FolderHeader  # the settings of the folder besides its estimator
+    _bits: ShardedBits  # the table of the estimator
+
     def _open(
         self, store: Store, url: str, universe: Any, coins: Coins, storage_options: Mapping[str, Any] | None
     ) -> None:
         self.url = url
         self._store, self._coins, self._storage_options = store, coins, storage_options
-        self._ledger = SharedLedger(store, url, universe, coins)
+        self._given = universe
+        self._process = os.getpid()
+        self._est: Any = None  # with the ledger as it was read last; its bits are in the shards
+        self._read()
         ownership.give_lock(self, rank=0)
 
     @classmethod
@@ -143,7 +154,76 @@ class StateFolder(ownership.Locked):
     def __reduce__(self) -> tuple[Any, ...]:
         """The place of the folder, and the list of its users, if there is one: unpickling opens it."""
         coins = None if self._coins.secure else self._coins
-        return _opened, (self._ledger.place, self._ledger.given, coins, self._storage_options)
+        place = self.url if "://" in self.url else str(Path(self.url).absolute())  # it may be unpickled elsewhere
+        return _opened, (place, self._given, coins, self._storage_options)
+
+    # --- the ledger, from which other processes spend, too --------------------------------------------------------
+
+    def _read(self) -> None:
+        """Read the ledger again: other processes may have spent from it."""
+        self._header, found = self._understood(self._ledger())
+        if self._header.secure and not self._coins.secure:
+            raise NotPrivate("this folder is private so far, and seeded coins would end that", code="seeded-coins")
+        if self._est is None:
+            self._est, self._bits = found, found._table
+        self._est.agree_with(found)
+        self._bits.redraws = self._est._ledger.redraws
+
+    def _ledger(self) -> Snapshot:
+        """The ledger; wait for it if another process is about to write it."""
+        until = monotonic() + (_IN_MAKING if self._est is None else 0)
+        while True:
+            try:
+                return self._store.read(LEDGER)
+            except FileNotFoundError:
+                unfinished = is_unfinished(self._store)
+                if not unfinished or monotonic() > until:
+                    none = "there is no state folder here; pp.StateFolder.create(url, ...) makes one"
+                    raise FileNotFoundError(f"{self.url}: {UNFINISHED if unfinished else none}") from None
+            sleep(0.2)
+
+    def _change(self, by: Callable[[Any], bool]) -> None:
+        """Let the estimator be changed, all but its bits, and write what it is then, unless that says False.
+
+        The estimator is one of its own, with the ledger as it is at that moment, and other processes are kept out. A
+        store of objects may call `by` more than once.
+        """
+
+        def changed(_name: str, parts: Snapshot) -> Snapshot | None:
+            header, est = self._understood(parts)
+            return replace(header, parameters=parameters_of(est)).sealed() if by(est) else None
+
+        self._store.change([LEDGER], changed)
+        self._read()
+
+    def _understood(self, parts: Snapshot) -> tuple[FolderHeader, Any]:
+        """A header, and the estimator whose bits are in the shards."""
+        self._check_process()
+        with naming(LEDGER, self._store.where(LEDGER)):
+            header = FolderHeader.of(parts)
+            if header.kind not in kinds():
+                raise CorruptState(f"a folder cannot have an estimator of kind {header.kind}", code="unknown-kind")
+        if self._est is not None and header.name != self._header.name:
+            raise PanPrivacyError(
+                f"{self.url}: the folder that was opened is gone, and there is another one: open that",
+                code="folder-replaced",
+            )
+        state = Snapshot(header.kind, header.secure, header.parameters, parts.words)
+        with naming(LEDGER, self._store.where(LEDGER)):
+            return header, kinds()[header.kind].from_state_with_table(
+                state,
+                self._given,
+                lambda slots, split: ShardedBits(self._store, header, slots.size, split, cells_of(slots)),
+                self._coins,
+            )
+
+    def _check_process(self) -> None:
+        """Refuse a child of the process that opened the folder."""
+        if os.getpid() != self._process:
+            raise PanPrivacyError(
+                f"{self.url}: this process was forked after the folder was opened: open it here, pp.StateFolder(url)",
+                code="folder-forked",
+            )
 
     # --- events -------------------------------------------------------------------------------------------------
 
@@ -165,13 +245,13 @@ class StateFolder(ownership.Locked):
         as it is. A number that is lower than the last one is refused, and so is the next batch until all shards have
         the one before: of two batches of one writer at the same time, one is refused.
         """
-        self._take(self._ledger.est.update_many, ids, categories, batch, rows)
+        self._take(self._est.update_many, ids, categories, batch, rows)
 
     def remove_many(
         self, ids: Ids, categories: Any = None, *, batch: BatchLike = None, **rows: Unpack[RowOptions]
     ) -> None:
         """Note that these users were deleted; takes what `update_many` takes."""
-        self._take(self._ledger.est.remove_many, ids, categories, batch, rows)
+        self._take(self._est.remove_many, ids, categories, batch, rows)
 
     def _take(
         self, feed: Callable[..., None], ids: Ids, categories: Any, batch: BatchLike, rows: Mapping[str, Any]
@@ -197,8 +277,8 @@ class StateFolder(ownership.Locked):
         1
         >>> place.cleanup()
         """
-        self._ledger.check_process()
-        gathered = SlotMarks(self._ledger.header.name, self.shards, self._ledger.est, self._lock)
+        self._check_process()
+        gathered = SlotMarks(self._header.name, self.shards, self._est, self._lock)
         try:
             yield gathered
         finally:
@@ -221,8 +301,8 @@ class StateFolder(ownership.Locked):
     def receive(self, shards: Iterable[int], *, batch: BatchLike = None) -> Iterator[Received]:
         """Let several shards `take` what was packed for them, as it comes in, in any order."""
         with self._lock:
-            self._ledger.read()
-        received = Received(self._ledger.header, self._ledger.bits, self._coins, shards, self._identified(batch))
+            self._read()
+        received = Received(self._header, self._bits, self._coins, shards, self._identified(batch))
         try:
             yield received
         finally:
@@ -231,10 +311,10 @@ class StateFolder(ownership.Locked):
     @contextmanager
     def pending(self) -> Iterator[Pending]:
         """Let `Pending.estimator` be fed by its own verbs in the `with` block; what it is fed waits to be written."""
-        self._ledger.check_process()
-        pending = Pending(self._ledger.est, self._ledger.bits, self._coins, self._ledger.read)
+        self._check_process()
+        pending = Pending(self._est, self._bits, self._coins, self._read)
         try:
-            with self._ledger.bits.fed_to(pending):
+            with self._bits.fed_to(pending):
                 yield pending
         finally:
             pending.wipe()
@@ -250,8 +330,8 @@ class StateFolder(ownership.Locked):
             return True
 
         with self._lock:
-            self._ledger.est.declare_ids(kind)
-            self._ledger.change(declare)
+            self._est.declare_ids(kind)
+            self._change(declare)
 
     def _identified(self, batch: BatchLike) -> BatchId | None:
         """Which batch it is, if that has to be known."""
@@ -268,11 +348,11 @@ class StateFolder(ownership.Locked):
         """Refuse a batch if the one before, of the same writer, broke off, or if a later one was fed."""
         which = self._identified(batch)
         if which is not None:
-            self._ledger.bits.check_whole(which)
+            self._bits.check_whole(which)
 
     def last_batch(self, writer: str) -> int | None:
         """The number of the last batch of a writer that every shard has; None if there is none."""
-        numbers = self._ledger.bits.last_batches(writer)
+        numbers = self._bits.last_batches(writer)
         known = [number for number in numbers if number is not None]
         return min(known) if len(known) == len(numbers) else None
 
@@ -281,7 +361,7 @@ class StateFolder(ownership.Locked):
 
         If it breaks off, nothing is taken under this name until it is called again.
         """
-        self._ledger.bits.forget(writer)
+        self._bits.forget(writer)
 
     # --- what leaves --------------------------------------------------------------------------------------------
 
@@ -291,7 +371,7 @@ class StateFolder(ownership.Locked):
         released: list[Any] = []
 
         def spend(est: Any) -> bool:
-            whole = self._ledger.bits.gathered(est._ledger.redraws, self._coins)
+            whole = self._bits.gathered(est._ledger.redraws, self._coins)
             try:
                 est._table = whole
                 released.append(est.release(level, **options))
@@ -300,15 +380,15 @@ class StateFolder(ownership.Locked):
                 whole.wipe()
 
         with self._lock:
-            self._ledger.change(spend)
+            self._change(spend)
         return released[-1]
 
     @property
     def last(self) -> Any:
         """The last release of any process again, at no cost; None before the first."""
         with self._lock:
-            self._ledger.read()
-            return self._ledger.est.last
+            self._read()
+            return self._est.last
 
     def rerandomize(self) -> None:
         """After an announced reading of the state: redraw every bit through randomised response.
@@ -319,16 +399,16 @@ class StateFolder(ownership.Locked):
         """
 
         def note(est: Any) -> bool:
-            if self._ledger.bits.behind(est._ledger.redraws):
+            if self._bits.behind(est._ledger.redraws):
                 return False
             est._ledger.note_redraw()
             return True
 
-        if "intrusions" not in self._ledger.est.TRAITS.options:
-            self._ledger.est.rerandomize()  # which says why not
+        if "intrusions" not in self._est.TRAITS.options:
+            self._est.rerandomize()  # which says why not
         with self._lock:
-            self._ledger.change(note)
-            self._ledger.bits.catch_up(self._ledger.bits.redraws, self._coins)
+            self._change(note)
+            self._bits.catch_up(self._bits.redraws, self._coins)
 
     def replace_shard(self, number: int) -> float:
         """Replace a lost or corrupt shard by a new one; return the share of all slots that it holds.
@@ -337,17 +417,17 @@ class StateFolder(ownership.Locked):
         are too low by about s of the truth, and a `Counts` forgets their appearances. A shard that is whole stays.
         """
         with self._lock:
-            self._ledger.read()
+            self._read()
             number = check_part(number, self.shards)
-            self._ledger.bits.replace(number, self._coins)
-        return self._ledger.bits.size_of(number) / self._ledger.bits.size
+            self._bits.replace(number, self._coins)
+        return self._bits.size_of(number) / self._bits.size
 
     @property
     def shards_behind(self) -> int:
         """How many shards a rerandomisation that broke off has left as they were."""
         with self._lock:
-            self._ledger.read()
-            return len(self._ledger.bits.behind(self._ledger.bits.redraws)) if self._ledger.bits.redraws else 0
+            self._read()
+            return len(self._bits.behind(self._bits.redraws)) if self._bits.redraws else 0
 
     # --- what it says of itself ---------------------------------------------------------------------------------
 
@@ -355,45 +435,45 @@ class StateFolder(ownership.Locked):
     def budget(self) -> Budget:
         """Where epsilon goes, by the ledger as it is now."""
         with self._lock:
-            self._ledger.read()
-            budget: Budget = self._ledger.est.budget
+            self._read()
+            budget: Budget = self._est.budget
             return budget
 
     @property
     def epsilon(self) -> float:
         """The total budget."""
-        return float(self._ledger.est.epsilon)
+        return float(self._est.epsilon)
 
     @property
     def delta(self) -> float:
         """The probability, at most, with which more than epsilon is lost: 0 unless it was given."""
-        return float(self._ledger.est.delta)
+        return float(self._est.delta)
 
     @property
     def universe(self) -> Universe:
         """The users there could be."""
-        users: Universe = self._ledger.est.universe
+        users: Universe = self._est.universe
         return users
 
     @property
     def categories(self) -> Any:
         """The categories that events can be in; None if they are in none."""
-        return getattr(self._ledger.est, "categories", None)
+        return getattr(self._est, "categories", None)
 
     @property
     def secure(self) -> bool:
         """Whether every coin so far came from the operating system."""
-        return self._ledger.header.secure and self._coins.secure
+        return self._header.secure and self._coins.secure
 
     @property
     def repeatable(self) -> bool:
         """Whether a batch that is fed twice is as good as fed once."""
-        return bool(self._ledger.est.REPEATABLE)
+        return bool(self._est.REPEATABLE)
 
     @property
     def memory(self) -> int:
         """Bytes that the bits take, in all shards."""
-        return int(self._ledger.bits.nbytes)
+        return int(self._bits.nbytes)
 
     @property
     def needs_names(self) -> bool:
@@ -402,22 +482,22 @@ class StateFolder(ownership.Locked):
 
     def empty_shard(self, number: int) -> tuple[int, Any]:
         """The first slot of a shard, and a table of zeros of its size, for auditors that look for its bits."""
-        bits = self._ledger.bits
+        bits = self._bits
         return bits.bounds(number)[0], bits.cells.empty(bits.size_of(number))
 
     @property
     def shards(self) -> int:
         """How many shards there are."""
-        return self._ledger.header.shards
+        return self._header.shards
 
     def __repr__(self) -> str:
-        return f"<StateFolder {Path(self.url).name} of {self.shards:,} shards: {self._ledger.est!r}>"
+        return f"<StateFolder {Path(self.url).name} of {self.shards:,} shards: {self._est!r}>"
 
     def card(self) -> Card:
         """The card that shells and notebooks show."""
         with self._lock:
-            self._ledger.read()
-            card: Card = self._ledger.est.card()
+            self._read()
+            card: Card = self._est.card()
         return replace(card, title=f"StateFolder of a {card.title}", rows=(("shards", f"{self.shards:,}"), *card.rows))
 
     __rich__ = grid_of

@@ -1,20 +1,15 @@
-"""A new folder, and its ledger: which estimator the folder holds, and what all processes have spent of its budget."""
+"""A new folder: which estimators it can hold, and how its shards and its ledger are written."""
 
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import replace
-from pathlib import Path
-from time import monotonic, sleep
 from typing import Any
 
 from panprivacy import registry
 from panprivacy.checks import check_whole
-from panprivacy.errors import CorruptState, InvalidValue, NotPrivate, PanPrivacyError
-from panprivacy.folder.marks import cells_of, part_bounds
+from panprivacy.errors import InvalidValue, PanPrivacyError
+from panprivacy.folder.marks import part_bounds
 from panprivacy.folder.shards import MOST_SHARDS, NAME, FolderHeader, Shard, ShardedBits, shard_name
-from panprivacy.folder.stores import LEDGER, Store, naming
-from panprivacy.privacy.coins import Coins
+from panprivacy.folder.stores import LEDGER, Store
 from panprivacy.registry import options_of
 from panprivacy.state import Snapshot
 
@@ -25,7 +20,6 @@ UNFINISHED = (
 """The error for a folder that was not made to its end."""
 
 _USUAL_SHARDS, _SMALL = 64, 2**14  # and bytes of a shard that is not worth a file of its own
-_IN_MAKING = 20.0  # seconds to wait for the ledger of a folder that another process makes
 
 
 def kinds() -> dict[int, Any]:
@@ -116,92 +110,3 @@ def parameters_of(est: Any) -> bytes:
     """The ledger and the parameters of an estimator."""
     with est.sealed_state(insecure=True) as parts:
         return bytes(parts.parameters)
-
-
-class SharedLedger:
-    """The estimator of a folder, whose bits are in the shards, with the ledger as it was read last.
-
-    Other processes spend from the same ledger. So it is read before a question about the budget is answered, and a
-    release is spent in `change`, which keeps other processes out.
-    """
-
-    def __init__(self, store: Store, url: str, universe: Any, coins: Coins) -> None:
-        self.url: str = url
-        self.coins: Coins = coins
-        self.given: Any = universe
-        self.place: str = url if "://" in url else str(Path(url).absolute())  # it may be unpickled elsewhere
-        self._store = store
-        self._process = os.getpid()
-        self.est: Any = None
-        self.read()
-
-    header: FolderHeader
-    """The settings of the folder besides its estimator."""
-    bits: ShardedBits
-    """The table of the estimator."""
-
-    def read(self) -> None:
-        """Read the ledger again: other processes may have spent from it."""
-        self.header, found = self._understood(self._ledger())
-        if self.header.secure and not self.coins.secure:
-            raise NotPrivate("this folder is private so far, and seeded coins would end that", code="seeded-coins")
-        if self.est is None:
-            self.est, self.bits = found, found._table
-        self.est.agree_with(found)
-        self.bits.redraws = self.est._ledger.redraws
-
-    def _ledger(self) -> Snapshot:
-        """The ledger; wait for it if another process is about to write it."""
-        until = monotonic() + (_IN_MAKING if self.est is None else 0)
-        while True:
-            try:
-                return self._store.read(LEDGER)
-            except FileNotFoundError:
-                unfinished = is_unfinished(self._store)
-                if not unfinished or monotonic() > until:
-                    none = "there is no state folder here; pp.StateFolder.create(url, ...) makes one"
-                    raise FileNotFoundError(f"{self.url}: {UNFINISHED if unfinished else none}") from None
-            sleep(0.2)
-
-    def change(self, by: Callable[[Any], bool]) -> None:
-        """Let the estimator be changed, all but its bits, and write what it is then, unless that says False.
-
-        The estimator is one of its own, with the ledger as it is at that moment. A store of objects may call `by` more
-        than once.
-        """
-
-        def changed(_name: str, parts: Snapshot) -> Snapshot | None:
-            header, est = self._understood(parts)
-            return replace(header, parameters=parameters_of(est)).sealed() if by(est) else None
-
-        self._store.change([LEDGER], changed)
-        self.read()
-
-    def check_process(self) -> None:
-        """Refuse a child of the process that opened the folder."""
-        if os.getpid() != self._process:
-            raise PanPrivacyError(
-                f"{self.url}: this process was forked after the folder was opened: open it here, pp.StateFolder(url)",
-                code="folder-forked",
-            )
-
-    def _understood(self, parts: Snapshot) -> tuple[FolderHeader, Any]:
-        """A header, and the estimator whose bits are in the shards."""
-        self.check_process()
-        with naming(LEDGER, self._store.where(LEDGER)):
-            header = FolderHeader.of(parts)
-            if header.kind not in kinds():
-                raise CorruptState(f"a folder cannot have an estimator of kind {header.kind}", code="unknown-kind")
-        if self.est is not None and header.name != self.header.name:
-            raise PanPrivacyError(
-                f"{self.url}: the folder that was opened is gone, and there is another one: open that",
-                code="folder-replaced",
-            )
-        state = Snapshot(header.kind, header.secure, header.parameters, parts.words)
-        with naming(LEDGER, self._store.where(LEDGER)):
-            return header, kinds()[header.kind].from_state_with_table(
-                state,
-                self.given,
-                lambda slots, split: ShardedBits(self._store, header, slots.size, split, cells_of(slots)),
-                self.coins,
-            )
