@@ -295,6 +295,6 @@ def test_what_a_folder_cannot_do_is_said_in_one_line(tmp_path: Path, monkeypatch
     assert f"{file} is a file" in refused(*feed, "-s", f"{file}/")
     assert "as in panprivacy show DIR/" in refused("release", f"{place}shard-00000.pp")
     monkeypatch.setattr(keeping, "_PATIENCE", 0.1)
-    monkeypatch.setattr("panprivacy.folder.ledger._IN_MAKING", 0.1)
+    monkeypatch.setattr("panprivacy.folder.folder._IN_MAKING", 0.1)
     (tmp_path / "flu" / "ledger.pp").unlink()
     assert "shards and no ledger" in refused(*feed, "-s", place)

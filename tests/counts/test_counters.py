@@ -20,7 +20,7 @@ from panprivacy.memory.threads import CHUNK
 from panprivacy.privacy.coins import system
 from panprivacy.privacy.pairs import symmetric
 from panprivacy.table import Counters
-from panprivacy.table.counters import width_of
+from panprivacy.table.bits import width_of
 from panprivacy.testing import SeededCoins, refused
 from sources import Always
 

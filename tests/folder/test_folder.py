@@ -398,7 +398,7 @@ def test_shards_of_another_folder_and_foreign_files_are_refused(tmp_path: Path) 
 
 @pytest.mark.slow
 def test_a_folder_that_was_not_made_to_its_end_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("panprivacy.folder.ledger._IN_MAKING", 0.1)
+    monkeypatch.setattr("panprivacy.folder.folder._IN_MAKING", 0.1)
     made(tmp_path)
     (tmp_path / "folder" / "ledger.pp").unlink()
     with pytest.raises(FileNotFoundError, match="shards and no ledger"):

@@ -408,7 +408,7 @@ def test_a_batch_with_a_name_is_refused_before_a_shard_is_written(
     with folder.gather() as gathered:  # of the last shard only
         gathered.add(range(1000))
         folder.take(11, [gathered.packed(11)], batch=("w", 2))
-    monkeypatch.setattr(Objects, "edits_together", lambda *_: together)
+    monkeypatch.setattr(Objects, "TOGETHER", 2**40 if together else 0)
     with testing.refused("batch-broken-off", "batch 2 of w"):
         folder.update_many(range(1000), batch=("w", 3))
     folder.update_many(range(1000), batch=("w", 2))

@@ -96,7 +96,7 @@ class UniverseOptions:
         from panprivacy.slots.choosing import Unlisted
 
         if isinstance(est.universe, Unlisted):
-            of_nodes = est.universe.nodes
+            of_nodes = est.universe.count
             said = "nodes: give the same --nodes FILE" if of_nodes else "users: give the same --universe-file"
             raise PanPrivacyError(f"this state is of listed {said} again", code="universe-needed")
         if rows.column is None:

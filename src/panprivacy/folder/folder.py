@@ -96,6 +96,7 @@ class StateFolder(ownership.Locked):
         self.url = url
         self._store, self._coins, self._storage_options = store, coins, storage_options
         self._given = universe
+        self._place = url if "://" in url else str(Path(url).absolute())  # it may be unpickled elsewhere
         self._process = os.getpid()
         self._est: Any = None  # with the ledger as it was read last; its bits are in the shards
         self._read()
@@ -154,8 +155,7 @@ class StateFolder(ownership.Locked):
     def __reduce__(self) -> tuple[Any, ...]:
         """The place of the folder, and the list of its users, if there is one: unpickling opens it."""
         coins = None if self._coins.secure else self._coins
-        place = self.url if "://" in self.url else str(Path(self.url).absolute())  # it may be unpickled elsewhere
-        return _opened, (place, self._given, coins, self._storage_options)
+        return _opened, (self._place, self._given, coins, self._storage_options)
 
     # --- the ledger, from which other processes spend, too --------------------------------------------------------
 

@@ -81,19 +81,13 @@ def lay_out(est: Any, store: Store, shards: int | None) -> None:
         store.create(parts())
         store.create([(LEDGER, header.sealed())])  # last: without it there is no folder yet
     except BaseException:
-        _undo(est, store, made)
+        try:
+            store.give_up(reversed(made))
+        except BaseException:
+            est.end("some of its bits are in a state folder that could not be made, nor erased")
+            raise
         raise
     est.end("its bits are in a state folder")
-
-
-def _undo(est: Any, store: Store, made: list[str]) -> None:
-    """Erase the shards that were made; if that fails, some of the bits stay there, and the estimator ends."""
-    try:
-        store.erase(reversed(made))
-        store.unclaim()
-    except BaseException:
-        est.end("some of its bits are in a state folder that could not be made, nor erased")
-        raise
 
 
 def is_unfinished(store: Store) -> bool:

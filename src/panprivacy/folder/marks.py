@@ -309,42 +309,34 @@ def _no_marks(slots: int) -> CorruptState:
 
 @dataclass(frozen=True)
 class Cells:
-    """Makes the tables and the marks of slots: of a bit each, or, with `up_to`, of a counter and a bit each."""
+    """Makes the tables and the marks of slots: of a bit each, or of a counter up to `up_to` and a bit each."""
 
-    up_to: int | None = None
-    """How far the counters count; None if there are none, and every event redraws the bit."""
+    up_to: int = 1
+    """How far the counters count; 1 if there are none, and every event redraws the bit."""
 
     @property
-    def repeatable(self) -> bool:
-        """Whether an event that is fed twice is as good as fed once."""
-        return self.up_to is None
-
-    def words_for(self, size: int) -> int:
-        """The number of words that this number of slots takes."""
-        return Table.words_for(size) if self.up_to is None else Counters.words_for(size, self.up_to)
+    def kind(self) -> type[Table | Counters]:
+        """The class of the tables, whose methods take `up_to`."""
+        return Table if self.up_to == 1 else Counters
 
     def empty(self, size: int) -> AnyTable:
         """A table of zeros, to be filled from elsewhere."""
-        return Table.empty(size) if self.up_to is None else Counters.empty(size, self.up_to)
+        return self.kind.empty(size, self.up_to)
 
     def drawn(self, size: int, pair: Pair, coins: Coins) -> AnyTable:
         """A table of users who have not appeared."""
-        return Table.drawn(size, pair, coins) if self.up_to is None else Counters.drawn(size, pair, coins, self.up_to)
-
-    def table(self, size: int, words: NDArray[np.uint64]) -> AnyTable:
-        """A table that was saved; `ValueError` if these words are none."""
-        return Table.from_words(size, words) if self.up_to is None else Counters.from_words(size, words, self.up_to)
+        return Table.drawn(size, pair, coins) if self.up_to == 1 else Counters.drawn(size, pair, coins, self.up_to)
 
     def marks(self, size: int) -> Marks:
         """Nothing touched yet."""
-        return Marked(size) if self.up_to is None else Tallied(size, self.up_to)
+        return Marked(size) if self.up_to == 1 else Tallied(size, self.up_to)
 
     def marks_of_both(self, size: int) -> tuple[Marks, Marks]:
         """Nothing touched yet by insertions, nor by deletions, which may come in any order (`Marks.insert`).
 
         Those of counters are exact up to 2^16 events of a user.
         """
-        if self.up_to is None:
+        if self.up_to == 1:
             return Marked(size), Marked(size)
         many = _MOST_TIMES // self.up_to * self.up_to
         return Tallied(size, many), Tallied(size, many)
@@ -352,7 +344,7 @@ class Cells:
 
 def cells_of(slots: Any) -> Cells:
     """What the slots of an estimator have."""
-    return Cells(getattr(slots, "up_to", None))
+    return Cells(getattr(slots, "up_to", 1))
 
 
 class BitsElsewhere:
@@ -364,13 +356,13 @@ class BitsElsewhere:
         self.size = size
         self.words: NDArray[np.uint64] = np.zeros(0, dtype=np.uint64)
         self.cells = cells
-        self.repeatable: bool = cells.repeatable
+        self.repeatable: bool = cells.kind.repeatable
         self._taker: Taker | None = None
 
     @property
     def nbytes(self) -> int:
         """Bytes that the bits take, wherever they are."""
-        return 8 * self.cells.words_for(self.size)
+        return 8 * Table.words_for(self.size, self.cells.up_to)
 
     @contextmanager
     def fed_to(self, taker: Taker) -> Iterator[None]:
@@ -395,9 +387,7 @@ class BitsElsewhere:
         self._taken().add(slots, remove=back or absent)
 
     def _taken(self) -> Taker:
-        if self._taker is None:
-            raise PanPrivacyError("feed a folder through its own verbs", code="use-the-folder")
-        return self._taker
+        return self._taker or self._refuse()
 
     def restored_on_error(self) -> AbstractContextManager[object]:
         """Put the marks back as they were if anything goes wrong; nothing is written before the end of a batch."""
@@ -406,14 +396,7 @@ class BitsElsewhere:
     def wipe(self) -> None:
         """Do nothing: no bits are here."""
 
-    def count_ones(self, edges: NDArray[np.int64], counts: NDArray[np.int64]) -> NoReturn:  # noqa: ARG002
-        """Refuse: bits are counted where they are gathered."""
-        raise PanPrivacyError("release a folder through its own verbs", code="use-the-folder")
+    def _refuse(self, *_: Any) -> NoReturn:
+        raise PanPrivacyError("feed, release and rerandomise a folder through its own verbs", code="use-the-folder")
 
-    def redraw_one(self, slot: int, flip: bool, back: bool = False) -> NoReturn:  # noqa: ARG002
-        """Refuse: one event is a batch of one."""
-        raise PanPrivacyError("feed a folder through its own verbs", code="use-the-folder")
-
-    def flip_each(self, threshold: int, coins: Coins) -> NoReturn:  # noqa: ARG002
-        """Refuse: `StateFolder.rerandomize` does that."""
-        raise PanPrivacyError("rerandomise a folder through its own verbs", code="use-the-folder")
+    redraw_one = count_ones = flip_each = _refuse

@@ -213,7 +213,7 @@ class Shard:
         """Read a shard; its words become its table."""
         shard, size = cls.start_of(parts)
         try:
-            return replace(shard, table=cells.table(size, parts.words))
+            return replace(shard, table=cells.kind.from_words(size, parts.words, cells.up_to))
         except ValueError as error:
             raise CorruptState(f"the shard contradicts itself: {error}", code="state-contradictory") from None
 
@@ -269,7 +269,7 @@ class ShardedBits(BitsElsewhere):
         A batch with a name is refused before the first shard is written if some of them lack the batch before. So all
         shards are read first: whole, if the store can edit them together, or else their logs only, and then each again.
         """
-        together = batch is not None and self._store.edits_together(self.nbytes)
+        together = batch is not None and self.nbytes <= self._store.TOGETHER
         before: Before | None = None
         if batch is not None:
             before = set() if together else self.check_whole(batch)
@@ -280,7 +280,7 @@ class ShardedBits(BitsElsewhere):
                 deleted, touched = gone.between(*bounds, scratch), marks.between(*bounds, more)
                 return self._redrawn(shard, deleted, touched, coins, batch=batch, before=before)
 
-        if batch is None and not self.cells.repeatable:
+        if batch is None and not self.repeatable:
             self._redraw_once(redrawn)
         else:
             self._change(self._numbers, redrawn, together=together)
@@ -294,9 +294,14 @@ class ShardedBits(BitsElsewhere):
                 for number in self._numbers:
                     self._change([number], edit)
             except Exception as error:
-                if number:
-                    raise _half_counted(error, number, self._header.shards) from error
-                raise
+                if not number:
+                    raise
+                raise PanPrivacyError(
+                    f"{error}; the first {number} of {self._header.shards} shards have counted this batch, and the "
+                    "others have not: fed again, it counts twice in those; a batch with a name, batch=('till 3', 17), "
+                    "is fed again safely",
+                    code="half-counted",
+                ) from error
 
     def redraw_in(
         self, number: int, touched: Touched, coins: Coins, *, batch: BatchId | None = None, remove: bool = False
@@ -470,14 +475,6 @@ def _check_same(before: Before, batch: BatchId) -> None:
             "if it is lost, go on under another writer's name",
             code="batch-broken-off",
         )
-
-
-def _half_counted(error: Exception, counted: int, shards: int) -> PanPrivacyError:
-    return PanPrivacyError(
-        f"{error}; the first {counted} of {shards} shards have counted this batch, and the others have not: fed again, "
-        "it counts twice in those; a batch with a name, batch=('till 3', 17), is fed again safely",
-        code="half-counted",
-    )
 
 
 def shard_name(number: int) -> str:

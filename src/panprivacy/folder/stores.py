@@ -5,6 +5,7 @@ store may call that function again: if another writer was quicker, the change is
 """
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
@@ -12,7 +13,7 @@ from itertools import islice
 from pathlib import Path
 from threading import Barrier
 from time import monotonic, sleep
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from panprivacy.errors import CorruptState, PanPrivacyError
 from panprivacy.memory.scratch import wipe
@@ -41,51 +42,55 @@ _MARK = 16  # random bytes behind every object, by which its writer knows it aga
 _START = 4096  # bytes of an object that hold all but its bits
 _WHOLE = 2**40  # more bytes than an object has
 _LARGE = 32 * 2**20  # bytes: some stores write larger objects in several requests
-_TOGETHER = 64 * 2**20  # bytes of all parts that one change may have in memory at a time
 _LEAP = 10**6  # epochs: a writer that read a part before it was lost is not ahead of the new one
 
 
-class Store(Protocol):
+class Store(ABC):
     """Keeps parts by name."""
 
     ONCE: bool
     """Whether a change that was made is never made a second time."""
+    TOGETHER: int
+    """The bytes, at most, of parts that `change` can edit together."""
 
+    @abstractmethod
     def where(self, name: str) -> str:
         """Where a part is, as messages name it."""
 
+    @abstractmethod
     def claim(self, folder: bytes, largest: int) -> None:
         """Take the place for a new folder with parts of these sizes; `FileExistsError` if it is taken."""
 
-    def unclaim(self) -> None:
-        """Give the place back, when all parts are erased."""
-
+    @abstractmethod
     def create(self, parts: Iterable[tuple[str, Snapshot]]) -> None:
         """Write the first versions of parts, and wipe their bits here; `FileExistsError` if one exists."""
 
     def read(self, name: str) -> Snapshot:
         """The present version of a part; `FileNotFoundError` if there is none."""
+        return next(self.read_each([name]))[1]
 
+    @abstractmethod
     def read_each(self, names: Iterable[str]) -> Iterator[tuple[str, Snapshot]]:
         """The present versions of several parts, in this order; the caller wipes each."""
 
+    @abstractmethod
     def read_starts(self, names: Iterable[str]) -> Iterator[tuple[str, Snapshot]]:
         """The same without their bits, and perhaps without a look at their checksums."""
 
+    @abstractmethod
     def change(self, names: Iterable[str], edit: Edit, *, together: bool = False) -> None:
         """Put the next version of each part in the place of the present one; when this returns it outlasts a crash.
 
         With `together`, nothing is written before every part was edited, so that an edit can refuse all of them.
         """
 
-    def edits_together(self, size: int) -> bool:
-        """Whether `change` can do so for parts that have this number of bytes in all."""
-
+    @abstractmethod
     def replace(self, name: str, check: Callable[[Snapshot], object], made: Snapshot) -> bool:
         """Write a part in the place of one that is missing, or corrupt (`check` raises, too); False if it is whole."""
 
-    def erase(self, names: Iterable[str]) -> None:
-        """Delete parts that are not in use yet."""
+    @abstractmethod
+    def give_up(self, names: Iterable[str]) -> None:
+        """Delete the parts of a folder that could not be made, and give its place back."""
 
 
 def store_at(url: str | Path, options: Mapping[str, Any] | None = None, *, versioned: bool = False) -> Store:
@@ -101,6 +106,7 @@ class Files(Store):
     """Parts in state files of one folder: locked while they are changed, and overwritten in place."""
 
     ONCE = True
+    TOGETHER = 0  # that would lock all files at the same time
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -114,11 +120,7 @@ class Files(Store):
             raise NotADirectoryError(f"{self._folder} is a file, and no folder can be made there")
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
-    def unclaim(self) -> None:
-        """Do nothing: the folder may have been there before."""
-
     def create(self, parts: Iterable[tuple[str, Snapshot]]) -> None:
-        """Write one file after the other."""
         for name, made in parts:
             try:
                 self.create_one(name, made)
@@ -131,16 +133,15 @@ class Files(Store):
                 raise FileExistsError(f"{file.path} exists already")
             file.write(parts)
 
-    def read(self, name: str) -> Snapshot:
-        file = self._file(name)
+    def read_each(self, names: Iterable[str]) -> Iterator[tuple[str, Snapshot]]:
+        return ((name, self._read(name, self._file(name))) for name in names)
+
+    @staticmethod
+    def _read(name: str, file: StateFile) -> Snapshot:
         if not file.exists:
             raise _missing(name, str(file.path))
         with naming(name, str(file.path)):
             return file.read()
-
-    def read_each(self, names: Iterable[str]) -> Iterator[tuple[str, Snapshot]]:
-        """One after the other."""
-        return ((name, self.read(name)) for name in names)
 
     def read_starts(self, names: Iterable[str]) -> Iterator[tuple[str, Snapshot]]:
         """Read them whole, and wipe their bits."""
@@ -149,14 +150,14 @@ class Files(Store):
             yield name, parts
 
     def change(self, names: Iterable[str], edit: Edit, *, together: bool = False) -> None:
-        """One file after the other."""
         assert not together, "each file is locked, read and written by itself"
         for name in names:
             self.change_one(name, edit)
 
-    def edits_together(self, size: int) -> bool:  # noqa: ARG002
-        """Never: that would lock all files at the same time."""
-        return False
+    def change_one(self, name: str, edit: Edit) -> None:
+        """Lock a file, and bring it to its next version."""
+        with self._locked(name) as file:
+            _changed(name, self._read(name, file), edit, file.write)
 
     def replace(self, name: str, check: Callable[[Snapshot], object], made: Snapshot) -> bool:
         """Look and write under one lock: what others feed to a new part is not replaced again."""
@@ -168,17 +169,8 @@ class Files(Store):
             file.write(made)
         return True
 
-    def change_one(self, name: str, edit: Edit) -> None:
-        """Lock a file, and bring it to its next version."""
-        with self._locked(name) as file:
-            if not file.exists:
-                raise _missing(name, str(file.path))
-            with naming(name, str(file.path)):
-                parts = file.read()
-            _changed(name, parts, edit, file.write)
-
-    def erase(self, names: Iterable[str]) -> None:
-        """Overwrite and delete the files."""
+    def give_up(self, names: Iterable[str]) -> None:
+        """Overwrite and delete the files; the folder may have been there before."""
         for name in names:
             with self._locked(name) as file:
                 file.erase()
@@ -220,6 +212,7 @@ class Objects(Store):
     """
 
     ONCE = False
+    TOGETHER = 64 * 2**20  # they are all in memory at a time
 
     def __init__(self, filesystem: Any, root: str, *, versioned: bool = False) -> None:
         self.files: Any = filesystem
@@ -232,21 +225,28 @@ class Objects(Store):
         return f"{self._root}/{name}"
 
     def claim(self, folder: bytes, largest: int) -> None:
-        """Create the object that names the folder, in a store that has shown that it tells who was first."""
-        self._check(creates_atomically(type(_unwrapped(self.files))))
-        if self._got(self._claim_path) is None and not self._epochs():
-            if not self._versioned:
-                self._check_unversioned()
-            self._check_exclusive(largest)
-            if self.create_object(self._claim_path, _marked(folder.hex().encode())):
-                self.own_name = folder.hex()
-                return
-        raise FileExistsError(f"{self._root} has a folder already")
+        """Create the object that names the folder, in a store that does not let two writers create the same object.
 
-    def unclaim(self) -> None:
-        """Delete the claim."""
-        self._delete([self._claim_path])
-        self.own_name = None
+        Some file systems of fsspec look whether a file exists and then write it, which a test may pass by chance. They
+        are known by the method that they inherit, and asked nothing. Others are tried: some writers create one object
+        at the same moment.
+        """
+        exclusive, taken = creates_atomically(type(_unwrapped(self.files))), False
+        if exclusive:
+            taken = self._got(self._claim_path) is not None or bool(self._epochs())
+            if not taken:
+                if not self._versioned:
+                    self._check_unversioned()
+                exclusive = self._one_wins(64, _AT_ONCE) and (largest < _LARGE or self._one_wins(largest, 2))
+        if not exclusive:
+            raise PanPrivacyError(
+                f"{self._root}: this store lets two writers create the same object, so states would be lost: use a "
+                "store with conditional writes (S3, Google Cloud Storage, Azure), or a folder of this machine",
+                code="store-not-exclusive",
+            )
+        if taken or not self.create_object(self._claim_path, _marked(folder.hex().encode())):
+            raise FileExistsError(f"{self._root} has a folder already")
+        self.own_name = folder.hex()
 
     def create(self, parts: Iterable[tuple[str, Snapshot]]) -> None:
         """Write several at a time."""
@@ -259,11 +259,7 @@ class Objects(Store):
                 if not done:
                     raise FileExistsError(f"{self.where(name)} exists already")
 
-    def read(self, name: str) -> Snapshot:
-        return next(self.read_each([name]))[1]
-
     def read_each(self, names: Iterable[str]) -> Iterator[tuple[str, Snapshot]]:
-        """Several at a time."""
         epochs = self._epochs()
         for name, (epoch, blob) in self._at_once(names, lambda name: self.newest(name, epochs)):
             yield name, self._unsealed(name, epoch, blob)
@@ -287,10 +283,6 @@ class Objects(Store):
                     f"{self.where(left[0])}: other writers keep changing it: try again later", code="store-busy"
                 )
             sleep(_pause())
-
-    def edits_together(self, size: int) -> bool:
-        """Yes, if they are not too large."""
-        return size <= _TOGETHER
 
     def _change_once(self, names: list[str], edit: Edit, at_once: int) -> list[str]:
         """Try to make the next versions, `at_once` at a time; return the parts that another writer changed first."""
@@ -349,10 +341,12 @@ class Objects(Store):
                 self._settled({name: epoch + 1}, {name})
                 return True
 
-    def erase(self, names: Iterable[str]) -> None:
-        """Delete all versions."""
+    def give_up(self, names: Iterable[str]) -> None:
+        """Delete all versions, and then the claim."""
         epochs = self._epochs()
         self._delete([self._path(name, epoch) for name in names for epoch in epochs.get(name, [])])
+        self._delete([self._claim_path])
+        self.own_name = None
 
     # --- objects ------------------------------------------------------------------------------------------------
 
@@ -440,16 +434,13 @@ class Objects(Store):
 
     def _delete(self, paths: list[str]) -> None:
         """Delete objects, in one request where the store can."""
-        if paths:
-            try:
+        try:
+            if paths:
                 _tried(lambda: self.files.rm(paths))
-            except FileNotFoundError:
-                for path in paths:
-                    self._delete_one(path)
-
-    def _delete_one(self, path: str) -> None:
-        with suppress(FileNotFoundError):
-            _tried(lambda: self.files.rm_file(path))
+        except FileNotFoundError:
+            for path in paths:
+                with suppress(FileNotFoundError):
+                    _tried(lambda: self.files.rm_file(path))  # noqa: B023
 
     @staticmethod
     def _at_once(names: Iterable[str], work: Callable[[str], Result]) -> Iterator[tuple[str, Result]]:
@@ -474,24 +465,6 @@ class Objects(Store):
                 code="versioned",
             )
 
-    def _check_exclusive(self, largest: int) -> None:
-        """Refuse a store that would let two writers create the same object.
-
-        Some file systems of fsspec look whether a file exists and then write it, which a test may pass by chance. They
-        are known by the method that they inherit, and `claim` asks them nothing. Others are tried: some writers create
-        one object at the same moment.
-        """
-        self._check(self._one_wins(64, _AT_ONCE))
-        self._check(largest < _LARGE or self._one_wins(largest, 2))
-
-    def _check(self, is_exclusive: bool) -> None:
-        if not is_exclusive:
-            raise PanPrivacyError(
-                f"{self._root}: this store lets two writers create the same object, so states would be lost: use a "
-                "store with conditional writes (S3, Google Cloud Storage, Azure), or a folder of this machine",
-                code="store-not-exclusive",
-            )
-
     def _one_wins(self, size: int, writers: int) -> bool:
         """Whether of some writers that create an object at the same moment exactly one does."""
         probe = f"{self._root}/.exclusive-{coins.system.randbelow(2**64):016x}"
@@ -507,7 +480,7 @@ class Objects(Store):
                 won = [blob for blob, first in zip(blobs, threads.map(write, blobs), strict=True) if first]
             return won == [self._got(probe)]
         finally:
-            self._delete_one(probe)
+            self._delete([probe])
 
 
 def _missing(name: str, where: str) -> FileNotFoundError:

@@ -75,16 +75,21 @@ def table_size(universe: int, sample: int | None, memory: str | int | None) -> i
         return min(8 * parse_bytes(memory), universe)
     if sample is None:
         return universe
-    if not 1 <= check_whole(sample, "sample") <= universe:
+    size = check_whole(sample, "sample")
+    if not 1 <= size <= universe:
         raise InvalidValue(
             f"sample must be between 1 and the universe of {universe}, got {sample}", code="sample-range"
         )
-    return check_whole(sample, "sample")
+    return size
 
 
 def choose_users(universe: int, size: int, shard: tuple[int, int] | None, key: bytes | None, coins: Coins) -> Slots:
     """Slots of all users, or of a keyed sample, or of one shard of them."""
-    part, parts = parse_shard(shard)
+    part, parts = 0, 1
+    if shard is not None:
+        if not isinstance(shard, tuple | list) or len(shard) != 2:
+            raise InvalidType(f"shard is a pair (i, n), such as (0, 4), got {shown(shard)}", code="shard-type")
+        part, parts = check_whole(shard[0], "i of shard (i, n)"), check_whole(shard[1], "n of shard (i, n)")
     if not 0 <= part < parts <= size:
         raise InvalidValue(f"shard (i, n) needs 0 <= i < n <= {size} slots, got {shard}", code="shard-range")
     check_key(key)
@@ -98,22 +103,13 @@ def choose_users(universe: int, size: int, shard: tuple[int, int] | None, key: b
         )
     slots = UserSample(universe, first, end - first, key or drawn_key(coins))
     while not slots.users and key is None:  # a few slots have no owner: take others
-        slots = UserSample(universe, first, end - first, drawn_key(coins))
+        slots = replace(slots, key=drawn_key(coins))
     if not slots.users:
         raise InvalidValue(
             f"under this key the {slots.size} slots have no owner; take a larger sample or another key",
             code="empty-sample",
         )
     return slots
-
-
-def parse_shard(shard: tuple[int, int] | None) -> tuple[int, int]:
-    """The number of a shard, and the number of all shards; one shard has everything."""
-    if shard is None:
-        return 0, 1
-    if not isinstance(shard, tuple | list) or len(shard) != 2:
-        raise InvalidType(f"shard is a pair (i, n), such as (0, 4), got {shown(shard)}", code="shard-type")
-    return check_whole(shard[0], "i of shard (i, n)"), check_whole(shard[1], "n of shard (i, n)")
 
 
 def grouped(universe: Universe, labels: Any) -> tuple[Universe, Groups | None]:
@@ -194,16 +190,16 @@ class Unlisted(Universe):
 
     lookup = Lookup.SEARCHED
 
-    def __init__(self, size: int, fingerprint: bytes, nodes: int = 0, directed: bool = False) -> None:
+    def __init__(self, size: int, fingerprint: bytes, count: int, directed: bool) -> None:
         self.size = size
         self.fingerprint = fingerprint
-        self.nodes = nodes
+        self.count = count
         """How many nodes are listed, if the users are their edges."""
         self.directed = directed
 
     def as_column(self, ids: Any) -> NoReturn:  # noqa: ARG002
         """Refuse: the list is not there."""
-        given = "pp.Edges(nodes=...)" if self.nodes else "pp.Users(...)"
+        given = "pp.Edges(nodes=...)" if self.count else "pp.Users(...)"
         raise PanPrivacyError(
             f"this estimator was loaded without its users: pp.load(blob, universe={given})", code="users-not-loaded"
         )
@@ -215,15 +211,13 @@ class Unlisted(Universe):
         self.as_column(chunk)
 
     def describe(self) -> str:
-        return f"{self.size:,} {'edges of listed nodes' if self.nodes else 'listed users'} (list not loaded)"
+        return f"{self.size:,} {'edges of listed nodes' if self.count else 'listed users'} (list not loaded)"
 
 
 def universe_bytes(universe: Universe) -> bytes:
     """Write what identifies a universe."""
-    if isinstance(universe, Edges):
+    if isinstance(universe, Edges) or (isinstance(universe, Unlisted) and universe.count):
         return _UNIVERSE.pack(_EDGES, universe.directed, universe.size, universe.count, universe.fingerprint)
-    if isinstance(universe, Unlisted) and universe.nodes:
-        return _UNIVERSE.pack(_EDGES, universe.directed, universe.size, universe.nodes, universe.fingerprint)
     if isinstance(universe, Users | Unlisted):
         return _UNIVERSE.pack(_USERS, 0, universe.size, 0, universe.fingerprint)
     return _UNIVERSE.pack(_RANGE, 0, universe.size, 0, b"")

@@ -111,11 +111,9 @@ class PermutedParts:
         return self._whole.users
 
     def slot(self, index: int) -> int:
-        """The bit of one user; -1 if the user has none."""
         return self._whole.slot(index)
 
     def select(self, indices: Words, scratch: Scratch) -> Words:
-        """The bits of those users that have one, in order; `IndexError` for an index outside the universe."""
         return self._whole.select(indices, scratch)
 
     @cached_property

@@ -71,7 +71,7 @@ class Ranges:
 
 @dataclass(frozen=True)
 class AllUsers:
-    """Every user of a universe, or of one block of it, has a bit."""
+    """Every user of a universe, or of one block of it, has a bit, or a counter and a bit."""
 
     lookup = Lookup.DIRECT
 
@@ -80,6 +80,8 @@ class AllUsers:
     size: int
     groups: Groups | None = None
     """Which slots belong to which group, where users have groups."""
+    up_to: int = 1
+    """How many places a counter has: how many appearances of a user it tells apart. 1 if there are no counters."""
 
     @property
     def ranges(self) -> Ranges | None:
@@ -94,33 +96,18 @@ class AllUsers:
         """How many users own a bit."""
         return self.size
 
-    @property
-    def population(self) -> int:
-        """How many users the bits stand for."""
-        return self.size
+    population = users
+    """How many users the bits stand for."""
 
     def slot(self, index: int) -> int:
-        """The bit of one user; -1 if the user has none."""
         place = index - self.first
         return place if 0 <= place < self.size else NO_SLOT
 
     def select(self, indices: Words, scratch: Scratch) -> Words:
-        """The bits of those users that have one, in order; `IndexError` for an index outside the universe.
-
-        With a bit for everyone, the table finds those itself.
-        """
         if self.size == self.universe:
-            return indices
+            return indices  # the table finds those outside itself
         slots: Words = scratch.empty("slots", len(indices) + 1, np.uint64)
         return front(slots, kernels.select_block(indices, self.universe, self.first, self.size, slots))
-
-
-@dataclass(frozen=True)
-class CountedUsers(AllUsers):
-    """Every user of a universe, or of one block of it, has a counter and a bit."""
-
-    up_to: int = field(kw_only=True)
-    """How many places a counter has: how many appearances of a user it tells apart."""
 
 
 @dataclass(frozen=True)
@@ -168,12 +155,10 @@ class UserSample:
                 yield self._locate(behind, end, scratch)
 
     def slot(self, index: int) -> int:
-        """The bit of one user; -1 if the user has none."""
         place: int = kernels.permute_one(index, self.network) - self.first
         return place if 0 <= place < self.size else NO_SLOT
 
     def select(self, indices: Words, scratch: Scratch) -> Words:
-        """The bits of those users that have one, in order; `IndexError` for an index outside the universe."""
         return self._locate(indices, self.universe, scratch)
 
     def _locate(self, indices: Words, end: int, scratch: Scratch) -> Words:
@@ -258,13 +243,15 @@ def drawn_key(coins: Coins) -> bytes:
 
 @dataclass(frozen=True)
 class OneCategoryPerUser:
-    """Every user who has a place is asked about one category, and owns one bit."""
+    """Every user who has a place is asked about one category, and owns one bit, or a counter and a bit."""
 
     lookup = Lookup.HASHED
     KERNELS = ("slots.hashed_kernels", "universe.lookup_kernels")  # categories are looked up
 
     places: UserSample
     categories: Categories
+    up_to: int = 1
+    """How many places a counter has; 1 if there are no counters."""
     ranges: Ranges = field(init=False, repr=False, compare=False)
     """The categories, each with the bits of the users who are asked about it."""
     first: int = field(init=False, default=0, repr=False, compare=False)
@@ -274,6 +261,7 @@ class OneCategoryPerUser:
     """How many users own a bit."""
     population: int = field(init=False, repr=False, compare=False)
     """How many users the bits stand for."""
+    _bounds: NDArray[np.uint64] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         bounds = self.places.size * np.arange(len(self.categories) + 1) // len(self.categories)
@@ -284,13 +272,8 @@ class OneCategoryPerUser:
         users = np.diff(bounds) - unowned
         ranges = Ranges(self.categories.labels, bounds, users, population)
         sizes = {"size": self.places.size, "users": self.places.users, "population": self.places.universe}
-        for name, value in ({"ranges": ranges} | sizes).items():
+        for name, value in (sizes | {"ranges": ranges, "_bounds": bounds.astype(np.uint64)}).items():
             object.__setattr__(self, name, value)
-        _ = self._bounds  # found now: found at the first event, its presence would tell of that event
-
-    @cached_property
-    def _bounds(self) -> NDArray[np.uint64]:
-        return self.ranges.bounds.astype(np.uint64)
 
     def slot(self, index: Any) -> int:
         """The bit of one user and category; -1 if the user is not asked about it."""
@@ -307,25 +290,15 @@ class OneCategoryPerUser:
         return front(slots, hashed_kernels.locate_in_category(users, codes, *located, slots, window))
 
 
-@dataclass(frozen=True)
-class CountedCategory(OneCategoryPerUser):
-    """Every user who has a place is asked about one category, and has a counter and a bit."""
-
-    up_to: int = field(kw_only=True)
-    """How many places a counter has: how many appearances of a user in the category it tells apart."""
-
-
-CountedSlots: TypeAlias = CountedUsers | CountedCategory
-"""Slots that have a counter each."""
+CountedSlots: TypeAlias = AllUsers | OneCategoryPerUser
+"""Slots that may have a counter each."""
 
 
 def with_counters(slots: Slots | OneCategoryPerUser, up_to: int) -> CountedSlots:
     """These slots, with a counter for each."""
-    if isinstance(slots, OneCategoryPerUser):
-        return CountedCategory(slots.places, slots.categories, up_to=up_to)
-    if isinstance(slots, AllUsers):
-        return CountedUsers(slots.universe, slots.first, slots.size, slots.groups, up_to=up_to)
-    raise InvalidValue("a sample of the users has no counters", code="sample-and-counters")
+    if isinstance(slots, UserSample):
+        raise InvalidValue("a sample of the users has no counters", code="sample-and-counters")
+    return replace(slots, up_to=up_to)
 
 
 _MASK = 2**64 - 1

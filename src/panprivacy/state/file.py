@@ -115,7 +115,10 @@ class StateFile:
                 f"{self.path}: is a folder, not a state file; a state folder is opened in Python, pp.StateFolder(path)",
                 code="state-is-folder",
             )
-        self._mend_if_abandoned()
+        interrupted = is_there(self._journal.path) or self._replacement.interrupted or is_there(self._taken_over)
+        if interrupted and not self.held:  # mend it; without the right to write, it can still be read
+            with suppress(OSError, StateFileError), self._mended():
+                pass
         try:
             return self._read_whole()
         except OSError as error:
@@ -155,27 +158,16 @@ class StateFile:
         finally:
             os.close(handle)
 
-    @property
-    def _interrupted(self) -> bool:
-        return is_there(self._journal.path) or self._replacement.interrupted or is_there(self._taken_over)
-
-    def _mend_if_abandoned(self) -> None:
-        """Mend the file if no process holds it. Without the right to write, it can still be read."""
-        if self.held or not self._interrupted:
-            return
-        with suppress(OSError, StateFileError), self._mended():
-            pass
-
     @contextmanager
     def _mended(self) -> Iterator[None]:
         """Mend the file, and keep other processes from writing it meanwhile."""
-        handle = _take_lock(self._lock)
+        handle = self._take_lock()
         try:
             self._mend()
             yield
         finally:
             self._sound = False
-            _give_back(self._lock, handle)
+            self._give_back(handle)
 
     # --- writing ------------------------------------------------------------------------------------------------
 
@@ -273,7 +265,7 @@ class StateFile:
                     self._sound = False
         finally:
             if os.getpid() == process:
-                _give_back(self._lock, handle)
+                self._give_back(handle)
             else:  # a forked process: the file is its parent's
                 os.close(handle)
 
@@ -284,16 +276,34 @@ class StateFile:
             )
 
     def _take_lock(self) -> int:
+        """Lock the file, or refuse at once; the lock ends with its process, however that ends."""
+        fcntl = posix_locks()
         try:
-            return _take_lock(self._lock)
-        except _Busy:
-            raise StateInUse(f"{self.path}: another process is using this state", code="state-in-use") from None
+            while True:
+                handle = open_own(self._lock, os.O_RDWR | os.O_CREAT)
+                try:
+                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except OSError as error:
+                    os.close(handle)
+                    if error.errno in (errno.EAGAIN, errno.EACCES):
+                        why = f"{self.path}: another process is using this state"
+                        raise StateInUse(why, code="state-in-use") from None
+                    raise
+                if is_at(handle, self._lock):
+                    return handle
+                os.close(handle)
         except OSError as error:
             if error.errno in (errno.ENOENT, errno.ENOTDIR):
                 raise StateFileError(
                     f"{self.path}: there is no folder {self._target.parent}", code="no-folder"
                 ) from None
             raise self._failed("cannot be locked", error, "state-unlockable") from None
+
+    def _give_back(self, handle: int) -> None:
+        """Delete the lock while it is held: a process that opened it meanwhile sees that, and tries again."""
+        with suppress(OSError):
+            self._lock.unlink()
+        os.close(handle)
 
     def mend(self) -> None:
         """Finish or undo what a write that failed has broken off, so that the file can be read."""
@@ -373,37 +383,6 @@ def load(source: bytes | str | Path, universe: Any = None, *, detached: bool = F
 def loaded(parts: Snapshot, universe: Any = None) -> Any:
     """The estimator of a saved state."""
     return registry.class_of(parts.kind).from_sealed(parts, universe)
-
-
-# --- the lock: one writer at a time -------------------------------------------------------------------------------
-
-
-class _Busy(OSError):
-    """Another process holds the lock."""
-
-
-def _take_lock(path: Path) -> int:
-    """Lock a file, or raise `_Busy` at once; the lock ends with its process, however that ends."""
-    fcntl = posix_locks()
-    while True:
-        handle = open_own(path, os.O_RDWR | os.O_CREAT)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            os.close(handle)
-            if error.errno in (errno.EAGAIN, errno.EACCES):
-                raise _Busy(error.errno, "another process is using this state") from None
-            raise
-        if is_at(handle, path):
-            return handle
-        os.close(handle)
-
-
-def _give_back(path: Path, handle: int) -> None:
-    """Delete the file while it is still locked: a process that opened it meanwhile sees that, and tries again."""
-    with suppress(OSError):
-        path.unlink()
-    os.close(handle)
 
 
 # --- an estimator that is bound to its file ---------------------------------------------------------------------------

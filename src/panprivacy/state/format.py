@@ -47,17 +47,6 @@ class Content:
         self.pieces = pieces
         self.size: int = sum(len(piece) for piece in pieces)
 
-    def copy(self, at: int, into: memoryview) -> None:
-        """Fill a buffer with the bytes from a position on."""
-        begin = done = 0
-        for piece in self.pieces:
-            first = at + done - begin  # where in this piece the next byte stands
-            if done < len(into) and first < len(piece):
-                part = piece[first : first + len(into) - done]
-                into[done : done + len(part)] = part
-                done += len(part)
-            begin += len(piece)
-
 
 @contextmanager
 def content_of(parts: Snapshot) -> Iterator[Content]:

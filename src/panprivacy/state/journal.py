@@ -271,10 +271,7 @@ class Replacement:
     def _write(self, content: Content) -> None:
         handle = open_own(self.new, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
         try:
-            at = 0
-            for piece in content.pieces:
-                write_all(handle, piece, at)
-                at += len(piece)
+            write_over(handle, content)
             sync(handle)
         finally:
             os.close(handle)

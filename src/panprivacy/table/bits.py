@@ -80,19 +80,95 @@ class Bits(Protocol):
 
 
 @dataclass
-class Table(Bits):
-    """Bits that are only ever drawn, never computed from what they were.
+class Fields(Bits):
+    """Fields of one width, one after the other in words that are in memory of their own (`memory.scratch.bit_pages`).
 
-    A bit says nothing but the coin that drew it last: `p0` before its user appeared or after a deletion, `p1` after
-    an event. The bits beyond `size` in the last word are zero. The words are in memory of their own
-    (`memory.scratch.bit_pages`), and no method leaves a copy of them, or of the flips that it drew, anywhere else.
+    A field is a bit in its lowest place, and a counter below `up_to`: none, if that is 1. It may begin in one word and
+    end in the next. Beyond the last field the bits are zero.
     """
 
     threaded = True
-    repeatable = True
 
     size: int
     words: NDArray[np.uint64]
+    up_to: int = 1
+
+    @property
+    def width(self) -> int:
+        """Bits of a field."""
+        return width_of(self.up_to)
+
+    @classmethod
+    def empty(cls, size: int, up_to: int = 1) -> Self:
+        """A table of zeros, to be filled from elsewhere."""
+        return cls(size, bit_pages(cls.words_for(size, up_to)), up_to)
+
+    @staticmethod
+    def words_for(size: int, up_to: int = 1) -> int:
+        """The number of words that the fields of this number of slots take."""
+        return -(-size * width_of(up_to) // 64)
+
+    @classmethod
+    def from_words(cls, size: int, words: NDArray[np.uint64], up_to: int = 1) -> Self:
+        """A table that was saved; words that are not in memory of their own yet move there, and are wiped."""
+        if len(words) != cls.words_for(size, up_to) or has_bits_beyond(words, size * width_of(up_to)):
+            raise ValueError(f"these words do not hold {size} {f'counters up to {up_to}' if up_to > 1 else 'bits'}")
+        table = cls(size, words, up_to)
+        table.check()
+        if are_bits(words):
+            return table
+        moved = cls.empty(size, up_to)
+        moved.words[:] = words
+        wipe(words)
+        return moved
+
+    def check(self) -> None:
+        """Refuse counters that are beyond the last place."""
+
+    def stretch(self, first: int, stop: int) -> Self:
+        """Some slots, the first a multiple of 64, as a table of their own that has the same words."""
+        words = self.words[first // 64 * self.width : self.words_for(stop, self.up_to)]
+        return type(self)(stop - first, words, self.up_to)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Self]) -> Self:
+        """The fields of several tables, one after the other."""
+        table, at = cls.empty(sum(part.size for part in parts), parts[0].up_to), 0
+        for part in parts:
+            table.put(part, at)
+            at += part.size
+        return table
+
+    def put(self, part: Self, at: int) -> None:
+        """Write the fields of another table over zeros, from a slot on."""
+        kernels.copy_bits(self.words, at * self.width, part.words, part.size * part.width)
+
+    def cut(self, start: int, stop: int) -> Self:
+        """A copy of some fields in a table of their own, which the caller wipes."""
+        part = self.empty(stop - start, self.up_to)
+        kernels.cut_bits(self.words, start * self.width, part.words, part.size * part.width)
+        return part
+
+
+def width_of(up_to: int) -> int:
+    """Bits of a field: one, and the bits of a counter below `up_to`.
+
+    >>> [width_of(up_to) for up_to in (1, 2, 3, 8, 16, 256)]
+    [1, 2, 3, 4, 5, 9]
+    """
+    return 1 + (up_to - 1).bit_length()
+
+
+@dataclass
+class Table(Fields):
+    """Bits that are only ever drawn, never computed from what they were.
+
+    A bit says nothing but the coin that drew it last: `p0` before its user appeared or after a deletion, `p1` after
+    an event. No method leaves a copy of the words, or of the flips that it drew, anywhere else.
+    """
+
+    repeatable = True
+
     _octets: memoryview = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -104,28 +180,6 @@ class Table(Bits):
         table = cls.empty(size)
         for place, flips in drawn_words(size, pair.absent, coins):
             table.words[place] = flips
-        return table
-
-    @classmethod
-    def empty(cls, size: int) -> Self:
-        """A table of zeros, to be filled from elsewhere."""
-        return cls(size, bit_pages(cls.words_for(size)))
-
-    @staticmethod
-    def words_for(size: int) -> int:
-        """The number of words that this number of bits takes."""
-        return -(-size // 64)
-
-    @classmethod
-    def from_words(cls, size: int, words: NDArray[np.uint64]) -> Self:
-        """A table that was saved; words that are not in memory of their own yet move there, and are wiped."""
-        if len(words) != cls.words_for(size) or has_bits_beyond(words, size):
-            raise ValueError(f"these words do not hold {size} bits")
-        if are_bits(words):
-            return cls(size, words)
-        table = cls.empty(size)
-        table.words[:] = words
-        wipe(words)
         return table
 
     def redraw_one(self, slot: int, flip: bool, back: bool = False) -> None:  # noqa: ARG002 - for counters
@@ -144,10 +198,6 @@ class Table(Bits):
     def replace_marked(self, marks: NDArray[np.uint64], flips: NDArray[np.uint64]) -> None:
         """Set the bits that are marked to their flips."""
         kernels.replace_marked(self.words, marks, flips)
-
-    def stretch(self, first: int, stop: int) -> "Table":
-        """Some slots, the first a multiple of 64, as a table of their own that has the same words."""
-        return Table(stop - first, self.words[first // 64 : -(-stop // 64)])
 
     def flip_each(self, threshold: int, coins: Coins) -> None:
         """Flip every bit with the same probability: randomised response on the whole table."""
@@ -175,25 +225,6 @@ class Table(Bits):
         For marks, tests and experiments: a release counts with `count_ones`.
         """
         return int(kernels.ones(self.words, start, self.size if stop is None else stop))
-
-    @classmethod
-    def joined(cls, parts: Sequence["Table"]) -> Self:
-        """The bits of several tables, one after the other."""
-        table, at = cls.empty(sum(part.size for part in parts)), 0
-        for part in parts:
-            table.put(part, at)
-            at += part.size
-        return table
-
-    def put(self, part: "Table", at: int) -> None:
-        """Write the bits of another table over zeros, from a position on."""
-        kernels.copy_bits(self.words, at, part.words, part.size)
-
-    def cut(self, start: int, stop: int) -> "Table":
-        """A copy of some bits in a table of their own, which the caller wipes."""
-        part = Table.empty(stop - start)
-        kernels.cut_bits(self.words, start, part.words, part.size)
-        return part
 
     def place(self, source: "Table", first: int, places: NDArray[np.uint64]) -> None:
         """Copy the bits of another table from `first` on, one to each of these places."""

@@ -1,6 +1,5 @@
 """Counters: beside each bit a counter that wraps, and the bit is redrawn only when it does."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise, product
@@ -11,12 +10,12 @@ from numpy.typing import NDArray
 
 from panprivacy.checks import check_whole, shown
 from panprivacy.errors import InvalidValue, PanPrivacyError
-from panprivacy.memory.scratch import Scratch, are_bits, bit_pages, has_bits_beyond, wipe
+from panprivacy.memory.scratch import Scratch
 from panprivacy.memory.threads import CHUNK
 from panprivacy.privacy.coins import Coins
 from panprivacy.privacy.pairs import Pair
-from panprivacy.table import counter_kernels, kernels
-from panprivacy.table.bits import Bits, Slots
+from panprivacy.table import counter_kernels
+from panprivacy.table.bits import Fields, Slots
 
 LEAST_UP_TO, LARGEST_UP_TO = 2, 256
 """How far counters may count: a counter is at most a byte."""
@@ -36,7 +35,7 @@ def check_frequency(up_to: Any, only: object) -> int:
 
 
 @dataclass
-class Counters(Bits):
+class Counters(Fields):
     r"""For every slot a counter c of 0..t-1, t being `up_to`, and a bit b: a field of 1 + ceil(log2 t) bits.
 
     c is drawn uniformly, b as a flip of p0. An event adds 1 to c; where that wraps to 0, b is redrawn from p1. Taking
@@ -46,66 +45,26 @@ class Counters(Bits):
 
     where s starts at 0 and goes up to t and down to 0 but never beyond: the counter shows nothing of s, the bit as
     much as a pair shows, and a field that starts at c = 0, or of which an older copy is left, everything.
-
-    The fields lie one after the other, the bit in the lowest place, and may begin in one word and end in the next.
     """
 
-    threaded = True
     repeatable = False
     KERNELS = ("table.counter_kernels",)
-
-    size: int
-    words: NDArray[np.uint64]
-    up_to: int = LEAST_UP_TO
 
     def __post_init__(self) -> None:
         for back in (False, True):
             changes(self.up_to, back)
 
-    @property
-    def width(self) -> int:
-        """Bits of a field."""
-        return width_of(self.up_to)
-
     @classmethod
     def drawn(cls, size: int, pair: Pair, coins: Coins, up_to: int = LEAST_UP_TO) -> Self:
         """A table in which no user has appeared: every counter uniform, every bit a flip of p0."""
         table = cls.empty(size, up_to)
-        table._draw(0, size, pair, coins)
-        return table
-
-    def _draw(self, start: int, stop: int, pair: Pair, coins: Coins) -> None:
-        """Draw the fields of these slots over zeros. Where a counter started is all that hides where it stands."""
         with Scratch() as scratch:
-            for first in range(start, stop, CHUNK):
-                n = min(CHUNK, stop - first)
+            for first in range(0, size, CHUNK):
+                n = min(CHUNK, size - first)
                 counters, flips = (scratch.empty(name, n, np.uint8) for name in ("counters", "flips"))
-                coins.fill_below(self.up_to, counters)
+                coins.fill_below(up_to, counters)  # where a counter started is all that hides where it stands
                 coins.draw(pair.absent, flips)
-                counter_kernels.plant(self.words, self.width, first, counters, flips)
-
-    @classmethod
-    def empty(cls, size: int, up_to: int) -> Self:
-        """A table of zeros, to be filled from elsewhere."""
-        return cls(size, bit_pages(cls.words_for(size, up_to)), up_to)
-
-    @staticmethod
-    def words_for(size: int, up_to: int) -> int:
-        """The number of words that the fields of this number of slots take."""
-        return -(-size * width_of(up_to) // 64)
-
-    @classmethod
-    def from_words(cls, size: int, words: NDArray[np.uint64], up_to: int = LEAST_UP_TO) -> Self:
-        """A table that was saved; words that are not in memory of their own yet move there, and are wiped."""
-        if len(words) != cls.words_for(size, up_to) or has_bits_beyond(words, size * width_of(up_to)):
-            raise ValueError(f"these words do not hold {size} counters up to {up_to}")
-        table = cls(size, words, up_to)
-        table.check()
-        if are_bits(words):
-            return table
-        table = cls.empty(size, up_to)
-        table.words[:] = words
-        wipe(words)
+                counter_kernels.plant(table.words, table.width, first, counters, flips)
         return table
 
     # --- events -------------------------------------------------------------------------------------------------
@@ -147,12 +106,6 @@ class Counters(Bits):
             "counters cannot be redrawn: a bit tells something only beside the counter it has", code="no-rerandomize"
         )
 
-    def stretch(self, first: int, stop: int) -> "Counters":
-        """Some slots, the first a multiple of 64, as a table of their own that has the same words."""
-        return Counters(
-            stop - first, self.words[first // 64 * self.width : self.words_for(stop, self.up_to)], self.up_to
-        )
-
     # --- counts and copies ---------------------------------------------------------------------------------------
 
     def count_excesses(self, edges: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
@@ -180,26 +133,6 @@ class Counters(Bits):
         with Scratch() as scratch:
             excesses = scratch.empty("excesses", self.up_to, np.int64)
             self.count_excesses(np.array([0, self.size]), excesses)
-
-    @classmethod
-    def joined(cls, parts: Sequence["Counters"]) -> Self:
-        """The fields of several tables, one after the other."""
-        up_to = parts[0].up_to
-        table, at = cls.empty(sum(part.size for part in parts), up_to), 0
-        for part in parts:
-            table.put(part, at)
-            at += part.size
-        return table
-
-    def put(self, part: "Counters", at: int) -> None:
-        """Write the fields of another table over zeros, from a slot on."""
-        kernels.copy_bits(self.words, at * self.width, part.words, part.size * part.width)
-
-    def cut(self, start: int, stop: int) -> "Counters":
-        """A copy of some fields in a table of their own, which the caller wipes."""
-        part = Counters.empty(stop - start, self.up_to)
-        kernels.cut_bits(self.words, start * self.width, part.words, part.size * part.width)
-        return part
 
     def place(self, source: "Counters", first: int, places: NDArray[np.uint64]) -> None:
         """Copy the fields of another table from `first` on, one to each of these places."""
@@ -229,12 +162,3 @@ def changes(up_to: int, back: bool) -> NDArray[np.uint16]:
         turned[flip * flips + field] = field ^ (moved << 1 | (flip if wraps else bit))
     turned.flags.writeable = False
     return turned
-
-
-def width_of(up_to: int) -> int:
-    """Bits of a field: one, and the bits of a counter below `up_to`.
-
-    >>> [width_of(up_to) for up_to in (2, 3, 8, 16, 256)]
-    [2, 3, 4, 5, 9]
-    """
-    return 1 + (up_to - 1).bit_length()
