@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 import panprivacy as pp
-from panprivacy.folder.marks import Cells
 from panprivacy.folder.shards import BatchId, Shard, ShardedBits
 from panprivacy.folder.stores import Files
 from panprivacy.privacy.budget import Ledger
@@ -229,7 +228,7 @@ def broken_off(place: Path, monkeypatch: pytest.MonkeyPatch) -> pp.StateFolder:
 def redraws(place: Path) -> list[int]:
     """How often each shard was rerandomised."""
     shards = [StateFile(place / "folder" / f"shard-{i:05d}.pp").read() for i in range(3)]
-    return [Shard.of(shard, Cells()).redraws for shard in shards]
+    return [Shard.of(shard).redraws for shard in shards]
 
 
 @pytest.mark.parametrize(

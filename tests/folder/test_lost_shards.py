@@ -117,8 +117,8 @@ def test_a_new_shard_that_notes_batches_of_others_as_its_own_would_be_found(
     place: str, choose: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def copied(logs: Any) -> BatchLog:
-        logs = [dict(log.numbers) for log in logs]
-        return BatchLog(tuple((writer, choose(log[writer] for log in logs)) for writer in logs[0]))
+        logs = [log.numbers for log in logs]
+        return BatchLog({writer: choose(log[writer] for log in logs) for writer in logs[0]})
 
     monkeypatch.setattr(BatchLog, "of_new", copied)
     assert broken_off(place, [0, 2, 3]) != WANTED

@@ -262,7 +262,7 @@ def test_a_file_that_another_process_mends_after_it_was_read_is_read_again(
 ) -> None:
     (path, whole, mend), read = torn, format.read
 
-    def reads_before_it_is_mended(size: int, fill: Callable[[memoryview], None]) -> Snapshot:
+    def reads_before_it_is_mended(size: int, fill: Callable[[memoryview, int], None]) -> Snapshot:
         try:
             return read(size, fill)
         except CorruptState:

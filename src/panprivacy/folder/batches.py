@@ -18,7 +18,6 @@ from panprivacy.folder.ledger import check_kind, kinds
 from panprivacy.folder.marks import (
     BitsElsewhere,
     Marks,
-    cells_of,
     check_part,
     fingerprint,
     pack,
@@ -42,7 +41,7 @@ class SlotMarks:
     def __init__(self, layout: bytes, parts: int, est: Any, turn: AbstractContextManager[Any]) -> None:
         self._layout, self._est = layout, est
         self._bits: BitsElsewhere = est._table
-        self.marks: Marks = self._bits.cells.marks(self._bits.size)
+        self.marks: Marks = self._bits.marks(self._bits.size)
         self.parts = parts
         """The number of parts that the slots are packed in."""
         self._turn = turn  # held while users are looked up
@@ -93,7 +92,7 @@ class Received:
     ) -> None:
         self._header, self._bits, self._coins, self._batch = header, bits, coins, batch
         numbers = [check_part(number, header.shards) for number in shards]
-        self._marks = {number: bits.cells.marks(bits.size_of(number)) for number in numbers}
+        self._marks = {number: bits.marks(bits.size_of(number)) for number in numbers}
 
     def add(self, packed: Any) -> None:
         """Add what `SlotMarks.packed` packed for one of these shards: an array, bytes or another buffer."""
@@ -133,7 +132,7 @@ class Pending:
         """The estimator, to be fed and to be asked what it is; its bits are not here."""
         self._bits, self._coins = bits, coins
         self._prepare = prepare  # is called before anything is written: the ledger may say more by now
-        self._marks, self._gone = bits.cells.marks_of_both(bits.size)
+        self._marks, self._gone = bits.marks_of_both()
         self._any = False
 
     def add(self, slots: NDArray[np.unsignedinteger], *, remove: bool = False) -> None:
@@ -174,9 +173,7 @@ def _read(layout: bytes, universe: Any) -> Any:
     parts = unseal(layout)
     if parts.kind not in kinds():
         raise CorruptState(f"no slots are gathered for an estimator of kind {parts.kind}", code="unknown-kind")
-    return kinds()[parts.kind].from_state_with_table(
-        parts, universe, lambda slots, _: BitsElsewhere(slots.size, cells_of(slots)), system
-    )
+    return kinds()[parts.kind].from_state_with_table(parts, universe, lambda slots, _: BitsElsewhere(slots), system)
 
 
 @contextmanager
@@ -241,7 +238,7 @@ class Combiner:
         if layout != self._layout:
             self.redraw(est)
             bits: BitsElsewhere = _read(layout, est.universe)._table
-            self._layout, self._size, self._marks = layout, bits.size, bits.cells.marks(bits.size)
+            self._layout, self._size, self._marks = layout, bits.size, bits.marks(bits.size)
         assert self._marks is not None
         sets, known = unpack_each(octets), fingerprint(layout)
         if any(each.layout != known for each in sets):

@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any, Self, TypeAlias, Unpack
@@ -14,9 +15,9 @@ from panprivacy.errors import CorruptState, InvalidValue, NotPrivate, PanPrivacy
 from panprivacy.estimators.base import Estimator
 from panprivacy.folder.batches import Pending, Received, SlotMarks
 from panprivacy.folder.ledger import UNFINISHED, check_kind, is_unfinished, kind_for, kinds, lay_out, parameters_of
-from panprivacy.folder.marks import cells_of, check_part
+from panprivacy.folder.marks import check_part
 from panprivacy.folder.shards import BatchId, FolderHeader, ShardedBits
-from panprivacy.folder.stores import LEDGER, Store, naming, store_at
+from panprivacy.folder.stores import LEDGER, naming, store_at
 from panprivacy.memory import ownership
 from panprivacy.memory.intrinsics import wipe_stack
 from panprivacy.privacy import coins as coin_sources
@@ -85,22 +86,17 @@ class StateFolder(ownership.Locked):
         coins: Coins | None = None,
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:
-        self._open(store_at(url, storage_options), str(url), universe, coins or coin_sources.system, storage_options)
-
-    _header: FolderHeader  # the settings of the folder besides its estimator
-    _bits: ShardedBits  # the table of the estimator
-
-    def _open(
-        self, store: Store, url: str, universe: Any, coins: Coins, storage_options: Mapping[str, Any] | None
-    ) -> None:
-        self.url = url
-        self._store, self._coins, self._storage_options = store, coins, storage_options
-        self._given = universe
-        self._place = url if "://" in url else str(Path(url).absolute())  # it may be unpickled elsewhere
+        self.url = str(url)
+        self._store, self._storage_options = store_at(url, storage_options), storage_options
+        self._coins, self._given = coins or coin_sources.system, universe
+        self._place = self.url if "://" in self.url else str(Path(url).absolute())  # it may be unpickled elsewhere
         self._process = os.getpid()
         self._est: Any = None  # with the ledger as it was read last; its bits are in the shards
         self._read()
         ownership.give_lock(self, rank=0)
+
+    _header: FolderHeader  # the settings of the folder besides its estimator
+    _bits: ShardedBits  # the table of the estimator
 
     @classmethod
     def create(
@@ -148,14 +144,15 @@ class StateFolder(ownership.Locked):
         except FileExistsError:
             there = "there is a state folder already; pp.StateFolder(url) opens it"
             raise FileExistsError(f"{url}: {UNFINISHED if is_unfinished(store) else there}") from None
-        folder = cls.__new__(cls)
-        folder._open(store, str(url), _listed(est.universe), est._coins, storage_options)
-        return folder
+        users = est.universe  # a list has to be given again where the folder is opened
+        listed = isinstance(users, Users) or (isinstance(users, Edges) and users.named)
+        return cls(url, users if listed else None, coins=est._coins, storage_options=storage_options)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """The place of the folder, and the list of its users, if there is one: unpickling opens it."""
         coins = None if self._coins.secure else self._coins
-        return _opened, (self._place, self._given, coins, self._storage_options)
+        opened = partial(StateFolder, coins=coins, storage_options=self._storage_options)
+        return opened, (self._place, self._given)
 
     # --- the ledger, from which other processes spend, too --------------------------------------------------------
 
@@ -213,7 +210,7 @@ class StateFolder(ownership.Locked):
             return header, kinds()[header.kind].from_state_with_table(
                 state,
                 self._given,
-                lambda slots, split: ShardedBits(self._store, header, slots.size, split, cells_of(slots)),
+                lambda slots, split: ShardedBits(self._store, header, slots, split),
                 self._coins,
             )
 
@@ -483,7 +480,7 @@ class StateFolder(ownership.Locked):
     def empty_shard(self, number: int) -> tuple[int, Any]:
         """The first slot of a shard, and a table of zeros of its size, for auditors that look for its bits."""
         bits = self._bits
-        return bits.bounds(number)[0], bits.cells.empty(bits.size_of(number))
+        return bits.bounds(number)[0], bits.empty(bits.size_of(number))
 
     @property
     def shards(self) -> int:
@@ -502,12 +499,3 @@ class StateFolder(ownership.Locked):
 
     __rich__ = grid_of
     _repr_html_ = html_of
-
-
-def _opened(url: str, universe: Any, coins: Coins | None, storage_options: Mapping[str, Any] | None) -> StateFolder:
-    return StateFolder(url, universe, coins=coins, storage_options=storage_options)
-
-
-def _listed(universe: Any) -> Any:
-    """The universe, if it has to be given again where the folder is opened."""
-    return universe if isinstance(universe, Users) or (isinstance(universe, Edges) and universe.named) else None

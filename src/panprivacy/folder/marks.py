@@ -2,7 +2,7 @@
 
 Marks are not protected: they show which users are in a batch. They live as long as a batch does. To be sent to another
 process they are packed, slot by slot if these are few, and else with a place for every slot. A slot of a folder is a
-bit, or a counter and a bit: `Cells` is all that differs between the two.
+bit, or a counter and a bit: `BitsElsewhere` makes what differs between the two.
 
 A process that looked ids up sends packed sets of slots to the process that has the bits. Folders, engines and the
 service use one format (docs/how-to/scale.md). A set says which users are in a batch, so its holder wipes it.
@@ -12,7 +12,6 @@ import struct
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, ClassVar, NamedTuple, NoReturn, Protocol, Self, TypeAlias
 
@@ -24,7 +23,6 @@ from panprivacy.errors import CorruptState, InvalidValue, PanPrivacyError
 from panprivacy.folder import kernels
 from panprivacy.memory.scratch import Scratch, bit_pages, has_bits_beyond, wipe
 from panprivacy.privacy.coins import ONE, Coins
-from panprivacy.privacy.pairs import Pair
 from panprivacy.table import Counters, Table
 from panprivacy.table import kernels as table_kernels
 from panprivacy.table.bits import Restored
@@ -130,7 +128,7 @@ _MOST_TIMES = 2**15  # twice as many have room in two bytes
 _LARGEST_LISTED = 2**32  # slots beyond have no room in a list
 
 AnyTable: TypeAlias = Any
-"""A `Table` or a `Counters`; which of them it is, its cells know."""
+"""A `Table` or a `Counters`; which of them it is, `BitsElsewhere` knows."""
 
 
 class Touched(NamedTuple):
@@ -307,62 +305,45 @@ def _no_marks(slots: int) -> CorruptState:
     return CorruptState(f"these are no marks of {slots} slots", code="not-marks")
 
 
-@dataclass(frozen=True)
-class Cells:
-    """Makes the tables and the marks of slots: of a bit each, or of a counter up to `up_to` and a bit each."""
-
-    up_to: int = 1
-    """How far the counters count; 1 if there are none, and every event redraws the bit."""
-
-    @property
-    def kind(self) -> type[Table | Counters]:
-        """The class of the tables, whose methods take `up_to`."""
-        return Table if self.up_to == 1 else Counters
-
-    def empty(self, size: int) -> AnyTable:
-        """A table of zeros, to be filled from elsewhere."""
-        return self.kind.empty(size, self.up_to)
-
-    def drawn(self, size: int, pair: Pair, coins: Coins) -> AnyTable:
-        """A table of users who have not appeared."""
-        return Table.drawn(size, pair, coins) if self.up_to == 1 else Counters.drawn(size, pair, coins, self.up_to)
-
-    def marks(self, size: int) -> Marks:
-        """Nothing touched yet."""
-        return Marked(size) if self.up_to == 1 else Tallied(size, self.up_to)
-
-    def marks_of_both(self, size: int) -> tuple[Marks, Marks]:
-        """Nothing touched yet by insertions, nor by deletions, which may come in any order (`Marks.insert`).
-
-        Those of counters are exact up to 2^16 events of a user.
-        """
-        if self.up_to == 1:
-            return Marked(size), Marked(size)
-        many = _MOST_TIMES // self.up_to * self.up_to
-        return Tallied(size, many), Tallied(size, many)
-
-
-def cells_of(slots: Any) -> Cells:
-    """What the slots of an estimator have."""
-    return Cells(getattr(slots, "up_to", 1))
-
-
 class BitsElsewhere:
-    """The table of an estimator whose bits are not in this process: it tells a taker which slots events touch."""
+    """The table of an estimator whose bits are not in this process: it tells a taker which slots events touch.
+
+    It makes the marks, and parts of the table, that fit its slots: of a bit each, or of a counter and a bit each.
+    """
 
     threaded = False
 
-    def __init__(self, size: int, cells: Cells) -> None:
-        self.size = size
+    def __init__(self, slots: Any) -> None:
+        self.size: int = slots.size
+        self.up_to: int = getattr(slots, "up_to", 1)
+        """How far the counters count; 1 if there are none, and every event redraws the bit."""
+        self.kind: type[Table | Counters] = Table if self.up_to == 1 else Counters
         self.words: NDArray[np.uint64] = np.zeros(0, dtype=np.uint64)
-        self.cells = cells
-        self.repeatable: bool = cells.kind.repeatable
+        self.repeatable: bool = self.kind.repeatable
         self._taker: Taker | None = None
 
     @property
     def nbytes(self) -> int:
         """Bytes that the bits take, wherever they are."""
-        return 8 * Table.words_for(self.size, self.cells.up_to)
+        return 8 * self.kind.words_for(self.size, self.up_to)
+
+    def empty(self, size: int) -> AnyTable:
+        """A table of zeros, to be filled from elsewhere."""
+        return self.kind.empty(size, self.up_to)
+
+    def marks(self, size: int) -> Marks:
+        """Nothing touched yet."""
+        return Marked(size) if self.up_to == 1 else Tallied(size, self.up_to)
+
+    def marks_of_both(self) -> tuple[Marks, Marks]:
+        """Nothing touched yet by insertions, nor by deletions, which may come in any order (`Marks.insert`).
+
+        Those of counters are exact up to 2^16 events of a user.
+        """
+        if self.up_to == 1:
+            return Marked(self.size), Marked(self.size)
+        many = _MOST_TIMES // self.up_to * self.up_to
+        return Tallied(self.size, many), Tallied(self.size, many)
 
     @contextmanager
     def fed_to(self, taker: Taker) -> Iterator[None]:

@@ -15,13 +15,14 @@ from typing import Any, NamedTuple, NoReturn, Self, TypeAlias
 import numpy as np
 
 from panprivacy.errors import CorruptState, InvalidType, InvalidValue, PanPrivacyError
-from panprivacy.folder.marks import AnyTable, BitsElsewhere, Cells, Marks, Touched, part_bounds
+from panprivacy.folder.marks import AnyTable, BitsElsewhere, Marks, Touched, part_bounds
 from panprivacy.folder.stores import Store, naming
 from panprivacy.memory.scratch import Scratch
 from panprivacy.privacy.budget import Split
 from panprivacy.privacy.coins import Coins, system
 from panprivacy.state import Snapshot
 from panprivacy.state.disk import undisturbed
+from panprivacy.table import Counters, Table
 
 NAME = 16
 """Bytes of the name that all parts of one folder share, drawn when it is made."""
@@ -85,15 +86,15 @@ class BatchLog:
     often, and nothing about the users in a batch. They take the same room in every shard.
     """
 
-    numbers: tuple[tuple[bytes, int], ...] = ()
+    numbers: dict[bytes, int] = field(default_factory=dict)
+    """The number of each writer, by what its name hashes to."""
 
     SIZE = MOST_WRITERS * _ENTRY.size
 
     @classmethod
     def of(cls, data: bytes) -> Self:
         """Read what `to_bytes` wrote."""
-        entries = _ENTRY.iter_unpack(data)
-        return cls(tuple((writer, number - 1) for writer, number in entries if number))
+        return cls({writer: number - 1 for writer, number in _ENTRY.iter_unpack(data) if number})
 
     @classmethod
     def of_new(cls, logs: Iterable["BatchLog"]) -> "BatchLog":
@@ -102,18 +103,19 @@ class BatchLog:
         Whether the lost shard had the last batch that all others have is not known. The new one has none. So it takes
         that batch, if it is fed again, and the next one.
         """
-        known = [dict(log.numbers) for log in logs]
+        known = [log.numbers for log in logs]
         common = [writer for writer in known[0] if all(writer in each for each in known)] if known else []
         lowest = {writer: min(each[writer] % _ASIDE for each in known) for writer in common}
-        return cls(tuple((writer, n if n == _FORGOTTEN else n + _ASIDE) for writer, n in lowest.items()))
+        return cls({writer: n if n == _FORGOTTEN else n + _ASIDE for writer, n in lowest.items()})
 
     def to_bytes(self) -> bytes:
         """All of it, in a length that is always the same."""
-        return b"".join(_ENTRY.pack(writer, number + 1) for writer, number in self.numbers).ljust(self.SIZE, b"\0")
+        entries = (_ENTRY.pack(writer, number + 1) for writer, number in self.numbers.items())
+        return b"".join(entries).ljust(self.SIZE, b"\0")
 
     def number(self, writer: str) -> int | None:
         """The last batch of a writer; None if there was none."""
-        noted = self._noted(writer)
+        noted = self.numbers.get(_hashed(writer))
         number = None if noted is None else noted % _ASIDE
         if number == _FORGOTTEN:
             raise PanPrivacyError(
@@ -132,7 +134,7 @@ class BatchLog:
                 f"if {batch} was fed already, all is well, and if not, give it a number that is higher",
                 code="late-batch",
             )
-        return self._noted(batch.writer) == batch.number
+        return self.numbers.get(_hashed(batch.writer)) == batch.number
 
     def before(self, batch: BatchId) -> Before:
         """The last batch of this writer, None for none; empty if that is this batch, which then follows none.
@@ -142,28 +144,25 @@ class BatchLog:
         number = self.number(batch.writer)
         return set() if self.has(batch) or number == batch.number else {number}
 
-    def _noted(self, writer: str) -> int | None:
-        return dict(self.numbers).get(_hashed(writer))
-
     def with_batch(self, batch: BatchId) -> "BatchLog":
         """The same, and this batch."""
-        numbers = dict(self.numbers) | {_hashed(batch.writer): batch.number}
+        numbers = self.numbers | {_hashed(batch.writer): batch.number}
         if len(numbers) > MOST_WRITERS:
             raise PanPrivacyError(
                 f"this folder knows {MOST_WRITERS} writers and has no room for another: let {batch} go on under the "
                 "name of one who has ended, or forget(writer) one of them",
                 code="too-many-writers",
             )
-        return BatchLog(tuple(numbers.items()))
+        return BatchLog(numbers)
 
     def leaving(self, writer: str) -> "BatchLog":
         """The same, and that a writer is about to be forgotten: until then nothing is taken under this name."""
-        left = _hashed(writer)
-        return BatchLog(tuple((known, _FORGOTTEN if known == left else number) for known, number in self.numbers))
+        known = _hashed(writer)
+        return BatchLog(self.numbers | {known: _FORGOTTEN}) if known in self.numbers else self
 
     def without(self, writer: str) -> "BatchLog":
         """The same, with room for another writer."""
-        return BatchLog(tuple(entry for entry in self.numbers if entry[0] != _hashed(writer)))
+        return BatchLog({known: number for known, number in self.numbers.items() if known != _hashed(writer)})
 
 
 def _hashed(writer: str) -> bytes:
@@ -209,11 +208,11 @@ class Shard:
     noted: BatchLog = field(default_factory=BatchLog)
 
     @classmethod
-    def of(cls, parts: Snapshot, cells: Cells) -> Self:
+    def of(cls, parts: Snapshot, kind: type[Table | Counters] = Table, up_to: int = 1) -> Self:
         """Read a shard; its words become its table."""
         shard, size = cls.start_of(parts)
         try:
-            return replace(shard, table=cells.kind.from_words(size, parts.words, cells.up_to))
+            return replace(shard, table=kind.from_words(size, parts.words, up_to))
         except ValueError as error:
             raise CorruptState(f"the shard contradicts itself: {error}", code="state-contradictory") from None
 
@@ -254,8 +253,8 @@ class ShardedBits(BitsElsewhere):
     by the identity of the batch, which its shard notes.
     """
 
-    def __init__(self, store: Store, header: FolderHeader, size: int, split: Split, cells: Cells) -> None:
-        super().__init__(size, cells)
+    def __init__(self, store: Store, header: FolderHeader, slots: Any, split: Split) -> None:
+        super().__init__(slots)
         self.redraws = 0
         """How often every shard has to be rerandomised by now, as the ledger says."""
         self._store, self._header, self._split = store, header, split
@@ -368,7 +367,7 @@ class ShardedBits(BitsElsewhere):
 
         Every shard is read once. A shard that a crash left behind is brought up to date and read again.
         """
-        whole = self.cells.empty(self.size)
+        whole = self.empty(self.size)
         try:
             behind = self._put_all(whole, self._numbers, redraws)
             self._change(behind, lambda shard: self._caught_up(shard, redraws, coins))
@@ -407,7 +406,8 @@ class ShardedBits(BitsElsewhere):
     def replace(self, number: int, coins: Coins) -> None:
         """Replace a lost or corrupt shard by a new one; `PanPrivacyError` if it is whole."""
         name = shard_name(number)
-        table = self.cells.drawn(self.size_of(number), self._split.pair_after(self.redraws), coins)
+        drawn = (self.size_of(number), self._split.pair_after(self.redraws), coins)
+        table: AnyTable = Table.drawn(*drawn) if self.up_to == 1 else Counters.drawn(*drawn, self.up_to)
         secure = self._header.secure and coins.secure
         shard = Shard(self._header.name, number, self.redraws, secure, table, BatchLog.of_new(self._other_logs(number)))
         try:
@@ -456,7 +456,7 @@ class ShardedBits(BitsElsewhere):
     def _shard(self, parts: Snapshot, number: int) -> Shard:
         """Read a shard; refuse what is not the shard of this number."""
         with naming(name := shard_name(number), self._store.where(name)):
-            shard = Shard.of(parts, self.cells)
+            shard = Shard.of(parts, self.kind, self.up_to)
             return self._checked(shard, shard.table.size, number)
 
     def _checked(self, shard: Shard, size: int, number: int) -> Shard:

@@ -114,7 +114,10 @@ def sync_folder(folder: Path) -> None:
 
 def overwrite(handle: int) -> None:
     """Put zeros in the place of all that is in a file."""
-    size = os.fstat(handle).st_size
+    _write_zeros(handle, os.fstat(handle).st_size)
+
+
+def _write_zeros(handle: int, size: int) -> None:
     for at in range(0, size, len(_ZEROS)):
         write_all(handle, memoryview(_ZEROS)[: size - at], at)
 
@@ -129,8 +132,7 @@ def reserve(handle: int, size: int) -> None:
                 raise
         else:
             return
-    for at in range(0, size, len(_ZEROS)):
-        write_all(handle, memoryview(_ZEROS)[: size - at], at)
+    _write_zeros(handle, size)
 
 
 def erase(path: Path, *, beside: bool = True) -> None:

@@ -9,6 +9,7 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from threading import RLock
 from types import TracebackType
@@ -147,14 +148,7 @@ class StateFile:
             no_writer(handle)
             if not is_at(handle, self._target):  # replaced, and overwritten, while we waited
                 return self._read()
-            at = 0
-
-            def fill(buffer: memoryview) -> None:
-                nonlocal at
-                read_all(handle, buffer, at)
-                at += len(buffer)
-
-            return format.read(os.fstat(handle).st_size, fill)
+            return format.read(os.fstat(handle).st_size, partial(read_all, handle))
         finally:
             os.close(handle)
 

@@ -26,8 +26,8 @@ VERSION = 3
 _HEAD = struct.Struct("<8sHBBIQ")  # magic, version, kind, secure, bytes of parameters, words of bits
 _CHECK = sha256().digest_size
 
-Fill: TypeAlias = Callable[[memoryview], None]
-"""Fills a buffer with the next bytes of a state."""
+Fill: TypeAlias = Callable[[memoryview, int], None]
+"""Fills a buffer with the bytes of a state from a position on."""
 
 
 class Snapshot(NamedTuple):
@@ -74,12 +74,9 @@ def seal(parts: Snapshot) -> bytes:
 def unseal(blob: bytes) -> Snapshot:
     """Take a state apart, refusing anything that was not sealed here."""
     with memoryview(blob) as given, given.cast("B") as view:
-        at = 0
 
-        def fill(buffer: memoryview) -> None:
-            nonlocal at
+        def fill(buffer: memoryview, at: int) -> None:
             buffer[:] = view[at : at + len(buffer)]
-            at += len(buffer)
 
         return read(len(view), fill)
 
@@ -118,7 +115,7 @@ def read(size: int, fill: Fill) -> Snapshot:
     if size < _HEAD.size + _CHECK:
         raise CorruptState(f"{size} bytes are too short for a state", code="state-truncated")
     head = bytearray(_HEAD.size)
-    fill(memoryview(head))
+    fill(memoryview(head), 0)
     kind, secure, parameters, words = _head(head)
     expected = _HEAD.size + parameters + 8 * words + _CHECK
     if size != expected:
@@ -126,12 +123,12 @@ def read(size: int, fill: Fill) -> Snapshot:
             f"the state should have {expected} bytes and has {size}: truncated or extended", code="state-truncated"
         )
     start = bytearray(parameters)
-    fill(memoryview(start))
+    fill(memoryview(start), _HEAD.size)
     bits = bit_pages(words)
     with bits.data.cast("B") as view, Scratch() as scratch:
-        fill(view)
+        fill(view, _HEAD.size + parameters)
         found = scratch.empty("check", _CHECK, np.uint8)
-        fill(memoryview(found))
+        fill(memoryview(found), size - _CHECK)
         check = sha256(head)
         check.update(start)
         check.update(view)

@@ -78,12 +78,19 @@ class BatchUpdate:
             return
         size, threads = self._cut(rows)
         if threads == 1 and len(pieces) == 1 and rows <= CHUNK:
-            with Scratch() as scratch:
-                self._look_up_and_redraw(pieces[0][:rows], scratch)
+            with Scratch() as scratch:  # all users are looked up before the first bit is drawn
+                try:
+                    indices = self.events.indices(pieces[0][:rows], scratch)
+                    self._redraw(self.slots.select(indices, scratch), scratch)
+                except IndexError as error:
+                    raise PanPrivacyError(_CHANGED, code="ids-changed") from error
             return
         parts = chunks(pieces, size)
         if threads > 1 and self._marks_first(rows):
-            self._mark_and_redraw(parts, threads)
+            with Scratch() as scratch:  # the slots of the whole batch are marked, and each is redrawn once
+                batch = BatchMarks(self.table.size, scratch)
+                each(parts, partial(self._hand_on, into=batch.add), threads)
+                self.table.replace_marked(*batch.drawn(self.threshold, self.coins, threads))
         elif self._keeps_slots(pieces, size, threads):
             with nullcontext() if self.table.repeatable else self.table.restored_on_error():
                 self._keep_and_redraw(parts, threads, self._redrawing_threads(rows, threads))
@@ -144,13 +151,6 @@ class BatchUpdate:
 
     # --- chunks -------------------------------------------------------------------------------------------------
 
-    def _look_up_and_redraw(self, chunk: Any, scratch: Scratch) -> None:
-        """Redraw for some users, all of whom are looked up before the first bit is drawn."""
-        try:
-            self._redraw(self.slots.select(self.events.indices(chunk, scratch), scratch), scratch)
-        except IndexError as error:
-            raise PanPrivacyError(_CHANGED, code="ids-changed") from error
-
     def _hand_on(self, chunk: Any, scratch: Scratch, into: Callable[[Any, Scratch], None]) -> None:
         """Hand the slots of some users on, and name an id outside the universe if there is one."""
         try:
@@ -161,13 +161,6 @@ class BatchUpdate:
 
     def _redraw(self, slots: Any, scratch: Scratch) -> None:
         self.table.redraw(slots, self.threshold, self.coins, scratch, back=self.back)
-
-    def _mark_and_redraw(self, parts: Iterator[Any], threads: int) -> None:
-        """Mark the slots of a whole batch, and redraw each of them once."""
-        with Scratch() as scratch:
-            batch = BatchMarks(self.table.size, scratch)
-            each(parts, partial(self._hand_on, into=batch.add), threads)
-            self.table.replace_marked(*batch.drawn(self.threshold, self.coins, threads))
 
     def _keep_and_redraw(self, parts: Iterator[Any], threads: int, redrawing: int) -> None:
         """Redraw some chunks at a time: all users of these are looked up before the first bit is drawn.

@@ -2,7 +2,7 @@
 
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from itertools import pairwise
+from itertools import accumulate, pairwise, zip_longest
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -18,16 +18,13 @@ from panprivacy.universe.columns import (
     check_many,
     is_arrow,
     is_frame,
-    is_pandas,
     is_polars,
     pieces_of,
     plain_column,
-    refuse_floats,
     side_by_side,
 )
 from panprivacy.universe.groups import MOST_GROUPS, OTHER, Label, labels_bytes, labels_from, refuse_half_characters
 from panprivacy.universe.integers import NOT_THERE, Lookup, Words
-from panprivacy.universe.range import first_of
 from panprivacy.universe.users import Users
 
 _HEAD = struct.Struct("<?")
@@ -36,7 +33,6 @@ GATHERED = "; other=True gathers such events"
 """What a refusal says to do."""
 
 _WHICH = "this estimator counts by category: say of each event in which it is, as in update(user, category)"
-_LENGTHS = "each event has one user and one category, and there are more {} than {}"
 
 
 class Categories:
@@ -48,14 +44,14 @@ class Categories:
 
     def __init__(self, labels: Iterable[Label], other: bool = False) -> None:
         one = isinstance(labels, str | bytes | Mapping) or not isinstance(labels, Iterable) or is_frame(labels)
-        listed = tuple(_plain(label) for label in labels) if not one else ()
+        listed = () if one else tuple(_plain(label) for label in labels)
         kinds = set(map(type, listed))
         if kinds not in ({str}, {int}):
             raise InvalidType(
                 f"categories are a list of texts or of integers, got {shown(labels)}", code="categories-type"
             )
-        twice = next((label for label in listed if listed.count(label) > 1), None) if _doubled(listed) else None
-        if twice is not None:
+        if len(set(listed)) < len(listed):
+            twice = next(label for label in listed if listed.count(label) > 1)
             raise InvalidValue(f"category {twice!r} is listed twice", code="category-twice")
         if other and OTHER in listed:
             raise InvalidValue(
@@ -111,7 +107,11 @@ class Categories:
                 raise self._of_another_kind(chunk) from None
             codes[:] = places
             if missing and not self.other:
-                raise self._refused(_different(chunk, (int(place) == NOT_THERE for place in places)))
+                unlisted: dict[Any, None] = {}
+                for row, place in enumerate(places):
+                    if int(place) == NOT_THERE and len(unlisted) < 3:
+                        unlisted[_plain(chunk[row])] = None
+                raise self._refused([*unlisted])
         return codes
 
     def known(self, chunk: Any) -> NDArray[np.bool_]:
@@ -127,13 +127,13 @@ class Categories:
         elif isinstance(chunk, np.ndarray) and chunk.dtype != object:
             right = chunk.dtype.kind in "UT"
         else:
-            right = all(map(_is_text, chunk))
+            right = all(isinstance(each, str) for each in chunk)
         if not right:
             raise self._of_another_kind(chunk)
 
     def _of_another_kind(self, chunk: Any) -> InvalidType:
-        named, fits = ("integers", _is_whole) if self._kind is int else ("text", _is_text)
-        wrong = next((each for each in chunk if not fits(each)), None)
+        named, kinds = ("integers", (int, np.integer)) if self._kind is int else ("text", (str,))
+        wrong = next((each for each in chunk if isinstance(each, bool) or not isinstance(each, kinds)), None)
         return InvalidType(
             f"categories of this estimator are {named}, and {shown(wrong)} is not; nothing was changed",
             code="category-type",
@@ -175,32 +175,8 @@ class Repeated(Sequence[Any]):
         return Repeated(self.category, int(np.count_nonzero(wanted)))
 
 
-def refuse_missing_categories(column: Any) -> None:
-    """Refuse a column with nulls: no category is known by one."""
-    if hasattr(column, "columns") or hasattr(column, "column_names"):
-        return  # a frame, which `pieces_of` refuses
-    missing = column.isna().sum() if is_pandas(column) else getattr(column, "null_count", 0)
-    missing = int(missing() if callable(missing) else missing)
-    if missing:
-        are = "category is" if missing == 1 else "categories are"
-        raise InvalidValue(f"{missing:,} {are} missing (null); drop such rows first", code="missing-categories")
-
-
 def _plain(label: Any) -> Any:
     return label.item() if isinstance(label, np.generic) else label
-
-
-def _is_whole(category: Any) -> bool:
-    """Whether this is an integer: 1.0 and True are none."""
-    return isinstance(category, int | np.integer) and not isinstance(category, bool)
-
-
-def _is_text(category: Any) -> bool:
-    return isinstance(category, str)
-
-
-def _doubled(labels: tuple[Label, ...]) -> bool:
-    return len(set(labels)) < len(labels)
 
 
 def by_categories(categories: Categories | None) -> str:
@@ -210,18 +186,6 @@ def by_categories(categories: Categories | None) -> str:
     ('', ' by 2 categories')
     """
     return "" if categories is None else f" by {len(categories):,} categor{'y' if len(categories) == 1 else 'ies'}"
-
-
-def _different(chunk: Any, wrong: Iterable[bool]) -> list[Any]:
-    """The first few different categories of a chunk that are wrong, for an error to name."""
-    seen: set[Any] = set()
-
-    def is_new(category: Any) -> bool:
-        before = len(seen)
-        seen.add(category)
-        return len(seen) > before
-
-    return first_of(chunk, (bad and is_new(chunk[row]) for row, bad in enumerate(wrong)))
 
 
 class CategorizedEvent(NamedTuple):
@@ -255,8 +219,6 @@ class CategorizedEvents:
                 return Chunks([SideBySide(piece, Repeated(_plain(given.category), len(piece))) for piece in ids])
             check_many(users)
             return (CategorizedEvent(user, _plain(given.category)) for user in users)
-        refuse_floats(given.category, "categories")  # before missing values, of which pandas makes floats
-        refuse_missing_categories(given.category)
         categories = pieces_of(given.category, "categories")
         if ids is not None and categories is not None:
             return Chunks(_aligned(ids, categories))
@@ -292,16 +254,8 @@ def _aligned(users: list[Chunk], categories: list[Chunk]) -> list[Chunk]:
             f"each event has one user and one category: got {one:,} users and {other:,} categories",
             code="categories-length",
         )
-    ends = sorted({0, *_ends(users), *_ends(categories)})
+    ends = sorted({0, *accumulate(map(len, users)), *accumulate(map(len, categories))})
     return [SideBySide(_cut(users, start, end), _cut(categories, start, end)) for start, end in pairwise(ends)]
-
-
-def _ends(pieces: list[Chunk]) -> list[int]:
-    ends, at = [], 0
-    for piece in pieces:
-        at += len(piece)
-        ends.append(at)
-    return ends
 
 
 def _cut(pieces: list[Chunk], start: int, end: int) -> Any:
@@ -316,17 +270,12 @@ def _cut(pieces: list[Chunk], start: int, end: int) -> Any:
 
 def _paired(users: Any, categories: Any) -> Iterator[CategorizedEvent]:
     """Events one by one, until both columns end."""
-    nothing = object()
-    ids, rest = iter(_objects(users)), iter(_objects(categories))
-    for user in ids:
-        category = next(rest, nothing)
-        if category is nothing:
-            raise InvalidValue(_LENGTHS.format("users", "categories"), code="categories-length")
-        yield CategorizedEvent(user, category)
-    if next(rest, nothing) is not nothing:
-        raise InvalidValue(_LENGTHS.format("categories", "users"), code="categories-length")
-
-
-def _objects(column: Any) -> Any:
-    column = plain_column(column)
-    return column.to_pylist() if is_arrow(column) else column
+    nothing, plain = object(), map(plain_column, (users, categories))
+    for event in zip_longest(*(each.to_pylist() if is_arrow(each) else each for each in plain), fillvalue=nothing):
+        if event[0] is nothing or event[1] is nothing:
+            more, fewer = ("users", "categories") if event[1] is nothing else ("categories", "users")
+            raise InvalidValue(
+                f"each event has one user and one category, and there are more {more} than {fewer}",
+                code="categories-length",
+            )
+        yield CategorizedEvent(*event)

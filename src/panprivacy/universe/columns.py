@@ -154,10 +154,10 @@ def pieces_of(ids: object, what: str = "ids") -> list[Chunk] | None:
         ids = plain_column(ids, what)
     refuse_floats(ids, what)
     if isinstance(ids, np.ndarray) and ids.ndim:
-        refuse_missing(int(ids.mask.sum()) if isinstance(ids, np.ma.MaskedArray) else 0)
+        refuse_missing(int(ids.mask.sum()) if isinstance(ids, np.ma.MaskedArray) else 0, what)
         return [ids]
     if is_polars(ids) or is_arrow(ids):
-        return _of_polars(ids) if is_polars(ids) else _of_arrow(ids, what)
+        return _of_polars(ids, what) if is_polars(ids) else _of_arrow(ids, what)
     if isinstance(ids, Sequence) and not isinstance(ids, str | bytes):
         return [list(ids) if isinstance(ids, deque) else ids]  # a deque cannot be cut
     return None
@@ -337,7 +337,7 @@ def _of_pandas(column: Any, what: str) -> Any:
             code="not-a-column",
         )
     refuse_floats(column, what)  # before missing values: they are why pandas has made floats of integers
-    refuse_missing(int(column.isna().sum()))
+    refuse_missing(int(column.isna().sum()), what)
     if isinstance(column.dtype, np.dtype):
         return column.to_numpy()  # the column's own memory
     if hasattr(column.array, "codes"):
@@ -365,8 +365,8 @@ def _listed(objects: NDArray[np.object_]) -> list[Any]:
     return listed
 
 
-def _of_polars(series: Any) -> list[Chunk]:
-    refuse_missing(series.null_count())
+def _of_polars(series: Any, what: str) -> list[Chunk]:
+    refuse_missing(series.null_count(), what)
     if is_wide(series):
         return [series.to_list()]
     if series.dtype.is_integer():
@@ -376,7 +376,7 @@ def _of_polars(series: Any) -> list[Chunk]:
 
 
 def _of_arrow(array: Any, what: str) -> list[Chunk]:
-    refuse_missing(array.null_count)
+    refuse_missing(array.null_count, what)
     parts = getattr(array, "chunks", [array])
     if str(array.type).startswith(("int", "uint")):
         return [part.to_numpy() for part in parts]
@@ -385,11 +385,14 @@ def _of_arrow(array: Any, what: str) -> list[Chunk]:
     columns = [pl.Series(part) for part in parts]
     for column in columns:  # a dictionary may hold numbers
         refuse_floats(column, what)
-    return [piece for column in columns for piece in _of_polars(column)]
+    return [piece for column in columns for piece in _of_polars(column, what)]
 
 
-def refuse_missing(missing: int) -> None:
-    """Refuse a column with nulls: no user is known by one."""
+def refuse_missing(missing: int, what: str = "ids") -> None:
+    """Refuse a column with nulls: no user and no category is known by one."""
+    if missing and what == "categories":
+        are = "category is" if missing == 1 else "categories are"
+        raise InvalidValue(f"{missing:,} {are} missing (null); drop such rows first", code="missing-categories")
     if missing:
         are = "is" if missing == 1 else "are"
         raise InvalidValue(f"{counted(missing, 'id')} {are} missing (null); drop such rows first", code="missing-ids")
@@ -428,13 +431,23 @@ def columns_of(ids: Any) -> list[Any] | None:
         return list(ids.get_columns())
     if is_pandas(ids) and hasattr(ids, "columns"):
         return [ids.iloc[:, i] for i in range(ids.shape[1])]
-    if isinstance(ids, tuple | list) and len(ids) == 2 and all(_is_column(end) for end in ids):
-        return list(ids)
+    if isinstance(ids, tuple | list) and len(ids) == 2:
+        columns = (isinstance(end, np.ndarray) or is_polars(end) or is_arrow(end) or is_pandas(end) for end in ids)
+        return list(ids) if all(columns) else None
     return None
 
 
-def _is_column(ids: Any) -> bool:
-    return isinstance(ids, np.ndarray) or is_polars(ids) or is_arrow(ids) or is_pandas(ids)
+def readable(column: Any) -> Any:
+    """A column in a form that universes can read and that can be cut by rows; missing ids are refused."""
+    column = plain_column(column)
+    if is_arrow(column):
+        import polars as pl
+
+        column = pl.Series(column)
+    column = list(column) if isinstance(column, tuple) else column
+    listed = column.count(None) if isinstance(column, list) else 0
+    refuse_missing(column.null_count() if is_polars(column) else listed)
+    return column
 
 
 def plain_rows(ids: Any, *, pairs: bool = False) -> Any:
@@ -465,22 +478,14 @@ def chosen_rows(ids: Any, wanted: NDArray[np.bool_], scratch: Scratch) -> Any:
         return tuple(chosen_rows(column, wanted, scratch) for column in ids)
     if isinstance(ids, np.ndarray):
         return scratch.own(ids[wanted]) if ids.dtype != object else ids[wanted]
-    if hasattr(ids, "filter"):  # a column of Polars or Arrow, which takes a mask of its own kind only
-        return ids.filter(wanted if is_polars(ids) else _arrow_mask(wanted, scratch))
-    if not isinstance(ids, Sequence):
-        raise InvalidType(
-            f"ids with a time each are a column, a list or an array: a {type(ids).__name__} has no order",
-            code="no-order",
-        )
+    if is_arrow(ids):  # which takes a mask of its own kind only: over bits that are wiped
+        import pyarrow as pa
+
+        octets = scratch.own(np.packbits(wanted, bitorder="little"))
+        return ids.filter(pa.Array.from_buffers(pa.bool_(), len(wanted), [None, pa.py_buffer(octets)]))
+    if is_polars(ids):
+        return ids.filter(wanted)
     return [user for user, keep in zip(ids, wanted, strict=True) if keep]
-
-
-def _arrow_mask(wanted: NDArray[np.bool_], scratch: Scratch) -> Any:
-    """The mask as Arrow has it, over bits that are wiped."""
-    import pyarrow as pa
-
-    octets = scratch.own(np.packbits(wanted, bitorder="little"))
-    return pa.Array.from_buffers(pa.bool_(), len(wanted), [None, pa.py_buffer(octets)])
 
 
 def _are_columns(ids: Any) -> bool:

@@ -13,15 +13,13 @@ from panprivacy.universe import lookup_kernels as kernels
 from panprivacy.universe.columns import (
     SideBySide,
     columns_of,
-    is_arrow,
-    is_polars,
     plain_column,
-    refuse_missing,
+    readable,
     side_by_side,
 )
 from panprivacy.universe.integers import Lookup, TooLarge, Words, integers, words_of
 from panprivacy.universe.range import Range, Universe
-from panprivacy.universe.users import Users, as_users
+from panprivacy.universe.users import Users
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +54,8 @@ class Edges(Universe):
     """What tells lists of names apart; nothing for nodes that are numbers."""
 
     def __post_init__(self) -> None:
-        named = None if hasattr(self.nodes, "__index__") else as_users(self.nodes)
+        nodes = self.nodes
+        named = None if hasattr(nodes, "__index__") else nodes if isinstance(nodes, Users) else Users(nodes)
         count = self.nodes.__index__() if named is None else named.size
         if count < 2:
             raise InvalidValue(f"a graph needs at least 2 nodes, got {count}", code="nodes-number")
@@ -82,7 +81,7 @@ class Edges(Universe):
             return ids
         if len(columns) != 2:
             raise InvalidType(f"edges are two columns, source and target, got {len(columns)}", code="edges-type")
-        source, target = map(_sliced if self.named else plain_column, columns)
+        source, target = map(readable if self.named else plain_column, columns)
         if len(source) != len(target):
             raise InvalidValue(
                 f"an edge has two ends: got {len(source)} sources and {len(target)} targets", code="edges-length"
@@ -139,14 +138,3 @@ def ends_of(edges: Any) -> tuple[Any, Any]:
         if isinstance(edge, str | bytes) or not hasattr(edge, "__len__") or len(edge) != 2:
             raise InvalidType(f"edges are pairs (source, target), got {shown(edge)}", code="edges-type")
     return side_by_side(edges)
-
-
-def _sliced(column: Any) -> Any:
-    """A column of names in a form that can be cut by rows; missing names are refused."""
-    column = plain_column(column)
-    if is_arrow(column):
-        import polars as pl
-
-        column = pl.Series(column)
-    refuse_missing(column.null_count() if is_polars(column) else 0)
-    return column

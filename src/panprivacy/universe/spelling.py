@@ -101,22 +101,26 @@ def refuse_merged(given: "pl.Series", how: tuple[str, ...]) -> "pl.Series":
     return texts
 
 
-class Respelled(NamedTuple):
-    """How the list spells an id, and what `normalize` would have to take away."""
+class Lookalike(NamedTuple):
+    """A stranger whom the list of users spells otherwise."""
 
+    stranger: str
     listed: str
     how: str
+    """What `normalize` would have to take away."""
+    column: int = 0
+    """The column that it is in: 0, or 1 for the second end of an edge."""
 
 
-def respelled(user: Any, is_listed: Callable[[str], bool], widths: Iterable[int]) -> Respelled | None:
+def respelled(user: Any, is_listed: Callable[[str], bool], widths: Iterable[int]) -> Lookalike | None:
     """The listed user that a stranger equals but for the spelling, if trying the usual spellings finds one.
 
     `widths` are the lengths of listed ids with leading zeros.
 
     >>> respelled(1, {"00001"}.__contains__, [5])
-    Respelled(listed='00001', how='zeros')
-    >>> respelled(" ADA", {"ada"}.__contains__, [])
-    Respelled(listed='ada', how='strip,case')
+    Lookalike(stranger='1', listed='00001', how='zeros', column=0)
+    >>> respelled(" ADA", {"ada"}.__contains__, [])[1:3]
+    ('ada', 'strip,case')
     """
     if isinstance(user, bool) or not isinstance(user, str | int | np.integer):
         return None
@@ -126,7 +130,7 @@ def respelled(user: Any, is_listed: Callable[[str], bool], widths: Iterable[int]
     for case in cases:
         for found in (case, *_zeros(case, widths)):
             if found != text and is_listed(found):
-                return Respelled(found, difference(text, found))
+                return Lookalike(text, found, difference(text, found))
     return None
 
 

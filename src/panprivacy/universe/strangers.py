@@ -1,6 +1,6 @@
 """Strangers: rows whose user is not in the universe. `skip_outside` leaves them out."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,22 +10,12 @@ from panprivacy.errors import InvalidType, InvalidValue, OutsideUniverse
 from panprivacy.memory.scratch import Scratch
 from panprivacy.universe import Edges, Universe, Users
 from panprivacy.universe.categories import CategorizedEvents
-from panprivacy.universe.columns import Chunk, chosen_rows, chunks, is_arrow, is_polars, refuse_missing, side_by_side
+from panprivacy.universe.columns import Chunk, chosen_rows, chunks, readable, side_by_side
 from panprivacy.universe.edges import ends_of
 from panprivacy.universe.open import OpenUniverse
+from panprivacy.universe.spelling import Lookalike
 
 _MOST_COMPARED = 10_000  # strangers of a batch that are compared with the list
-
-
-class Lookalike(NamedTuple):
-    """A stranger whom the list of users spells otherwise."""
-
-    column: int
-    """The column that it is in: 0, or 1 for the second end of an edge."""
-    stranger: str
-    listed: str
-    how: str
-    """What `normalize` would have to take away."""
 
 
 class StrangerFilter:
@@ -75,7 +65,7 @@ def mask_inside(universe: Universe, ids: Any, scratch: Scratch) -> NDArray[np.bo
     """Whether the user of each row is in the universe, in scratch; edges are two columns in a tuple, or pairs."""
     if isinstance(universe, Edges):
         return scratch.own(universe.inside(_pairs(universe, ids)))
-    return scratch.own(universe.inside(_readable(ids)))
+    return scratch.own(universe.inside(readable(ids)))
 
 
 def lookalike_among(
@@ -91,9 +81,9 @@ def lookalike_among(
     some[outside[:most]] = True
     columns = ends_of(_pairs(universe, ids)) if isinstance(universe, Edges) else (ids,)
     for place, column in enumerate(columns):
-        found = listed.lookalike(chosen_rows(_readable(column), some, scratch))
+        found = listed.lookalike(chosen_rows(readable(column), some, scratch))
         if found is not None:
-            return Lookalike(place, found[0], *found[1])
+            return found._replace(column=place)
     return None
 
 
@@ -106,17 +96,6 @@ def listed_in(universe: Universe) -> Users | None:
 def _pairs(universe: Edges, ids: Any) -> Any:
     """Edges as one column of pairs."""
     return universe.as_column(ids)[:] if isinstance(ids, tuple) else ids
-
-
-def _readable(ids: Any) -> Any:
-    """A column that universes can read; missing ids are refused."""
-    if is_arrow(ids):
-        import polars as pl
-
-        ids = pl.Series(ids)
-    ids = list(ids) if isinstance(ids, tuple) else ids
-    refuse_missing(ids.null_count() if is_polars(ids) else ids.count(None) if isinstance(ids, list) else 0)
-    return ids
 
 
 def _refused(found: Lookalike) -> InvalidType | OutsideUniverse:

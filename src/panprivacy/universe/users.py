@@ -33,7 +33,7 @@ from panprivacy.universe.open import OpenUniverse
 from panprivacy.universe.range import Universe, first_of, integer, outside_of
 from panprivacy.universe.spelling import (
     SPELLINGS,
-    Respelled,
+    Lookalike,
     as_texts,
     difference,
     normalized,
@@ -120,7 +120,12 @@ class Users(Universe):
         """The differences of spelling that are ignored; None if that was not said, and none is ignored."""
         self.groups: Groups | None = None
         """The positions of each group, where users have one."""
-        given = _alike(_column(ids), self.normalize) if self.normalize else _column(ids)
+        given = _column(ids)
+        if self.normalize:
+            texts = as_texts(given)
+            if texts is None:
+                raise InvalidType("normalize is for ids that are text or integers", code="normalize-type")
+            given = refuse_merged(texts, self.normalize)
         listed, self.groups = (_in_order(given), None) if groups is None else _by_group(given, groups)
         self.size: int = len(listed)
         if not self.size:
@@ -216,13 +221,13 @@ class Users(Universe):
             raise self._outside([user], 1)
         return place
 
-    def respelled(self, user: Any) -> Respelled | None:
+    def respelled(self, user: Any) -> Lookalike | None:
         """The listed user that a stranger equals but for leading zeros, case, space, Unicode form or a trailing .0."""
         if self._kind != "str" or self.normalize is not None:
             return None
         return respelled(user, self.__contains__, self._widths)
 
-    def lookalike(self, strangers: Any) -> tuple[Any, Respelled] | None:
+    def lookalike(self, strangers: Any) -> Lookalike | None:
         """The first of some strangers whom the list spells otherwise, and how; the whole list is compared.
 
         A universe with ``normalize=()`` (``"none"``) is compared exactly, and has no lookalikes.
@@ -240,7 +245,7 @@ class Users(Universe):
             row = int(found.argmax())
         stranger, spelled = texts[row], alike[row]
         listed = self._listed.filter(normalized(self._listed, SPELLINGS) == spelled)[0]
-        return stranger, Respelled(listed, difference(stranger, listed))
+        return Lookalike(stranger, listed, difference(stranger, listed))
 
     @cached_property
     def spellings(self) -> HashIndex | None:
@@ -291,20 +296,18 @@ class Users(Universe):
     def places(self, chunk: Any, scratch: Scratch) -> tuple[Words, int]:
         if self._kind == "int":
             try:
-                return self._places_of_integers(*as_words(chunk, scratch), scratch)
+                ids, signed = as_words(chunk, scratch)
             except TooLarge:
                 return self._places_one_by_one(chunk, scratch)
+            places, missing = self._index.find(_HASH.hash_words(ids, scratch), None, scratch)
+            if signed != (self._listed.dtype.kind == "i"):  # the same word is negative there, and a huge number here
+                missing += int(kernels.miss_high(ids, places))
+            return places, missing
         plain = chunk.tolist() if isinstance(chunk, np.ndarray) and not self.normalize else chunk
         texts = self._as_texts(plain)
         if texts is None:
             return self._places_one_by_one(plain, scratch)
         return self._index.find(*self._hashes(texts, scratch), scratch)
-
-    def _places_of_integers(self, ids: Words, signed: bool, scratch: Scratch) -> tuple[Words, int]:
-        places, missing = self._index.find(_HASH.hash_words(ids, scratch), None, scratch)
-        if signed != (self._listed.dtype.kind == "i"):  # the same word is a negative number there, and a huge one here
-            missing += int(kernels.miss_high(ids, places))
-        return places, missing
 
     def _places_one_by_one(self, ids: Any, scratch: Scratch) -> tuple[Words, int]:
         places: Words = scratch.empty("found", len(ids), np.uint64)
@@ -340,11 +343,6 @@ class Users(Universe):
 def _hashes_of(texts: "pl.Series", scratch: Scratch) -> tuple[Words, Words]:
     """The two hashes that stand for each text."""
     return _HASH.hash_texts(texts, scratch), _CHECK.hash_texts(texts, scratch)
-
-
-def as_users(given: Any) -> Users:
-    """A list of users as it is, or made of what was given."""
-    return given if isinstance(given, Users) else Users(given)
 
 
 def in_groups(groups: Groups | None) -> str:
@@ -426,14 +424,6 @@ def _column(ids: Any) -> "pl.Series | list[Hashable]":
     if not (series.dtype.is_integer() or series.dtype in (pl.String, pl.Binary)) or is_wide(series):
         return _column(list(series))
     return series
-
-
-def _alike(ids: "pl.Series | list[Hashable]", how: tuple[str, ...]) -> "pl.Series":
-    """The ids as normalized text."""
-    texts = as_texts(ids)
-    if texts is None:
-        raise InvalidType("normalize is for ids that are text or integers", code="normalize-type")
-    return refuse_merged(texts, how)
 
 
 def _widths(texts: "pl.Series") -> tuple[int, ...]:
