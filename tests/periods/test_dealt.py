@@ -16,7 +16,7 @@ KEY = bytes(range(16))
 @pytest.mark.parametrize("universe", [2, 3, 10, 999, 4096, 100_001])
 @pytest.mark.parametrize("parts", [1, 2, 7])
 def test_everybody_has_a_slot_in_exactly_one_part(universe: int, parts: int) -> None:
-    dealt = PermutedParts(universe, places_for(universe), parts, KEY)
+    dealt = PermutedParts(universe, 0, places_for(universe), KEY, parts=parts)
     with Scratch() as scratch:
         slots = np.array(dealt.select(np.arange(universe, dtype=np.uint64), scratch))
     assert len(np.unique(slots)) == universe == dealt.users
@@ -30,7 +30,7 @@ def test_everybody_has_a_slot_in_exactly_one_part(universe: int, parts: int) -> 
 
 def test_neighbours_are_dealt_to_all_parts_alike() -> None:
     """A false alarm once in a million: 1,000 ids in 10 parts, each of 100 expected and 5.6 standard deviations."""
-    dealt = PermutedParts(100_000, places_for(100_000), 10, KEY)
+    dealt = PermutedParts(100_000, 0, places_for(100_000), KEY, parts=10)
     parts = np.array([dealt.slot(user) * 10 // dealt.size for user in range(1000)])
     assert (np.abs(np.bincount(parts, minlength=10) - 100) < 5.6 * np.sqrt(90)).all()
 

@@ -5,7 +5,7 @@ Each part is a range of slots, and a random sample of the users.
 
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple, Self
@@ -22,7 +22,7 @@ from panprivacy.privacy.coins import Coins
 from panprivacy.slots.users import UserSample, drawn_key, places_for
 from panprivacy.table import Table
 from panprivacy.universe.groups import Groups, Label
-from panprivacy.universe.integers import Lookup, Words
+from panprivacy.universe.integers import Words
 
 _SAVED = struct.Struct(f"<QI{KEY_BYTES}s")  # size, parts, key
 _TRIES = 1000  # keys that are drawn until every run has a user
@@ -39,29 +39,25 @@ class PartOfGroup(NamedTuple):
 
 
 @dataclass(frozen=True)
-class PermutedParts:
-    """Slots in parts of equal size, give or take one, which the permutation of `UserSample` fills.
+class PermutedParts(UserSample):
+    """A sample in parts of equal size, give or take one, which the permutation fills.
 
     The part of a user depends on the key alone, so each part is a random sample of the universe and stands for all of
     it. The key is no secret. The permutation works on a range slightly larger than the universe, so a few slots have no
     owner; each part knows how many of its slots have one.
 
-    >>> slots = PermutedParts(universe=1000, size=places_for(1000), parts=7, key=bytes(16))
+    >>> slots = PermutedParts(universe=1000, first=0, size=places_for(1000), key=bytes(16), parts=7)
     >>> slots.size, sum(slots.part(i).users for i in range(7)), slots.part(0, 7).users
     (1024, 1000, 1000)
     """
 
-    lookup = Lookup.HASHED
-
-    universe: int
-    size: int
-    parts: int
-    key: bytes
-    groups: Groups | None = None
+    parts: int = field(kw_only=True)
+    groups: Groups | None = field(default=None, kw_only=True)
     """The groups of the users, whose positions are in order of groups; their bits are not."""
 
     def __post_init__(self) -> None:
-        _ = self._whole, self._sizes  # made now: made at the first event, its presence would tell of that event
+        super().__post_init__()
+        _ = self._sizes  # made now: made at the first event, its presence would tell of that event
 
     def part(self, first: int, stop: int | None = None) -> UserSample:
         """One part, or the parts from `first` up to `stop`, as a sample of the universe."""
@@ -105,21 +101,6 @@ class PermutedParts:
                 sizes[group] += np.bincount(part, minlength=self.parts)
         return sizes
 
-    @property
-    def users(self) -> int:
-        """How many users own a bit."""
-        return self._whole.users
-
-    def slot(self, index: int) -> int:
-        return self._whole.slot(index)
-
-    def select(self, indices: Words, scratch: Scratch) -> Words:
-        return self._whole.select(indices, scratch)
-
-    @cached_property
-    def _whole(self) -> UserSample:
-        return UserSample(self.universe, 0, self.size, self.key)
-
     def to_bytes(self) -> bytes:
         """Write all but the universe and the groups."""
         return _SAVED.pack(self.size, self.parts, self.key)
@@ -130,7 +111,7 @@ class PermutedParts:
         size, parts, key = _SAVED.unpack_from(data)
         if parts < 1 or not 1 <= size <= places_for(universe):
             raise ValueError(f"{size} slots in {parts} parts are not possible for {universe} users")
-        return cls(universe, size, parts, key), data[_SAVED.size :]
+        return cls(universe, 0, size, key, parts=parts), data[_SAVED.size :]
 
 
 def choose_parts(
@@ -152,7 +133,7 @@ def choose_parts(
     given = check_key(key)
     if size >= len(runs):
         for _ in range(1 if given else _TRIES):
-            chosen = PermutedParts(universe, slots, parts, given or drawn_key(coins))
+            chosen = PermutedParts(universe, 0, slots, given or drawn_key(coins), parts=parts)
             if all(chosen.part(*run).users for run in runs):
                 return chosen if groups is None else replace(chosen, groups=groups)
     instead = "another key, or more users" if given else "more users"

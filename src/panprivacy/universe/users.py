@@ -139,7 +139,10 @@ class Users(Universe):
             self._positions = {user: i for i, user in enumerate(listed)}
         else:
             with Scratch() as scratch:
-                self._index = HashIndex(*self._hashes(self._listed, scratch))
+                if self._kind == "int":  # one hash tells all integers apart
+                    self._index = HashIndex(_HASH.hash_words(as_words(self._listed, scratch)[0], scratch))
+                else:
+                    self._index = HashIndex(*_hashes_of(listed, scratch))
 
     def __repr__(self) -> str:
         return f"<Users: {self.describe()}>"
@@ -307,7 +310,7 @@ class Users(Universe):
         texts = self._as_texts(plain)
         if texts is None:
             return self._places_one_by_one(plain, scratch)
-        return self._index.find(*self._hashes(texts, scratch), scratch)
+        return self._index.find(*_hashes_of(texts, scratch), scratch)
 
     def _places_one_by_one(self, ids: Any, scratch: Scratch) -> tuple[Words, int]:
         places: Words = scratch.empty("found", len(ids), np.uint64)
@@ -317,12 +320,6 @@ class Users(Universe):
             places[row] = NOT_THERE if place < 0 else place
             missing += place < 0
         return places, missing
-
-    def _hashes(self, ids: Any, scratch: Scratch) -> tuple[Words, Words | None]:
-        """What the index knows ids by: texts by two hashes, integers by one, which tells all of them apart."""
-        if self._kind == "int":
-            return _HASH.hash_words(as_words(ids, scratch)[0], scratch), None
-        return _hashes_of(ids, scratch)
 
     def _as_texts(self, chunk: Any) -> Any:
         """The chunk as a column of this universe's own kind, if that is what it is."""
