@@ -242,22 +242,23 @@ class StateFolder(ownership.Locked):
         as it is. A number that is lower than the last one is refused, and so is the next batch until all shards have
         the one before: of two batches of one writer at the same time, one is refused.
         """
-        self._take(self._est.update_many, ids, categories, batch, rows)
+        self._take(ids, categories, batch, remove=False, **rows)
 
     def remove_many(
         self, ids: Ids, categories: Any = None, *, batch: BatchLike = None, **rows: Unpack[RowOptions]
     ) -> None:
         """Note that these users were deleted; takes what `update_many` takes."""
-        self._take(self._est.remove_many, ids, categories, batch, rows)
+        if not self._est.TRAITS.removes:
+            self._est.remove_many(ids)  # which says why not
+        self._take(ids, categories, batch, remove=True, **rows)
 
-    def _take(
-        self, feed: Callable[..., None], ids: Ids, categories: Any, batch: BatchLike, rows: Mapping[str, Any]
-    ) -> None:
+    def _take(self, ids: Ids, categories: Any, batch: BatchLike, *, remove: bool, **rows: Unpack[RowOptions]) -> None:
         which = self._identified(batch)
-        with self._lock, self.pending() as pending:
-            feed(ids, categories, **rows)
-            pending.expect()
-            pending.write(which)
+        with self._lock, self.gather() as gathered:
+            gathered.add(ids, categories, **rows)
+            self._read()
+            marks, gone = (None, gathered.marks) if remove else (gathered.marks, None)
+            self._bits.redraw_marked(marks, gone, self._coins, batch=which)
 
     @contextmanager
     def gather(self) -> Iterator[SlotMarks]:

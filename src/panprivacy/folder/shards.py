@@ -262,7 +262,7 @@ class ShardedBits(BitsElsewhere):
 
     # --- events -------------------------------------------------------------------------------------------------
 
-    def redraw_marked(self, marks: Marks, gone: Marks, coins: Coins, *, batch: BatchId | None) -> None:
+    def redraw_marked(self, marks: Marks | None, gone: Marks | None, coins: Coins, *, batch: BatchId | None) -> None:
         """Redraw marked slots, in one shard after the other; `gone` are slots whose users were deleted before.
 
         A batch with a name is refused before the first shard is written if some of them lack the batch before. So all
@@ -276,7 +276,8 @@ class ShardedBits(BitsElsewhere):
         def redrawn(shard: Shard) -> Shard | None:
             with Scratch() as scratch, Scratch() as more:  # scratch has one array of a name
                 bounds = self.bounds(shard.number)
-                deleted, touched = gone.between(*bounds, scratch), marks.between(*bounds, more)
+                deleted = None if gone is None else gone.between(*bounds, scratch)
+                touched = None if marks is None else marks.between(*bounds, more)
                 return self._redrawn(shard, deleted, touched, coins, batch=batch, before=before)
 
         if batch is None and not self.repeatable:
