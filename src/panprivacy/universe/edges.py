@@ -115,7 +115,8 @@ class Edges(Universe):
         ends: Words = scratch.empty("ends", 2 * len(columns[0]), np.uint64).reshape(-1, 2)
         for place, column in enumerate(columns):
             with Scratch() as own:
-                ends[:, place] = (self.named or Range(self.count)).places(column, own)[0]
+                named = self.named
+                ends[:, place] = named.places(column, own)[0] if named else Range(self.count).unchecked(column, own)
         ends.flags.writeable = False
         return ends
 
