@@ -7,7 +7,7 @@ its next write, and then redraws every slot once. A bit has the law of one coin,
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,18 @@ from panprivacy.memory.intrinsics import wipe_stack
 from panprivacy.memory.scratch import Scratch
 from panprivacy.privacy.coins import Coins, system
 from panprivacy.state import unseal
+
+H = TypeVar("H", "SlotMarks", "Received", "Pending")
+
+
+@contextmanager
+def wiped(held: H) -> Iterator[H]:
+    """What tells who is in a batch, to be wiped where the `with` block ends."""
+    try:
+        yield held
+    finally:
+        held.wipe()
+        wipe_stack()
 
 
 class SlotMarks:
@@ -78,7 +90,6 @@ class SlotMarks:
         self._open = False
         with self._scratch:
             self.marks.wipe()
-        wipe_stack()
 
 
 class Received:
@@ -115,7 +126,6 @@ class Received:
         """Forget everything."""
         for marks in self._marks.values():
             marks.wipe()
-        wipe_stack()
 
 
 class Pending:
@@ -176,8 +186,7 @@ def _read(layout: bytes, universe: Any) -> Any:
     return kinds()[parts.kind].from_state_with_table(parts, universe, lambda slots, _: BitsElsewhere(slots), system)
 
 
-@contextmanager
-def gather(layout: bytes, universe: Any = None, *, parts: int = 1) -> Iterator[SlotMarks]:
+def gather(layout: bytes, universe: Any = None, *, parts: int = 1) -> AbstractContextManager[SlotMarks]:
     """Look up which slots users own, for a service that has the bits: nothing is kept where the `with` block ends.
 
     Parameters
@@ -201,11 +210,7 @@ def gather(layout: bytes, universe: Any = None, *, parts: int = 1) -> Iterator[S
     size = est._table.size
     if not 1 <= check_whole(parts, "parts") <= size:
         raise InvalidValue(f"parts must be between 1 and {size:,}, got {parts}", code="shards-range")
-    gathered = SlotMarks(fingerprint(layout), parts, est, nullcontext())
-    try:
-        yield gathered
-    finally:
-        gathered.wipe()
+    return wiped(SlotMarks(fingerprint(layout), parts, est, nullcontext()))
 
 
 class OtherLayout(CorruptState):

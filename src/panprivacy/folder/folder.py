@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -13,13 +13,12 @@ from panprivacy.checks import check_level
 from panprivacy.display import Card, grid_of, html_of
 from panprivacy.errors import CorruptState, InvalidValue, NotPrivate, PanPrivacyError
 from panprivacy.estimators.base import Estimator
-from panprivacy.folder.batches import Pending, Received, SlotMarks
+from panprivacy.folder.batches import Pending, Received, SlotMarks, wiped
 from panprivacy.folder.ledger import UNFINISHED, check_kind, is_unfinished, kind_for, kinds, lay_out, parameters_of
 from panprivacy.folder.marks import check_part
 from panprivacy.folder.shards import BatchId, FolderHeader, ShardedBits
 from panprivacy.folder.stores import LEDGER, naming, store_at
 from panprivacy.memory import ownership
-from panprivacy.memory.intrinsics import wipe_stack
 from panprivacy.privacy import coins as coin_sources
 from panprivacy.privacy.budget import Budget
 from panprivacy.privacy.coins import Coins
@@ -260,8 +259,7 @@ class StateFolder(ownership.Locked):
             marks, gone = (None, gathered.marks) if remove else (gathered.marks, None)
             self._bits.redraw_marked(marks, gone, self._coins, batch=which)
 
-    @contextmanager
-    def gather(self) -> Iterator[SlotMarks]:
+    def gather(self) -> AbstractContextManager[SlotMarks]:
         """Look up in this process which slots users own, for other processes to `take`: no shard is read or changed.
 
         >>> import tempfile, panprivacy as pp
@@ -276,11 +274,7 @@ class StateFolder(ownership.Locked):
         >>> place.cleanup()
         """
         self._check_process()
-        gathered = SlotMarks(self._header.name, self.shards, self._est, self._lock)
-        try:
-            yield gathered
-        finally:
-            gathered.wipe()
+        return wiped(SlotMarks(self._header.name, self.shards, self._est, self._lock))
 
     def take(self, number: int, packed: Iterable[Any], *, batch: BatchLike = None, remove: bool = False) -> None:
         """Note in one shard what `SlotMarks.packed` packed for it, in however many processes; then that is on disk.
@@ -295,28 +289,19 @@ class StateFolder(ownership.Locked):
                 received.add(each)
             received.take(remove=remove)
 
-    @contextmanager
-    def receive(self, shards: Iterable[int], *, batch: BatchLike = None) -> Iterator[Received]:
+    def receive(self, shards: Iterable[int], *, batch: BatchLike = None) -> AbstractContextManager[Received]:
         """Let several shards `take` what was packed for them, as it comes in, in any order."""
         with self._lock:
             self._read()
-        received = Received(self._header, self._bits, self._coins, shards, self._identified(batch))
-        try:
-            yield received
-        finally:
-            received.wipe()
+        return wiped(Received(self._header, self._bits, self._coins, shards, self._identified(batch)))
 
     @contextmanager
     def pending(self) -> Iterator[Pending]:
         """Let `Pending.estimator` be fed by its own verbs in the `with` block; what it is fed waits to be written."""
         self._check_process()
-        pending = Pending(self._est, self._bits, self._coins, self._read)
-        try:
-            with self._bits.fed_to(pending):
-                yield pending
-        finally:
-            pending.wipe()
-            wipe_stack()
+        fed = Pending(self._est, self._bits, self._coins, self._read)
+        with wiped(fed) as pending, self._bits.fed_to(pending):
+            yield pending
 
     def declare_ids(self, kind: str) -> None:
         """Say for good that ids are ``"integers"``, or that they are ``"text"``, as of a `DistinctCount`."""

@@ -101,21 +101,7 @@ class Users(Universe):
         normalize: Any = None,
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:
-        if isinstance(ids, str | Path):
-            ids, groups = _read(str(ids), column, groups, storage_options)
-        elif isinstance(column, str) and (is_frame(ids) or is_stream(ids)):
-            labels = [groups] if isinstance(groups, str) else []
-            ids, *labels = chosen_columns(ids, column, *labels)
-            groups = labels[0] if labels else groups
-        elif isinstance(column, str):
-            raise InvalidType(
-                f"column={column!r} is of a file or a frame, and neither was given", code="column-of-a-file"
-            )
-        elif column is not None:
-            raise InvalidType(
-                "the second argument names a column of a file or a frame; for groups say pp.Users(ids, groups=labels)",
-                code="column-of-a-file",
-            )
+        ids, groups = _read(ids, column, groups, storage_options)
         self.normalize: tuple[str, ...] | None = parse_normalize(normalize)
         """The differences of spelling that are ignored; None if that was not said, and none is ignored."""
         self.groups: Groups | None = None
@@ -126,7 +112,10 @@ class Users(Universe):
             if texts is None:
                 raise InvalidType("normalize is for ids that are text or integers", code="normalize-type")
             given = refuse_merged(texts, self.normalize)
-        listed, self.groups = (_in_order(given), None) if groups is None else _by_group(given, groups)
+        if groups is not None:
+            listed, self.groups = _by_group(given, groups)
+        else:
+            listed = sorted(set(given), key=_spelled) if isinstance(given, list) else given.unique().sort()
         self.size: int = len(listed)
         if not self.size:
             raise InvalidValue("the list of users is empty", code="no-users")
@@ -188,7 +177,11 @@ class Users(Universe):
             import polars as pl
 
             ids = pl.concat([pl.Series(self._listed), pl.Series(added._listed)])
-        groups = None if self.groups is None else [*self._labels(), *added._labels()]
+        groups = None
+        if self.groups is not None and added.groups is not None:
+            labels = (*self.groups.labels, *added.groups.labels)
+            sizes = (*self.groups.sizes.tolist(), *added.groups.sizes.tolist())
+            groups = [label for label, size in zip(labels, sizes, strict=True) for _ in range(size)]
         users = Users(ids, groups=groups, normalize=self.normalize)
         if users._kind != self._kind:
             raise InvalidType(
@@ -210,13 +203,6 @@ class Users(Universe):
                 f"a list only grows: user {named}{more} of the old list {'are' if more else 'is'} missing",
                 code="users-missing",
             )
-
-    def _labels(self) -> list[Any]:
-        """The group of each user, in canonical order."""
-        if self.groups is None:
-            return []
-        sizes = self.groups.sizes.tolist()
-        return [label for label, size in zip(self.groups.labels, sizes, strict=True) for _ in range(size)]
 
     def index(self, user: Any) -> int:
         place = self._place(integer(user) if self._kind == "int" else user)
@@ -347,11 +333,6 @@ def in_groups(groups: Groups | None) -> str:
     return "" if groups is None else f" in {counted(len(groups.labels), 'group')}"
 
 
-def _in_order(ids: "pl.Series | list[Hashable]") -> "pl.Series | list[Hashable]":
-    """The ids in canonical order, each once."""
-    return sorted(set(ids), key=_spelled) if isinstance(ids, list) else ids.unique().sort()
-
-
 def _by_group(ids: "pl.Series | list[Hashable]", groups: Any) -> "tuple[pl.Series | list[Hashable], Groups | None]":
     """The ids in order of their groups, and in canonical order within each; a user has one group."""
     import polars as pl
@@ -379,12 +360,24 @@ def _by_group(ids: "pl.Series | list[Hashable]", groups: Any) -> "tuple[pl.Serie
     return listed, in_runs(labels) if len(labels) else None
 
 
-def _read(file: str, column: str | None, group: str | None, options: Mapping[str, Any] | None) -> tuple[Any, Any]:
-    """The ids of a file, and the groups of users if a column of them is named."""
-    from panprivacy.ingest.reading import read_ids
+def _read(ids: Any, column: Any, groups: Any, options: Mapping[str, Any] | None) -> tuple[Any, Any]:
+    """The ids, and the group of each if users have one: columns of a file or a frame, or as they were given."""
+    if isinstance(ids, str | Path):
+        from panprivacy.ingest.reading import read_ids
 
-    groups = None if group is None else read_ids(file, group, "group", options)
-    return read_ids(file, column, storage_options=options), groups
+        labels = None if groups is None else read_ids(str(ids), groups, "group", options)
+        return read_ids(str(ids), column, storage_options=options), labels
+    if isinstance(column, str) and (is_frame(ids) or is_stream(ids)):
+        if not isinstance(groups, str):
+            return chosen_columns(ids, column)[0], groups
+        ids, groups = chosen_columns(ids, column, groups)
+    elif column is not None:
+        raise InvalidType(
+            "the second argument names a column of a file or a frame, and neither was given; for groups say "
+            "pp.Users(ids, groups=labels)",
+            code="column-of-a-file",
+        )
+    return ids, groups
 
 
 def _column(ids: Any) -> "pl.Series | list[Hashable]":
